@@ -1,0 +1,30 @@
+// Integer types and checked arithmetic on sizes that come from files.
+// Knows nothing of what is counted.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace shardweld {
+
+using Index = std::int64_t;   ///< elements, extents, strides
+using Bytes = std::uint64_t;  ///< sizes and file offsets
+
+/// a * b, a + b, a - b; throw Error(corrupt) naming `what` on overflow (or a negative Bytes result).
+Index checked_mul(Index a, Index b, std::string_view what);
+Index checked_add(Index a, Index b, std::string_view what);
+Bytes checked_mul_bytes(Bytes a, Bytes b, std::string_view what);
+Bytes checked_add_bytes(Bytes a, Bytes b, std::string_view what);
+
+/// Product of the extents of a shape (1 for a scalar). Throws Error(corrupt) on overflow or a negative extent.
+Index volume_of(std::span<const Index> shape, std::string_view what);
+
+/// Conversions that throw Error(corrupt) when the value does not fit.
+Index to_index(Bytes value, std::string_view what);
+Bytes to_bytes(Index value, std::string_view what);
+int to_int(Index value, std::string_view what);
+std::size_t to_size(Bytes value, std::string_view what);
+
+}  // namespace shardweld

@@ -1,0 +1,39 @@
+// Text the whole program agrees on: natural order, sizes, lists for messages.
+// Knows nothing of where the text comes from.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shardweld/core/index.hpp"
+
+namespace shardweld {
+
+/// Natural order: runs of digits compare as numbers ("layers.9." before "layers.10."), the rest as
+/// bytes; texts equal that way (leading zeros) fall back to byte order, so this is a total order.
+bool natural_less(std::string_view a, std::string_view b);
+
+/// "5GB" = 5e9, "5GiB" and bare "5G" = 5 * 2^30, "64" = 64 bytes; B, KB..TB, KiB..TiB, K..T; fractions
+/// ("1.5GB") allowed. nullopt when the text is none of these or overflows.
+std::optional<Bytes> parse_size(std::string_view text);
+
+/// "4.31 GB", decimal units, for people.
+std::string human_bytes(Bytes bytes);
+
+/// "[3, 64, 32]".
+std::string shape_text(std::span<const Index> shape);
+
+/// Text from a file made safe to print: control and non-ASCII bytes escaped, cut at `limit` bytes.
+std::string printable(std::string_view text, std::size_t limit = 200);
+
+/// Splits at every `separator`; "" gives one empty part.
+std::vector<std::string_view> split(std::string_view text, char separator);
+/// Without leading and trailing blanks, tabs and line ends.
+std::string_view trim(std::string_view text);
+/// The whole text as a decimal number without sign; nullopt on anything else or overflow.
+std::optional<Index> parse_index(std::string_view text);
+
+}  // namespace shardweld

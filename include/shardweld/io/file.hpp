@@ -1,0 +1,86 @@
+// Files by descriptor: whole reads and writes at offsets, sizes, directories.
+// Knows nothing of formats; every failure names the file, the offset and the system's reason.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "shardweld/core/index.hpp"
+
+namespace shardweld::io {
+
+namespace fs = std::filesystem;
+
+/// A read-only regular file. Move-only; closed on destruction.
+class InputFile {
+  public:
+    InputFile() = default;
+    /// Opens for reading. Error(not_found) when absent, Error(unsupported) when not a regular file (never
+    /// blocks on a FIFO or device: opened O_NONBLOCK|O_NOCTTY|O_CLOEXEC and checked), Error(io) otherwise.
+    static InputFile open(const fs::path& path);
+
+    [[nodiscard]] Bytes size() const { return size_; }
+    [[nodiscard]] const fs::path& path() const { return path_; }
+    [[nodiscard]] int fd() const { return fd_; }
+    [[nodiscard]] bool is_open() const { return fd_ >= 0; }
+
+    /// Fills `out` from `offset`. Error(corrupt) when the file ends before, Error(io) on a failed read; EINTR and
+    /// short reads are continued.
+    void read_at(Bytes offset, std::span<std::byte> out) const;
+
+    InputFile(InputFile&& other) noexcept;
+    InputFile& operator=(InputFile&& other) noexcept;
+    InputFile(const InputFile&) = delete;
+    InputFile& operator=(const InputFile&) = delete;
+    ~InputFile();
+
+  private:
+    int fd_ = -1;
+    Bytes size_ = 0;
+    fs::path path_;
+};
+
+/// A file being written at offsets. Move-only. Must be closed by close(): the destructor closes without checking.
+class OutputFile {
+  public:
+    OutputFile() = default;
+    /// Creates the file (O_EXCL) with permission bits 0666 less the umask. Error(target) when it exists; space/quota/inode
+    /// failures are Error(space), others Error(io).
+    static OutputFile create(const fs::path& path);
+    /// Opens an existing file for writing, not truncated.
+    static OutputFile open_existing(const fs::path& path);
+
+    void resize(Bytes size);
+    /// Writes all of `data` at `offset`; ENOSPC, EDQUOT are Error(space), others Error(io).
+    void write_at(Bytes offset, std::span<const std::byte> data) const;
+    void sync() const;
+    /// Closes and checks; Error(io) when the system reports a late write error.
+    void close();
+    [[nodiscard]] bool is_open() const { return fd_ >= 0; }
+    [[nodiscard]] int fd() const { return fd_; }
+
+    OutputFile(OutputFile&& other) noexcept;
+    OutputFile& operator=(OutputFile&& other) noexcept;
+    OutputFile(const OutputFile&) = delete;
+    OutputFile& operator=(const OutputFile&) = delete;
+    ~OutputFile();
+
+  private:
+    int fd_ = -1;
+    fs::path path_;
+};
+
+/// Whole small file as bytes/text. Error(corrupt) when larger than `limit`.
+std::vector<std::byte> read_bytes(const fs::path& path, Bytes limit);
+std::string read_text(const fs::path& path, Bytes limit = 64U << 20U);
+/// Writes a whole small file, checked, optionally fsynced.
+void write_text(const fs::path& path, const std::string& text, bool sync);
+/// fsync of a directory.
+void sync_directory(const fs::path& path);
+
+/// An Error for errno: ENOSPC, EDQUOT, EFBIG -> space; ENOENT, ENOTDIR -> not_found; others -> io. Text: "cannot WHAT PATH: REASON (errno N)".
+[[noreturn]] void throw_errno(int error, const std::string& what, const fs::path& path);
+
+}  // namespace shardweld::io
