@@ -14,13 +14,15 @@
 
 namespace shardweld::catalogue {
 
-/// A file that holds tensor data. `path` is relative to the checkpoint directory of the rank that reads it.
+/// A file that holds tensor data. `path` is relative to the checkpoint directory of the rank that
+/// reads it.
 struct File {
     std::string path;
     Bytes size = 0;
 };
 
-/// Where one shard sits in the parallel grid of the saving job. -1: the format has no such coordinate.
+/// Where one shard sits in the parallel grid of the saving job. -1: the format has no such
+/// coordinate.
 struct Coordinates {
     int tp = 0;
     int pp = 0;
@@ -30,7 +32,8 @@ struct Coordinates {
     friend auto operator<=>(const Coordinates&, const Coordinates&) = default;
 };
 
-/// Part of a tensor in one file: element address a of `patch` is at file byte base + a * size_of(dtype).
+/// Part of a tensor in one file: element address a of `patch` is at file byte base + a *
+/// size_of(dtype).
 struct Piece {
     std::uint32_t file = 0;     ///< index into Catalogue::files
     std::uint32_t replica = 0;  ///< 0: primary; others hold the same elements again
@@ -47,8 +50,9 @@ struct Tensor {
     std::vector<Piece> pieces;
 };
 
-/// A rank-local tensor of a format that leaves joining to the dialect (legacy Megatron): name with global
-/// layer number but local expert number, local shape, coordinates. piece.patch is over the local shape.
+/// A rank-local tensor of a format that leaves joining to the dialect (legacy Megatron): name with
+/// global layer number but local expert number, local shape, coordinates. piece.patch is over the
+/// local shape.
 struct Shard {
     std::string name;
     DType dtype = DType::f32;
@@ -65,19 +69,19 @@ struct Ignored {
     Bytes bytes = 0;
 };
 
-/// A configuration value as the checkpoint itself states it (args, transformer_config.json), to be checked
-/// against config.json. Key: the framework's name; value: decimal, "true"/"false", or text.
+/// A configuration value as the checkpoint itself states it (args, transformer_config.json), to be
+/// checked against config.json. Key: the framework's name; value: decimal, "true"/"false", or text.
 using Claims = std::map<std::string, std::string>;
 
 struct Catalogue {
-    std::string format;                   ///< e.g. "megatron torch_dist"
-    std::string dialect;                  ///< e.g. "megatron_core"
-    std::vector<std::string> notes;       ///< what was found, for people ("iteration 10 of ...")
-    std::vector<File> files;              ///< sorted naturally by path
-    std::vector<Tensor> tensors;          ///< global tensors, sorted by name
-    std::vector<Shard> shards;            ///< rank-local tensors still to be joined
+    std::string format;              ///< e.g. "megatron torch_dist"
+    std::string dialect;             ///< e.g. "megatron_core"
+    std::vector<std::string> notes;  ///< what was found, for people ("iteration 10 of ...")
+    std::vector<File> files;         ///< sorted naturally by path
+    std::vector<Tensor> tensors;     ///< global tensors, sorted by name
+    std::vector<Shard> shards;       ///< rank-local tensors still to be joined
     std::vector<Ignored> ignored;
-    std::map<std::string, Index> facts;   ///< t, te, tp, pp, vpp, ep, etp, version, iteration...
+    std::map<std::string, Index> facts;  ///< t, te, tp, pp, vpp, ep, etp, version, iteration...
     Claims claims;
     std::map<std::string, Index> inert_globals;  ///< pickle globals left inert, with their counts
 };

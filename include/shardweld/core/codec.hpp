@@ -17,7 +17,7 @@ namespace shardweld {
 class ByteWriter {
   public:
     template <typename T>
-        requires std::is_trivially_copyable_v<T>
+    requires std::is_trivially_copyable_v<T>
     void put(const T& value) {
         const auto* p = reinterpret_cast<const std::byte*>(&value);
         bytes_.insert(bytes_.end(), p, p + sizeof(T));
@@ -28,7 +28,7 @@ class ByteWriter {
         bytes_.insert(bytes_.end(), p, p + text.size());
     }
     template <typename T>
-        requires std::is_trivially_copyable_v<T>
+    requires std::is_trivially_copyable_v<T>
     void put_all(std::span<const T> values) {
         put<std::uint64_t>(values.size());
         const auto* p = reinterpret_cast<const std::byte*>(values.data());
@@ -46,8 +46,7 @@ class ByteReader {
     explicit ByteReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
     template <typename T>
-        requires std::is_trivially_copyable_v<T>
-    T get() {
+    requires std::is_trivially_copyable_v<T> T get() {
         T value;
         std::memcpy(&value, next(sizeof(T)).data(), sizeof(T));
         return value;
@@ -57,8 +56,7 @@ class ByteReader {
         return {reinterpret_cast<const char*>(part.data()), part.size()};
     }
     template <typename T>
-        requires std::is_trivially_copyable_v<T>
-    std::vector<T> get_all() {
+    requires std::is_trivially_copyable_v<T> std::vector<T> get_all() {
         const auto count = get<std::uint64_t>();
         const auto part = next(count * sizeof(T));
         std::vector<T> values(count);

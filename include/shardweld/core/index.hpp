@@ -12,13 +12,15 @@ namespace shardweld {
 using Index = std::int64_t;   ///< elements, extents, strides
 using Bytes = std::uint64_t;  ///< sizes and file offsets
 
-/// a * b, a + b, a - b; throw Error(corrupt) naming `what` on overflow (or a negative Bytes result).
+/// a * b, a + b, a - b; throw Error(corrupt) naming `what` on overflow (or a negative Bytes
+/// result).
 Index checked_mul(Index a, Index b, std::string_view what);
 Index checked_add(Index a, Index b, std::string_view what);
 Bytes checked_mul_bytes(Bytes a, Bytes b, std::string_view what);
 Bytes checked_add_bytes(Bytes a, Bytes b, std::string_view what);
 
-/// Product of the extents of a shape (1 for a scalar). Throws Error(corrupt) on overflow or a negative extent.
+/// Product of the extents of a shape (1 for a scalar). Throws Error(corrupt) on overflow or a
+/// negative extent.
 Index volume_of(std::span<const Index> shape, std::string_view what);
 
 /// Conversions that throw Error(corrupt) when the value does not fit.

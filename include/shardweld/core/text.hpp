@@ -16,7 +16,8 @@ namespace shardweld {
 /// bytes; texts equal that way (leading zeros) fall back to byte order, so this is a total order.
 bool natural_less(std::string_view a, std::string_view b);
 
-/// "5GB" = 5e9, "5GiB" and bare "5G" = 5 * 2^30, "64" = 64 bytes; B, KB..TB, KiB..TiB, K..T; fractions
+/// "5GB" = 5e9, "5GiB" and bare "5G" = 5 * 2^30, "64" = 64 bytes; B, KB..TB, KiB..TiB, K..T;
+/// fractions
 /// ("1.5GB") allowed. nullopt when the text is none of these or overflows.
 std::optional<Bytes> parse_size(std::string_view text);
 

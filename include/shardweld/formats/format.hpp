@@ -17,41 +17,46 @@ namespace fs = std::filesystem;
 
 /// What the command line says about the input.
 struct Request {
-    fs::path directory;                 ///< --local_dir, any sensible level
-    std::string backend = "auto";       ///< --backend
-    std::optional<Index> iteration;     ///< --iteration
-    std::string role;                   ///< --role actor|critic, "" if not given
+    fs::path directory;              ///< --local_dir, any sensible level
+    std::string backend = "auto";    ///< --backend
+    std::optional<Index> iteration;  ///< --iteration
+    std::string role;                ///< --role actor|critic, "" if not given
 };
 
 /// A checkpoint found on disk: where its shard files are, before any of them is opened.
 struct Location {
-    std::string format;                  ///< Format::name()
-    fs::path directory;                  ///< that holds the shard files
+    std::string format;                    ///< Format::name()
+    fs::path directory;                    ///< that holds the shard files
     std::vector<std::string> shard_files;  ///< relative to directory, natural order
-    std::optional<fs::path> hf_directory;  ///< huggingface/ with config.json, when the layout has one
-    std::optional<fs::path> claims_file;   ///< verl's transformer_config.json
-    std::vector<std::string> notes;      ///< what was found, for people
-    std::map<std::string, Index> facts;  ///< e.g. iteration
+    std::optional<fs::path>
+        hf_directory;  ///< huggingface/ with config.json, when the layout has one
+    std::optional<fs::path> claims_file;  ///< verl's transformer_config.json
+    std::vector<std::string> notes;       ///< what was found, for people
+    std::map<std::string, Index> facts;   ///< e.g. iteration
 };
 
 class Format {
   public:
     virtual ~Format() = default;
-    [[nodiscard]] virtual std::string_view name() const = 0;      ///< "megatron torch_dist"
-    [[nodiscard]] virtual std::string_view backend() const = 0;   ///< "megatron"
+    [[nodiscard]] virtual std::string_view name() const = 0;     ///< "megatron torch_dist"
+    [[nodiscard]] virtual std::string_view backend() const = 0;  ///< "megatron"
 
-    /// Recognises a directory of shard files (already resolved to the level that holds them). Local; reads only names and tiny files.
+    /// Recognises a directory of shard files (already resolved to the level that holds them).
+    /// Local; reads only names and tiny files.
     [[nodiscard]] virtual std::optional<Location> probe(const fs::path& directory) const = 0;
 
-    /// Files whose metadata has to be parsed (legacy: every shard; torch_dist: `.metadata`, common.pt and the blobs' heads by .distcp file).
-    /// Each is scanned by one rank.
+    /// Files whose metadata has to be parsed (legacy: every shard; torch_dist: `.metadata`,
+    /// common.pt and the blobs' heads by .distcp file). Each is scanned by one rank.
     [[nodiscard]] virtual std::vector<std::string> scan_list(const Location& location) const = 0;
 
     /// Parses the metadata of one file of scan_list. Local; never reads tensor data.
-    [[nodiscard]] virtual catalogue::Catalogue scan(const Location& location, const std::string& file) const = 0;
+    [[nodiscard]] virtual catalogue::Catalogue scan(const Location& location,
+                                                    const std::string& file) const = 0;
 
-    /// Puts the scans (in the order of scan_list) together, checks them against each other and numbers layers globally. Pure.
-    [[nodiscard]] virtual catalogue::Catalogue combine(const Location& location, std::vector<catalogue::Catalogue> scans) const = 0;
+    /// Puts the scans (in the order of scan_list) together, checks them against each other and
+    /// numbers layers globally. Pure.
+    [[nodiscard]] virtual catalogue::Catalogue combine(
+        const Location& location, std::vector<catalogue::Catalogue> scans) const = 0;
 };
 
 /// All formats, in the order in which they are tried.
@@ -59,8 +64,9 @@ const std::vector<const Format*>& all_formats();
 /// The format a location names.
 const Format& format_of(const Location& location);
 
-/// Resolves --local_dir: iteration directories, verl's step, actor, critic, dist_ckpt and model directories, the directory itself. Local.
-/// Error(not_found) says what was looked for and what was found; Error(usage) when --role or --iteration is needed to choose or contradicts.
+/// Resolves --local_dir: iteration directories, verl's step, actor, critic, dist_ckpt and model
+/// directories, the directory itself. Local. Error(not_found) says what was looked for and what was
+/// found; Error(usage) when --role or --iteration is needed to choose or contradicts.
 Location locate(const Request& request);
 
 }  // namespace shardweld::formats

@@ -17,8 +17,9 @@ namespace fs = std::filesystem;
 class InputFile {
   public:
     InputFile() = default;
-    /// Opens for reading. Error(not_found) when absent, Error(unsupported) when not a regular file (never
-    /// blocks on a FIFO or device: opened O_NONBLOCK|O_NOCTTY|O_CLOEXEC and checked), Error(io) otherwise.
+    /// Opens for reading. Error(not_found) when absent, Error(unsupported) when not a regular file
+    /// (never blocks on a FIFO or device: opened O_NONBLOCK|O_NOCTTY|O_CLOEXEC and checked),
+    /// Error(io) otherwise.
     static InputFile open(const fs::path& path);
 
     [[nodiscard]] Bytes size() const { return size_; }
@@ -26,8 +27,8 @@ class InputFile {
     [[nodiscard]] int fd() const { return fd_; }
     [[nodiscard]] bool is_open() const { return fd_ >= 0; }
 
-    /// Fills `out` from `offset`. Error(corrupt) when the file ends before, Error(io) on a failed read; EINTR and
-    /// short reads are continued.
+    /// Fills `out` from `offset`. Error(corrupt) when the file ends before, Error(io) on a failed
+    /// read; EINTR and short reads are continued.
     void read_at(Bytes offset, std::span<std::byte> out) const;
 
     InputFile(InputFile&& other) noexcept;
@@ -42,12 +43,13 @@ class InputFile {
     fs::path path_;
 };
 
-/// A file being written at offsets. Move-only. Must be closed by close(): the destructor closes without checking.
+/// A file being written at offsets. Move-only. Must be closed by close(): the destructor closes
+/// without checking.
 class OutputFile {
   public:
     OutputFile() = default;
-    /// Creates the file (O_EXCL) with permission bits 0666 less the umask. Error(target) when it exists; space/quota/inode
-    /// failures are Error(space), others Error(io).
+    /// Creates the file (O_EXCL) with permission bits 0666 less the umask. Error(target) when it
+    /// exists; space/quota/inode failures are Error(space), others Error(io).
     static OutputFile create(const fs::path& path);
     /// Opens an existing file for writing, not truncated.
     static OutputFile open_existing(const fs::path& path);
@@ -80,7 +82,8 @@ void write_text(const fs::path& path, const std::string& text, bool sync);
 /// fsync of a directory.
 void sync_directory(const fs::path& path);
 
-/// An Error for errno: ENOSPC, EDQUOT, EFBIG -> space; ENOENT, ENOTDIR -> not_found; others -> io. Text: "cannot WHAT PATH: REASON (errno N)".
+/// An Error for errno: ENOSPC, EDQUOT, EFBIG -> space; ENOENT, ENOTDIR -> not_found; others -> io.
+/// Text: "cannot WHAT PATH: REASON (errno N)".
 [[noreturn]] void throw_errno(int error, const std::string& what, const fs::path& path);
 
 }  // namespace shardweld::io

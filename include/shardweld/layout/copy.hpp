@@ -22,7 +22,8 @@ struct Loop {
     friend bool operator==(const Loop&, const Loop&) = default;
 };
 
-/// dst[dst_offset + sum(j * dst_stride)] = src[src_offset + sum(j * src_stride)] for every j of the nest.
+/// dst[dst_offset + sum(j * dst_stride)] = src[src_offset + sum(j * src_stride)] for every j of the
+/// nest.
 struct Copy {
     Index src_offset = 0;
     Index dst_offset = 0;
@@ -43,8 +44,9 @@ Copy normal(const Copy& copy);
 std::pair<Copy, Copy> pack_unpack(const Copy& copy);
 
 /// The part of `copy` whose dst (or src) addresses lie in [begin, end), as copies with unchanged
-/// addressing, each in normal form. Requires that the side's addresses are in the lexicographic order of its loops sorted
-/// by that side's stride (true whenever the side does not overlap itself); throws Error(unsupported) otherwise.
+/// addressing, each in normal form. Requires that the side's addresses are in the lexicographic
+/// order of its loops sorted by that side's stride (true whenever the side does not overlap
+/// itself); throws Error(unsupported) otherwise.
 std::vector<Copy> restrict_dst(const Copy& copy, Index begin, Index end);
 std::vector<Copy> restrict_src(const Copy& copy, Index begin, Index end);
 
@@ -52,10 +54,11 @@ std::vector<Copy> restrict_src(const Copy& copy, Index begin, Index end);
 Range src_span(const Copy& copy);
 Range dst_span(const Copy& copy);
 
-/// Executes the copy. `element_bytes` is 1, 2, 4 or 8. Every address of the nest must lie inside the spans:
-/// checked once per call on the spans' extents, Error(internal) otherwise.
-/// Near memcpy speed for contiguous runs, blocked for transposes.
-void run(const Copy& copy, std::size_t element_bytes, std::span<const std::byte> src, std::span<std::byte> dst);
+/// Executes the copy. `element_bytes` is 1, 2, 4 or 8. Every address of the nest must lie inside
+/// the spans: checked once per call on the spans' extents, Error(internal) otherwise. Near memcpy
+/// speed for contiguous runs, blocked for transposes.
+void run(const Copy& copy, std::size_t element_bytes, std::span<const std::byte> src,
+         std::span<std::byte> dst);
 
 /// Compares instead of copying: number of elements of the nest whose bytes differ.
 Index count_different(const Copy& copy, std::size_t element_bytes, std::span<const std::byte> src,

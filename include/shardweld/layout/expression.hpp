@@ -20,7 +20,8 @@ namespace shardweld::layout {
 
 struct Segment;
 
-/// A named axis ("*" is the one extent solved from a stored shape), or a sum when `segments` is not empty.
+/// A named axis ("*" is the one extent solved from a stored shape), or a sum when `segments` is not
+/// empty.
 struct Item {
     std::string name;
     std::vector<Segment> segments;
@@ -33,15 +34,16 @@ struct Segment {
 
 using Dim = std::vector<Item>;
 
-/// A parsed layout. `label` names the segment of a layout without sums on its way ("" if not given).
+/// A parsed layout. `label` names the segment of a layout without sums on its way ("" if not
+/// given).
 struct Layout {
     std::string label;
     std::vector<Dim> dims;
     std::string text;  ///< as written, for messages
 };
 
-/// Parses; throws Error(usage) naming the column on bad syntax, nesting deeper than 16, an axis named
-/// twice on the way to one segment, a segment label used twice, or more than one '*'.
+/// Parses; throws Error(usage) naming the column on bad syntax, nesting deeper than 16, an axis
+/// named twice on the way to one segment, a segment label used twice, or more than one '*'.
 Layout parse_layout(std::string_view text);
 
 /// A segment (leaf of the sums) and the names of its axes, sorted by name.
@@ -70,22 +72,26 @@ struct SegmentPatch {
 /// A layout with all extents known; lowers patches of the stored space to patches of its segments.
 class BoundLayout {
   public:
-    /// Binds the extents. With `stored`, the shape must agree: '*' is solved from it and must divide exactly;
-    /// any other disagreement is Error(mismatch) saying found and expected shape and the extents used. Without `stored`, a '*' is Error(usage).
-    /// Extents below 0 are Error(mismatch); 0 is allowed (an empty segment).
+    /// Binds the extents. With `stored`, the shape must agree: '*' is solved from it and must
+    /// divide exactly; any other disagreement is Error(mismatch) saying found and expected shape
+    /// and the extents used. Without `stored`, a '*' is Error(usage). Extents below 0 are
+    /// Error(mismatch); 0 is allowed (an empty segment).
     static BoundLayout bind(const Layout& layout, const ExtentOf& extent_of,
                             std::optional<std::span<const Index>> stored = std::nullopt);
 
     [[nodiscard]] const std::vector<Index>& shape() const { return shape_; }
     [[nodiscard]] const std::vector<SegmentAxes>& segments() const { return segments_; }
     /// Extents of a segment's axes, in their order.
-    [[nodiscard]] const std::vector<Index>& extents(int segment) const { return extents_[static_cast<std::size_t>(segment)]; }
+    [[nodiscard]] const std::vector<Index>& extents(int segment) const {
+        return extents_[static_cast<std::size_t>(segment)];
+    }
 
-    /// A patch over the stored space (one axis per dim) as patches of its segments, appended to `out`.
+    /// A patch over the stored space (one axis per dim) as patches of its segments, appended to
+    /// `out`.
     void lower(const Patch& stored, std::vector<SegmentPatch>& out) const;
 
   private:
-    struct Node;                 // implementation detail: flattened tree with extents and axis slots
+    struct Node;  // implementation detail: flattened tree with extents and axis slots
     std::vector<Node> nodes_;
     std::vector<int> dim_roots_;
     std::vector<Index> shape_;

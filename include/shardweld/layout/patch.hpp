@@ -22,7 +22,8 @@ struct Axis {
     friend bool operator==(const Axis&, const Axis&) = default;
 };
 
-/// Logical index i (lo_k <= i_k < lo_k + extent_k) is stored at offset + sum_k (i_k - lo_k) * stride_k.
+/// Logical index i (lo_k <= i_k < lo_k + extent_k) is stored at offset + sum_k (i_k - lo_k) *
+/// stride_k.
 struct Patch {
     Index offset = 0;
     InlineVector<Axis, kMaxAxes> axes;
@@ -63,7 +64,8 @@ struct RangeBox {
 /// The row-major range [begin, end) of `shape` as at most 2 * rank - 1 boxes, in order.
 std::vector<RangeBox> boxes_of_range(Index begin, Index end, std::span<const Index> shape);
 
-/// Storage holds positions [begin, end) of the row-major enumeration of `box`, densely, from `offset`.
+/// Storage holds positions [begin, end) of the row-major enumeration of `box`, densely, from
+/// `offset`.
 std::vector<Patch> flat(const Box& box, Index begin, Index end, Index offset = 0);
 
 /// p as slice `at` of a new axis k.
@@ -75,7 +77,8 @@ Patch shift(const Patch& p, Index by);
 /// "7 + [0,4)*3 [2,5)*1" for messages and tests.
 std::string to_text(const Patch& p);
 
-/// Smallest and one past the largest storage address of p; requires non-negative strides and volume > 0.
+/// Smallest and one past the largest storage address of p; requires non-negative strides and volume
+/// > 0.
 Range address_span(const Patch& p);
 
 }  // namespace shardweld::layout

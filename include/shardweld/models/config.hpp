@@ -26,7 +26,8 @@ class Config {
     /// Error(corrupt) with line/byte when the text is no JSON object (bounded depth).
     static Config parse(std::string text, std::string origin);
 
-    /// Field by dotted path ("rope_parameters.rope_theta"); booleans are 0/1; absent or null: monostate; lists and objects: monostate.
+    /// Field by dotted path ("rope_parameters.rope_theta"); booleans are 0/1; absent or null:
+    /// monostate; lists and objects: monostate.
     [[nodiscard]] FieldValue field(std::string_view path) const;
     [[nodiscard]] std::optional<Index> integer(std::string_view path) const;
     [[nodiscard]] std::optional<std::string> text(std::string_view path) const;
@@ -38,11 +39,13 @@ class Config {
     [[nodiscard]] std::vector<std::string> architectures() const;
     [[nodiscard]] ModelClass model_class() const;
 
-    /// Sets a field to a JSON value given as text; at the place where the look-up finds it, else at the top level (end). Remembers that the file changed.
+    /// Sets a field to a JSON value given as text; at the place where the look-up finds it, else at
+    /// the top level (end). Remembers that the file changed.
     void set(std::string_view path, const std::string& json_value);
     void remove(std::string_view path);
     [[nodiscard]] bool changed() const;
-    /// The text to write: byte for byte the original when nothing changed, else re-serialised with the order kept, two-space indent and a final newline.
+    /// The text to write: byte for byte the original when nothing changed, else re-serialised with
+    /// the order kept, two-space indent and a final newline.
     [[nodiscard]] std::string text_to_write() const;
     [[nodiscard]] const std::string& origin() const;
 

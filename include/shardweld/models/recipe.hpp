@@ -1,5 +1,6 @@
 // Recipes and dialects as data: the parsed form of src/models/recipes/*.{recipe,dialect}.
-// Knows the file format (docs/recipes.md); knows no architecture, no file of a checkpoint, no tensor data.
+// Knows the file format (docs/recipes.md); knows no architecture, no file of a checkpoint, no
+// tensor data.
 #pragma once
 
 #include <map>
@@ -18,46 +19,49 @@ namespace shardweld::models {
 struct Expr;
 using ExprPtr = std::shared_ptr<const Expr>;
 
-/// A name with captures. Hub patterns may hold '{k+L}' (capture plus symbol). No alternatives: those are expanded to lines.
+/// A name with captures. Hub patterns may hold '{k+L}' (capture plus symbol). No alternatives:
+/// those are expanded to lines.
 struct Pattern {
-    std::string text;                     ///< as written, e.g. "decoder.layers.{l}.mlp.linear_fc1.weight{e}"
-    std::vector<std::string> literals;    ///< text between captures; literals.size() == captures.size() + 1
-    std::vector<std::string> captures;    ///< names in order of appearance
-    std::vector<std::string> plus;        ///< symbol added to capture i when writing, "" if none
+    std::string text;  ///< as written, e.g. "decoder.layers.{l}.mlp.linear_fc1.weight{e}"
+    std::vector<std::string>
+        literals;  ///< text between captures; literals.size() == captures.size() + 1
+    std::vector<std::string> captures;  ///< names in order of appearance
+    std::vector<std::string> plus;      ///< symbol added to capture i when writing, "" if none
 
     static Pattern parse(std::string_view text);
-    /// Capture values when the whole `name` matches (digits without leading zeros; a '+' pattern does not match).
+    /// Capture values when the whole `name` matches (digits without leading zeros; a '+' pattern
+    /// does not match).
     [[nodiscard]] std::optional<std::map<std::string, Index>> match(std::string_view name) const;
 };
 
 /// How rank-local shards of one stored tensor are put together (dialect lines, `<...>`).
 struct JoinStep {
     enum class Group { tp, etp, ep } group = Group::tp;
-    int dim = 0;               ///< concatenated on this dim in rank order
-    bool or_replica = false;   ///< `k?`: replicas when the local extent already is the full one
-    bool stack = false;        ///< `+0`: stacked as new dim 0
+    int dim = 0;              ///< concatenated on this dim in rank order
+    bool or_replica = false;  ///< `k?`: replicas when the local extent already is the full one
+    bool stack = false;       ///< `+0`: stacked as new dim 0
 };
 struct Join {
-    bool flat = false;         ///< the local tensor is seen as one-dimensional first
+    bool flat = false;            ///< the local tensor is seen as one-dimensional first
     std::vector<JoinStep> steps;  ///< in the order written; empty: replicas, compared
 };
 
 /// One line: a stored name (dialect) or hub name (recipe) and the logical tensor it holds.
 struct Line {
     Pattern name;
-    std::string logical;                  ///< e.g. "layer.{l}.qkv"
+    std::string logical;  ///< e.g. "layer.{l}.qkv"
     layout::Layout layout;
-    std::optional<Join> join;             ///< store lines only; nullopt: none written
-    ExprPtr condition;                    ///< `if`, null if none
+    std::optional<Join> join;  ///< store lines only; nullopt: none written
+    ExprPtr condition;         ///< `if`, null if none
     bool optional = false;
-    std::optional<DType> keep;            ///< `keep f32`
-    Index add = 0;                        ///< `add 1`
-    std::vector<std::string> drop;        ///< segments that nobody takes
-    std::string origin;                   ///< "llama.recipe:24", for messages
+    std::optional<DType> keep;      ///< `keep f32`
+    Index add = 0;                  ///< `add 1`
+    std::vector<std::string> drop;  ///< segments that nobody takes
+    std::string origin;             ///< "llama.recipe:24", for messages
 };
 
 struct SameRule {
-    std::string a, b;                     ///< logical names: a, where present, must equal b and is not written
+    std::string a, b;  ///< logical names: a, where present, must equal b and is not written
     ExprPtr condition;
     std::string origin;
 };
@@ -69,42 +73,44 @@ struct IgnoreRule {
 
 struct ConfigEdit {
     std::string field;
-    std::optional<std::string> value;     ///< JSON text; nullopt: remove the field
-    bool if_present = false;              ///< else: if absent
+    std::optional<std::string> value;  ///< JSON text; nullopt: remove the field
+    bool if_present = false;           ///< else: if absent
     std::string logical_glob;
 };
 
-/// `claim FIELD = NAME`: config.json's FIELD must equal what the checkpoint states under NAME, when both are there.
+/// `claim FIELD = NAME`: config.json's FIELD must equal what the checkpoint states under NAME, when
+/// both are there.
 struct ClaimRule {
-    ExprPtr field;                        ///< over @fields of config.json
-    std::string name;                     ///< key of catalogue::Claims
-    std::string text;                     ///< as written, for messages
+    ExprPtr field;     ///< over @fields of config.json
+    std::string name;  ///< key of catalogue::Claims
+    std::string text;  ///< as written, for messages
 };
 
 /// Symbols a file defines: `let`, `index`, `flag`; in order, later ones override.
 struct Definition {
-    std::vector<ExprPtr> alternatives;    ///< tried in order (`else`)
+    std::vector<ExprPtr> alternatives;  ///< tried in order (`else`)
     std::string origin;
 };
 
 /// A framework's stored names and forms.
 struct Dialect {
     std::string name;
-    std::vector<Line> store;              ///< `at` blocks and stacked forms expanded
+    std::vector<Line> store;  ///< `at` blocks and stacked forms expanded
     std::vector<IgnoreRule> ignore;
     std::vector<ClaimRule> claims;
     std::map<std::string, Definition> defaults;
-    std::vector<std::string> facts;       ///< symbols given by the reader
-    std::map<std::string, std::vector<std::string>> fuse;  ///< axis -> the axes (outermost first) that make it up
+    std::vector<std::string> facts;  ///< symbols given by the reader
+    std::map<std::string, std::vector<std::string>>
+        fuse;  ///< axis -> the axes (outermost first) that make it up
 };
 
 /// A family's hub names; `extends` resolved.
 struct Recipe {
     std::string name;
-    std::vector<std::string> dialects;    ///< `uses`
-    ExprPtr match;                        ///< condition on the config
-    std::vector<Line> hub;                ///< `at` blocks expanded
-    std::vector<Line> module;             ///< module-tree lines, `at` blocks expanded
+    std::vector<std::string> dialects;  ///< `uses`
+    ExprPtr match;                      ///< condition on the config
+    std::vector<Line> hub;              ///< `at` blocks expanded
+    std::vector<Line> module;           ///< module-tree lines, `at` blocks expanded
     std::vector<SameRule> same;
     std::vector<IgnoreRule> ignore;
     std::vector<ConfigEdit> config;
@@ -112,21 +118,22 @@ struct Recipe {
     std::map<std::string, Definition> indices;
     std::map<std::string, Definition> flags;
     std::vector<std::string> givens;
-    std::string verified;                 ///< fixtures that verify it ("verified by A, B"); "" = unverified
+    std::string verified;  ///< fixtures that verify it ("verified by A, B"); "" = unverified
 };
 
 /// A recipe or dialect file as text: built in, or given with --recipe.
 struct Source {
-    std::string file_name;                ///< "llama.recipe"
+    std::string file_name;  ///< "llama.recipe"
     std::string text;
 };
 
 /// The built-in files, sorted by file name.
 const std::vector<Source>& built_in_sources();
 
-/// All recipes and dialects, parsed; built-in files replaced or joined by `extra` (same declared name replaces).
-/// Error(usage) naming file and line on bad text; limits 1 MB and 10 000 lines a file, `extends` at most 4 deep, no cycles. Also checks that all lines of one
-/// (logical tensor, segment) use the same axes after `fuse`, in all dialects and recipes together where they meet.
+/// All recipes and dialects, parsed; built-in files replaced or joined by `extra` (same declared
+/// name replaces). Error(usage) naming file and line on bad text; limits 1 MB and 10 000 lines a
+/// file, `extends` at most 4 deep, no cycles. Also checks that all lines of one (logical tensor,
+/// segment) use the same axes after `fuse`, in all dialects and recipes together where they meet.
 class Library {
   public:
     static Library load(const std::vector<Source>& extra = {});

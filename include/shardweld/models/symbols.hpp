@@ -1,5 +1,5 @@
-// Values of a recipe's symbols for one model: from config.json, the reader's facts and the command line.
-// Pure; knows no tensors.
+// Values of a recipe's symbols for one model: from config.json, the reader's facts and the command
+// line. Pure; knows no tensors.
 #pragma once
 
 #include <map>
@@ -15,23 +15,27 @@ namespace shardweld::models {
 
 using Captures = std::map<std::string, Index>;
 
-/// Evaluates expressions. Errors: Error(mismatch) naming the symbol, its text and origin, and the config field that is
-/// absent or does not divide exactly; every overflow likewise; Error(usage) for a cyclic definition.
+/// Evaluates expressions. Errors: Error(mismatch) naming the symbol, its text and origin, and the
+/// config field that is absent or does not divide exactly; every overflow likewise; Error(usage)
+/// for a cyclic definition.
 class Symbols {
   public:
-    /// `facts`: values by the reader (t, te, version, ...); `given`: by the command line (value). A fact the dialect lists but the reader
-    /// does not give is absent (defaults apply).
-    Symbols(const Recipe& recipe, const Dialect& dialect, const Config& config, std::map<std::string, Index> facts,
-            std::map<std::string, Index> given);
+    /// `facts`: values by the reader (t, te, version, ...); `given`: by the command line (value). A
+    /// fact the dialect lists but the reader does not give is absent (defaults apply).
+    Symbols(const Recipe& recipe, const Dialect& dialect, const Config& config,
+            std::map<std::string, Index> facts, std::map<std::string, Index> given);
 
-    /// Value of a symbol (fact, given, let, index, default, capture); cached when it does not depend on captures.
+    /// Value of a symbol (fact, given, let, index, default, capture); cached when it does not
+    /// depend on captures.
     [[nodiscard]] Index value(const std::string& name, const Captures& captures = {}) const;
     /// nullopt when the symbol cannot be evaluated because a config field is absent.
-    [[nodiscard]] std::optional<Index> try_value(const std::string& name, const Captures& captures = {}) const;
+    [[nodiscard]] std::optional<Index> try_value(const std::string& name,
+                                                 const Captures& captures = {}) const;
     /// Whether a condition holds (null: true).
     [[nodiscard]] bool holds(const ExprPtr& condition, const Captures& captures = {}) const;
     /// Value of an expression; nullopt when a config field it needs is absent.
-    [[nodiscard]] std::optional<Index> try_expr(const ExprPtr& expr, const Captures& captures = {}) const;
+    [[nodiscard]] std::optional<Index> try_expr(const ExprPtr& expr,
+                                                const Captures& captures = {}) const;
     /// Whether `name` is declared by `index`.
     [[nodiscard]] bool is_index(const std::string& name) const;
 
@@ -40,8 +44,9 @@ class Symbols {
     std::shared_ptr<State> state_;
 };
 
-/// The recipe whose `match` holds for the config (most derived one wins). Error(unsupported) listing the known families when none does;
-/// Error(usage) when --recipe names one that does not exist.
+/// The recipe whose `match` holds for the config (most derived one wins). Error(unsupported)
+/// listing the known families when none does; Error(usage) when --recipe names one that does not
+/// exist.
 const Recipe& recipe_for(const Library& library, const Config& config);
 
 }  // namespace shardweld::models

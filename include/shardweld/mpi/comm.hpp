@@ -14,14 +14,15 @@
 
 namespace shardweld::mpi {
 
-/// A group of ranks. All member functions are collective unless marked local; MPI is called from one thread.
+/// A group of ranks. All member functions are collective unless marked local; MPI is called from
+/// one thread.
 class Comm {
   public:
     virtual ~Comm() = default;
 
-    [[nodiscard]] virtual int rank() const = 0;                    // local
-    [[nodiscard]] virtual int size() const = 0;                    // local
-    [[nodiscard]] virtual const std::string& host() const = 0;     // local
+    [[nodiscard]] virtual int rank() const = 0;                 // local
+    [[nodiscard]] virtual int size() const = 0;                 // local
+    [[nodiscard]] virtual const std::string& host() const = 0;  // local
 
     virtual void barrier() = 0;
     /// Bytes of `root` on every rank (any size, also beyond 2 GiB).
@@ -31,31 +32,36 @@ class Comm {
     virtual Index all_max(Index value) = 0;
     virtual Index all_sum(Index value) = 0;
 
-    /// Exchanges messages whose sizes both sides already know: to_send[r] goes to rank r, to_receive[r] is
-    /// filled from rank r (own rank: copied). At most `limit` bytes travel between a pair in one step; returns the number of steps
-    /// (the same on all ranks: ceil(largest message / limit), 0 when nobody sends). Counts above 2 GiB are safe.
-    virtual Index exchange(std::span<const std::span<const std::byte>> to_send, std::span<const std::span<std::byte>> to_receive,
-                           Bytes limit) = 0;
+    /// Exchanges messages whose sizes both sides already know: to_send[r] goes to rank r,
+    /// to_receive[r] is filled from rank r (own rank: copied). At most `limit` bytes travel between
+    /// a pair in one step; returns the number of steps (the same on all ranks: ceil(largest message
+    /// / limit), 0 when nobody sends). Counts above 2 GiB are safe.
+    virtual Index exchange(std::span<const std::span<const std::byte>> to_send,
+                           std::span<const std::span<std::byte>> to_receive, Bytes limit) = 0;
 
-    /// Raises a flag that every rank soon sees in alarm(); local, never blocks. For phases in which ranks run freely.
+    /// Raises a flag that every rank soon sees in alarm(); local, never blocks. For phases in which
+    /// ranks run freely.
     virtual void raise_alarm() = 0;
     /// Whether some rank has raised the flag; local, cheap, never blocks.
     virtual bool alarm() = 0;
-    /// Ends a free-running phase: all ranks arrive, pending alarms are drained, the flag is cleared.
+    /// Ends a free-running phase: all ranks arrive, pending alarms are drained, the flag is
+    /// cleared.
     virtual void end_of_free_run() = 0;
 };
 
 /// One rank, no MPI.
 std::unique_ptr<Comm> serial_comm();
 
-/// Initialises MPI (MPI_THREAD_FUNNELED) when launched by mpirun or srun, else returns serial_comm().
-/// Error(launch) when the environment shows that several tasks were started as singletons
-/// (SLURM_STEP_NUM_TASKS or PMI_SIZE > 1 with neither OMPI_COMM_WORLD_SIZE nor PMIX_RANK), saying what to do (srun --mpi=pmix).
+/// Initialises MPI (MPI_THREAD_FUNNELED) when launched by mpirun or srun, else returns
+/// serial_comm(). Error(launch) when the environment shows that several tasks were started as
+/// singletons (SLURM_STEP_NUM_TASKS or PMI_SIZE > 1 with neither OMPI_COMM_WORLD_SIZE nor
+/// PMIX_RANK), saying what to do (srun --mpi=pmix).
 std::unique_ptr<Comm> world_comm();
 
-/// Runs `local` on this rank, then agrees: when any rank threw, every rank throws the same Error (the lowest
-/// failing rank's code; message prefixed "rank R (host): " when there is more than one rank). Non-shardweld exceptions become
-/// Error(internal), std::bad_alloc Error(memory). Collective.
+/// Runs `local` on this rank, then agrees: when any rank threw, every rank throws the same Error
+/// (the lowest failing rank's code; message prefixed "rank R (host): " when there is more than one
+/// rank). Non-shardweld exceptions become Error(internal), std::bad_alloc Error(memory).
+/// Collective.
 void collectively(Comm& comm, const std::function<void()>& local);
 
 /// As above with a value.

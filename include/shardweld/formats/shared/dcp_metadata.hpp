@@ -35,14 +35,19 @@ struct DcpObject {
 };
 
 struct DcpMetadata {
-    std::vector<std::string> files;       ///< relative paths, sorted naturally; checked to stay inside the directory (no absolute path, no "..", no empty name)
-    std::vector<DcpTensor> tensors;       ///< sorted by name; chunks sorted by offsets
+    std::vector<std::string> files;  ///< relative paths, sorted naturally; checked to stay inside
+                                     ///< the directory (no absolute path, no "..", no empty name)
+    std::vector<DcpTensor> tensors;  ///< sorted by name; chunks sorted by offsets
     std::vector<DcpObject> objects;
-    bool has_transforms = false;          ///< compressed streams (zstd): refused when a needed tensor has them
-    std::map<std::string, std::vector<std::string>> paths;  ///< planner_data: flattened name -> path, when present
+    bool has_transforms =
+        false;  ///< compressed streams (zstd): refused when a needed tensor has them
+    std::map<std::string, std::vector<std::string>>
+        paths;  ///< planner_data: flattened name -> path, when present
 
-    /// Parses the file. Error(corrupt) on malformed data, chunks outside their tensor, a chunk without storage, overlapping or missing chunks
-    /// (the chunks of a tensor must tile it exactly once), negative or overflowing numbers, paths leaving the directory; tensor-level transforms are Error(unsupported).
+    /// Parses the file. Error(corrupt) on malformed data, chunks outside their tensor, a chunk
+    /// without storage, overlapping or missing chunks (the chunks of a tensor must tile it exactly
+    /// once), negative or overflowing numbers, paths leaving the directory; tensor-level transforms
+    /// are Error(unsupported).
     static DcpMetadata read(const io::fs::path& path);
 };
 

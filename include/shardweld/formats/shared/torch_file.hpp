@@ -1,6 +1,6 @@
-// torch.save files (zip and pre-zip), read without torch: the pickled object and where tensor bytes lie.
-// Knows torch's tensor and storage spellings; nothing of frameworks' dictionaries.
-// Sources: torch 2.15 torch/serialization.py, torch/_utils.py (_rebuild_tensor_v2/_v3).
+// torch.save files (zip and pre-zip), read without torch: the pickled object and where tensor bytes
+// lie. Knows torch's tensor and storage spellings; nothing of frameworks' dictionaries. Sources:
+// torch 2.15 torch/serialization.py, torch/_utils.py (_rebuild_tensor_v2/_v3).
 #pragma once
 
 #include <map>
@@ -20,11 +20,11 @@ namespace shardweld::formats {
 struct StoredTensor {
     DType dtype = DType::f32;
     std::vector<Index> shape;
-    std::vector<Index> strides;   ///< elements; non-negative
-    Bytes storage_offset = 0;     ///< bytes: absolute file offset of the storage's first byte
-    Bytes storage_bytes = 0;      ///< size of the storage
-    Index element_offset = 0;     ///< elements from the storage's start to the tensor's first element
-    std::uint32_t crc32 = 0;      ///< of the whole storage, 0 if none is recorded
+    std::vector<Index> strides;  ///< elements; non-negative
+    Bytes storage_offset = 0;    ///< bytes: absolute file offset of the storage's first byte
+    Bytes storage_bytes = 0;     ///< size of the storage
+    Index element_offset = 0;  ///< elements from the storage's start to the tensor's first element
+    std::uint32_t crc32 = 0;   ///< of the whole storage, 0 if none is recorded
 
     [[nodiscard]] Index volume() const;
     [[nodiscard]] bool is_contiguous() const;
@@ -33,17 +33,22 @@ struct StoredTensor {
 /// One opened torch file (or one inside a larger file).
 class TorchFile {
   public:
-    /// Reads the archive in [begin, begin + length) of `file` (default: whole file): finds data.pkl, parses it, indexes the storages.
-    /// Pre-zip files (magic 0x1950a86a20f9469cfc6c) are recognised and their storages located.
-    /// Error(corrupt) for anything malformed, empty file included ("is empty"), Error(unsupported) for big-endian files, tar files and TorchScript archives.
-    static TorchFile read(const io::InputFile& file, Bytes begin = 0, std::optional<Bytes> length = std::nullopt);
+    /// Reads the archive in [begin, begin + length) of `file` (default: whole file): finds
+    /// data.pkl, parses it, indexes the storages. Pre-zip files (magic 0x1950a86a20f9469cfc6c) are
+    /// recognised and their storages located. Error(corrupt) for anything malformed, empty file
+    /// included ("is empty"), Error(unsupported) for big-endian files, tar files and TorchScript
+    /// archives.
+    static TorchFile read(const io::InputFile& file, Bytes begin = 0,
+                          std::optional<Bytes> length = std::nullopt);
 
     [[nodiscard]] const PickleValue& root() const { return pickle_->root(); }
     [[nodiscard]] const Pickle& pickle() const { return *pickle_; }
 
-    /// `value` as a tensor: unwraps _rebuild_tensor, _v2, _v3, _rebuild_parameter(_with_state), torch.nn.Parameter and _rebuild_from_type_v2 wrappers.
-    /// nullopt when it is no tensor at all. Throws Error(corrupt) when it is one but does not fit (negative extents or strides, overflow, storage
-    /// missing, storage too short for shape and strides, storage key not a plain record name), Error(unsupported) for quantised, sparse, meta or unknown-dtype tensors.
+    /// `value` as a tensor: unwraps _rebuild_tensor, _v2, _v3, _rebuild_parameter(_with_state),
+    /// torch.nn.Parameter and _rebuild_from_type_v2 wrappers. nullopt when it is no tensor at all.
+    /// Throws Error(corrupt) when it is one but does not fit (negative extents or strides,
+    /// overflow, storage missing, storage too short for shape and strides, storage key not a plain
+    /// record name), Error(unsupported) for quantised, sparse, meta or unknown-dtype tensors.
     [[nodiscard]] std::optional<StoredTensor> tensor(const PickleValue& value) const;
 
     /// Total bytes of all storages.

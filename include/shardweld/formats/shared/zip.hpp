@@ -1,5 +1,6 @@
 // The zip container of torch.save, read safely at any place of a file.
-// Knows nothing of what the entries hold. Format: PKWARE APPNOTE 6.3.10 (zip64); torch's writer: torch 2.15, caffe2/serialize/inline_container.cc.
+// Knows nothing of what the entries hold. Format: PKWARE APPNOTE 6.3.10 (zip64); torch's writer:
+// torch 2.15, caffe2/serialize/inline_container.cc.
 #pragma once
 
 #include <map>
@@ -17,14 +18,16 @@ struct ZipEntry {
     std::uint32_t crc32 = 0;
 };
 
-/// The entries of the archive occupying [begin, begin + length) of a file. Names are kept as written.
-/// The offsets in the archive are relative to `begin`. Everything is checked: end-of-central-directory present, entries inside the archive,
-/// local headers agreeing with the central directory, no duplicate names, method 0 only
-/// (Error(unsupported) for compressed or encrypted entries), no allocation beyond the directory's real size. Error(corrupt) otherwise.
+/// The entries of the archive occupying [begin, begin + length) of a file. Names are kept as
+/// written. The offsets in the archive are relative to `begin`. Everything is checked:
+/// end-of-central-directory present, entries inside the archive, local headers agreeing with the
+/// central directory, no duplicate names, method 0 only (Error(unsupported) for compressed or
+/// encrypted entries), no allocation beyond the directory's real size. Error(corrupt) otherwise.
 /// The local headers' name and extra lengths are read from the file to find the data.
 struct ZipArchive {
     std::map<std::string, ZipEntry, std::less<>> entries;
-    std::string prefix;  ///< first path component of data.pkl, with '/', e.g. "archive/"; "" when there is no */data.pkl
+    std::string prefix;  ///< first path component of data.pkl, with '/', e.g. "archive/"; "" when
+                         ///< there is no */data.pkl
 
     static ZipArchive read(const io::InputFile& file, Bytes begin, Bytes length);
     [[nodiscard]] const ZipEntry* find(std::string_view name) const;

@@ -1,0 +1,84 @@
+#include "shardweld/core/dtype.hpp"
+
+#include <array>
+
+#include "shardweld/core/error.hpp"
+
+namespace shardweld {
+
+namespace {
+
+struct DTypeFacts {
+    DType dtype;
+    Bytes size;
+    std::string_view safetensors;
+    std::string_view torch;
+    bool is_float;
+};
+
+// In the order of the enumeration. Names: safetensors 0.8 tensor.rs (Dtype); torch 2.15 dtypes.
+constexpr std::array kFacts = {
+    DTypeFacts{DType::boolean, 1, "BOOL", "bool", false},
+    DTypeFacts{DType::u8, 1, "U8", "uint8", false},
+    DTypeFacts{DType::i8, 1, "I8", "int8", false},
+    DTypeFacts{DType::u16, 2, "U16", "uint16", false},
+    DTypeFacts{DType::i16, 2, "I16", "int16", false},
+    DTypeFacts{DType::u32, 4, "U32", "uint32", false},
+    DTypeFacts{DType::i32, 4, "I32", "int32", false},
+    DTypeFacts{DType::u64, 8, "U64", "uint64", false},
+    DTypeFacts{DType::i64, 8, "I64", "int64", false},
+    DTypeFacts{DType::f8_e4m3, 1, "F8_E4M3", "float8_e4m3fn", true},
+    DTypeFacts{DType::f8_e5m2, 1, "F8_E5M2", "float8_e5m2", true},
+    DTypeFacts{DType::f8_e8m0, 1, "F8_E8M0", "float8_e8m0fnu", false},
+    DTypeFacts{DType::f16, 2, "F16", "float16", true},
+    DTypeFacts{DType::bf16, 2, "BF16", "bfloat16", true},
+    DTypeFacts{DType::f32, 4, "F32", "float32", true},
+    DTypeFacts{DType::f64, 8, "F64", "float64", true},
+    DTypeFacts{DType::c64, 8, "C64", "complex64", false},
+};
+
+const DTypeFacts& facts_of(DType dtype) {
+    const auto at = static_cast<std::size_t>(dtype);
+    if (at >= kFacts.size()) {
+        throw Error(ErrorCode::internal, "an element type out of range");
+    }
+    return kFacts[at];
+}
+
+}  // namespace
+
+Bytes size_of(DType dtype) {
+    return facts_of(dtype).size;
+}
+
+std::string_view safetensors_name(DType dtype) {
+    return facts_of(dtype).safetensors;
+}
+
+std::optional<DType> dtype_from_safetensors(std::string_view name) {
+    for (const DTypeFacts& facts : kFacts) {
+        if (facts.safetensors == name) {
+            return facts.dtype;
+        }
+    }
+    return std::nullopt;
+}
+
+std::string_view torch_name(DType dtype) {
+    return facts_of(dtype).torch;
+}
+
+std::optional<DType> dtype_from_torch(std::string_view name) {
+    for (const DTypeFacts& facts : kFacts) {
+        if (facts.torch == name) {
+            return facts.dtype;
+        }
+    }
+    return std::nullopt;
+}
+
+bool is_float(DType dtype) {
+    return facts_of(dtype).is_float;
+}
+
+}  // namespace shardweld

@@ -1,0 +1,59 @@
+#include "shardweld/core/error.hpp"
+
+#include <utility>
+
+namespace shardweld {
+
+std::string_view name_of(ErrorCode code) {
+    switch (code) {
+        case ErrorCode::ok:
+            return "ok";
+        case ErrorCode::usage:
+            return "usage";
+        case ErrorCode::not_found:
+            return "not_found";
+        case ErrorCode::corrupt:
+            return "corrupt";
+        case ErrorCode::unsupported:
+            return "unsupported";
+        case ErrorCode::mismatch:
+            return "mismatch";
+        case ErrorCode::io:
+            return "io";
+        case ErrorCode::space:
+            return "space";
+        case ErrorCode::memory:
+            return "memory";
+        case ErrorCode::launch:
+            return "launch";
+        case ErrorCode::stopped:
+            return "stopped";
+        case ErrorCode::target:
+            return "target";
+        case ErrorCode::differs:
+            return "differs";
+        case ErrorCode::strict:
+            return "strict";
+        case ErrorCode::internal:
+            return "internal";
+    }
+    return "internal";
+}
+
+Error::Error(ErrorCode code, const std::string& message)
+    : std::runtime_error(message), code_(code) {}
+
+Error& Error::add_context(std::string where) {
+    context_.push_back(std::move(where));
+    return *this;
+}
+
+std::string Error::full_text() const {
+    std::string text = what();
+    for (std::size_t i = 0; i < context_.size(); ++i) {
+        text += (i == 0 ? " [" : "; ") + context_[i];
+    }
+    return context_.empty() ? text : text + "]";
+}
+
+}  // namespace shardweld

@@ -1,0 +1,93 @@
+#include "shardweld/core/index.hpp"
+
+#include <limits>
+#include <string>
+
+#include "shardweld/core/error.hpp"
+
+namespace shardweld {
+
+namespace {
+
+[[noreturn]] void throw_overflow(std::string_view what) {
+    throw Error(
+        ErrorCode::corrupt,
+        std::string(what) + " is larger than 64-bit arithmetic holds; the input is damaged");
+}
+
+}  // namespace
+
+Index checked_mul(Index a, Index b, std::string_view what) {
+    Index result = 0;
+    if (__builtin_mul_overflow(a, b, &result)) {
+        throw_overflow(what);
+    }
+    return result;
+}
+
+Index checked_add(Index a, Index b, std::string_view what) {
+    Index result = 0;
+    if (__builtin_add_overflow(a, b, &result)) {
+        throw_overflow(what);
+    }
+    return result;
+}
+
+Bytes checked_mul_bytes(Bytes a, Bytes b, std::string_view what) {
+    Bytes result = 0;
+    if (__builtin_mul_overflow(a, b, &result)) {
+        throw_overflow(what);
+    }
+    return result;
+}
+
+Bytes checked_add_bytes(Bytes a, Bytes b, std::string_view what) {
+    Bytes result = 0;
+    if (__builtin_add_overflow(a, b, &result)) {
+        throw_overflow(what);
+    }
+    return result;
+}
+
+Index volume_of(std::span<const Index> shape, std::string_view what) {
+    Index volume = 1;
+    for (const Index extent : shape) {
+        if (extent < 0) {
+            throw Error(ErrorCode::corrupt,
+                        std::string(what) + " has the negative extent " + std::to_string(extent));
+        }
+        volume = checked_mul(volume, extent, what);
+    }
+    return volume;
+}
+
+Index to_index(Bytes value, std::string_view what) {
+    if (value > static_cast<Bytes>(std::numeric_limits<Index>::max())) {
+        throw_overflow(what);
+    }
+    return static_cast<Index>(value);
+}
+
+Bytes to_bytes(Index value, std::string_view what) {
+    if (value < 0) {
+        throw Error(ErrorCode::corrupt,
+                    std::string(what) + " is negative: " + std::to_string(value));
+    }
+    return static_cast<Bytes>(value);
+}
+
+int to_int(Index value, std::string_view what) {
+    if (value < std::numeric_limits<int>::min() || value > std::numeric_limits<int>::max()) {
+        throw_overflow(what);
+    }
+    return static_cast<int>(value);
+}
+
+std::size_t to_size(Bytes value, std::string_view what) {
+    if (value > std::numeric_limits<std::size_t>::max()) {
+        throw_overflow(what);
+    }
+    return static_cast<std::size_t>(value);
+}
+
+}  // namespace shardweld

@@ -1,0 +1,169 @@
+#include "shardweld/core/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+namespace shardweld {
+
+namespace {
+
+bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+/// End of the run of digits (or of non-digits) that starts at `at`.
+std::size_t run_end(std::string_view text, std::size_t at) {
+    const bool digits = is_digit(text[at]);
+    while (at < text.size() && is_digit(text[at]) == digits) {
+        ++at;
+    }
+    return at;
+}
+
+/// Three-way comparison of digit runs as numbers of any length.
+int compare_numbers(std::string_view a, std::string_view b) {
+    a.remove_prefix(std::min(a.find_first_not_of('0'), a.size()));
+    b.remove_prefix(std::min(b.find_first_not_of('0'), b.size()));
+    if (a.size() != b.size()) {
+        return a.size() < b.size() ? -1 : 1;
+    }
+    return a.compare(b);
+}
+
+/// Three-way natural comparison; 0 when equal but for leading zeros.
+int natural_compare(std::string_view a, std::string_view b) {
+    std::size_t i = 0;
+    std::size_t j = 0;
+    while (i < a.size() && j < b.size()) {
+        if (is_digit(a[i]) && is_digit(b[j])) {
+            const std::size_t i_end = run_end(a, i);
+            const std::size_t j_end = run_end(b, j);
+            if (const int order = compare_numbers(a.substr(i, i_end - i), b.substr(j, j_end - j))) {
+                return order;
+            }
+            i = i_end;
+            j = j_end;
+        } else if (a[i] != b[j]) {
+            return static_cast<unsigned char>(a[i]) < static_cast<unsigned char>(b[j]) ? -1 : 1;
+        } else {
+            ++i;
+            ++j;
+        }
+    }
+    return static_cast<int>(i < a.size()) - static_cast<int>(j < b.size());
+}
+
+}  // namespace
+
+bool natural_less(std::string_view a, std::string_view b) {
+    const int order = natural_compare(a, b);
+    return order != 0 ? order < 0 : a < b;
+}
+
+std::optional<Bytes> parse_size(std::string_view text) {
+    static constexpr std::array<std::pair<std::string_view, double>, 14> kUnits = {{
+        {"", 1},
+        {"B", 1},
+        {"KB", 1e3},
+        {"MB", 1e6},
+        {"GB", 1e9},
+        {"TB", 1e12},
+        {"KiB", 0x1p10},
+        {"MiB", 0x1p20},
+        {"GiB", 0x1p30},
+        {"TiB", 0x1p40},
+        {"K", 0x1p10},
+        {"M", 0x1p20},
+        {"G", 0x1p30},
+        {"T", 0x1p40},
+    }};
+    double number = 0;
+    const char* end = text.data() + text.size();
+    const auto [rest, status] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
+    if (status != std::errc() || text.empty() || !is_digit(text[0])) {
+        return std::nullopt;
+    }
+    const std::string_view unit(rest, static_cast<std::size_t>(end - rest));
+    for (const auto& [name, factor] : kUnits) {
+        if (unit == name) {
+            const double bytes = number * factor;
+            return bytes < 0x1p63 ? std::optional<Bytes>(static_cast<Bytes>(bytes)) : std::nullopt;
+        }
+    }
+    return std::nullopt;
+}
+
+std::string human_bytes(Bytes bytes) {
+    static constexpr std::array<const char*, 6> kUnits = {"B", "kB", "MB", "GB", "TB", "PB"};
+    double value = static_cast<double>(bytes);
+    std::size_t unit = 0;
+    while (value >= 999.5 && unit + 1 < kUnits.size()) {
+        value /= 1000;
+        ++unit;
+    }
+    std::array<char, 32> text{};
+    const int digits = unit == 0 || value >= 99.95 ? 0 : (value >= 9.995 ? 1 : 2);
+    const int length =
+        std::snprintf(text.data(), text.size(), "%.*f %s", digits, value, kUnits[unit]);
+    return {text.data(), static_cast<std::size_t>(length)};
+}
+
+std::string shape_text(std::span<const Index> shape) {
+    std::string text = "[";
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+        text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+    }
+    return text + "]";
+}
+
+std::string printable(std::string_view text, std::size_t limit) {
+    std::string out;
+    for (const char c : text.substr(0, limit)) {
+        const auto byte = static_cast<unsigned char>(c);
+        if (byte >= 0x20 && byte < 0x7F) {
+            out += c;
+        } else {
+            std::array<char, 5> escaped{};
+            (void)std::snprintf(escaped.data(), escaped.size(), "\\x%02x", byte);
+            out += escaped.data();
+        }
+    }
+    return text.size() > limit ? out + "..." : out;
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+    std::vector<std::string_view> parts;
+    std::size_t begin = 0;
+    for (std::size_t at = text.find(separator); at != std::string_view::npos;
+         at = text.find(separator, begin)) {
+        parts.push_back(text.substr(begin, at - begin));
+        begin = at + 1;
+    }
+    parts.push_back(text.substr(begin));
+    return parts;
+}
+
+std::string_view trim(std::string_view text) {
+    constexpr std::string_view kBlank = " \t\r\n";
+    const std::size_t begin = text.find_first_not_of(kBlank);
+    if (begin == std::string_view::npos) {
+        return {};
+    }
+    return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
+}
+
+std::optional<Index> parse_index(std::string_view text) {
+    Index value = 0;
+    const char* end = text.data() + text.size();
+    const auto [rest, status] = std::from_chars(text.data(), end, value);
+    if (text.empty() || !is_digit(text[0]) || status != std::errc() || rest != end) {
+        return std::nullopt;
+    }
+    return value;
+}
+
+}  // namespace shardweld

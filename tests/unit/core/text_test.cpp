@@ -1,0 +1,56 @@
+#include "shardweld/core/text.hpp"
+
+#include <gtest/gtest.h>
+
+namespace shardweld {
+namespace {
+
+TEST(NaturalLess, orders_numbers_by_value_and_stays_total) {
+    EXPECT_TRUE(natural_less("layers.9.w", "layers.10.w"));
+    EXPECT_FALSE(natural_less("layers.10.w", "layers.9.w"));
+    EXPECT_TRUE(natural_less("a", "a.b"));
+    EXPECT_TRUE(natural_less("mp_rank_00_002", "mp_rank_00_011"));
+    EXPECT_FALSE(natural_less("x1", "x1"));
+    EXPECT_NE(natural_less("x01", "x1"), natural_less("x1", "x01"));
+    EXPECT_TRUE(natural_less("99999999999999999999998", "99999999999999999999999"));
+}
+
+TEST(ParseSize, knows_decimal_and_binary_units) {
+    EXPECT_EQ(parse_size("5GB"), Bytes{5000000000});
+    EXPECT_EQ(parse_size("5GiB"), Bytes{5} << 30U);
+    EXPECT_EQ(parse_size("5G"), Bytes{5} << 30U);
+    EXPECT_EQ(parse_size("64"), Bytes{64});
+    EXPECT_EQ(parse_size("1.5KB"), Bytes{1500});
+    for (const char* bad :
+         {"", "GB", "-1", "5 GB", "5gb", "1e30", "99999999999TB", "nan", "0x10"}) {
+        EXPECT_EQ(parse_size(bad), std::nullopt) << bad;
+    }
+}
+
+TEST(HumanBytes, keeps_three_figures) {
+    EXPECT_EQ(human_bytes(0), "0 B");
+    EXPECT_EQ(human_bytes(999), "999 B");
+    EXPECT_EQ(human_bytes(4310000000), "4.31 GB");
+    EXPECT_EQ(human_bytes(999999), "1.00 MB");
+}
+
+TEST(Printable, escapes_what_a_terminal_would_obey) {
+    EXPECT_EQ(printable("a\x1b[2J\n"), "a\\x1b[2J\\x0a");
+    EXPECT_EQ(printable("abcdef", 3), "abc...");
+}
+
+TEST(ParseIndex, accepts_only_whole_decimal_numbers) {
+    EXPECT_EQ(parse_index("10"), 10);
+    for (const char* bad : {"", "+1", "-1", "1x", " 1", "9223372036854775808"}) {
+        EXPECT_EQ(parse_index(bad), std::nullopt) << bad;
+    }
+}
+
+TEST(Split, keeps_empty_parts) {
+    EXPECT_EQ(split("a..b", '.'), (std::vector<std::string_view>{"a", "", "b"}));
+    EXPECT_EQ(trim(" \t10\n"), "10");
+    EXPECT_EQ(trim("\n"), "");
+}
+
+}  // namespace
+}  // namespace shardweld
