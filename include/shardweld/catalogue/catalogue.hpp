@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,9 @@ struct Piece {
     Bytes base = 0;             ///< file offset of the storage's first byte
     Bytes storage_bytes = 0;    ///< size of the storage; every address of patch lies inside
     layout::Patch patch;        ///< over the stored tensor's axes
+    /// false: base and storage_bytes bound a container (a DCP blob) that is still to be opened; strides
+    /// are those of a dense tensor until then.
+    bool located = true;
 };
 
 /// A stored tensor of known global shape.
@@ -89,5 +93,9 @@ struct Catalogue {
 /// Catalogue to bytes and back, for sharing between ranks.
 void encode(const Catalogue& catalogue, ByteWriter& out);
 Catalogue decode_catalogue(ByteReader& in);
+
+/// Pieces alone, in order; the same encoding.
+void encode(std::span<const Piece> pieces, ByteWriter& out);
+std::vector<Piece> decode_pieces(ByteReader& in);
 
 }  // namespace shardweld::catalogue
