@@ -37,6 +37,13 @@ struct Location {
     std::map<std::string, Index> facts;   ///< e.g. iteration
 };
 
+/// What opening containers told about some files.
+struct Resolution {
+    std::vector<std::uint32_t> files;      ///< indices into Catalogue::files
+    std::vector<Bytes> sizes;              ///< of those files
+    std::vector<catalogue::Piece> pieces;  ///< all their pieces, in the catalogue's order
+};
+
 class Format {
   public:
     virtual ~Format() = default;
@@ -48,7 +55,7 @@ class Format {
     [[nodiscard]] virtual std::optional<Location> probe(const fs::path& directory) const = 0;
 
     /// Files whose metadata has to be parsed (legacy: every shard; torch_dist: `.metadata`,
-    /// common.pt and the blobs' heads by .distcp file). Each is scanned by one rank.
+    /// common.pt). Each is scanned by one rank.
     [[nodiscard]] virtual std::vector<std::string> scan_list(const Location& location) const = 0;
 
     /// Parses the metadata of one file of scan_list. Local; never reads tensor data.
@@ -59,7 +66,38 @@ class Format {
     /// numbers layers globally. Pure.
     [[nodiscard]] virtual catalogue::Catalogue combine(
         const Location& location, std::vector<catalogue::Catalogue> scans) const = 0;
+
+    /// Second look, for formats whose index names containers (torch_dist: each piece is a small
+    /// torch file inside a .distcp): opens those in `files`, a part of resolve_list, and finds
+    /// where the elements lie. Local; one pass over the catalogue; never reads tensor data.
+    [[nodiscard]] virtual Resolution resolve(const Location& location,
+                                             const catalogue::Catalogue& catalogue,
+                                             std::span<const std::uint32_t> files) const;
 };
+
+// How a catalogue is read. The steps marked Local depend on their arguments and the files only, so
+// each can be shared out among ranks by file, its results encoded, gathered and joined everywhere:
+//   1. locate                                     one rank, then shared
+//   2. scan the files of scan_list        Local   each file by one rank
+//   3. combine                            pure    every rank
+//   4. resolve the files of resolve_list  Local   each file by one rank
+//   5. settle                             pure    every rank
+
+/// Files with pieces that are not located yet, as indices into catalogue.files; empty when combine
+/// left nothing open.
+std::vector<std::uint32_t> resolve_list(const catalogue::Catalogue& catalogue);
+/// Puts resolutions into the catalogue they came from. Error(internal) unless they cover
+/// resolve_list exactly.
+void settle(catalogue::Catalogue& catalogue, const std::vector<Resolution>& resolutions);
+
+/// Steps 2 to 5 by one rank.
+catalogue::Catalogue read_catalogue(const Location& location);
+
+/// To bytes and back, for sharing between ranks.
+void encode(const Location& location, ByteWriter& out);
+Location decode_location(ByteReader& in);
+void encode(const Resolution& resolution, ByteWriter& out);
+Resolution decode_resolution(ByteReader& in);
 
 /// All formats, in the order in which they are tried.
 const std::vector<const Format*>& all_formats();

@@ -1,0 +1,36 @@
+// The names in one directory, read once.
+// Knows nothing of formats.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardweld::formats {
+
+namespace fs = std::filesystem;
+
+/// Names (not paths) in natural order; links count as what they lead to, broken ones as nothing.
+struct Listing {
+    std::vector<std::string> files;
+    std::vector<std::string> directories;
+
+    [[nodiscard]] bool has_file(std::string_view name) const;
+    [[nodiscard]] bool has_directory(std::string_view name) const;
+};
+
+/// What `directory` holds. Error(not_found) when it is absent or no directory, Error(io) when unreadable.
+Listing list_directory(const fs::path& directory);
+
+/// As above, or an empty listing when there is no such directory.
+Listing try_list_directory(const fs::path& directory);
+
+/// The first file of a listing that ends in `suffix`.
+std::optional<std::string> first_with_suffix(const Listing& listing, std::string_view suffix);
+
+/// "a, b, c", at most ten and how many more; every name printable.
+std::string name_list(const std::vector<std::string>& names);
+
+}  // namespace shardweld::formats

@@ -1,0 +1,154 @@
+// The stages in which a catalogue is read, and the serial way through them.
+// Knows no format.
+
+#include <map>
+#include <set>
+#include <utility>
+
+#include "shardweld/formats/format.hpp"
+
+namespace shardweld::formats {
+
+namespace {
+
+void put_texts(ByteWriter& out, const std::vector<std::string>& texts) {
+    out.put<std::uint64_t>(texts.size());
+    for (const std::string& text : texts) {
+        out.put_text(text);
+    }
+}
+
+std::vector<std::string> get_texts(ByteReader& in) {
+    std::vector<std::string> texts;
+    const auto count = in.get<std::uint64_t>();
+    for (std::uint64_t i = 0; i < count; ++i) {
+        texts.push_back(in.get_text());
+    }
+    return texts;
+}
+
+void put_path(ByteWriter& out, const std::optional<fs::path>& path) {
+    out.put(path.has_value());
+    out.put_text(path ? path->string() : std::string());
+}
+
+std::optional<fs::path> get_path(ByteReader& in) {
+    const bool present = in.get<bool>();
+    auto text = in.get_text();
+    return present ? std::optional<fs::path>(std::move(text)) : std::nullopt;
+}
+
+// Where the next piece of a file is taken from.
+struct Next {
+    const Resolution* resolution = nullptr;
+    std::size_t* position = nullptr;
+};
+
+}  // namespace
+
+Resolution Format::resolve(const Location& /*location*/, const catalogue::Catalogue& /*catalogue*/,
+                           std::span<const std::uint32_t> files) const {
+    if (!files.empty()) {
+        throw Error(ErrorCode::internal, std::string(name()) + " leaves no piece to be located");
+    }
+    return {};
+}
+
+std::vector<std::uint32_t> resolve_list(const catalogue::Catalogue& catalogue) {
+    std::set<std::uint32_t> files;
+    for (const auto& tensor : catalogue.tensors) {
+        for (const auto& piece : tensor.pieces) {
+            if (!piece.located) {
+                files.insert(piece.file);
+            }
+        }
+    }
+    return {files.begin(), files.end()};
+}
+
+void settle(catalogue::Catalogue& catalogue, const std::vector<Resolution>& resolutions) {
+    std::vector<std::size_t> positions(resolutions.size(), 0);
+    std::map<std::uint32_t, Next> next;
+    for (std::size_t r = 0; r < resolutions.size(); ++r) {
+        for (std::size_t i = 0; i < resolutions[r].files.size(); ++i) {
+            const std::uint32_t file = resolutions[r].files[i];
+            catalogue.files.at(file).size = resolutions[r].sizes.at(i);
+            next[file] = {&resolutions[r], &positions[r]};
+        }
+    }
+    for (auto& tensor : catalogue.tensors) {
+        for (auto& piece : tensor.pieces) {
+            if (piece.located) {
+                continue;
+            }
+            const auto at = next.find(piece.file);
+            if (at == next.end() || *at->second.position >= at->second.resolution->pieces.size()) {
+                throw Error(ErrorCode::internal, "no rank located a piece of " + tensor.name);
+            }
+            piece = at->second.resolution->pieces[(*at->second.position)++];
+        }
+    }
+    for (std::size_t r = 0; r < resolutions.size(); ++r) {
+        if (positions[r] != resolutions[r].pieces.size()) {
+            throw Error(ErrorCode::internal, "pieces were located that the catalogue does not have");
+        }
+    }
+}
+
+catalogue::Catalogue read_catalogue(const Location& location) {
+    const Format& format = format_of(location);
+    std::vector<catalogue::Catalogue> scans;
+    for (const std::string& file : format.scan_list(location)) {
+        scans.push_back(format.scan(location, file));
+    }
+    auto catalogue = format.combine(location, std::move(scans));
+    const auto files = resolve_list(catalogue);
+    settle(catalogue, {format.resolve(location, catalogue, files)});
+    return catalogue;
+}
+
+void encode(const Location& location, ByteWriter& out) {
+    out.put_text(location.format);
+    out.put_text(location.directory.string());
+    put_texts(out, location.shard_files);
+    put_path(out, location.hf_directory);
+    put_path(out, location.claims_file);
+    put_texts(out, location.notes);
+    out.put<std::uint64_t>(location.facts.size());
+    for (const auto& [name, value] : location.facts) {
+        out.put_text(name);
+        out.put(value);
+    }
+}
+
+Location decode_location(ByteReader& in) {
+    Location location;
+    location.format = in.get_text();
+    location.directory = in.get_text();
+    location.shard_files = get_texts(in);
+    location.hf_directory = get_path(in);
+    location.claims_file = get_path(in);
+    location.notes = get_texts(in);
+    const auto n_facts = in.get<std::uint64_t>();
+    for (std::uint64_t i = 0; i < n_facts; ++i) {
+        auto name = in.get_text();
+        location.facts[std::move(name)] = in.get<Index>();
+    }
+    return location;
+}
+
+void encode(const Resolution& resolution, ByteWriter& out) {
+    out.put_all(std::span<const std::uint32_t>(resolution.files));
+    out.put_all(std::span<const Bytes>(resolution.sizes));
+    catalogue::encode(resolution.pieces, out);
+}
+
+Resolution decode_resolution(ByteReader& in) {
+    Resolution resolution;
+    resolution.files = in.get_all<std::uint32_t>();
+    resolution.sizes = in.get_all<Bytes>();
+    resolution.pieces = catalogue::decode_pieces(in);
+    return resolution;
+}
+
+}  // namespace shardweld::formats
