@@ -12,7 +12,7 @@
 
 namespace shardweld::layout {
 
-inline constexpr std::size_t kMaxAxes = 12;
+inline constexpr std::size_t kMaxAxes = 8;
 
 /// One axis of a patch: logical indices [lo, lo + extent), `stride` storage elements apart.
 struct Axis {

@@ -1,0 +1,90 @@
+// What is to be written and from where: the meeting of a catalogue and a recipe.
+// Pure values and functions; knows no files' contents, no ranks, no output format.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/layout/copy.hpp"
+#include "shardweld/models/config.hpp"
+#include "shardweld/models/recipe.hpp"
+#include "shardweld/models/symbols.hpp"
+
+namespace shardweld::plan {
+
+/// Elements of one file that go to one target. Source addresses count elements from file byte
+/// `base`; destination addresses count elements of the target, row-major.
+struct Operand {
+    std::uint32_t file = 0;
+    Bytes base = 0;
+    layout::Copy copy;
+};
+
+/// One output tensor.
+struct Target {
+    std::string name;           ///< hub name
+    DType stored = DType::f32;  ///< as the checkpoint holds it
+    DType dtype = DType::f32;   ///< as it is written
+    std::vector<Index> shape;
+    Index add = 0;                  ///< added in fp32, rounded once
+    std::vector<Operand> operands;  ///< cover every element exactly once
+    std::vector<Operand> replicas;  ///< hold some elements again: compared, never written
+
+    [[nodiscard]] Index volume() const;
+    [[nodiscard]] Bytes bytes() const;  ///< as written
+};
+
+struct Warning {
+    std::string code;    ///< e.g. "replicas_sampled"
+    std::string tensor;  ///< "" if none
+    std::string text;
+};
+
+/// Where every input element went, in bytes as stored.
+struct Ledger {
+    Bytes consumed = 0;
+    Bytes replica = 0;
+    Bytes padding = 0;
+    std::vector<catalogue::Ignored> ignored;
+};
+
+/// A logical tensor that a recipe says must equal a target (`same a = b`).
+struct SamePair {
+    std::string stored_name;  ///< the copy, e.g. "output_layer.weight"
+    std::string target;       ///< e.g. "model.embed_tokens.weight"
+    std::size_t first_replica =
+        0;  ///< its operands in the target's replicas: [first, first + count)
+    std::size_t count = 0;
+};
+
+struct Binding {
+    std::vector<Target> targets;  ///< natural order of names
+    Ledger ledger;
+    std::vector<SamePair> same;
+    std::vector<std::string>
+        absent_logicals;  ///< optional logical tensors the checkpoint does not hold
+    std::vector<Warning> warnings;
+};
+
+/// What the command line says about the targets.
+struct Wanted {
+    std::optional<DType> dtype;  ///< --dtype
+};
+
+/// Everything bind needs to know of the model.
+struct Model {
+    const models::Recipe* recipe = nullptr;
+    const models::Dialect* dialect = nullptr;
+    const models::Symbols* symbols = nullptr;
+};
+
+/// Matches stored tensors to dialect lines, joins rank-local shards, lowers both sides and checks
+/// that each target is covered exactly once and each stored element is used. Error(mismatch) names
+/// the tensor, what was found and expected; Error(not_found) for a missing shard. `catalogue` is
+/// taken by value: its pieces move into the binding.
+Binding bind(catalogue::Catalogue catalogue, const Model& model, const Wanted& wanted);
+
+}  // namespace shardweld::plan

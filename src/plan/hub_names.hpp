@@ -1,0 +1,23 @@
+// The names a recipe expects in the output: every hub line for every index value its condition
+// allows. Knows names and conditions, not what is stored.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "shardweld/models/recipe.hpp"
+#include "shardweld/models/symbols.hpp"
+
+namespace shardweld::plan {
+
+struct HubName {
+    const models::Line* line = nullptr;
+    models::Captures captures;
+    std::string name;
+};
+
+/// Calls `use` for each expected name, line by line, captures counting up.
+void for_each_hub_name(const models::Recipe& recipe, const models::Symbols& symbols,
+                       const std::function<void(const HubName&)>& use);
+
+}  // namespace shardweld::plan

@@ -1,0 +1,288 @@
+#include "instances.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "shardweld/core/text.hpp"
+
+namespace shardweld::plan {
+
+namespace {
+
+using layout::Axis;
+using layout::Patch;
+
+void collect_axes(const std::vector<layout::Item>& items, std::vector<std::string>& names) {
+    for (const layout::Item& item : items) {
+        if (item.segments.empty()) {
+            names.push_back(item.name);
+        }
+        for (const layout::Segment& segment : item.segments) {
+            collect_axes(segment.items, names);
+        }
+    }
+}
+
+/// Axes `outer` and `inner` (of extent n) of a patch seen as one axis at `inner`'s place; `outer`
+/// stays with a unit extent. Several patches when the two do not lie behind one another in storage.
+void fuse_pair(const Patch& patch, std::size_t outer, std::size_t inner, Index n,
+               std::vector<Patch>& out) {
+    const Axis a = patch.axes[outer];
+    const Axis b = patch.axes[inner];
+    const bool is_run = b.lo == 0 && b.extent == n && a.stride == n * b.stride;
+    const Index n_parts = is_run ? 1 : a.extent;
+    for (Index part = 0; part < n_parts; ++part) {
+        Patch fused = patch;
+        fused.offset += part * a.stride;
+        fused.axes[outer] = {0, 1, 0};
+        fused.axes[inner] = is_run ? Axis{a.lo * n, a.extent * n, b.stride}
+                                   : Axis{(a.lo + part) * n + b.lo, b.extent, b.stride};
+        out.push_back(fused);
+    }
+}
+
+/// All values of the key axes of `patch`, one filed patch each.
+void split_keys(const SegmentPlan& plan, const Patch& patch, Filed filed, std::vector<Filed>& out) {
+    std::vector<std::size_t> keyed;
+    Index n_parts = 1;
+    for (std::size_t i = 0; i < plan.key_slot.size(); ++i) {
+        if (plan.key_slot[i] >= 0) {
+            keyed.push_back(i);
+            n_parts *= patch.axes[i].extent;
+        }
+    }
+    for (Index part = 0; part < n_parts; ++part) {
+        Filed one = filed;
+        one.patch.offset = patch.offset;
+        one.patch.axes.clear();
+        Index rest = part;
+        for (const std::size_t i : keyed) {
+            const Axis& axis = patch.axes[i];
+            const Index at = rest % axis.extent;
+            rest /= axis.extent;
+            one.patch.offset += at * axis.stride;
+            one.key.index[static_cast<std::size_t>(plan.key_slot[i])] = axis.lo + at;
+        }
+        for (std::size_t i = 0; i < plan.key_slot.size(); ++i) {
+            if (plan.key_slot[i] == -1) {
+                one.patch.axes.push_back(patch.axes[i]);
+            }
+        }
+        out.push_back(one);
+    }
+}
+
+constexpr int kGone = -2;  // an outer axis that was fused into another one
+
+}  // namespace
+
+std::vector<Index> extents_of(const layout::Layout& layout, const models::Symbols& symbols,
+                              const models::Captures& captures) {
+    std::vector<std::string> names;
+    for (const layout::Dim& dim : layout.dims) {
+        collect_axes(dim, names);
+    }
+    std::vector<Index> extents;
+    for (const std::string& name : names) {
+        extents.push_back(name == "*" ? 0 : symbols.value(name, captures));
+    }
+    return extents;
+}
+
+std::size_t KeyHash::operator()(const Key& key) const {
+    std::size_t hash = key.segment;
+    for (const Index value : key.index) {
+        hash = hash * 0x9E3779B97F4A7C15ULL + static_cast<std::size_t>(value) + 1;
+    }
+    return hash ^ (hash >> 29U);
+}
+
+Instances::Instances(const Model& model) : model_(model) {
+    for (const auto* lines : {&model.dialect->store, &model.recipe->hub}) {
+        for (const models::Line& line : *lines) {
+            std::vector<std::string>& all = captures_of_logical_[line.logical];
+            for (const std::string& capture : line.name.captures) {
+                if (std::find(all.begin(), all.end(), capture) == all.end()) {
+                    all.push_back(capture);
+                }
+            }
+        }
+    }
+    for (auto& [logical, captures] : captures_of_logical_) {
+        std::sort(captures.begin(), captures.end());
+    }
+}
+
+std::uint32_t Instances::segment_id(const std::string& logical, const std::string& segment) {
+    const auto [at, is_new] =
+        ids_.try_emplace({logical, segment}, static_cast<std::uint32_t>(logicals_.size()));
+    if (is_new) {
+        logicals_.emplace_back(logical, segment);
+    }
+    return at->second;
+}
+
+std::string Instances::segment_text(std::uint32_t id) const {
+    const auto& [logical, segment] = logicals_[id];
+    return segment.empty() ? logical : logical + "[" + segment + "]";
+}
+
+const std::vector<SegmentPlan>& Instances::plans_of(const models::Line& line) {
+    const auto [at, is_new] = plans_.try_emplace(&line);
+    if (!is_new) {
+        return at->second;
+    }
+    const std::vector<std::string>& keys = captures_of_logical_.at(line.logical);
+    for (const layout::SegmentAxes& segment : layout::segments_of(line.layout)) {
+        SegmentPlan plan;
+        plan.id = segment_id(line.logical, segment.label);
+        plan.axes = segment.axes;
+        plan.n_keys = keys.size();
+        plan.key_slot.assign(plan.axes.size(), -1);
+        for (std::size_t slot = 0; slot < keys.size(); ++slot) {
+            const auto axis = std::find(plan.axes.begin(), plan.axes.end(), keys[slot]);
+            if (axis != plan.axes.end()) {
+                plan.key_slot[static_cast<std::size_t>(axis - plan.axes.begin())] =
+                    static_cast<int>(slot);
+            } else {
+                plan.captured.emplace_back(static_cast<int>(slot), keys[slot]);
+            }
+        }
+        at->second.push_back(std::move(plan));
+    }
+    return at->second;
+}
+
+void Instances::file(const models::Line& line, const layout::BoundLayout& bound,
+                     const layout::SegmentPatch& lowered, const models::Captures& captures,
+                     std::vector<Filed>& out) {
+    SegmentPlan plan = plans_of(line)[static_cast<std::size_t>(lowered.segment)];
+    std::vector<Patch> patches{lowered.patch};
+    for (const auto& [axis, parts] : model_.dialect->fuse) {
+        const auto outer = std::find(plan.axes.begin(), plan.axes.end(), parts.front());
+        const auto inner = std::find(plan.axes.begin(), plan.axes.end(), parts.back());
+        if (parts.size() != 2 || outer == plan.axes.end() || inner == plan.axes.end()) {
+            continue;
+        }
+        const auto outer_at = static_cast<std::size_t>(outer - plan.axes.begin());
+        const auto inner_at = static_cast<std::size_t>(inner - plan.axes.begin());
+        std::vector<Patch> fused;
+        for (const Patch& patch : patches) {
+            fuse_pair(patch, outer_at, inner_at, bound.extents(lowered.segment)[inner_at], fused);
+        }
+        patches = std::move(fused);
+        plan.axes[inner_at] = axis;
+        plan.key_slot[outer_at] = kGone;
+        // Axes are compared in the order of their names: the new name may belong elsewhere.
+        for (std::size_t i = 0; i + 1 < plan.axes.size(); ++i) {
+            for (std::size_t j = 0; j + 1 < plan.axes.size() - i; ++j) {
+                if (plan.axes[j] > plan.axes[j + 1]) {
+                    std::swap(plan.axes[j], plan.axes[j + 1]);
+                    std::swap(plan.key_slot[j], plan.key_slot[j + 1]);
+                    for (Patch& patch : patches) {
+                        std::swap(patch.axes[j], patch.axes[j + 1]);
+                    }
+                }
+            }
+        }
+    }
+    Filed filed;
+    filed.key.segment = plan.id;
+    filed.key.index.resize(plan.n_keys);
+    for (const auto& [slot, name] : plan.captured) {
+        filed.key.index[static_cast<std::size_t>(slot)] = captures.at(name);
+    }
+    for (const Patch& patch : patches) {
+        split_keys(plan, patch, filed, out);
+    }
+}
+
+const layout::BoundLayout& Instances::bound_for(const models::Line& line,
+                                                const std::vector<Index>& shape,
+                                                const models::Captures& captures) {
+    std::vector<Index> key = extents_of(line.layout, *model_.symbols, captures);
+    key.insert(key.end(), shape.begin(), shape.end());
+    const auto found = bound_.find({&line, key});
+    if (found != bound_.end()) {
+        return found->second;
+    }
+    auto bound = layout::BoundLayout::bind(
+        line.layout, [&](const std::string& axis) { return model_.symbols->value(axis, captures); },
+        shape);
+    return bound_.emplace(std::pair{&line, std::move(key)}, std::move(bound)).first->second;
+}
+
+void Instances::add(const catalogue::Tensor& tensor, const models::Line& line,
+                    const models::Captures& captures) {
+    const layout::BoundLayout& bound = bound_for(line, tensor.shape, captures);
+    const auto name = static_cast<std::uint32_t>(names_.size());
+    names_.push_back(tensor.name);
+    const auto segments = layout::segments_of(line.layout);
+    std::vector<layout::SegmentPatch> lowered;
+    std::vector<Filed> filed;
+    for (const catalogue::Piece& piece : tensor.pieces) {
+        lowered.clear();
+        bound.lower(piece.patch, lowered);
+        for (const layout::SegmentPatch& part : lowered) {
+            filed.clear();
+            file(line, bound, part, captures, filed);
+            const std::string& label = segments[static_cast<std::size_t>(part.segment)].label;
+            for (const Filed& one : filed) {
+                const auto [at, is_new] = instances_.try_emplace(one.key);
+                Instance& instance = at->second;
+                if (is_new) {
+                    instance.dtype = tensor.dtype;
+                    instance.name = name;
+                    instance.dropped =
+                        std::find(line.drop.begin(), line.drop.end(), label) != line.drop.end();
+                } else if (instance.dtype != tensor.dtype) {
+                    throw Error(ErrorCode::mismatch,
+                                tensor.name + " is " + std::string(safetensors_name(tensor.dtype)) +
+                                    " but " + names_[instance.name] +
+                                    ", part of the same tensor, is " +
+                                    std::string(safetensors_name(instance.dtype)));
+                }
+                instance.sources.push_back({piece.file, piece.replica, piece.base, one.patch});
+                if (piece.replica == 0) {
+                    instance.primary_volume += one.patch.volume();
+                }
+            }
+        }
+    }
+}
+
+Instance* Instances::find(const Key& key) {
+    const auto found = instances_.find(key);
+    return found == instances_.end() ? nullptr : &found->second;
+}
+
+void Instances::tie(const models::SameRule& rule) {
+    std::vector<std::pair<Key, Instance*>> copies;
+    for (auto& [key, instance] : instances_) {
+        if (logicals_[key.segment].first == rule.a && !instance.dropped) {
+            copies.emplace_back(key, &instance);
+        }
+    }
+    for (auto& [key, copy] : copies) {
+        Key other = key;
+        other.segment = segment_id(rule.b, logicals_[key.segment].second);
+        Instance* const original = find(other);
+        if (original == nullptr) {
+            throw Error(ErrorCode::mismatch, names_[copy->name] + " is stored, but " + rule.b +
+                                                 ", which it must equal (" + rule.origin +
+                                                 "), is not");
+        }
+        if (original->dtype != copy->dtype) {
+            throw Error(ErrorCode::mismatch,
+                        names_[copy->name] + " must equal " + names_[original->name] + " (" +
+                            rule.origin + ") but is " + std::string(safetensors_name(copy->dtype)) +
+                            ", not " + std::string(safetensors_name(original->dtype)));
+        }
+        original->same_name = copy->name;
+        original->same = std::move(copy->sources);
+        copy->taken = copy->primary_volume;
+    }
+}
+
+}  // namespace shardweld::plan

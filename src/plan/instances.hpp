@@ -1,0 +1,108 @@
+// Stored tensors lowered to segments of logical tensors, filed by (logical tensor, segment, layer,
+// expert...). This is where dialect and recipe meet; knows no files' contents and no targets.
+#pragma once
+
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/plan/binding.hpp"
+
+namespace shardweld::plan {
+
+/// Some elements of an instance and where they lie.
+struct Source {
+    std::uint32_t file = 0;
+    std::uint32_t replica = 0;
+    Bytes base = 0;
+    layout::Patch patch;  ///< over the instance's axes, sorted by name
+};
+
+/// One segment of one logical tensor for fixed index values (layer 3, expert 7).
+struct Instance {
+    DType dtype = DType::f32;
+    std::vector<Source> sources;
+    std::vector<Source> same;     ///< of another logical tensor that must equal this one
+    std::uint32_t name = 0;       ///< a stored tensor it comes from: Instances::stored_name
+    std::uint32_t same_name = 0;  ///< the stored tensor behind `same`
+    Index primary_volume = 0;
+    Index taken = 0;       ///< elements that targets took
+    bool dropped = false;  ///< padding: the dialect says that nobody takes it
+};
+
+struct Key {
+    std::uint32_t segment = 0;     ///< (logical tensor, segment), see Instances::segment_id
+    InlineVector<Index, 4> index;  ///< values of the split axes, sorted by axis name
+    friend bool operator==(const Key&, const Key&) = default;
+};
+struct KeyHash {
+    std::size_t operator()(const Key& key) const;
+};
+
+/// How one segment of one line's layout is filed: which axes stay, which become part of the key.
+struct SegmentPlan {
+    std::uint32_t id = 0;           ///< segment id
+    std::vector<std::string> axes;  ///< of the lowered patch, in its order, after fuse
+    std::vector<int> key_slot;      ///< per axis: position in the key, or -1 for an axis that stays
+    std::vector<std::pair<int, std::string>>
+        captured;  ///< key positions filled by captures of the name
+    std::size_t n_keys = 0;
+};
+
+/// A patch and the key it is filed under.
+struct Filed {
+    Key key;
+    layout::Patch patch;
+};
+
+class Instances {
+  public:
+    Instances(const Model& model);
+
+    /// Plans for the segments of a line, in the order of its layout's segments; cached.
+    const std::vector<SegmentPlan>& plans_of(const models::Line& line);
+
+    /// Files one lowered patch: fuses axes, splits at key axes. Appends to `out`.
+    void file(const models::Line& line, const layout::BoundLayout& bound,
+              const layout::SegmentPatch& lowered, const models::Captures& captures,
+              std::vector<Filed>& out);
+
+    /// Adds a stored tensor taken by a line; `name_id` from name_of.
+    void add(const catalogue::Tensor& tensor, const models::Line& line,
+             const models::Captures& captures);
+
+    Instance* find(const Key& key);
+    /// Moves the sources of logical tensor `a` behind those of `b` (rule `same a = b`).
+    void tie(const models::SameRule& rule);
+
+    [[nodiscard]] const std::string& stored_name(std::uint32_t id) const { return names_[id]; }
+    [[nodiscard]] std::string segment_text(std::uint32_t id) const;
+    [[nodiscard]] const std::string& logical_of(std::uint32_t id) const {
+        return logicals_[id].first;
+    }
+    [[nodiscard]] std::unordered_map<Key, Instance, KeyHash>& all() { return instances_; }
+
+  private:
+    std::uint32_t segment_id(const std::string& logical, const std::string& segment);
+    const layout::BoundLayout& bound_for(const models::Line& line, const std::vector<Index>& shape,
+                                         const models::Captures& captures);
+    std::vector<std::string> split_axes(const std::string& logical,
+                                        const std::string& segment) const;
+
+    Model model_;
+    std::map<std::pair<std::string, std::string>, std::uint32_t> ids_;
+    std::vector<std::pair<std::string, std::string>> logicals_;  // by segment id
+    std::map<std::string, std::vector<std::string>> captures_of_logical_;
+    std::unordered_map<const models::Line*, std::vector<SegmentPlan>> plans_;
+    std::map<std::pair<const models::Line*, std::vector<Index>>, layout::BoundLayout> bound_;
+    std::unordered_map<Key, Instance, KeyHash> instances_;
+    std::vector<std::string> names_;
+};
+
+/// Extents of all axes a layout names, in a fixed order (the cache key of a bound layout).
+std::vector<Index> extents_of(const layout::Layout& layout, const models::Symbols& symbols,
+                              const models::Captures& captures);
+
+}  // namespace shardweld::plan

@@ -1,0 +1,268 @@
+#include "join.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "shardweld/core/text.hpp"
+
+namespace shardweld::plan {
+
+namespace {
+
+using catalogue::Catalogue;
+using catalogue::Piece;
+using catalogue::Shard;
+using catalogue::Tensor;
+using models::Join;
+using models::JoinStep;
+
+/// All shards of one global name, and the line that takes them (null: none).
+struct Group {
+    const models::Line* line = nullptr;
+    models::Captures captures;
+    std::vector<const Shard*> shards;
+};
+
+Index group_size(const Catalogue& catalogue, JoinStep::Group group) {
+    const char* const name = group == JoinStep::Group::tp    ? "tp"
+                             : group == JoinStep::Group::etp ? "etp"
+                                                             : "ep";
+    const auto found = catalogue.facts.find(name);
+    return found == catalogue.facts.end() ? 1 : found->second;
+}
+
+int rank_in(const Shard& shard, JoinStep::Group group) {
+    switch (group) {
+        case JoinStep::Group::tp:
+            return shard.at.tp;
+        case JoinStep::Group::etp:
+            return shard.at.etp;
+        case JoinStep::Group::ep:
+            return shard.at.ep;
+    }
+    return 0;
+}
+
+std::string_view name_of(JoinStep::Group group) {
+    switch (group) {
+        case JoinStep::Group::tp:
+            return "tensor-parallel";
+        case JoinStep::Group::etp:
+            return "expert-tensor-parallel";
+        case JoinStep::Group::ep:
+            return "expert-parallel";
+    }
+    return "";
+}
+
+std::string place_of(const Shard& shard, const Catalogue& catalogue) {
+    return "file " + catalogue.files[shard.piece.file].path;
+}
+
+/// A shard's local shape and patch while steps turn them into global ones.
+struct Placed {
+    const Shard* shard = nullptr;
+    std::vector<Index> shape;
+    layout::Patch patch;
+    std::vector<int> ranks;  ///< in the groups of the steps taken so far; equal ranks are replicas
+};
+
+Placed start(const Shard& shard, const Join& join) {
+    Placed placed{&shard, shard.shape, shard.piece.patch, {}};
+    if (!join.flat) {
+        return placed;
+    }
+    const Index volume = volume_of(shard.shape, shard.name);
+    if (placed.patch != layout::dense_shape(shard.shape, placed.patch.offset)) {
+        throw Error(
+            ErrorCode::unsupported,
+            "the shard of " + shard.name + " is a strided view, which its layout does not allow");
+    }
+    placed.shape = {volume};
+    placed.patch = layout::dense_shape(placed.shape, placed.patch.offset);
+    return placed;
+}
+
+/// Position of each rank of a group along the joined dim: starts[r], starts.back() = the global
+/// extent.
+std::vector<Index> starts_along(const std::vector<Placed>& all, const JoinStep& step, Index n_ranks,
+                                const Catalogue& catalogue) {
+    const auto dim = static_cast<std::size_t>(step.dim);
+    std::vector<const Placed*> holder(static_cast<std::size_t>(n_ranks), nullptr);
+    for (const Placed& placed : all) {
+        const Placed*& seen = holder[static_cast<std::size_t>(rank_in(*placed.shard, step.group))];
+        if (seen != nullptr && seen->shape[dim] != placed.shape[dim]) {
+            throw Error(ErrorCode::mismatch,
+                        placed.shard->name + " has shape " + shape_text(placed.shape) + " in " +
+                            place_of(*placed.shard, catalogue) + " but " + shape_text(seen->shape) +
+                            " in " + place_of(*seen->shard, catalogue));
+        }
+        seen = &placed;
+    }
+    std::vector<Index> starts{0};
+    for (Index rank = 0; rank < n_ranks; ++rank) {
+        const Placed* placed = holder[static_cast<std::size_t>(rank)];
+        if (placed == nullptr) {
+            throw Error(ErrorCode::not_found,
+                        all.front().shard->name + " has no shard of " +
+                            std::string(name_of(step.group)) + " rank " + std::to_string(rank) +
+                            " (of " + std::to_string(n_ranks) +
+                            "): a rank's file is missing or lacks the tensor; found e.g. in " +
+                            place_of(*all.front().shard, catalogue));
+        }
+        starts.push_back(checked_add(starts.back(), placed->shape[dim], placed->shard->name));
+    }
+    return starts;
+}
+
+void take_step(std::vector<Placed>& all, const JoinStep& step, const Catalogue& catalogue) {
+    const Index n_ranks = group_size(catalogue, step.group);
+    const auto dim = static_cast<std::size_t>(step.dim);
+    for (const Placed& placed : all) {
+        const int rank = rank_in(*placed.shard, step.group);
+        if (rank < 0 || rank >= n_ranks || (!step.stack && dim >= placed.shape.size())) {
+            throw Error(ErrorCode::mismatch, "the shard of " + placed.shard->name + " with shape " +
+                                                 shape_text(placed.shape) + " cannot be rank " +
+                                                 std::to_string(rank) + " of " +
+                                                 std::to_string(n_ranks) + " in its " +
+                                                 std::string(name_of(step.group)) + " group; " +
+                                                 place_of(*placed.shard, catalogue));
+        }
+    }
+    const std::vector<Index> starts =
+        step.stack ? std::vector<Index>{} : starts_along(all, step, n_ranks, catalogue);
+    for (Placed& placed : all) {
+        const int rank = rank_in(*placed.shard, step.group);
+        placed.ranks.push_back(rank);
+        if (step.stack) {
+            placed.patch = layout::embed(placed.patch, 0, rank);
+            placed.shape.insert(placed.shape.begin(), n_ranks);
+        } else {
+            placed.patch.axes[dim].lo += starts[static_cast<std::size_t>(rank)];
+            placed.shape[dim] = starts.back();
+        }
+    }
+}
+
+/// Whether a `k?` step means replicas here: the local extent already is the full one.
+bool is_whole(const Placed& placed, const JoinStep& step, const Group& group, const Model& model) {
+    if (!step.or_replica) {
+        return false;
+    }
+    const auto full = layout::BoundLayout::bind(group.line->layout, [&](const std::string& axis) {
+        return model.symbols->value(axis, group.captures);
+    });
+    const auto dim = static_cast<std::size_t>(step.dim);
+    return dim < full.shape().size() && dim < placed.shape.size() &&
+           placed.shape[dim] == full.shape()[dim];
+}
+
+/// Every combination of ranks of the steps' groups must be there; a lower count names the gap.
+void check_complete(const std::vector<Placed>& all, std::size_t n_primary, Index expected) {
+    if (static_cast<Index>(n_primary) != expected) {
+        throw Error(ErrorCode::not_found,
+                    all.front().shard->name + " has shards of " + std::to_string(n_primary) +
+                        " ranks where " + std::to_string(expected) +
+                        " are needed: a rank's file is missing or lacks the tensor");
+    }
+}
+
+Tensor join_group(const std::string& name, const Group& group, const Model& model,
+                  const Catalogue& catalogue) {
+    const Join join = group.line != nullptr && group.line->join ? *group.line->join : Join{};
+    std::vector<Placed> all;
+    for (const Shard* shard : group.shards) {
+        if (shard->dtype != group.shards.front()->dtype) {
+            throw Error(ErrorCode::mismatch,
+                        name + " is " + std::string(safetensors_name(group.shards.front()->dtype)) +
+                            " in " + place_of(*group.shards.front(), catalogue) + " but " +
+                            std::string(safetensors_name(shard->dtype)) + " in " +
+                            place_of(*shard, catalogue));
+        }
+        all.push_back(start(*shard, join));
+    }
+    Index expected = 1;
+    for (const JoinStep& step : join.steps) {
+        if (!is_whole(all.front(), step, group, model)) {
+            take_step(all, step, catalogue);
+            expected = checked_mul(expected, group_size(catalogue, step.group), name);
+        }
+    }
+    Tensor tensor{name, group.shards.front()->dtype, all.front().shape, {}};
+    std::map<std::vector<int>, std::uint32_t> copies;
+    for (const Placed& placed : all) {
+        if (placed.shape != tensor.shape) {
+            throw Error(ErrorCode::mismatch, name + " has shape " +
+                                                 shape_text(placed.shard->shape) + " in " +
+                                                 place_of(*placed.shard, catalogue) + " but " +
+                                                 shape_text(all.front().shard->shape) + " in " +
+                                                 place_of(*all.front().shard, catalogue));
+        }
+        Piece piece = placed.shard->piece;
+        piece.patch = placed.patch;
+        piece.replica = copies[placed.ranks]++;
+        tensor.pieces.push_back(piece);
+    }
+    check_complete(all, copies.size(), expected);
+    return tensor;
+}
+
+/// The shard's name with its expert number made global: local experts follow those of lower
+/// expert-parallel ranks.
+std::string global_name(const Shard& shard, const StoreMatch& match, const Catalogue& catalogue,
+                        const Model& model) {
+    const auto expert = match.captures.find(kExpertAxis);
+    if (expert == match.captures.end()) {
+        return shard.name;
+    }
+    const Index n_experts = model.symbols->value(kExpertAxis);
+    const Index n_ranks = group_size(catalogue, JoinStep::Group::ep);
+    if (n_experts % n_ranks != 0 || expert->second >= n_experts / n_ranks) {
+        throw Error(ErrorCode::mismatch,
+                    shard.name + ": expert " + std::to_string(expert->second) +
+                        " on an expert-parallel rank, but config.json's " +
+                        std::to_string(n_experts) + " experts over " + std::to_string(n_ranks) +
+                        " ranks leave fewer on each; " + place_of(shard, catalogue));
+    }
+    const models::Pattern& pattern = match.line->name;
+    std::string name = pattern.literals.front();
+    for (std::size_t i = 0; i < pattern.captures.size(); ++i) {
+        const Index value = match.captures.at(pattern.captures[i]);
+        name += std::to_string(pattern.captures[i] == kExpertAxis
+                                   ? value + shard.at.ep * (n_experts / n_ranks)
+                                   : value);
+        name += pattern.literals[i + 1];
+    }
+    return name;
+}
+
+}  // namespace
+
+std::vector<Tensor> join_shards(const Catalogue& catalogue, const Model& model,
+                                const StoreMatcher& matcher) {
+    std::map<std::string, Group> groups;
+    for (const Shard& shard : catalogue.shards) {
+        const auto match = matcher.find(shard.name, shard.shape.size());
+        Group& group = groups[match ? global_name(shard, *match, catalogue, model) : shard.name];
+        if (match) {
+            group.line = match->line;
+            group.captures = match->captures;
+        }
+        group.shards.push_back(&shard);
+    }
+    std::vector<Tensor> tensors;
+    tensors.reserve(groups.size());
+    for (auto& [name, group] : groups) {
+        // The primary copy is the one with the lowest coordinates: the same on every rank of the
+        // run.
+        std::stable_sort(group.shards.begin(), group.shards.end(),
+                         [](const Shard* a, const Shard* b) {
+                             return std::tie(a->at, a->piece.file) < std::tie(b->at, b->piece.file);
+                         });
+        tensors.push_back(join_group(name, group, model, catalogue));
+    }
+    return tensors;
+}
+
+}  // namespace shardweld::plan

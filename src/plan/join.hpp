@@ -1,0 +1,24 @@
+// Puts rank-local shards together to global stored tensors, as the dialect's `<...>` joins say.
+// Pure; knows parallel groups (tp, etp, ep) and shapes, no framework and no architecture.
+#pragma once
+
+#include <vector>
+
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/plan/binding.hpp"
+
+#include "store_match.hpp"
+
+namespace shardweld::plan {
+
+/// The axis that counts experts; its captures in rank-local names count within one expert-parallel
+/// rank.
+inline constexpr const char* kExpertAxis = "e";
+
+/// Joins all shards of a catalogue. Shards no line takes are kept as single tensors under their
+/// name (the caller decides what they are). Error(not_found) for a missing rank's shard,
+/// Error(mismatch) for shapes or dtypes that do not fit together.
+std::vector<catalogue::Tensor> join_shards(const catalogue::Catalogue& catalogue,
+                                           const Model& model, const StoreMatcher& matcher);
+
+}  // namespace shardweld::plan

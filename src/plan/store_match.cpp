@@ -1,0 +1,121 @@
+#include "store_match.hpp"
+
+#include "shardweld/core/error.hpp"
+
+namespace shardweld::plan {
+
+namespace {
+
+bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+/// A pattern with its captures and digits hidden, so that it equals digits_hidden() of every name
+/// it matches.
+std::string pattern_key(const models::Pattern& pattern) {
+    std::string text;
+    for (std::size_t i = 0; i < pattern.literals.size(); ++i) {
+        text += pattern.literals[i];
+        text += i < pattern.captures.size() ? "0" : "";
+    }
+    return digits_hidden(text);
+}
+
+}  // namespace
+
+std::string digits_hidden(std::string_view name) {
+    std::string out;
+    out.reserve(name.size());
+    for (std::size_t i = 0; i < name.size(); ++i) {
+        if (!is_digit(name[i])) {
+            out += name[i];
+        } else if (i == 0 || !is_digit(name[i - 1])) {
+            out += '#';
+        }
+    }
+    return out;
+}
+
+bool glob_matches(std::string_view glob, std::string_view name) {
+    std::size_t g = 0;
+    std::size_t n = 0;
+    std::size_t star = std::string_view::npos;
+    std::size_t resume = 0;
+    while (n < name.size()) {
+        if (g < glob.size() && glob[g] == '*') {
+            star = g++;
+            resume = n;
+        } else if (g < glob.size() && glob[g] == name[n]) {
+            ++g;
+            ++n;
+        } else if (star != std::string_view::npos) {
+            g = star + 1;
+            n = ++resume;
+        } else {
+            return false;
+        }
+    }
+    return glob.find_first_not_of('*', g) == std::string_view::npos;
+}
+
+StoreMatcher::StoreMatcher(const models::Dialect& dialect, const models::Recipe& recipe,
+                           const models::Symbols& symbols)
+    : dialect_(dialect), recipe_(recipe), symbols_(symbols) {
+    for (const models::Line& line : dialect.store) {
+        by_shape_[pattern_key(line.name)].push_back(&line);
+    }
+}
+
+std::optional<StoreMatch> StoreMatcher::find(const std::string& name, std::size_t n_dims) const {
+    const auto candidates = by_shape_.find(digits_hidden(name));
+    if (candidates == by_shape_.end()) {
+        return std::nullopt;
+    }
+    std::vector<StoreMatch> hits;
+    for (const models::Line* line : candidates->second) {
+        auto captures = line->name.match(name);
+        if (captures && symbols_.holds(line->condition, *captures)) {
+            hits.push_back({line, std::move(*captures)});
+        }
+    }
+    // Lines may differ in rank only (several stored forms under one name); with a single hit a
+    // wrong rank is an error of the tensor, reported with its shape when the layout is bound.
+    if (hits.size() > 1) {
+        std::erase_if(
+            hits, [&](const StoreMatch& hit) { return hit.line->layout.dims.size() != n_dims; });
+    }
+    if (hits.empty()) {
+        return std::nullopt;
+    }
+    if (hits.size() > 1) {
+        throw Error(ErrorCode::mismatch, "the stored tensor " + name +
+                                             " is ambiguous: " + hits[0].line->origin + " and " +
+                                             hits[1].line->origin + " both take it");
+    }
+    return hits.front();
+}
+
+const models::IgnoreRule* StoreMatcher::ignored(const std::string& name) const {
+    for (const auto* rules : {&dialect_.ignore, &recipe_.ignore}) {
+        for (const models::IgnoreRule& rule : *rules) {
+            for (const std::string& glob : rule.globs) {
+                if (glob_matches(glob, name)) {
+                    return &rule;
+                }
+            }
+        }
+    }
+    return nullptr;
+}
+
+std::string StoreMatcher::names_of(const std::string& logical) const {
+    std::string names;
+    for (const models::Line& line : dialect_.store) {
+        if (line.logical == logical && names.size() < 300) {
+            names += (names.empty() ? "" : " or ") + line.name.text;
+        }
+    }
+    return names.empty() ? "nothing" : names;
+}
+
+}  // namespace shardweld::plan

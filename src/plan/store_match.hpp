@@ -1,0 +1,52 @@
+// Finds the dialect line of a stored name in constant time.
+// Knows names and patterns only, not what the lines mean.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "shardweld/models/recipe.hpp"
+#include "shardweld/models/symbols.hpp"
+
+namespace shardweld::plan {
+
+/// A line that a stored name matches, and the values of the name's captures.
+struct StoreMatch {
+    const models::Line* line = nullptr;
+    models::Captures captures;
+};
+
+class StoreMatcher {
+  public:
+    StoreMatcher(const models::Dialect& dialect, const models::Recipe& recipe,
+                 const models::Symbols& symbols);
+
+    /// The one line for this name and number of dims whose condition holds; nullopt when no pattern
+    /// matches or all are switched off. Error(mismatch) when two lines match ("ambiguous").
+    [[nodiscard]] std::optional<StoreMatch> find(const std::string& name, std::size_t n_dims) const;
+
+    /// The ignore rule that covers the name, or nullptr.
+    [[nodiscard]] const models::IgnoreRule* ignored(const std::string& name) const;
+
+    /// Stored names (patterns) of a logical tensor, for messages.
+    [[nodiscard]] std::string names_of(const std::string& logical) const;
+
+  private:
+    const models::Dialect& dialect_;
+    const models::Recipe& recipe_;
+    const models::Symbols& symbols_;
+    std::unordered_map<std::string, std::vector<const models::Line*>>
+        by_shape_;  // digits replaced by '#'
+};
+
+/// The name with every run of digits replaced by '#'.
+std::string digits_hidden(std::string_view name);
+
+/// Shell-like match: '*' stands for any text.
+bool glob_matches(std::string_view glob, std::string_view name);
+
+}  // namespace shardweld::plan
