@@ -5,7 +5,8 @@
 
 #include <cstdint>
 #include <deque>
-#include <map>
+#include <memory>
+#include <memory_resource>
 #include <set>
 #include <span>
 #include <string>
@@ -33,22 +34,27 @@ enum class PickleKind : std::uint8_t {
     big_integer
 };
 
+/// The kind's name for messages: "tuple".
+std::string_view name_of(PickleKind kind);
+
+struct PickleItems;
+struct PickleObject;
+
 /// One value; lives as long as its Pickle. Containers hold references, so shared values stay
-/// shared.
+/// shared; hostile pickles may hold cycles, so a caller that descends bounds its depth.
+/// Compact (32 bytes): files hold them by the million. `integer` and `real` mean something for
+/// their kinds only; `text` is empty where it has no meaning. Never built by callers.
 struct PickleValue {
     PickleKind kind = PickleKind::none;
-    std::int64_t integer = 0;  ///< boolean, integer
-    double real = 0;
-    std::string_view
-        text;  ///< text, bytes, big_integer (raw two's complement LE); global: "module name"
-    std::vector<const PickleValue*>
-        items;  ///< tuple, list, set; dict: key, value, key, value...; object: see below
-    // object (REDUCE, NEWOBJ, BUILD): `callee` is the class or function, items the arguments,
-    // `state` the BUILD argument or null, `extra` the items appended or set on it afterwards (dict
-    // subclasses: key, value, ...; list subclasses: values).
-    const PickleValue* callee = nullptr;
-    const PickleValue* state = nullptr;
-    std::vector<const PickleValue*> extra;
+    std::uint16_t depth = 0;  ///< nesting below this value as it was built
+    union {
+        std::int64_t integer = 0;  ///< boolean, integer
+        double real;
+        PickleItems* parts;    ///< private to the machine: tuple, list, set, dict, persistent
+        PickleObject* object;  ///< private to the machine: object
+    };
+    /// text, bytes; big_integer (raw two's complement, little-endian); global: "module name".
+    std::string_view text;
 
     [[nodiscard]] bool is_text(std::string_view s) const {
         return kind == PickleKind::text && text == s;
@@ -56,38 +62,56 @@ struct PickleValue {
     /// For global and object: the class's or function's "module name", e.g. "torch._utils
     /// _rebuild_tensor_v2"; "" otherwise.
     [[nodiscard]] std::string_view class_name() const;
-    /// dict, or object of an OrderedDict-like class: number of pairs, and pair i.
+
+    /// dict, OrderedDict-like object, or object on which items were set: number of pairs, and
+    /// pair i. Error(internal) for i out of range, Error(corrupt) for a malformed pair.
     [[nodiscard]] bool is_mapping() const;
     [[nodiscard]] std::size_t pair_count() const;
     [[nodiscard]] const PickleValue& key(std::size_t i) const;
     [[nodiscard]] const PickleValue& value(std::size_t i) const;
-    /// Last value under a text key of a mapping, or nullptr.
+    /// Last value under a text key of a mapping, or nullptr. Linear.
     [[nodiscard]] const PickleValue* find(std::string_view name) const;
-    /// tuple, list, set or torch.Size-like object: its elements as a span of pointers.
+
+    /// tuple, list, set, an object of one of these classes, or an object that items were appended
+    /// to: its elements. Empty for every other kind. torch.Size arrives as a plain tuple.
     [[nodiscard]] std::span<const PickleValue* const> elements() const;
-    /// Attribute of an object: looks in its BUILD state (a dict, or the dict of a (dict, slots)
-    /// tuple).
+
+    /// Of an object (REDUCE, NEWOBJ): class or function, its arguments, and the BUILD argument
+    /// or nullptr. Of other kinds: nullptr, empty, nullptr.
+    [[nodiscard]] const PickleValue* callee() const;
+    [[nodiscard]] std::span<const PickleValue* const> arguments() const;
+    [[nodiscard]] const PickleValue* state() const;
+    /// Attribute of an object: looks in its BUILD state (a dict, or the dicts of a (dict, slots)
+    /// tuple); nullptr when absent.
     [[nodiscard]] const PickleValue* attribute(std::string_view name) const;
+
+    /// Of a persistent: its id, otherwise nullptr.
+    [[nodiscard]] const PickleValue* persistent_id() const;
 };
+static_assert(sizeof(PickleValue) == 32);
 
 /// A parsed pickle: owns its values and the bytes they view.
 class Pickle {
   public:
     /// Parses one pickle from the start of `bytes` (moved in, kept alive). Throws Error(corrupt) on
     /// malformed, truncated or bomb-like input (every length checked against what is left; memo
-    /// indices, stack depth and nesting bounded; total values bounded by the input's size; cyclic
-    /// and exponentially shared structures are safe because values are shared and never copied or
+    /// indices and nesting bounded; time and memory linear in the input's size; cyclic and
+    /// exponentially shared structures are safe because values are shared and never copied or
     /// expanded) and on denied globals: Error(corrupt) naming module and name, wherever they stand
     /// (os posix nt subprocess sys socket shutil importlib runpy ctypes pty and any submodule;
-    /// __builtin__/builtins eval exec compile open __import__); INST, OBJ, EXT1/2/4 are
-    /// Error(corrupt) as well.
-    static Pickle parse(std::vector<std::byte> bytes);
+    /// __builtin__/builtins eval exec compile open __import__); PERSID, INST, OBJ, EXT1/2/4 and
+    /// out-of-band buffers are Error(corrupt) as well.
+    /// Where the outermost object's state has the key `skipped_key` (if not ""), its value is
+    /// checked but not kept: it reads as none.
+    static Pickle parse(std::vector<std::byte> bytes, std::string_view skipped_key = {});
 
     [[nodiscard]] const PickleValue& root() const { return *root_; }
     /// Bytes consumed, STOP included (pre-zip torch files hold several pickles one after another).
     [[nodiscard]] std::size_t consumed() const { return consumed_; }
     /// Globals outside the known set, "module name", kept as inert values.
     [[nodiscard]] const std::set<std::string>& inert_globals() const { return inert_; }
+    /// Every persistent value, in the order of the stream.
+    [[nodiscard]] std::span<const PickleValue* const> persistents() const { return persistents_; }
 
     Pickle(Pickle&&) noexcept = default;
     Pickle& operator=(Pickle&&) noexcept = default;
@@ -99,8 +123,9 @@ class Pickle {
     Pickle() = default;
     friend class PickleMachine;
     std::vector<std::byte> bytes_;
-    std::deque<PickleValue> values_;
-    std::deque<std::string> texts_;  // decoded escapes of protocol 0 and _codecs.encode results
+    std::unique_ptr<std::pmr::monotonic_buffer_resource> arena_;  // values: all trivially destroyed
+    std::deque<std::string> texts_;  // names of globals, decoded escapes, _codecs.encode results
+    std::vector<const PickleValue*> persistents_;
     const PickleValue* root_ = nullptr;
     std::size_t consumed_ = 0;
     std::set<std::string> inert_;
