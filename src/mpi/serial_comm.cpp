@@ -1,0 +1,64 @@
+#include <array>
+
+#include <unistd.h>
+
+#include "shardweld/mpi/comm.hpp"
+
+#include "host.hpp"
+#include "transfer.hpp"
+
+namespace shardweld::mpi {
+
+namespace {
+
+class SerialComm final : public Comm {
+  public:
+    [[nodiscard]] int rank() const override { return 0; }
+    [[nodiscard]] int size() const override { return 1; }
+    [[nodiscard]] const std::string& host() const override { return host_; }
+
+    void barrier() override {}
+    std::vector<std::byte> broadcast(std::vector<std::byte> bytes, int /*root*/) override {
+        return bytes;
+    }
+    std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) override {
+        return {std::vector<std::byte>(mine.begin(), mine.end())};
+    }
+    Index all_max(Index value) override { return value; }
+    Index all_sum(Index value) override { return value; }
+
+    Index exchange(std::span<const std::span<const std::byte>> to_send,
+                   std::span<const std::span<std::byte>> to_receive, Bytes limit) override {
+        const Messages messages{to_send, to_receive};
+        if (const char* fault = fault_of(messages, limit, rank(), size())) {
+            throw Error(ErrorCode::internal, fault);
+        }
+        copy_own(messages, rank());
+        return 0;
+    }
+
+    void raise_alarm() override { alarm_ = true; }
+    bool alarm() override { return alarm_; }
+    void end_of_free_run() override { alarm_ = false; }
+
+  private:
+    std::string host_ = host_name();
+    bool alarm_ = false;
+};
+
+}  // namespace
+
+std::string host_name() {
+    std::array<char, 256> name{};
+    // The last byte stays 0 whatever gethostname does with a name that is too long.
+    if (gethostname(name.data(), name.size() - 1) != 0) {
+        return "unknown host";
+    }
+    return name.data();
+}
+
+std::unique_ptr<Comm> serial_comm() {
+    return std::make_unique<SerialComm>();
+}
+
+}  // namespace shardweld::mpi
