@@ -50,7 +50,8 @@ std::pair<Copy, Copy> pack_unpack(const Copy& copy);
 std::vector<Copy> restrict_dst(const Copy& copy, Index begin, Index end);
 std::vector<Copy> restrict_src(const Copy& copy, Index begin, Index end);
 
-/// Smallest and one past the largest address on a side.
+/// The addresses of a side, as its smallest one and the distance to one past its largest (0 when
+/// the copy moves nothing). Throws Error(corrupt) when they do not fit an Index.
 Range src_span(const Copy& copy);
 Range dst_span(const Copy& copy);
 

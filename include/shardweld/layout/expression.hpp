@@ -6,6 +6,7 @@
 //   sum    := '[' label ':' item* ('|' label ':' item*)* ']'     segments one after another
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <span>
@@ -25,11 +26,13 @@ struct Segment;
 struct Item {
     std::string name;
     std::vector<Segment> segments;
+    std::size_t column = 0;  ///< where it is written, counted from 1, for messages
 };
 
 struct Segment {
     std::string label;
     std::vector<Item> items;
+    std::size_t column = 0;
 };
 
 using Dim = std::vector<Item>;
@@ -43,7 +46,8 @@ struct Layout {
 };
 
 /// Parses; throws Error(usage) naming the column on bad syntax, nesting deeper than 16, an axis
-/// named twice on the way to one segment, a segment label used twice, or more than one '*'.
+/// named twice on the way to one segment, a segment label used twice, more than one '*', more than
+/// kMaxAxes dims, factors of a product or axes of a segment, or more than 4096 characters.
 Layout parse_layout(std::string_view text);
 
 /// A segment (leaf of the sums) and the names of its axes, sorted by name.
@@ -56,7 +60,8 @@ struct SegmentAxes {
 /// All segments in the order of the text. An axis '*' appears under the name "*".
 std::vector<SegmentAxes> segments_of(const Layout& layout);
 
-/// The layout with one more dim `axis` in front (the "stacked" form of a rule).
+/// The layout with one more dim `axis` in front (the "stacked" form of a rule). Throws as
+/// parse_layout does when the layout has that axis already.
 Layout with_leading_axis(const Layout& layout, const std::string& axis);
 
 /// Extent of a named axis; throws (any Error) when it is not known.
@@ -87,16 +92,19 @@ class BoundLayout {
     }
 
     /// A patch over the stored space (one axis per dim) as patches of its segments, appended to
-    /// `out`.
+    /// `out` in the order of the text. Throws Error(mismatch) when the patch lies outside of it.
     void lower(const Patch& stored, std::vector<SegmentPatch>& out) const;
 
   private:
-    struct Node;  // implementation detail: flattened tree with extents and axis slots
+    struct Node;  // implementation detail: flattened tree with extents
+    class Builder;
+    class Walk;
     std::vector<Node> nodes_;
-    std::vector<int> dim_roots_;
+    std::vector<std::size_t> dim_roots_;
     std::vector<Index> shape_;
     std::vector<SegmentAxes> segments_;
     std::vector<std::vector<Index>> extents_;
+    std::vector<std::vector<std::size_t>> slots_;  // per segment: axis as met -> axis by name
 
   public:
     BoundLayout();

@@ -41,7 +41,7 @@ struct Range {
 };
 using Box = InlineVector<Range, kMaxAxes>;
 
-/// Row-major patch over a box.
+/// Row-major patch over a box. Throws Error(corrupt) when its volume overflows.
 Patch dense(const Box& box, Index offset = 0);
 /// Row-major patch over a whole shape.
 Patch dense_shape(std::span<const Index> shape, Index offset = 0);
@@ -54,6 +54,7 @@ std::optional<Patch> clip_axis(const Patch& p, std::size_t k, Range range);
 
 /// The same elements over a space whose axis k is written as a row-major product of `factors`:
 /// at most 2 * factors.size() - 1 patches, exactly one when the range is aligned with the factors.
+/// Throws Error(mismatch) when the range lies outside of the product.
 std::vector<Patch> refine(const Patch& p, std::size_t k, std::span<const Index> factors);
 
 /// One box of a row-major range and the position of its first element.
@@ -61,11 +62,12 @@ struct RangeBox {
     Box box;
     Index begin = 0;
 };
-/// The row-major range [begin, end) of `shape` as at most 2 * rank - 1 boxes, in order.
+/// The row-major range [begin, end) of `shape` as at most 2 * rank - 1 boxes, in order. Throws
+/// Error(mismatch) when the range lies outside of the shape.
 std::vector<RangeBox> boxes_of_range(Index begin, Index end, std::span<const Index> shape);
 
 /// Storage holds positions [begin, end) of the row-major enumeration of `box`, densely, from
-/// `offset`.
+/// `offset`. Throws as boxes_of_range does.
 std::vector<Patch> flat(const Box& box, Index begin, Index end, Index offset = 0);
 
 /// p as slice `at` of a new axis k.
@@ -77,8 +79,8 @@ Patch shift(const Patch& p, Index by);
 /// "7 + [0,4)*3 [2,5)*1" for messages and tests.
 std::string to_text(const Patch& p);
 
-/// Smallest and one past the largest storage address of p; requires non-negative strides and volume
-/// > 0.
+/// Storage addresses of p, as the smallest one and the distance to one past the largest. Throws
+/// Error(internal) for an empty patch or a negative stride, Error(corrupt) on overflow.
 Range address_span(const Patch& p);
 
 }  // namespace shardweld::layout

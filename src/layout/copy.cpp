@@ -1,0 +1,155 @@
+#include "shardweld/layout/copy.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/index.hpp"
+#include "shardweld/layout/patch.hpp"
+
+namespace shardweld::layout {
+
+namespace {
+
+/// Order of loops in normal form.
+bool runs_outside(const Loop& a, const Loop& b) {
+    return a.dst_stride != b.dst_stride ? a.dst_stride > b.dst_stride : a.src_stride > b.src_stride;
+}
+
+/// Inserts a loop into loops already in order, behind its equals; drops unit loops.
+void insert_in_order(InlineVector<Loop, kMaxAxes>& loops, const Loop& loop) {
+    if (loop.extent == 1) {
+        return;
+    }
+    loops.push_back(loop);
+    std::size_t at = loops.size() - 1;
+    for (; at > 0 && runs_outside(loop, loops[at - 1]); --at) {
+        loops[at] = loops[at - 1];
+    }
+    loops[at] = loop;
+}
+
+void merge_neighbours(InlineVector<Loop, kMaxAxes>& loops) {
+    std::size_t kept = 0;
+    for (std::size_t i = 1; i < loops.size(); ++i) {
+        const Loop inner = loops[i];
+        Loop& outer = loops[kept];
+        if (outer.dst_stride == inner.extent * inner.dst_stride &&
+            outer.src_stride == inner.extent * inner.src_stride) {
+            outer = {outer.extent * inner.extent, inner.src_stride, inner.dst_stride};
+        } else {
+            loops[++kept] = inner;
+        }
+    }
+    if (!loops.empty()) {
+        loops.resize(kept + 1);
+    }
+}
+
+/// Addresses offset + sum(j * stride) of loops, each given as (extent, stride).
+class Span {
+  public:
+    explicit Span(Index offset) : lo_(offset), last_(offset) {}
+    void add(Index extent, Index stride) {
+        empty_ = empty_ || extent < 1;
+        const Index reach = checked_mul(extent - 1, stride, kWhat);
+        Index& end = reach < 0 ? lo_ : last_;
+        end = checked_add(end, reach, kWhat);
+    }
+    [[nodiscard]] Range range() const {
+        return {lo_, empty_ ? 0 : checked_add(checked_add(last_, -lo_, kWhat), 1, kWhat)};
+    }
+
+  private:
+    static constexpr std::string_view kWhat = "the address span of a copy";
+    Index lo_;
+    Index last_;
+    bool empty_ = false;
+};
+
+}  // namespace
+
+Index Copy::volume() const {
+    Index volume = 1;
+    for (const Loop& loop : loops) {
+        volume *= loop.extent;
+    }
+    return volume;
+}
+
+std::optional<Copy> overlap(const Patch& src, const Patch& dst) {
+    if (src.axes.size() != dst.axes.size()) {
+        throw Error(ErrorCode::internal, "overlap of patches with " +
+                                             std::to_string(src.axes.size()) + " and " +
+                                             std::to_string(dst.axes.size()) + " axes");
+    }
+    Copy copy{src.offset, dst.offset, {}};
+    for (std::size_t k = 0; k < src.axes.size(); ++k) {
+        const Axis& s = src.axes[k];
+        const Axis& d = dst.axes[k];
+        const Index lo = std::max(s.lo, d.lo);
+        const Index hi = std::min(s.lo + s.extent, d.lo + d.extent);
+        if (hi <= lo) {
+            return std::nullopt;
+        }
+        copy.src_offset += (lo - s.lo) * s.stride;
+        copy.dst_offset += (lo - d.lo) * d.stride;
+        insert_in_order(copy.loops, {hi - lo, s.stride, d.stride});
+    }
+    merge_neighbours(copy.loops);
+    return copy;
+}
+
+Copy normal(const Copy& copy) {
+    Copy out{copy.src_offset, copy.dst_offset, {}};
+    for (const Loop& loop : copy.loops) {
+        insert_in_order(out.loops, loop);
+    }
+    merge_neighbours(out.loops);
+    return out;
+}
+
+std::pair<Copy, Copy> pack_unpack(const Copy& copy) {
+    Copy pack = copy;
+    Copy unpack = copy;
+    pack.dst_offset = 0;
+    unpack.src_offset = 0;
+    Index stride = 1;
+    for (std::size_t k = copy.loops.size(); k > 0; --k) {
+        pack.loops[k - 1].dst_stride = stride;
+        unpack.loops[k - 1].src_stride = stride;
+        stride *= copy.loops[k - 1].extent;
+    }
+    return {pack, unpack};
+}
+
+Range src_span(const Copy& copy) {
+    Span span(copy.src_offset);
+    for (const Loop& loop : copy.loops) {
+        span.add(loop.extent, loop.src_stride);
+    }
+    return span.range();
+}
+
+Range dst_span(const Copy& copy) {
+    Span span(copy.dst_offset);
+    for (const Loop& loop : copy.loops) {
+        span.add(loop.extent, loop.dst_stride);
+    }
+    return span.range();
+}
+
+std::string to_text(const Copy& copy) {
+    std::string text = std::to_string(copy.src_offset) + " -> " + std::to_string(copy.dst_offset);
+    for (std::size_t k = 0; k < copy.loops.size(); ++k) {
+        const Loop& loop = copy.loops[k];
+        text += (k == 0 ? ": " : " ") + std::to_string(loop.extent) + "x(" +
+                std::to_string(loop.src_stride) + "," + std::to_string(loop.dst_stride) + ")";
+    }
+    return text;
+}
+
+}  // namespace shardweld::layout

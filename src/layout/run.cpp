@@ -1,0 +1,174 @@
+// Moving the elements of a copy: rows, blocked transposes, and the plain nest for the rest.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "shardweld/core/index.hpp"
+#include "shardweld/layout/copy.hpp"
+
+#include "nest.hpp"
+#include "transpose.hpp"
+
+namespace shardweld::layout {
+
+namespace {
+
+/// Longest row copied in line; calling memcpy costs more than it gains below.
+constexpr std::ptrdiff_t kLongestShortRow = 512;
+
+/// Bytes of a cache line: tiles of a transpose are that wide on both sides.
+constexpr std::ptrdiff_t kLine = 64;
+
+template <std::size_t N>
+void move_bytes(std::byte* dst, const std::byte* src) {
+    std::memcpy(dst, src, N);  // a constant size: no call, and no alignment required
+}
+
+/// Copies N to 2N bytes as two overlapping blocks.
+template <std::size_t N>
+void move_two(std::byte* dst, const std::byte* src, std::ptrdiff_t bytes) {
+    move_bytes<N>(dst, src);
+    const std::ptrdiff_t tail = bytes - static_cast<std::ptrdiff_t>(N);
+    move_bytes<N>(dst + tail, src + tail);
+}
+
+/// Calls row(dst, src) for every row of a plane.
+template <typename Row>
+void for_each_row(const ByteLoop& rows, std::byte* dst, const std::byte* src, const Row& row) {
+    for (std::ptrdiff_t i = 0; i < rows.extent; ++i) {
+        row(dst + i * rows.dst, src + i * rows.src);
+    }
+}
+
+/// Rows of 32 bytes and more, in blocks of 32 with an overlapping last one.
+void copy_short_row(std::byte* dst, const std::byte* src, std::ptrdiff_t bytes) {
+    std::ptrdiff_t at = 0;
+    for (; at + 32 <= bytes; at += 32) {
+        move_bytes<32>(dst + at, src + at);
+    }
+    move_bytes<32>(dst + bytes - 32, src + bytes - 32);
+}
+
+/// A plane of contiguous rows of `bytes` bytes.
+void copy_rows(const ByteLoop& rows, std::ptrdiff_t bytes, std::byte* dst, const std::byte* src) {
+    const auto each = [&](const auto& row) { for_each_row(rows, dst, src, row); };
+    if (bytes > kLongestShortRow || rows.extent == 1) {
+        const auto size = static_cast<std::size_t>(bytes);
+        each([size](std::byte* d, const std::byte* s) { std::memcpy(d, s, size); });
+    } else if (bytes == 64) {
+        each([](std::byte* d, const std::byte* s) { move_bytes<64>(d, s); });
+    } else if (bytes >= 32) {
+        each([bytes](std::byte* d, const std::byte* s) { copy_short_row(d, s, bytes); });
+    } else if (bytes >= 16) {
+        each([bytes](std::byte* d, const std::byte* s) { move_two<16>(d, s, bytes); });
+    } else if (bytes >= 8) {
+        each([bytes](std::byte* d, const std::byte* s) { move_two<8>(d, s, bytes); });
+    } else if (bytes >= 4) {
+        each([bytes](std::byte* d, const std::byte* s) { move_two<4>(d, s, bytes); });
+    } else {
+        each([bytes](std::byte* d, const std::byte* s) {
+            for (std::ptrdiff_t i = 0; i < bytes; ++i) {
+                d[i] = s[i];
+            }
+        });
+    }
+}
+
+/// A plane element by element, the inner loop's elements next to each other in time.
+template <typename T>
+void copy_plain(const ByteLoop& outer, const ByteLoop& inner, std::byte* dst,
+                const std::byte* src) {
+    for (std::ptrdiff_t i = 0; i < outer.extent; ++i) {
+        std::byte* d = dst + i * outer.dst;
+        const std::byte* s = src + i * outer.src;
+        for (std::ptrdiff_t j = 0; j < inner.extent; ++j) {
+            move_bytes<sizeof(T)>(d + j * inner.dst, s + j * inner.src);
+        }
+    }
+}
+
+/// One tile of a transpose: whole squares in registers, the edges element by element.
+template <typename T>
+void copy_tile(const ByteLoop& outer, const ByteLoop& inner, std::byte* dst, const std::byte* src) {
+    constexpr auto size = static_cast<std::ptrdiff_t>(sizeof(T));
+    constexpr auto square = static_cast<std::ptrdiff_t>(kSquare<T>);
+    std::ptrdiff_t whole_outer = 0;
+    std::ptrdiff_t whole_inner = 0;
+    if (outer.src == size && inner.dst == size) {
+        whole_outer = outer.extent / square * square;
+        whole_inner = inner.extent / square * square;
+    }
+    for (std::ptrdiff_t i = 0; i < whole_outer; i += square) {
+        for (std::ptrdiff_t j = 0; j < whole_inner; j += square) {
+            transpose_square<T>(src + i * outer.src + j * inner.src, inner.src,
+                                dst + i * outer.dst + j * inner.dst, outer.dst);
+        }
+    }
+    const ByteLoop right{inner.extent - whole_inner, inner.src, inner.dst};
+    copy_plain<T>({whole_outer, outer.src, outer.dst}, right, dst + whole_inner * inner.dst,
+                  src + whole_inner * inner.src);
+    const ByteLoop below{outer.extent - whole_outer, outer.src, outer.dst};
+    copy_plain<T>(below, inner, dst + whole_outer * outer.dst, src + whole_outer * outer.src);
+}
+
+/// A plane whose sides are dense in different loops, in tiles of cache lines.
+template <typename T>
+void copy_transposed(const ByteLoop& outer, const ByteLoop& inner, std::byte* dst,
+                     const std::byte* src) {
+    constexpr auto tile = kLine / static_cast<std::ptrdiff_t>(sizeof(T));
+    for (std::ptrdiff_t i = 0; i < outer.extent; i += tile) {
+        const ByteLoop rows{std::min(tile, outer.extent - i), outer.src, outer.dst};
+        for (std::ptrdiff_t j = 0; j < inner.extent; j += tile) {
+            const ByteLoop columns{std::min(tile, inner.extent - j), inner.src, inner.dst};
+            copy_tile<T>(rows, columns, dst + i * outer.dst + j * inner.dst,
+                         src + i * outer.src + j * inner.src);
+        }
+    }
+}
+
+template <typename T>
+void run_nest(const Nest& nest, const std::byte* src, std::byte* dst) {
+    const ByteLoop& inner = nest.inner;
+    const ByteLoop& outer = nest.outer;
+    switch (nest.shape) {
+        case Shape::rows:
+            for_each_plane(nest, [&](std::ptrdiff_t s, std::ptrdiff_t d) {
+                copy_rows(outer, inner.extent * inner.dst, dst + d, src + s);
+            });
+            break;
+        case Shape::transpose:
+            for_each_plane(nest, [&](std::ptrdiff_t s, std::ptrdiff_t d) {
+                copy_transposed<T>(outer, inner, dst + d, src + s);
+            });
+            break;
+        case Shape::plain:
+            for_each_plane(nest, [&](std::ptrdiff_t s, std::ptrdiff_t d) {
+                copy_plain<T>(outer, inner, dst + d, src + s);
+            });
+            break;
+    }
+}
+
+}  // namespace
+
+void run(const Copy& copy, std::size_t element_bytes, std::span<const std::byte> src,
+         std::span<std::byte> dst) {
+    const Nest nest = make_nest(copy, element_bytes, src.size(), dst.size());
+    if (nest.empty) {
+        return;
+    }
+    switch (element_bytes) {
+        case 1:
+            return run_nest<std::uint8_t>(nest, src.data(), dst.data());
+        case 2:
+            return run_nest<std::uint16_t>(nest, src.data(), dst.data());
+        case 4:
+            return run_nest<std::uint32_t>(nest, src.data(), dst.data());
+        default:
+            return run_nest<std::uint64_t>(nest, src.data(), dst.data());
+    }
+}
+
+}  // namespace shardweld::layout
