@@ -4,6 +4,8 @@
 
 #include <optional>
 #include <set>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -53,19 +55,17 @@ struct Ledger {
 
 /// A logical tensor that a recipe says must equal a target (`same a = b`).
 struct SamePair {
-    std::string stored_name;  ///< the copy, e.g. "output_layer.weight"
-    std::string target;       ///< e.g. "model.embed_tokens.weight"
-    std::size_t first_replica =
-        0;  ///< its operands in the target's replicas: [first, first + count)
-    std::size_t count = 0;
+    std::string stored_name;        ///< the copy, e.g. "output_layer.weight"
+    std::size_t target = 0;         ///< index of the target it must equal
+    std::size_t first_replica = 0;  ///< its operands are the target's replicas from here on
+    std::size_t count = 0;          ///< so many of them
 };
 
 struct Binding {
     std::vector<Target> targets;  ///< natural order of names
     Ledger ledger;
     std::vector<SamePair> same;
-    std::vector<std::string>
-        absent_logicals;  ///< optional logical tensors the checkpoint does not hold
+    std::set<std::string> logicals;  ///< logical tensors the checkpoint holds ("mtp.{k}.proj")
     std::vector<Warning> warnings;
 };
 

@@ -1,0 +1,74 @@
+// Executes a plan: reads, exchanges, converts and writes in memory-bounded rounds.
+// Knows plans, files and ranks; nothing of formats or models.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/mpi/comm.hpp"
+#include "shardweld/plan/plan.hpp"
+
+namespace shardweld::execute {
+
+namespace fs = std::filesystem;
+
+/// Where the plan's files lie for this rank.
+struct Source {
+    fs::path directory;  ///< of the shard files, as this rank sees it
+    const std::vector<catalogue::File>* files = nullptr;
+    std::size_t max_open = 64;  ///< descriptors kept open
+};
+
+/// Called on every rank after each round with the bytes of the output this rank has finished.
+using OnProgress = std::function<void(Bytes done_by_this_rank)>;
+
+/// One difference found among replicas.
+struct Difference {
+    std::uint32_t target = 0;
+    std::uint32_t replica = 0;  ///< index into the target's replicas
+    Index n_elements = 0;       ///< that differ, in the part compared
+};
+
+/// What one rank did.
+struct RankResult {
+    std::string host;
+    Bytes bytes_read = 0;  ///< of tensor data
+    Bytes bytes_written = 0;
+    Bytes bytes_sent = 0;  ///< to other ranks
+    Index rounds = 0;      ///< of reading and writing
+    Index exchange_steps = 0;
+    double read_s = 0, exchange_s = 0, write_s = 0, wall_s = 0, cpu_s = 0;
+    Bytes peak_bytes = 0;  ///< RssAnon + RssShmem at most, from the system
+};
+
+struct Result {
+    std::vector<RankResult> ranks;        ///< all ranks, on every rank
+    std::vector<Difference> differences;  ///< all ranks', sorted, on every rank
+    std::vector<std::string>
+        tensor_digests;  ///< xxh3-128 in hex by target, on rank 0 when asked for
+};
+
+struct Options {
+    bool sync = true;      ///< fsync the output files
+    bool digests = false;  ///< compute xxh3-128 of every tensor
+    bool write = true;     ///< false: only compare replicas
+    OnProgress on_progress;
+};
+
+/// Collective. Writes the tensor bytes of all files of the placement into `directory` (files must
+/// exist: create_files) or, without `write`, only compares. Errors of any rank are agreed by all:
+/// Error(io), Error(corrupt), Error(space)... Differences among replicas are returned, not thrown.
+Result run(mpi::Comm& comm, const plan::Plan& plan, const Source& source, const fs::path& directory,
+           const Options& options);
+
+/// Local (one rank calls it): creates all files of the placement with their headers and full size,
+/// space reserved where the file system can.
+void create_files(const plan::Plan& plan, const fs::path& directory);
+
+/// Root over (name, dtype, shape, digest), xxh3-128 in hex; independent of ranks and strategy.
+std::string root_digest(const plan::Plan& plan, const std::vector<std::string>& tensor_digests);
+
+}  // namespace shardweld::execute

@@ -1,0 +1,141 @@
+// The whole plan of a run, the same value on every rank, and the rounds it is executed in.
+// Pure; knows sizes, owners and readers, no descriptors and no MPI.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/outputs/output.hpp"
+#include "shardweld/plan/binding.hpp"
+#include "shardweld/plan/ownership.hpp"
+
+namespace shardweld::plan {
+
+enum class Strategy {
+    automatic,
+    collective,  ///< each shard byte is read once, by one rank, and sent to its owner
+    direct,      ///< owners read what they need, nothing is sent
+};
+
+/// How much of the replicas is compared.
+enum class Replicas {
+    automatic,  ///< all while they are at most a tenth of the model, else samples
+    verify,
+    trust,
+};
+
+/// Which ranks can read which files. Ranks with the same view share a group.
+struct Visibility {
+    std::vector<std::uint32_t> group_of_rank;
+    std::vector<std::vector<bool>> group_sees;  ///< [group][file]
+
+    [[nodiscard]] bool sees(int rank, std::uint32_t file) const {
+        return group_sees[group_of_rank[static_cast<std::size_t>(rank)]][file];
+    }
+    /// Every rank sees all files.
+    static Visibility everywhere(int n_ranks, std::size_t n_files);
+};
+
+/// Sizes of a rank's buffers in bytes; their sum stays inside --memory_limit.
+struct Limits {
+    Bytes round = 0;    ///< output assembled in one round by one owner
+    Bytes send = 0;     ///< sent by one rank in one round
+    Bytes scratch = 0;  ///< one read
+    Bytes message = 0;  ///< travels between a pair of ranks in one step
+
+    /// A split of `memory_limit`; `message_limit` 0: as large as a round. Error(usage) below 1 MiB.
+    static Limits split(Bytes memory_limit, Bytes message_limit, Strategy strategy);
+    [[nodiscard]] Bytes total() const;
+};
+
+struct Choice {
+    Strategy strategy = Strategy::automatic;
+    Replicas replicas = Replicas::automatic;
+    Bytes max_shard_size = 5'000'000'000;
+    Bytes memory_limit = Bytes{256} << 20U;
+    Bytes message_limit = 0;
+};
+
+/// The place in the source line (file, address) at which a rank's share of reading begins.
+struct ReadCut {
+    std::uint32_t file = 0;
+    Bytes address = 0;
+    friend auto operator<=>(const ReadCut&, const ReadCut&) = default;
+};
+
+struct Plan {
+    std::vector<Target> targets;
+    outputs::Placement placement;
+    OutputLine line;
+    std::vector<Bytes> cuts;         ///< owners' runs on the line, n_ranks + 1
+    std::vector<ReadCut> read_cuts;  ///< n_ranks
+    Strategy strategy = Strategy::direct;
+    std::string why;           ///< of the strategy, for people
+    bool is_lockstep = false;  ///< ranks exchange in common rounds (else each runs freely)
+    Bytes replica_bytes = 0;
+    Index sample_every =
+        1;  ///< replicas are compared in every n-th megabyte of the line; 0: not at all
+    Visibility visibility;
+    Limits limits;
+
+    [[nodiscard]] int n_ranks() const { return static_cast<int>(cuts.size()) - 1; }
+    /// The rank that reads an operand for an owner.
+    [[nodiscard]] int reader_of(const Operand& operand, const Target& target, int owner) const;
+    /// Digest of what determines the output, for reports and agreement between ranks.
+    [[nodiscard]] std::string hash() const;
+};
+
+/// Places, cuts and chooses. Error(mismatch) when there is nothing to write.
+Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& files,
+               Visibility visibility, const Choice& choice);
+
+/// What outputs need to know of targets.
+std::vector<outputs::OutputTensor> output_tensors(const std::vector<Target>& targets);
+
+/// Elements [begin, end) of a target.
+struct Slice {
+    std::uint32_t target = 0;
+    Index begin = 0;
+    Index end = 0;
+    Bytes line_begin = 0;  ///< line position of `begin`
+};
+
+/// A part [begin, end) of the output line.
+struct LineRange {
+    Bytes begin = 0;
+    Bytes end = 0;
+    friend bool operator==(const LineRange&, const LineRange&) = default;
+};
+
+/// The slices of a part of the line, in line order.
+std::vector<Slice> slices_of(const Plan& plan, LineRange range);
+
+/// Makes the rounds one after the other, the same on all ranks. In a lockstep plan a round has one
+/// range per rank (possibly empty); no owner assembles more than Limits::round bytes and no reader
+/// sends more than Limits::send. Otherwise rounds are those of one rank.
+class Rounds {
+  public:
+    /// All ranks' rounds.
+    explicit Rounds(const Plan& plan);
+    /// One rank's rounds in a plan that is not lockstep: ranges of other ranks stay empty.
+    Rounds(const Plan& plan, int rank);
+
+    /// False when nothing is left. `ranges` gets one range per rank.
+    bool next(std::vector<LineRange>& ranges);
+
+  private:
+    [[nodiscard]] Bytes step_end(Bytes begin, Bytes run_end, Bytes room) const;
+    void fill(int owner, LineRange& range, std::vector<Bytes>& sent);
+
+    const Plan& plan_;
+    std::vector<Bytes> at_;
+    std::vector<Bytes> end_;
+};
+
+/// Bytes that one round of a target costs per written byte: the wider of stored and written type.
+Bytes buffer_bytes(const Target& target, Index n_elements);
+
+std::string_view name_of(Strategy strategy);
+
+}  // namespace shardweld::plan

@@ -1,0 +1,295 @@
+#include "shardweld/plan/plan.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <numeric>
+
+#include "shardweld/core/text.hpp"
+
+namespace shardweld::plan {
+
+namespace {
+
+constexpr Bytes kMiB = Bytes{1} << 20U;
+// Larger buffers fall out of the processor's caches and gain nothing.
+constexpr Bytes kLargestRound = 8 * kMiB;
+
+Bytes source_bytes(const Target& target, const Operand& operand) {
+    return static_cast<Bytes>(operand.copy.volume()) * size_of(target.stored);
+}
+
+Bytes address_of(const Target& target, const Operand& operand) {
+    return operand.base + static_cast<Bytes>(operand.copy.src_offset) * size_of(target.stored);
+}
+
+/// Cuts the used source bytes, in file order, into n_ranks even parts.
+std::vector<ReadCut> cut_reads(const std::vector<Target>& targets, int n_ranks) {
+    std::vector<std::pair<ReadCut, Bytes>> reads;
+    Bytes total = 0;
+    for (const Target& target : targets) {
+        for (const auto* operands : {&target.operands, &target.replicas}) {
+            for (const Operand& operand : *operands) {
+                reads.push_back(
+                    {{operand.file, address_of(target, operand)}, source_bytes(target, operand)});
+                total += reads.back().second;
+            }
+        }
+    }
+    std::sort(reads.begin(), reads.end());
+    std::vector<ReadCut> cuts{ReadCut{}};
+    Bytes seen = 0;
+    for (const auto& [at, bytes] : reads) {
+        while (cuts.size() < static_cast<std::size_t>(n_ranks) &&
+               seen >= total / static_cast<Bytes>(n_ranks) * cuts.size() && seen > 0) {
+            cuts.push_back(at);
+        }
+        seen += bytes;
+    }
+    while (cuts.size() < static_cast<std::size_t>(n_ranks)) {
+        cuts.push_back({~std::uint32_t{0}, 0});
+    }
+    return cuts;
+}
+
+struct Decision {
+    Strategy strategy = Strategy::direct;
+    std::string why;
+};
+
+/// Mean length of the contiguous source runs behind one target byte stream.
+Bytes mean_source_run(const std::vector<Target>& targets) {
+    Bytes bytes = 0;
+    Bytes runs = 0;
+    for (const Target& target : targets) {
+        for (const Operand& operand : target.operands) {
+            const auto volume = static_cast<Bytes>(operand.copy.volume());
+            Bytes run = 1;
+            for (const layout::Loop& loop : operand.copy.loops) {
+                if (loop.src_stride == 1) {
+                    run = static_cast<Bytes>(loop.extent);
+                }
+            }
+            bytes += volume * size_of(target.stored);
+            runs += volume / std::max<Bytes>(run, 1);
+        }
+    }
+    return runs == 0 ? 0 : bytes / runs;
+}
+
+std::size_t hidden_files(const Visibility& visibility, const std::vector<catalogue::File>& files) {
+    std::size_t n_hidden = 0;
+    for (std::size_t file = 0; file < files.size(); ++file) {
+        n_hidden += std::any_of(visibility.group_sees.begin(), visibility.group_sees.end(),
+                                [&](const auto& sees) { return !sees[file]; })
+                        ? 1U
+                        : 0U;
+    }
+    return n_hidden;
+}
+
+Decision decide(const std::vector<Target>& targets, const std::vector<catalogue::File>& files,
+                const Visibility& visibility, Strategy asked) {
+    if (asked == Strategy::collective) {
+        return {asked, "asked for"};
+    }
+    const std::size_t n_hidden = hidden_files(visibility, files);
+    if (asked == Strategy::direct) {
+        return {asked, n_hidden == 0 ? "asked for"
+                                     : "asked for; " + std::to_string(n_hidden) +
+                                           " files that not all ranks see are sent"};
+    }
+    if (visibility.group_of_rank.size() == 1) {
+        return {Strategy::direct, "one rank"};
+    }
+    if (n_hidden > 0) {
+        return {Strategy::collective, std::to_string(n_hidden) + " of " +
+                                          std::to_string(files.size()) +
+                                          " files are seen by some ranks only"};
+    }
+    constexpr Bytes kShortRun = 4096;
+    const Bytes run = mean_source_run(targets);
+    Bytes total = 0;
+    for (const Target& target : targets) {
+        total += target.bytes();
+    }
+    if (run < kShortRun && total > 64 * kMiB) {
+        return {Strategy::collective, "source runs are short (" + human_bytes(run) +
+                                          " on average): reading each byte once pays"};
+    }
+    return {Strategy::direct, "all ranks see all files and source runs are long (" +
+                                  human_bytes(run) + " on average)"};
+}
+
+Index sampling(const Choice& choice, Bytes replica_bytes, Bytes model_bytes) {
+    if (choice.replicas == Replicas::trust) {
+        return 0;
+    }
+    const bool is_small = replica_bytes <= model_bytes / 10;
+    return choice.replicas == Replicas::verify || is_small
+               ? 1
+               : static_cast<Index>(10 * replica_bytes / std::max<Bytes>(model_bytes, 1)) + 1;
+}
+
+/// FNV-1a over what determines the output files; a fingerprint, not a defence.
+class Fingerprint {
+  public:
+    void add(std::string_view text) {
+        for (const char c : text) {
+            hash_ = (hash_ ^ static_cast<unsigned char>(c)) * 0x100000001B3ULL;
+        }
+        hash_ = (hash_ ^ 0xFFU) * 0x100000001B3ULL;
+    }
+    void add(Bytes value) { add(std::to_string(value)); }
+    [[nodiscard]] std::string text() const {
+        std::array<char, 17> out{};
+        (void)std::snprintf(out.data(), out.size(), "%016llx",
+                            static_cast<unsigned long long>(hash_));
+        return out.data();
+    }
+
+  private:
+    std::uint64_t hash_ = 0xCBF29CE484222325ULL;
+};
+
+}  // namespace
+
+std::string_view name_of(Strategy strategy) {
+    switch (strategy) {
+        case Strategy::automatic:
+            return "auto";
+        case Strategy::collective:
+            return "collective";
+        case Strategy::direct:
+            return "direct";
+    }
+    return "";
+}
+
+Visibility Visibility::everywhere(int n_ranks, std::size_t n_files) {
+    return {std::vector<std::uint32_t>(static_cast<std::size_t>(n_ranks), 0),
+            {std::vector<bool>(n_files, true)}};
+}
+
+Limits Limits::split(Bytes memory_limit, Bytes message_limit, Strategy strategy) {
+    if (memory_limit < kMiB) {
+        throw Error(ErrorCode::usage, "--memory_limit " + human_bytes(memory_limit) +
+                                          " is too small: give at least 1MiB a rank");
+    }
+    // Buffers: assembled and converted round, scratch, and for exchanges what is sent and received.
+    const Bytes parts = strategy == Strategy::collective ? 8 : 4;
+    Limits limits;
+    limits.round = std::min(kLargestRound, memory_limit / parts);
+    limits.scratch = limits.round;
+    limits.send = strategy == Strategy::collective ? 4 * limits.round : 0;
+    limits.message = message_limit == 0 ? limits.send : message_limit;
+    return limits;
+}
+
+Bytes Limits::total() const {
+    return 2 * round + scratch + send + (send > 0 ? round : 0);
+}
+
+std::vector<outputs::OutputTensor> output_tensors(const std::vector<Target>& targets) {
+    std::vector<outputs::OutputTensor> tensors;
+    tensors.reserve(targets.size());
+    for (const Target& target : targets) {
+        tensors.push_back({target.name, target.dtype, target.shape});
+    }
+    return tensors;
+}
+
+Bytes buffer_bytes(const Target& target, Index n_elements) {
+    return static_cast<Bytes>(n_elements) * std::max(size_of(target.stored), size_of(target.dtype));
+}
+
+Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& files,
+               Visibility visibility, const Choice& choice) {
+    if (targets.empty()) {
+        throw Error(ErrorCode::mismatch,
+                    "the checkpoint holds no tensor of the model: nothing to write");
+    }
+    const int n_ranks = static_cast<int>(visibility.group_of_rank.size());
+    Plan plan;
+    const Decision decision = decide(targets, files, visibility, choice.strategy);
+    plan.strategy = decision.strategy;
+    plan.why = decision.why;
+    plan.is_lockstep = n_ranks > 1 && (plan.strategy == Strategy::collective ||
+                                       hidden_files(visibility, files) > 0);
+    const auto tensors = output_tensors(targets);
+    plan.placement = outputs::place_safetensors(tensors, choice.max_shard_size);
+    plan.line = line_of(tensors, plan.placement);
+    plan.cuts = cut_runs(tensors, plan.line, n_ranks);
+    plan.read_cuts = cut_reads(targets, n_ranks);
+    for (const Target& target : targets) {
+        for (const Operand& replica : target.replicas) {
+            plan.replica_bytes += source_bytes(target, replica);
+        }
+    }
+    plan.sample_every = sampling(choice, plan.replica_bytes, plan.placement.tensor_bytes);
+    plan.visibility = std::move(visibility);
+    plan.limits = Limits::split(choice.memory_limit, choice.message_limit,
+                                plan.is_lockstep ? Strategy::collective : Strategy::direct);
+    plan.targets = std::move(targets);
+    return plan;
+}
+
+int Plan::reader_of(const Operand& operand, const Target& target, int owner) const {
+    if (strategy == Strategy::direct && visibility.sees(owner, operand.file)) {
+        return owner;
+    }
+    const ReadCut at{operand.file, address_of(target, operand)};
+    const auto after = std::upper_bound(read_cuts.begin(), read_cuts.end(), at);
+    const int reader = std::max(0, static_cast<int>(after - read_cuts.begin()) - 1);
+    if (visibility.sees(reader, operand.file)) {
+        return reader;
+    }
+    std::vector<int> able;
+    for (int rank = 0; rank < n_ranks(); ++rank) {
+        if (visibility.sees(rank, operand.file)) {
+            able.push_back(rank);
+        }
+    }
+    return able.empty() ? reader : able[static_cast<std::size_t>(reader) % able.size()];
+}
+
+std::string Plan::hash() const {
+    Fingerprint print;
+    for (const outputs::OutputFile& file : placement.files) {
+        print.add(file.name);
+        print.add(file.header);
+    }
+    for (const Target& target : targets) {
+        print.add(safetensors_name(target.stored));
+        for (const Operand& operand : target.operands) {
+            print.add(operand.file);
+            print.add(operand.base);
+            print.add(layout::to_text(operand.copy));
+        }
+    }
+    return print.text();
+}
+
+std::vector<Slice> slices_of(const Plan& plan, LineRange range) {
+    std::vector<Slice> slices;
+    if (range.begin >= range.end) {
+        return slices;
+    }
+    const auto& begins = plan.line.begins;
+    auto at = static_cast<std::size_t>(std::upper_bound(begins.begin(), begins.end(), range.begin) -
+                                       begins.begin()) -
+              1;
+    for (; at < plan.line.order.size() && begins[at] < range.end; ++at) {
+        const std::uint32_t target = plan.line.order[at];
+        const Bytes size = size_of(plan.targets[target].dtype);
+        const Bytes lo = std::max(range.begin, begins[at]);
+        const Bytes hi = std::min(range.end, begins[at + 1]);
+        if (lo < hi) {
+            slices.push_back({target, static_cast<Index>((lo - begins[at]) / size),
+                              static_cast<Index>((hi - begins[at]) / size), lo});
+        }
+    }
+    return slices;
+}
+
+}  // namespace shardweld::plan

@@ -1,0 +1,113 @@
+#include <algorithm>
+
+#include "shardweld/plan/plan.hpp"
+
+namespace shardweld::plan {
+
+namespace {
+
+// Owners advance in steps of this many bytes until a limit of the round is reached.
+constexpr Bytes kStep = Bytes{1} << 20U;
+
+/// Bytes each reader sends to `owner` for a part of the line, added to `sent`.
+void add_sent(const Plan& plan, int owner, LineRange range, std::vector<Bytes>& sent) {
+    for (const Slice& slice : slices_of(plan, range)) {
+        const Target& target = plan.targets[slice.target];
+        for (const auto* operands : {&target.operands, &target.replicas}) {
+            for (const Operand& operand : *operands) {
+                const int reader = plan.reader_of(operand, target, owner);
+                if (reader == owner) {
+                    continue;
+                }
+                for (const layout::Copy& part :
+                     layout::restrict_dst(operand.copy, slice.begin, slice.end)) {
+                    sent[static_cast<std::size_t>(reader)] +=
+                        static_cast<Bytes>(part.volume()) * size_of(target.stored);
+                }
+            }
+        }
+    }
+}
+
+}  // namespace
+
+Rounds::Rounds(const Plan& plan)
+    : plan_(plan),
+      at_(plan.cuts.begin(), plan.cuts.end() - 1),
+      end_(plan.cuts.begin() + 1, plan.cuts.end()) {}
+
+Rounds::Rounds(const Plan& plan, int rank) : Rounds(plan) {
+    for (std::size_t other = 0; other < at_.size(); ++other) {
+        if (other != static_cast<std::size_t>(rank)) {
+            at_[other] = end_[other];
+        }
+    }
+}
+
+/// The largest line position whose slices from `begin` need at most `room` buffer bytes; at least
+/// one element further.
+Bytes Rounds::step_end(Bytes begin, Bytes run_end, Bytes room) const {
+    const auto& begins = plan_.line.begins;
+    auto at = static_cast<std::size_t>(std::upper_bound(begins.begin(), begins.end(), begin) -
+                                       begins.begin()) -
+              1;
+    Bytes end = begin;
+    for (; at < plan_.line.order.size() && begins[at] < run_end; ++at) {
+        const Target& target = plan_.targets[plan_.line.order[at]];
+        const Bytes size = size_of(target.dtype);
+        const Bytes width = buffer_bytes(target, 1);
+        const Bytes n_left = (std::min(run_end, begins[at + 1]) - end) / size;
+        const Bytes n_fit =
+            std::min(n_left, std::max(room / width, end == begin ? Bytes{1} : Bytes{0}));
+        end += n_fit * size;
+        if (n_fit < n_left) {
+            break;
+        }
+        room -= std::min(room, n_fit * width);
+    }
+    return end;
+}
+
+void Rounds::fill(int owner, LineRange& range, std::vector<Bytes>& sent) {
+    const auto o = static_cast<std::size_t>(owner);
+    const Bytes limit = step_end(at_[o], end_[o], plan_.limits.round);
+    const bool is_first =
+        std::all_of(sent.begin(), sent.end(), [](Bytes bytes) { return bytes == 0; });
+    while (range.end < limit) {
+        // Small limits need small steps: one step never sends more than a round holds.
+        const Bytes stop =
+            std::min(limit, step_end(range.end, end_[o], std::min(kStep, plan_.limits.round)));
+        std::vector<Bytes> with = sent;
+        add_sent(plan_, owner, {range.end, stop}, with);
+        const bool fits = std::all_of(with.begin(), with.end(),
+                                      [&](Bytes bytes) { return bytes <= plan_.limits.send; });
+        if (!fits && !(is_first && range.end == range.begin)) {
+            break;
+        }
+        sent = std::move(with);
+        range.end = stop;
+    }
+    at_[o] = range.end;
+}
+
+bool Rounds::next(std::vector<LineRange>& ranges) {
+    ranges.assign(at_.size(), {});
+    std::vector<Bytes> sent(at_.size(), 0);
+    bool any = false;
+    for (std::size_t owner = 0; owner < at_.size(); ++owner) {
+        LineRange& range = ranges[owner];
+        range = {at_[owner], at_[owner]};
+        if (at_[owner] == end_[owner]) {
+            continue;
+        }
+        if (plan_.is_lockstep) {
+            fill(static_cast<int>(owner), range, sent);
+        } else {
+            range.end = at_[owner] = step_end(range.begin, end_[owner], plan_.limits.round);
+        }
+        any = any || range.end > range.begin;
+    }
+    return any;
+}
+
+}  // namespace shardweld::plan
