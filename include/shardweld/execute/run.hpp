@@ -32,9 +32,8 @@ struct Difference {
     Index n_elements = 0;       ///< that differ, in the part compared
 };
 
-/// What one rank did.
-struct RankResult {
-    std::string host;
+/// What one rank did, in numbers.
+struct RankCounts {
     Bytes bytes_read = 0;  ///< of tensor data
     Bytes bytes_written = 0;
     Bytes bytes_sent = 0;  ///< to other ranks
@@ -42,6 +41,10 @@ struct RankResult {
     Index exchange_steps = 0;
     double read_s = 0, exchange_s = 0, write_s = 0, wall_s = 0, cpu_s = 0;
     Bytes peak_bytes = 0;  ///< RssAnon + RssShmem at most, from the system
+};
+
+struct RankResult : RankCounts {
+    std::string host;
 };
 
 struct Result {

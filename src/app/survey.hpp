@@ -1,0 +1,24 @@
+// Reads a checkpoint's metadata with many ranks: each file is parsed once, by one rank that sees
+// it, then shared. Knows formats and ranks; nothing of models.
+#pragma once
+
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/formats/format.hpp"
+#include "shardweld/mpi/comm.hpp"
+#include "shardweld/plan/plan.hpp"
+
+namespace shardweld::app {
+
+struct Survey {
+    formats::Location location;      ///< with this rank's own directories
+    catalogue::Catalogue catalogue;  ///< the same on all ranks
+    plan::Visibility visibility;
+    int home = 0;  ///< lowest rank that found the checkpoint: reads its config and side files
+};
+
+/// Collective. Ranks with the same view of the directory (host, mounts, directory) form a group
+/// whose lowest rank looks for all. Error(not_found) names every file that no rank sees;
+/// Error(mismatch) when two groups see different checkpoints or sizes.
+Survey survey(mpi::Comm& comm, const formats::Request& request);
+
+}  // namespace shardweld::app

@@ -1,0 +1,208 @@
+#include "reader.hpp"
+
+#include <algorithm>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+namespace shardweld::execute {
+
+namespace {
+
+using layout::Copy;
+using layout::Loop;
+
+// Runs at least this long are read straight into place; shorter ones share a read.
+constexpr Bytes kLongRun = Bytes{64} << 10U;
+// Two parts of a file are read together when no more than this lies between them.
+constexpr Bytes kSmallGap = Bytes{32} << 10U;
+
+/// Position of the loop that is contiguous on both sides, or the number of loops.
+std::size_t contiguous_loop(const Copy& copy) {
+    std::size_t k = 0;
+    while (k < copy.loops.size() &&
+           (copy.loops[k].src_stride != 1 || copy.loops[k].dst_stride != 1)) {
+        ++k;
+    }
+    return k;
+}
+
+/// The copy with loop k fixed at its j-th turn.
+Copy turn_of(const Copy& copy, std::size_t k, Index j) {
+    Copy turn = copy;
+    turn.src_offset += j * copy.loops[k].src_stride;
+    turn.dst_offset += j * copy.loops[k].dst_stride;
+    turn.loops.erase_at(k);
+    return turn;
+}
+
+/// The outermost loop (by source stride) whose turns lie further apart than a small gap, or the
+/// number of loops.
+std::size_t sparse_loop(const Move& move) {
+    const Copy& copy = move.copy;
+    std::size_t widest = copy.loops.size();
+    for (std::size_t k = 0; k < copy.loops.size(); ++k) {
+        if (widest == copy.loops.size() ||
+            copy.loops[k].src_stride > copy.loops[widest].src_stride) {
+            widest = k;
+        }
+    }
+    if (widest == copy.loops.size()) {
+        return widest;
+    }
+    const auto inner = static_cast<Bytes>(layout::src_span(turn_of(copy, widest, 0)).extent);
+    const auto stride = static_cast<Bytes>(copy.loops[widest].src_stride);
+    return stride > inner && (stride - inner) * move.element_bytes > kSmallGap ? widest
+                                                                               : copy.loops.size();
+}
+
+Bytes span_bytes(const Move& move) {
+    return static_cast<Bytes>(layout::src_span(move.copy).extent) * move.element_bytes;
+}
+
+}  // namespace
+
+const io::InputFile& OpenFiles::get(std::uint32_t file) {
+    const auto found = by_file_.find(file);
+    if (found != by_file_.end()) {
+        recent_.splice(recent_.begin(), recent_, found->second);
+        return recent_.front().second;
+    }
+    if (recent_.size() >= source_.max_open) {
+        by_file_.erase(recent_.back().first);
+        recent_.pop_back();
+    }
+    const catalogue::File& wanted = (*source_.files)[file];
+    io::InputFile opened = io::InputFile::open(source_.directory / wanted.path);
+    if (opened.size() != wanted.size) {
+        throw Error(ErrorCode::corrupt,
+                    "file " + wanted.path +
+                        " has changed while it was being merged: " + std::to_string(opened.size()) +
+                        " bytes, " + std::to_string(wanted.size) + " at the start");
+    }
+    recent_.emplace_front(file, std::move(opened));
+    by_file_[file] = recent_.begin();
+    return recent_.front().second;
+}
+
+Reader::Reader(const Source& source, Bytes scratch_bytes)
+    : files_(source), scratch_(scratch_bytes) {}
+
+void Reader::fetch(std::uint32_t file, Bytes offset, std::span<std::byte> out) {
+    files_.get(file).read_at(offset, out);
+    bytes_read_ += out.size();
+}
+
+/// Reads a move whose runs are long without a window; false when its runs are short.
+bool Reader::read_runs(const Move& move) {
+    const std::size_t k = contiguous_loop(move.copy);
+    if (k == move.copy.loops.size() || move.n_different != nullptr) {
+        return false;
+    }
+    const Bytes run = static_cast<Bytes>(move.copy.loops[k].extent) * move.element_bytes;
+    if (run < kLongRun) {
+        return false;
+    }
+    Copy starts = move.copy;
+    starts.loops.erase_at(k);
+    const Index n_runs = starts.volume();
+    for (Index i = 0; i < n_runs; ++i) {
+        Index rest = i;
+        Index src = starts.src_offset;
+        Index dst = starts.dst_offset;
+        for (std::size_t loop = starts.loops.size(); loop-- > 0;) {
+            const Index j = rest % starts.loops[loop].extent;
+            rest /= starts.loops[loop].extent;
+            src += j * starts.loops[loop].src_stride;
+            dst += j * starts.loops[loop].dst_stride;
+        }
+        fetch(move.file, move.base + static_cast<Bytes>(src) * move.element_bytes,
+              move.dst.subspan(static_cast<std::size_t>(dst) * move.element_bytes, run));
+    }
+    return true;
+}
+
+/// Cuts a move into parts that span at most the scratch buffer and hold no large gaps.
+void Reader::split(Move move, std::vector<Spanned>& out) const {
+    const std::size_t sparse = sparse_loop(move);
+    if (sparse < move.copy.loops.size()) {
+        const Index n_turns = move.copy.loops[sparse].extent;
+        for (Index j = 0; j < n_turns; ++j) {
+            Move turn = move;
+            turn.copy = turn_of(move.copy, sparse, j);
+            split(std::move(turn), out);
+        }
+        return;
+    }
+    const layout::Range span = layout::src_span(move.copy);
+    const auto window = static_cast<Index>(scratch_.size() / move.element_bytes);
+    if (span.extent <= window) {
+        const Bytes begin = move.base + static_cast<Bytes>(span.lo) * move.element_bytes;
+        const Bytes end = begin + span_bytes(move);
+        out.push_back({std::move(move), begin, end});
+        return;
+    }
+    for (Index at = span.lo; at < span.lo + span.extent; at += window) {
+        for (const Copy& part : layout::restrict_src(move.copy, at, at + window)) {
+            Move cut = move;
+            cut.copy = part;
+            split(std::move(cut), out);
+        }
+    }
+}
+
+/// One read for moves that lie close together.
+void Reader::read_window(std::span<const Spanned> window) {
+    const Bytes begin = window.front().begin;
+    Bytes end = begin;
+    for (const Spanned& part : window) {
+        end = std::max(end, part.end);
+    }
+    const std::span<std::byte> bytes = std::span(scratch_).first(end - begin);
+    fetch(window.front().move.file, begin, bytes);
+    for (const Spanned& part : window) {
+        const Move& move = part.move;
+        // The window holds the bytes from `begin` on: addresses are counted from the part's own
+        // first byte.
+        Copy copy = move.copy;
+        copy.src_offset -= layout::src_span(move.copy).lo;
+        const auto src = bytes.subspan(part.begin - begin, part.end - part.begin);
+        if (move.n_different != nullptr) {
+            *move.n_different += layout::count_different(copy, move.element_bytes, src, move.dst);
+        } else {
+            layout::run(copy, move.element_bytes, src, move.dst);
+        }
+    }
+}
+
+void Reader::read(std::vector<Move> moves) {
+    std::vector<Spanned> parts;
+    std::stable_sort(moves.begin(), moves.end(), [](const Move& a, const Move& b) {
+        return std::tuple(a.file,
+                          a.base + static_cast<Bytes>(a.copy.src_offset) * a.element_bytes) <
+               std::tuple(b.file, b.base + static_cast<Bytes>(b.copy.src_offset) * b.element_bytes);
+    });
+    for (Move& move : moves) {
+        if (!read_runs(move)) {
+            split(std::move(move), parts);
+        }
+    }
+    std::stable_sort(parts.begin(), parts.end(), [](const Spanned& a, const Spanned& b) {
+        return std::tie(a.move.file, a.begin) < std::tie(b.move.file, b.begin);
+    });
+    std::size_t first = 0;
+    while (first < parts.size()) {
+        Bytes end = parts[first].end;
+        std::size_t last = first + 1;
+        while (last < parts.size() && parts[last].move.file == parts[first].move.file &&
+               parts[last].begin <= end + kSmallGap &&
+               std::max(end, parts[last].end) - parts[first].begin <= scratch_.size()) {
+            end = std::max(end, parts[last].end);
+            ++last;
+        }
+        read_window(std::span(parts).subspan(first, last - first));
+        first = last;
+    }
+}
+
+}  // namespace shardweld::execute

@@ -1,0 +1,69 @@
+// Reads source elements into buffers: long runs straight into place, short ones through windows
+// read once. Knows files and copies; nothing of targets or ranks.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "shardweld/execute/run.hpp"
+#include "shardweld/io/file.hpp"
+#include "shardweld/layout/copy.hpp"
+
+namespace shardweld::execute {
+
+/// A bounded set of open source files; the least recently used one is closed first.
+class OpenFiles {
+  public:
+    explicit OpenFiles(const Source& source) : source_(source) {}
+
+    /// Error(corrupt) when the file's size is no longer what the catalogue says.
+    const io::InputFile& get(std::uint32_t file);
+
+  private:
+    using Entry = std::pair<std::uint32_t, io::InputFile>;
+    const Source& source_;
+    std::list<Entry> recent_;
+    std::unordered_map<std::uint32_t, std::list<Entry>::iterator> by_file_;
+};
+
+/// Elements of one file to be brought to `dst`, or compared with what is there.
+struct Move {
+    std::uint32_t file = 0;
+    Bytes base = 0;  ///< file offset of source address 0
+    std::uint32_t element_bytes = 0;
+    layout::Copy copy;  ///< destination addresses count elements of dst
+    std::span<std::byte> dst;
+    Index* n_different = nullptr;  ///< set: compare and add the count here instead of copying
+};
+
+class Reader {
+  public:
+    Reader(const Source& source, Bytes scratch_bytes);
+
+    /// Carries out all moves, in the order of the files.
+    void read(std::vector<Move> moves);
+
+    [[nodiscard]] Bytes bytes_read() const { return bytes_read_; }
+
+  private:
+    /// A move and the bytes of the file it spans.
+    struct Spanned {
+        Move move;
+        Bytes begin = 0;
+        Bytes end = 0;
+    };
+
+    bool read_runs(const Move& move);
+    void split(Move move, std::vector<Spanned>& out) const;
+    void read_window(std::span<const Spanned> window);
+    void fetch(std::uint32_t file, Bytes offset, std::span<std::byte> out);
+
+    OpenFiles files_;
+    std::vector<std::byte> scratch_;
+    Bytes bytes_read_ = 0;
+};
+
+}  // namespace shardweld::execute

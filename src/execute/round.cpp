@@ -1,0 +1,182 @@
+#include "round.hpp"
+
+#include <algorithm>
+
+namespace shardweld::execute {
+
+namespace {
+
+using plan::Operand;
+using plan::Plan;
+using plan::Slice;
+using plan::Target;
+
+constexpr Bytes kSampleBytes = Bytes{1} << 20U;
+
+/// Elements that go from one rank to another, in the order in which both see them.
+struct Transfer {
+    layout::Copy copy;  ///< destination counted in the slice
+    std::uint32_t element_bytes = 0;
+    const Operand* operand = nullptr;
+    std::span<std::byte> slice;    ///< owner only
+    Index* n_different = nullptr;  ///< owner only, replicas only
+    bool is_replica = false;
+};
+
+/// Collects one round; transfers first, addresses in messages when all sizes are known.
+class RoundMaker {
+  public:
+    RoundMaker(const Plan& plan, int rank, RoundBuffers& buffers, Round& round)
+        : plan_(plan),
+          rank_(rank),
+          buffers_(buffers),
+          round_(round),
+          outgoing_(static_cast<std::size_t>(plan.n_ranks())),
+          incoming_(static_cast<std::size_t>(plan.n_ranks())) {}
+
+    void add_owner(int owner, plan::LineRange range) {
+        const auto slices = plan::slices_of(plan_, range);
+        if (owner == rank_) {
+            assemble(slices);
+        }
+        for (std::size_t i = 0; i < slices.size(); ++i) {
+            const std::span<std::byte> place =
+                owner == rank_ ? round_.slices[i].stored : std::span<std::byte>{};
+            add_slice(owner, slices[i], place);
+        }
+    }
+
+    void finish() {
+        Bytes n_sent = 0;
+        Bytes n_received = 0;
+        for (std::size_t rank = 0; rank < outgoing_.size(); ++rank) {
+            n_sent += message_bytes(outgoing_[rank]);
+            n_received += message_bytes(incoming_[rank]);
+        }
+        std::span<std::byte> sent = buffers_.sent.get(n_sent);
+        std::span<std::byte> received = buffers_.received.get(n_received);
+        for (std::size_t rank = 0; rank < outgoing_.size(); ++rank) {
+            const Bytes send_bytes = message_bytes(outgoing_[rank]);
+            const Bytes receive_bytes = message_bytes(incoming_[rank]);
+            round_.to_send.push_back(sent.first(send_bytes));
+            round_.to_receive.push_back(received.first(receive_bytes));
+            pack(outgoing_[rank], sent.first(send_bytes));
+            unpack(incoming_[rank], received.first(receive_bytes));
+            sent = sent.subspan(send_bytes);
+            received = received.subspan(receive_bytes);
+        }
+    }
+
+  private:
+    static Bytes message_bytes(const std::vector<Transfer>& transfers) {
+        Bytes bytes = 0;
+        for (const Transfer& transfer : transfers) {
+            bytes += static_cast<Bytes>(transfer.copy.volume()) * transfer.element_bytes;
+        }
+        return bytes;
+    }
+
+    /// Places for this rank's slices, one after another in the assembling buffer.
+    void assemble(const std::vector<Slice>& slices) {
+        Bytes total = 0;
+        for (const Slice& slice : slices) {
+            total += stored_bytes(slice);
+        }
+        std::span<std::byte> place = buffers_.assembled.get(total);
+        for (const Slice& slice : slices) {
+            round_.slices.push_back({slice, place.first(stored_bytes(slice))});
+            place = place.subspan(stored_bytes(slice));
+        }
+    }
+
+    [[nodiscard]] Bytes stored_bytes(const Slice& slice) const {
+        return static_cast<Bytes>(slice.end - slice.begin) *
+               size_of(plan_.targets[slice.target].stored);
+    }
+
+    void add_slice(int owner, const Slice& slice, std::span<std::byte> place) {
+        const Target& target = plan_.targets[slice.target];
+        for (const Operand& operand : target.operands) {
+            add_operand(owner, slice, operand, {{}, 0, &operand, place, nullptr, false});
+        }
+        const Bytes sample = slice.line_begin / kSampleBytes;
+        if (plan_.sample_every == 0 || sample % static_cast<Bytes>(plan_.sample_every) != 0) {
+            return;
+        }
+        for (std::uint32_t i = 0; i < target.replicas.size(); ++i) {
+            Index* n_different = nullptr;
+            if (owner == rank_) {
+                round_.compared.push_back({slice.target, i, 0});
+                n_different = &round_.compared.back().n_different;
+            }
+            add_operand(owner, slice, target.replicas[i],
+                        {{}, 0, &target.replicas[i], place, n_different, true});
+        }
+    }
+
+    void add_operand(int owner, const Slice& slice, const Operand& operand, Transfer transfer) {
+        const Target& target = plan_.targets[slice.target];
+        const int reader = plan_.reader_of(operand, target, owner);
+        if (reader != rank_ && owner != rank_) {
+            return;
+        }
+        transfer.element_bytes = static_cast<std::uint32_t>(size_of(target.stored));
+        for (layout::Copy part : layout::restrict_dst(operand.copy, slice.begin, slice.end)) {
+            part.dst_offset -= slice.begin;
+            transfer.copy = part;
+            if (reader == owner) {
+                auto& reads = transfer.is_replica ? round_.compares : round_.reads;
+                reads.push_back({operand.file, operand.base, transfer.element_bytes, part,
+                                 transfer.slice, transfer.n_different});
+            } else if (reader == rank_) {
+                outgoing_[static_cast<std::size_t>(owner)].push_back(transfer);
+            } else {
+                incoming_[static_cast<std::size_t>(reader)].push_back(transfer);
+            }
+        }
+    }
+
+    void pack(const std::vector<Transfer>& transfers, std::span<std::byte> message) {
+        for (const Transfer& transfer : transfers) {
+            const Bytes size = static_cast<Bytes>(transfer.copy.volume()) * transfer.element_bytes;
+            round_.reads.push_back(
+                {transfer.operand->file, transfer.operand->base, transfer.element_bytes,
+                 layout::pack_unpack(transfer.copy).first, message.first(size), nullptr});
+            message = message.subspan(size);
+        }
+    }
+
+    void unpack(const std::vector<Transfer>& transfers, std::span<const std::byte> message) {
+        for (const Transfer& transfer : transfers) {
+            const Bytes size = static_cast<Bytes>(transfer.copy.volume()) * transfer.element_bytes;
+            auto& unpacks = transfer.is_replica ? round_.unpack_compares : round_.unpacks;
+            unpacks.push_back({layout::pack_unpack(transfer.copy).second, transfer.element_bytes,
+                               message.first(size), transfer.slice, transfer.n_different});
+            message = message.subspan(size);
+        }
+    }
+
+    const Plan& plan_;
+    int rank_;
+    RoundBuffers& buffers_;
+    Round& round_;
+    std::vector<std::vector<Transfer>> outgoing_;
+    std::vector<std::vector<Transfer>> incoming_;
+};
+
+}  // namespace
+
+Round make_round(const Plan& plan, const std::vector<plan::LineRange>& ranges, int rank,
+                 RoundBuffers& buffers) {
+    Round round;
+    RoundMaker maker(plan, rank, buffers, round);
+    for (std::size_t owner = 0; owner < ranges.size(); ++owner) {
+        if (ranges[owner].begin < ranges[owner].end) {
+            maker.add_owner(static_cast<int>(owner), ranges[owner]);
+        }
+    }
+    maker.finish();
+    return round;
+}
+
+}  // namespace shardweld::execute

@@ -1,0 +1,229 @@
+#include "shardweld/execute/run.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "shardweld/core/codec.hpp"
+#include "shardweld/numeric/convert.hpp"
+
+#include "digests.hpp"
+#include "reader.hpp"
+#include "round.hpp"
+#include "sink.hpp"
+#include "usage.hpp"
+
+namespace shardweld::execute {
+
+namespace {
+
+/// One rank's side of a run: buffers, open files and counters.
+class Worker {
+  public:
+    Worker(mpi::Comm& comm, const plan::Plan& plan, const Source& source, const fs::path& directory,
+           const Options& options)
+        : comm_(comm),
+          plan_(plan),
+          options_(options),
+          reader_(source, plan.limits.scratch),
+          sink_(plan, directory),
+          digests_(plan) {
+    }
+
+    /// Ranks go through common rounds; an error is agreed in the round in which it happens.
+    void run_in_lockstep() {
+        plan::Rounds rounds(plan_);
+        std::vector<plan::LineRange> ranges;
+        while (rounds.next(ranges)) {
+            Round round;
+            mpi::collectively(comm_, [&] {
+                round = make_round(plan_, ranges, comm_.rank(), buffers_);
+                read(round);
+            });
+            exchange(round);
+            mpi::collectively(comm_, [&] { finish(round, ranges[own()]); });
+        }
+    }
+
+    /// Ranks go their own way and look out for another's error.
+    void run_freely() {
+        std::optional<Error> failure;
+        try {
+            plan::Rounds rounds(plan_, comm_.rank());
+            std::vector<plan::LineRange> ranges;
+            while (!comm_.alarm() && rounds.next(ranges)) {
+                Round round = make_round(plan_, ranges, comm_.rank(), buffers_);
+                read(round);
+                finish(round, ranges[own()]);
+            }
+        } catch (const Error& error) {
+            failure = error;
+            comm_.raise_alarm();
+        } catch (const std::exception& error) {
+            failure = Error(ErrorCode::internal, error.what());
+            comm_.raise_alarm();
+        }
+        comm_.end_of_free_run();
+        mpi::collectively(comm_, [&] {
+            if (failure) {
+                throw Error(*failure);
+            }
+        });
+    }
+
+    void close() {
+        const double begin = wall_seconds();
+        mpi::collectively(comm_, [&] { sink_.finish(options_.sync); });
+        mine_.write_s += wall_seconds() - begin;
+    }
+
+    /// Everybody's counters and differences, on every rank.
+    Result result(double wall_s, double cpu_s) {
+        mine_.bytes_read = reader_.bytes_read();
+        mine_.bytes_written = sink_.bytes_written();
+        mine_.wall_s = wall_s;
+        mine_.cpu_s = cpu_s;
+        Result result;
+        share(result);
+        if (options_.digests) {
+            result.tensor_digests = digests_.gather(comm_);
+        }
+        return result;
+    }
+
+  private:
+    [[nodiscard]] std::size_t own() const { return static_cast<std::size_t>(comm_.rank()); }
+
+    void read(Round& round) {
+        const double begin = wall_seconds();
+        reader_.read(std::move(round.reads));
+        mine_.read_s += wall_seconds() - begin;
+    }
+
+    void exchange(const Round& round) {
+        const double begin = wall_seconds();
+        for (std::size_t rank = 0; rank < round.to_send.size(); ++rank) {
+            mine_.bytes_sent += rank == own() ? 0 : round.to_send[rank].size();
+        }
+        mine_.exchange_steps +=
+            comm_.exchange(round.to_send, round.to_receive, plan_.limits.message);
+        mine_.exchange_s += wall_seconds() - begin;
+    }
+
+    /// Unpacks, compares replicas, converts and writes.
+    void finish(Round& round, plan::LineRange range) {
+        for (const Unpack& part : round.unpacks) {
+            layout::run(part.copy, part.element_bytes, part.src, part.dst);
+        }
+        for (const Unpack& part : round.unpack_compares) {
+            *part.n_different +=
+                layout::count_different(part.copy, part.element_bytes, part.src, part.dst);
+        }
+        reader_.read(std::move(round.compares));
+        for (const Compared& one : round.compared) {
+            note_difference(one);
+        }
+        if (options_.write && range.begin < range.end) {
+            const double begin = wall_seconds();
+            write(round, range);
+            mine_.write_s += wall_seconds() - begin;
+        }
+        ++mine_.rounds;
+        mine_.peak_bytes = std::max(mine_.peak_bytes, resident_bytes());
+        done_ += range.end - range.begin;
+        if (options_.on_progress) {
+            options_.on_progress(done_);
+        }
+    }
+
+    void write(const Round& round, plan::LineRange range) {
+        const bool is_plain =
+            std::all_of(round.slices.begin(), round.slices.end(), [&](const Assembled& one) {
+                const plan::Target& target = plan_.targets[one.slice.target];
+                return target.stored == target.dtype && target.add == 0;
+            });
+        // Slices lie behind one another in both buffers, so without a numeric step the assembled
+        // bytes are the output.
+        const std::span<std::byte> out = is_plain ? buffers_.assembled.get(range.end - range.begin)
+                                                  : converted_.get(range.end - range.begin);
+        for (const Assembled& one : round.slices) {
+            const plan::Target& target = plan_.targets[one.slice.target];
+            const Bytes size =
+                static_cast<Bytes>(one.slice.end - one.slice.begin) * size_of(target.dtype);
+            const auto place = out.subspan(one.slice.line_begin - range.begin, size);
+            if (!is_plain) {
+                convert(target, one.stored, place);
+            }
+            if (options_.digests) {
+                digests_.add(one.slice, place);
+            }
+        }
+        sink_.write(range, out);
+    }
+
+    static void convert(const plan::Target& target, std::span<std::byte> stored,
+                        std::span<std::byte> out) {
+        if (target.add != 0) {
+            numeric::add_constant(target.stored, stored, static_cast<float>(target.add));
+        }
+        numeric::convert(target.stored, stored, target.dtype, out);
+    }
+
+    void note_difference(const Compared& one) {
+        if (one.n_different == 0) {
+            return;
+        }
+        for (Difference& known : differences_) {
+            if (known.target == one.target && known.replica == one.replica) {
+                known.n_elements += one.n_different;
+                return;
+            }
+        }
+        differences_.push_back({one.target, one.replica, one.n_different});
+    }
+
+    void share(Result& result) {
+        ByteWriter out;
+        out.put_text(comm_.host());
+        out.put(mine_);
+        out.put_all<Difference>(differences_);
+        for (const auto& bytes : comm_.all_gather(out.take())) {
+            ByteReader in(bytes);
+            std::string host = in.get_text();
+            result.ranks.push_back({in.get<RankCounts>(), std::move(host)});
+            for (const Difference& difference : in.get_all<Difference>()) {
+                result.differences.push_back(difference);
+            }
+        }
+    }
+
+    mpi::Comm& comm_;
+    const plan::Plan& plan_;
+    const Options& options_;
+    Reader reader_;
+    Sink sink_;
+    BlockDigests digests_;
+    RoundBuffers buffers_;
+    Buffer converted_;
+    RankCounts mine_;
+    std::vector<Difference> differences_;
+    Bytes done_ = 0;
+};
+
+}  // namespace
+
+Result run(mpi::Comm& comm, const plan::Plan& plan, const Source& source, const fs::path& directory,
+           const Options& options) {
+    const double wall = wall_seconds();
+    const double cpu = cpu_seconds();
+    Worker worker(comm, plan, source, directory, options);
+    if (plan.is_lockstep) {
+        worker.run_in_lockstep();
+    } else {
+        worker.run_freely();
+    }
+    worker.close();
+    return worker.result(wall_seconds() - wall, cpu_seconds() - cpu);
+}
+
+}  // namespace shardweld::execute

@@ -1,0 +1,63 @@
+#include "sink.hpp"
+
+#include <algorithm>
+
+#include <fcntl.h>
+
+#include "shardweld/execute/run.hpp"
+
+namespace shardweld::execute {
+
+io::OutputFile& Sink::file(std::uint32_t at) {
+    auto found = open_.find(at);
+    if (found == open_.end()) {
+        found = open_
+                    .emplace(at, io::OutputFile::open_existing(directory_ /
+                                                               plan_.placement.files[at].name))
+                    .first;
+    }
+    return found->second;
+}
+
+void Sink::write(plan::LineRange range, std::span<const std::byte> bytes) {
+    // Tensors of one file follow each other without gaps, so consecutive slices of a file are one
+    // write.
+    const auto slices = plan::slices_of(plan_, range);
+    for (std::size_t first = 0; first < slices.size();) {
+        const outputs::Slot& slot = plan_.placement.slots[slices[first].target];
+        std::size_t last = first + 1;
+        while (last < slices.size() &&
+               plan_.placement.slots[slices[last].target].file == slot.file) {
+            ++last;
+        }
+        const Bytes line_end = last < slices.size() ? slices[last].line_begin : range.end;
+        const Bytes size = size_of(plan_.targets[slices[first].target].dtype);
+        const Bytes offset = slot.offset + static_cast<Bytes>(slices[first].begin) * size;
+        const auto part = bytes.subspan(slices[first].line_begin - range.begin,
+                                        line_end - slices[first].line_begin);
+        file(slot.file).write_at(offset, part);
+        bytes_written_ += part.size();
+        first = last;
+    }
+}
+
+void Sink::finish(bool sync) {
+    for (auto& [at, file] : open_) {
+        if (sync) {
+            file.sync();
+        }
+        file.close();
+    }
+    open_.clear();
+}
+
+void create_files(const plan::Plan& plan, const fs::path& directory) {
+    for (const outputs::OutputFile& file : plan.placement.files) {
+        io::OutputFile out = io::OutputFile::create(directory / file.name);
+        out.resize(file.size);
+        out.write_at(0, std::as_bytes(std::span(file.header)));
+        out.close();
+    }
+}
+
+}  // namespace shardweld::execute

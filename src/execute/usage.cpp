@@ -1,0 +1,39 @@
+#include "usage.hpp"
+
+#include <chrono>
+#include <fstream>
+#include <string>
+
+#include <sys/resource.h>
+
+namespace shardweld::execute {
+
+Bytes resident_bytes() {
+    std::ifstream status("/proc/self/status");
+    std::string word;
+    Bytes total = 0;
+    while (status >> word) {
+        if (word == "RssAnon:" || word == "RssShmem:") {
+            Bytes kibibytes = 0;
+            status >> kibibytes;
+            total += kibibytes * 1024;
+        }
+    }
+    return total;
+}
+
+double cpu_seconds() {
+    rusage usage{};
+    (void)getrusage(RUSAGE_SELF, &usage);
+    const auto seconds = [](const timeval& time) {
+        return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+    };
+    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+double wall_seconds() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
+}  // namespace shardweld::execute
