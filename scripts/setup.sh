@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Installs what building and running need on Debian 12 (apt only), and builds into build/.
+# Usage: source scripts/setup.sh [extra Debian packages]; then call `build_shardweld [cmake options]`.
+set -euo pipefail
+
+ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+PACKAGES=(g++ cmake ninja-build pkg-config openmpi-bin libopenmpi-dev nlohmann-json3-dev libcxxopts-dev libxxhash-dev)
+
+install_packages() {
+    local missing=()
+    for package in "${PACKAGES[@]}" "$@"; do
+        dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
+    done
+    if ((${#missing[@]} == 0)); then
+        return
+    fi
+    echo "Installing: ${missing[*]}"
+    local sudo=""
+    if ((EUID != 0)); then
+        sudo="sudo"
+    fi
+    $sudo apt-get update -q >/dev/null
+    DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -q --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# build_shardweld DIR [cmake options]
+build_shardweld() {
+    local dir="$1"
+    shift
+    cmake -S "$ROOT" -B "$dir" -G Ninja "$@" >"$dir.configure.log" 2>&1 || { cat "$dir.configure.log"; return 1; }
+    rm -f "$dir.configure.log"
+    ninja -C "$dir"
+}
+
+# Lets root and machines with few cores run mpirun -n N.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_hwloc_base_binding_policy=none

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Installs what the tests need (apt), builds everything and runs all tests. Options are passed on to ctest.
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+install_packages libgtest-dev libtorch-dev python3 clang-format clang-tidy
+build_shardweld "$ROOT/build"
+"$ROOT/scripts/check_style.sh" "$ROOT/build"
+ctest --test-dir "$ROOT/build" --output-on-failure "$@"
