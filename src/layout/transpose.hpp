@@ -34,20 +34,25 @@ inline void transpose_square(const std::byte* src, std::ptrdiff_t src_stride, st
     using V = typename SquareRow<T>::Vector;
     constexpr std::size_t n = kSquare<T>;
     constexpr auto lanes = std::make_index_sequence<n>{};
+    // Unrolled, so that the rows live in registers; -O2 alone would keep them in memory.
     std::array<V, n> rows;
+#pragma GCC unroll 16
     for (std::size_t j = 0; j < n; ++j) {
         std::memcpy(&rows[j], src + static_cast<std::ptrdiff_t>(j) * src_stride, 16);
     }
     // Interleaving row k with row k + n/2 rotates the bits of (row, lane) by one; log2(n) rotations
     // exchange row and lane.
+#pragma GCC unroll 16
     for (std::size_t step = 1; step < n; step *= 2) {
         std::array<V, n> next;
+#pragma GCC unroll 16
         for (std::size_t k = 0; k < n / 2; ++k) {
             next[2 * k] = interleave<V, 0>(rows[k], rows[k + n / 2], lanes);
             next[2 * k + 1] = interleave<V, 1>(rows[k], rows[k + n / 2], lanes);
         }
         rows = next;
     }
+#pragma GCC unroll 16
     for (std::size_t i = 0; i < n; ++i) {
         std::memcpy(dst + static_cast<std::ptrdiff_t>(i) * dst_stride, &rows[i], 16);
     }
