@@ -10,7 +10,7 @@ namespace shardweld::formats {
 
 namespace {
 
-constexpr std::size_t kMostNamesShown = 10;
+constexpr std::size_t kMostNamesShown = 20;
 
 bool has(const std::vector<std::string>& names, std::string_view name) {
     return std::find(names.begin(), names.end(), name) != names.end();
@@ -26,16 +26,20 @@ void add_entry(const fs::directory_entry& entry, Listing& listing) {
 }
 
 [[noreturn]] void refuse(const fs::path& directory, const std::error_code& failed) {
-    const bool absent = failed == std::errc::no_such_file_or_directory ||
-                        failed == std::errc::not_a_directory;
+    const bool absent =
+        failed == std::errc::no_such_file_or_directory || failed == std::errc::not_a_directory;
     throw Error(absent ? ErrorCode::not_found : ErrorCode::io,
                 "cannot list directory " + directory.string() + ": " + failed.message());
 }
 
 }  // namespace
 
-bool Listing::has_file(std::string_view name) const { return has(files, name); }
-bool Listing::has_directory(std::string_view name) const { return has(directories, name); }
+bool Listing::has_file(std::string_view name) const {
+    return has(files, name);
+}
+bool Listing::has_directory(std::string_view name) const {
+    return has(directories, name);
+}
 
 Listing list_directory(const fs::path& directory) {
     std::error_code failed;
@@ -59,9 +63,8 @@ Listing try_list_directory(const fs::path& directory) {
 }
 
 std::optional<std::string> first_with_suffix(const Listing& listing, std::string_view suffix) {
-    const auto at =
-        std::find_if(listing.files.begin(), listing.files.end(),
-                     [&](const std::string& name) { return name.ends_with(suffix); });
+    const auto at = std::find_if(listing.files.begin(), listing.files.end(),
+                                 [&](const std::string& name) { return name.ends_with(suffix); });
     return at == listing.files.end() ? std::nullopt : std::optional(*at);
 }
 

@@ -21,7 +21,8 @@ struct Listing {
     [[nodiscard]] bool has_directory(std::string_view name) const;
 };
 
-/// What `directory` holds. Error(not_found) when it is absent or no directory, Error(io) when unreadable.
+/// What `directory` holds. Error(not_found) when it is absent or no directory, Error(io) when
+/// unreadable.
 Listing list_directory(const fs::path& directory);
 
 /// As above, or an empty listing when there is no such directory.
@@ -30,7 +31,7 @@ Listing try_list_directory(const fs::path& directory);
 /// The first file of a listing that ends in `suffix`.
 std::optional<std::string> first_with_suffix(const Listing& listing, std::string_view suffix);
 
-/// "a, b, c", at most ten and how many more; every name printable.
+/// "a, b, c", at most twenty and how many more; every name printable.
 std::string name_list(const std::vector<std::string>& names);
 
 }  // namespace shardweld::formats

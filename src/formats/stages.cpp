@@ -90,7 +90,8 @@ void settle(catalogue::Catalogue& catalogue, const std::vector<Resolution>& reso
     }
     for (std::size_t r = 0; r < resolutions.size(); ++r) {
         if (positions[r] != resolutions[r].pieces.size()) {
-            throw Error(ErrorCode::internal, "pieces were located that the catalogue does not have");
+            throw Error(ErrorCode::internal,
+                        "pieces were located that the catalogue does not have");
         }
     }
 }

@@ -1,0 +1,220 @@
+// From --local_dir down to the directory that holds the shard files.
+// Knows which levels there are; each level's rules are in steps.cpp and verl.cpp.
+
+#include <algorithm>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/formats/format.hpp"
+
+#include "directory.hpp"
+#include "foreign.hpp"
+#include "steps.hpp"
+#include "verl.hpp"
+
+namespace shardweld::formats {
+
+namespace {
+
+// Root, step, role, model, dist_ckpt and a parent make six; links could go on for ever.
+constexpr int kDeepest = 8;
+
+// How far above the shards a role or an iteration can be named.
+constexpr int kLevelsAbove = 4;
+
+std::vector<std::string> backends() {
+    std::set<std::string> names;
+    for (const Format* format : all_formats()) {
+        names.emplace(format->backend());
+    }
+    return {names.begin(), names.end()};
+}
+
+void require_sensible(const Request& request) {
+    const auto known = backends();
+    if (request.backend != "auto" &&
+        std::find(known.begin(), known.end(), request.backend) == known.end()) {
+        throw Error(ErrorCode::usage, "--backend " + printable(request.backend) +
+                                          " is not known; this build reads: auto, " +
+                                          name_list(known));
+    }
+    if (!request.role.empty() && request.role != "actor" && request.role != "critic") {
+        throw Error(ErrorCode::usage, "--role " + printable(request.role) +
+                                          " is not known; expected actor or critic");
+    }
+    if (request.iteration && *request.iteration < 0) {
+        throw Error(ErrorCode::usage, "--iteration must not be negative");
+    }
+    std::error_code failed;
+    if (!fs::exists(request.directory, failed)) {
+        throw Error(ErrorCode::not_found, request.directory.string() + " does not exist");
+    }
+    if (!fs::is_directory(request.directory, failed)) {
+        throw Error(ErrorCode::usage,
+                    request.directory.string() + " is a file; give the checkpoint's directory");
+    }
+}
+
+std::optional<Location> probe(const fs::path& directory, const std::string& backend) {
+    for (const Format* format : all_formats()) {
+        if (backend == "auto" || format->backend() == backend) {
+            if (auto location = format->probe(directory)) {
+                return location;
+            }
+        }
+    }
+    return std::nullopt;
+}
+
+bool looks_like_checkpoint(const Listing& listing) {
+    return listing.has_file(kTrackerFile) || listing.has_file(".metadata") ||
+           listing.has_directory("dist_ckpt") || listing.has_directory("actor") ||
+           listing.has_directory("critic") ||
+           std::any_of(listing.directories.begin(), listing.directories.end(),
+                       [](const std::string& name) {
+                           return parse_step(name) || name.starts_with("mp_rank_");
+                       });
+}
+
+// The one directory below that holds a checkpoint; Error(usage) when there are several.
+std::optional<fs::path> only_checkpoint_below(const fs::path& directory, const Listing& listing) {
+    std::vector<std::string> found;
+    for (const std::string& name : listing.directories) {
+        std::error_code failed;
+        fs::directory_iterator readable(directory / name, failed);
+        if (!failed && looks_like_checkpoint(list_directory(directory / name))) {
+            found.push_back(name);
+        }
+    }
+    if (found.size() > 1) {
+        throw Error(ErrorCode::usage, directory.string() + " holds several checkpoints: " +
+                                          name_list(found) + "; give one of them");
+    }
+    return found.empty() ? std::nullopt : std::optional(directory / found.front());
+}
+
+// Directories that a user may take for a sharded checkpoint, each with a word on what it is.
+void refuse_others(const fs::path& directory, const Listing& listing) {
+    if (is_hf_model(listing)) {
+        throw Error(ErrorCode::not_found,
+                    "nothing to merge: " + directory.string() + " is a HuggingFace model already");
+    }
+    if (const auto layout = foreign_layout(listing)) {
+        throw Error(ErrorCode::unsupported, directory.string() + " looks like " + *layout +
+                                                "; this build reads: " + name_list(backends()));
+    }
+    if (is_hf_model(try_list_directory(directory / "huggingface"))) {
+        throw Error(ErrorCode::not_found,
+                    "nothing to merge: " + directory.string() +
+                        " holds no shards; the HuggingFace model is complete in " +
+                        (directory / "huggingface").string());
+    }
+}
+
+[[noreturn]] void refuse_unknown(const fs::path& directory, const Listing& listing) {
+    std::vector<std::string> found = listing.directories;
+    found.insert(found.end(), listing.files.begin(), listing.files.end());
+    throw Error(ErrorCode::not_found,
+                "no checkpoint in " + directory.string() + ": looked for " + kTrackerFile +
+                    ", iter_*, global_step_*, release, actor, critic, ckpt_contents.json, "
+                    "model/dist_ckpt, dist_ckpt, .metadata, mp_rank_*; found: " +
+                    (found.empty() ? "nothing" : name_list(found)));
+}
+
+// One level down.
+fs::path descend(const fs::path& directory, const Request& request,
+                 std::vector<std::string>& notes) {
+    const Listing listing = list_directory(directory);
+    if (const auto step = choose_step(directory, listing, request.iteration)) {
+        if (!step->note.empty()) {
+            notes.push_back(step->note);
+        }
+        return directory / step->directory;
+    }
+    if (const auto model = model_directory(directory, listing)) {
+        return *model;
+    }
+    if (const auto role = role_directory(directory, listing, request.role)) {
+        return *role;
+    }
+    refuse_others(directory, listing);
+    if (const auto below = only_checkpoint_below(directory, listing)) {
+        return *below;
+    }
+    refuse_unknown(directory, listing);
+}
+
+// The names of the shards' directory and those above, nearest first.
+std::vector<std::string> names_above(fs::path directory) {
+    std::vector<std::string> names;
+    for (int level = 0; level <= kLevelsAbove; ++level) {
+        names.push_back(directory.filename().string());
+        directory = directory.parent_path();
+    }
+    return names;
+}
+
+void require_role(const Location& location, const std::string& role) {
+    if (role.empty()) {
+        return;
+    }
+    const auto names = names_above(location.directory);
+    const auto named = std::find_if(names.begin(), names.end(), [](const std::string& name) {
+        return name == "actor" || name == "critic";
+    });
+    if (named == names.end() || *named != role) {
+        throw Error(ErrorCode::usage,
+                    "--role " + role + " was given, but " + location.directory.string() +
+                        (named == names.end() ? " belongs to no role" : " belongs to " + *named));
+    }
+}
+
+void require_iteration(Location& location, std::optional<Index> wanted) {
+    std::optional<Step> step;
+    for (const std::string& name : names_above(location.directory)) {
+        step = step ? step : parse_step(name);
+    }
+    const auto found = step ? step->iteration : std::nullopt;
+    if (found) {
+        location.facts["iteration"] = *found;
+    }
+    if (wanted && found != wanted) {
+        throw Error(ErrorCode::usage,
+                    "--iteration " + std::to_string(*wanted) + " was given, but " +
+                        location.directory.string() +
+                        (found ? " is iteration " + std::to_string(*found)
+                               : std::string(" does not say which iteration it is")));
+    }
+}
+
+fs::path without_trailing_slash(const fs::path& path) {
+    const fs::path whole = fs::absolute(path).lexically_normal();
+    return whole.has_filename() ? whole : whole.parent_path();
+}
+
+}  // namespace
+
+Location locate(const Request& request) {
+    require_sensible(request);
+    std::vector<std::string> notes;
+    fs::path directory = without_trailing_slash(request.directory);
+    auto location = probe(directory, request.backend);
+    for (int depth = 0; !location && depth < kDeepest; ++depth) {
+        directory = descend(directory, request, notes);
+        location = probe(directory, request.backend);
+    }
+    if (!location) {
+        throw Error(ErrorCode::not_found, "no checkpoint within " + std::to_string(kDeepest) +
+                                              " levels below " + request.directory.string());
+    }
+    location->notes.insert(location->notes.begin(), notes.begin(), notes.end());
+    require_role(*location, request.role);
+    require_iteration(*location, request.iteration);
+    add_companions(*location);
+    return std::move(*location);
+}
+
+}  // namespace shardweld::formats

@@ -1,0 +1,40 @@
+// Hyper-parameters a Megatron checkpoint states about itself: `args` and transformer_config.json.
+// Knows the names of parallel sizes; passes everything else on as text.
+// Sources: megatron-core 0.16.1 megatron/training/arguments.py, transformer_config.py.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/formats/shared/pickle.hpp"
+
+namespace shardweld::formats::megatron {
+
+/// The scalar attributes of an argparse.Namespace (or the scalar values of a dict): booleans as
+/// true/false, numbers in their shortest decimal, texts as they are; None, enums and objects are
+/// left out.
+catalogue::Claims claims_of(const PickleValue& args);
+
+/// The same of a JSON object. Error(corrupt) when `text` is none.
+catalogue::Claims claims_of_json(const std::string& text);
+
+/// An integer claim; nullopt when it is absent or no whole number.
+std::optional<Index> number_claim(const catalogue::Claims& claims, std::string_view key);
+
+/// Only the claims every rank's file must agree on (parallel sizes, model dimensions).
+catalogue::Claims common_claims(const catalogue::Claims& claims);
+
+/// Error(mismatch) naming both files when a common claim differs between them.
+void require_agreement(const catalogue::Claims& a, const std::string& file_a,
+                       const catalogue::Claims& b, const std::string& file_b);
+
+/// Error(unsupported) when the run used a layout this program cannot undo (GLU interleaving).
+void refuse_unsupported(const catalogue::Claims& claims);
+
+/// The parallel sizes that claims state as facts tp, pp, vpp, ep, etp; only those stated, all
+/// checked to be positive (Error(corrupt)).
+std::map<std::string, Index> stated_sizes(const catalogue::Claims& claims);
+
+}  // namespace shardweld::formats::megatron

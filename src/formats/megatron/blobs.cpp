@@ -1,0 +1,184 @@
+#include "blobs.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/formats/shared/torch_file.hpp"
+
+#include "../safetensors_header.hpp"
+#include "torch_dist_index.hpp"
+
+namespace shardweld::formats::megatron {
+
+namespace {
+
+using catalogue::Piece;
+using catalogue::Tensor;
+
+// A piece to be located: in files[slot], to be put at pieces[position].
+struct Job {
+    std::size_t slot;
+    std::size_t position;
+    const Tensor* tensor;
+};
+
+std::vector<Index> without_units(const std::vector<Index>& shape) {
+    std::vector<Index> kept;
+    std::copy_if(shape.begin(), shape.end(), std::back_inserter(kept),
+                 [](Index extent) { return extent != 1; });
+    return kept;
+}
+
+std::vector<Index> extents_of(const layout::Patch& patch) {
+    std::vector<Index> extents;
+    for (const layout::Axis& axis : patch.axes) {
+        extents.push_back(axis.extent);
+    }
+    return extents;
+}
+
+void require_match(const StoredTensor& stored, const Tensor& tensor, const Piece& piece) {
+    if (stored.dtype != tensor.dtype) {
+        throw Error(ErrorCode::mismatch,
+                    "a chunk is stored as " + std::string(torch_name(stored.dtype)) +
+                        ", .metadata says " + std::string(torch_name(tensor.dtype)));
+    }
+    const auto extents = extents_of(piece.patch);
+    if (without_units(stored.shape) != without_units(extents)) {
+        throw Error(ErrorCode::mismatch, "a chunk is stored with shape " +
+                                             shape_text(stored.shape) + ", .metadata says " +
+                                             shape_text(extents));
+    }
+}
+
+// Axes of extent one may come and go between index and archive; the others correspond in order.
+// Unit axes get the stride they would have in a dense tensor: it is never used, but keeps patches
+// comparable.
+Piece located(const StoredTensor& stored, Piece piece) {
+    std::size_t from = stored.shape.size();
+    Index dense_stride = 1;
+    for (std::size_t k = piece.patch.axes.size(); k-- > 0;) {
+        layout::Axis& axis = piece.patch.axes[k];
+        axis.stride = dense_stride;
+        if (axis.extent != 1) {
+            do {
+                --from;
+            } while (stored.shape[from] == 1);
+            axis.stride = stored.strides[from];
+        }
+        dense_stride = checked_mul(axis.stride, axis.extent, "a chunk's strides");
+    }
+    piece.patch.offset = stored.element_offset;
+    piece.base = stored.storage_offset;
+    piece.storage_bytes = stored.storage_bytes;
+    piece.located = true;
+    return piece;
+}
+
+// One shard file, opened.
+class ShardFile {
+  public:
+    explicit ShardFile(const fs::path& path) : file_(io::InputFile::open(path)) {
+        if (path.extension() == ".safetensors") {
+            index_.emplace();
+            for (auto& [key, tensor] : read_safetensors_header(file_)) {
+                index_->emplace(model_key(key), std::move(tensor));
+            }
+        }
+    }
+
+    [[nodiscard]] Bytes size() const { return file_.size(); }
+
+    [[nodiscard]] Piece locate(const Tensor& tensor, const Piece& piece) const {
+        const StoredTensor stored = index_ ? in_index(tensor.name) : in_archive(piece);
+        require_match(stored, tensor, piece);
+        return located(stored, piece);
+    }
+
+  private:
+    [[nodiscard]] StoredTensor in_index(const std::string& name) const {
+        const auto at = index_->find(name);
+        if (at == index_->end()) {
+            throw Error(ErrorCode::corrupt, "the file does not hold the tensor");
+        }
+        return at->second;
+    }
+
+    [[nodiscard]] StoredTensor in_archive(const Piece& piece) const {
+        if (piece.base > file_.size() || piece.storage_bytes > file_.size() - piece.base) {
+            throw Error(ErrorCode::corrupt,
+                        "a chunk is said to lie at bytes [" + std::to_string(piece.base) + ", +" +
+                            std::to_string(piece.storage_bytes) + "), but the file has " +
+                            std::to_string(file_.size()) + " bytes: is it cut short?");
+        }
+        const auto archive = TorchFile::read(file_, piece.base, piece.storage_bytes);
+        const auto stored = archive.tensor(archive.root());
+        if (!stored) {
+            throw Error(ErrorCode::corrupt, "a chunk holds something that is no tensor");
+        }
+        return *stored;
+    }
+
+    io::InputFile file_;
+    std::optional<std::map<std::string, StoredTensor>> index_;  // of a safetensors file
+};
+
+// The unlocated pieces of `files` in the catalogue's order, and what to do for each.
+std::vector<Job> jobs_of(const catalogue::Catalogue& catalogue, Resolution& out) {
+    constexpr std::size_t kNotOurs = static_cast<std::size_t>(-1);
+    std::vector<std::size_t> slots(catalogue.files.size(), kNotOurs);
+    for (std::size_t i = 0; i < out.files.size(); ++i) {
+        slots.at(out.files[i]) = i;
+    }
+    std::vector<Job> jobs;
+    for (const Tensor& tensor : catalogue.tensors) {
+        for (const Piece& piece : tensor.pieces) {
+            if (!piece.located && slots.at(piece.file) != kNotOurs) {
+                jobs.push_back({slots[piece.file], out.pieces.size(), &tensor});
+                out.pieces.push_back(piece);
+            }
+        }
+    }
+    // File by file, front to back.
+    std::sort(jobs.begin(), jobs.end(), [&](const Job& a, const Job& b) {
+        return std::tuple(a.slot, out.pieces[a.position].base, a.position) <
+               std::tuple(b.slot, out.pieces[b.position].base, b.position);
+    });
+    return jobs;
+}
+
+}  // namespace
+
+Resolution locate_blobs(const Location& location, const catalogue::Catalogue& catalogue,
+                        std::span<const std::uint32_t> files) {
+    Resolution out;
+    out.files.assign(files.begin(), files.end());
+    out.sizes.assign(files.size(), 0);
+    std::optional<ShardFile> shard;
+    std::size_t opened = files.size();
+    for (const Job& job : jobs_of(catalogue, out)) {
+        const std::string& path = catalogue.files[files[job.slot]].path;
+        try {
+            if (job.slot != opened) {
+                shard.emplace(location.directory / path);
+                opened = job.slot;
+                out.sizes[job.slot] = shard->size();
+            }
+            Piece& piece = out.pieces[job.position];
+            piece = shard->locate(*job.tensor, piece);
+        } catch (Error& error) {
+            error.add_context("tensor " + printable(job.tensor->name));
+            error.add_context("file " + printable(path));
+            throw;
+        }
+    }
+    return out;
+}
+
+}  // namespace shardweld::formats::megatron

@@ -1,0 +1,243 @@
+#include "grid.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+namespace shardweld::formats::megatron {
+
+namespace {
+
+constexpr std::string_view kPrefix = "mp_rank_";
+constexpr Index kLargestRank = 1 << 20;
+constexpr std::size_t kMostMissingShown = 10;
+
+using Stated = std::map<std::string, Index>;
+
+Index stated_or(const Stated& stated, const std::string& name, Index otherwise) {
+    const auto at = stated.find(name);
+    return at == stated.end() ? otherwise : at->second;
+}
+
+// What the second and third number of a name count.
+enum class Meaning { absent, pipeline, expert, data };
+struct Meanings {
+    Meaning second = Meaning::absent;
+    Meaning third = Meaning::absent;
+};
+
+std::string_view directory_of(const std::string& file) {
+    return std::string_view(file).substr(0, file.find('/'));
+}
+
+RankName name_of_file(const std::string& file) {
+    const auto name = parse_rank_name(directory_of(file));
+    if (!name) {
+        throw Error(ErrorCode::internal, printable(file) + " is not in a rank directory");
+    }
+    return *name;
+}
+
+// One more number than sizes above one, or the other way round, means files of different saves.
+std::vector<RankName> names_of(const std::vector<std::string>& files) {
+    std::vector<RankName> names;
+    for (const std::string& file : files) {
+        names.push_back(name_of_file(file));
+        if (names.back().n_fields != names.front().n_fields) {
+            throw Error(ErrorCode::mismatch, printable(files.front()) + " and " + printable(file) +
+                                                 " have different numbers of ranks in their "
+                                                 "names: the directory mixes two saves");
+        }
+    }
+    return names;
+}
+
+Meanings meanings_of(std::size_t n_fields, const Stated& stated) {
+    const bool pipeline = stated_or(stated, "pp", 1) > 1;
+    const bool expert = stated_or(stated, "ep", 1) > 1;
+    const std::size_t n_expected = 1U + (pipeline ? 1U : 0U) + (expert ? 1U : 0U);
+    if (n_fields < n_expected) {
+        throw Error(ErrorCode::mismatch,
+                    "args give pipeline size " + std::to_string(stated_or(stated, "pp", 1)) +
+                        " and expert size " + std::to_string(stated_or(stated, "ep", 1)) +
+                        ", but the rank directories have " + std::to_string(n_fields) +
+                        " number(s) in their names, expected " + std::to_string(n_expected));
+    }
+    switch (n_fields) {
+        case 2:
+            return {expert ? Meaning::expert : Meaning::pipeline, Meaning::absent};
+        case 3:
+            // Before expert parallelism the third number was the data-parallel rank.
+            return {Meaning::pipeline, expert || stated.empty() ? Meaning::expert : Meaning::data};
+        default:
+            return {};
+    }
+}
+
+void put_at(catalogue::Coordinates& place, Meaning meaning, Index value) {
+    if (meaning == Meaning::pipeline) {
+        place.pp = to_int(value, "a rank");
+    } else if (meaning == Meaning::expert) {
+        place.ep = to_int(value, "a rank");
+    }
+}
+
+int size_along(const std::vector<catalogue::Coordinates>& places,
+               int catalogue::Coordinates::*axis) {
+    int size = 1;
+    for (const auto& place : places) {
+        size = std::max(size, place.*axis + 1);
+    }
+    return size;
+}
+
+// The stated size, or the number of ranks seen.
+int agreed_size(const char* what, int seen, const Stated& stated) {
+    const Index size = stated_or(stated, what, seen);
+    if (seen > size) {
+        throw Error(ErrorCode::mismatch,
+                    std::string("there are rank directories for ") + what + " rank " +
+                        std::to_string(seen - 1) + ", but args give " + what + " size " +
+                        std::to_string(size) + ": the directory mixes two saves");
+    }
+    return to_int(size, "a parallel size");
+}
+
+std::string padded(int value, int width) {
+    std::array<char, 32> text{};
+    const int size = std::snprintf(text.data(), text.size(), "%0*d", width, value);
+    return {text.data(), static_cast<std::size_t>(size)};
+}
+
+std::string directory_name(const catalogue::Coordinates& place, const Meanings& meanings) {
+    std::string name = std::string(kPrefix) + padded(place.tp, 2);
+    for (const Meaning meaning : {meanings.second, meanings.third}) {
+        if (meaning == Meaning::pipeline) {
+            name += "_" + padded(place.pp, 3);
+        } else if (meaning == Meaning::expert) {
+            name += "_" + padded(place.ep, 3);
+        } else if (meaning == Meaning::data) {
+            name += "_000";
+        }
+    }
+    return name;
+}
+
+void require_expressible(const Grid& grid) {
+    if (grid.etp > grid.tp || grid.tp % grid.etp != 0) {
+        throw Error(ErrorCode::unsupported,
+                    "expert tensor size " + std::to_string(grid.etp) +
+                        " does not divide tensor size " + std::to_string(grid.tp) +
+                        ": file names of this layout do not say which expert shard a file holds; "
+                        "save as torch_dist instead");
+    }
+}
+
+void require_distinct(const Grid& grid, const std::vector<std::string>& files) {
+    std::map<catalogue::Coordinates, std::size_t> seen;
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        if (grid.extra[i]) {
+            continue;
+        }
+        const auto [at, is_new] = seen.emplace(grid.places[i], i);
+        if (!is_new) {
+            throw Error(ErrorCode::mismatch, printable(files[at->second]) + " and " +
+                                                 printable(files[i]) + " are the same rank");
+        }
+    }
+}
+
+// Rank r of a pipeline stage is tp rank r % tp, etp rank r % etp and ep rank (r / etp) % ep. The
+// first max(tp, etp * ep) ranks hold every dense and every expert shard; later ones only repeat
+// them. Each turn of the loop meets another file or a missing one, so it ends soon however large
+// the sizes.
+std::vector<std::string> missing_directories(const Grid& grid, const Meanings& meanings) {
+    std::map<catalogue::Coordinates, bool> present;
+    for (std::size_t i = 0; i < grid.places.size(); ++i) {
+        present[grid.places[i]] = true;
+    }
+    std::vector<std::string> missing;
+    const Index n_ranks = std::max<Index>(grid.tp, Index{grid.etp} * grid.ep);
+    for (int p = 0; p < grid.pp; ++p) {
+        for (Index r = 0; r < n_ranks && missing.size() <= kMostMissingShown; ++r) {
+            catalogue::Coordinates place;
+            place.tp = static_cast<int>(r % grid.tp);
+            place.pp = p;
+            place.ep = static_cast<int>(r / grid.etp % grid.ep);
+            place.etp = place.tp % grid.etp;
+            if (!present.contains(place)) {
+                missing.push_back(directory_name(place, meanings));
+            }
+        }
+    }
+    return missing;
+}
+
+void require_complete(const Grid& grid, const Meanings& meanings, const std::string& file) {
+    auto missing = missing_directories(grid, meanings);
+    if (missing.empty()) {
+        return;
+    }
+    std::string text;
+    const std::string name = file.substr(file.find('/'));
+    for (std::size_t i = 0; i < std::min(missing.size(), kMostMissingShown); ++i) {
+        text += (i == 0 ? "" : ", ") + missing[i] + printable(name);
+    }
+    throw Error(ErrorCode::not_found,
+                "rank files are missing: " + text +
+                    (missing.size() > kMostMissingShown ? " and more" : "") + " (the run had tp " +
+                    std::to_string(grid.tp) + ", pp " + std::to_string(grid.pp) + ", ep " +
+                    std::to_string(grid.ep) + ", etp " + std::to_string(grid.etp) +
+                    "); copy the files of all ranks");
+}
+
+}  // namespace
+
+std::optional<RankName> parse_rank_name(std::string_view directory) {
+    if (!directory.starts_with(kPrefix)) {
+        return std::nullopt;
+    }
+    RankName name;
+    for (const std::string_view part : split(directory.substr(kPrefix.size()), '_')) {
+        const auto number = parse_index(part);
+        if (!number || *number >= kLargestRank || name.n_fields == name.fields.size()) {
+            return std::nullopt;
+        }
+        name.fields[name.n_fields++] = *number;
+    }
+    return name;
+}
+
+Grid place_files(const std::vector<std::string>& files, const Stated& stated) {
+    if (files.empty()) {
+        throw Error(ErrorCode::not_found, "there is no mp_rank_* directory");
+    }
+    const auto names = names_of(files);
+    const Meanings meanings = meanings_of(names.front().n_fields, stated);
+    Grid grid;
+    for (const RankName& name : names) {
+        catalogue::Coordinates place;
+        place.tp = to_int(name.fields[0], "a rank");
+        put_at(place, meanings.second, name.fields[1]);
+        put_at(place, meanings.third, name.fields[2]);
+        grid.places.push_back(place);
+        grid.extra.push_back(meanings.third == Meaning::data && name.fields[2] != 0);
+    }
+    grid.tp = agreed_size("tp", size_along(grid.places, &catalogue::Coordinates::tp), stated);
+    grid.pp = agreed_size("pp", size_along(grid.places, &catalogue::Coordinates::pp), stated);
+    grid.ep = agreed_size("ep", size_along(grid.places, &catalogue::Coordinates::ep), stated);
+    // Megatron's default: experts are split like everything else.
+    grid.etp = to_int(stated_or(stated, "etp", grid.tp), "a parallel size");
+    require_expressible(grid);
+    for (auto& place : grid.places) {
+        place.etp = place.tp % grid.etp;
+    }
+    require_distinct(grid, files);
+    require_complete(grid, meanings, files.front());
+    return grid;
+}
+
+}  // namespace shardweld::formats::megatron

@@ -1,0 +1,241 @@
+// Legacy Megatron checkpoints: mp_rank_TT[_PPP][_EEE]/model_optim_rng.pt.
+// Knows how the ranks' files fit together; never how a tensor is split.
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "../directory.hpp"
+#include "args.hpp"
+#include "grid.hpp"
+#include "legacy_scan.hpp"
+#include "megatron.hpp"
+#include "numbering.hpp"
+
+namespace shardweld::formats::megatron {
+
+namespace {
+
+using catalogue::Catalogue;
+
+constexpr std::string_view kModelFile = "model_optim_rng.pt";
+// With the first distributed optimizers (2022): directories with one more number hold optim.pt
+// alone.
+constexpr std::string_view kOldModelFile = "model_rng.pt";
+
+// Fact `name` of all scans; Error(mismatch) naming two files that differ.
+std::optional<Index> common_fact(const std::vector<Catalogue>& scans, const std::string& name) {
+    const auto value_in = [&](const Catalogue& scan) -> std::optional<Index> {
+        const auto at = scan.facts.find(name);
+        return at == scan.facts.end() ? std::nullopt : std::optional(at->second);
+    };
+    const auto text = [](std::optional<Index> value) {
+        return value ? std::to_string(*value) : std::string("absent");
+    };
+    const auto first = value_in(scans.front());
+    for (const Catalogue& scan : scans) {
+        if (const auto value = value_in(scan); value != first) {
+            throw Error(ErrorCode::mismatch, name + " is " + text(first) + " in " +
+                                                 printable(scans.front().files.front().path) +
+                                                 " but " + text(value) + " in " +
+                                                 printable(scan.files.front().path) +
+                                                 ": the files are not from one save");
+        }
+    }
+    return first;
+}
+
+// Tensor names of Megatron before megatron-core.
+bool has_old_names(const std::vector<catalogue::Shard>& shards) {
+    return std::any_of(shards.begin(), shards.end(), [](const catalogue::Shard& shard) {
+        return shard.name.find(".query_key_value.") != std::string::npos ||
+               shard.name.find(".dense_h_to_4h.") != std::string::npos;
+    });
+}
+
+void add_ignored(std::vector<catalogue::Ignored>& all,
+                 const std::vector<catalogue::Ignored>& more) {
+    for (const auto& row : more) {
+        const auto same = std::find_if(all.begin(), all.end(), [&](const auto& known) {
+            return known.pattern == row.pattern && known.reason == row.reason;
+        });
+        if (same == all.end()) {
+            all.push_back(row);
+        } else {
+            same->count += row.count;
+            same->bytes += row.bytes;
+        }
+    }
+}
+
+// Removes the files that repeat others for data-parallel ranks.
+void drop_extra(std::vector<Catalogue>& scans, Grid& grid, Catalogue& out) {
+    std::vector<Catalogue> kept;
+    std::vector<catalogue::Coordinates> places;
+    for (std::size_t i = 0; i < scans.size(); ++i) {
+        if (grid.extra[i]) {
+            add_ignored(out.ignored, {{"mp_rank_*", "repeated for a data-parallel rank", 1,
+                                       scans[i].files.front().size}});
+        } else {
+            kept.push_back(std::move(scans[i]));
+            places.push_back(grid.places[i]);
+        }
+    }
+    scans = std::move(kept);
+    grid.places = std::move(places);
+}
+
+void join(std::vector<Catalogue> scans, const Grid& grid, Catalogue& out) {
+    for (std::size_t i = 0; i < scans.size(); ++i) {
+        out.files.push_back(std::move(scans[i].files.front()));
+        for (auto& shard : scans[i].shards) {
+            const int vpp = shard.at.vpp;
+            shard.at = grid.places[i];
+            shard.at.vpp = vpp;
+            shard.piece.file = static_cast<std::uint32_t>(i);
+            out.shards.push_back(std::move(shard));
+        }
+        add_ignored(out.ignored, scans[i].ignored);
+        for (const auto& [global, count] : scans[i].inert_globals) {
+            out.inert_globals[global] += count;
+        }
+    }
+}
+
+void require_chunks(const std::map<std::string, Index>& stated, Index found) {
+    const auto at = stated.find("vpp");
+    if (at != stated.end() && at->second != found) {
+        throw Error(ErrorCode::mismatch,
+                    "args give " + std::to_string(at->second) +
+                        " virtual pipeline stages per rank, but the files hold " +
+                        std::to_string(found) + " model(s)");
+    }
+}
+
+std::vector<std::string> rank_directories(const fs::path& directory) {
+    auto names = try_list_directory(directory).directories;
+    std::erase_if(names, [](const std::string& name) { return !parse_rank_name(name); });
+    return names;
+}
+
+std::size_t n_numbers(const std::string& rank) {
+    return parse_rank_name(rank)->n_fields;
+}
+
+std::string summary(const Grid& grid, Index vpp, const Catalogue& catalogue) {
+    std::string text = "Megatron legacy checkpoint";
+    if (const auto at = catalogue.facts.find("iteration"); at != catalogue.facts.end()) {
+        text += ", iteration " + std::to_string(at->second);
+    }
+    text += ", " + std::to_string(catalogue.files.size()) + " rank files";
+    const std::pair<const char*, Index> sizes[] = {
+        {"tp", grid.tp}, {"pp", grid.pp}, {"vpp", vpp}, {"ep", grid.ep}};
+    for (const auto& [name, size] : sizes) {
+        text += size > 1 ? std::string(", ") + name + " " + std::to_string(size) : "";
+    }
+    return text;
+}
+
+class Legacy final : public Format {
+  public:
+    [[nodiscard]] std::string_view name() const override { return "megatron legacy"; }
+    [[nodiscard]] std::string_view backend() const override { return "megatron"; }
+
+    [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
+        Location location;
+        const auto ranks = rank_directories(directory);
+        const std::string model_file =
+            ranks.empty() ? "" : find_model_file(directory, ranks.front(), location);
+        if (model_file.empty()) {
+            return std::nullopt;
+        }
+        for (const std::string& rank : ranks) {
+            if (model_file != kOldModelFile || n_numbers(rank) == n_numbers(ranks.front())) {
+                location.shard_files.push_back(rank + "/" + model_file);
+            }
+        }
+        location.format = name();
+        location.directory = directory;
+        return location;
+    }
+
+    [[nodiscard]] std::vector<std::string> scan_list(const Location& location) const override {
+        return location.shard_files;
+    }
+
+    [[nodiscard]] Catalogue scan(const Location& location, const std::string& file) const override {
+        return scan_legacy(location, file);
+    }
+
+    [[nodiscard]] Catalogue combine(const Location& location,
+                                    std::vector<Catalogue> scans) const override;
+
+  private:
+    // All ranks write the same file names; other files of the first rank are noted.
+    static std::string find_model_file(const fs::path& directory, const std::string& rank,
+                                       Location& location) {
+        const Listing listing = try_list_directory(directory / rank);
+        std::string found;
+        std::vector<std::string> others;
+        for (const std::string& file : listing.files) {
+            if (found.empty() && (file == kModelFile || file == kOldModelFile)) {
+                found = file;
+            } else {
+                others.push_back(file);
+            }
+        }
+        if (!found.empty() && !others.empty()) {
+            location.notes.push_back("left aside beside the model in each rank directory: " +
+                                     name_list(others));
+        }
+        return found;
+    }
+};
+
+Catalogue Legacy::combine(const Location& location, std::vector<Catalogue> scans) const {
+    Catalogue out;
+    out.format = name();
+    out.dialect = "megatron_core";
+    out.notes = location.notes;
+    out.facts = location.facts;
+    out.claims = scans.front().claims;
+    refuse_unsupported(out.claims);
+    for (const Catalogue& scan : scans) {
+        require_agreement(scans.front().claims, scans.front().files.front().path, scan.claims,
+                          scan.files.front().path);
+    }
+    const auto stated = stated_sizes(out.claims);
+    Grid grid = place_files(location.shard_files, stated);
+    drop_extra(scans, grid, out);
+    const Index vpp = common_fact(scans, "vpp").value_or(1);
+    require_chunks(stated, vpp);
+    const auto version = common_fact(scans, "version");
+    if (const auto iteration = common_fact(scans, "iteration")) {
+        out.facts.emplace("iteration", *iteration);
+    }
+    join(std::move(scans), grid, out);
+    number_layers(out.shards, out.files, grid.places,
+                  {grid.pp, to_int(vpp, "the number of model chunks"),
+                   number_claim(out.claims, "num_layers")});
+    for (const auto& [fact, size] : std::map<std::string, Index>{
+             {"tp", grid.tp}, {"pp", grid.pp}, {"ep", grid.ep}, {"etp", grid.etp}, {"vpp", vpp}}) {
+        out.facts[fact] = size;
+    }
+    out.facts["t"] = grid.tp;
+    out.facts["te"] = grid.etp;
+    out.facts["version"] = version.value_or(has_old_names(out.shards) ? 0 : 3);
+    out.notes.insert(out.notes.begin(), summary(grid, vpp, out));
+    return out;
+}
+
+}  // namespace
+
+const Format& legacy_format() {
+    static const Legacy format;
+    return format;
+}
+
+}  // namespace shardweld::formats::megatron

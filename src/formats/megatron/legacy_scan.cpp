@@ -1,0 +1,267 @@
+#include "legacy_scan.hpp"
+
+#include <map>
+#include <set>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/formats/shared/torch_file.hpp"
+
+#include "args.hpp"
+
+namespace shardweld::formats::megatron {
+
+namespace {
+
+using catalogue::Catalogue;
+
+constexpr int kDeepestNesting = 12;
+constexpr std::size_t kLongestName = 1024;
+constexpr Index kMostChunks = 1 << 16;
+
+std::string_view without_wrappers(std::string_view name) {
+    constexpr std::string_view kWrapper = "module.";
+    while (name.starts_with(kWrapper)) {
+        name.remove_prefix(kWrapper.size());
+    }
+    return name;
+}
+
+// "layers.12.x" -> "layers.*.x": one row of the report for all layers.
+std::string pattern_of(std::string_view name) {
+    std::string pattern;
+    for (const std::string_view part : split(name, '.')) {
+        pattern += (pattern.empty() ? "" : ".");
+        pattern += parse_index(part) ? std::string("*") : std::string(part);
+    }
+    return pattern;
+}
+
+bool is_extra_state(std::string_view name) {
+    return name == "_extra_state" || name.ends_with("._extra_state");
+}
+
+// Collects one file.
+class LegacyScan {
+  public:
+    LegacyScan(const TorchFile& file, Catalogue& out)
+        : file_(file), out_(out), entries_left_(file.pickle().consumed()) {}
+
+    void add_model(const PickleValue& model, int chunk) {
+        if (!model.is_mapping()) {
+            throw Error(ErrorCode::corrupt, "its model is not a dictionary of tensors");
+        }
+        names_.clear();
+        add_entries(model, "", chunk, 0);
+    }
+
+    void leave_aside(std::string pattern, std::string reason, Bytes bytes) {
+        catalogue::Ignored& row = ignored_[{std::move(pattern), std::move(reason)}];
+        ++row.count;
+        row.bytes += bytes;
+    }
+
+    /// Bytes of storages that no model tensor lies in: optimizer and RNG state.
+    [[nodiscard]] Bytes other_bytes() const {
+        Bytes used = 0;
+        for (const auto& [offset, size] : used_storages_) {
+            used += size;
+        }
+        const Bytes all = file_.storage_bytes();
+        return all > used ? all - used : 0;
+    }
+
+    void finish() {
+        for (auto& [key, row] : ignored_) {
+            out_.ignored.push_back({key.first, key.second, row.count, row.bytes});
+        }
+    }
+
+  private:
+    // Dictionaries may share their values; the number of entries visited is bounded by the pickle's
+    // size, which any honest file exceeds by far.
+    void add_entries(const PickleValue& dictionary, const std::string& prefix, int chunk,
+                     int depth) {
+        if (depth > kDeepestNesting) {
+            throw Error(ErrorCode::corrupt,
+                        "its model is nested too deeply at " + printable(prefix));
+        }
+        for (std::size_t i = 0; i < dictionary.pair_count(); ++i) {
+            if (entries_left_-- == 0) {
+                throw Error(ErrorCode::corrupt, "its model refers to itself");
+            }
+            const PickleValue& key = dictionary.key(i);
+            if (key.kind != PickleKind::text || prefix.size() + key.text.size() > kLongestName) {
+                throw Error(ErrorCode::corrupt,
+                            "its model has a key that is no name, below " + printable(prefix));
+            }
+            const std::string name = prefix + std::string(key.text);
+            const PickleValue& value = dictionary.value(i);
+            if (value.is_mapping() && !is_extra_state(name)) {
+                add_entries(value, name + ".", chunk, depth + 1);
+            } else {
+                add_entry(std::string(without_wrappers(name)), value, chunk);
+            }
+        }
+    }
+
+    void add_entry(const std::string& name, const PickleValue& value, int chunk) {
+        if (is_extra_state(name)) {
+            leave_aside("*._extra_state", "Transformer Engine state", 0);
+            return;
+        }
+        try {
+            const auto tensor = file_.tensor(value);
+            if (!tensor) {
+                leave_aside(pattern_of(name), "not a tensor", 0);
+            } else if (tensor->volume() == 0) {
+                leave_aside(pattern_of(name), "empty tensor", 0);
+            } else {
+                add_tensor(name, *tensor, chunk);
+            }
+        } catch (Error& error) {
+            error.add_context("tensor " + printable(name));
+            throw;
+        }
+    }
+
+    void add_tensor(const std::string& name, const StoredTensor& tensor, int chunk) {
+        if (!names_.insert(name).second) {
+            throw Error(ErrorCode::corrupt, "the name occurs twice in one model");
+        }
+        used_storages_[tensor.storage_offset] = tensor.storage_bytes;
+        catalogue::Shard shard;
+        shard.name = name;
+        shard.dtype = tensor.dtype;
+        shard.shape = tensor.shape;
+        shard.at.vpp = chunk;
+        shard.piece.base = tensor.storage_offset;
+        shard.piece.storage_bytes = tensor.storage_bytes;
+        shard.piece.patch.offset = tensor.element_offset;
+        for (std::size_t k = 0; k < tensor.shape.size(); ++k) {
+            shard.piece.patch.axes.push_back({0, tensor.shape[k], tensor.strides[k]});
+        }
+        out_.shards.push_back(std::move(shard));
+    }
+
+    const TorchFile& file_;
+    Catalogue& out_;
+    std::size_t entries_left_;
+    std::set<std::string> names_;           // of the chunk being added
+    std::map<Bytes, Bytes> used_storages_;  // file offset -> size
+    std::map<std::pair<std::string, std::string>, catalogue::Ignored> ignored_;
+};
+
+// `model` alone, or model0, model1... of virtual pipeline stages.
+std::vector<const PickleValue*> models_of(const PickleValue& root) {
+    std::vector<const PickleValue*> models;
+    if (const PickleValue* model = root.find("model")) {
+        models.push_back(model);
+        return models;
+    }
+    for (Index v = 0; v < kMostChunks; ++v) {
+        const PickleValue* model = root.find("model" + std::to_string(v));
+        if (model == nullptr) {
+            break;
+        }
+        models.push_back(model);
+    }
+    return models;
+}
+
+std::string keys_text(const PickleValue& root) {
+    std::string text;
+    for (std::size_t i = 0; i < root.pair_count() && text.size() < 300; ++i) {
+        text += (text.empty() ? "" : ", ") + printable(root.key(i).text, 60);
+    }
+    return text;
+}
+
+bool is_model_key(std::string_view key) {
+    constexpr std::string_view kModel = "model";
+    return key.starts_with(kModel) &&
+           (key == kModel || parse_index(key.substr(kModel.size())).has_value());
+}
+
+void add_facts(const PickleValue& root, Catalogue& out) {
+    if (const PickleValue* iteration = root.find("iteration");
+        iteration != nullptr && iteration->kind == PickleKind::integer) {
+        out.facts["iteration"] = iteration->integer;
+    }
+    const PickleValue* version = root.find("checkpoint_version");
+    if (version != nullptr && version->kind == PickleKind::integer) {
+        out.facts["version"] = version->integer;
+    } else if (version != nullptr && version->kind == PickleKind::real && version->real >= 0 &&
+               version->real < 1000) {
+        out.facts["version"] = static_cast<Index>(version->real);
+    }
+}
+
+void leave_other_keys(const PickleValue& root, LegacyScan& scan) {
+    // All other storages are reported with the first of these keys: they are training state.
+    Bytes bytes = scan.other_bytes();
+    for (const std::string_view key : {"optimizer", "rng_state"}) {
+        if (root.find(key) != nullptr) {
+            scan.leave_aside(std::string(key), "training state", std::exchange(bytes, 0));
+        }
+    }
+    if (bytes != 0) {
+        scan.leave_aside("(outside the model)", "training state", bytes);
+    }
+    for (std::size_t i = 0; i < root.pair_count(); ++i) {
+        const std::string_view key = root.key(i).text;
+        if (!is_model_key(key) && key != "args" && key != "checkpoint_version" &&
+            key != "iteration" && key != "optimizer" && key != "rng_state") {
+            scan.leave_aside(printable(key, 60), "training state", 0);
+        }
+    }
+}
+
+void add_root(const TorchFile& file, Catalogue& out) {
+    const PickleValue& root = file.root();
+    if (!root.is_mapping()) {
+        throw Error(ErrorCode::corrupt, "is no Megatron checkpoint: it does not hold a dictionary");
+    }
+    const auto models = models_of(root);
+    if (models.empty()) {
+        throw Error(ErrorCode::corrupt, "holds no model: its keys are " + keys_text(root) +
+                                            ", expected `model` or `model0`, `model1`...");
+    }
+    LegacyScan scan(file, out);
+    for (std::size_t v = 0; v < models.size(); ++v) {
+        scan.add_model(*models[v], static_cast<int>(v));
+    }
+    out.facts["vpp"] = static_cast<Index>(models.size());
+    add_facts(root, out);
+    if (const PickleValue* args = root.find("args")) {
+        out.claims = claims_of(*args);
+    }
+    leave_other_keys(root, scan);
+    scan.finish();
+}
+
+}  // namespace
+
+Catalogue scan_legacy(const Location& location, const std::string& file) {
+    Catalogue out;
+    try {
+        const auto input = io::InputFile::open(location.directory / file);
+        const TorchFile torch_file = TorchFile::read(input);
+        out.files.push_back({file, input.size()});
+        add_root(torch_file, out);
+        for (const std::string& global : torch_file.pickle().inert_globals()) {
+            out.inert_globals[global] = 1;
+        }
+    } catch (Error& error) {
+        error.add_context("file " + printable(file));
+        throw;
+    }
+    // Hundreds of arguments per file add up over thousands of files.
+    if (file != location.shard_files.front()) {
+        out.claims = common_claims(out.claims);
+    }
+    return out;
+}
+
+}  // namespace shardweld::formats::megatron

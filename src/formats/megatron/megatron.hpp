@@ -1,0 +1,12 @@
+// The Megatron formats, for the registry.
+// Knows that they exist; what they are is in their files.
+#pragma once
+
+#include "shardweld/formats/format.hpp"
+
+namespace shardweld::formats::megatron {
+
+const Format& legacy_format();
+const Format& torch_dist_format();
+
+}  // namespace shardweld::formats::megatron

@@ -1,0 +1,167 @@
+#include "numbering.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+namespace shardweld::formats::megatron {
+
+namespace {
+
+constexpr Index kMostLayers = 1 << 20;
+
+using Layers = std::set<Index>;
+// The layers of one stack by (file, chunk).
+using LayersByChunk = std::map<std::pair<std::size_t, int>, Layers>;
+
+bool is_stack_name(std::string_view part) {
+    return part == "decoder" || part == "encoder" || part == "transformer";
+}
+
+std::map<std::string, LayersByChunk> collect(const std::vector<catalogue::Shard>& shards) {
+    std::map<std::string, LayersByChunk> stacks;
+    for (const auto& shard : shards) {
+        if (const auto name = split_layer(shard.name)) {
+            if (name->layer >= kMostLayers) {
+                throw Error(ErrorCode::corrupt, "tensor " + printable(shard.name) +
+                                                    " has a layer number out of bounds");
+            }
+            stacks[std::string(name->stack)][{shard.piece.file, shard.at.vpp}].insert(name->layer);
+        }
+    }
+    return stacks;
+}
+
+std::string layers_text(const Layers& layers) {
+    if (layers.empty()) {
+        return "no layers";
+    }
+    return std::to_string(layers.size()) + " layers up to " + std::to_string(*layers.rbegin());
+}
+
+// Numbers the layers of one stack.
+class StackOrder {
+  public:
+    StackOrder(std::string stack, const LayersByChunk& layers,
+               const std::vector<catalogue::File>& files,
+               const std::vector<catalogue::Coordinates>& places, const Pipeline& pipeline)
+        : stack_(std::move(stack)), pipeline_(pipeline) {
+        for (int v = 0; v < pipeline.vpp; ++v) {
+            for (int p = 0; p < pipeline.pp; ++p) {
+                offsets_.push_back(total_);
+                total_ += stage_size(layers, files, places, {p, v});
+            }
+        }
+    }
+
+    [[nodiscard]] Index offset(int p, int v) const {
+        return offsets_[static_cast<std::size_t>(v) * static_cast<std::size_t>(pipeline_.pp) +
+                        static_cast<std::size_t>(p)];
+    }
+    [[nodiscard]] Index total() const { return total_; }
+
+    /// "stage 0 has 2, stage 1 has 1".
+    [[nodiscard]] std::string sizes_text() const {
+        std::string text;
+        for (std::size_t s = 0; s < offsets_.size(); ++s) {
+            const Index end = s + 1 < offsets_.size() ? offsets_[s + 1] : total_;
+            text += (s == 0 ? "stage " : ", stage ") + std::to_string(s) + " has " +
+                    std::to_string(end - offsets_[s]);
+        }
+        return text;
+    }
+
+  private:
+    struct Stage {
+        int p;
+        int v;
+    };
+
+    Index stage_size(const LayersByChunk& layers, const std::vector<catalogue::File>& files,
+                     const std::vector<catalogue::Coordinates>& places, Stage stage) const {
+        static const Layers none;
+        const Layers* first = nullptr;
+        std::size_t first_file = 0;
+        for (std::size_t file = 0; file < places.size(); ++file) {
+            if (places[file].pp != stage.p) {
+                continue;
+            }
+            const auto at = layers.find({file, stage.v});
+            const Layers& mine = at == layers.end() ? none : at->second;
+            if (first == nullptr) {
+                first = &mine;
+                first_file = file;
+            } else if (mine != *first) {
+                throw Error(ErrorCode::mismatch,
+                            printable(files[first_file].path) + " holds " + layers_text(*first) +
+                                " of " + printable(stack_) + " but " + printable(files[file].path) +
+                                ", of the same pipeline stage, holds " + layers_text(mine));
+            }
+        }
+        return first == nullptr || first->empty() ? 0 : *first->rbegin() + 1;
+    }
+
+    std::string stack_;
+    Pipeline pipeline_;
+    std::vector<Index> offsets_;
+    Index total_ = 0;
+};
+
+// args.num_layers counts the language model's layers.
+bool is_language_stack(std::string_view stack) {
+    if (stack.starts_with("language_model.")) {
+        stack.remove_prefix(std::string_view("language_model.").size());
+    }
+    return split(stack, '.').size() == 3;
+}
+
+void require_total(const std::map<std::string, StackOrder>& orders, const Pipeline& pipeline) {
+    const auto is_language = [](const auto& order) { return is_language_stack(order.first); };
+    const auto found = std::find_if(orders.begin(), orders.end(), is_language);
+    // An encoder and a decoder have a number of layers each.
+    if (!pipeline.num_layers || std::count_if(orders.begin(), orders.end(), is_language) != 1 ||
+        found->second.total() == *pipeline.num_layers) {
+        return;
+    }
+    throw Error(ErrorCode::mismatch,
+                "args.num_layers is " + std::to_string(*pipeline.num_layers) +
+                    " but the files hold " + std::to_string(found->second.total()) + " of " +
+                    printable(found->first) + ": " + found->second.sizes_text());
+}
+
+}  // namespace
+
+std::optional<LayerName> split_layer(std::string_view name) {
+    const auto parts = split(name, '.');
+    for (std::size_t i = 0; i + 3 < parts.size(); ++i) {
+        const auto layer = parse_index(parts[i + 2]);
+        if (is_stack_name(parts[i]) && parts[i + 1] == "layers" && layer) {
+            const auto begin = static_cast<std::size_t>(parts[i + 2].data() - name.data());
+            return LayerName{name.substr(0, begin), *layer,
+                             name.substr(begin + parts[i + 2].size())};
+        }
+    }
+    return std::nullopt;
+}
+
+void number_layers(std::vector<catalogue::Shard>& shards, const std::vector<catalogue::File>& files,
+                   const std::vector<catalogue::Coordinates>& places, const Pipeline& pipeline) {
+    std::map<std::string, StackOrder> orders;
+    for (const auto& [stack, layers] : collect(shards)) {
+        orders.emplace(stack, StackOrder(stack, layers, files, places, pipeline));
+    }
+    require_total(orders, pipeline);
+    for (auto& shard : shards) {
+        if (const auto name = split_layer(shard.name)) {
+            const StackOrder& order = orders.at(std::string(name->stack));
+            const Index layer = name->layer + order.offset(shard.at.pp, shard.at.vpp);
+            shard.name = std::string(name->stack) + std::to_string(layer) + std::string(name->rest);
+        }
+    }
+}
+
+}  // namespace shardweld::formats::megatron

@@ -1,0 +1,225 @@
+// Megatron distributed checkpoints: `.metadata`, *.distcp, common.pt, metadata.json.
+// Knows what the small files say; keys are torch_dist_index's, archives are blobs'.
+// Sources: megatron-core 0.16.1 megatron/core/dist_checkpointing/{core,serialization}.py.
+
+#include <array>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/formats/shared/torch_file.hpp"
+
+#include "../directory.hpp"
+#include "args.hpp"
+#include "blobs.hpp"
+#include "megatron.hpp"
+#include "torch_dist_index.hpp"
+
+namespace shardweld::formats::megatron {
+
+namespace {
+
+using catalogue::Catalogue;
+
+constexpr const char* kIndexFile = ".metadata";
+constexpr const char* kCommonFile = "common.pt";
+constexpr const char* kBackendFile = "metadata.json";
+constexpr const char* kClaimsFile = "transformer_config.json";
+constexpr Bytes kLargestBackendFile = 1U << 16U;
+constexpr Bytes kLargestClaimsFile = 16U << 20U;
+
+// How much of `.metadata` is searched for Megatron's names: it begins with the keys.
+constexpr Bytes kSearchedBytes = 4U << 20U;
+
+// What metadata.json names as the format of the shards; nullopt when it is some other file of that
+// name.
+std::optional<std::string> sharded_backend(const fs::path& path) {
+    const auto root =
+        nlohmann::json::parse(io::read_text(path, kLargestBackendFile), nullptr, false);
+    if (!root.is_object() || !root.contains("sharded_backend") ||
+        !root["sharded_backend"].is_string()) {
+        return std::nullopt;
+    }
+    return root["sharded_backend"].get<std::string>();
+}
+
+void require_torch_dist(const std::string& backend, const fs::path& directory) {
+    if (backend != "torch_dist") {
+        throw Error(ErrorCode::unsupported,
+                    directory.string() + " is a Megatron checkpoint with sharded_backend \"" +
+                        printable(backend) +
+                        "\"; this build reads torch_dist and legacy mp_rank_* directories; "
+                        "convert it by loading and saving once with --ckpt-format torch_dist");
+    }
+}
+
+// Plain DCP directories are Megatron's when their keys are.
+bool has_megatron_keys(const fs::path& path) {
+    const auto file = io::InputFile::open(path);
+    std::string text(to_size(std::min(file.size(), kSearchedBytes), ".metadata"), '\0');
+    file.read_at(0, std::as_writable_bytes(std::span(text)));
+    for (const char* key : {"embedding.word_embeddings.", "self_attention.linear_",
+                            "decoder.final_layernorm.", ".mlp.linear_fc"}) {
+        if (text.find(key) != std::string::npos) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool is_ours(const fs::path& directory, const Listing& listing) {
+    const auto backend =
+        listing.has_file(kBackendFile) ? sharded_backend(directory / kBackendFile) : std::nullopt;
+    if (backend) {
+        require_torch_dist(*backend, directory);
+        if (!listing.has_file(kIndexFile)) {
+            throw Error(ErrorCode::not_found,
+                        directory.string() +
+                            " has metadata.json but no .metadata: the save was interrupted or the "
+                            "copy left hidden files out");
+        }
+        return true;
+    }
+    return listing.has_file(kIndexFile) &&
+           (listing.has_file(kCommonFile) || has_megatron_keys(directory / kIndexFile));
+}
+
+Catalogue scan_common(const fs::path& path) {
+    Catalogue out;
+    const auto input = io::InputFile::open(path);
+    const auto file = TorchFile::read(input);
+    for (const std::string& global : file.pickle().inert_globals()) {
+        out.inert_globals[global] = 1;
+    }
+    if (!file.root().is_mapping()) {
+        return out;
+    }
+    if (const PickleValue* args = file.root().find("args")) {
+        out.claims = claims_of(*args);
+    }
+    if (const PickleValue* iteration = file.root().find("iteration");
+        iteration != nullptr && iteration->kind == PickleKind::integer) {
+        out.facts["iteration"] = iteration->integer;
+    }
+    return out;
+}
+
+Catalogue scan_claims(const fs::path& path) {
+    Catalogue out;
+    out.claims = claims_of_json(io::read_text(path, kLargestClaimsFile));
+    return out;
+}
+
+// With a weight bridge verl keeps only training state here.
+void require_model(const Location& location, const Catalogue& catalogue) {
+    if (!catalogue.tensors.empty()) {
+        return;
+    }
+    throw Error(ErrorCode::not_found,
+                "nothing to merge: " + location.directory.string() +
+                    " holds training state but no model tensor" +
+                    (location.hf_directory
+                         ? "; look for the model's weights in " + location.hf_directory->string()
+                         : std::string()));
+}
+
+std::string summary(const Catalogue& catalogue) {
+    std::string text = "Megatron torch_dist checkpoint";
+    if (const auto at = catalogue.facts.find("iteration"); at != catalogue.facts.end()) {
+        text += ", iteration " + std::to_string(at->second);
+    }
+    return text + ", " + std::to_string(catalogue.files.size()) + " shard files";
+}
+
+class TorchDist final : public Format {
+  public:
+    [[nodiscard]] std::string_view name() const override { return "megatron torch_dist"; }
+    [[nodiscard]] std::string_view backend() const override { return "megatron"; }
+
+    [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
+        const Listing listing = try_list_directory(directory);
+        if (!is_ours(directory, listing)) {
+            return std::nullopt;
+        }
+        Location location;
+        location.format = name();
+        location.directory = directory;
+        for (const std::string& file : listing.files) {
+            if (file.ends_with(".distcp") || file.ends_with(".safetensors")) {
+                location.shard_files.push_back(file);
+            }
+        }
+        return location;
+    }
+
+    [[nodiscard]] std::vector<std::string> scan_list(const Location& location) const override {
+        std::vector<std::string> files = {kIndexFile};
+        std::error_code failed;
+        if (fs::is_regular_file(location.directory / kCommonFile, failed)) {
+            files.emplace_back(kCommonFile);
+        }
+        if (location.claims_file) {
+            files.emplace_back(kClaimsFile);
+        }
+        return files;
+    }
+
+    [[nodiscard]] Catalogue scan(const Location& location, const std::string& file) const override {
+        try {
+            if (file == kIndexFile) {
+                return read_index(location);
+            }
+            return file == kCommonFile ? scan_common(location.directory / file)
+                                       : scan_claims(location.claims_file.value());
+        } catch (Error& error) {
+            error.add_context("file " + file);
+            throw;
+        }
+    }
+
+    [[nodiscard]] Catalogue combine(const Location& location,
+                                    std::vector<Catalogue> scans) const override {
+        Catalogue out = std::move(scans.front());
+        require_model(location, out);
+        out.format = name();
+        out.dialect = "megatron_core";
+        out.facts = location.facts;
+        // common.pt comes before transformer_config.json: args are nearer to the run.
+        for (std::size_t i = 1; i < scans.size(); ++i) {
+            out.facts.insert(scans[i].facts.begin(), scans[i].facts.end());
+            if (out.claims.empty()) {
+                out.claims = std::move(scans[i].claims);
+            }
+            for (const auto& [global, count] : scans[i].inert_globals) {
+                out.inert_globals[global] += count;
+            }
+        }
+        refuse_unsupported(out.claims);
+        out.facts.merge(stated_sizes(out.claims));
+        // Chunks are global: gate and up rows are not interleaved by rank.
+        out.facts["t"] = 1;
+        out.facts["te"] = 1;
+        out.facts["version"] = 3;
+        out.notes = {summary(out)};
+        out.notes.insert(out.notes.end(), location.notes.begin(), location.notes.end());
+        return out;
+    }
+
+    [[nodiscard]] Resolution resolve(const Location& location, const Catalogue& catalogue,
+                                     std::span<const std::uint32_t> files) const override {
+        return locate_blobs(location, catalogue, files);
+    }
+};
+
+}  // namespace
+
+const Format& torch_dist_format() {
+    static const TorchDist format;
+    return format;
+}
+
+}  // namespace shardweld::formats::megatron

@@ -1,0 +1,32 @@
+// The formats this build reads, in the order in which they are tried.
+
+#include <algorithm>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/formats/format.hpp"
+
+#include "megatron/megatron.hpp"
+
+namespace shardweld::formats {
+
+// The order matters where one directory fits several: the more particular format comes first.
+const std::vector<const Format*>& all_formats() {
+    static const std::vector<const Format*> formats = {
+        &megatron::torch_dist_format(),
+        &megatron::legacy_format(),
+    };
+    return formats;
+}
+
+const Format& format_of(const Location& location) {
+    const auto& formats = all_formats();
+    const auto at = std::find_if(formats.begin(), formats.end(), [&](const Format* format) {
+        return format->name() == location.format;
+    });
+    if (at == formats.end()) {
+        throw Error(ErrorCode::internal, "no format is called \"" + location.format + "\"");
+    }
+    return **at;
+}
+
+}  // namespace shardweld::formats

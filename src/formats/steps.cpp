@@ -1,0 +1,133 @@
+#include "steps.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/io/file.hpp"
+
+namespace shardweld::formats {
+
+namespace {
+
+constexpr const char* kRelease = "release";
+constexpr Bytes kLargestTracker = 4096;
+
+std::vector<Step> steps_in(const Listing& listing) {
+    std::vector<Step> steps;
+    for (const std::string& name : listing.directories) {
+        if (auto step = parse_step(name)) {
+            steps.push_back(std::move(*step));
+        }
+    }
+    return steps;
+}
+
+std::string names_of(const std::vector<Step>& steps) {
+    std::vector<std::string> names;
+    for (const Step& step : steps) {
+        names.push_back(step.directory);
+    }
+    return names.empty() ? "none" : name_list(names);
+}
+
+// The name a trainer gives: of iter_10 and iter_0000010 the second.
+std::string megatron_name(Index iteration) {
+    const std::string digits = std::to_string(iteration);
+    return "iter_" + std::string(7 - std::min<std::size_t>(digits.size(), 7), '0') + digits;
+}
+
+std::optional<Step> find_step(const std::vector<Step>& steps, std::optional<Index> iteration) {
+    std::optional<Step> found;
+    for (const Step& step : steps) {
+        if (step.iteration == iteration &&
+            (!found || (iteration && step.directory == megatron_name(*iteration)))) {
+            found = step;
+        }
+    }
+    return found;
+}
+
+// What the tracker file says; nullopt when it is neither digits nor `release`.
+std::optional<Step> read_tracker(const fs::path& path) {
+    std::string text;
+    try {
+        text = io::read_text(path, kLargestTracker);
+    } catch (const Error&) {
+        return std::nullopt;  // as good as garbled: the caller says what it does instead
+    }
+    const auto word = trim(text);
+    if (word == kRelease) {
+        return Step{std::nullopt, kRelease};
+    }
+    if (const auto iteration = parse_index(word)) {
+        return Step{*iteration, megatron_name(*iteration)};
+    }
+    return std::nullopt;
+}
+
+Choice asked_step(const fs::path& directory, const std::vector<Step>& steps, Index wanted) {
+    if (const auto step = find_step(steps, wanted)) {
+        return {step->directory, ""};
+    }
+    throw Error(ErrorCode::not_found, "--iteration " + std::to_string(wanted) + " is not in " +
+                                          directory.string() + "; found: " + names_of(steps));
+}
+
+Choice tracked_step(const fs::path& directory, const std::vector<Step>& steps,
+                    const Step& tracked) {
+    if (const auto step = find_step(steps, tracked.iteration)) {
+        return {step->directory, ""};
+    }
+    throw Error(ErrorCode::not_found,
+                std::string(kTrackerFile) + " in " + directory.string() + " names " +
+                    (tracked.iteration ? "iteration " + std::to_string(*tracked.iteration)
+                                       : std::string(kRelease)) +
+                    ", which is not there; found: " + names_of(steps) +
+                    "; choose one with --iteration");
+}
+
+}  // namespace
+
+std::optional<Step> parse_step(std::string_view directory) {
+    if (directory == kRelease) {
+        return Step{std::nullopt, kRelease};
+    }
+    for (const std::string_view prefix : {"iter_", "global_step_", "global_steps_"}) {
+        if (directory.starts_with(prefix)) {
+            if (const auto iteration = parse_index(directory.substr(prefix.size()))) {
+                return Step{*iteration, std::string(directory)};
+            }
+        }
+    }
+    return std::nullopt;
+}
+
+std::optional<Choice> choose_step(const fs::path& directory, const Listing& listing,
+                                  std::optional<Index> wanted) {
+    const auto steps = steps_in(listing);
+    const bool has_tracker = listing.has_file(kTrackerFile);
+    if (steps.empty() && !has_tracker) {
+        return std::nullopt;
+    }
+    if (wanted) {
+        return asked_step(directory, steps, *wanted);
+    }
+    if (has_tracker) {
+        if (const auto tracked = read_tracker(directory / kTrackerFile)) {
+            return tracked_step(directory, steps, *tracked);
+        }
+    }
+    const std::string why =
+        std::string(kTrackerFile) + (has_tracker ? " is not a number or `release`" : " is missing");
+    if (steps.size() == 1) {
+        return Choice{steps.front().directory, why + ": took the only iteration there is, " +
+                                                   printable(steps.front().directory)};
+    }
+    throw Error(steps.empty() ? ErrorCode::not_found : ErrorCode::usage,
+                directory.string() + ": " + why + "; found: " + names_of(steps) +
+                    (steps.empty() ? "" : "; choose one with --iteration"));
+}
+
+}  // namespace shardweld::formats

@@ -1,0 +1,38 @@
+// Which of several saved iterations a directory means.
+// Knows the names Megatron and verl give iterations; nothing of what is inside.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shardweld/core/index.hpp"
+
+#include "directory.hpp"
+
+namespace shardweld::formats {
+
+inline constexpr const char* kTrackerFile = "latest_checkpointed_iteration.txt";
+
+/// One saved iteration: iter_0000010, global_step_10 or release (no number).
+struct Step {
+    std::optional<Index> iteration;
+    std::string directory;
+};
+
+/// nullopt when `directory` is no such name.
+std::optional<Step> parse_step(std::string_view directory);
+
+/// The step to take in `directory`, with a note when it had to be guessed: the one asked for, else
+/// the one the tracker file names, else the only one; nullopt when there are none at all.
+/// Error(not_found) when the step asked for or named is absent, Error(usage) when several are left
+/// to choose from.
+struct Choice {
+    std::string directory;
+    std::string note;  ///< "" if nothing needs saying
+};
+std::optional<Choice> choose_step(const fs::path& directory, const Listing& listing,
+                                  std::optional<Index> wanted);
+
+}  // namespace shardweld::formats

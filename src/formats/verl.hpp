@@ -1,0 +1,30 @@
+// verl's checkpoint directories: roles, ckpt_contents.json and what lies beside the shards.
+// Knows names and small files; nothing of shards.
+// Sources: verl 0.9.1 verl/utils/checkpoint/megatron_checkpoint_manager.py.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "shardweld/formats/format.hpp"
+
+#include "directory.hpp"
+
+namespace shardweld::formats {
+
+/// actor or critic below a step directory; nullopt when there is neither. Error(usage) when both
+/// are there and `role` is "", Error(not_found) when the role asked for is not there.
+std::optional<fs::path> role_directory(const fs::path& directory, const Listing& listing,
+                                       const std::string& role);
+
+/// The model's shards below a role directory: where ckpt_contents.json says, else model/dist_ckpt,
+/// dist_ckpt or model; nullopt when there is none. Error(corrupt) when ckpt_contents.json is
+/// malformed or leads out of the directory, Error(not_found) when it lists no model or a directory
+/// that is absent.
+std::optional<fs::path> model_directory(const fs::path& directory, const Listing& listing);
+
+/// Completes a location by what lies beside its shards: huggingface/, transformer_config.json,
+/// and notes on adapters and incomplete saves.
+void add_companions(Location& location);
+
+}  // namespace shardweld::formats
