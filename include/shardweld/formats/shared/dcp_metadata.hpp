@@ -39,16 +39,23 @@ struct DcpMetadata {
                                      ///< the directory (no absolute path, no "..", no empty name)
     std::vector<DcpTensor> tensors;  ///< sorted by name; chunks sorted by offsets
     std::vector<DcpObject> objects;
-    bool has_transforms =
-        false;  ///< compressed streams (zstd): refused when a needed tensor has them
+    bool has_transforms = false;  ///< some byte object is stored as a compressed stream (zstd)
     std::map<std::string, std::vector<std::string>>
         paths;  ///< planner_data: flattened name -> path, when present
 
-    /// Parses the file. Error(corrupt) on malformed data, chunks outside their tensor, a chunk
-    /// without storage, overlapping or missing chunks (the chunks of a tensor must tile it exactly
-    /// once), negative or overflowing numbers, paths leaving the directory; tensor-level transforms
-    /// are Error(unsupported).
+    /// Parses the file; time near linear in its size. Error(corrupt) on malformed data, chunks
+    /// outside their tensor, a chunk without storage, negative or overflowing numbers, paths
+    /// leaving the directory; Error(unsupported) naming the tensor for an unknown dtype or a
+    /// transformed (compressed) tensor. Messages name tensor and chunk; context names the file.
+    /// Whether the chunks tile their tensors is left to check_tiling: optimizer state of old
+    /// Megatron cores does not, and is not needed.
     static DcpMetadata read(const io::fs::path& path);
 };
+
+/// Checks that the chunks cover the tensor exactly once. Error(corrupt) naming the tensor and the
+/// chunk or place where two overlap or none is. Near linear in the number of chunks for tilings
+/// that can be cut apart axis by axis (all grids and row splits); Error(unsupported) for large
+/// irregular ones.
+void check_tiling(const DcpTensor& tensor);
 
 }  // namespace shardweld::formats

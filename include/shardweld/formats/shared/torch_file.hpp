@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@
 #include "shardweld/io/file.hpp"
 
 namespace shardweld::formats {
+
+class RangeReader;
 
 /// A tensor as stored: a strided view of raw bytes at an absolute place of the file.
 struct StoredTensor {
@@ -60,12 +63,18 @@ class TorchFile {
         Bytes size = 0;
         std::uint32_t crc32 = 0;
     };
+    static TorchFile read_archive(RangeReader& reader);
+    static TorchFile read_stream(RangeReader& reader);  // pre-zip
+    [[nodiscard]] Record storage_of(const PickleValue& persistent) const;
+    [[nodiscard]] StoredTensor rebuild(const PickleValue& call,
+                                       std::span<const PickleValue* const> arguments) const;
+
     std::map<std::string, Record, std::less<>> records_;  // storage key -> raw bytes
     std::shared_ptr<Pickle> pickle_;
-    bool is_zip_ = true;
 };
 
 /// torch dtype written as a global ("torch bfloat16"); nullopt if `value` is none.
+/// Error(unsupported) for a torch dtype shardweld does not know, Error(corrupt) for anything else.
 std::optional<DType> dtype_of_global(const PickleValue& value);
 
 }  // namespace shardweld::formats

@@ -1,0 +1,173 @@
+#include "shardweld/formats/shared/dcp_metadata.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/formats/shared/torch_file.hpp"
+
+#include "dcp_storage.hpp"
+#include "torch_storage.hpp"
+#include "torch_stream.hpp"
+
+namespace shardweld::formats {
+
+namespace {
+
+[[noreturn]] void fail(const std::string& message) {
+    throw Error(ErrorCode::corrupt, ".metadata: " + message);
+}
+
+// The class without its module: torch moved these between modules over time.
+bool is_class(const PickleValue& value, std::string_view name) {
+    const std::string_view full = value.class_name();
+    return full.size() > name.size() && full.ends_with(name) &&
+           full[full.size() - name.size() - 1] == ' ';
+}
+
+const PickleValue& required(const PickleValue& object, std::string_view attribute,
+                            const std::string& owner) {
+    const PickleValue* const value = object.attribute(attribute);
+    if (value == nullptr) {
+        fail(owner + " has no " + std::string(attribute));
+    }
+    return *value;
+}
+
+// TensorProperties is built with a tuple (dtype first) by its __getstate__, or with a dict.
+DType read_dtype(const PickleValue& metadata, const std::string& owner) {
+    const PickleValue& properties = required(metadata, "properties", owner);
+    const PickleValue* dtype = properties.attribute("dtype");
+    const PickleValue* const state = properties.state();
+    if (state != nullptr && state->kind == PickleKind::tuple && !state->elements().empty() &&
+        dtype == nullptr) {
+        dtype = state->elements().front();
+    }
+    try {
+        if (dtype != nullptr && dtype->kind != PickleKind::none) {
+            return *dtype_of_global(*dtype);
+        }
+    } catch (Error& error) {
+        error.add_context(owner);
+        throw;
+    }
+    fail(owner + " has no dtype");
+}
+
+void check_bounds(const DcpTensor& tensor, const DcpChunk& chunk) {
+    const std::size_t rank = tensor.shape.size();
+    bool is_inside = chunk.offsets.size() == rank && chunk.sizes.size() == rank;
+    for (std::size_t axis = 0; is_inside && axis < rank; ++axis) {
+        is_inside = chunk.offsets[axis] <= tensor.shape[axis] &&
+                    chunk.sizes[axis] <= tensor.shape[axis] - chunk.offsets[axis];
+    }
+    if (!is_inside) {
+        fail("tensor '" + printable(tensor.name) + "' of shape " + shape_text(tensor.shape) +
+             " has a chunk outside of it: " + shape_text(chunk.sizes) + " at " +
+             shape_text(chunk.offsets));
+    }
+}
+
+DcpTensor read_tensor(std::string_view name, const PickleValue& metadata,
+                      const DcpStorage& storage) {
+    const std::string owner = "tensor '" + printable(name) + "'";
+    DcpTensor tensor;
+    tensor.name = name;
+    tensor.dtype = read_dtype(metadata, owner);
+    tensor.shape = read_extents(required(metadata, "size", owner), owner + ": its size");
+    volume_of(tensor.shape, owner);
+    const PickleValue& chunks = required(metadata, "chunks", owner);
+    tensor.chunks.reserve(chunks.elements().size());
+    for (const PickleValue* const part : chunks.elements()) {
+        DcpChunk chunk;
+        chunk.offsets =
+            read_extents(required(*part, "offsets", owner), owner + ": a chunk's offsets");
+        chunk.sizes = read_extents(required(*part, "sizes", owner), owner + ": a chunk's sizes");
+        check_bounds(tensor, chunk);
+        tensor.chunks.push_back(std::move(chunk));
+    }
+    std::sort(tensor.chunks.begin(), tensor.chunks.end(),
+              [](const DcpChunk& a, const DcpChunk& b) { return a.offsets < b.offsets; });
+    storage.place(tensor);
+    return tensor;
+}
+
+void read_entries(const PickleValue& root, const DcpStorage& storage, DcpMetadata& metadata) {
+    const PickleValue& entries = required(root, "state_dict_metadata", "Metadata");
+    if (!entries.is_mapping()) {
+        fail("state_dict_metadata is " + describe(entries));
+    }
+    for (std::size_t i = 0; i < entries.pair_count(); ++i) {
+        const PickleValue& name = entries.key(i);
+        const PickleValue& entry = entries.value(i);
+        if (name.kind != PickleKind::text) {
+            fail("a key of state_dict_metadata is " + describe(name));
+        }
+        if (is_class(entry, "TensorStorageMetadata")) {
+            metadata.tensors.push_back(read_tensor(name.text, entry, storage));
+        } else if (is_class(entry, "BytesStorageMetadata")) {
+            metadata.objects.push_back({std::string(name.text), storage.object_bytes(name.text)});
+        } else {
+            fail("entry '" + printable(name.text) + "' is " + describe(entry) +
+                 ", expected a tensor or bytes");
+        }
+    }
+}
+
+template <typename Entry>
+void sort_by_name(std::vector<Entry>& entries) {
+    std::sort(entries.begin(), entries.end(),
+              [](const Entry& a, const Entry& b) { return a.name < b.name; });
+    const auto twice =
+        std::adjacent_find(entries.begin(), entries.end(),
+                           [](const Entry& a, const Entry& b) { return a.name == b.name; });
+    if (twice != entries.end()) {
+        fail("two entries with one name: '" + printable(twice->name) + "'");
+    }
+}
+
+// planner_data: flattened name -> (text or number, ...).
+void read_paths(const PickleValue& root, DcpMetadata& metadata) {
+    const PickleValue* const planner = root.attribute("planner_data");
+    if (planner == nullptr || !planner->is_mapping()) {
+        return;
+    }
+    for (std::size_t i = 0; i < planner->pair_count(); ++i) {
+        std::vector<std::string> path;
+        for (const PickleValue* const part : planner->value(i).elements()) {
+            const bool is_number = part->kind == PickleKind::integer;
+            path.push_back(is_number ? std::to_string(part->integer) : std::string(part->text));
+        }
+        metadata.paths.insert_or_assign(std::string(planner->key(i).text), std::move(path));
+    }
+}
+
+}  // namespace
+
+DcpMetadata DcpMetadata::read(const io::fs::path& path) {
+    try {
+        // Megatron appends every rank's plan: most of the file, and nothing a reader needs.
+        const Pickle pickle =
+            Pickle::parse(io::read_bytes(path, kMaxPickleBytes), "all_local_plans");
+        if (!is_class(pickle.root(), "Metadata")) {
+            fail("it holds " + describe(pickle.root()) + ", expected torch's Metadata");
+        }
+        const DcpStorage storage =
+            DcpStorage::read(required(pickle.root(), "storage_data", "Metadata"));
+        DcpMetadata metadata;
+        metadata.files = storage.files();
+        metadata.has_transforms = storage.has_transforms();
+        read_entries(pickle.root(), storage, metadata);
+        sort_by_name(metadata.tensors);
+        sort_by_name(metadata.objects);
+        read_paths(pickle.root(), metadata);
+        return metadata;
+    } catch (Error& error) {
+        error.add_context("file " + path.string());
+        throw;
+    }
+}
+
+}  // namespace shardweld::formats

@@ -1,0 +1,279 @@
+#include "pickle_machine.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "shardweld/core/text.hpp"
+
+#include "pickle_globals.hpp"
+
+namespace shardweld::formats {
+
+namespace {
+
+constexpr std::size_t kMaxNameBytes = 512;
+constexpr std::size_t kFirstArenaBytes = 1024;
+constexpr std::size_t kMaxFirstArenaBytes = 1U << 20U;
+
+bool is_plain_name(std::string_view name) {
+    return !name.empty() && name.size() <= kMaxNameBytes &&
+           std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c != '\x7f'; });
+}
+
+bool is_latin1(std::string_view encoding) {
+    return encoding == "latin1" || encoding == "latin-1" || encoding == "iso-8859-1";
+}
+
+bool is_ascii(std::string_view text) {
+    return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0; });
+}
+
+}  // namespace
+
+Pickle Pickle::parse(std::vector<std::byte> bytes, std::string_view skipped_key) {
+    const std::size_t guess = std::min(bytes.size() * 4, kMaxFirstArenaBytes);
+    const auto run = [&bytes, guess](std::string_view key) {
+        Pickle pickle;
+        pickle.arena_ = std::make_unique<std::pmr::monotonic_buffer_resource>(
+            std::max(guess, kFirstArenaBytes));
+        pickle.bytes_ = std::move(bytes);
+        try {
+            PickleMachine(pickle, key).run();
+        } catch (const SkippedValueNeeded&) {
+            bytes = std::move(pickle.bytes_);
+            throw;
+        }
+        return pickle;
+    };
+    try {
+        return run(skipped_key);
+    } catch (const SkippedValueNeeded&) {
+        return run({});
+    }
+}
+
+PickleMachine::PickleMachine(Pickle& pickle, std::string_view skipped_key)
+    : pickle_(pickle),
+      bytes_(reinterpret_cast<const char*>(pickle.bytes_.data()), pickle.bytes_.size()),
+      skipped_key_(skipped_key) {
+    none_ = fresh(PickleKind::none);
+    skipped_ = fresh(PickleKind::none);
+    empty_tuple_ = fresh(PickleKind::tuple);
+    booleans_ = {fresh(PickleKind::boolean), fresh(PickleKind::boolean)};
+    booleans_[1]->integer = 1;
+}
+
+void PickleMachine::run() {
+    const Handlers& table = handlers();
+    while (!done_) {
+        if (position_ == bytes_.size()) {
+            throw PickleCutShort(ErrorCode::corrupt, "pickle: ends without STOP after " +
+                                                         std::to_string(position_) + " bytes");
+        }
+        opcode_at_ = position_;
+        const auto opcode = static_cast<unsigned char>(bytes_[position_++]);
+        (this->*table[opcode])();
+    }
+}
+
+void PickleMachine::fail(const std::string& message) const {
+    throw Error(ErrorCode::corrupt,
+                "pickle: " + message + " (opcode at byte " + std::to_string(opcode_at_) + ")");
+}
+
+std::string_view PickleMachine::take(std::uint64_t size, std::string_view what) {
+    const std::size_t left = bytes_.size() - position_;
+    if (size > left) {
+        throw PickleCutShort(ErrorCode::corrupt, "pickle: " + std::string(what) +
+                                                     " runs past the end: " + std::to_string(size) +
+                                                     " bytes at byte " + std::to_string(position_) +
+                                                     ", " + std::to_string(left) + " left");
+    }
+    const std::string_view part = bytes_.substr(position_, size);
+    position_ += size;
+    return part;
+}
+
+std::string_view PickleMachine::line(std::string_view what) {
+    const std::size_t end = bytes_.find('\n', position_);
+    if (end == std::string_view::npos) {
+        throw PickleCutShort(ErrorCode::corrupt, "pickle: " + std::string(what) + " at byte " +
+                                                     std::to_string(position_) +
+                                                     " has no end of line");
+    }
+    const std::string_view part = bytes_.substr(position_, end - position_);
+    position_ = end + 1;
+    return part;
+}
+
+PickleValue* PickleMachine::fresh(PickleKind kind) {
+    if (skipping_ && kind != PickleKind::text && kind != PickleKind::global) {
+        return skipped_;
+    }
+    void* const place = pickle_.arena_->allocate(sizeof(PickleValue), alignof(PickleValue));
+    auto* const value = new (place) PickleValue;
+    value->kind = kind;
+    return value;
+}
+
+PickleValue* PickleMachine::fresh_text(PickleKind kind, std::string_view text) {
+    PickleValue* const value = fresh(kind);
+    if (!is_skipped(value)) {
+        value->text = text;
+    }
+    return value;
+}
+
+void PickleMachine::on_global() {
+    const std::string_view module = line("GLOBAL");
+    push_global(module, line("GLOBAL"));
+}
+
+void PickleMachine::on_stack_global() {
+    const PickleValue* const name = pop();
+    const PickleValue* const module = pop();
+    if (name->kind != PickleKind::text || module->kind != PickleKind::text) {
+        fail("STACK_GLOBAL needs two texts");
+    }
+    push_global(module->text, name->text);
+}
+
+void PickleMachine::push_global(std::string_view module, std::string_view name) {
+    if (!is_plain_name(module) || !is_plain_name(name)) {
+        fail("'" + printable(module, 60) + " " + printable(name, 60) + "' is no name of a global");
+    }
+    name_.assign(module).append(" ").append(name);
+    const auto known = globals_.find(name_);
+    if (known != globals_.end()) {
+        push(known->second);
+        return;
+    }
+    if (is_denied_global(module, name)) {
+        fail("disallowed global " + printable(module) + "." + printable(name) +
+             "; the file tries to run code and was not made by a trainer");
+    }
+    const std::string_view text = pickle_.texts_.emplace_back(name_);
+    PickleValue* const global = fresh_text(PickleKind::global, text);
+    global->integer = static_cast<std::int64_t>(special_global(module, name));
+    globals_.emplace(text, global);
+    if (!is_known_global(module, name)) {
+        pickle_.inert_.emplace(text);
+    }
+    push(global);
+}
+
+PickleValue* PickleMachine::fresh_object(PickleValue* callee, PickleValue* arguments) {
+    if (is_skipped(callee) || is_skipped(arguments)) {
+        return skipped_;
+    }
+    if (callee->kind != PickleKind::global && callee->kind != PickleKind::object) {
+        fail("a " + std::string(name_of(callee->kind)) + " is called as a class or function");
+    }
+    if (arguments->kind != PickleKind::tuple) {
+        fail("the arguments of " + printable(callee->class_name()) + " are a " +
+             std::string(name_of(arguments->kind)) + ", expected a tuple");
+    }
+    PickleValue* const value = fresh(PickleKind::object);
+    if (!is_skipped(value)) {
+        void* const place = pickle_.arena_->allocate(sizeof(PickleObject), alignof(PickleObject));
+        value->object = new (place) PickleObject{callee, arguments, nullptr, nullptr, false};
+        nest(*value, *callee);
+        nest(*value, *arguments);
+    }
+    return value;
+}
+
+void PickleMachine::on_reduce() {
+    PickleValue* const arguments = pop();
+    PickleValue* const callee = pop();
+    PickleValue* known = nullptr;
+    if (callee->kind == PickleKind::global && arguments->kind == PickleKind::tuple) {
+        known = reduce_known(*callee, arguments);
+    }
+    push(known != nullptr ? known : fresh_object(callee, arguments));
+}
+
+PickleValue* PickleMachine::reduce_known(const PickleValue& callee, PickleValue* arguments) {
+    const std::size_t count = arguments->parts == nullptr ? 0 : arguments->parts->size;
+    PickleValue* const* const given = count == 0 ? nullptr : arguments->parts->data();
+    switch (static_cast<SpecialGlobal>(callee.integer)) {
+        case SpecialGlobal::none:
+            return nullptr;
+        case SpecialGlobal::size:
+            return count == 1 && given[0]->kind == PickleKind::tuple ? given[0] : nullptr;
+        case SpecialGlobal::encode: {
+            const bool is_text = count == 2 && given[0]->kind == PickleKind::text;
+            const bool is_bytes = is_text && is_latin1(given[1]->text) && !skipping_;
+            return is_bytes ? decode_latin1(*given[0]) : nullptr;
+        }
+        case SpecialGlobal::reconstructor:
+            // (class, base, base's state), as protocols 0 and 1 write plain objects.
+            return count == 3 && !is_skipped(given[0]) ? fresh_object(given[0], empty_tuple_)
+                                                       : nullptr;
+    }
+    return nullptr;
+}
+
+// Protocol 2 has no bytes: Python 3 writes them as text whose code points are the byte values.
+PickleValue* PickleMachine::decode_latin1(const PickleValue& text) {
+    // Kept per text, so that a large one named again and again is decoded once.
+    PickleValue*& value = latin1_[text.text.data()];
+    if (value != nullptr) {
+        return value;
+    }
+    if (is_ascii(text.text)) {
+        return value = fresh_text(PickleKind::bytes, text.text);
+    }
+    std::string decoded;
+    decoded.reserve(text.text.size());
+    for (std::size_t i = 0; i < text.text.size(); ++i) {
+        const auto lead = static_cast<unsigned char>(text.text[i]);
+        if (lead < 0x80) {
+            decoded.push_back(static_cast<char>(lead));
+            continue;
+        }
+        const bool has_next = i + 1 < text.text.size();
+        const unsigned next = has_next ? static_cast<unsigned char>(text.text[++i]) : 0U;
+        if ((lead != 0xC2 && lead != 0xC3) || (next & 0xC0U) != 0x80U) {
+            fail("text of _codecs.encode is not Latin-1");
+        }
+        decoded.push_back(static_cast<char>(((lead & 0x03U) << 6U) | (next & 0x3FU)));
+    }
+    return value = fresh_text(PickleKind::bytes, pickle_.texts_.emplace_back(std::move(decoded)));
+}
+
+void PickleMachine::on_newobj() {
+    PickleValue* const arguments = pop();
+    PickleValue* const callee = pop();
+    push(fresh_object(callee, arguments));
+}
+
+void PickleMachine::on_newobj_ex() {
+    pop();  // keyword arguments: no class read here takes any
+    on_newobj();
+}
+
+void PickleMachine::on_build() {
+    PickleValue* const state = pop();
+    PickleValue& target = top();
+    if (is_skipped(&target)) {
+        return;
+    }
+    if (target.kind != PickleKind::object) {
+        fail("BUILD on a " + std::string(name_of(target.kind)));
+    }
+    nest(target, *state);
+    target.object->state = state;
+}
+
+void PickleMachine::on_binpersid() {
+    PickleValue* const id = pop();
+    PickleValue* const value = fresh(PickleKind::persistent);
+    if (!is_skipped(value)) {
+        append(value->parts, *value, std::span(&id, 1));
+        pickle_.persistents_.push_back(value);
+    }
+    push(value);
+}
+
+}  // namespace shardweld::formats

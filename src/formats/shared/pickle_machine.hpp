@@ -1,0 +1,206 @@
+// The pickle virtual machine: one handler per opcode over a stack, a list of marks and a memo.
+// Knows opcodes only; which names are denied or known is pickle_globals' business.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/formats/shared/pickle.hpp"
+
+namespace shardweld::formats {
+
+/// The elements of a container: `size` pointers lie straight behind it.
+struct PickleItems {
+    std::uint32_t size;
+    std::uint32_t capacity;
+
+    [[nodiscard]] PickleValue** data() { return reinterpret_cast<PickleValue**>(this + 1); }
+    [[nodiscard]] std::span<const PickleValue* const> span() const {
+        return {reinterpret_cast<const PickleValue* const*>(this + 1), size};
+    }
+};
+static_assert(sizeof(PickleItems) == sizeof(const PickleValue*));
+
+/// The parts of an object. `extra`: what was appended to it or set on it afterwards.
+struct PickleObject {
+    const PickleValue* callee;
+    const PickleValue* arguments;  // a tuple
+    const PickleValue* state;      // null without BUILD
+    PickleItems* extra;            // null when there is nothing
+    bool extra_is_pairs;
+};
+
+/// The input ended inside the pickle: more bytes might complete it.
+class PickleCutShort : public Error {
+  public:
+    using Error::Error;
+};
+
+/// A value that was not kept is needed after all (thrown only with a skipped key).
+struct SkippedValueNeeded {};
+
+/// Parses one pickle into `pickle`, which already holds the bytes.
+class PickleMachine {
+  public:
+    PickleMachine(Pickle& pickle, std::string_view skipped_key);
+    void run();
+
+  private:
+    using Handler = void (PickleMachine::*)();
+    using Handlers = std::array<Handler, 256>;
+    static const Handlers& handlers();
+    static void add_scalars(Handlers& table);
+    static void add_containers(Handlers& table);
+    static void add_objects(Handlers& table);
+    static void add_refused(Handlers& table);
+
+    // Input.
+    [[noreturn]] void fail(const std::string& message) const;
+    std::string_view take(std::uint64_t size, std::string_view what);
+    std::string_view line(std::string_view what);
+    template <typename T>
+    T number(std::string_view what);
+    template <typename T>
+    std::string_view sized(std::string_view what);
+
+    // Values and stack.
+    [[nodiscard]] PickleValue* fresh(PickleKind kind);
+    [[nodiscard]] PickleValue* fresh_text(PickleKind kind, std::string_view text);
+    [[nodiscard]] PickleValue* fresh_tuple(std::span<PickleValue* const> values);
+    [[nodiscard]] PickleItems* fresh_items(std::size_t capacity);
+    void push(PickleValue* value) { stack_.push_back(value); }
+    void push_integer(std::int64_t value);
+    void push_text(std::string_view text);
+    [[nodiscard]] std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
+    PickleValue* pop();
+    PickleValue& top();
+    [[nodiscard]] std::span<PickleValue* const> above_mark();
+    void drop_mark();
+    void nest(PickleValue& parent, const PickleValue& child) const;
+    void append(PickleItems*& items, PickleValue& owner, std::span<PickleValue* const> values);
+    PickleItems** items_to_append(PickleValue& target);
+    PickleItems** items_to_set(PickleValue& target);
+
+    // Opcodes: scalars (pickle_scalars.cpp).
+    void on_none();
+    void on_true() { push_boolean(true); }
+    void on_false() { push_boolean(false); }
+    void push_boolean(bool value);
+    void on_int();
+    void on_long();
+    void on_float();
+    void on_binint() { push_integer(number<std::int32_t>("BININT")); }
+    void on_binint1() { push_integer(number<std::uint8_t>("BININT1")); }
+    void on_binint2() { push_integer(number<std::uint16_t>("BININT2")); }
+    void on_long1();
+    void on_long4();
+    void push_long(std::string_view raw);
+    void on_binfloat();
+    void on_string();
+    void on_unicode();
+    void on_binstring();
+    void on_short_binstring() { push_text(sized<std::uint8_t>("SHORT_BINSTRING")); }
+    void on_short_binunicode() { push_text(sized<std::uint8_t>("SHORT_BINUNICODE")); }
+    void on_binunicode() { push_text(sized<std::uint32_t>("BINUNICODE")); }
+    void on_binunicode8() { push_text(sized<std::uint64_t>("BINUNICODE8")); }
+    void push_bytes(std::string_view bytes) { push(fresh_text(PickleKind::bytes, bytes)); }
+    void on_short_binbytes() { push_bytes(sized<std::uint8_t>("SHORT_BINBYTES")); }
+    void on_binbytes() { push_bytes(sized<std::uint32_t>("BINBYTES")); }
+    void on_binbytes8() { push_bytes(sized<std::uint64_t>("BINBYTES8")); }
+
+    // Opcodes: containers, stack and memo (pickle_containers.cpp).
+    void on_empty_list() { push(fresh(PickleKind::list)); }
+    void on_empty_dict() { push(fresh(PickleKind::dict)); }
+    void on_empty_set() { push(fresh(PickleKind::set)); }
+    void on_empty_tuple() { push(fresh_tuple({})); }
+    void on_tuple1() { tuple_of(1); }
+    void on_tuple2() { tuple_of(2); }
+    void on_tuple3() { tuple_of(3); }
+    void tuple_of(std::size_t count);
+    void on_tuple();
+    void on_list() { collect(PickleKind::list); }
+    void on_dict() { collect(PickleKind::dict); }
+    void on_frozenset() { collect(PickleKind::set); }
+    void collect(PickleKind kind);
+    void on_append();
+    void on_appends();
+    void on_setitem();
+    void on_setitems();
+    void set_items(PickleValue& target, std::span<PickleValue* const> values);
+    void on_mark() { marks_.push_back(stack_.size()); }
+    void on_pop();
+    void on_pop_mark() { drop_mark(); }
+    void on_dup() { push(&top()); }
+    void memoise(std::uint64_t at);
+    void recall(std::uint64_t at);
+    std::uint64_t memo_line();
+    void on_put() { memoise(memo_line()); }
+    void on_binput() { memoise(number<std::uint8_t>("BINPUT")); }
+    void on_long_binput() { memoise(number<std::uint32_t>("LONG_BINPUT")); }
+    void on_memoize() { memoise(memo_.size()); }
+    void on_get() { recall(memo_line()); }
+    void on_binget() { recall(number<std::uint8_t>("BINGET")); }
+    void on_long_binget() { recall(number<std::uint32_t>("LONG_BINGET")); }
+
+    // Opcodes: globals, objects, control (pickle_machine.cpp).
+    void on_global();
+    void on_stack_global();
+    void push_global(std::string_view module, std::string_view name);
+    void on_reduce();
+    void on_newobj();
+    void on_newobj_ex();
+    PickleValue* fresh_object(PickleValue* callee, PickleValue* arguments);
+    PickleValue* reduce_known(const PickleValue& callee, PickleValue* arguments);
+    PickleValue* decode_latin1(const PickleValue& text);
+    void on_build();
+    void on_binpersid();
+    void on_proto();
+    void on_frame();
+    void on_stop();
+    void on_refused();
+    void on_unknown();
+
+    // Skipping.
+    [[nodiscard]] bool is_skipped(const PickleValue* value) const { return value == skipped_; }
+    void start_skipping_at(std::string_view text);
+
+    Pickle& pickle_;
+    std::string_view bytes_;
+    std::size_t position_ = 0;
+    std::size_t opcode_at_ = 0;
+    bool done_ = false;
+    std::vector<PickleValue*> stack_;
+    std::vector<std::size_t> marks_;  // heights of the stack
+    std::vector<PickleValue*> memo_;
+    std::array<PickleValue*, 256> small_integers_{};
+    PickleValue* none_ = nullptr;
+    std::array<PickleValue*, 2> booleans_{};
+    PickleValue* empty_tuple_ = nullptr;
+    std::unordered_map<std::string_view, PickleValue*> globals_;
+    std::unordered_map<const char*, PickleValue*> latin1_;  // by the text's place in the input
+    std::string name_;                                      // scratch
+
+    std::string_view skipped_key_;
+    PickleValue* skipped_ = nullptr;  // stands for every value that is not kept
+    bool skipping_ = false;
+    std::size_t skip_height_ = 0;
+};
+
+template <typename T>
+T PickleMachine::number(std::string_view what) {
+    T value;
+    const std::string_view raw = take(sizeof(T), what);
+    __builtin_memcpy(&value, raw.data(), sizeof(T));
+    return value;
+}
+
+template <typename T>
+std::string_view PickleMachine::sized(std::string_view what) {
+    return take(number<T>(what), what);
+}
+
+}  // namespace shardweld::formats

@@ -1,0 +1,74 @@
+#include "range_reader.hpp"
+
+#include <algorithm>
+
+#include "shardweld/core/error.hpp"
+
+namespace shardweld::formats {
+
+namespace {
+
+// The ends of a torch blob: its pickle and headers in front, its directory behind.
+constexpr Bytes kEndBytes = 4096;
+// A range up to this size is read at once.
+constexpr Bytes kWholeBytes = 16384;
+
+}  // namespace
+
+RangeReader::RangeReader(const io::InputFile& file, Bytes begin, Bytes length)
+    : file_(&file), begin_(begin), length_(length) {
+    if (begin > file.size() || length > file.size() - begin) {
+        throw Error(ErrorCode::corrupt, "an item of " + std::to_string(length) +
+                                            " bytes at offset " + std::to_string(begin) +
+                                            " lies outside its file " + file.path().string() +
+                                            " of " + std::to_string(file.size()) + " bytes");
+    }
+}
+
+bool RangeReader::Window::holds(Bytes from, Bytes size) const {
+    return from >= offset && from - offset <= bytes.size() &&
+           size <= bytes.size() - (from - offset);
+}
+
+void RangeReader::check(Bytes offset, Bytes size, std::string_view what) const {
+    if (offset > length_ || size > length_ - offset) {
+        throw Error(ErrorCode::corrupt, std::string(what) +
+                                            " lies outside the archive: " + std::to_string(size) +
+                                            " bytes at offset " + std::to_string(offset) + " of " +
+                                            std::to_string(length_));
+    }
+}
+
+void RangeReader::load(Window& window, Bytes offset, Bytes size) const {
+    window.offset = offset;
+    window.bytes.resize(to_size(size, "a read"));
+    file_->read_at(begin_ + offset, window.bytes);
+}
+
+std::span<const std::byte> RangeReader::at(Bytes offset, Bytes size, std::string_view what) {
+    check(offset, size, what);
+    const Bytes head_size = length_ <= kWholeBytes ? length_ : kEndBytes;
+    Window* window = &moving_;
+    if (offset + size <= head_size) {
+        window = &head_;
+        if (head_.bytes.empty()) {
+            load(head_, 0, head_size);
+        }
+    } else if (offset >= length_ - kEndBytes) {
+        window = &tail_;
+        if (tail_.bytes.empty()) {
+            load(tail_, length_ - kEndBytes, kEndBytes);
+        }
+    } else if (!moving_.holds(offset, size)) {
+        load(moving_, offset, std::min(std::max(size, kEndBytes), length_ - offset));
+    }
+    return std::span<const std::byte>(window->bytes)
+        .subspan(offset - window->offset, to_size(size, what));
+}
+
+std::vector<std::byte> RangeReader::copy(Bytes offset, Bytes size, std::string_view what) {
+    const auto part = at(offset, size, what);
+    return {part.begin(), part.end()};
+}
+
+}  // namespace shardweld::formats

@@ -1,0 +1,212 @@
+#include "shardweld/formats/shared/zip.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/io/cursor.hpp"
+
+#include "zip_reader.hpp"
+
+namespace shardweld::formats {
+
+namespace {
+
+// Signatures and record sizes, APPNOTE 6.3.10 sections 4.3.7 and 4.3.12.
+constexpr std::uint32_t kLocalSignature = 0x04034b50;
+constexpr std::uint32_t kCentralSignature = 0x02014b50;
+constexpr Bytes kLocalBytes = 30;
+constexpr std::uint32_t kFull32 = 0xffffffff;
+constexpr std::uint16_t kZip64Extra = 1;
+constexpr unsigned kEncrypted = 1;
+constexpr unsigned kHasDescriptor = 8;
+
+[[noreturn]] void fail(const std::string& message) {
+    throw Error(ErrorCode::corrupt, "zip: " + message);
+}
+
+std::string in_quotes(std::string_view name) {
+    return "'" + printable(name) + "'";
+}
+
+struct Central {
+    std::string name;
+    unsigned flags = 0;
+    std::uint16_t method = 0;
+    std::uint32_t crc = 0;
+    Bytes size = 0;
+    Bytes header = 0;  ///< of the local header
+};
+
+// Takes saturated fields from the zip64 extra field, in their fixed order.
+void widen(Central& entry, Bytes& stored_size, std::span<const std::byte> extra) {
+    io::Cursor cursor(extra);
+    while (cursor.remaining() >= 4) {
+        const auto id = cursor.get<std::uint16_t>("extra field");
+        const auto size = cursor.get<std::uint16_t>("extra field");
+        io::Cursor field(cursor.take(size, "an extra field of " + in_quotes(entry.name)));
+        if (id != kZip64Extra) {
+            continue;
+        }
+        for (Bytes* const value : {&entry.size, &stored_size, &entry.header}) {
+            if (*value == kFull32) {
+                *value = field.get<std::uint64_t>("the zip64 field of " + in_quotes(entry.name));
+            }
+        }
+        return;
+    }
+}
+
+void check_stored(const Central& entry, Bytes stored_size) {
+    if ((entry.flags & kEncrypted) != 0) {
+        throw Error(ErrorCode::unsupported,
+                    "zip: entry " + in_quotes(entry.name) + " is encrypted");
+    }
+    if (entry.method != 0) {
+        throw Error(ErrorCode::unsupported,
+                    "zip: entry " + in_quotes(entry.name) + " is compressed (method " +
+                        std::to_string(entry.method) +
+                        "); torch writes stored records only: save the file again with torch");
+    }
+    if (stored_size != entry.size) {
+        fail("entry " + in_quotes(entry.name) + " has two sizes: " + std::to_string(stored_size) +
+             " stored, " + std::to_string(entry.size) + " plain");
+    }
+}
+
+Central read_central(io::Cursor& cursor) {
+    constexpr std::string_view kWhat = "the central directory";
+    if (cursor.get<std::uint32_t>(kWhat) != kCentralSignature) {
+        fail("the central directory has a wrong signature at byte " +
+             std::to_string(cursor.position() - 4));
+    }
+    Central entry;
+    cursor.take(4, kWhat);  // versions
+    entry.flags = cursor.get<std::uint16_t>(kWhat);
+    entry.method = cursor.get<std::uint16_t>(kWhat);
+    cursor.take(4, kWhat);  // time
+    entry.crc = cursor.get<std::uint32_t>(kWhat);
+    Bytes stored_size = cursor.get<std::uint32_t>(kWhat);
+    entry.size = cursor.get<std::uint32_t>(kWhat);
+    const auto name_bytes = cursor.get<std::uint16_t>(kWhat);
+    const auto extra_bytes = cursor.get<std::uint16_t>(kWhat);
+    const auto comment_bytes = cursor.get<std::uint16_t>(kWhat);
+    cursor.take(8, kWhat);  // disk, attributes
+    entry.header = cursor.get<std::uint32_t>(kWhat);
+    entry.name = cursor.text(name_bytes, kWhat);
+    widen(entry, stored_size, cursor.take(extra_bytes, kWhat));
+    cursor.take(comment_bytes, kWhat);
+    check_stored(entry, stored_size);
+    return entry;
+}
+
+std::vector<Central> read_centrals(RangeReader& reader, const ZipDirectory& directory) {
+    io::Cursor cursor(reader.at(directory.offset, directory.size, "the central directory"),
+                      directory.offset);
+    std::vector<Central> entries;
+    entries.reserve(to_size(directory.count, "a count of entries"));
+    for (Bytes i = 0; i < directory.count; ++i) {
+        entries.push_back(read_central(cursor));
+    }
+    if (cursor.remaining() != 0) {
+        fail("the central directory has " + std::to_string(cursor.remaining()) +
+             " bytes behind its last entry");
+    }
+    return entries;
+}
+
+// Checks the local header and answers where the data begins, relative to the archive.
+Bytes data_offset(RangeReader& reader, const Central& entry) {
+    const std::string what = "the local header of " + in_quotes(entry.name);
+    io::Cursor cursor(reader.at(entry.header, kLocalBytes + entry.name.size(), what));
+    if (cursor.get<std::uint32_t>(what) != kLocalSignature) {
+        fail(what + " is not at offset " + std::to_string(entry.header));
+    }
+    cursor.take(2, what);
+    const auto flags = cursor.get<std::uint16_t>(what);
+    const auto method = cursor.get<std::uint16_t>(what);
+    cursor.take(8, what);
+    const auto stored_size = cursor.get<std::uint32_t>(what);
+    cursor.take(4, what);
+    const auto name_bytes = cursor.get<std::uint16_t>(what);
+    const auto extra_bytes = cursor.get<std::uint16_t>(what);
+    if (method != entry.method || name_bytes != entry.name.size() ||
+        cursor.text(name_bytes, what) != entry.name) {
+        fail(what + " disagrees with the central directory");
+    }
+    const bool has_size = (flags & kHasDescriptor) == 0 && stored_size != kFull32;
+    if (has_size && stored_size != entry.size) {
+        fail(what + " says " + std::to_string(stored_size) + " bytes, the central directory " +
+             std::to_string(entry.size));
+    }
+    return entry.header + kLocalBytes + name_bytes + extra_bytes;
+}
+
+std::string find_prefix(const ZipArchive& archive) {
+    constexpr std::string_view kPickle = "/data.pkl";
+    const std::string* best = nullptr;
+    std::ptrdiff_t best_depth = 0;
+    bool is_unique = true;
+    for (const auto& [name, entry] : archive.entries) {
+        if (!name.ends_with(kPickle)) {
+            continue;
+        }
+        const std::ptrdiff_t depth = std::count(name.begin(), name.end(), '/');
+        if (best == nullptr || depth < best_depth) {
+            best = &name;
+            best_depth = depth;
+            is_unique = true;
+        } else {
+            is_unique = is_unique && depth != best_depth;
+        }
+    }
+    if (!is_unique) {
+        fail("two archives in one file: more than one entry is a data.pkl");
+    }
+    return best == nullptr ? std::string{} : best->substr(0, best->size() - kPickle.size() + 1);
+}
+
+}  // namespace
+
+ZipArchive read_zip(RangeReader& reader) {
+    const ZipDirectory directory = find_zip_directory(reader);
+    std::vector<Central> centrals = read_centrals(reader, directory);
+    // In the order of the file: neighbouring headers come with one read, overlaps show.
+    std::sort(centrals.begin(), centrals.end(),
+              [](const Central& a, const Central& b) { return a.header < b.header; });
+    ZipArchive archive;
+    Bytes previous_end = 0;
+    for (Central& entry : centrals) {
+        if (entry.header < previous_end) {
+            fail("entry " + in_quotes(entry.name) + " overlaps the one before it");
+        }
+        const Bytes offset = data_offset(reader, entry);
+        if (offset > directory.offset || entry.size > directory.offset - offset) {
+            fail("entry " + in_quotes(entry.name) + " (" + std::to_string(entry.size) +
+                 " bytes at offset " + std::to_string(offset) +
+                 ") runs past the central directory at " + std::to_string(directory.offset));
+        }
+        previous_end = offset + entry.size;
+        const ZipEntry placed{reader.begin() + offset, entry.size, entry.crc};
+        const auto [at, is_new] = archive.entries.emplace(std::move(entry.name), placed);
+        if (!is_new) {
+            fail("two entries with one name: " + in_quotes(at->first));
+        }
+    }
+    archive.prefix = find_prefix(archive);
+    return archive;
+}
+
+ZipArchive ZipArchive::read(const io::InputFile& file, Bytes begin, Bytes length) {
+    RangeReader reader(file, begin, length);
+    return read_zip(reader);
+}
+
+const ZipEntry* ZipArchive::find(std::string_view name) const {
+    const auto found = entries.find(name);
+    return found == entries.end() ? nullptr : &found->second;
+}
+
+}  // namespace shardweld::formats

@@ -1,0 +1,113 @@
+#include <cerrno>
+#include <limits>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/io/file.hpp"
+
+namespace shardweld::io {
+
+namespace {
+
+// Linux transfers at most this much in one call (read(2)).
+constexpr std::size_t kMaxTransfer = 0x7ffff000;
+
+std::string kind_of(mode_t mode) {
+    if (S_ISDIR(mode)) {
+        return "a directory";
+    }
+    if (S_ISFIFO(mode)) {
+        return "a FIFO";
+    }
+    if (S_ISSOCK(mode)) {
+        return "a socket";
+    }
+    return "a device";
+}
+
+[[noreturn]] void throw_not_regular(const fs::path& path, const std::string& kind) {
+    throw Error(ErrorCode::unsupported,
+                path.string() + " is " + kind + "; expected a regular file");
+}
+
+}  // namespace
+
+InputFile InputFile::open(const fs::path& path) {
+    InputFile file;
+    file.path_ = path;
+    file.fd_ = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (file.fd_ < 0) {
+        if (errno == ENXIO || errno == ENODEV) {
+            throw_not_regular(path, "a socket or an absent device");
+        }
+        throw_errno(errno, "open", path);
+    }
+    struct stat status {};
+    if (::fstat(file.fd_, &status) != 0) {
+        throw_errno(errno, "examine", path);
+    }
+    if (!S_ISREG(status.st_mode)) {
+        throw_not_regular(path, kind_of(status.st_mode));
+    }
+    file.size_ = static_cast<Bytes>(status.st_size);
+    return file;
+}
+
+void InputFile::read_at(Bytes offset, std::span<std::byte> out) const {
+    if (out.empty()) {
+        return;
+    }
+    const auto throw_short = [&](std::size_t got) {
+        throw Error(ErrorCode::corrupt,
+                    path_.string() + " ends too early: expected " + std::to_string(out.size()) +
+                        " bytes at offset " + std::to_string(offset) + ", found " +
+                        std::to_string(got) + " (file size " + std::to_string(size_) + ")");
+    };
+    constexpr auto kMaxOffset = static_cast<Bytes>(std::numeric_limits<off_t>::max());
+    if (offset > kMaxOffset || out.size() > kMaxOffset - offset) {
+        throw_short(0);
+    }
+    std::size_t done = 0;
+    while (done < out.size()) {
+        const std::size_t wanted = std::min(out.size() - done, kMaxTransfer);
+        const ssize_t got =
+            ::pread(fd_, out.data() + done, wanted, static_cast<off_t>(offset + done));
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            throw_errno(errno,
+                        "read " + std::to_string(wanted) + " bytes at offset " +
+                            std::to_string(offset + done) + " of",
+                        path_);
+        }
+        if (got == 0) {
+            throw_short(done);
+        }
+        done += static_cast<std::size_t>(got);
+    }
+}
+
+InputFile::InputFile(InputFile&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)),
+      size_(std::exchange(other.size_, 0)),
+      path_(std::move(other.path_)) {}
+
+InputFile& InputFile::operator=(InputFile&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    std::swap(size_, other.size_);
+    std::swap(path_, other.path_);
+    return *this;
+}
+
+InputFile::~InputFile() {
+    if (fd_ >= 0) {
+        ::close(fd_);
+    }
+}
+
+}  // namespace shardweld::io

@@ -1,0 +1,112 @@
+#include <cerrno>
+#include <limits>
+#include <utility>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/io/file.hpp"
+
+namespace shardweld::io {
+
+namespace {
+
+// Linux transfers at most this much in one call (write(2)).
+constexpr std::size_t kMaxTransfer = 0x7ffff000;
+constexpr mode_t kMode = 0666;
+
+off_t file_offset(Bytes offset, const fs::path& path) {
+    if (offset > static_cast<Bytes>(std::numeric_limits<off_t>::max())) {
+        throw_errno(EFBIG, "reach offset " + std::to_string(offset) + " of", path);
+    }
+    return static_cast<off_t>(offset);
+}
+
+}  // namespace
+
+OutputFile OutputFile::create(const fs::path& path) {
+    OutputFile file;
+    file.path_ = path;
+    file.fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kMode);
+    if (file.fd_ < 0) {
+        if (errno == EEXIST) {
+            throw Error(ErrorCode::target,
+                        "cannot create " + path.string() + ": it exists; remove it or overwrite");
+        }
+        throw_errno(errno, "create", path);
+    }
+    return file;
+}
+
+OutputFile OutputFile::open_existing(const fs::path& path) {
+    OutputFile file;
+    file.path_ = path;
+    file.fd_ = ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (file.fd_ < 0) {
+        throw_errno(errno, "open for writing", path);
+    }
+    return file;
+}
+
+void OutputFile::resize(Bytes size) {
+    int status = 0;
+    do {
+        status = ::ftruncate(fd_, file_offset(size, path_));
+    } while (status != 0 && errno == EINTR);
+    if (status != 0) {
+        throw_errno(errno, "resize to " + std::to_string(size) + " bytes:", path_);
+    }
+}
+
+void OutputFile::write_at(Bytes offset, std::span<const std::byte> data) const {
+    file_offset(checked_add_bytes(offset, data.size(), "the end of a write"), path_);
+    std::size_t done = 0;
+    while (done < data.size()) {
+        const std::size_t wanted = std::min(data.size() - done, kMaxTransfer);
+        const ssize_t put =
+            ::pwrite(fd_, data.data() + done, wanted, static_cast<off_t>(offset + done));
+        if (put < 0 && errno == EINTR) {
+            continue;
+        }
+        if (put <= 0) {
+            // A regular file that takes nothing without saying why has no room.
+            throw_errno(put < 0 ? errno : ENOSPC,
+                        "write " + std::to_string(wanted) + " bytes at offset " +
+                            std::to_string(offset + done) + " of",
+                        path_);
+        }
+        done += static_cast<std::size_t>(put);
+    }
+}
+
+void OutputFile::sync() const {
+    if (::fsync(fd_) != 0) {
+        throw_errno(errno, "sync", path_);
+    }
+}
+
+void OutputFile::close() {
+    // The descriptor is gone whatever close(2) answers on Linux: never close twice.
+    const int fd = std::exchange(fd_, -1);
+    if (fd >= 0 && ::close(fd) != 0 && errno != EINTR) {
+        throw_errno(errno, "close", path_);
+    }
+}
+
+OutputFile::OutputFile(OutputFile&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
+
+OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    std::swap(path_, other.path_);
+    return *this;
+}
+
+OutputFile::~OutputFile() {
+    if (fd_ >= 0) {
+        ::close(fd_);
+    }
+}
+
+}  // namespace shardweld::io

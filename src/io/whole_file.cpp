@@ -1,0 +1,70 @@
+#include <cerrno>
+#include <utility>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/io/file.hpp"
+
+namespace shardweld::io {
+
+namespace {
+
+InputFile open_limited(const fs::path& path, Bytes limit) {
+    InputFile file = InputFile::open(path);
+    if (file.size() > limit) {
+        throw Error(ErrorCode::corrupt, path.string() + " has " + std::to_string(file.size()) +
+                                            " bytes; at most " + std::to_string(limit) +
+                                            " are expected of such a file");
+    }
+    return file;
+}
+
+}  // namespace
+
+std::vector<std::byte> read_bytes(const fs::path& path, Bytes limit) {
+    const InputFile file = open_limited(path, limit);
+    std::vector<std::byte> bytes(to_size(file.size(), "a file's size"));
+    file.read_at(0, bytes);
+    return bytes;
+}
+
+std::string read_text(const fs::path& path, Bytes limit) {
+    const InputFile file = open_limited(path, limit);
+    std::string text(to_size(file.size(), "a file's size"), '\0');
+    file.read_at(0, std::as_writable_bytes(std::span(text)));
+    return text;
+}
+
+void write_text(const fs::path& path, const std::string& text, bool sync) {
+    const int fd =
+        ::open(path.c_str(), O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        throw_errno(errno, "create", path);
+    }
+    ::close(fd);
+    OutputFile file = OutputFile::open_existing(path);
+    file.resize(0);
+    file.write_at(0, std::as_bytes(std::span(text)));
+    if (sync) {
+        file.sync();
+    }
+    file.close();
+}
+
+void sync_directory(const fs::path& path) {
+    const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        throw_errno(errno, "open directory", path);
+    }
+    const int status = ::fsync(fd);
+    const int error = errno;
+    ::close(fd);
+    // Some network file systems have no fsync of a directory and say EINVAL.
+    if (status != 0 && error != EINVAL) {
+        throw_errno(error, "sync directory", path);
+    }
+}
+
+}  // namespace shardweld::io
