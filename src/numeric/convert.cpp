@@ -1,0 +1,227 @@
+#include "shardweld/numeric/convert.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "shardweld/core/error.hpp"
+
+#include "combine.hpp"
+#include "kernels.hpp"
+#include "scalar.hpp"
+
+namespace shardweld::numeric {
+
+namespace {
+
+/// Elements that pass through fp32 at a time: small enough for the innermost cache.
+constexpr std::size_t kBlockElements = 1024;
+
+bool is_basic(DType dtype) {
+    return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::f16 ||
+           dtype == DType::bf16;
+}
+
+bool is_float8(DType dtype) {
+    return dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2;
+}
+
+/// E4M3 without infinities ("fn", OCP 8-bit floating point specification 1.0): bias 7, all ones is
+/// NaN.
+float value_of_e4m3(std::uint32_t bits) {
+    const std::uint32_t sign = (bits & 0x80U) << 24U;
+    const std::uint32_t magnitude = bits & 0x7FU;
+    if (magnitude == 0x7FU) {
+        return std::bit_cast<float>(sign | kF32Infinity | kF32Quiet);
+    }
+    if (magnitude < 8U) {
+        const float subnormal = static_cast<float>(magnitude) / 512.0F;
+        return sign != 0 ? -subnormal : subnormal;
+    }
+    return std::bit_cast<float>(sign | ((magnitude << 20U) + 0x3C000000U));
+}
+
+using Float8Table = std::array<float, 256>;
+
+template <typename F>
+Float8Table table_of(F&& value_of) {
+    Float8Table table{};
+    for (std::uint32_t bits = 0; bits < table.size(); ++bits) {
+        table[bits] = value_of(bits);
+    }
+    return table;
+}
+
+const Float8Table& float8_table(DType dtype) {
+    static const Float8Table e4m3 = table_of(value_of_e4m3);
+    // E5M2 is the upper byte of an f16.
+    static const Float8Table e5m2 = table_of([](std::uint32_t bits) {
+        return std::bit_cast<float>(f32_from_f16(static_cast<std::uint16_t>(bits << 8U)));
+    });
+    return dtype == DType::f8_e4m3 ? e4m3 : e5m2;
+}
+
+void float8_to_f32(DType from, const std::byte* src, std::byte* dst, std::size_t n) {
+    const Float8Table& table = float8_table(from);
+    for (std::size_t i = 0; i < n; ++i) {
+        std::memcpy(dst + i * sizeof(float), &table[std::to_integer<std::size_t>(src[i])],
+                    sizeof(float));
+    }
+}
+
+/// How doubles become fp32: to nearest when that is the result, to odd when another rounding
+/// follows.
+enum class Rounding { nearest, odd };
+
+/// The kernel that makes fp32 of `from`; nullptr where there is nothing to make.
+Kernel to_f32(const Kernels& kernels, DType from, Rounding rounding) {
+    if (from == DType::f16) {
+        return kernels.f16_to_f32;
+    }
+    if (from == DType::bf16) {
+        return kernels.bf16_to_f32;
+    }
+    if (from == DType::f64) {
+        return rounding == Rounding::odd ? kernels.f64_to_f32_odd : kernels.f64_to_f32;
+    }
+    return nullptr;
+}
+
+Kernel from_f32(const Kernels& kernels, DType to) {
+    if (to == DType::f16) {
+        return kernels.f32_to_f16;
+    }
+    if (to == DType::bf16) {
+        return kernels.f32_to_bf16;
+    }
+    return to == DType::f64 ? kernels.f32_to_f64 : nullptr;
+}
+
+void load_f32(const Kernels& kernels, DType from, Rounding rounding, std::span<const std::byte> src,
+              std::byte* dst) {
+    const std::size_t n = src.size() / size_of(from);
+    if (is_float8(from)) {
+        float8_to_f32(from, src.data(), dst, n);
+    } else if (const Kernel kernel = to_f32(kernels, from, rounding)) {
+        kernel(src.data(), dst, n);
+    } else {
+        std::memcpy(dst, src.data(), src.size());
+    }
+}
+
+/// By way of fp32, which holds every value of the narrower types exactly.
+void convert_in_blocks(const Kernels& kernels, DType from, std::span<const std::byte> src, DType to,
+                       std::byte* dst) {
+    const Kernel second = from_f32(kernels, to);
+    const std::size_t n = src.size() / size_of(from);
+    std::array<std::byte, kBlockElements * sizeof(float)> block{};
+    for (std::size_t lo = 0; lo < n; lo += kBlockElements) {
+        const std::size_t count = std::min(kBlockElements, n - lo);
+        load_f32(kernels, from, Rounding::odd,
+                 src.subspan(lo * size_of(from), count * size_of(from)), block.data());
+        second(block.data(), dst + lo * size_of(to), count);
+    }
+}
+
+void add_to_f32(std::byte* values, std::size_t n, float constant) {
+    for (std::size_t i = 0; i < n; ++i) {
+        float value = 0;
+        std::memcpy(&value, values + i * sizeof(float), sizeof(float));
+        value += constant;
+        std::memcpy(values + i * sizeof(float), &value, sizeof(float));
+    }
+}
+
+void add_to_f64(std::span<std::byte> values, float constant) {
+    for (std::size_t at = 0; at < values.size(); at += sizeof(double)) {
+        double value = 0;
+        std::memcpy(&value, values.data() + at, sizeof(double));
+        value += static_cast<double>(constant);
+        std::memcpy(values.data() + at, &value, sizeof(double));
+    }
+}
+
+std::string name(DType dtype) {
+    return std::string(torch_name(dtype));
+}
+
+void require_whole_elements(DType dtype, std::size_t bytes) {
+    if (bytes % size_of(dtype) != 0) {
+        throw Error(ErrorCode::internal, std::to_string(bytes) + " bytes hold no whole number of " +
+                                             name(dtype) + " elements");
+    }
+}
+
+}  // namespace
+
+bool can_convert(DType from, DType to) {
+    return from == to || ((is_basic(from) || is_float8(from)) && is_basic(to));
+}
+
+void convert_with(const Kernels& kernels, DType from, std::span<const std::byte> src, DType to,
+                  std::span<std::byte> dst) {
+    if (!can_convert(from, to)) {
+        throw Error(ErrorCode::unsupported,
+                    "cannot cast " + name(from) + " to " + name(to) +
+                        "; casts go to float32, float64, float16 or bfloat16 "
+                        "from these and from 8-bit floats");
+    }
+    require_whole_elements(from, src.size());
+    if (dst.size() != src.size() / size_of(from) * size_of(to)) {
+        throw Error(ErrorCode::internal, "cast of " + std::to_string(src.size()) + " bytes of " +
+                                             name(from) + " into " + std::to_string(dst.size()) +
+                                             " bytes of " + name(to));
+    }
+    if (src.empty()) {
+        return;
+    }
+    if (from == to) {
+        std::memcpy(dst.data(), src.data(), src.size());
+    } else if (to == DType::f32) {
+        load_f32(kernels, from, Rounding::nearest, src, dst.data());
+    } else if (from == DType::f32) {
+        from_f32(kernels, to)(src.data(), dst.data(), src.size() / sizeof(float));
+    } else {
+        convert_in_blocks(kernels, from, src, to, dst.data());
+    }
+}
+
+void add_constant_with(const Kernels& kernels, DType dtype, std::span<std::byte> values,
+                       float constant) {
+    if (!is_basic(dtype)) {
+        throw Error(ErrorCode::unsupported, "cannot add a constant to " + name(dtype) +
+                                                " elements; only to float32, float64, float16 and "
+                                                "bfloat16");
+    }
+    require_whole_elements(dtype, values.size());
+    if (dtype == DType::f64) {
+        add_to_f64(values, constant);
+        return;
+    }
+    if (dtype == DType::f32) {
+        add_to_f32(values.data(), values.size() / sizeof(float), constant);
+        return;
+    }
+    const std::size_t n = values.size() / size_of(dtype);
+    std::array<std::byte, kBlockElements * sizeof(float)> block{};
+    for (std::size_t lo = 0; lo < n; lo += kBlockElements) {
+        const std::size_t count = std::min(kBlockElements, n - lo);
+        const auto part = values.subspan(lo * size_of(dtype), count * size_of(dtype));
+        load_f32(kernels, dtype, Rounding::nearest, part, block.data());
+        add_to_f32(block.data(), count, constant);
+        from_f32(kernels, dtype)(block.data(), part.data(), count);
+    }
+}
+
+void convert(DType from, std::span<const std::byte> src, DType to, std::span<std::byte> dst) {
+    convert_with(best_kernels(), from, src, to, dst);
+}
+
+void add_constant(DType dtype, std::span<std::byte> values, float constant) {
+    add_constant_with(best_kernels(), dtype, values, constant);
+}
+
+}  // namespace shardweld::numeric

@@ -1,0 +1,32 @@
+// Loops that cast a run of elements, one set per instruction set; all sets give the same bits.
+// Knows nothing of element type names; see convert.cpp for how loops combine into casts.
+#pragma once
+
+#include <cstddef>
+
+namespace shardweld::numeric {
+
+/// Casts `n` elements; source and destination need no alignment and do not overlap.
+using Kernel = void (*)(const std::byte* src, std::byte* dst, std::size_t n);
+
+struct Kernels {
+    Kernel bf16_to_f32;
+    Kernel f16_to_f32;
+    Kernel f32_to_bf16;
+    Kernel f32_to_f16;
+    Kernel f64_to_f32;
+    Kernel
+        f64_to_f32_odd;  ///< see scalar.hpp: rounding to odd lets a second rounding be the only one
+    Kernel f32_to_f64;
+};
+
+/// For any processor; the definition of what the others have to give.
+const Kernels& portable_kernels();
+
+/// AVX2 and F16C; nullptr where the processor (or the build) has none.
+const Kernels* avx2_kernels();
+
+/// The fastest set of this processor.
+const Kernels& best_kernels();
+
+}  // namespace shardweld::numeric

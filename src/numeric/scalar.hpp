@@ -1,0 +1,65 @@
+// Casts of one element between bit patterns, in integer and fp32 arithmetic without branches.
+// Knows nothing of arrays; NaN rules as in convert.hpp.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace shardweld::numeric {
+
+inline constexpr std::uint32_t kF32Magnitude = 0x7FFFFFFF;
+inline constexpr std::uint32_t kF32Infinity = 0x7F800000;
+inline constexpr std::uint32_t kF32Quiet = 0x00400000;
+
+inline std::uint16_t bf16_from_f32(std::uint32_t bits) {
+    const std::uint32_t rounded = (bits + 0x7FFF + ((bits >> 16U) & 1U)) >> 16U;
+    const std::uint32_t nan = ((bits >> 16U) & 0x8000U) | 0x7FC0U;
+    return static_cast<std::uint16_t>((bits & kF32Magnitude) > kF32Infinity ? nan : rounded);
+}
+
+inline std::uint32_t f32_from_bf16(std::uint16_t bits) {
+    return static_cast<std::uint32_t>(bits) << 16U;
+}
+
+inline std::uint16_t f16_from_f32(std::uint32_t bits) {
+    const std::uint32_t magnitude = bits & kF32Magnitude;
+    // Normal numbers: the exponent's bias drops by 112, the lowest 13 bits are rounded away.
+    const std::uint32_t normal =
+        (magnitude - 0x38000000U + 0xFFFU + ((magnitude >> 13U) & 1U)) >> 13U;
+    // Below 2^-14: 0.5 in fp32 has f16's smallest subnormal as its last bit, so the sum is rounded
+    // there.
+    const std::uint32_t subnormal =
+        std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - 0x3F000000U;
+    std::uint32_t result = magnitude < 0x38800000U ? subnormal : normal;
+    result = magnitude >= 0x477FF000U ? 0x7C00U : result;  // 65520 and above round to infinity
+    result = magnitude > kF32Infinity ? 0x7E00U : result;
+    return static_cast<std::uint16_t>(result | ((bits >> 16U) & 0x8000U));
+}
+
+inline std::uint32_t f32_from_f16(std::uint16_t bits) {
+    const std::uint32_t magnitude = bits & 0x7FFFU;
+    const std::uint32_t normal = (magnitude << 13U) + 0x38000000U;
+    const std::uint32_t special =
+        ((magnitude << 13U) + 0x70000000U) | (magnitude > 0x7C00U ? kF32Quiet : 0U);
+    // The inverse of the sum above; exact.
+    const std::uint32_t subnormal =
+        std::bit_cast<std::uint32_t>(std::bit_cast<float>(0x3F000000U + magnitude) - 0.5F);
+    std::uint32_t result = magnitude < 0x0400U ? subnormal : normal;
+    result = magnitude >= 0x7C00U ? special : result;
+    return result | ((bits & 0x8000U) << 16U);
+}
+
+/// Rounds to odd: an inexact result is truncated and its last bit set, so that it lies strictly on
+/// the right side of every value (and midpoint) of a type that has at least two bits less. Rounding
+/// it to such a type equals rounding the double itself, once. NaN: any NaN of that sign.
+inline std::uint32_t f32_from_f64_odd(std::uint64_t bits) {
+    const auto exact = std::bit_cast<double>(bits & 0x7FFFFFFFFFFFFFFFU);
+    const auto nearest = static_cast<float>(exact);
+    const auto back = static_cast<double>(nearest);
+    auto result = std::bit_cast<std::uint32_t>(nearest);
+    result -= back > exact ? 1U : 0U;
+    result |= back < exact || back > exact ? 1U : 0U;
+    return result | static_cast<std::uint32_t>((bits >> 32U) & 0x80000000U);
+}
+
+}  // namespace shardweld::numeric
