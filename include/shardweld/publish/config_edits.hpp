@@ -1,0 +1,39 @@
+// Keeps config.json true to the weights that are written beside it.
+// Knows HuggingFace's field names; pure; knows no files and no checkpoint format.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "shardweld/core/dtype.hpp"
+#include "shardweld/models/config.hpp"
+#include "shardweld/models/recipe.hpp"
+#include "shardweld/plan/binding.hpp"
+
+namespace shardweld::publish {
+
+/// What was written, as far as config.json speaks of it.
+struct Facts {
+    std::optional<DType> dtype;     ///< of most bytes; nullopt: no float tensor
+    std::optional<bool> tied;       ///< what tie_word_embeddings must say; nullopt: leave it
+    std::optional<Index> labels;    ///< rows of the classification head, when there is one
+    bool to_token_classes = false;  ///< --is-value-model: name the class that has the head
+    bool is_quantised = false;      ///< some tensor is written in an 8-bit float type
+    std::vector<models::ConfigEdit> edits;  ///< the recipe's
+    std::set<std::string> logicals;         ///< logical tensors that are written ("mtp.0.proj")
+};
+
+/// Facts of a list of targets; `tied` and `to_token_classes` are the caller's to set.
+Facts facts_of(const std::vector<plan::Target>& targets, const std::set<std::string>& logicals,
+               const models::Recipe& recipe);
+
+/// The config with every field corrected that contradicts the facts. Fields that are right, and the
+/// order, stay; when nothing is wrong, the text stays byte for byte. vocab_size is never touched.
+models::Config true_config(models::Config config, const Facts& facts);
+
+/// Whether `name` matches a pattern in which '*' stands for any characters.
+bool matches_glob(std::string_view pattern, std::string_view name);
+
+}  // namespace shardweld::publish

@@ -1,0 +1,83 @@
+// The output directory: what may become one, the hidden partial directory beside it, and the step
+// that makes it visible. Knows directories and locks; knows nothing of what is written into them.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "shardweld/core/index.hpp"
+#include "shardweld/mpi/comm.hpp"
+
+namespace shardweld::publish {
+
+namespace fs = std::filesystem;
+
+/// What the command line says about the output.
+struct TargetRequest {
+    fs::path target;
+    std::vector<fs::path> inputs;  ///< directories that are read: none may be replaced
+    bool overwrite = false;
+};
+
+/// Checks a target without writing anything; returns it absolute, links resolved. Local.
+/// Error(target): it is a file, exists with content without `overwrite`, is an input, lies in the
+/// first input (the checkpoint) or contains an input.
+fs::path checked_target(const TargetRequest& request);
+
+/// A run's right to write the target. One rank holds it; everything is written into partial(),
+/// which commit() turns into the target. Destroyed without commit, it removes what it made.
+class PartialDirectory {
+  public:
+    /// Checks the target, makes missing parents, takes the lock and makes an empty partial
+    /// directory: the hidden sibling `.NAME.shardweld-partial`, or one inside the target where no
+    /// sibling can be made or the target cannot be replaced (a mount point, the current directory).
+    /// Local. Error(target) also when another run holds the lock, naming its host and process;
+    /// Error(io), Error(space).
+    static PartialDirectory create(const TargetRequest& request);
+
+    [[nodiscard]] const fs::path& path() const { return partial_; }
+    [[nodiscard]] const fs::path& target() const { return target_; }
+    /// What was found and done, for people ("removed what a dead run left ...").
+    [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
+
+    /// Makes the directory visible under the target's name; with `sync` directories are fsynced
+    /// before and after (files are synced by who writes them). An old target is exchanged and
+    /// removed. Error(io); what fails before the exchange leaves the old target as it was.
+    void commit(bool sync);
+
+    PartialDirectory(PartialDirectory&& other) noexcept;
+    PartialDirectory& operator=(PartialDirectory&&) = delete;
+    PartialDirectory(const PartialDirectory&) = delete;
+    PartialDirectory& operator=(const PartialDirectory&) = delete;
+    ~PartialDirectory();
+
+  private:
+    PartialDirectory() = default;
+    enum class Place { beside, inside };
+    void choose_places(Place place);
+    void take_lock();
+    void make_partial();
+    void replace_target();
+    void move_files();
+    void remove_old(const fs::path& old);
+    void discard() noexcept;
+
+    fs::path target_;
+    fs::path partial_;
+    fs::path lock_path_;
+    bool is_inside_ = false;  ///< the partial directory lies in the target
+    bool is_held_ = false;    ///< lock and partial directory are this run's
+    int lock_fd_ = -1;
+    std::vector<fs::path> made_;  ///< parents this run created, outermost first
+    std::vector<std::string> notes_;
+};
+
+/// Error(space) unless the file system of `directory` has room for so many bytes and files. Local.
+void check_space(const fs::path& directory, Bytes bytes, Index n_files);
+
+/// Collective. Every rank passes rank 0's partial directory; Error(launch) unless they all see the
+/// same directory there.
+void check_same_directory(mpi::Comm& comm, const fs::path& partial);
+
+}  // namespace shardweld::publish

@@ -1,0 +1,151 @@
+#include "shardweld/publish/assets.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/io/file.hpp"
+
+namespace shardweld::publish {
+
+namespace {
+
+constexpr std::size_t kMaxFiles = 1000;
+constexpr Bytes kMaxBytes = Bytes{1} << 30U;
+constexpr std::size_t kCopyBuffer = std::size_t{1} << 20U;
+
+// Directories of additional chat templates: transformers 4.51 and the name used before release.
+constexpr std::array<std::string_view, 2> kTemplateDirectories = {"additional_chat_templates",
+                                                                  "chat_templates"};
+constexpr std::array<std::string_view, 14> kNames = {
+    "generation_config.json",
+    "merges.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "preprocessor_config.json",
+    "processor_config.json",
+    "video_preprocessor_config.json",
+    "image_processor_config.json",
+    "feature_extractor_config.json",
+    "normalizer.json",
+    "chat_template.json",
+    "chat_template.jinja",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+};
+constexpr std::array<std::string_view, 2> kPrefixes = {"tokenizer", "vocab"};
+constexpr std::array<std::string_view, 4> kSuffixes = {".model", ".tiktoken", ".py", ".jinja"};
+constexpr std::array<std::string_view, 10> kWeights = {".safetensors", ".bin", ".pt",   ".pth",
+                                                       ".distcp",      ".h5",  ".gguf", ".ckpt",
+                                                       ".index.json",  ".npz"};
+
+template <typename List>
+bool ends_with_any(std::string_view name, const List& suffixes) {
+    return std::any_of(suffixes.begin(), suffixes.end(),
+                       [&](std::string_view suffix) { return name.ends_with(suffix); });
+}
+
+/// Regular files of a directory (links followed), without hidden ones.
+std::vector<std::string> regular_files(const fs::path& directory) {
+    std::vector<std::string> names;
+    try {
+        for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
+            std::error_code failed;
+            const std::string name = entry.path().filename().string();
+            if (!name.starts_with('.') && entry.is_regular_file(failed)) {
+                names.push_back(name);
+            }
+        }
+    } catch (const fs::filesystem_error& error) {
+        io::throw_errno(error.code().value(), "read directory", directory);
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+}
+
+void check_size(const fs::path& path) {
+    std::error_code failed;
+    const auto size = fs::file_size(path, failed);
+    if (!failed && size > kMaxBytes) {
+        throw Error(ErrorCode::unsupported, path.string() + " has " + human_bytes(size) +
+                                                "; a configuration or tokenizer file has at most " +
+                                                human_bytes(kMaxBytes) +
+                                                ": give another directory with --hf_config");
+    }
+}
+
+void copy_file(const fs::path& from, const fs::path& to, bool sync) {
+    const io::InputFile in = io::InputFile::open(from);
+    io::OutputFile out = io::OutputFile::create(to);
+    std::vector<std::byte> buffer(
+        std::min<std::size_t>(kCopyBuffer, to_size(in.size(), "a file's size")));
+    for (Bytes at = 0; at < in.size(); at += buffer.size()) {
+        const auto part =
+            std::span(buffer).first(std::min<std::size_t>(buffer.size(), in.size() - at));
+        in.read_at(at, part);
+        out.write_at(at, part);
+    }
+    if (sync) {
+        out.sync();
+    }
+    out.close();
+}
+
+}  // namespace
+
+bool is_asset(std::string_view file_name) {
+    if (file_name.starts_with('.') || ends_with_any(file_name, kWeights)) {
+        return false;
+    }
+    return std::find(kNames.begin(), kNames.end(), file_name) != kNames.end() ||
+           std::any_of(kPrefixes.begin(), kPrefixes.end(),
+                       [&](std::string_view prefix) { return file_name.starts_with(prefix); }) ||
+           ends_with_any(file_name, kSuffixes);
+}
+
+std::vector<Asset> collect_assets(const fs::path& hf_directory) {
+    std::vector<Asset> assets;
+    const auto take = [&](const fs::path& directory, const std::string& prefix) {
+        for (const std::string& name : regular_files(directory)) {
+            if (is_asset(name)) {
+                check_size(directory / name);
+                assets.push_back({prefix + name, directory / name, std::nullopt});
+            }
+        }
+    };
+    take(hf_directory, "");
+    for (const std::string_view name : kTemplateDirectories) {
+        std::error_code failed;
+        if (fs::is_directory(hf_directory / name, failed)) {
+            take(hf_directory / name, std::string(name) + "/");
+        }
+    }
+    if (assets.size() > kMaxFiles) {
+        throw Error(ErrorCode::unsupported,
+                    hf_directory.string() + " holds " + std::to_string(assets.size()) +
+                        " configuration, tokenizer and code files; a model directory has at most " +
+                        std::to_string(kMaxFiles) + ": give another directory with --hf_config");
+    }
+    std::sort(assets.begin(), assets.end(),
+              [](const Asset& a, const Asset& b) { return a.name < b.name; });
+    return assets;
+}
+
+void write_assets(const std::vector<Asset>& assets, const fs::path& directory, bool sync) {
+    for (const Asset& asset : assets) {
+        const fs::path to = directory / asset.name;
+        std::error_code failed;
+        fs::create_directories(to.parent_path(), failed);
+        if (failed) {
+            io::throw_errno(failed.value(), "create directory", to.parent_path());
+        }
+        if (asset.text) {
+            io::write_text(to, *asset.text, sync);
+        } else {
+            copy_file(asset.source, to, sync);
+        }
+    }
+}
+
+}  // namespace shardweld::publish

@@ -1,0 +1,191 @@
+#include "shardweld/publish/config_edits.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include <nlohmann/json.hpp>
+
+#include "shardweld/core/error.hpp"
+
+namespace shardweld::publish {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+// transformers' PretrainedConfig: a config without id2label and num_labels has two labels.
+constexpr Index kDefaultLabels = 2;
+constexpr std::string_view kCausal = "ForCausalLM";
+constexpr std::string_view kTokenClasses = "ForTokenClassification";
+
+bool is_eight_bit_float(DType dtype) {
+    return dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2 || dtype == DType::f8_e8m0;
+}
+
+/// transformers writes `torch_dtype` up to 4.55 and `dtype` since; composite models repeat it in
+/// text_config.
+void edit_dtype(models::Config& config, DType dtype) {
+    constexpr std::array<const char*, 4> kKeys = {"dtype", "torch_dtype", "text_config.dtype",
+                                                  "text_config.torch_dtype"};
+    const std::string name(torch_name(dtype));
+    bool is_stated = false;
+    for (const char* key : kKeys) {
+        const auto stated = config.text(key);
+        if (stated && *stated != name) {
+            config.set(key, ordered_json(name).dump());
+        }
+        is_stated = is_stated || stated.has_value();
+    }
+    if (!is_stated) {
+        config.set("torch_dtype", ordered_json(name).dump());
+    }
+}
+
+void edit_tied(models::Config& config, bool tied) {
+    const auto stated = config.integer("tie_word_embeddings");
+    // Families differ in what an absent field means, so the file says it.
+    if (!stated || (*stated != 0) != tied) {
+        config.set("tie_word_embeddings", tied ? "true" : "false");
+    }
+}
+
+void edit_labels(models::Config& config, Index labels) {
+    const auto names = config.count("id2label");
+    const auto numbers = config.count("label2id");
+    const Index stated = names.value_or(config.integer("num_labels").value_or(kDefaultLabels));
+    if (stated == labels && numbers.value_or(labels) == labels) {
+        return;
+    }
+    ordered_json id2label = ordered_json::object();
+    ordered_json label2id = ordered_json::object();
+    for (Index i = 0; i < labels; ++i) {
+        const std::string name = "LABEL_" + std::to_string(i);
+        id2label[std::to_string(i)] = name;
+        label2id[name] = i;
+    }
+    config.set("id2label", id2label.dump());
+    config.set("label2id", label2id.dump());
+    if (config.integer("num_labels").value_or(labels) != labels) {
+        config.set("num_labels", std::to_string(labels));
+    }
+}
+
+void edit_architectures(models::Config& config) {
+    std::vector<std::string> names = config.architectures();
+    bool is_changed = false;
+    for (std::string& name : names) {
+        if (name.ends_with(kCausal)) {
+            name.replace(name.size() - kCausal.size(), kCausal.size(), kTokenClasses);
+            is_changed = true;
+        }
+    }
+    if (is_changed) {
+        config.set("architectures", ordered_json(names).dump());
+    }
+}
+
+bool says(const models::FieldValue& field, const ordered_json& value) {
+    if (const auto* integer = std::get_if<Index>(&field)) {
+        return value.is_boolean() ? *integer == (value.get<bool>() ? 1 : 0)
+                                  : value.is_number() && value == *integer;
+    }
+    if (const auto* number = std::get_if<double>(&field)) {
+        return value.is_number() && value == *number;
+    }
+    const auto* text = std::get_if<std::string>(&field);
+    return text != nullptr && value.is_string() && value == *text;
+}
+
+/// A recipe's edit corrects a field that is there; an absent field says nothing that could be
+/// wrong.
+void apply(models::Config& config, const models::ConfigEdit& edit,
+           const std::set<std::string>& logicals) {
+    const bool is_present = std::any_of(
+        logicals.begin(), logicals.end(),
+        [&](const std::string& logical) { return matches_glob(edit.logical_glob, logical); });
+    const models::FieldValue stated = config.field(edit.field);
+    const bool is_stated =
+        !std::holds_alternative<std::monostate>(stated) || config.count(edit.field);
+    if (is_present != edit.if_present || !is_stated) {
+        return;
+    }
+    if (!edit.value) {
+        config.remove(edit.field);
+    } else if (!says(stated, ordered_json::parse(*edit.value, nullptr, false))) {
+        config.set(edit.field, *edit.value);
+    }
+}
+
+}  // namespace
+
+bool matches_glob(std::string_view pattern, std::string_view name) {
+    const std::size_t star = pattern.find('*');
+    if (star == std::string_view::npos) {
+        return pattern == name;
+    }
+    if (!name.starts_with(pattern.substr(0, star))) {
+        return false;
+    }
+    // The leftmost place of each part between stars is as good as any other.
+    name.remove_prefix(star);
+    pattern.remove_prefix(star + 1);
+    for (std::size_t next = pattern.find('*'); next != std::string_view::npos;
+         next = pattern.find('*')) {
+        const std::size_t at = name.find(pattern.substr(0, next));
+        if (at == std::string_view::npos) {
+            return false;
+        }
+        name.remove_prefix(at + next);
+        pattern.remove_prefix(next + 1);
+    }
+    return name.ends_with(pattern);
+}
+
+Facts facts_of(const std::vector<plan::Target>& targets, const std::set<std::string>& logicals,
+               const models::Recipe& recipe) {
+    Facts facts;
+    facts.edits = recipe.config;
+    facts.logicals = logicals;
+    std::map<DType, Bytes> bytes_of;
+    for (const plan::Target& target : targets) {
+        if (is_float(target.dtype)) {
+            bytes_of[target.dtype] += target.bytes();
+        }
+        facts.is_quantised = facts.is_quantised || is_eight_bit_float(target.dtype);
+        if (target.name == "score.weight" && !target.shape.empty()) {
+            facts.labels = target.shape.front();
+        }
+    }
+    const auto most =
+        std::max_element(bytes_of.begin(), bytes_of.end(),
+                         [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (most != bytes_of.end()) {
+        facts.dtype = most->first;
+    }
+    return facts;
+}
+
+models::Config true_config(models::Config config, const Facts& facts) {
+    if (facts.to_token_classes) {
+        edit_architectures(config);
+    }
+    if (facts.dtype && !is_eight_bit_float(*facts.dtype)) {
+        edit_dtype(config, *facts.dtype);
+    }
+    if (facts.tied) {
+        edit_tied(config, *facts.tied);
+    }
+    if (facts.labels) {
+        edit_labels(config, *facts.labels);
+    }
+    for (const models::ConfigEdit& edit : facts.edits) {
+        apply(config, edit, facts.logicals);
+    }
+    if (!facts.is_quantised && config.count("quantization_config")) {
+        config.remove("quantization_config");
+    }
+    return config;
+}
+
+}  // namespace shardweld::publish

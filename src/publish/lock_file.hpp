@@ -1,0 +1,21 @@
+// A lock that ends with its process, and who holds it.
+// Knows one file; nothing of what the lock protects.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace shardweld::publish {
+
+namespace fs = std::filesystem;
+
+/// Creates and locks the file, writing this host and process into it; the descriptor holds the
+/// lock. Where the file system has no locks, a file of another run is taken as held unless its
+/// process is known to be gone. Error(target) naming the holder when the lock is held by another
+/// run; Error(io). Returns -1 when the directory does not allow to create files.
+int try_lock_file(const fs::path& path, const fs::path& target);
+
+/// Removes the file and gives the lock back.
+void unlock_file(int fd, const fs::path& path) noexcept;
+
+}  // namespace shardweld::publish

@@ -1,0 +1,62 @@
+#include <random>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/io/file.hpp"
+#include "shardweld/publish/target.hpp"
+
+namespace shardweld::publish {
+
+namespace {
+
+constexpr const char* kNonceName = ".nonce";
+constexpr Bytes kMaxNonce = 256;
+
+/// Unlike any other run's: what another machine holds under the same path must not match.
+std::string make_nonce() {
+    std::random_device random;
+    std::string nonce;
+    for (int i = 0; i < 8; ++i) {
+        nonce += std::to_string(random()) + ".";
+    }
+    return nonce;
+}
+
+}  // namespace
+
+void check_same_directory(mpi::Comm& comm, const fs::path& partial) {
+    const fs::path path = partial / kNonceName;
+    const std::string nonce = mpi::collectively_get(comm, [&] {
+        std::string text;
+        if (comm.rank() == 0) {
+            text = make_nonce();
+            io::write_text(path, text, false);
+            io::sync_directory(partial);
+        }
+        return text;
+    });
+    const auto* begin = reinterpret_cast<const std::byte*>(nonce.data());
+    const auto shared = comm.broadcast({begin, begin + nonce.size()}, 0);
+    const std::string expected(reinterpret_cast<const char*>(shared.data()), shared.size());
+    mpi::collectively(comm, [&] {
+        std::string found;
+        try {
+            found = io::read_text(path, kMaxNonce);
+        } catch (const Error& error) {
+            found = error.what();
+        }
+        if (found != expected) {
+            throw Error(
+                ErrorCode::launch,
+                "the target is not the same directory for all ranks: " + partial.string() +
+                    " on host " + comm.host() +
+                    " is not what rank 0 made; choose a --target_dir on a shared file system");
+        }
+    });
+    mpi::collectively(comm, [&] {
+        if (comm.rank() == 0) {
+            fs::remove(path);
+        }
+    });
+}
+
+}  // namespace shardweld::publish
