@@ -205,10 +205,15 @@ void PickleMachine::memoise(std::uint64_t at) {
     if (at > opcode_at_) {
         fail("memo index " + std::to_string(at) + " is out of range");
     }
-    if (at >= memo_.size()) {
+    PickleValue* const value = &top();
+    if (at == memo_.size()) {
+        memo_.push_back(value);
+        return;
+    }
+    if (at > memo_.size()) {
         memo_.resize(at + 1, nullptr);
     }
-    memo_[at] = &top();
+    memo_[at] = value;
 }
 
 void PickleMachine::recall(std::uint64_t at) {

@@ -81,17 +81,11 @@ void PickleMachine::fail(const std::string& message) const {
                 "pickle: " + message + " (opcode at byte " + std::to_string(opcode_at_) + ")");
 }
 
-std::string_view PickleMachine::take(std::uint64_t size, std::string_view what) {
-    const std::size_t left = bytes_.size() - position_;
-    if (size > left) {
-        throw PickleCutShort(ErrorCode::corrupt, "pickle: " + std::string(what) +
-                                                     " runs past the end: " + std::to_string(size) +
-                                                     " bytes at byte " + std::to_string(position_) +
-                                                     ", " + std::to_string(left) + " left");
-    }
-    const std::string_view part = bytes_.substr(position_, size);
-    position_ += size;
-    return part;
+void PickleMachine::throw_cut_short(std::uint64_t size, std::string_view what) const {
+    throw PickleCutShort(ErrorCode::corrupt,
+                         "pickle: " + std::string(what) + " runs past the end: " +
+                             std::to_string(size) + " bytes at byte " + std::to_string(position_) +
+                             ", " + std::to_string(bytes_.size() - position_) + " left");
 }
 
 std::string_view PickleMachine::line(std::string_view what) {

@@ -60,7 +60,14 @@ class PickleMachine {
 
     // Input.
     [[noreturn]] void fail(const std::string& message) const;
-    std::string_view take(std::uint64_t size, std::string_view what);
+    [[noreturn]] void throw_cut_short(std::uint64_t size, std::string_view what) const;
+    std::string_view take(std::uint64_t size, std::string_view what) {
+        if (size > bytes_.size() - position_) {
+            throw_cut_short(size, what);
+        }
+        position_ += size;
+        return {bytes_.data() + (position_ - size), size};
+    }
     std::string_view line(std::string_view what);
     template <typename T>
     T number(std::string_view what);

@@ -1,0 +1,35 @@
+// A file that exists in memory only, for readers that want a path.
+// Knows nothing of what is in it.
+#pragma once
+
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace shardweld::test {
+
+class MemoryFile {
+  public:
+    explicit MemoryFile(std::string_view content) : fd_(::memfd_create("shardweld-test", 0)) {
+        if (fd_ < 0 || ::pwrite(fd_, content.data(), content.size(), 0) !=
+                           static_cast<ssize_t>(content.size())) {
+            throw std::runtime_error("cannot make a file in memory");
+        }
+    }
+    MemoryFile(const MemoryFile&) = delete;
+    MemoryFile& operator=(const MemoryFile&) = delete;
+    ~MemoryFile() { ::close(fd_); }
+
+    [[nodiscard]] std::filesystem::path path() const {
+        return "/proc/self/fd/" + std::to_string(fd_);
+    }
+
+  private:
+    int fd_;
+};
+
+}  // namespace shardweld::test
