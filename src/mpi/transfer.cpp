@@ -95,6 +95,7 @@ std::vector<std::vector<std::byte>> all_gather(MPI_Comm comm, std::span<const st
                                                Bytes piece) {
     const auto size = static_cast<Index>(mine.size());
     std::vector<Index> sizes(slot(size_of_group(comm)));
+    // NOLINTNEXTLINE(mpi-type-mismatch): Index is std::int64_t
     check(MPI_Allgather(&size, 1, MPI_INT64_T, sizes.data(), 1, MPI_INT64_T, comm),
           "MPI_Allgather");
     const Index total = std::accumulate(sizes.begin(), sizes.end(), Index{0});

@@ -1,5 +1,6 @@
 #include "shardweld/numeric/torch_module.hpp"
 
+#include <array>
 #include <optional>
 #include <system_error>
 
@@ -131,8 +132,9 @@ bool TorchModule::all_close(DType dtype, std::span<const std::byte> a, std::span
     const auto code = require_code(dtype);
     const std::size_t n = count_of(dtype, a.size());
     require_equal_counts(n, count_of(dtype, b.size()));
-    const double limits[] = {tolerance.relative, tolerance.absolute};
-    const auto close = all_close_(code, a.data(), b.data(), static_cast<std::int64_t>(n), limits);
+    const std::array<double, 2> limits{tolerance.relative, tolerance.absolute};
+    const auto close =
+        all_close_(code, a.data(), b.data(), static_cast<std::int64_t>(n), limits.data());
     if (close < 0) {
         throw Error(ErrorCode::unsupported,
                     std::string("libtorch refuses the comparison: ") + error_());

@@ -39,6 +39,7 @@ at::ScalarType scalar_type(std::int32_t code) {
 /// A view on the caller's memory. libtorch has no constant tensors: nothing here writes to a
 /// source.
 at::Tensor view(const void* data, std::int32_t type, std::int64_t n) {
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
     return at::from_blob(const_cast<void*>(data), {n}, at::TensorOptions(scalar_type(type)));
 }
 
