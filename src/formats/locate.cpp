@@ -115,6 +115,12 @@ void refuse_others(const fs::path& directory, const Listing& listing) {
 }
 
 [[noreturn]] void refuse_unknown(const fs::path& directory, const Listing& listing) {
+    if (first_with_suffix(listing, ".distcp")) {
+        throw Error(ErrorCode::not_found,
+                    directory.string() +
+                        " has .distcp files but no .metadata: the save was interrupted or the copy "
+                        "left hidden files out");
+    }
     std::vector<std::string> found = listing.directories;
     found.insert(found.end(), listing.files.begin(), listing.files.end());
     throw Error(ErrorCode::not_found,

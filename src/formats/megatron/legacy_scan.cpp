@@ -244,15 +244,15 @@ void add_root(const TorchFile& file, Catalogue& out) {
 }  // namespace
 
 Catalogue scan_legacy(const Location& location, const std::string& file) {
+    const auto input = io::InputFile::open(location.directory / file);
+    const TorchFile torch_file = TorchFile::read(input);
     Catalogue out;
+    out.files.push_back({file, input.size()});
+    for (const std::string& global : torch_file.pickle().inert_globals()) {
+        out.inert_globals[global] = 1;
+    }
     try {
-        const auto input = io::InputFile::open(location.directory / file);
-        const TorchFile torch_file = TorchFile::read(input);
-        out.files.push_back({file, input.size()});
         add_root(torch_file, out);
-        for (const std::string& global : torch_file.pickle().inert_globals()) {
-            out.inert_globals[global] = 1;
-        }
     } catch (Error& error) {
         error.add_context("file " + printable(file));
         throw;

@@ -99,7 +99,7 @@ PickleItems** PickleMachine::items_to_append(PickleValue& target) {
         return &target.parts;
     }
     if (target.kind != PickleKind::object || target.object->extra_is_pairs) {
-        fail("elements are appended to a " + std::string(name_of(target.kind)));
+        fail("elements are appended to " + in_words(target.kind));
     }
     return &target.object->extra;
 }
@@ -110,7 +110,7 @@ PickleItems** PickleMachine::items_to_set(PickleValue& target) {
     }
     const bool is_object = target.kind == PickleKind::object;
     if (!is_object || (target.object->extra != nullptr && !target.object->extra_is_pairs)) {
-        fail("items are set on a " + std::string(name_of(target.kind)));
+        fail("items are set on " + in_words(target.kind));
     }
     target.object->extra_is_pairs = true;
     return &target.object->extra;

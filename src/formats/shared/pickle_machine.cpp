@@ -161,11 +161,11 @@ PickleValue* PickleMachine::fresh_object(PickleValue* callee, PickleValue* argum
         return skipped_;
     }
     if (callee->kind != PickleKind::global && callee->kind != PickleKind::object) {
-        fail("a " + std::string(name_of(callee->kind)) + " is called as a class or function");
+        fail(in_words(callee->kind) + " is called as a class or function");
     }
     if (arguments->kind != PickleKind::tuple) {
-        fail("the arguments of " + printable(callee->class_name()) + " are a " +
-             std::string(name_of(arguments->kind)) + ", expected a tuple");
+        fail("the arguments of " + printable(callee->class_name()) + " are " +
+             in_words(arguments->kind) + ", expected a tuple");
     }
     PickleValue* const value = fresh(PickleKind::object);
     if (!is_skipped(value)) {
@@ -254,7 +254,7 @@ void PickleMachine::on_build() {
         return;
     }
     if (target.kind != PickleKind::object) {
-        fail("BUILD on a " + std::string(name_of(target.kind)));
+        fail("BUILD on " + in_words(target.kind));
     }
     nest(target, *state);
     target.object->state = state;

@@ -34,6 +34,9 @@ struct PickleObject {
     bool extra_is_pairs;
 };
 
+/// The kind with its article: "a list", "an integer".
+std::string in_words(PickleKind kind);
+
 /// The input ended inside the pickle: more bytes might complete it.
 class PickleCutShort : public Error {
   public:

@@ -76,6 +76,11 @@ std::string_view name_of(PickleKind kind) {
     return kNames.at(static_cast<std::size_t>(kind));
 }
 
+std::string in_words(PickleKind kind) {
+    const bool has_vowel = kind == PickleKind::integer || kind == PickleKind::object;
+    return (has_vowel ? "an " : "a ") + std::string(name_of(kind));
+}
+
 std::string_view PickleValue::class_name() const {
     if (kind == PickleKind::global) {
         return text;

@@ -7,6 +7,8 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
+#include "pickle_machine.hpp"
+
 namespace shardweld::formats {
 
 namespace {
@@ -68,7 +70,7 @@ std::optional<StorageId::View> read_view(const PickleValue& value) {
 
 std::string describe(const PickleValue& value) {
     const std::string_view name = value.class_name();
-    return name.empty() ? "a " + std::string(name_of(value.kind)) : "'" + printable(name) + "'";
+    return name.empty() ? in_words(value.kind) : "'" + printable(name) + "'";
 }
 
 Index read_count(const PickleValue& value, std::string_view what) {

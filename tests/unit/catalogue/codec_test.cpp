@@ -89,7 +89,7 @@ TEST(Codec, gives_back_every_field) {
 TEST(Codec, refuses_every_truncation) {
     const auto bytes = bytes_of(sample());
     for (std::size_t size = 0; size < bytes.size(); ++size) {
-        ByteReader in(std::span(bytes).first(size));
+        ByteReader in{std::span(bytes).first(size)};
         try {
             decode_catalogue(in);
             ADD_FAILURE() << "accepted " << size << " of " << bytes.size() << " bytes";

@@ -1,0 +1,64 @@
+#include "../../../src/formats/megatron/args.hpp"
+
+#include "scratch.hpp"
+
+namespace shardweld::formats::megatron {
+namespace {
+
+using catalogue::Claims;
+
+TEST(Args, of_json_keep_scalars_in_one_spelling) {
+    EXPECT_EQ(claims_of_json(R"({"a": 1, "b": -2, "c": 1e-06, "d": 10000.0, "e": true, "f": false,
+                                 "g": "text", "h": null, "i": [1], "j": {"k": 1}, "l": 0.1})"),
+              (Claims{{"a", "1"},
+                      {"b", "-2"},
+                      {"c", "1e-06"},
+                      {"d", "10000"},
+                      {"e", "true"},
+                      {"f", "false"},
+                      {"g", "text"},
+                      {"l", "0.1"}}));
+    expect_error(ErrorCode::corrupt, "is not a JSON object", [] { claims_of_json("[1]"); });
+    expect_error(ErrorCode::corrupt, "is not a JSON object", [] { claims_of_json("{\"a\": "); });
+}
+
+TEST(Args, of_different_saves_do_not_agree) {
+    const Claims a = {{"num_layers", "4"}, {"rank", "0"}};
+    require_agreement(a, "a.pt", {{"num_layers", "4"}, {"rank", "1"}}, "b.pt");
+    expect_error(ErrorCode::mismatch, "args.num_layers is 4 in a.pt but 5 in b.pt", [&] {
+        require_agreement(a, "a.pt", {{"num_layers", "5"}}, "b.pt");
+    });
+    expect_error(ErrorCode::mismatch, "args.num_layers is 4 in a.pt but (none) in b.pt",
+                 [&] { require_agreement(a, "a.pt", {}, "b.pt"); });
+    EXPECT_EQ(common_claims({{"num_layers", "4"}, {"rank", "0"}}), (Claims{{"num_layers", "4"}}));
+}
+
+TEST(Args, with_interleaved_gates_are_refused) {
+    refuse_unsupported({{"moe_mlp_glu_interleave_size", "0"}, {"num_layers", "32"}});
+    expect_error(ErrorCode::unsupported,
+                 "args.moe_mlp_glu_interleave_size is 32: gate and up rows are stored interleaved",
+                 [] {
+                     refuse_unsupported({{"moe_mlp_glu_interleave_size", "32"}});
+                 });
+    expect_error(ErrorCode::unsupported, "moe_shared_expert_glu_interleave_size", [] {
+        refuse_unsupported({{"moe_shared_expert_glu_interleave_size", "8"}});
+    });
+}
+
+TEST(Args, state_sizes) {
+    EXPECT_EQ(stated_sizes({{"tensor_model_parallel_size", "4"},
+                            {"virtual_pipeline_model_parallel_size", "2"},
+                            {"other", "x"}}),
+              (std::map<std::string, Index>{{"tp", 4}, {"vpp", 2}}));
+    for (const char* value : {"0", "-1", "two", "99999999", "1.5", ""}) {
+        expect_error(ErrorCode::corrupt, "expected a positive number", [&] {
+            stated_sizes({{"pipeline_model_parallel_size", value}});
+        });
+    }
+    EXPECT_EQ(number_claim({{"num_layers", "12"}}, "num_layers"), 12);
+    EXPECT_EQ(number_claim({{"num_layers", "1.5"}}, "num_layers"), std::nullopt);
+    EXPECT_EQ(number_claim({}, "num_layers"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace shardweld::formats::megatron

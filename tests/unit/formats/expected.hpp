@@ -1,0 +1,22 @@
+// A fixture's merged model, to compare elements with.
+// Knows safetensors files only.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "../../../src/formats/safetensors_header.hpp"
+#include "scratch.hpp"
+
+namespace shardweld::formats {
+
+/// The bytes of one tensor of expected/model.safetensors.
+inline std::vector<std::byte> expected_bytes(const std::string& name, const std::string& tensor) {
+    const auto file = io::InputFile::open(fixture(name) / "expected" / "model.safetensors");
+    const auto stored = read_safetensors_header(file).at(tensor);
+    std::vector<std::byte> bytes(stored.storage_bytes);
+    file.read_at(stored.storage_offset, bytes);
+    return bytes;
+}
+
+}  // namespace shardweld::formats

@@ -1,0 +1,162 @@
+#include "../../../src/formats/megatron/grid.hpp"
+
+#include <algorithm>
+
+#include "scratch.hpp"
+
+namespace shardweld::formats::megatron {
+namespace {
+
+using Sizes = std::map<std::string, Index>;
+
+std::vector<std::string> files_of(const std::vector<std::string>& ranks) {
+    std::vector<std::string> files;
+    for (const std::string& rank : ranks) {
+        files.push_back("mp_rank_" + rank + "/model_optim_rng.pt");
+    }
+    return files;
+}
+
+Grid place(const std::vector<std::string>& ranks, const Sizes& stated) {
+    return place_files(files_of(ranks), stated);
+}
+
+std::string places_text(const Grid& grid) {
+    std::string text;
+    for (const auto& at : grid.places) {
+        text += "t" + std::to_string(at.tp) + "p" + std::to_string(at.pp) + "e" +
+                std::to_string(at.ep) + "x" + std::to_string(at.etp) + " ";
+    }
+    return text;
+}
+
+TEST(RankName, has_one_to_three_numbers_of_any_width) {
+    EXPECT_EQ(parse_rank_name("mp_rank_01")->n_fields, 1U);
+    EXPECT_EQ(parse_rank_name("mp_rank_01_002_003")->n_fields, 3U);
+    EXPECT_EQ(parse_rank_name("mp_rank_128_1024")->fields, (std::array<Index, 3>{128, 1024, 0}));
+    for (const char* name : {"mp_rank_", "mp_rank_0_", "mp_rank_0_1_2_3", "mp_rank_x", "mp_rank_-1",
+                             "rank_0", "mp_rank_00_model_states.pt", "mp_rank_99999999"}) {
+        EXPECT_FALSE(parse_rank_name(name)) << name;
+    }
+}
+
+TEST(Grid, gives_a_second_number_the_meaning_that_args_give) {
+    const std::vector<std::string> ranks = {"00_000", "00_001"};
+    EXPECT_EQ(places_text(place(ranks, {{"tp", 1}, {"pp", 2}, {"ep", 1}})), "t0p0e0x0 t0p1e0x0 ");
+    EXPECT_EQ(places_text(place(ranks, {{"tp", 1}, {"pp", 1}, {"ep", 2}})), "t0p0e0x0 t0p0e1x0 ");
+    EXPECT_EQ(places_text(place(ranks, {})), "t0p0e0x0 t0p1e0x0 ");
+}
+
+// The ranks that write: tp 4, etp 2, ep 2, one data-parallel rank.
+TEST(Grid, knows_expert_groups_cut_out_of_tensor_groups) {
+    const Sizes stated = {{"tp", 4}, {"pp", 1}, {"ep", 2}, {"etp", 2}};
+    EXPECT_EQ(places_text(place({"00_000", "01_000", "02_001", "03_001"}, stated)),
+              "t0p0e0x0 t1p0e0x1 t2p0e1x0 t3p0e1x1 ");
+    expect_error(ErrorCode::not_found,
+                 "rank files are missing: mp_rank_02_001/model_optim_rng.pt (the run had tp 4, pp "
+                 "1, ep 2, etp 2)",
+                 [&] {
+                     place({"00_000", "01_000", "03_001"}, stated);
+                 });
+    EXPECT_EQ(
+        places_text(place({"00_000", "01_001"}, {{"tp", 2}, {"pp", 1}, {"ep", 2}, {"etp", 1}})),
+        "t0p0e0x0 t1p0e1x0 ");
+    EXPECT_EQ(place({"00_000", "00_001", "01_000", "01_001"},
+                    {{"tp", 2}, {"pp", 1}, {"ep", 2}, {"etp", 2}})
+                  .places.size(),
+              4U);
+}
+
+// Every rank r < max(tp, etp * ep) of every stage is needed: without any one file the grid is
+// refused.
+TEST(Grid, misses_every_single_file) {
+    for (const Index tp : {1, 2, 4, 11}) {
+        for (const Index pp : {1, 3}) {
+            for (const Index ep : {2, 12}) {
+                const Sizes stated = {{"tp", tp}, {"pp", pp}, {"ep", ep}, {"etp", 1}};
+                std::vector<std::string> ranks;
+                for (Index p = 0; p < pp; ++p) {
+                    for (Index r = 0; r < std::max(tp, ep); ++r) {
+                        ranks.push_back(std::to_string(r % tp) +
+                                        (pp > 1 ? "_" + std::to_string(p) : "") + "_" +
+                                        std::to_string(r % ep));
+                    }
+                }
+                std::sort(ranks.begin(), ranks.end());
+                ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+                EXPECT_EQ(place(ranks, stated).places.size(), ranks.size());
+                for (std::size_t gone = 0; gone < ranks.size(); ++gone) {
+                    auto rest = ranks;
+                    rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(gone));
+                    expect_error(ErrorCode::not_found, "rank files are missing: mp_rank_",
+                                 [&] { place(rest, stated); });
+                }
+            }
+        }
+    }
+}
+
+TEST(Grid, names_missing_files_as_the_trainer_would) {
+    const Sizes stated = {{"tp", 2}, {"pp", 2}, {"ep", 1}};
+    expect_error(ErrorCode::not_found,
+                 "missing: mp_rank_01_000/model_optim_rng.pt, mp_rank_00_001/model_optim_rng.pt, "
+                 "mp_rank_01_001/model_optim_rng.pt (the run",
+                 [&] { place({"00_000"}, stated); });
+    expect_error(ErrorCode::not_found, "mp_rank_00_011/model_optim_rng.pt (the run", [&] {
+        std::vector<std::string> ranks;
+        for (int p = 0; p < 11; ++p) {
+            ranks.push_back("00_0" + std::string(p < 10 ? "0" : "") + std::to_string(p));
+        }
+        place(ranks, {{"tp", 1}, {"pp", 12}});
+    });
+    // A claim of a million million ranks is refused without counting them.
+    expect_error(ErrorCode::not_found, "and more", [&] {
+        place({"00_000"}, {{"tp", 1 << 20}, {"pp", 1 << 20}});
+    });
+}
+
+TEST(Grid, decides_by_names_when_there_are_no_args) {
+    const Grid grid = place({"00_000_000", "00_000_001", "00_001_000", "00_001_001"}, {});
+    EXPECT_EQ(grid.tp, 1);
+    EXPECT_EQ(grid.pp, 2);
+    EXPECT_EQ(grid.ep, 2);
+    EXPECT_EQ(place({"00", "01", "02"}, {}).tp, 3);
+    expect_error(ErrorCode::not_found, "mp_rank_01/model_optim_rng.pt", [&] {
+        place({"00", "02"}, {});
+    });
+}
+
+TEST(Grid, takes_a_third_number_without_experts_for_the_data_parallel_rank) {
+    const Grid grid =
+        place({"00_000_000", "00_000_001", "00_001_000", "00_001_001"}, {{"tp", 1}, {"pp", 2}});
+    EXPECT_EQ(grid.ep, 1);
+    EXPECT_EQ(grid.extra, (std::vector<bool>{false, true, false, true}));
+}
+
+TEST(Grid, refuses_names_that_contradict_args_or_each_other) {
+    expect_error(ErrorCode::mismatch, "tp rank 4, but args give tp size 4", [&] {
+        place({"00", "01", "02", "03", "04"}, {{"tp", 4}});
+    });
+    expect_error(ErrorCode::mismatch, "have 1 number(s) in their names, expected 2", [&] {
+        place({"00"}, {{"tp", 1}, {"pp", 2}});
+    });
+    expect_error(ErrorCode::mismatch, "have 2 number(s) in their names, expected 3", [&] {
+        place({"00_000"}, {{"tp", 1}, {"pp", 2}, {"ep", 2}});
+    });
+    expect_error(ErrorCode::mismatch,
+                 "mp_rank_00/model_optim_rng.pt and "
+                 "mp_rank_00_001/model_optim_rng.pt have different numbers",
+                 [&] {
+                     place({"00", "00_001"}, {});
+                 });
+    expect_error(ErrorCode::mismatch, "are the same rank", [&] { place({"0", "00"}, {}); });
+    expect_error(ErrorCode::unsupported, "expert tensor size 2 does not divide tensor size 1", [&] {
+        place({"00_000", "00_001"}, {{"tp", 1}, {"ep", 2}, {"etp", 2}});
+    });
+    expect_error(ErrorCode::unsupported, "expert tensor size 2 does not divide tensor size 3", [&] {
+        place({"00", "01", "02"}, {{"tp", 3}, {"etp", 2}});
+    });
+}
+
+}  // namespace
+}  // namespace shardweld::formats::megatron

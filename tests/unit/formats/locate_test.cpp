@@ -1,0 +1,235 @@
+#include "shardweld/formats/format.hpp"
+
+#include "scratch.hpp"
+
+namespace shardweld::formats {
+namespace {
+
+Location at(const fs::path& directory, const std::string& role = "",
+            std::optional<Index> iteration = std::nullopt) {
+    Request request;
+    request.directory = directory;
+    request.role = role;
+    request.iteration = iteration;
+    return locate(request);
+}
+
+TEST(Locate, finds_a_megatron_checkpoint_from_every_level) {
+    const fs::path root = fixture("llama-tp4-legacy-bf16");
+    for (const fs::path& directory :
+         {root, root / "source", root / "source" / "", root / "source" / "iter_0000010",
+          root / "expected" / ".." / "source"}) {
+        const Location found = at(directory);
+        EXPECT_EQ(found.format, "megatron legacy") << directory;
+        EXPECT_EQ(found.directory, root / "source" / "iter_0000010");
+        EXPECT_EQ(found.shard_files,
+                  (std::vector<std::string>{
+                      "mp_rank_00/model_optim_rng.pt", "mp_rank_01/model_optim_rng.pt",
+                      "mp_rank_02/model_optim_rng.pt", "mp_rank_03/model_optim_rng.pt"}));
+        EXPECT_EQ(found.facts, (std::map<std::string, Index>{{"iteration", 10}}));
+        EXPECT_FALSE(found.hf_directory);
+        EXPECT_FALSE(found.claims_file);
+        EXPECT_EQ(found.notes, std::vector<std::string>{});
+    }
+}
+
+TEST(Locate, finds_verl_version_2_from_every_level) {
+    const fs::path root = fixture("verl-qwen3-tp2-pp2-torchdist-bf16") / "source";
+    const fs::path actor = root / "global_step_10" / "actor";
+    for (const fs::path& directory :
+         {root, root / "global_step_10", actor, actor / "model", actor / "model" / "dist_ckpt"}) {
+        const Location found = at(directory, "actor", 10);
+        EXPECT_EQ(found.format, "megatron torch_dist") << directory;
+        EXPECT_EQ(found.directory, actor / "model" / "dist_ckpt");
+        EXPECT_EQ(found.shard_files.size(), 8U);
+        EXPECT_EQ(found.hf_directory, actor / "model" / "huggingface");
+        EXPECT_EQ(found.claims_file, actor / "transformer_config.json");
+        EXPECT_EQ(found.facts, (std::map<std::string, Index>{{"iteration", 10}}));
+        EXPECT_EQ(found.notes, std::vector<std::string>{});
+    }
+}
+
+TEST(Locate, finds_verl_version_1) {
+    const fs::path critic =
+        fixture("verl-value-llama-tp2-torchdist-bf16") / "source" / "global_step_10" / "critic";
+    for (const fs::path& directory :
+         {critic.parent_path().parent_path(), critic, critic / "dist_ckpt"}) {
+        const Location found = at(directory);
+        EXPECT_EQ(found.directory, critic / "dist_ckpt");
+        EXPECT_EQ(found.hf_directory, critic / "huggingface");
+        EXPECT_EQ(found.claims_file, critic / "transformer_config.json");
+    }
+}
+
+TEST(Locate, takes_the_model_of_a_version_2_save_with_optimizer_and_extra) {
+    const Scratch scratch;
+    scratch.copy(fixture("verl-qwen3-tp2-pp2-torchdist-bf16") / "source");
+    const fs::path actor = scratch.path() / "global_step_10" / "actor";
+    for (const char* part : {"optimizer", "extra"}) {
+        scratch.copy(actor / "model" / "dist_ckpt",
+                     std::string("global_step_10/actor/") + part + "/dist_ckpt");
+    }
+    EXPECT_EQ(at(scratch.path()).directory, actor / "model" / "dist_ckpt");
+    fs::remove(actor / "ckpt_contents.json");
+    fs::create_directories(actor / "adapter_checkpoint");
+    const Location found = at(scratch.path());
+    EXPECT_EQ(found.directory, actor / "model" / "dist_ckpt");
+    EXPECT_EQ(found.notes,
+              (std::vector<std::string>{
+                  "adapters are kept apart in " + (actor / "adapter_checkpoint").string() +
+                      " and are not merged",
+                  (actor / "ckpt_contents.json").string() +
+                      " is missing: it is written last, so the save may be incomplete"}));
+}
+
+TEST(Locate, asks_for_a_role_when_a_step_holds_two) {
+    const Scratch scratch;
+    for (const char* role : {"actor", "critic"}) {
+        scratch.copy(
+            fixture("verl-value-llama-tp2-torchdist-bf16") / "source" / "global_step_10" / "critic",
+            std::string("global_step_3/") + role);
+    }
+    expect_error(ErrorCode::usage,
+                 "holds actor and critic; choose one with --role actor or --role critic",
+                 [&] { at(scratch.path()); });
+    const fs::path step = scratch.path() / "global_step_3";
+    EXPECT_EQ(at(scratch.path(), "actor").directory, step / "actor" / "dist_ckpt");
+    EXPECT_EQ(at(scratch.path(), "critic").directory, step / "critic" / "dist_ckpt");
+    expect_error(ErrorCode::usage, "belongs to actor", [&] { at(step / "actor", "critic"); });
+    expect_error(ErrorCode::usage, "--role ref is not known; expected actor or critic",
+                 [&] { at(step, "ref"); });
+    fs::remove_all(step / "critic");
+    expect_error(ErrorCode::not_found, "--role critic is not in", [&] { at(step, "critic"); });
+    EXPECT_EQ(at(step).directory, step / "actor" / "dist_ckpt");
+}
+
+TEST(Locate, refuses_a_role_or_iteration_that_contradicts_the_directory) {
+    const fs::path root = fixture("llama-tp4-legacy-bf16") / "source";
+    expect_error(ErrorCode::usage, "belongs to no role", [&] { at(root, "actor"); });
+    expect_error(ErrorCode::usage, "is iteration 10", [&] { at(root / "iter_0000010", "", 11); });
+    const Scratch scratch;
+    scratch.copy(root / "iter_0000010", "weights");
+    expect_error(ErrorCode::usage, "does not say which iteration it is",
+                 [&] { at(scratch.path() / "weights", "", 10); });
+    EXPECT_EQ(at(scratch.path() / "weights").facts, (std::map<std::string, Index>{}));
+}
+
+TEST(Locate, keeps_contents_inside_the_checkpoint) {
+    const Scratch scratch;
+    scratch.copy(fixture("verl-qwen3-tp2-pp2-torchdist-bf16") / "source" / "global_step_10" /
+                     "actor" / "model" / "dist_ckpt",
+                 "elsewhere");
+    const auto with = [&](const std::string& text) {
+        scratch.file("actor/ckpt_contents.json", text);
+        return error_of([&] { at(scratch.path() / "actor"); });
+    };
+    for (const std::string path : {"../elsewhere", "/etc", "a/../../elsewhere", ""}) {
+        const auto [code, text] = with(R"({"contents": {"model": {"path": ")" + path + R"("}}})");
+        EXPECT_EQ(code, ErrorCode::corrupt) << path;
+        EXPECT_NE(text.find("which leaves the checkpoint"), std::string::npos) << text;
+    }
+    EXPECT_EQ(with("[1").first, ErrorCode::corrupt);
+    EXPECT_EQ(with("{}").first, ErrorCode::corrupt);
+    EXPECT_EQ(with(R"({"contents": {"model": 3}})").first, ErrorCode::corrupt);
+    EXPECT_EQ(with(std::string(100000, '[')).first, ErrorCode::corrupt);
+    EXPECT_EQ(with(R"({"contents": {}})").first, ErrorCode::not_found);
+    EXPECT_EQ(with(R"({"contents": {"model": {"path": "gone"}}})").first, ErrorCode::not_found);
+}
+
+TEST(Locate, says_that_there_is_nothing_to_merge) {
+    const Scratch scratch;
+    scratch.file("actor/huggingface/config.json", "{}");
+    scratch.file("actor/huggingface/model.safetensors");
+    expect_error(ErrorCode::not_found,
+                 "the HuggingFace model is complete in " +
+                     (scratch.path() / "actor" / "huggingface").string(),
+                 [&] { at(scratch.path()); });
+    expect_error(ErrorCode::not_found, "is a HuggingFace model already",
+                 [&] { at(scratch.path() / "actor" / "huggingface"); });
+}
+
+TEST(Locate, names_layouts_it_does_not_read) {
+    for (const auto& [file, text] : std::vector<std::pair<std::string, std::string>>{
+             {"model_world_size_2_rank_0.pt", "a verl FSDP checkpoint"},
+             {"mp_rank_00_model_states.pt", "a DeepSpeed checkpoint"},
+             {"model.h5", "an HDF5 checkpoint"},
+             {".metadata", "a torch distributed checkpoint that does not hold a Megatron model"}}) {
+        const Scratch scratch;
+        scratch.file("global_step_1/actor/" + file);
+        expect_error(ErrorCode::unsupported, "looks like " + text + "; this build reads: megatron",
+                     [&] { at(scratch.path()); });
+    }
+    const Scratch zarr;
+    zarr.file("iter_0000001/metadata.json", R"({"sharded_backend": "zarr"})");
+    expect_error(ErrorCode::unsupported, "sharded_backend \"zarr\"", [&] { at(zarr.path()); });
+}
+
+TEST(Locate, says_what_it_looked_for) {
+    const Scratch scratch;
+    expect_error(ErrorCode::not_found, "mp_rank_*; found: nothing", [&] { at(scratch.path()); });
+    scratch.file("some.txt");
+    scratch.directory("dir");
+    expect_error(ErrorCode::not_found, "found: dir, some.txt", [&] { at(scratch.path()); });
+    expect_error(ErrorCode::usage, "is a file", [&] { at(scratch.path() / "some.txt"); });
+    expect_error(ErrorCode::not_found, "does not exist", [&] { at(scratch.path() / "gone"); });
+}
+
+TEST(Locate, reports_an_index_that_is_missing) {
+    const Scratch scratch;
+    scratch.copy(fixture("llama-tp2-optim-torchdist-bf16") / "source");
+    const fs::path iteration = scratch.path() / "iter_0000010";
+    fs::remove(iteration / ".metadata");
+    expect_error(ErrorCode::not_found, "has metadata.json but no .metadata",
+                 [&] { at(scratch.path()); });
+    fs::remove(iteration / "metadata.json");
+    expect_error(ErrorCode::not_found, "has .distcp files but no .metadata",
+                 [&] { at(scratch.path()); });
+}
+
+TEST(Locate, takes_the_one_checkpoint_below_a_parent) {
+    const Scratch scratch;
+    scratch.copy(fixture("llama-tp4-legacy-bf16") / "source", "a/checkpoints");
+    scratch.directory("a/logs");
+    EXPECT_EQ(at(scratch.path() / "a").directory,
+              scratch.path() / "a" / "checkpoints" / "iter_0000010");
+    scratch.copy(fixture("llama-tp4-legacy-bf16") / "source", "a/older");
+    expect_error(ErrorCode::usage, "holds several checkpoints: checkpoints, older",
+                 [&] { at(scratch.path() / "a"); });
+}
+
+TEST(Locate, knows_its_backends) {
+    Request request;
+    request.directory = fixture("llama-tp4-legacy-bf16");
+    request.backend = "megatron";
+    EXPECT_EQ(locate(request).format, "megatron legacy");
+    request.backend = "nemo";
+    expect_error(ErrorCode::usage, "--backend nemo is not known; this build reads: auto, ",
+                 [&] { locate(request); });
+}
+
+TEST(Locate, result_can_be_shared) {
+    Location location = at(fixture("verl-qwen3-tp2-pp2-torchdist-bf16") / "source");
+    location.notes = {"one", "two"};
+    ByteWriter out;
+    encode(location, out);
+    const auto bytes = out.take();
+    ByteReader in(bytes);
+    const Location got = decode_location(in);
+    EXPECT_TRUE(in.at_end());
+    EXPECT_EQ(got.format, location.format);
+    EXPECT_EQ(got.directory, location.directory);
+    EXPECT_EQ(got.shard_files, location.shard_files);
+    EXPECT_EQ(got.hf_directory, location.hf_directory);
+    EXPECT_EQ(got.claims_file, location.claims_file);
+    EXPECT_EQ(got.notes, location.notes);
+    EXPECT_EQ(got.facts, location.facts);
+    location.hf_directory.reset();
+    ByteWriter second;
+    encode(location, second);
+    const auto more = second.take();
+    ByteReader again(more);
+    EXPECT_EQ(decode_location(again).hf_directory, std::nullopt);
+}
+
+}  // namespace
+}  // namespace shardweld::formats

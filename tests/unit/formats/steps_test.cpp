@@ -1,0 +1,110 @@
+#include "../../../src/formats/steps.hpp"
+
+#include "scratch.hpp"
+
+namespace shardweld::formats {
+namespace {
+
+std::optional<Choice> choose(const Scratch& scratch, std::optional<Index> wanted = std::nullopt) {
+    return choose_step(scratch.path(), list_directory(scratch.path()), wanted);
+}
+
+TEST(Step, is_parsed_from_every_trainers_name) {
+    EXPECT_EQ(parse_step("iter_0000010")->iteration, 10);
+    EXPECT_EQ(parse_step("iter_12345678")->iteration, 12345678);
+    EXPECT_EQ(parse_step("global_step_7")->iteration, 7);
+    EXPECT_EQ(parse_step("global_steps_7")->iteration, 7);
+    EXPECT_EQ(parse_step("release")->iteration, std::nullopt);
+    for (const char* name :
+         {"iter_", "iter_x", "iter_-1", "global_step7", "Release", "iter_1.bak"}) {
+        EXPECT_FALSE(parse_step(name)) << name;
+    }
+}
+
+TEST(Step, is_what_the_tracker_names) {
+    const Scratch scratch;
+    scratch.directory("iter_0000010");
+    scratch.directory("iter_0000020");
+    scratch.directory("release");
+    for (const auto& [text, directory] : std::vector<std::pair<std::string, std::string>>{
+             {"20", "iter_0000020"}, {" 10 \n", "iter_0000010"}, {"release\n", "release"}}) {
+        scratch.file(kTrackerFile, text);
+        EXPECT_EQ(choose(scratch)->directory, directory);
+        EXPECT_EQ(choose(scratch)->note, "");
+    }
+}
+
+TEST(Step, is_compared_as_a_number) {
+    const Scratch scratch;
+    scratch.directory("iter_10");
+    scratch.directory("iter_0000009");
+    scratch.file(kTrackerFile, "10");
+    EXPECT_EQ(choose(scratch)->directory, "iter_10");
+    EXPECT_EQ(choose(scratch, 9)->directory, "iter_0000009");
+    scratch.directory("iter_0000010");
+    EXPECT_EQ(choose(scratch)->directory, "iter_0000010");
+}
+
+TEST(Step, asked_for_overrides_the_tracker) {
+    const Scratch scratch;
+    scratch.directory("global_step_5");
+    scratch.directory("global_step_6");
+    scratch.file(kTrackerFile, "6");
+    EXPECT_EQ(choose(scratch, 5)->directory, "global_step_5");
+    expect_error(ErrorCode::not_found, "--iteration 7 is not in", [&] { choose(scratch, 7); });
+    expect_error(ErrorCode::not_found, "found: global_step_5, global_step_6",
+                 [&] { choose(scratch, 7); });
+}
+
+TEST(Step, is_the_only_one_when_the_tracker_is_missing_or_garbled) {
+    const Scratch scratch;
+    EXPECT_FALSE(choose(scratch));
+    scratch.directory("iter_0000010");
+    EXPECT_EQ(choose(scratch)->directory, "iter_0000010");
+    EXPECT_EQ(choose(scratch)->note,
+              "latest_checkpointed_iteration.txt is missing: took the only iteration there is, "
+              "iter_0000010");
+    for (const std::string& garbage :
+         {std::string(), std::string("../../etc"), std::string("10 20"), std::string("-10"),
+          std::string("10\0x", 4), std::string("0x10"), std::string("99999999999999999999999")}) {
+        scratch.file(kTrackerFile, garbage);
+        EXPECT_EQ(choose(scratch)->directory, "iter_0000010") << garbage;
+        EXPECT_EQ(choose(scratch)->note,
+                  "latest_checkpointed_iteration.txt is not a number or `release`: took the only "
+                  "iteration there is, iter_0000010");
+    }
+    scratch.file(kTrackerFile, std::string(10000, '1'));
+    EXPECT_EQ(choose(scratch)->directory, "iter_0000010");
+}
+
+TEST(Step, has_to_be_chosen_among_several) {
+    const Scratch scratch;
+    scratch.directory("iter_0000009");
+    scratch.directory("iter_0000010");
+    expect_error(ErrorCode::usage,
+                 "latest_checkpointed_iteration.txt is missing; found: iter_0000009, "
+                 "iter_0000010; choose one with --iteration",
+                 [&] { choose(scratch); });
+}
+
+TEST(Step, named_by_the_tracker_has_to_be_there) {
+    const Scratch scratch;
+    scratch.directory("iter_0000010");
+    scratch.file(kTrackerFile, "20");
+    expect_error(ErrorCode::not_found,
+                 "names iteration 20, which is not there; found: iter_0000010; choose one with "
+                 "--iteration",
+                 [&] { choose(scratch); });
+    scratch.file(kTrackerFile, "release");
+    expect_error(ErrorCode::not_found, "names release, which is not there",
+                 [&] { choose(scratch); });
+}
+
+TEST(Step, of_a_tracker_alone_is_not_found) {
+    const Scratch scratch;
+    scratch.file(kTrackerFile, "what");
+    expect_error(ErrorCode::not_found, "found: none", [&] { choose(scratch); });
+}
+
+}  // namespace
+}  // namespace shardweld::formats
