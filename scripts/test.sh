@@ -4,5 +4,5 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 install_packages libgtest-dev libtorch-dev python3 clang-format clang-tidy
 build_shardweld "$ROOT/build"
-"$ROOT/scripts/check_style.sh" "$ROOT/build"
+"$ROOT/scripts/check_style.sh" --tidy "$ROOT/build"
 ctest --test-dir "$ROOT/build" --output-on-failure "$@"

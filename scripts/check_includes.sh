@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# The include graph of docs/design.md as a check: a module may include only the modules listed for it, third-party headers stay
+# where they belong. Prints each violation; exits 1 if there is one.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+declare -A ALLOWED=(
+    [core]="core"
+    [layout]="core layout"
+    [io]="core io"
+    [mpi]="core mpi"
+    [numeric]="core numeric"
+    [catalogue]="core layout catalogue"
+    [models]="core layout models"
+    [formats]="core layout io catalogue formats"
+    [outputs]="core catalogue outputs"
+    [plan]="core layout catalogue models outputs plan"
+    [execute]="core layout io mpi numeric catalogue outputs plan execute"
+    [publish]="core io mpi models outputs plan publish"
+    [app]="core layout io mpi numeric catalogue models formats outputs plan execute publish app"
+    [torch]="core numeric torch"
+)
+bad=0
+
+complain() {
+    echo "check_includes: $1" >&2
+    bad=1
+}
+
+for module in "${!ALLOWED[@]}"; do
+    for file in $(find "include/shardweld/$module" "src/$module" -name '*.[ch]pp' 2>/dev/null); do
+        for used in $(sed -n 's|^#include "shardweld/\([a-z_]*\)/.*|\1|p' "$file"); do
+            [[ " ${ALLOWED[$module]} " == *" $used "* ]] || complain "$file ($module) includes $used"
+        done
+    done
+done
+third_party() { # HEADER-PATTERN ALLOWED-PATHS WHAT
+    for file in $(grep -rlE "^#include <$1" include src || true); do
+        [[ "$file" =~ $2 ]] || complain "$file includes $3 outside its place"
+    done
+}
+third_party 'mpi\.h' '^src/mpi/' 'mpi.h'
+third_party '(torch|ATen|c10)/' '^src/torch/' 'libtorch'
+third_party '(nlohmann|cxxopts)' '\.cpp$|^src/(app|publish|models|formats)/' 'a third-party header'
+third_party '(nlohmann|cxxopts)' '^src/' 'a third-party header'
+exit "$bad"

@@ -1,0 +1,73 @@
+#include "hub_names.hpp"
+
+#include "shardweld/core/error.hpp"
+
+namespace shardweld::plan {
+
+namespace {
+
+// In a pattern such as "model.layers.{k+L}." conditions see the sum as the layer number.
+constexpr const char* kLayerAxis = "l";
+
+/// All index values of a line's captures, counted up from the last one.
+class Counter {
+  public:
+    explicit Counter(std::vector<Index> extents)
+        : extents_(std::move(extents)), at_(extents_.size(), 0) {
+        for (const Index extent : extents_) {
+            is_done_ = is_done_ || extent <= 0;
+        }
+    }
+    [[nodiscard]] bool is_done() const { return is_done_; }
+    [[nodiscard]] const std::vector<Index>& at() const { return at_; }
+    void advance() {
+        for (std::size_t i = at_.size(); i-- > 0;) {
+            if (++at_[i] < extents_[i]) {
+                return;
+            }
+            at_[i] = 0;
+        }
+        is_done_ = true;
+    }
+
+  private:
+    std::vector<Index> extents_;
+    std::vector<Index> at_;
+    bool is_done_ = false;
+};
+
+HubName name_at(const models::Line& line, const std::vector<Index>& values,
+                const models::Symbols& symbols) {
+    const models::Pattern& pattern = line.name;
+    HubName hub{&line, {}, pattern.literals.front()};
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        hub.captures[pattern.captures[i]] = values[i];
+        Index written = values[i];
+        if (!pattern.plus[i].empty()) {
+            written = checked_add(written, symbols.value(pattern.plus[i]), pattern.text);
+            hub.captures[kLayerAxis] = written;
+        }
+        hub.name += std::to_string(written) + pattern.literals[i + 1];
+    }
+    return hub;
+}
+
+}  // namespace
+
+void for_each_hub_name(const models::Recipe& recipe, const models::Symbols& symbols,
+                       const std::function<void(const HubName&)>& use) {
+    for (const models::Line& line : recipe.hub) {
+        std::vector<Index> extents;
+        for (const std::string& capture : line.name.captures) {
+            extents.push_back(symbols.value(capture));
+        }
+        for (Counter counter(std::move(extents)); !counter.is_done(); counter.advance()) {
+            const HubName hub = name_at(line, counter.at(), symbols);
+            if (symbols.holds(line.condition, hub.captures)) {
+                use(hub);
+            }
+        }
+    }
+}
+
+}  // namespace shardweld::plan
