@@ -1,0 +1,126 @@
+#include "arguments.hpp"
+
+#include <algorithm>
+
+#include <cxxopts.hpp>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "nearest.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& message, const CommandLine& command) {
+    throw Error(ErrorCode::usage,
+                message + " (see shardweld " + std::string(command.name) + " --help)");
+}
+
+std::vector<std::string> names_for(const CommandLine& command) {
+    std::vector<std::string> names;
+    for (const OptionLine& line : option_lines()) {
+        if ((line.commands & command.bit) != 0) {
+            names.push_back("--" + std::string(line.name));
+        }
+    }
+    return names;
+}
+
+const OptionLine& find_option(const std::string& name, const CommandLine& command) {
+    const auto& lines = option_lines();
+    const auto line = std::find_if(lines.begin(), lines.end(),
+                                   [&](const OptionLine& known) { return known.name == name; });
+    const std::string shown = "--" + printable(name);
+    if (line != lines.end() && (line->commands & command.bit) != 0) {
+        return *line;
+    }
+    if (line != lines.end()) {
+        refuse(shown + " is not an option of " + std::string(command.name), command);
+    }
+    if (is_later_option(name)) {
+        throw Error(ErrorCode::unsupported, shown + " is not in this version yet: leave it out");
+    }
+    refuse("unknown option " + shown + suggestion("--" + name, names_for(command)), command);
+}
+
+/// Long options in their canonical spelling "--name=value", checked for being known and complete.
+std::vector<std::string> canonical(const CommandLine& command,
+                                   const std::vector<std::string>& arguments) {
+    std::vector<std::string> result;
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+        const std::string& argument = arguments[i];
+        if (argument == "--") {
+            result.insert(result.end(), arguments.begin() + static_cast<std::ptrdiff_t>(i),
+                          arguments.end());
+            break;
+        }
+        if (!argument.starts_with("--")) {
+            result.push_back(argument);
+            continue;
+        }
+        const std::size_t equals = argument.find('=');
+        std::string name = argument.substr(2, equals == std::string::npos ? equals : equals - 2);
+        std::replace(name.begin(), name.end(), '-', '_');
+        const OptionLine& option = find_option(name, command);
+        if (option.argument.empty()) {
+            if (equals != std::string::npos) {
+                refuse("--" + name + " takes no value", command);
+            }
+            result.push_back("--" + name);
+            continue;
+        }
+        std::string value;
+        if (equals != std::string::npos) {
+            value = argument.substr(equals + 1);
+        } else if (i + 1 < arguments.size() && !arguments[i + 1].starts_with("--")) {
+            value = arguments[++i];
+        }
+        if (value.empty()) {
+            refuse("--" + name + " needs a value: " + std::string(option.argument), command);
+        }
+        result.push_back("--" + name + "=" + value);
+    }
+    return result;
+}
+
+cxxopts::Options declared(const CommandLine& command) {
+    cxxopts::Options options("shardweld");
+    auto add = options.add_options();
+    for (const OptionLine& line : option_lines()) {
+        if ((line.commands & command.bit) == 0) {
+            continue;
+        }
+        const std::string letter = line.letter == 0 ? "" : std::string(1, line.letter) + ",";
+        add(letter + std::string(line.name), "",
+            line.argument.empty() ? cxxopts::value<bool>() : cxxopts::value<std::string>());
+    }
+    return options;
+}
+
+}  // namespace
+
+Arguments split_arguments(const CommandLine& command, const std::vector<std::string>& arguments) {
+    const std::vector<std::string> words = canonical(command, arguments);
+    std::vector<const char*> argv{"shardweld"};
+    for (const std::string& word : words) {
+        argv.push_back(word.c_str());
+    }
+    Arguments result;
+    try {
+        cxxopts::Options options = declared(command);
+        const auto parsed = options.parse(static_cast<int>(argv.size()), argv.data());
+        for (const cxxopts::KeyValue& pair : parsed.arguments()) {
+            if (!result.values.emplace(pair.key(), pair.value()).second) {
+                refuse("--" + pair.key() + " is given twice", command);
+            }
+        }
+        result.others = parsed.unmatched();
+    } catch (const cxxopts::exceptions::exception& error) {
+        refuse(printable(error.what()), command);
+    }
+    return result;
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,101 @@
+#include <algorithm>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "nearest.hpp"
+#include "option_table.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+constexpr std::size_t kNameColumn = 26;
+constexpr std::size_t kWidth = 96;
+
+std::string padded(std::string text, std::size_t width) {
+    text.resize(std::max(text.size(), width), ' ');
+    return text;
+}
+
+/// `text` wrapped at kWidth, every line indented to the help column.
+std::string wrapped(std::string_view text) {
+    std::string result;
+    std::string line;
+    for (const std::string_view word : split(text, ' ')) {
+        if (!line.empty() && kNameColumn + line.size() + 1 + word.size() > kWidth) {
+            result += line + "\n" + std::string(kNameColumn, ' ');
+            line.clear();
+        }
+        line += (line.empty() ? "" : " ") + std::string(word);
+    }
+    return result + line + "\n";
+}
+
+std::string option_text(const OptionLine& line) {
+    std::string name = line.letter == 0 ? "      " : std::string("  -") + line.letter + ", ";
+    name += "--" + std::string(line.name);
+    if (!line.argument.empty()) {
+        name += " " + std::string(line.argument);
+    }
+    name = padded(name, kNameColumn);
+    if (name.size() > kNameColumn - 1 && name.back() != ' ') {
+        name += "\n" + std::string(kNameColumn, ' ');
+    }
+    return name + wrapped(line.help);
+}
+
+std::string command_help(const CommandLine& command) {
+    std::string text =
+        "Usage: " + std::string(command.usage) + "\n\n" + std::string(command.summary) + "\n";
+    std::string_view group;
+    for (const OptionLine& line : option_lines()) {
+        if ((line.commands & command.bit) == 0 || line.group.empty()) {
+            continue;
+        }
+        if (line.group != group) {
+            group = line.group;
+            text += "\n" + std::string(group) + "\n";
+        }
+        text += option_text(line);
+    }
+    return text + "\n" + std::string(command.about);
+}
+
+std::string overview() {
+    std::string text =
+        "shardweld merges distributed training checkpoints into HuggingFace models.\n\n"
+        "Usage: shardweld COMMAND [options]\n\nCommands\n";
+    for (const CommandLine& command : command_lines()) {
+        text += padded("  " + std::string(command.name), 11) + std::string(command.summary) + "\n";
+    }
+    text +=
+        "  help     print this text, or that of a command: shardweld help merge\n\n"
+        "shardweld --version prints the version. '-' and '_' are equal in option names.\n"
+        "Results go to stdout, messages to stderr. Exit codes: 0 ok, 2 usage, 3 not found,\n"
+        "4 corrupt, 5 unsupported, 6 mismatch, 7 I/O, 8 space, 9 memory, 10 launch, 11 stopped,\n"
+        "12 target refused, 13 differs, 14 warning under --strict, 70 internal.\n\n"
+        "Example:\n"
+        "  mpirun -n 8 shardweld merge --local_dir ckpt/global_step_100/actor --target_dir "
+        "merged\n";
+    return text;
+}
+
+}  // namespace
+
+std::string help_text(const std::string& topic) {
+    if (topic.empty() || topic == "help") {
+        return overview();
+    }
+    std::vector<std::string> known;
+    for (const CommandLine& command : command_lines()) {
+        if (command.name == topic) {
+            return command_help(command);
+        }
+        known.emplace_back(command.name);
+    }
+    throw Error(ErrorCode::usage,
+                "there is no help on " + printable(topic) + suggestion(topic, known));
+}
+
+}  // namespace shardweld::app

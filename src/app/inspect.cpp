@@ -1,0 +1,177 @@
+#include "inspect.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "shardweld/core/text.hpp"
+
+#include "inspect_rows.hpp"
+#include "json_parts.hpp"
+#include "table.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int kSchema = 1;
+
+Bytes bytes_of(const std::vector<catalogue::File>& files) {
+    Bytes total = 0;
+    for (const catalogue::File& file : files) {
+        total += file.size;
+    }
+    return total;
+}
+
+std::string rank_text(const catalogue::Coordinates& at) {
+    std::string text;
+    const auto add = [&](const char* name, int value) {
+        if (value >= 0) {
+            text += (text.empty() ? "" : " ") + std::string(name) + std::to_string(value);
+        }
+    };
+    add("tp", at.tp);
+    add("pp", at.pp);
+    add("vpp", at.vpp);
+    add("ep", at.ep);
+    add("etp", at.etp);
+    return text;
+}
+
+/// "tp0 pp1, tp1 pp1, ... (8 in all)".
+std::string ranks_text(const std::vector<catalogue::Coordinates>& ranks) {
+    constexpr std::size_t kShown = 2;
+    std::string text;
+    for (std::size_t i = 0; i < std::min(kShown, ranks.size()); ++i) {
+        text += (i == 0 ? "" : ", ") + rank_text(ranks[i]);
+    }
+    return ranks.size() > kShown ? text + ", ..." : text;
+}
+
+std::string tensors_table(const std::vector<StoredRow>& rows) {
+    const bool has_local =
+        std::any_of(rows.begin(), rows.end(), [](const StoredRow& row) { return row.is_local; });
+    std::vector<std::vector<std::string>> cells{
+        {"tensor", "dtype", has_local ? "shape (of a shard)" : "shape", "shards", "replicas",
+         "bytes", has_local ? "ranks" : ""}};
+    for (const StoredRow& row : rows) {
+        cells.push_back({printable(row.name), std::string(torch_name(row.dtype)),
+                         shape_text(row.shape), std::to_string(row.n_shards),
+                         std::to_string(row.n_replicas), std::to_string(row.bytes),
+                         ranks_text(row.ranks)});
+    }
+    return table({Align::left, Align::left, Align::left, Align::right, Align::right, Align::right,
+                  Align::left},
+                 cells);
+}
+
+std::string ignored_table(const std::vector<catalogue::Ignored>& ignored) {
+    if (ignored.empty()) {
+        return "";
+    }
+    std::vector<std::vector<std::string>> cells;
+    for (const catalogue::Ignored& entry : ignored) {
+        cells.push_back({"  " + printable(entry.pattern), std::to_string(entry.count),
+                         human_bytes(entry.bytes), printable(entry.reason)});
+    }
+    return "\nignored\n" + table({Align::left, Align::right, Align::right, Align::left}, cells);
+}
+
+ordered_json tensor_json(const StoredRow& row) {
+    ordered_json json = {{"name", row.name},       {"dtype", std::string(torch_name(row.dtype))},
+                         {"shape", row.shape},     {"local", row.is_local},
+                         {"shards", row.n_shards}, {"replicas", row.n_replicas},
+                         {"bytes", row.bytes}};
+    if (row.is_local) {
+        ordered_json ranks = ordered_json::array();
+        for (const catalogue::Coordinates& at : row.ranks) {
+            ranks.push_back(
+                {{"tp", at.tp}, {"pp", at.pp}, {"vpp", at.vpp}, {"ep", at.ep}, {"etp", at.etp}});
+        }
+        json["ranks"] = std::move(ranks);
+    }
+    return json;
+}
+
+std::vector<std::string> all_notes(const formats::Location& location,
+                                   const catalogue::Catalogue& catalogue) {
+    std::vector<std::string> notes = location.notes;
+    for (const std::string& note : catalogue.notes) {
+        if (std::find(notes.begin(), notes.end(), note) == notes.end()) {
+            notes.push_back(note);
+        }
+    }
+    return notes;
+}
+
+}  // namespace
+
+std::string inspect_text(const formats::Location& location, const catalogue::Catalogue& catalogue) {
+    std::vector<std::vector<std::string>> head{
+        {"checkpoint", location.directory.string()},
+        {"format", catalogue.format},
+        {"files",
+         std::to_string(catalogue.files.size()) + ", " + human_bytes(bytes_of(catalogue.files))},
+        {"config", location.hf_directory ? (*location.hf_directory / "config.json").string()
+                                         : "none: a merge needs --hf_config"}};
+    std::string facts;
+    for (const auto& [name, value] : catalogue.facts) {
+        facts += (facts.empty() ? "" : ", ") + name + " " + std::to_string(value);
+    }
+    head.push_back({"facts", facts});
+    for (const std::string& note : all_notes(location, catalogue)) {
+        head.push_back({"note", printable(note, 1000)});
+    }
+    const std::vector<StoredRow> rows = stored_rows(catalogue);
+    std::set<std::string> names;
+    Bytes bytes = 0;
+    for (const StoredRow& row : rows) {
+        names.insert(row.name);
+        bytes += row.bytes;
+    }
+    head.push_back({"tensors", std::to_string(names.size()) + ", " + human_bytes(bytes)});
+    return table({Align::left, Align::left}, head) + "\n" + tensors_table(rows) +
+           ignored_table(catalogue.ignored);
+}
+
+std::string inspect_json(const formats::Location& location, const catalogue::Catalogue& catalogue) {
+    ordered_json json = {{"schema", kSchema},
+                         {"dir", location.directory.string()},
+                         {"format", catalogue.format},
+                         {"dialect", catalogue.dialect}};
+    json["hf_config"] = location.hf_directory
+                            ? ordered_json((*location.hf_directory / "config.json").string())
+                            : ordered_json();
+    json["notes"] = all_notes(location, catalogue);
+    json["facts"] = ordered_json(catalogue.facts);
+    json["claims"] = ordered_json(catalogue.claims);
+    ordered_json files = ordered_json::array();
+    for (const catalogue::File& file : catalogue.files) {
+        files.push_back({{"path", file.path}, {"bytes", file.size}});
+    }
+    json["files"] = std::move(files);
+    ordered_json tensors = ordered_json::array();
+    for (const StoredRow& row : stored_rows(catalogue)) {
+        tensors.push_back(tensor_json(row));
+    }
+    json["tensors"] = std::move(tensors);
+    json["ignored"] = json_list(catalogue.ignored);
+    json["inert_globals"] = ordered_json(catalogue.inert_globals);
+    return json_text(json);
+}
+
+int inspect(const Options& options, std::ostream& out) {
+    formats::Location location = formats::locate(input_request(options));
+    if (options.hf_config) {
+        location.hf_directory = *options.hf_config;
+    }
+    const catalogue::Catalogue catalogue = formats::read_catalogue(location);
+    out << (options.json ? inspect_json(location, catalogue) : inspect_text(location, catalogue));
+    return 0;
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,54 @@
+#include "json_parts.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace shardweld::app {
+
+using nlohmann::ordered_json;
+
+ordered_json json_of(const TensorEntry& tensor) {
+    ordered_json json = {
+        {"name", tensor.name},     {"dtype", std::string(torch_name(tensor.dtype))},
+        {"shape", tensor.shape},   {"file", tensor.file},
+        {"offset", tensor.offset}, {"bytes", tensor.bytes}};
+    json["xxh3_128"] = tensor.digest.empty() ? ordered_json() : ordered_json(tensor.digest);
+    json["sources"] = tensor.sources;
+    return json;
+}
+
+ordered_json json_of(const catalogue::Ignored& ignored) {
+    return {{"pattern", ignored.pattern},
+            {"reason", ignored.reason},
+            {"count", ignored.count},
+            {"bytes", ignored.bytes}};
+}
+
+ordered_json json_of(const plan::Ledger& ledger) {
+    return {{"consumed", ledger.consumed},
+            {"replica", ledger.replica},
+            {"padding", ledger.padding},
+            {"ignored", json_list(ledger.ignored)}};
+}
+
+ordered_json json_of(const plan::Warning& warning) {
+    return {{"code", warning.code}, {"tensor", warning.tensor}, {"text", warning.text}};
+}
+
+template <typename T>
+ordered_json json_list(const std::vector<T>& values) {
+    ordered_json list = ordered_json::array();
+    for (const T& value : values) {
+        list.push_back(json_of(value));
+    }
+    return list;
+}
+
+template ordered_json json_list(const std::vector<TensorEntry>& values);
+template ordered_json json_list(const std::vector<catalogue::Ignored>& values);
+template ordered_json json_list(const std::vector<plan::Warning>& values);
+
+std::string json_text(const ordered_json& json) {
+    return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,24 @@
+// Values that several JSON texts of the program show alike.
+// Knows their form in JSON only.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "report.hpp"
+
+namespace shardweld::app {
+
+nlohmann::ordered_json json_of(const TensorEntry& tensor);
+nlohmann::ordered_json json_of(const catalogue::Ignored& ignored);
+nlohmann::ordered_json json_of(const plan::Ledger& ledger);
+nlohmann::ordered_json json_of(const plan::Warning& warning);
+
+/// All values of a list.
+template <typename T>
+nlohmann::ordered_json json_list(const std::vector<T>& values);
+
+/// The text to print or write: two-space indent, one final newline; text that is not UTF-8 is
+/// replaced, never an error.
+std::string json_text(const nlohmann::ordered_json& json);
+
+}  // namespace shardweld::app

@@ -1,0 +1,149 @@
+#include "model.hpp"
+
+#include <algorithm>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/io/file.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+constexpr const char* kConfigName = "config.json";
+constexpr Bytes kMaxConfig = Bytes{16} << 20U;
+constexpr Bytes kMaxRecipe = 1'000'000;
+
+/// Reads a file that the command line names; its absence is a mistake in the command line.
+std::string read_named(const fs::path& path, Bytes limit, const std::string& option) {
+    try {
+        return io::read_text(path, limit);
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::not_found) {
+            throw;
+        }
+        throw Error(ErrorCode::usage, option + ": there is no file " + path.string());
+    }
+}
+
+std::string joined(const std::vector<std::string>& words) {
+    std::string text;
+    for (const std::string& word : words) {
+        text += (text.empty() ? "" : ", ") + word;
+    }
+    return text;
+}
+
+const models::Dialect& dialect_for(const models::Library& library, const models::Recipe& recipe,
+                                   const catalogue::Catalogue& catalogue) {
+    const auto& uses = recipe.dialects;
+    if (std::find(uses.begin(), uses.end(), catalogue.dialect) == uses.end()) {
+        throw Error(ErrorCode::unsupported, "the recipe " + recipe.name +
+                                                " does not know the names of " + catalogue.dialect +
+                                                " checkpoints (it knows " + joined(uses) +
+                                                "): give a recipe that does with --recipe");
+    }
+    const models::Dialect* dialect = library.find_dialect(catalogue.dialect);
+    if (dialect == nullptr) {
+        throw Error(ErrorCode::unsupported,
+                    "there is no dialect " + catalogue.dialect + ": give one with --recipe");
+    }
+    return *dialect;
+}
+
+/// The config as the rest of the run sees it.
+models::Config edited_config(const ModelFiles& files, const Options& options) {
+    models::Config config = models::Config::parse(files.config_text, files.config_path);
+    if (options.tie_word_embedding && config.integer("tie_word_embeddings").value_or(0) != 1) {
+        config.set("tie_word_embeddings", "true");
+    }
+    return config;
+}
+
+}  // namespace
+
+fs::path hf_directory(const Options& options, const formats::Location& location) {
+    if (options.hf_config) {
+        std::error_code failed;
+        return fs::is_regular_file(*options.hf_config, failed) ? options.hf_config->parent_path()
+                                                               : *options.hf_config;
+    }
+    if (location.hf_directory) {
+        return *location.hf_directory;
+    }
+    throw Error(ErrorCode::usage,
+                "the checkpoint in " + location.directory.string() +
+                    " has no HuggingFace config.json beside it: give the directory of the model "
+                    "it was trained from with --hf_config DIR");
+}
+
+ModelFiles read_model_files(const Options& options, const formats::Location& location) {
+    ModelFiles files;
+    files.hf_directory = hf_directory(options, location);
+    const fs::path config = files.hf_directory / kConfigName;
+    files.config_path = config.string();
+    files.config_text = options.hf_config ? read_named(config, kMaxConfig, "--hf_config")
+                                          : io::read_text(config, kMaxConfig);
+    if (options.recipe) {
+        files.recipes.push_back({options.recipe->filename().string(),
+                                 read_named(*options.recipe, kMaxRecipe, "--recipe")});
+    }
+    return files;
+}
+
+void encode(const ModelFiles& files, ByteWriter& out) {
+    out.put_text(files.hf_directory.string());
+    out.put_text(files.config_path);
+    out.put_text(files.config_text);
+    out.put<std::uint64_t>(files.recipes.size());
+    for (const models::Source& source : files.recipes) {
+        out.put_text(source.file_name);
+        out.put_text(source.text);
+    }
+}
+
+ModelFiles decode_model_files(ByteReader& in) {
+    ModelFiles files;
+    files.hf_directory = in.get_text();
+    files.config_path = in.get_text();
+    files.config_text = in.get_text();
+    for (auto n = in.get<std::uint64_t>(); n > 0; --n) {
+        std::string name = in.get_text();
+        files.recipes.push_back({std::move(name), in.get_text()});
+    }
+    return files;
+}
+
+PreparedModel prepare_model(const ModelFiles& files, const Options& options,
+                            const catalogue::Catalogue& catalogue) {
+    PreparedModel prepared;
+    prepared.library =
+        std::make_shared<const models::Library>(models::Library::load(files.recipes));
+    prepared.config = edited_config(files, options);
+    prepared.recipe = &models::recipe_for(*prepared.library, prepared.config);
+    prepared.dialect = &dialect_for(*prepared.library, *prepared.recipe, catalogue);
+    prepared.is_value = options.is_value_model ||
+                        prepared.config.model_class() == models::ModelClass::token_classification;
+    const std::map<std::string, Index> given{{"value", prepared.is_value ? 1 : 0}};
+    prepared.symbols = std::make_shared<const models::Symbols>(
+        *prepared.recipe, *prepared.dialect, prepared.config, catalogue.facts, given);
+    if (prepared.recipe->verified.empty()) {
+        prepared.warnings.push_back(
+            {"recipe_unverified", "",
+             "the recipe " + prepared.recipe->name +
+                 " was never compared with a model made by the framework: compare the result"});
+    }
+    return prepared;
+}
+
+plan::Binding bind_model(const PreparedModel& prepared, const Options& options,
+                         catalogue::Catalogue catalogue) {
+    return plan::bind(std::move(catalogue), prepared.model(), {options.dtype});
+}
+
+plan::Choice plan_choice(const Options& options, Bytes memory_limit) {
+    return {options.strategy, options.replicas, options.max_shard_size,
+            options.memory_limit.value_or(memory_limit), options.message_limit};
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,65 @@
+// The model a checkpoint holds: its config, its recipe and the values of the recipe's symbols.
+// Knows which parts are needed and in which order; nothing of ranks and of tensor data.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/core/codec.hpp"
+#include "shardweld/formats/format.hpp"
+#include "shardweld/models/config.hpp"
+#include "shardweld/models/recipe.hpp"
+#include "shardweld/models/symbols.hpp"
+#include "shardweld/plan/binding.hpp"
+
+#include "options.hpp"
+
+namespace shardweld::app {
+
+/// Texts from files outside the checkpoint's shards; read by one rank, shared with all.
+struct ModelFiles {
+    fs::path hf_directory;    ///< that config.json came from: the side files' directory
+    std::string config_path;  ///< for messages
+    std::string config_text;
+    std::vector<models::Source> recipes;  ///< --recipe
+};
+
+/// The directory of config.json: --hf_config (or the directory of the file it names), else the
+/// checkpoint's own. Error(usage) when there is none, saying what to do.
+fs::path hf_directory(const Options& options, const formats::Location& location);
+
+/// Reads the files. Local. Error(usage) as above and when --hf_config or --recipe name nothing.
+ModelFiles read_model_files(const Options& options, const formats::Location& location);
+
+void encode(const ModelFiles& files, ByteWriter& out);
+ModelFiles decode_model_files(ByteReader& in);
+
+struct PreparedModel {
+    std::shared_ptr<const models::Library> library;  ///< owns recipe and dialect
+    const models::Recipe* recipe = nullptr;
+    const models::Dialect* dialect = nullptr;
+    models::Config config;  ///< with the command line's --tie_word_embedding
+    std::shared_ptr<const models::Symbols> symbols;
+    bool is_value = false;                ///< the head is score.weight
+    std::vector<plan::Warning> warnings;  ///< e.g. recipe_unverified
+
+    [[nodiscard]] plan::Model model() const { return {recipe, dialect, symbols.get()}; }
+};
+
+/// Pure. Error(unsupported) for a family or dialect without a recipe; Error(mismatch) listing every
+/// field in which config.json contradicts the checkpoint.
+PreparedModel prepare_model(const ModelFiles& files, const Options& options,
+                            const catalogue::Catalogue& catalogue);
+
+/// What the checkpoint's tensors become. Pure; `catalogue` moves into the result.
+plan::Binding bind_model(const PreparedModel& prepared, const Options& options,
+                         catalogue::Catalogue catalogue);
+
+/// What plan::make_plan is to choose by. `memory_limit` is used when --memory_limit is not given.
+plan::Choice plan_choice(const Options& options, Bytes memory_limit);
+
+}  // namespace shardweld::app

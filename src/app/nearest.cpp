@@ -1,0 +1,42 @@
+#include "nearest.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace shardweld::app {
+
+namespace {
+
+/// Levenshtein's distance.
+std::size_t distance(std::string_view a, std::string_view b) {
+    std::vector<std::size_t> row(b.size() + 1);
+    std::iota(row.begin(), row.end(), std::size_t{0});
+    for (std::size_t i = 1; i <= a.size(); ++i) {
+        std::size_t diagonal = row[0];
+        row[0] = i;
+        for (std::size_t j = 1; j <= b.size(); ++j) {
+            const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0U : 1U);
+            diagonal = row[j];
+            row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+        }
+    }
+    return row.back();
+}
+
+}  // namespace
+
+std::string suggestion(std::string_view typed, const std::vector<std::string>& known) {
+    constexpr std::size_t kLongest = 64;  // nobody mistypes more; bounds the work
+    std::string best;
+    std::size_t least = typed.size();
+    for (const std::string& word : known) {
+        const std::size_t d = typed.size() > kLongest ? least : distance(typed, word);
+        if (d < least && 3 * d <= word.size() + 2) {
+            least = d;
+            best = word;
+        }
+    }
+    return best.empty() ? "" : "; did you mean " + best + "?";
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,168 @@
+#include "print_plan.hpp"
+
+#include <array>
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "json_parts.hpp"
+#include "model.hpp"
+#include "table.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int kSchema = 1;
+// Plans are for another machine: this one's limits say nothing.
+constexpr Bytes kMemoryLimit = Bytes{256} << 20U;
+
+std::string ratio_text(double ratio) {
+    std::array<char, 32> text{};
+    (void)std::snprintf(text.data(), text.size(), "%.3f", ratio);
+    return text.data();
+}
+
+std::string files_table(const plan::Plan& plan) {
+    std::vector<std::vector<std::string>> cells{{"file", "tensors", "bytes"}};
+    for (const outputs::OutputFile& file : plan.placement.files) {
+        cells.push_back(
+            {file.name, std::to_string(file.tensors.size()), std::to_string(file.size)});
+    }
+    for (const outputs::SideFile& file : plan.placement.side_files) {
+        cells.push_back({file.name, "", std::to_string(file.text.size())});
+    }
+    return table({Align::left, Align::right, Align::right}, cells);
+}
+
+std::string replicas_text(const plan::Plan& plan) {
+    if (plan.replica_bytes == 0) {
+        return "none";
+    }
+    const std::string how =
+        plan.sample_every == 0 ? "not compared"
+        : plan.sample_every == 1
+            ? "all compared"
+            : "one megabyte in " + std::to_string(plan.sample_every) + " compared";
+    return human_bytes(plan.replica_bytes) + ", " + how;
+}
+
+std::vector<std::vector<std::string>> plan_rows(const PlannedMerge& merge, const Figures& figures) {
+    const plan::Plan& plan = merge.plan;
+    const auto mean = static_cast<Bytes>(figures.mean);
+    return {
+        {"checkpoint", merge.input},
+        {"format", merge.format},
+        {"recipe", merge.recipe},
+        {"output", std::to_string(plan.placement.files.size()) + " files, " +
+                       std::to_string(plan.targets.size()) + " tensors, " +
+                       human_bytes(plan.placement.total_bytes())},
+        {"ranks", std::to_string(plan.n_ranks())},
+        {"written by a rank", human_bytes(figures.least) + " to " + human_bytes(figures.busiest) +
+                                  ", mean " + human_bytes(mean) + ", busiest / mean " +
+                                  ratio_text(imbalance(figures))},
+        {"buffers of a rank", human_bytes(figures.buffer_bytes)},
+        {"rounds", std::to_string(figures.rounds)},
+        {"strategy", std::string(plan::name_of(plan.strategy)) + ": " + plan.why},
+        {"sent over the network", human_bytes(figures.network_bytes)},
+        {"replicas", replicas_text(plan)},
+        {"plan", plan.hash()},
+    };
+}
+
+std::string ledger_text(const plan::Ledger& ledger) {
+    std::vector<std::vector<std::string>> cells{
+        {"  used", "", std::to_string(ledger.consumed), ""},
+        {"  replicas", "", std::to_string(ledger.replica), ""},
+        {"  padding", "", std::to_string(ledger.padding), ""}};
+    for (const catalogue::Ignored& ignored : ledger.ignored) {
+        cells.push_back({"  ignored " + printable(ignored.pattern), std::to_string(ignored.count),
+                         std::to_string(ignored.bytes), printable(ignored.reason)});
+    }
+    return "input bytes\n" + table({Align::left, Align::right, Align::right, Align::left}, cells);
+}
+
+ordered_json files_json(const plan::Plan& plan) {
+    ordered_json files = ordered_json::array();
+    for (const outputs::OutputFile& file : plan.placement.files) {
+        files.push_back(
+            {{"name", file.name}, {"bytes", file.size}, {"tensors", file.tensors.size()}});
+    }
+    for (const outputs::SideFile& file : plan.placement.side_files) {
+        files.push_back({{"name", file.name}, {"bytes", file.text.size()}, {"tensors", 0}});
+    }
+    return files;
+}
+
+}  // namespace
+
+std::string plan_text(const PlannedMerge& merge) {
+    const Figures figures = figures_of(merge.plan);
+    return table({Align::left, Align::left}, plan_rows(merge, figures)) + "\n" +
+           files_table(merge.plan) + "\n" + ledger_text(merge.ledger);
+}
+
+std::string plan_json(const PlannedMerge& merge) {
+    const plan::Plan& plan = merge.plan;
+    const Figures figures = figures_of(plan);
+    ordered_json json = {
+        {"schema", kSchema},      {"input", {{"dir", merge.input}, {"format", merge.format}}},
+        {"recipe", merge.recipe}, {"ranks", plan.n_ranks()},
+        {"hash", plan.hash()},    {"strategy", std::string(plan::name_of(plan.strategy))},
+        {"why", plan.why}};
+    json["tensor_bytes"] = plan.placement.tensor_bytes;
+    json["total_bytes"] = plan.placement.total_bytes();
+    json["written_by_rank"] = figures.written;
+    json["imbalance"] = imbalance(figures);
+    json["buffer_bytes"] = figures.buffer_bytes;
+    json["network_bytes"] = figures.network_bytes;
+    json["rounds"] = figures.rounds;
+    json["replicas"] = {{"bytes", plan.replica_bytes}, {"sample_every", plan.sample_every}};
+    json["files"] = files_json(plan);
+    json["tensors"] = json_list(tensor_entries(plan, merge.files, {}));
+    json["ledger"] = json_of(merge.ledger);
+    json["warnings"] = json_list(merge.warnings);
+    return json_text(json);
+}
+
+PlannedMerge plan_merge(const Options& options) {
+    const formats::Location location = formats::locate(input_request(options));
+    // A missing config is told before the longer look at the shards.
+    const ModelFiles files = read_model_files(options, location);
+    catalogue::Catalogue catalogue = formats::read_catalogue(location);
+    const PreparedModel prepared = prepare_model(files, options, catalogue);
+    PlannedMerge merge;
+    merge.input = location.directory.string();
+    merge.format = catalogue.format;
+    merge.recipe = prepared.recipe->name;
+    merge.files = catalogue.files;
+    plan::Binding binding = bind_model(prepared, options, std::move(catalogue));
+    merge.warnings = prepared.warnings;
+    merge.warnings.insert(merge.warnings.end(), binding.warnings.begin(), binding.warnings.end());
+    merge.ledger = std::move(binding.ledger);
+    merge.plan = plan::make_plan(std::move(binding.targets), merge.files,
+                                 plan::Visibility::everywhere(options.n_ranks, merge.files.size()),
+                                 plan_choice(options, kMemoryLimit));
+    return merge;
+}
+
+int print_plan(const Options& options, std::ostream& out, Log& log) {
+    const PlannedMerge merge = plan_merge(options);
+    for (const plan::Warning& warning : merge.warnings) {
+        log.warning((warning.tensor.empty() ? "" : printable(warning.tensor) + ": ") +
+                    warning.text);
+    }
+    out << (options.json ? plan_json(merge) : plan_text(merge));
+    if (options.strict && !merge.warnings.empty()) {
+        throw Error(ErrorCode::strict, std::to_string(merge.warnings.size()) +
+                                           " warnings under --strict: the merge would end so");
+    }
+    return 0;
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,37 @@
+// `shardweld plan`: what a merge would do, shown.
+// Knows plans and their figures; makes no decision of its own.
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "figures.hpp"
+#include "log.hpp"
+#include "options.hpp"
+#include "report.hpp"
+
+namespace shardweld::app {
+
+/// Everything that is shown of a planned merge.
+struct PlannedMerge {
+    std::string input;   ///< directory
+    std::string format;  ///< of the checkpoint
+    std::string recipe;
+    std::vector<catalogue::File> files;
+    plan::Plan plan;
+    plan::Ledger ledger;
+    std::vector<plan::Warning> warnings;
+};
+
+std::string plan_text(const PlannedMerge& merge);
+/// Fields are never renamed or removed.
+std::string plan_json(const PlannedMerge& merge);
+
+/// Local: plans a merge by --ranks ranks that all see the checkpoint.
+PlannedMerge plan_merge(const Options& options);
+
+/// Local: plans and prints to `out`. Returns the exit code.
+int print_plan(const Options& options, std::ostream& out, Log& log);
+
+}  // namespace shardweld::app

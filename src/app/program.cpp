@@ -1,0 +1,143 @@
+#include "shardweld/app/program.hpp"
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <new>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/mpi/comm.hpp"
+
+#include "inspect.hpp"
+#include "log.hpp"
+#include "merge.hpp"
+#include "options.hpp"
+#include "print_plan.hpp"
+#include "recipes.hpp"
+#include "version.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+/// Rank by the launcher's variables, for what is said before or without MPI; 0 when started alone.
+bool is_first_by_launcher() {
+    constexpr std::array<const char*, 4> kRankVariables = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK",
+                                                           "PMI_RANK", "SLURM_PROCID"};
+    for (const char* name : kRankVariables) {
+        const char* rank = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): no threads yet
+        if (rank != nullptr) {
+            return std::strcmp(rank, "0") == 0;
+        }
+    }
+    return true;
+}
+
+/// Runs `command`; an exception becomes one message and its exit code.
+int guarded(Log& log, const std::function<int()>& command) {
+    try {
+        return command();
+    } catch (const Error& error) {
+        log.error(error.full_text());
+        return static_cast<int>(error.code());
+    } catch (const std::bad_alloc&) {
+        log.error("out of memory: give a smaller --memory_limit or use more ranks");
+        return static_cast<int>(ErrorCode::memory);
+    } catch (const std::exception& error) {
+        log.error(std::string("internal error: ") + error.what() + "; please report it");
+        return static_cast<int>(ErrorCode::internal);
+    }
+}
+
+void say_notes(const Options& options, Log& log) {
+    for (const std::string& note : options.notes) {
+        log.debug(note);
+    }
+}
+
+/// Merges with the ranks there are. Communication ends with this function, after all messages: a
+/// launcher ends the others as soon as one process exits with an error.
+int run_merge(const Options& options) {
+    Log early(std::cerr, options.log_level, is_first_by_launcher());
+    return guarded(early, [&] {
+        const std::unique_ptr<mpi::Comm> comm = mpi::world_comm();
+        Log log(std::cerr, options.log_level, comm->rank() == 0);
+        say_notes(options, log);
+        const int code = guarded(log, [&] { return merge(*comm, options, log); });
+        comm->barrier();
+        return code;
+    });
+}
+
+int print(const std::string& text) {
+    std::cout << text;
+    return 0;
+}
+
+/// Commands of one process; under a launcher all but the first have nothing to do.
+int run_alone(const Options& options, bool is_first) {
+    if (!is_first) {
+        return 0;
+    }
+    Log log(std::cerr, options.log_level, true);
+    const int code = guarded(log, [&] {
+        say_notes(options, log);
+        switch (options.command) {
+            case Command::plan:
+                return print_plan(options, std::cout, log);
+            case Command::inspect:
+                return inspect(options, std::cout);
+            case Command::recipes:
+                return recipes(options, std::cout);
+            case Command::help:
+                return print(help_text(options.topic));
+            case Command::version:
+                return print("shardweld " + version() + " (" + git_version() + ")\n");
+            case Command::merge:
+                break;
+        }
+        throw Error(ErrorCode::internal, "a command without an implementation");
+    });
+    std::cout.flush();
+    if (code == 0 && !std::cout) {
+        log.error("cannot write the result to standard output");
+        return static_cast<int>(ErrorCode::io);
+    }
+    return code;
+}
+
+/// A wrong command line is wrong on all ranks: they meet before they exit, so that a launcher does
+/// not end the one that speaks.
+int refuse_together(const Error& refused) {
+    Log early(std::cerr, LogLevel::error, is_first_by_launcher());
+    return guarded(early, [&]() -> int {
+        const std::unique_ptr<mpi::Comm> comm = mpi::world_comm();
+        Log log(std::cerr, LogLevel::error, comm->rank() == 0);
+        log.error(refused.full_text());
+        comm->barrier();
+        return static_cast<int>(refused.code());
+    });
+}
+
+}  // namespace
+
+int run_program(const std::vector<std::string>& arguments) {
+    const bool is_first = is_first_by_launcher();
+    Log log(std::cerr, LogLevel::error, is_first);
+    return guarded(log, [&] {
+        Options options;
+        try {
+            options = parse_options(arguments);
+        } catch (const Error& error) {
+            return refuse_together(error);
+        }
+        return options.command == Command::merge ? run_merge(options)
+                                                 : run_alone(options, is_first);
+    });
+}
+
+}  // namespace shardweld::app

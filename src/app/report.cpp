@@ -1,0 +1,145 @@
+#include "report.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <set>
+
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "shardweld/io/file.hpp"
+
+#include "json_parts.hpp"
+#include "version.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int kSchema = 1;
+
+std::vector<std::string> sources_of(const plan::Target& target,
+                                    const std::vector<catalogue::File>& files) {
+    std::set<std::uint32_t> used;
+    for (const plan::Operand& operand : target.operands) {
+        used.insert(operand.file);
+    }
+    std::vector<std::string> paths;
+    for (const std::uint32_t file : used) {
+        paths.push_back(files.at(file).path);
+    }
+    return paths;
+}
+
+ordered_json phases_json(const std::vector<Phase>& phases) {
+    ordered_json list = ordered_json::array();
+    for (const Phase& phase : phases) {
+        list.push_back({{"name", phase.name},
+                        {"wall_s", phase.wall_s},
+                        {"cpu_s", phase.cpu_s},
+                        {"bytes_read", phase.bytes_read},
+                        {"bytes_written", phase.bytes_written},
+                        {"bytes_sent", phase.bytes_sent}});
+    }
+    return list;
+}
+
+ordered_json ranks_json(const std::vector<execute::RankResult>& ranks) {
+    ordered_json list = ordered_json::array();
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+        const execute::RankResult& done = ranks[rank];
+        list.push_back({{"rank", rank},
+                        {"host", done.host},
+                        {"peak_bytes", done.peak_bytes},
+                        {"bytes_read", done.bytes_read},
+                        {"bytes_written", done.bytes_written},
+                        {"bytes_sent", done.bytes_sent},
+                        {"rounds", done.rounds},
+                        {"exchange_steps", done.exchange_steps}});
+    }
+    return list;
+}
+
+/// A value, or null for what the run did not get to know.
+ordered_json known(const std::string& text) {
+    return text.empty() ? ordered_json() : ordered_json(text);
+}
+
+}  // namespace
+
+std::vector<TensorEntry> tensor_entries(const plan::Plan& plan,
+                                        const std::vector<catalogue::File>& files,
+                                        const std::vector<std::string>& digests) {
+    std::vector<TensorEntry> entries;
+    entries.reserve(plan.targets.size());
+    for (std::size_t i = 0; i < plan.targets.size(); ++i) {
+        const plan::Target& target = plan.targets[i];
+        const outputs::Slot& slot = plan.placement.slots[i];
+        entries.push_back({target.name, target.dtype, target.shape,
+                           plan.placement.files[slot.file].name, slot.offset, target.bytes(),
+                           i < digests.size() ? digests[i] : "", sources_of(target, files)});
+    }
+    return entries;
+}
+
+void describe_input(Report& report, const fs::path& directory,
+                    const catalogue::Catalogue& catalogue) {
+    report.input_directory = directory.string();
+    report.input_format = catalogue.format;
+    report.facts = catalogue.facts;
+    report.n_input_files = catalogue.files.size();
+    report.input_bytes = 0;
+    for (const catalogue::File& file : catalogue.files) {
+        report.input_bytes += file.size;
+    }
+}
+
+void describe_plan(Report& report, const plan::Plan& plan,
+                   const std::vector<catalogue::File>& files) {
+    report.plan_hash = plan.hash();
+    report.strategy = plan::name_of(plan.strategy);
+    report.why = plan.why;
+    report.tensors = tensor_entries(plan, files, {});
+}
+
+std::string to_json(const Report& report) {
+    ordered_json json = {{"schema", kSchema}};
+    json["tool"] = {{"version", version()}, {"git", git_version()}};
+    json["command"] = report.command;
+    json["exit"] = {{"code", static_cast<int>(report.code)},
+                    {"name", std::string(name_of(report.code))},
+                    {"message", report.message}};
+    json["environment"] = {{"mpi", report.mpi}, {"hosts", report.hosts}, {"ranks", report.n_ranks}};
+    json["input"] = {{"dir", report.input_directory},
+                     {"format", report.input_format},
+                     {"facts", ordered_json(report.facts)},
+                     {"files", report.n_input_files},
+                     {"bytes", report.input_bytes}};
+    json["plan"] = {{"hash", known(report.plan_hash)},
+                    {"strategy", known(report.strategy)},
+                    {"why", report.why},
+                    {"rounds", report.rounds}};
+    json["phases"] = phases_json(report.phases);
+    json["ranks"] = ranks_json(report.ranks);
+    json["ledger"] = json_of(report.ledger);
+    json["tensors"] = json_list(report.tensors);
+    json["warnings"] = json_list(report.warnings);
+    json["root"] = known(report.root);
+    return json_text(json);
+}
+
+void write_report(const Report& report, const fs::path& path) {
+    fs::path partial = path;
+    partial += ".partial-" + std::to_string(::getpid());
+    io::write_text(partial, to_json(report), true);
+    if (::rename(partial.c_str(), path.c_str()) != 0) {
+        const int error = errno;
+        (void)::unlink(partial.c_str());
+        io::throw_errno(error, "rename the report to", path);
+    }
+}
+
+}  // namespace shardweld::app

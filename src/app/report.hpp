@@ -1,0 +1,87 @@
+// The report of a run: what was found, planned and done, as JSON (schema 1).
+// Knows the report's form; values come from the parts that know them.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/core/error.hpp"
+#include "shardweld/execute/run.hpp"
+#include "shardweld/plan/plan.hpp"
+
+namespace shardweld::app {
+
+namespace fs = std::filesystem;
+
+/// One part of the run. Times stand here only, so that everything else of two equal runs is equal.
+struct Phase {
+    std::string name;  ///< "survey", "plan", "execute", "publish", ...
+    double wall_s = 0;
+    double cpu_s = 0;
+    Bytes bytes_read = 0;
+    Bytes bytes_written = 0;
+    Bytes bytes_sent = 0;
+};
+
+/// One output tensor and where it lies.
+struct TensorEntry {
+    std::string name;
+    DType dtype = DType::f32;
+    std::vector<Index> shape;
+    std::string file;
+    Bytes offset = 0;  ///< from the start of the file
+    Bytes bytes = 0;
+    std::string digest;                ///< xxh3-128, "" when not computed
+    std::vector<std::string> sources;  ///< files its elements come from, without repeats
+};
+
+/// Filled in as the run gets on, so that a failed run reports as far as it came.
+struct Report {
+    std::string command;
+    ErrorCode code = ErrorCode::ok;
+    std::string message;
+
+    std::string mpi;  ///< library and version; "none" for one process without MPI
+    std::vector<std::string> hosts;
+    int n_ranks = 1;
+
+    std::string input_directory;
+    std::string input_format;
+    std::map<std::string, Index> facts;
+    std::size_t n_input_files = 0;
+    Bytes input_bytes = 0;
+
+    std::string plan_hash;
+    std::string strategy;
+    std::string why;
+    Index rounds = 0;
+
+    std::vector<Phase> phases;
+    std::vector<execute::RankResult> ranks;
+    plan::Ledger ledger;
+    std::vector<TensorEntry> tensors;
+    std::vector<plan::Warning> warnings;
+    std::string root;  ///< digest over all tensors, "" when not computed
+};
+
+/// Where every tensor of a plan lies, in the order of its targets; `digests` by target, or empty.
+std::vector<TensorEntry> tensor_entries(const plan::Plan& plan,
+                                        const std::vector<catalogue::File>& files,
+                                        const std::vector<std::string>& digests);
+
+/// Puts what a catalogue and a plan say into a report.
+void describe_input(Report& report, const fs::path& directory,
+                    const catalogue::Catalogue& catalogue);
+void describe_plan(Report& report, const plan::Plan& plan,
+                   const std::vector<catalogue::File>& files);
+
+/// The report as JSON text.
+std::string to_json(const Report& report);
+
+/// Writes the report under a temporary name and renames it. Local; one rank calls it. Error(io).
+void write_report(const Report& report, const fs::path& path);
+
+}  // namespace shardweld::app

@@ -1,0 +1,25 @@
+// Wall and processor time of the parts of a run.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report.hpp"
+
+namespace shardweld::app {
+
+/// Times phases one after another and keeps what they took.
+class Stopwatch {
+  public:
+    Stopwatch();
+    /// Ends the current phase under this name; the next one begins.
+    Phase& lap(const std::string& name);
+    [[nodiscard]] const std::vector<Phase>& phases() const { return phases_; }
+
+  private:
+    double wall_;
+    double cpu_;
+    std::vector<Phase> phases_;
+};
+
+}  // namespace shardweld::app

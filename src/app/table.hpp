@@ -1,0 +1,17 @@
+// Text in columns.
+// Knows widths; nothing of what stands in the cells.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace shardweld::app {
+
+enum class Align { left, right };
+
+/// Rows as lines; columns as wide as their widest cell, two blanks apart. `aligns` has one value
+/// per column; rows may be shorter.
+std::string table(const std::vector<Align>& aligns,
+                  const std::vector<std::vector<std::string>>& rows);
+
+}  // namespace shardweld::app

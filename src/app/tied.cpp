@@ -1,0 +1,41 @@
+#include "tied.hpp"
+
+#include <algorithm>
+
+namespace shardweld::app {
+
+std::vector<Untied> compare_same(mpi::Comm& comm, plan::Binding& binding, const execute::Source& source, const plan::Visibility& visibility,
+                                 const plan::Choice& choice) {
+    if (binding.same.empty()) {
+        return {};
+    }
+    std::vector<plan::Target> targets;
+    for (const plan::SamePair& pair : binding.same) {
+        plan::Target target = binding.targets[pair.target];
+        const auto first = target.replicas.begin() + static_cast<std::ptrdiff_t>(pair.first_replica);
+        target.replicas = std::vector<plan::Operand>(first, first + static_cast<std::ptrdiff_t>(pair.count));
+        targets.push_back(std::move(target));
+    }
+    plan::Choice all = choice;
+    all.replicas = plan::Replicas::verify;
+    const auto plan = mpi::collectively_get(comm, [&] { return plan::make_plan(std::move(targets), *source.files, visibility, all); });
+    execute::Options options;
+    options.write = false;
+    const execute::Result result = execute::run(comm, plan, source, {}, options);
+    std::vector<Untied> untied;
+    for (std::size_t i = 0; i < binding.same.size(); ++i) {
+        Untied one{binding.same[i].stored_name, plan.targets[i].name, 0};
+        for (const execute::Difference& difference : result.differences) {
+            one.n_elements += difference.target == i ? difference.n_elements : 0;
+        }
+        if (one.n_elements > 0) {
+            untied.push_back(std::move(one));
+        }
+    }
+    for (const plan::SamePair& pair : binding.same) {
+        binding.targets[pair.target].replicas.resize(pair.first_replica);
+    }
+    return untied;
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,24 @@
+// Copies that must equal another tensor (`same` rules, tied heads): compared before anything is written.
+// Knows bindings and how to run a comparison; nothing of which tensors are tied.
+#pragma once
+
+#include <vector>
+
+#include "shardweld/execute/run.hpp"
+#include "shardweld/mpi/comm.hpp"
+#include "shardweld/plan/plan.hpp"
+
+namespace shardweld::app {
+
+/// A copy that does not equal its original.
+struct Untied {
+    std::string stored_name;  ///< "output_layer.weight"
+    std::string target;       ///< "model.embed_tokens.weight"
+    Index n_elements = 0;
+};
+
+/// Collective. Compares every `same` pair in full and, where all agree, takes the copies out of the binding's replicas: they need no second look.
+std::vector<Untied> compare_same(mpi::Comm& comm, plan::Binding& binding, const execute::Source& source, const plan::Visibility& visibility,
+                                 const plan::Choice& choice);
+
+}  // namespace shardweld::app
