@@ -56,7 +56,7 @@ class Extents {
     [[nodiscard]] Index of(const std::vector<Item>& items) const {
         Index product = 1;
         for (const Item& item : items) {
-            product = checked_mul(product, of(item), "the extents of a layout");
+            product = checked_mul(product, of(item), "an extent of a layout");
         }
         return product;
     }
@@ -67,7 +67,7 @@ class Extents {
         }
         Index sum = 0;
         for (const Segment& segment : item.segments) {
-            sum = checked_add(sum, of(segment.items), "the extents of a layout");
+            sum = checked_add(sum, of(segment.items), "an extent of a layout");
         }
         return sum;
     }
@@ -231,8 +231,8 @@ BoundLayout BoundLayout::bind(const Layout& layout, const ExtentOf& extent_of,
     Extents extents(layout, extent_of);
     if (stored && stored->size() != layout.dims.size()) {
         refuse(layout, extents, stored,
-               std::to_string(stored->size()) + " dimensions, expected " +
-                   std::to_string(layout.dims.size()));
+               "it has " + std::to_string(stored->size()) + " of the " +
+                   std::to_string(layout.dims.size()) + " dimensions expected");
     }
     if (extents.has_star() && !stored) {
         throw Error(ErrorCode::usage, quoted(layout) +

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstddef>
-#include <span>
 
 #include "shardweld/layout/copy.hpp"
 
@@ -39,30 +38,44 @@ struct Nest {
 Nest make_nest(const Copy& copy, std::size_t element_bytes, std::size_t src_bytes,
                std::size_t dst_bytes);
 
+/// Where the loops in `rest` are: a counter each, and the byte offsets they add up to.
+class Odometer {
+  public:
+    explicit Odometer(const Nest& nest) : nest_(nest), src_(nest.src), dst_(nest.dst) {}
+
+    [[nodiscard]] std::ptrdiff_t src() const { return src_; }
+    [[nodiscard]] std::ptrdiff_t dst() const { return dst_; }
+
+    /// Next iteration; false when there is none.
+    bool advance() {
+        for (std::size_t k = nest_.rest.size(); k > 0; --k) {
+            const ByteLoop& loop = nest_.rest[k - 1];
+            src_ += loop.src;
+            dst_ += loop.dst;
+            if (++count_[k - 1] < loop.extent) {
+                return true;
+            }
+            count_[k - 1] = 0;
+            src_ -= loop.src * loop.extent;
+            dst_ -= loop.dst * loop.extent;
+        }
+        return false;
+    }
+
+  private:
+    const Nest& nest_;
+    std::array<std::ptrdiff_t, kMaxAxes> count_{};
+    std::ptrdiff_t src_;
+    std::ptrdiff_t dst_;
+};
+
 /// Calls plane(src offset, dst offset) for every iteration of the loops in `rest`.
 template <typename Plane>
 void for_each_plane(const Nest& nest, const Plane& plane) {
-    std::array<std::ptrdiff_t, kMaxAxes> count{};
-    std::ptrdiff_t src = nest.src;
-    std::ptrdiff_t dst = nest.dst;
-    while (true) {
-        plane(src, dst);
-        std::size_t k = nest.rest.size();
-        for (; k > 0; --k) {
-            const ByteLoop& loop = nest.rest[k - 1];
-            src += loop.src;
-            dst += loop.dst;
-            if (++count[k - 1] < loop.extent) {
-                break;
-            }
-            count[k - 1] = 0;
-            src -= loop.src * loop.extent;
-            dst -= loop.dst * loop.extent;
-        }
-        if (k == 0) {
-            return;
-        }
-    }
+    Odometer odometer(nest);
+    do {
+        plane(odometer.src(), odometer.dst());
+    } while (odometer.advance());
 }
 
 }  // namespace shardweld::layout

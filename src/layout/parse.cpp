@@ -94,7 +94,7 @@ class Parser {
     }
 
   private:
-    const Token& peek() const { return tokens_[at_]; }
+    [[nodiscard]] const Token& peek() const { return tokens_[at_]; }
     const Token& take() { return tokens_[at_++]; }
 
     void expect(std::string_view what) {

@@ -32,6 +32,21 @@ void require_axis(const Patch& p, std::size_t k) {
     }
 }
 
+/// p with `count` axes yet to be filled in instead of axis k.
+Patch with_room_at(const Patch& p, std::size_t k, std::size_t count) {
+    Patch out{p.offset, {}};
+    for (std::size_t i = 0; i < k; ++i) {
+        out.axes.push_back(p.axes[i]);
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+        out.axes.push_back({});
+    }
+    for (std::size_t i = k + 1; i < p.axes.size(); ++i) {
+        out.axes.push_back(p.axes[i]);
+    }
+    return out;
+}
+
 }  // namespace
 
 Index Patch::volume() const {
@@ -101,21 +116,9 @@ std::vector<Patch> refine(const Patch& p, std::size_t k, std::span<const Index> 
     require_axis(p, k);
     const Axis axis = p.axes[k];
     require_range(axis.lo, axis.lo + axis.extent, factors);
-    // All axes but k in place; the factors' axes are filled in per box.
-    Patch refined;
-    for (std::size_t i = 0; i < p.axes.size() + factors.size(); ++i) {
-        if (i < k || i >= k + factors.size()) {
-            const std::size_t from = i < k ? i : i - factors.size() + 1;
-            if (from < p.axes.size()) {
-                refined.axes.push_back(p.axes[from]);
-            }
-        } else {
-            refined.axes.push_back({});
-        }
-    }
+    Patch refined = with_room_at(p, k, factors.size());
     std::vector<Patch> out;
     if (factors.empty()) {  // the empty product has one element
-        refined.offset = p.offset;
         out.assign(axis.extent > 0 ? 1 : 0, refined);
         return out;
     }

@@ -69,7 +69,7 @@ class Cut {
     [[nodiscard]] const Copy& ordered() const { return copy_; }
 
   private:
-    Copy fixed(std::size_t k, const Copy& at, Index row) const {
+    [[nodiscard]] Copy fixed(std::size_t k, const Copy& at, Index row) const {
         Copy copy = at;
         copy.src_offset += row * copy_.loops[k].src_stride;
         copy.dst_offset += row * copy_.loops[k].dst_stride;

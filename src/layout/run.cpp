@@ -1,5 +1,6 @@
 // Moving the elements of a copy: rows, blocked transposes, and the plain nest for the rest.
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -68,11 +69,7 @@ void copy_rows(const ByteLoop& rows, std::ptrdiff_t bytes, std::byte* dst, const
     } else if (bytes >= 4) {
         each([bytes](std::byte* d, const std::byte* s) { move_two<4>(d, s, bytes); });
     } else {
-        each([bytes](std::byte* d, const std::byte* s) {
-            for (std::ptrdiff_t i = 0; i < bytes; ++i) {
-                d[i] = s[i];
-            }
-        });
+        each([bytes](std::byte* d, const std::byte* s) { std::copy(s, s + bytes, d); });
     }
 }
 
@@ -89,9 +86,36 @@ void copy_plain(const ByteLoop& outer, const ByteLoop& inner, std::byte* dst,
     }
 }
 
-/// One tile of a transpose: whole squares in registers, the edges element by element.
+/// One whole tile of a transpose, by way of a buffer: rows of dst are written a line at a time, so
+/// that strides which fall onto the same cache sets do no harm. Requires a dense outer source.
 template <typename T>
-void copy_tile(const ByteLoop& outer, const ByteLoop& inner, std::byte* dst, const std::byte* src) {
+void copy_whole_tile(const ByteLoop& outer, const ByteLoop& inner, std::byte* dst,
+                     const std::byte* src) {
+    constexpr auto size = static_cast<std::ptrdiff_t>(sizeof(T));
+    constexpr auto square = static_cast<std::ptrdiff_t>(kSquare<T>);
+    constexpr std::ptrdiff_t tile = kLine / size;
+    alignas(kLine) std::array<std::byte, static_cast<std::size_t>(tile * kLine)> buffer;
+    for (std::ptrdiff_t j = 0; j < tile; j += square) {
+        for (std::ptrdiff_t i = 0; i < tile; i += square) {
+            transpose_square<T>(src + i * size + j * inner.src, inner.src,
+                                buffer.data() + i * kLine + j * size, kLine);
+        }
+    }
+    const bool dense = inner.dst == size;
+    for (std::ptrdiff_t i = 0; i < tile; ++i) {
+        if (dense) {
+            move_bytes<kLine>(dst + i * outer.dst, buffer.data() + i * kLine);
+            continue;
+        }
+        copy_plain<T>({1, 0, 0}, {tile, size, inner.dst}, dst + i * outer.dst,
+                      buffer.data() + i * kLine);
+    }
+}
+
+/// A tile at the edge: whole squares in registers, the rest element by element.
+template <typename T>
+void copy_edge_tile(const ByteLoop& outer, const ByteLoop& inner, std::byte* dst,
+                    const std::byte* src) {
     constexpr auto size = static_cast<std::ptrdiff_t>(sizeof(T));
     constexpr auto square = static_cast<std::ptrdiff_t>(kSquare<T>);
     std::ptrdiff_t whole_outer = 0;
@@ -117,13 +141,16 @@ void copy_tile(const ByteLoop& outer, const ByteLoop& inner, std::byte* dst, con
 template <typename T>
 void copy_transposed(const ByteLoop& outer, const ByteLoop& inner, std::byte* dst,
                      const std::byte* src) {
-    constexpr auto tile = kLine / static_cast<std::ptrdiff_t>(sizeof(T));
+    constexpr auto size = static_cast<std::ptrdiff_t>(sizeof(T));
+    constexpr std::ptrdiff_t tile = kLine / size;
     for (std::ptrdiff_t i = 0; i < outer.extent; i += tile) {
         const ByteLoop rows{std::min(tile, outer.extent - i), outer.src, outer.dst};
         for (std::ptrdiff_t j = 0; j < inner.extent; j += tile) {
             const ByteLoop columns{std::min(tile, inner.extent - j), inner.src, inner.dst};
-            copy_tile<T>(rows, columns, dst + i * outer.dst + j * inner.dst,
-                         src + i * outer.src + j * inner.src);
+            const bool whole = rows.extent == tile && columns.extent == tile && outer.src == size;
+            const auto copy = whole ? copy_whole_tile<T> : copy_edge_tile<T>;
+            copy(rows, columns, dst + i * outer.dst + j * inner.dst,
+                 src + i * outer.src + j * inner.src);
         }
     }
 }

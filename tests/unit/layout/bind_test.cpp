@@ -57,7 +57,7 @@ TEST(Bind, compares_with_the_stored_shape) {
     EXPECT_ERROR(
         bind_layout(kQkv, symbols, Shape{512}), ErrorCode::mismatch,
         "stored shape [512] does not fit layout \"(g [q: p d | k: d | v: d]) h\" with g=4, "
-        "p=2, d=32, h=64: 1 dimensions, expected 2");
+        "p=2, d=32, h=64: it has 1 of the 2 dimensions expected");
     EXPECT_ERROR(bind_layout("()", {}, Shape{2}), ErrorCode::mismatch,
                  "stored shape [2] does not fit layout \"()\": dimension 0 is 2, expected 1");
 }
@@ -99,7 +99,7 @@ TEST(Bind, refuses_extents_that_make_no_sense) {
                  "symbol 'g' is not defined [layout \"g\"]");
     const Index large = Index{1} << 40;
     EXPECT_ERROR(bind_layout("(g d)", {{"g", large}, {"d", large}}), ErrorCode::corrupt,
-                 "the extents of a layout is larger than 64-bit arithmetic holds; the input is "
+                 "an extent of a layout is larger than 64-bit arithmetic holds; the input is "
                  "damaged");
     EXPECT_ERROR(bind_layout("g d", {{"g", large}, {"d", large}}), ErrorCode::corrupt,
                  "the shape of layout \"g d\" is larger than 64-bit arithmetic holds; the input is "

@@ -93,8 +93,8 @@ TEST(Run, transposes_with_every_edge) {
 TEST(Run, transposes_batches_and_interleaved_targets) {
     for (const std::size_t size : kSizes) {
         // [e, f, h] -> [e, h, f, 2]: the destination's densest loop has stride 2.
-        expect_run_equals_brute_force({0, 1, {{3, 40 * 70, 2 * 40 * 70}, {70, 1, 80}, {40, 70, 2}}},
-                                      size);
+        expect_run_equals_brute_force(
+            {0, 1, {{3, 67 * 70, 2 * 67 * 70}, {70, 1, 2 * 67}, {67, 70, 2}}}, size);
         // [b, m, n] -> [n, b, m]: the transposed loops are not neighbours.
         expect_run_equals_brute_force({0, 0, {{67, 1, 5 * 33}, {5, 33 * 67, 33}, {33, 67, 1}}},
                                       size);

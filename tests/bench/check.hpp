@@ -1,0 +1,26 @@
+// Compares a merged model with the values it must have, computed from names and positions alone.
+// Knows safetensors files; nothing of the checkpoint they came from.
+// Source: safetensors 0.8, README "Format".
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "checkpoint.hpp"
+
+namespace shardweld::bench {
+
+struct CheckResult {
+    std::vector<std::string> differences;  ///< the first ones, one line each
+    Index n_tensors = 0;
+    Bytes compared_bytes = 0;
+};
+
+/// Reads every *.safetensors file of `directory`: each expected tensor must be there once, with
+/// dtype, shape and values, and no other. With `is_sample` only some blocks of each tensor are
+/// compared: the first, the last and a few between.
+CheckResult check_merge(const std::filesystem::path& directory, const Checkpoint& checkpoint,
+                        bool is_sample, unsigned n_threads);
+
+}  // namespace shardweld::bench

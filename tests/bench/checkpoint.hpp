@@ -1,0 +1,28 @@
+// Synthetic Megatron checkpoints on disk: legacy and torch_dist directories, and the hub
+// configuration that goes with them.
+// Knows names, dictionaries and files; how tensors are cut is model.hpp's.
+#pragma once
+
+#include <filesystem>
+
+#include "model.hpp"
+
+namespace shardweld::bench {
+
+struct Checkpoint {
+    Model model;
+    Grid grid;
+    Values values;
+};
+
+/// Writes OUT/hf/config.json.
+void write_hub_config(const std::filesystem::path& out, const Checkpoint& checkpoint);
+
+/// Write OUT/source (iteration 1), `n_threads` rank files at a time; return the bytes of all
+/// files. Error(target) where files exist already.
+Bytes write_legacy(const std::filesystem::path& out, const Checkpoint& checkpoint,
+                   unsigned n_threads);
+Bytes write_torch_dist(const std::filesystem::path& out, const Checkpoint& checkpoint,
+                       unsigned n_threads);
+
+}  // namespace shardweld::bench

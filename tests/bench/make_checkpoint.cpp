@@ -1,0 +1,126 @@
+// make_checkpoint OUT ...: a synthetic Megatron checkpoint of a given size, for benches and tests.
+// make_checkpoint --check DIR ...: compares a merge of it with what it must be.
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <thread>
+
+#include <cxxopts.hpp>
+
+#include "shardweld/core/error.hpp"
+
+#include "check.hpp"
+#include "checkpoint.hpp"
+
+namespace {
+
+using namespace shardweld;
+using bench::Checkpoint;
+
+cxxopts::Options make_options() {
+    cxxopts::Options options(
+        "make_checkpoint",
+        "Writes OUT/source (a Megatron checkpoint) and OUT/hf (its config), or "
+        "compares a merged directory with it.");
+    auto add = options.add_options();
+    add("out", "directory to write", cxxopts::value<std::string>());
+    add("gb", "size of the weights in GB", cxxopts::value<double>()->default_value("1"));
+    add("format", "legacy or torch_dist", cxxopts::value<std::string>()->default_value("legacy"));
+    add("tp", "tensor parallel ranks", cxxopts::value<Index>()->default_value("2"));
+    add("pp", "pipeline stages", cxxopts::value<Index>()->default_value("1"));
+    add("vpp", "virtual stages per rank", cxxopts::value<Index>()->default_value("1"));
+    add("dtype", "bf16 or fp32", cxxopts::value<std::string>()->default_value("bf16"));
+    add("seed", "of the values", cxxopts::value<std::uint64_t>()->default_value("0"));
+    add("sparse", "zeros, as holes of the files");
+    add("check", "merged directory to compare instead", cxxopts::value<std::string>());
+    add("sample", "compare a few blocks of each tensor only");
+    add("threads", "0: as many as cores", cxxopts::value<unsigned>()->default_value("0"));
+    add("help", "this text");
+    options.parse_positional({"out"});
+    options.positional_help("OUT");
+    return options;
+}
+
+Checkpoint checkpoint_of(const cxxopts::ParseResult& given) {
+    Checkpoint checkpoint;
+    checkpoint.grid = {given["tp"].as<Index>(), given["pp"].as<Index>(), given["vpp"].as<Index>()};
+    const auto dtype = given["dtype"].as<std::string>();
+    if (dtype != "bf16" && dtype != "fp32") {
+        throw Error(ErrorCode::usage, "--dtype is " + dtype + ", expected bf16 or fp32");
+    }
+    checkpoint.values.dtype = dtype == "bf16" ? DType::bf16 : DType::f32;
+    checkpoint.values.seed = given["seed"].as<std::uint64_t>();
+    checkpoint.values.is_sparse = given.count("sparse") != 0;
+    const bool is_grid =
+        checkpoint.grid.tp > 0 && checkpoint.grid.pp > 0 && checkpoint.grid.vpp > 0;
+    if (!is_grid || (checkpoint.grid.vpp > 1 && checkpoint.grid.pp == 1)) {
+        throw Error(ErrorCode::usage, "tp, pp, vpp must be positive, and vpp > 1 needs pp > 1");
+    }
+    checkpoint.model = bench::model_of_size(given["gb"].as<double>() * 1e9, checkpoint.values.dtype,
+                                            checkpoint.grid);
+    return checkpoint;
+}
+
+int check(const cxxopts::ParseResult& given, const Checkpoint& checkpoint, unsigned n_threads) {
+    const auto directory = given["check"].as<std::string>();
+    const auto result =
+        bench::check_merge(directory, checkpoint, given.count("sample") != 0, n_threads);
+    for (const std::string& difference : result.differences) {
+        std::fprintf(stderr, "%s\n", difference.c_str());
+    }
+    std::printf(
+        "%s: %lld tensors, %.3f GB compared\n", result.differences.empty() ? "equal" : "different",
+        static_cast<long long>(result.n_tensors), static_cast<double>(result.compared_bytes) / 1e9);
+    return result.differences.empty() ? 0 : 1;
+}
+
+int make(const cxxopts::ParseResult& given, const Checkpoint& checkpoint, unsigned n_threads) {
+    if (given.count("out") == 0) {
+        throw Error(ErrorCode::usage, "name a directory to write");
+    }
+    const std::string out = given["out"].as<std::string>();
+    const auto format = given["format"].as<std::string>();
+    if (format != "legacy" && format != "torch_dist") {
+        throw Error(ErrorCode::usage, "--format is " + format + ", expected legacy or torch_dist");
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    const Bytes bytes = format == "legacy" ? bench::write_legacy(out, checkpoint, n_threads)
+                                           : bench::write_torch_dist(out, checkpoint, n_threads);
+    bench::write_hub_config(out, checkpoint);
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    const double gb = static_cast<double>(bytes) / 1e9;
+    std::printf("%s: %.3f GB, %lld layers, hidden %lld, %.1f s, %.2f GB/s\n", format.c_str(), gb,
+                static_cast<long long>(checkpoint.model.layers),
+                static_cast<long long>(checkpoint.model.hidden), taken.count(), gb / taken.count());
+    return 0;
+}
+
+int run(int argc, char** argv) {
+    auto options = make_options();
+    const auto given = options.parse(argc, argv);
+    if (given.count("help") != 0) {
+        std::printf("%s", options.help().c_str());
+        return 0;
+    }
+    const Checkpoint checkpoint = checkpoint_of(given);
+    const auto asked = given["threads"].as<unsigned>();
+    const unsigned n_threads =
+        asked != 0 ? asked : std::max(std::thread::hardware_concurrency(), 1U);
+    return given.count("check") != 0 ? check(given, checkpoint, n_threads)
+                                     : make(given, checkpoint, n_threads);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        return run(argc, argv);
+    } catch (const Error& error) {
+        std::fprintf(stderr, "make_checkpoint: %s\n", error.full_text().c_str());
+        return static_cast<int>(error.code());
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "make_checkpoint: %s\n", error.what());
+        return 2;
+    }
+}

@@ -1,0 +1,40 @@
+// torch.save archives, written: a stored zip of data.pkl and one record per storage.
+// Knows torch's containers; nothing of Megatron's dictionaries. Sources: torch 2.15
+// torch/serialization.py, caffe2/serialize/inline_container.cc, torch/_utils.py.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "append_file.hpp"
+#include "pickle_writer.hpp"
+#include "values.hpp"
+
+namespace shardweld::bench {
+
+/// A dense tensor with a storage of its own.
+struct TorchTensor {
+    DType dtype = DType::bf16;
+    std::vector<Index> shape;
+    std::vector<Band> bands;  ///< its elements; none for an empty tensor
+
+    [[nodiscard]] Bytes bytes() const;
+};
+
+/// The pickle of one archive, and the tensors it names.
+class TorchPickle {
+  public:
+    PickleWriter pickle{2};
+    void tensor(TorchTensor tensor);
+    [[nodiscard]] const std::vector<TorchTensor>& tensors() const { return tensors_; }
+
+  private:
+    std::vector<TorchTensor> tensors_;
+};
+
+/// Appends an archive whose entries begin with `name`/; alignment counts from its first byte.
+void append_archive(AppendFile& file, std::string_view name, const TorchPickle& content,
+                    const Values& values);
+
+}  // namespace shardweld::bench

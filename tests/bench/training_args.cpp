@@ -1,0 +1,86 @@
+#include "training_args.hpp"
+
+#include <utility>
+#include <vector>
+
+namespace shardweld::bench {
+
+namespace {
+
+using Number = std::pair<const char*, Index>;
+using Flag = std::pair<const char*, bool>;
+
+std::vector<Number> numbers(const Model& model, const Grid& grid) {
+    return {{"tensor_model_parallel_size", grid.tp},
+            {"pipeline_model_parallel_size", grid.pp},
+            {"expert_model_parallel_size", 1},
+            {"expert_tensor_parallel_size", grid.tp},
+            {"context_parallel_size", 1},
+            {"data_parallel_size", 1},
+            {"world_size", grid.tp * grid.pp},
+            {"num_layers", model.layers},
+            {"hidden_size", model.hidden},
+            {"ffn_hidden_size", model.ffn},
+            {"num_attention_heads", model.heads},
+            {"num_query_groups", model.groups},
+            {"kv_channels", model.head_dim},
+            {"make_vocab_size_divisible_by", 128},
+            {"vocab_size", model.vocab},
+            {"padded_vocab_size", padded_vocab(model, grid)},
+            {"max_position_embeddings", 4096},
+            {"seq_length", 4096},
+            {"rotary_base", 10000},
+            {"iteration", 1}};
+}
+
+std::vector<Flag> flags(const Checkpoint& checkpoint) {
+    return {{"group_query_attention", true},
+            {"swiglu", true},
+            {"untie_embeddings_and_output_weights", true},
+            {"add_bias_linear", false},
+            {"add_qkv_bias", false},
+            {"qk_layernorm", false},
+            {"rotary_interleaved", false},
+            {"apply_layernorm_1p", false},
+            {"layernorm_zero_centered_gamma", false},
+            {"multi_latent_attention", false},
+            {"use_distributed_optimizer", false},
+            {"fp16", false},
+            {"bf16", checkpoint.values.dtype == DType::bf16}};
+}
+
+void put_args(PickleWriter& out, const Checkpoint& checkpoint) {
+    out.global("argparse", "Namespace").op(Op::empty_tuple).op(Op::newobj);
+    out.op(Op::empty_dict).op(Op::mark);
+    for (const auto& [name, value] : numbers(checkpoint.model, checkpoint.grid)) {
+        out.text(name).integer(value);
+    }
+    for (const auto& [name, value] : flags(checkpoint)) {
+        out.text(name).boolean(value);
+    }
+    out.text("virtual_pipeline_model_parallel_size");
+    if (checkpoint.grid.vpp > 1) {
+        out.integer(checkpoint.grid.vpp);
+    } else {
+        out.op(Op::none);
+    }
+    out.text("num_experts").op(Op::none);
+    out.text("params_dtype").global("torch", torch_name(checkpoint.values.dtype));
+    out.text("norm_epsilon").real(1e-5);
+    out.text("rotary_percent").real(1.0);
+    out.text("normalization").text("RMSNorm");
+    out.text("position_embedding_type").text("rope");
+    out.text("transformer_impl").text("transformer_engine");
+    out.op(Op::setitems).op(Op::build);
+}
+
+}  // namespace
+
+void put_common_state(PickleWriter& out, const Checkpoint& checkpoint) {
+    out.text("args");
+    put_args(out, checkpoint);
+    out.text("checkpoint_version").real(3.0);
+    out.text("iteration").integer(1);
+}
+
+}  // namespace shardweld::bench
