@@ -4,7 +4,8 @@
 
 namespace shardweld::app {
 
-std::vector<Untied> compare_same(mpi::Comm& comm, plan::Binding& binding, const execute::Source& source, const plan::Visibility& visibility,
+std::vector<Untied> compare_same(mpi::Comm& comm, plan::Binding& binding,
+                                 const execute::Source& source, const plan::Visibility& visibility,
                                  const plan::Choice& choice) {
     if (binding.same.empty()) {
         return {};
@@ -12,13 +13,16 @@ std::vector<Untied> compare_same(mpi::Comm& comm, plan::Binding& binding, const 
     std::vector<plan::Target> targets;
     for (const plan::SamePair& pair : binding.same) {
         plan::Target target = binding.targets[pair.target];
-        const auto first = target.replicas.begin() + static_cast<std::ptrdiff_t>(pair.first_replica);
-        target.replicas = std::vector<plan::Operand>(first, first + static_cast<std::ptrdiff_t>(pair.count));
+        const auto first =
+            target.replicas.begin() + static_cast<std::ptrdiff_t>(pair.first_replica);
+        target.replicas =
+            std::vector<plan::Operand>(first, first + static_cast<std::ptrdiff_t>(pair.count));
         targets.push_back(std::move(target));
     }
     plan::Choice all = choice;
     all.replicas = plan::Replicas::verify;
-    const auto plan = mpi::collectively_get(comm, [&] { return plan::make_plan(std::move(targets), *source.files, visibility, all); });
+    const auto plan = mpi::collectively_get(
+        comm, [&] { return plan::make_plan(std::move(targets), *source.files, visibility, all); });
     execute::Options options;
     options.write = false;
     const execute::Result result = execute::run(comm, plan, source, {}, options);

@@ -1,5 +1,5 @@
-// Copies that must equal another tensor (`same` rules, tied heads): compared before anything is written.
-// Knows bindings and how to run a comparison; nothing of which tensors are tied.
+// Copies that must equal another tensor (`same` rules, tied heads): compared before anything is
+// written. Knows bindings and how to run a comparison; nothing of which tensors are tied.
 #pragma once
 
 #include <vector>
@@ -17,8 +17,10 @@ struct Untied {
     Index n_elements = 0;
 };
 
-/// Collective. Compares every `same` pair in full and, where all agree, takes the copies out of the binding's replicas: they need no second look.
-std::vector<Untied> compare_same(mpi::Comm& comm, plan::Binding& binding, const execute::Source& source, const plan::Visibility& visibility,
+/// Collective. Compares every `same` pair in full and, where all agree, takes the copies out of the
+/// binding's replicas: they need no second look.
+std::vector<Untied> compare_same(mpi::Comm& comm, plan::Binding& binding,
+                                 const execute::Source& source, const plan::Visibility& visibility,
                                  const plan::Choice& choice);
 
 }  // namespace shardweld::app

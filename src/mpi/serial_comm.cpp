@@ -16,6 +16,7 @@ class SerialComm final : public Comm {
     [[nodiscard]] int rank() const override { return 0; }
     [[nodiscard]] int size() const override { return 1; }
     [[nodiscard]] const std::string& host() const override { return host_; }
+    [[nodiscard]] std::string library() const override { return "none"; }
 
     void barrier() override {}
     std::vector<std::byte> broadcast(std::vector<std::byte> bytes, int /*root*/) override {

@@ -23,6 +23,8 @@ class Comm {
     [[nodiscard]] virtual int rank() const = 0;                 // local
     [[nodiscard]] virtual int size() const = 0;                 // local
     [[nodiscard]] virtual const std::string& host() const = 0;  // local
+    /// Library and version, for reports; "none" without MPI.
+    [[nodiscard]] virtual std::string library() const = 0;  // local
 
     virtual void barrier() = 0;
     /// Bytes of `root` on every rank (any size, also beyond 2 GiB).
