@@ -14,8 +14,9 @@
 
 namespace {
 
-using namespace shardweld;
+namespace layout = shardweld::layout;
 using layout::Copy;
+using shardweld::Index;
 using Memory = std::vector<std::byte>;
 
 constexpr Index kBytes = Index{64} << 20;
@@ -79,13 +80,25 @@ void time_transposes(Bench& bench) {
         bench.time("transpose [4100, n]" + of, {0, 0, {{rows, 1, odd}, {odd, rows, 1}}}, size);
     }
     // gpt-oss: gate of one expert [f, h] into [h, f, 2].
-    bench.time("interleaved transpose [2880, 2880] of 2 B",
-               {0, 0, {{2880, 1, 2 * 2880}, {2880, 2880, 2}}}, 2);
+    const Index h = 2880;
+    bench.time("interleaved transpose [2880, 2880] of 2 B", {0, 0, {{h, 1, 2 * h}, {h, h, 2}}}, 2);
     // Rotary order: [n, p, 2] -> [n, 2, p], columns dense.
     const Index heads = kBytes / 2 / 128;
     bench.time("de-interleave pairs of 2 B", {0, 0, {{heads, 128, 128}, {2, 1, 64}, {64, 2, 1}}},
                2);
     bench.time("every second element of 2 B", {0, 0, {{kBytes / 2, 2, 1}}}, 2);
+}
+
+/// Nanoseconds of one call.
+template <typename Call>
+void nanoseconds(const char* name, const Call& call) {
+    constexpr int kCalls = 1'000'000;
+    const double taken = seconds([&] {
+        for (int i = 0; i < kCalls; ++i) {
+            call();
+        }
+    });
+    std::printf("%-46s %7.1f ns\n", name, taken / kCalls * 1e9);
 }
 
 void time_planning() {
@@ -95,15 +108,6 @@ void time_planning() {
     const auto fused =
         layout::BoundLayout::bind(layout::parse_layout("(g [q: p d | k: d | v: d]) h"), extent_of);
     const auto plain = layout::BoundLayout::bind(layout::parse_layout("(t f) h"), extent_of);
-    constexpr int kCalls = 1'000'000;
-    const auto nanoseconds = [](const char* name, const auto& call) {
-        const double taken = seconds([&] {
-            for (int i = 0; i < kCalls; ++i) {
-                call();
-            }
-        });
-        std::printf("%-46s %7.1f ns\n", name, taken / kCalls * 1e9);
-    };
     std::vector<layout::SegmentPatch> parts;
     const layout::Patch whole = layout::dense_shape(fused.shape());
     nanoseconds("lower, fused QKV whole", [&] {
