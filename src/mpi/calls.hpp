@@ -47,6 +47,7 @@ inline int rank_in_group(MPI_Comm comm) {
 
 /// Elementwise maximum over all ranks, in place. Collective.
 inline void maximum_of_all(MPI_Comm comm, std::span<Index> values) {
+    // NOLINTNEXTLINE(mpi-type-mismatch): Index is std::int64_t
     check(MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_INT64_T,
                         MPI_MAX, comm),
           "MPI_Allreduce");
