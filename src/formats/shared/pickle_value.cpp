@@ -77,6 +77,9 @@ std::string_view name_of(PickleKind kind) {
 }
 
 std::string in_words(PickleKind kind) {
+    if (kind == PickleKind::none) {
+        return "none";
+    }
     const bool has_vowel = kind == PickleKind::integer || kind == PickleKind::object;
     return (has_vowel ? "an " : "a ") + std::string(name_of(kind));
 }

@@ -65,10 +65,12 @@ void check_stored(const Central& entry, Bytes stored_size) {
                     "zip: entry " + in_quotes(entry.name) + " is encrypted");
     }
     if (entry.method != 0) {
-        throw Error(ErrorCode::unsupported,
-                    "zip: entry " + in_quotes(entry.name) + " is compressed (method " +
-                        std::to_string(entry.method) +
-                        "); torch writes stored records only: save the file again with torch");
+        throw Error(
+            ErrorCode::unsupported,
+            "zip: entry " + in_quotes(entry.name) + " is compressed (method " +
+                std::to_string(entry.method) +
+                "); torch.save writes stored records only: save the state dict again with it "
+                "(this may be a TorchScript or repacked archive)");
     }
     if (stored_size != entry.size) {
         fail("entry " + in_quotes(entry.name) + " has two sizes: " + std::to_string(stored_size) +

@@ -119,9 +119,11 @@ TEST(Zip, keeps_hostile_names_inert) {
 TEST(Zip, refuses_what_is_not_stored) {
     std::vector<ZipSpec> specs = kTwo;
     specs[1].method = 8;
-    EXPECT_EQ(answer(build_zip(specs)),
-              "unsupported: zip: entry 'a/data/0' is compressed (method 8); torch writes stored "
-              "records only: save the file again with torch");
+    EXPECT_EQ(
+        answer(build_zip(specs)),
+        "unsupported: zip: entry 'a/data/0' is compressed (method 8); torch.save writes stored "
+        "records only: save the state dict again with it (this may be a TorchScript or "
+        "repacked archive)");
     specs[1].method = 0;
     specs[1].flags |= 1U;
     EXPECT_EQ(answer(build_zip(specs)), "unsupported: zip: entry 'a/data/0' is encrypted");

@@ -1,0 +1,268 @@
+#include "shardweld/formats/shared/torch_file.hpp"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "shardweld/core/text.hpp"
+
+#include "support/error_text.hpp"
+#include "support/memory_file.hpp"
+#include "torch_builder.hpp"
+
+namespace shardweld::formats {
+namespace {
+
+using namespace std::string_literals;
+using test::call;
+using test::counts;
+using test::error_text;
+using test::global;
+using test::integer;
+using test::storage;
+using test::tensor_v2;
+using test::torch_file;
+using test::tuple;
+using test::unicode;
+
+// The root tensor of a file as "dtype shape strides +offset: storage's bytes".
+std::string tensor_text(const std::string& file_text, Bytes begin = 0) {
+    const test::MemoryFile memory(file_text);
+    const io::InputFile file = io::InputFile::open(memory.path());
+    const TorchFile torch_file = TorchFile::read(file, begin);
+    const auto tensor = torch_file.tensor(torch_file.root());
+    if (!tensor) {
+        return "no tensor";
+    }
+    std::string data(tensor->storage_bytes, '?');
+    file.read_at(tensor->storage_offset, std::as_writable_bytes(std::span(data)));
+    return std::string(torch_name(tensor->dtype)) + " " + shape_text(tensor->shape) + " " +
+           shape_text(tensor->strides) + " +" + std::to_string(tensor->element_offset) + ": " +
+           data;
+}
+
+std::string answer(const std::string& file_text) {
+    return error_text([&] { tensor_text(file_text); });
+}
+
+const std::string kFloat = "torch FloatStorage";
+const std::map<std::string, std::string> kRecords = {{"0", "0123456789abcdefghijklmn"}};
+const std::string kStorage = storage(kFloat, "0", 6);
+
+TEST(TorchFile, reads_tensors_of_every_storage_class) {
+    const std::map<std::string, std::string> classes = {{"FloatStorage", "float32"},
+                                                        {"DoubleStorage", "float64"},
+                                                        {"HalfStorage", "float16"},
+                                                        {"BFloat16Storage", "bfloat16"},
+                                                        {"LongStorage", "int64"},
+                                                        {"IntStorage", "int32"},
+                                                        {"ShortStorage", "int16"},
+                                                        {"CharStorage", "int8"},
+                                                        {"ByteStorage", "uint8"},
+                                                        {"BoolStorage", "bool"},
+                                                        {"ComplexFloatStorage", "complex64"}};
+    for (const auto& [name, dtype] : classes) {
+        for (const std::string module : {"torch ", "torch.storage ", "torch.cuda "}) {
+            EXPECT_EQ(tensor_text(torch_file(tensor_v2(storage(module + name, "k", 1), 0, {1}, {1}),
+                                             {{"k", "01234567"}})),
+                      dtype + " [1] [1] +0: 01234567");
+        }
+    }
+}
+
+TEST(TorchFile, reads_views) {
+    EXPECT_EQ(tensor_text(torch_file(tensor_v2(kStorage, 1, {2, 2}, {3, 1}), kRecords)),
+              "float32 [2, 2] [3, 1] +1: 0123456789abcdefghijklmn");
+    EXPECT_EQ(tensor_text(torch_file(tensor_v2(kStorage, 5, {}, {}), kRecords)),
+              "float32 [] [] +5: 0123456789abcdefghijklmn");
+    EXPECT_EQ(tensor_text(torch_file(tensor_v2(kStorage, 0, {1000, 6}, {0, 1}), kRecords)),
+              "float32 [1000, 6] [0, 1] +0: 0123456789abcdefghijklmn");
+    EXPECT_EQ(tensor_text(torch_file(tensor_v2(kStorage, 6, {0, 6}, {6, 1}), kRecords)),
+              "float32 [0, 6] [6, 1] +6: 0123456789abcdefghijklmn");
+}
+
+TEST(TorchFile, reads_a_blob_inside_a_file) {
+    EXPECT_EQ(tensor_text("12345" + torch_file(tensor_v2(kStorage, 0, {6}, {1}), kRecords), 5),
+              "float32 [6] [1] +0: 0123456789abcdefghijklmn");
+}
+
+TEST(TorchFile, reads_every_spelling_of_a_tensor) {
+    const std::string expected = "float32 [6] [1] +0: 0123456789abcdefghijklmn";
+    const std::string plain = tensor_v2(kStorage, 0, {6}, {1});
+    const std::string arguments =
+        tuple({kStorage, integer(0), counts({6}), counts({1}), "\x89", "N"});
+    EXPECT_EQ(tensor_text(torch_file(call("torch._utils _rebuild_tensor",
+                                          {kStorage, integer(0), counts({6}), counts({1})}),
+                                     kRecords)),
+              expected);
+    EXPECT_EQ(tensor_text(torch_file(call("torch._utils _rebuild_parameter", {plain, "\x88", "N"}),
+                                     kRecords)),
+              expected);
+    EXPECT_EQ(tensor_text(torch_file(
+                  call("torch._utils _rebuild_parameter_with_state", {plain, "\x88", "N", "}"}),
+                  kRecords)),
+              expected);
+    EXPECT_EQ(tensor_text(torch_file(call("torch._tensor _rebuild_from_type_v2",
+                                          {global("torch._utils _rebuild_tensor_v2"),
+                                           global("torch Tensor"), arguments, "}"}),
+                                     kRecords)),
+              expected);
+    const std::string size = call("torch Size", {counts({6})});
+    EXPECT_EQ(tensor_text(torch_file(call("torch._utils _rebuild_tensor_v2",
+                                          {kStorage, integer(0), size, counts({1}), "\x89", "N"}),
+                                     kRecords)),
+              expected);
+}
+
+TEST(TorchFile, reads_untyped_storages) {
+    const auto file = [](const std::string& dtype) {
+        return torch_file(call("torch._utils _rebuild_tensor_v3",
+                               {storage("torch.storage UntypedStorage", "0", 24), integer(0),
+                                counts({6}), counts({1}), "\x89", "N", global("torch " + dtype)}),
+                          kRecords);
+    };
+    EXPECT_EQ(tensor_text(file("float8_e4m3fn")),
+              "float8_e4m3fn [6] [1] +0: 0123456789abcdefghijklmn");
+    EXPECT_EQ(tensor_text(file("uint32")), "uint32 [6] [1] +0: 0123456789abcdefghijklmn");
+    EXPECT_EQ(answer(file("uint64")),
+              "corrupt: torch file: a tensor of shape [6], strides [1] at element 0 needs 48 "
+              "bytes; storage '0' has 24");
+    EXPECT_EQ(answer(file("qint8")), "unsupported: torch file: dtype torch.qint8 is not supported");
+}
+
+TEST(TorchFile, other_values_are_no_tensors) {
+    EXPECT_EQ(tensor_text(torch_file("}", {})), "no tensor");
+    EXPECT_EQ(tensor_text(torch_file(call("argparse Namespace", {}), {})), "no tensor");
+    EXPECT_EQ(tensor_text(torch_file(call("torch._tensor _rebuild_from_type_v2",
+                                          {global("torch._utils _rebuild_wrapper_subclass"),
+                                           global("torch.distributed.tensor DTensor"), ")", "}"}),
+                                     {})),
+              "no tensor");
+}
+
+TEST(TorchFile, refuses_tensors_without_plain_bytes) {
+    EXPECT_EQ(answer(torch_file(call("torch._utils _rebuild_qtensor", {}), {})),
+              "unsupported: torch file: tensors made by 'torch._utils _rebuild_qtensor' "
+              "(quantised, sparse, nested or without data) are not supported");
+    EXPECT_EQ(
+        answer(torch_file(tensor_v2(storage("torch QInt8Storage", "0", 1), 0, {1}, {1}), kRecords)),
+        "unsupported: torch file: storages of class 'torch QInt8Storage' are not supported");
+    EXPECT_EQ(
+        answer(torch_file(tensor_v2(storage("evil FloatStorage", "0", 1), 0, {1}, {1}), kRecords)),
+        "unsupported: torch file: storages of class 'evil FloatStorage' are not supported");
+    EXPECT_EQ(answer(torch_file(tensor_v2(storage(kFloat, "0", 6, "meta"), 0, {1}, {1}), kRecords)),
+              "unsupported: torch file: storage '0' lies on the meta device: it has no data");
+}
+
+TEST(TorchFile, refuses_numbers_that_do_not_fit) {
+    const auto sized = [](std::int64_t offset, const std::vector<std::int64_t>& size,
+                          const std::vector<std::int64_t>& stride) {
+        return answer(torch_file(tensor_v2(kStorage, offset, size, stride), kRecords));
+    };
+    EXPECT_EQ(sized(0, {-1, 5}, {1, 1}), "corrupt: torch file: a tensor's size is negative: -1");
+    EXPECT_EQ(sized(0, {1}, {-1}), "corrupt: torch file: a tensor's stride is negative: -1");
+    EXPECT_EQ(sized(-4, {1}, {1}),
+              "corrupt: torch file: a tensor's storage offset is negative: -4");
+    EXPECT_EQ(sized(0, {1, 1}, {1}), "corrupt: torch file: a tensor has 2 sizes and 1 strides");
+    EXPECT_EQ(sized(1, {6}, {1}),
+              "corrupt: torch file: a tensor of shape [6], strides [1] at element 1 needs 28 "
+              "bytes; storage '0' has 24");
+    EXPECT_EQ(sized(0, {2, 3}, {4, 1}),
+              "corrupt: torch file: a tensor of shape [2, 3], strides [4, 1] at element 0 needs 28 "
+              "bytes; storage '0' has 24");
+    constexpr std::int64_t kHuge = std::int64_t{1} << 40;
+    EXPECT_TRUE(sized(0, {kHuge, kHuge}, {0, 0}).starts_with("corrupt: "));
+    EXPECT_TRUE(sized(0, {2}, {kHuge << 22}).starts_with("corrupt: "));
+    EXPECT_TRUE(sized(std::numeric_limits<std::int64_t>::max(), {2}, {1}).starts_with("corrupt: "));
+    EXPECT_EQ(answer(torch_file(tensor_v2(storage(kFloat, "0", 7), 0, {1}, {1}), kRecords)),
+              "corrupt: torch file: storage '0' should have 7 elements of 4 bytes; its record has "
+              "24 bytes");
+}
+
+TEST(TorchFile, refuses_storages_that_are_not_there) {
+    const auto keyed = [](const std::string& key) {
+        return answer(torch_file(tensor_v2(storage(kFloat, key, 6), 0, {1}, {1}), kRecords));
+    };
+    EXPECT_EQ(keyed("99999"), "corrupt: torch file: record data/99999 is missing");
+    for (const std::string key : {"../../../../etc/passwd", "..", "", "a/b", "a\\b", "a b"}) {
+        EXPECT_EQ(keyed(key),
+                  "corrupt: torch file: storage key '" + key + "' is not a plain record name");
+    }
+    EXPECT_EQ(answer(torch_file(tensor_v2("N", 0, {1}, {1}), kRecords)),
+              "corrupt: torch file: a tensor's storage is none");
+    EXPECT_EQ(
+        answer(torch_file(tensor_v2(unicode("x") + "Q", 0, {1}, {1}), kRecords)),
+        "corrupt: torch file: a persistent id is not ('storage', class, key, location, count)");
+}
+
+TEST(TorchFile, endless_wrapping_is_refused) {
+    std::string value = tensor_v2(kStorage, 0, {1}, {1});
+    for (int i = 0; i < 20; ++i) {
+        value = call("torch._utils _rebuild_parameter", {value, "\x88", "N"});
+    }
+    EXPECT_EQ(answer(torch_file(value, kRecords)),
+              "corrupt: torch file: a tensor is wrapped more than 16 times");
+}
+
+TEST(TorchFile, refuses_other_containers) {
+    EXPECT_EQ(answer(""), "corrupt: torch file: it is empty");
+    EXPECT_EQ(answer("garbage"),
+              "corrupt: torch file: it begins with 'garbage', expected a zip archive or torch's "
+              "magic");
+    EXPECT_EQ(answer(std::string(257, 'x') + "ustar" + std::string(300, '\0')),
+              "unsupported: torch file: it is a tar archive (torch before 0.1.10); load and save "
+              "it with a newer torch");
+    EXPECT_EQ(answer(test::build_zip({{"archive/version", "3"}})),
+              "corrupt: torch file: the archive holds no data.pkl");
+    EXPECT_EQ(answer(torch_file("N", {}, {{"archive/constants.pkl", ""}})),
+              "unsupported: torch file: it is a TorchScript archive; save the state_dict instead");
+    EXPECT_EQ(answer(torch_file("N", {}, {{"archive/code/a.py", ""}})),
+              "unsupported: torch file: it is a TorchScript archive; save the state_dict instead");
+}
+
+TEST(TorchFile, reads_the_byte_order) {
+    EXPECT_EQ(answer(torch_file("N", {}, {{"archive/byteorder", "little"}})), "no error");
+    EXPECT_EQ(answer(torch_file("N", {}, {{"archive/byteorder", "big"}})),
+              "unsupported: torch file: its byteorder record says big; save it on a little-endian "
+              "host");
+    EXPECT_EQ(answer(torch_file("N", {}, {{"archive/byteorder", "middle"}})),
+              "corrupt: torch file: its byteorder record holds 'middle', expected little or big");
+}
+
+TEST(TorchFile, errors_name_the_file_and_the_place) {
+    const test::MemoryFile memory("xx" + torch_file("K\1K\2", {}).substr(2));
+    const io::InputFile file = io::InputFile::open(memory.path());
+    try {
+        TorchFile::read(file, 1, 5);
+        FAIL();
+    } catch (const Error& error) {
+        EXPECT_EQ(error.context(),
+                  (std::vector<std::string>{"file " + memory.path().string() + " at offset 1"}));
+    }
+    EXPECT_TRUE(error_text([&] { TorchFile::read(file, file.size() + 1); }).starts_with("corrupt"));
+    EXPECT_TRUE(error_text([&] { TorchFile::read(file, 1, file.size()); }).starts_with("corrupt"));
+}
+
+TEST(TorchFile, sums_its_storages) {
+    const test::MemoryFile memory(torch_file("N", {{"0", "abc"}, {"1", ""}, {"2", "de"}}));
+    EXPECT_EQ(TorchFile::read(io::InputFile::open(memory.path())).storage_bytes(), 5U);
+}
+
+TEST(StoredTensor, knows_whether_it_is_contiguous) {
+    const auto contiguous = [](std::vector<Index> shape, std::vector<Index> strides) {
+        StoredTensor tensor;
+        tensor.shape = std::move(shape);
+        tensor.strides = std::move(strides);
+        return tensor.is_contiguous();
+    };
+    EXPECT_TRUE(contiguous({}, {}));
+    EXPECT_TRUE(contiguous({2, 3}, {3, 1}));
+    EXPECT_TRUE(contiguous({2, 1, 3}, {3, 77, 1}));
+    EXPECT_TRUE(contiguous({0, 3}, {9, 9}));
+    EXPECT_FALSE(contiguous({2, 3}, {1, 2}));
+    EXPECT_FALSE(contiguous({2, 3}, {4, 1}));
+    EXPECT_FALSE(contiguous({2, 3}, {0, 1}));
+}
+
+}  // namespace
+}  // namespace shardweld::formats
