@@ -104,6 +104,7 @@ TEST(Normal, drops_unit_loops_orders_and_merges) {
     // A source that repeats itself merges too, as long as both sides are regular.
     EXPECT_EQ(normal({0, 0, {{2, 0, 12}, {3, 0, 4}}}), (Copy{0, 0, {{6, 0, 4}}}));
     EXPECT_EQ(normal({0, 0, {{1, 5, 5}}}), (Copy{0, 0, {}}));
+    EXPECT_EQ(normal({0, 0, {{2, 3, 0}, {2, 7, 0}}}), (Copy{0, 0, {{2, 7, 0}, {2, 3, 0}}}));
 }
 
 TEST(Normal, keeps_the_relation) {

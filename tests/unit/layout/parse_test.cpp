@@ -132,6 +132,11 @@ TEST(Parse, limits_depth_rank_and_length) {
     EXPECT_EQ(segments_of(parse_layout(nested(16))), (Segments{{"s0", {"x"}}}));
     EXPECT_ERROR(parse_layout(nested(17)), ErrorCode::usage,
                  "layout \"" + nested(17) + "\": column 88: sums nested deeper than 16");
+    std::string side_by_side = "[s: x";
+    for (int i = 0; i < 20; ++i) {
+        side_by_side += " | t" + std::to_string(i) + ": [u" + std::to_string(i) + ": x]";
+    }
+    EXPECT_EQ(segments_of(parse_layout(side_by_side + "]")).size(), 21U) << "not nested";
     // Names a0 a1 ... a7: 3 characters each, so one more begins at column 25.
     static_assert(kMaxAxes == 8);
     EXPECT_EQ(parse_layout(axes(8)).dims.size(), 8U);

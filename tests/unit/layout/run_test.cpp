@@ -95,6 +95,8 @@ TEST(Run, transposes_batches_and_interleaved_targets) {
         // [e, f, h] -> [e, h, f, 2]: the destination's densest loop has stride 2.
         expect_run_equals_brute_force(
             {0, 1, {{3, 67 * 70, 2 * 67 * 70}, {70, 1, 2 * 67}, {67, 70, 2}}}, size);
+        // Backwards: [h, f, 2] -> [f, h]; the source's densest loop has stride 2.
+        expect_run_equals_brute_force({1, 0, {{67, 2, 70}, {70, 2 * 67, 1}}}, size);
         // [b, m, n] -> [n, b, m]: the transposed loops are not neighbours.
         expect_run_equals_brute_force({0, 0, {{67, 1, 5 * 33}, {5, 33 * 67, 33}, {33, 67, 1}}},
                                       size);
