@@ -75,10 +75,12 @@ std::string describe(const PickleValue& value) {
 
 Index read_count(const PickleValue& value, std::string_view what) {
     if (value.kind != PickleKind::integer) {
-        fail(std::string(what) + " is " + describe(value) + ", expected a number");
+        throw Error(ErrorCode::corrupt,
+                    std::string(what) + " is " + describe(value) + ", expected a number");
     }
     if (value.integer < 0) {
-        fail(std::string(what) + " is negative: " + std::to_string(value.integer));
+        throw Error(ErrorCode::corrupt,
+                    std::string(what) + " is negative: " + std::to_string(value.integer));
     }
     return value.integer;
 }

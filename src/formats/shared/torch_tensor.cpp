@@ -217,12 +217,13 @@ std::optional<DType> dtype_of_global(const PickleValue& value) {
     }
     constexpr std::string_view kModule = "torch ";
     if (value.kind != PickleKind::global || !value.text.starts_with(kModule)) {
-        fail("a dtype is " + describe(value) + ", expected one such as torch.bfloat16");
+        throw Error(ErrorCode::corrupt,
+                    "a dtype is " + describe(value) + ", expected one such as torch.bfloat16");
     }
     const std::string_view name = value.text.substr(kModule.size());
     const std::optional<DType> dtype = dtype_from_torch(name);
     if (!dtype) {
-        refuse("dtype torch." + printable(name) + " is not supported");
+        throw Error(ErrorCode::unsupported, "dtype torch." + printable(name) + " is not supported");
     }
     return dtype;
 }

@@ -127,7 +127,7 @@ TEST(TorchFile, reads_untyped_storages) {
     EXPECT_EQ(answer(file("uint64")),
               "corrupt: torch file: a tensor of shape [6], strides [1] at element 0 needs 48 "
               "bytes; storage '0' has 24");
-    EXPECT_EQ(answer(file("qint8")), "unsupported: torch file: dtype torch.qint8 is not supported");
+    EXPECT_EQ(answer(file("qint8")), "unsupported: dtype torch.qint8 is not supported");
 }
 
 TEST(TorchFile, other_values_are_no_tensors) {
@@ -159,10 +159,9 @@ TEST(TorchFile, refuses_numbers_that_do_not_fit) {
                           const std::vector<std::int64_t>& stride) {
         return answer(torch_file(tensor_v2(kStorage, offset, size, stride), kRecords));
     };
-    EXPECT_EQ(sized(0, {-1, 5}, {1, 1}), "corrupt: torch file: a tensor's size is negative: -1");
-    EXPECT_EQ(sized(0, {1}, {-1}), "corrupt: torch file: a tensor's stride is negative: -1");
-    EXPECT_EQ(sized(-4, {1}, {1}),
-              "corrupt: torch file: a tensor's storage offset is negative: -4");
+    EXPECT_EQ(sized(0, {-1, 5}, {1, 1}), "corrupt: a tensor's size is negative: -1");
+    EXPECT_EQ(sized(0, {1}, {-1}), "corrupt: a tensor's stride is negative: -1");
+    EXPECT_EQ(sized(-4, {1}, {1}), "corrupt: a tensor's storage offset is negative: -4");
     EXPECT_EQ(sized(0, {1, 1}, {1}), "corrupt: torch file: a tensor has 2 sizes and 1 strides");
     EXPECT_EQ(sized(1, {6}, {1}),
               "corrupt: torch file: a tensor of shape [6], strides [1] at element 1 needs 28 "

@@ -102,7 +102,7 @@ TEST(TorchStream, reads_views_of_storages) {
     EXPECT_EQ(answer(file(tuple({unicode("v"), integer(3), integer(2)}))),
               "corrupt: torch file: a view of storage 'r' runs past its end");
     EXPECT_EQ(answer(file(tuple({unicode("v"), integer(-1), integer(2)}))),
-              "corrupt: torch file: the offset of a storage's view is negative: -1");
+              "corrupt: the offset of a storage's view is negative: -1");
     EXPECT_EQ(answer(file(unicode("v"))),
               "corrupt: torch file: a storage's view is a text, expected (key, offset, size)");
 }

@@ -1,0 +1,201 @@
+#include <chrono>
+#include <random>
+#include <set>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "shardweld/core/text.hpp"
+#include "shardweld/formats/shared/dcp_metadata.hpp"
+
+#include "support/error_text.hpp"
+
+namespace shardweld::formats {
+namespace {
+
+using test::error_text;
+
+DcpChunk chunk(std::vector<Index> offsets, std::vector<Index> sizes) {
+    DcpChunk made;
+    made.offsets = std::move(offsets);
+    made.sizes = std::move(sizes);
+    return made;
+}
+
+DcpTensor tensor(std::vector<Index> shape, std::vector<DcpChunk> chunks) {
+    DcpTensor made;
+    made.name = "w";
+    made.shape = std::move(shape);
+    made.chunks = std::move(chunks);
+    return made;
+}
+
+std::string answer(const DcpTensor& made) {
+    return error_text([&] { check_tiling(made); });
+}
+
+TEST(DcpTiling, accepts_tilings) {
+    EXPECT_EQ(answer(tensor({4, 6}, {chunk({0, 0}, {4, 6})})), "no error");
+    EXPECT_EQ(answer(tensor({4, 6}, {chunk({0, 0}, {1, 6}), chunk({1, 0}, {3, 6})})), "no error");
+    EXPECT_EQ(answer(tensor({4, 6}, {chunk({0, 0}, {4, 2}), chunk({0, 2}, {1, 4}),
+                                     chunk({1, 2}, {3, 3}), chunk({1, 5}, {3, 1})})),
+              "no error");
+    EXPECT_EQ(answer(tensor({}, {chunk({}, {})})), "no error");
+    EXPECT_EQ(answer(tensor({0, 5}, {})), "no error");
+    EXPECT_EQ(answer(tensor({2}, {chunk({0}, {2}), chunk({2}, {0}), chunk({1}, {0})})), "no error");
+    // A pinwheel: no straight line cuts it.
+    EXPECT_EQ(
+        answer(tensor({3, 3}, {chunk({0, 0}, {1, 2}), chunk({0, 2}, {2, 1}), chunk({1, 0}, {2, 1}),
+                               chunk({1, 1}, {1, 1}), chunk({2, 1}, {1, 2})})),
+        "no error");
+}
+
+TEST(DcpTiling, names_gaps) {
+    const std::string hint = "; the checkpoint is incomplete";
+    EXPECT_EQ(answer(tensor({4, 6}, {})),
+              "corrupt: tensor 'w' of shape [4, 6] is not covered by its chunks between [0, 0] and "
+              "[4, 6]" +
+                  hint);
+    EXPECT_EQ(answer(tensor({4, 6}, {chunk({0, 0}, {1, 6}), chunk({2, 0}, {2, 6})})),
+              "corrupt: tensor 'w' of shape [4, 6] is not covered by its chunks between [1, 0] and "
+              "[2, 6]" +
+                  hint);
+    EXPECT_EQ(answer(tensor({4, 6}, {chunk({0, 0}, {2, 6}), chunk({2, 0}, {2, 5})})),
+              "corrupt: tensor 'w' of shape [4, 6] is not covered by its chunks between [2, 5] and "
+              "[4, 6]" +
+                  hint);
+    EXPECT_EQ(answer(tensor({4, 6}, {chunk({1, 0}, {3, 6})})),
+              "corrupt: tensor 'w' of shape [4, 6] is not covered by its chunks between [0, 0] and "
+              "[1, 6]" +
+                  hint);
+    EXPECT_EQ(
+        answer(tensor({}, {})),
+        "corrupt: tensor 'w' of shape [] is not covered by its chunks between [] and []" + hint);
+    EXPECT_EQ(answer(tensor({3, 3}, {chunk({0, 0}, {1, 2}), chunk({0, 2}, {2, 1}),
+                                     chunk({1, 0}, {2, 1}), chunk({2, 1}, {1, 2})})),
+              "corrupt: tensor 'w' of shape [3, 3] is not covered by its chunks between [0, 0] and "
+              "[3, 3]" +
+                  hint);
+}
+
+TEST(DcpTiling, names_overlaps) {
+    EXPECT_EQ(answer(tensor({4}, {chunk({0}, {2}), chunk({0}, {2}), chunk({2}, {2})})),
+              "corrupt: tensor 'w': chunks of one tensor overlap: the chunk of [2] at [0] and the "
+              "chunk of [2] at [0]");
+    EXPECT_EQ(answer(tensor({4, 2}, {chunk({0, 0}, {3, 2}), chunk({2, 0}, {2, 2})})),
+              "corrupt: tensor 'w': chunks of one tensor overlap: the chunk of [3, 2] at [0, 0] "
+              "and the chunk of [2, 2] at [2, 0]");
+    EXPECT_EQ(answer(tensor({}, {chunk({}, {}), chunk({}, {})})),
+              "corrupt: tensor 'w': chunks of one tensor overlap: the chunk of [] at [] and the "
+              "chunk of [] at []");
+}
+
+// Rings of four arms around a centre, none of which a straight line separates.
+DcpTensor pinwheel(Index side) {
+    std::vector<DcpChunk> chunks;
+    Index lo = 0;
+    Index hi = side;
+    for (; hi - lo >= 3; ++lo, --hi) {
+        const Index arm = hi - lo - 1;
+        chunks.push_back(chunk({lo, lo}, {1, arm}));
+        chunks.push_back(chunk({lo, hi - 1}, {arm, 1}));
+        chunks.push_back(chunk({hi - 1, lo + 1}, {1, arm}));
+        chunks.push_back(chunk({lo + 1, lo}, {arm, 1}));
+    }
+    chunks.push_back(chunk({lo, lo}, {1, 1}));
+    return tensor({side, side}, std::move(chunks));
+}
+
+// A row, the column left of the rest, a row of the rest, ...
+DcpTensor staircase(Index side) {
+    std::vector<DcpChunk> chunks;
+    for (Index i = 0; i < side; ++i) {
+        chunks.push_back(chunk({i, i}, {1, side - i}));
+        if (i + 1 < side) {
+            chunks.push_back(chunk({i + 1, i}, {side - i - 1, 1}));
+        }
+    }
+    return tensor({side, side}, std::move(chunks));
+}
+
+TEST(DcpTiling, refuses_large_irregular_tilings) {
+    const std::string refused =
+        "unsupported: tensor 'w': its chunks do not form a grid or slabs; shardweld cannot check "
+        "that they cover it once";
+    EXPECT_EQ(answer(pinwheel(301)), "no error");
+    EXPECT_EQ(answer(pinwheel(1003)), refused);
+    EXPECT_EQ(answer(staircase(30)), "no error");
+    EXPECT_EQ(answer(staircase(300)), refused);
+}
+
+// Random chunks of a small tensor against counting every element.
+TEST(DcpTiling, agrees_with_counting) {
+    std::mt19937 random(99);
+    int good = 0;
+    for (int round = 0; round < 20000; ++round) {
+        const std::vector<Index> shape = {1 + static_cast<Index>(random() % 4),
+                                          1 + static_cast<Index>(random() % 4),
+                                          1 + static_cast<Index>(random() % 2)};
+        std::vector<DcpChunk> chunks;
+        std::vector<int> counts(static_cast<std::size_t>(shape[0] * shape[1] * shape[2]), 0);
+        const auto place = [&](std::vector<Index> lo, std::vector<Index> size) {
+            for (Index x = lo[0]; x < lo[0] + size[0]; ++x) {
+                for (Index y = lo[1]; y < lo[1] + size[1]; ++y) {
+                    for (Index z = lo[2]; z < lo[2] + size[2]; ++z) {
+                        ++counts[static_cast<std::size_t>((x * shape[1] + y) * shape[2] + z)];
+                    }
+                }
+            }
+            chunks.push_back(chunk(std::move(lo), std::move(size)));
+        };
+        const bool is_filled = random() % 2 == 0;
+        for (int i = 0; i < 6; ++i) {
+            std::vector<Index> lo;
+            std::vector<Index> size;
+            for (const Index extent : shape) {
+                lo.push_back(static_cast<Index>(random() % static_cast<unsigned>(extent)));
+                size.push_back(
+                    1 + static_cast<Index>(random() % static_cast<unsigned>(extent - lo.back())));
+            }
+            const auto before = counts;
+            place(lo, size);
+            if (is_filled && *std::max_element(counts.begin(), counts.end()) > 1) {
+                counts = before;
+                chunks.pop_back();
+            }
+        }
+        for (std::size_t i = 0; is_filled && i < counts.size(); ++i) {
+            if (counts[i] == 0) {
+                const auto at = static_cast<Index>(i);
+                place({at / shape[2] / shape[1], at / shape[2] % shape[1], at % shape[2]},
+                      {1, 1, 1});
+            }
+        }
+        std::shuffle(chunks.begin(), chunks.end(), random);
+        const bool is_tiled = std::set<int>(counts.begin(), counts.end()) == std::set<int>{1};
+        good += is_tiled ? 1 : 0;
+        ASSERT_EQ(answer(tensor(shape, chunks)) == "no error", is_tiled) << "round " << round;
+    }
+    EXPECT_GT(good, 9000);
+    EXPECT_LT(good, 15000);
+}
+
+TEST(DcpTiling, is_near_linear) {
+    std::vector<DcpChunk> chunks;
+    for (Index layer = 0; layer < 100; ++layer) {
+        for (Index expert = 0; expert < 100; ++expert) {
+            for (Index row = 0; row < 50; ++row) {
+                chunks.push_back(chunk({layer, expert, row * 8}, {1, 1, 8}));
+            }
+        }
+    }
+    std::shuffle(chunks.begin(), chunks.end(), std::mt19937(5));
+    const DcpTensor made = tensor({100, 100, 400}, std::move(chunks));
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_EQ(answer(made), "no error");
+    // Comparing every pair of half a million chunks takes minutes.
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+}
+
+}  // namespace
+}  // namespace shardweld::formats
