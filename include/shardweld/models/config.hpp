@@ -35,6 +35,8 @@ class Config {
     [[nodiscard]] FieldValue element(std::string_view path, Index at) const;
     /// Number of entries of a list or object field; nullopt when absent.
     [[nodiscard]] std::optional<Index> count(std::string_view path) const;
+    /// All elements of a list field; nullopt when absent or no list.
+    [[nodiscard]] std::optional<std::vector<FieldValue>> list(std::string_view path) const;
     /// `architectures` (empty when missing).
     [[nodiscard]] std::vector<std::string> architectures() const;
     [[nodiscard]] ModelClass model_class() const;

@@ -61,7 +61,8 @@ struct Line {
 };
 
 struct SameRule {
-    std::string a, b;  ///< logical names: a, where present, must equal b and is not written
+    std::string a;
+    std::string b;  ///< logical names: a, where present, must equal b and is not written
     ExprPtr condition;
     std::string origin;
 };
@@ -78,12 +79,14 @@ struct ConfigEdit {
     std::string logical_glob;
 };
 
-/// `claim FIELD = NAME`: config.json's FIELD must equal what the checkpoint states under NAME, when
-/// both are there.
+/// `claim FIELD = NAME if COND`: config.json's FIELD must equal what the checkpoint states under
+/// NAME, when both are there and the condition (over @fields and $names) holds.
 struct ClaimRule {
-    ExprPtr field;     ///< over @fields of config.json
-    std::string name;  ///< key of catalogue::Claims
-    std::string text;  ///< as written, for messages
+    ExprPtr field;         ///< over @fields of config.json, with `else`
+    std::string name;      ///< key of catalogue::Claims
+    bool at_most = false;  ///< `<=`: the field may be smaller than what is stated
+    ExprPtr condition;     ///< absent fields and names count as 0 in it
+    std::string origin;    ///< "megatron_core.dialect:80"
 };
 
 /// Symbols a file defines: `let`, `index`, `flag`; in order, later ones override.
@@ -95,6 +98,8 @@ struct Definition {
 /// A framework's stored names and forms.
 struct Dialect {
     std::string name;
+    std::string origin;       ///< "megatron_core.dialect:1"
+    std::string extends;      ///< "" if nothing
     std::vector<Line> store;  ///< `at` blocks and stacked forms expanded
     std::vector<IgnoreRule> ignore;
     std::vector<ClaimRule> claims;
@@ -107,6 +112,10 @@ struct Dialect {
 /// A family's hub names; `extends` resolved.
 struct Recipe {
     std::string name;
+    std::string origin;                 ///< "llama.recipe:1"
+    std::string extends;                ///< "" if nothing
+    int depth = 0;                      ///< number of `extends` above it
+    bool is_extra = false;              ///< given at run time, not built in
     std::vector<std::string> dialects;  ///< `uses`
     ExprPtr match;                      ///< condition on the config
     std::vector<Line> hub;              ///< `at` blocks expanded
@@ -143,6 +152,9 @@ class Library {
     [[nodiscard]] std::vector<const Dialect*> dialects() const;
     /// Text of the file that declares `name` (recipe or dialect), for `shardweld recipes NAME`.
     [[nodiscard]] const Source* source_of(std::string_view name) const;
+
+    /// Whether the recipe's `uses` names the dialect, or one it extends.
+    [[nodiscard]] bool can_meet(const Recipe& recipe, const Dialect& dialect) const;
 
   private:
     std::map<std::string, Recipe, std::less<>> recipes_;

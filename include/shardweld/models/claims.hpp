@@ -1,0 +1,20 @@
+// config.json against what the checkpoint itself states of the model.
+// Knows the dialect's `claim` rules; knows no framework's field names.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "shardweld/models/config.hpp"
+#include "shardweld/models/recipe.hpp"
+
+namespace shardweld::models {
+
+/// One line for each `claim` rule that config.json and the checkpoint disagree on, e.g.
+/// "config.json says num_hidden_layers 4, the checkpoint's args say num_layers 6". Rules of which
+/// one side is absent, or whose condition does not hold or cannot be worked out, say nothing.
+std::vector<std::string> check_claims(const Dialect& dialect, const Config& config,
+                                      const std::map<std::string, std::string>& claims);
+
+}  // namespace shardweld::models

@@ -1,0 +1,191 @@
+#include "check.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+
+#include "evaluator.hpp"
+
+namespace shardweld::models {
+
+namespace {
+
+using Axes = std::set<std::string>;
+using SegmentName = std::pair<std::string, std::string>;
+
+std::string text_of(const Axes& axes) {
+    std::string text;
+    for (const std::string& axis : axes) {
+        text += (text.empty() ? "" : " ") + axis;
+    }
+    return text.empty() ? "none" : text;
+}
+
+/// The axes of a segment of a line: those of its layout, fused, and the captures of the name.
+Axes axes_of(const layout::SegmentAxes& segment, const Line& line, const Dialect& dialect) {
+    Axes axes(segment.axes.begin(), segment.axes.end());
+    axes.insert(line.name.captures.begin(), line.name.captures.end());
+    for (const auto& [axis, parts] : dialect.fuse) {
+        const bool has_all = std::all_of(parts.begin(), parts.end(), [&](const std::string& part) {
+            return axes.contains(part);
+        });
+        if (has_all) {
+            for (const std::string& part : parts) {
+                axes.erase(part);
+            }
+            axes.insert(axis);
+        }
+    }
+    return axes;
+}
+
+std::string segment_text(const SegmentName& name) {
+    return name.second.empty() ? name.first : name.first + "[" + name.second + "]";
+}
+
+class Meeting {
+  public:
+    Meeting(const Recipe& recipe, const Dialect& dialect)
+        : recipe_(recipe), dialect_(dialect), folder_(scope_of(recipe, dialect)) {}
+
+    void check() {
+        for (const auto* list : {&recipe_.lets, &recipe_.indices, &recipe_.flags}) {
+            for (const auto& [name, definition] : *list) {
+                for (const ExprPtr& alternative : definition.alternatives) {
+                    check_names(alternative, {}, definition.origin);
+                }
+            }
+        }
+        for (const Line& line : dialect_.store) {
+            check_names(line.condition, line.name.captures, line.origin);
+            if (can_hold(line)) {
+                file(line);
+            }
+        }
+        for (const auto* lines : {&recipe_.hub, &recipe_.module}) {
+            for (const Line& line : *lines) {
+                check_line(line);
+                if (can_hold(line)) {
+                    check_stored(line);
+                    file(line);
+                }
+            }
+        }
+        for (const SameRule& rule : recipe_.same) {
+            check_names(rule.condition, {}, rule.origin);
+        }
+    }
+
+  private:
+    static Scope scope_of(const Recipe& recipe, const Dialect& dialect) {
+        Scope scope;
+        scope.recipe = &recipe;
+        scope.dialect = &dialect;
+        scope.captures = names_bound_by_captures(recipe, dialect);
+        scope.unknown.insert(dialect.facts.begin(), dialect.facts.end());
+        scope.unknown.insert(recipe.givens.begin(), recipe.givens.end());
+        return scope;
+    }
+
+    void check_name(const std::string& name, const std::vector<std::string>& captures,
+                    const std::string& origin) const {
+        if (!folder_.defines(name) &&
+            std::find(captures.begin(), captures.end(), name) == captures.end()) {
+            throw Error(ErrorCode::usage, origin + ": recipe " + recipe_.name + " with dialect " +
+                                              dialect_.name + " does not define '" + name + "'");
+        }
+    }
+
+    void check_names(const ExprPtr& expr, const std::vector<std::string>& captures,
+                     const std::string& origin) const {
+        for_each_node(expr, [&](const Expr& node) {
+            if (node.op == Op::name) {
+                check_name(node.name, captures, origin);
+            }
+        });
+    }
+
+    void check_line(const Line& line) const {
+        check_names(line.condition, line.name.captures, line.origin);
+        for (std::size_t i = 0; i < line.name.captures.size(); ++i) {
+            if (!recipe_.indices.contains(line.name.captures[i])) {
+                throw Error(ErrorCode::usage, line.origin + ": recipe " + recipe_.name +
+                                                  " has no 'index " + line.name.captures[i] +
+                                                  "', which the name counts by");
+            }
+            if (!line.name.plus[i].empty()) {
+                check_name(line.name.plus[i], {}, line.origin);
+            }
+        }
+        for (const layout::SegmentAxes& segment : layout::segments_of(line.layout)) {
+            for (const std::string& axis : segment.axes) {
+                if (axis == "*") {
+                    throw Error(ErrorCode::usage,
+                                line.origin + ": a name that is written can have no extent '*'");
+                }
+                check_name(axis, {}, line.origin);
+            }
+        }
+    }
+
+    void check_stored(const Line& line) const {
+        for (const layout::SegmentAxes& segment : layout::segments_of(line.layout)) {
+            const SegmentName name(line.logical, segment.label);
+            if (!seen_.contains(name)) {
+                throw Error(ErrorCode::usage, line.origin + ": dialect " + dialect_.name +
+                                                  " stores no " + segment_text(name));
+            }
+        }
+    }
+
+    /// Whether some config can switch the line on.
+    bool can_hold(const Line& line) {
+        return line.condition == nullptr ||
+               constant_of(*folder_.expression(line.condition)).value_or(1) != 0;
+    }
+
+    /// Remembers the axes of a line's segments, or compares them with those of an earlier line.
+    void file(const Line& line) {
+        for (const layout::SegmentAxes& segment : layout::segments_of(line.layout)) {
+            const SegmentName name(line.logical, segment.label);
+            const Axes axes = axes_of(segment, line, dialect_);
+            const auto [first, is_new] = seen_.try_emplace(name, axes, line.origin);
+            if (!is_new && first->second.first != axes) {
+                throw Error(ErrorCode::usage, line.origin + ": " + segment_text(name) +
+                                                  " has the axes " + text_of(axes) + ", but " +
+                                                  text_of(first->second.first) + " in " +
+                                                  first->second.second);
+            }
+        }
+    }
+
+    const Recipe& recipe_;
+    const Dialect& dialect_;
+    Folder folder_;
+    std::map<SegmentName, std::pair<Axes, std::string>> seen_;
+};
+
+}  // namespace
+
+void check_lines(const std::vector<Line>& lines) {
+    for (const Line& line : lines) {
+        for (const layout::SegmentAxes& segment : layout::segments_of(line.layout)) {
+            for (const std::string& axis : segment.axes) {
+                const auto& captures = line.name.captures;
+                if (std::find(captures.begin(), captures.end(), axis) != captures.end()) {
+                    throw Error(ErrorCode::usage, line.origin + ": axis '" + axis +
+                                                      "' is a capture of the name already");
+                }
+            }
+        }
+    }
+}
+
+void check_meeting(const Recipe& recipe, const Dialect& dialect) {
+    Meeting(recipe, dialect).check();
+}
+
+}  // namespace shardweld::models

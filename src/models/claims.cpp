@@ -1,0 +1,113 @@
+#include "shardweld/models/claims.hpp"
+
+#include <optional>
+#include <utility>
+
+#include "shardweld/core/text.hpp"
+
+#include "claim_value.hpp"
+#include "evaluator.hpp"
+
+namespace shardweld::models {
+
+namespace {
+
+/// The first alternative that config.json has a value for, and how it is written.
+struct Stated {
+    FieldValue value;
+    std::string text;
+};
+
+std::string without_marks(const std::string& text) {
+    std::string out;
+    for (const char c : text) {
+        if (c != '@') {
+            out += c;
+        }
+    }
+    return out;
+}
+
+/// nullopt also for what cannot be worked out, e.g. a quotient that is not whole.
+std::optional<Index> try_integer(Folder& folder, const ExprPtr& expr) {
+    try {
+        std::string why;
+        return evaluate(*folder.expression(expr), {}, &why);
+    } catch (const Failure&) {
+        return std::nullopt;
+    }
+}
+
+std::optional<Stated> stated_by(const Config& config, Folder& folder, const ExprPtr& rule) {
+    for (const ExprPtr& alternative : rule->args) {
+        // A field alone may be a fraction or a text; anything computed is an integer.
+        FieldValue value;
+        if (alternative->op == Op::field) {
+            value = config.field(alternative->name);
+        } else if (const auto integer = try_integer(folder, alternative)) {
+            value = *integer;
+        }
+        if (!std::holds_alternative<std::monostate>(value)) {
+            return Stated{value, without_marks(alternative->text)};
+        }
+    }
+    return std::nullopt;
+}
+
+std::optional<double> real_of(const FieldValue& value) {
+    if (const auto* integer = std::get_if<Index>(&value)) {
+        return static_cast<double>(*integer);
+    }
+    if (const auto* real = std::get_if<double>(&value)) {
+        return *real;
+    }
+    return std::nullopt;
+}
+
+bool agree(const FieldValue& stated, const FieldValue& claimed, bool at_most) {
+    if (stated == claimed) {
+        return true;
+    }
+    const auto a = real_of(stated);
+    const auto b = real_of(claimed);
+    return a && b && (*a == *b || (at_most && *a < *b));
+}
+
+std::string text_of(const FieldValue& value) {
+    if (const auto* integer = std::get_if<Index>(&value)) {
+        return std::to_string(*integer);
+    }
+    if (const auto* real = std::get_if<double>(&value)) {
+        return std::to_string(*real);
+    }
+    const auto* text = std::get_if<std::string>(&value);
+    return text != nullptr ? printable(*text) : "";
+}
+
+}  // namespace
+
+std::vector<std::string> check_claims(const Dialect& dialect, const Config& config,
+                                      const std::map<std::string, std::string>& claims) {
+    Scope scope;
+    scope.config = config;
+    scope.claims = &claims;
+    Folder fields(scope);
+    scope.absent_is_zero = true;
+    Folder conditions(scope);
+    std::vector<std::string> lines;
+    for (const ClaimRule& rule : dialect.claims) {
+        const auto claim = claims.find(rule.name);
+        const bool applies =
+            claim != claims.end() &&
+            (rule.condition == nullptr || try_integer(conditions, rule.condition).value_or(0) != 0);
+        const auto stated = applies ? stated_by(config, fields, rule.field) : std::nullopt;
+        if (stated && !agree(stated->value, claim_value(claim->second), rule.at_most)) {
+            lines.push_back(config.origin() + " says " + stated->text + " " +
+                            text_of(stated->value) + ", the checkpoint's args say " + rule.name +
+                            " " + (rule.at_most ? "only " : "") + printable(claim->second));
+        }
+    }
+    return lines;
+}
+
+}  // namespace shardweld::models

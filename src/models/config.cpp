@@ -1,0 +1,276 @@
+#include "shardweld/models/config.hpp"
+
+#include <limits>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "claim_value.hpp"
+
+namespace shardweld::models {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::size_t kMostBytes = 64'000'000;
+constexpr int kDeepest = 64;
+// Where composite models keep what describes their language model.
+constexpr const char* kInner = "text_config";
+
+/// "line 3, column 7" of a byte position.
+std::string place_of(const std::string& text, std::size_t at) {
+    std::size_t line = 1;
+    std::size_t column = 1;
+    for (std::size_t i = 0; i < at && i < text.size(); ++i) {
+        line += text[i] == '\n' ? 1U : 0U;
+        column = text[i] == '\n' ? 1 : column + 1;
+    }
+    return "line " + std::to_string(line) + ", column " + std::to_string(column);
+}
+
+/// The parser nests as deep as its input does; so a limit comes first.
+void check_depth(const std::string& text, const std::string& origin) {
+    int depth = 0;
+    bool is_text = false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const char c = text[i];
+        if (is_text) {
+            i += c == '\\' ? 1U : 0U;
+            is_text = c != '"';
+            continue;
+        }
+        is_text = c == '"';
+        depth += c == '{' || c == '[' ? 1 : 0;
+        depth -= c == '}' || c == ']' ? 1 : 0;
+        if (depth > kDeepest) {
+            throw Error(ErrorCode::corrupt,
+                        origin + " is nested deeper than 64 levels at " + place_of(text, i));
+        }
+    }
+}
+
+ordered_json parsed(const std::string& text, const std::string& origin) {
+    if (text.size() > kMostBytes) {
+        throw Error(ErrorCode::corrupt, origin + " is larger than 64 MB");
+    }
+    check_depth(text, origin);
+    ordered_json root;
+    try {
+        root = ordered_json::parse(text);
+    } catch (const ordered_json::parse_error& error) {
+        throw Error(ErrorCode::corrupt,
+                    origin + " is no valid JSON at " + place_of(text, error.byte - 1));
+    } catch (const ordered_json::exception& error) {
+        throw Error(ErrorCode::corrupt, origin + " is no valid JSON: " + error.what());
+    }
+    if (!root.is_object()) {
+        throw Error(ErrorCode::corrupt, origin + " is no JSON object");
+    }
+    return root;
+}
+
+/// The value at a dotted path below `from`; nullptr when absent or null.
+const ordered_json* below(const ordered_json& from, std::string_view path) {
+    const ordered_json* at = &from;
+    for (const std::string_view part : split(path, '.')) {
+        if (!at->is_object()) {
+            return nullptr;
+        }
+        const auto found = at->find(std::string(part));
+        if (found == at->end()) {
+            return nullptr;
+        }
+        at = &*found;
+    }
+    return at->is_null() ? nullptr : at;
+}
+
+const ordered_json* inner_of(const ordered_json& root) {
+    const auto found = root.find(kInner);
+    return found != root.end() && found->is_object() ? &*found : nullptr;
+}
+
+const ordered_json* look_up(const ordered_json& root, std::string_view path) {
+    if (const ordered_json* const found = below(root, path)) {
+        return found;
+    }
+    const ordered_json* const inner = inner_of(root);
+    return inner == nullptr ? nullptr : below(*inner, path);
+}
+
+FieldValue value_of(const ordered_json& json) {
+    if (json.is_boolean()) {
+        return Index{json.get<bool>() ? 1 : 0};
+    }
+    if (json.is_number_unsigned() &&
+        json.get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<Index>::max())) {
+        return json.get<double>();
+    }
+    if (json.is_number_integer()) {
+        return json.get<Index>();
+    }
+    if (json.is_number_float()) {
+        return integral(json.get<double>());
+    }
+    return json.is_string() ? FieldValue(json.get<std::string>()) : FieldValue();
+}
+
+bool holds_any(const std::string& name, std::initializer_list<std::string_view> parts) {
+    for (const std::string_view part : parts) {
+        if (name.find(part) != std::string::npos) {
+            return true;
+        }
+    }
+    return false;
+}
+
+}  // namespace
+
+struct Config::State {
+    ordered_json root = ordered_json::object();
+    std::string original;
+    std::string origin = "config.json";
+    bool changed = false;
+};
+
+Config::Config() : state_(std::make_shared<State>()) {}
+
+Config Config::parse(std::string text, std::string origin) {
+    auto state = std::make_shared<State>();
+    state->root = parsed(text, origin);
+    state->original = std::move(text);
+    state->origin = std::move(origin);
+    Config config;
+    config.state_ = std::move(state);
+    return config;
+}
+
+FieldValue Config::field(std::string_view path) const {
+    const ordered_json* const found = look_up(state_->root, path);
+    return found == nullptr ? FieldValue() : value_of(*found);
+}
+
+std::optional<Index> Config::integer(std::string_view path) const {
+    const FieldValue value = field(path);
+    const auto* integer = std::get_if<Index>(&value);
+    return integer == nullptr ? std::nullopt : std::optional(*integer);
+}
+
+std::optional<std::string> Config::text(std::string_view path) const {
+    const FieldValue value = field(path);
+    const auto* text = std::get_if<std::string>(&value);
+    return text == nullptr ? std::nullopt : std::optional(*text);
+}
+
+FieldValue Config::element(std::string_view path, Index at) const {
+    const ordered_json* const found = look_up(state_->root, path);
+    const bool is_there =
+        found != nullptr && found->is_array() && at >= 0 && at < static_cast<Index>(found->size());
+    return is_there ? value_of((*found)[static_cast<std::size_t>(at)]) : FieldValue();
+}
+
+std::optional<std::vector<FieldValue>> Config::list(std::string_view path) const {
+    const ordered_json* const found = look_up(state_->root, path);
+    if (found == nullptr || !found->is_array()) {
+        return std::nullopt;
+    }
+    std::vector<FieldValue> values;
+    for (const ordered_json& element : *found) {
+        values.push_back(value_of(element));
+    }
+    return values;
+}
+
+std::optional<Index> Config::count(std::string_view path) const {
+    const ordered_json* const found = look_up(state_->root, path);
+    const bool is_list = found != nullptr && (found->is_array() || found->is_object());
+    return is_list ? std::optional(static_cast<Index>(found->size())) : std::nullopt;
+}
+
+std::vector<std::string> Config::architectures() const {
+    std::vector<std::string> names;
+    for (const FieldValue& value : list("architectures").value_or(std::vector<FieldValue>())) {
+        if (const auto* name = std::get_if<std::string>(&value)) {
+            names.push_back(*name);
+        }
+    }
+    return names;
+}
+
+// The classes verl's merger knows: verl/model_merger/base_model_merger.py, by the first name.
+ModelClass Config::model_class() const {
+    const auto names = architectures();
+    if (names.empty()) {
+        return ModelClass::other;
+    }
+    if (holds_any(names.front(), {"ForTokenClassification", "ForSequenceClassification"})) {
+        return ModelClass::token_classification;
+    }
+    if (holds_any(names.front(), {"ForCausalLM"})) {
+        return ModelClass::causal_lm;
+    }
+    return holds_any(names.front(), {"ForConditionalGeneration", "Vision2Seq"})
+               ? ModelClass::vision_to_text
+               : ModelClass::other;
+}
+
+void Config::set(std::string_view path, const std::string& json_value) {
+    const ordered_json value = ordered_json::parse(json_value, nullptr, false);
+    if (value.is_discarded()) {
+        throw Error(ErrorCode::internal, "no JSON value for " + std::string(path));
+    }
+    const ordered_json* const found = look_up(state_->root, path);
+    if (found != nullptr && *found == value && found->type() == value.type()) {
+        return;
+    }
+    auto state = std::make_shared<State>(*state_);
+    const bool is_inner = found != nullptr && below(state->root, path) == nullptr;
+    ordered_json* at = is_inner ? &state->root[kInner] : &state->root;
+    for (const std::string_view part : split(path, '.')) {
+        if (!at->is_object()) {
+            *at = ordered_json::object();
+        }
+        at = &(*at)[std::string(part)];
+    }
+    *at = value;
+    state->changed = true;
+    state_ = std::move(state);
+}
+
+void Config::remove(std::string_view path) {
+    const ordered_json* const found = look_up(state_->root, path);
+    if (found == nullptr) {
+        return;
+    }
+    auto state = std::make_shared<State>(*state_);
+    const bool is_inner = below(state->root, path) == nullptr;
+    ordered_json* at = is_inner ? &state->root[kInner] : &state->root;
+    const std::size_t dot = path.rfind('.');
+    const std::string key(dot == std::string_view::npos ? path : path.substr(dot + 1));
+    if (dot != std::string_view::npos) {
+        for (const std::string_view part : split(path.substr(0, dot), '.')) {
+            at = &(*at)[std::string(part)];
+        }
+    }
+    at->erase(key);
+    state->changed = true;
+    state_ = std::move(state);
+}
+
+bool Config::changed() const {
+    return state_->changed;
+}
+
+std::string Config::text_to_write() const {
+    return state_->changed ? state_->root.dump(2) + "\n" : state_->original;
+}
+
+const std::string& Config::origin() const {
+    return state_->origin;
+}
+
+}  // namespace shardweld::models

@@ -1,0 +1,225 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "node.hpp"
+
+namespace shardweld::models {
+
+namespace {
+
+Failure too_large(Index a, const char* mark, Index b) {
+    return {ErrorCode::mismatch,
+            std::to_string(a) + " " + mark + " " + std::to_string(b) + " is too large", false};
+}
+
+Index divided(Index a, Index b) {
+    if (b == 0) {
+        throw Failure{ErrorCode::mismatch, std::to_string(a) + " / 0", false};
+    }
+    if (a == std::numeric_limits<Index>::min() && b == -1) {
+        throw too_large(a, "/", b);
+    }
+    if (a % b != 0) {
+        throw Failure{ErrorCode::mismatch,
+                      std::to_string(a) + " / " + std::to_string(b) + " is not a whole number",
+                      false};
+    }
+    return a / b;
+}
+
+Index remainder_of(Index a, Index b) {
+    if (b <= 0) {
+        throw Failure{ErrorCode::mismatch, std::to_string(a) + " % " + std::to_string(b), false};
+    }
+    return (a % b + b) % b;
+}
+
+Index number_of(bool value) {
+    return value ? 1 : 0;
+}
+
+using Found = std::optional<Index>;
+
+Found logic(const Node& node, const Captures& captures, std::string* why) {
+    const Found left = evaluate(*node.args[0], captures, why);
+    if (!left || node.op == Op::not_true) {
+        return left ? Found(number_of(*left == 0)) : Found();
+    }
+    if ((*left != 0) == (node.op == Op::either)) {
+        return number_of(node.op == Op::either);
+    }
+    const Found right = evaluate(*node.args[1], captures, why);
+    return right ? Found(number_of(*right != 0)) : Found();
+}
+
+Found first_found(const Node& node, const Captures& captures, std::string* why) {
+    std::string all;
+    for (const NodePtr& arg : node.args) {
+        std::string reason;
+        if (const Found found = evaluate(*arg, captures, &reason)) {
+            return found;
+        }
+        all += (all.empty() || reason.empty() ? "" : "; ") + reason;
+    }
+    *why = all;
+    return std::nullopt;
+}
+
+Found operation(const Node& node, const Captures& captures, std::string* why) {
+    switch (node.op) {
+        case Op::both:
+        case Op::either:
+        case Op::not_true:
+            return logic(node, captures, why);
+        case Op::otherwise:
+            return first_found(node, captures, why);
+        default:
+            break;
+    }
+    const Found a = evaluate(*node.args[0], captures, why);
+    const Found b = !a || node.args.size() == 1 ? Found(0) : evaluate(*node.args[1], captures, why);
+    return a && b ? Found(apply(node.op, *a, *b)) : Found();
+}
+
+const FieldValue* element_at(const Node& node, const Captures& captures, std::string* why) {
+    const Found at = evaluate(*node.args[0], captures, why);
+    if (!at) {
+        return nullptr;
+    }
+    if (*at < 0 || *at >= static_cast<Index>(node.list->size())) {
+        *why = node.text + " has no element " + std::to_string(*at);
+        return nullptr;
+    }
+    return &(*node.list)[static_cast<std::size_t>(*at)];
+}
+
+Found holds_element(const Node& node, const Captures& captures, std::string* why) {
+    const Found wanted = evaluate(*node.args[0], captures, why);
+    if (!wanted) {
+        return std::nullopt;
+    }
+    return number_of(std::any_of(node.list->begin(), node.list->end(), [&](const auto& value) {
+        const auto* number = std::get_if<Index>(&value);
+        return number != nullptr && *number == *wanted;
+    }));
+}
+
+Found named(const Node& node, const Captures& captures, std::string* why) {
+    try {
+        return evaluate(*node.args[0], captures, why);
+    } catch (Failure& failure) {
+        if (!failure.is_placed) {
+            failure.what = node.text + ": " + failure.what;
+            failure.is_placed = true;
+        }
+        throw;
+    }
+}
+
+}  // namespace
+
+std::optional<Index> as_integer(const FieldValue& value, const std::string& what) {
+    if (const auto* number = std::get_if<Index>(&value)) {
+        return *number;
+    }
+    if (const auto* real = std::get_if<double>(&value)) {
+        throw Failure{
+            ErrorCode::mismatch,
+            what + " is " + std::to_string(*real) + ", expected a whole number of 64 bits", false};
+    }
+    if (const auto* text = std::get_if<std::string>(&value)) {
+        throw Failure{ErrorCode::mismatch,
+                      what + " is the text \"" + *text + "\", expected a number", false};
+    }
+    return std::nullopt;
+}
+
+Index apply(Op op, Index a, Index b) {
+    Index result = 0;
+    switch (op) {
+        case Op::negate:
+            if (__builtin_sub_overflow(Index{0}, a, &result)) {
+                throw too_large(0, "-", a);
+            }
+            return result;
+        case Op::add:
+            if (__builtin_add_overflow(a, b, &result)) {
+                throw too_large(a, "+", b);
+            }
+            return result;
+        case Op::subtract:
+            if (__builtin_sub_overflow(a, b, &result)) {
+                throw too_large(a, "-", b);
+            }
+            return result;
+        case Op::multiply:
+            if (__builtin_mul_overflow(a, b, &result)) {
+                throw too_large(a, "*", b);
+            }
+            return result;
+        case Op::divide:
+            return divided(a, b);
+        case Op::remainder:
+            return remainder_of(a, b);
+        case Op::equal:
+            return number_of(a == b);
+        case Op::not_equal:
+            return number_of(a != b);
+        case Op::less:
+            return number_of(a < b);
+        case Op::less_equal:
+            return number_of(a <= b);
+        case Op::greater:
+            return number_of(a > b);
+        case Op::greater_equal:
+            return number_of(a >= b);
+        default:
+            throw Failure{ErrorCode::internal, "an operation that is none", false};
+    }
+}
+
+std::optional<Index> evaluate(const Node& node, const Captures& captures, std::string* why) {
+    switch (node.kind) {
+        case Node::Kind::constant:
+            return node.value;
+        case Node::Kind::absent:
+            *why = node.text;
+            return std::nullopt;
+        case Node::Kind::broken:
+            throw Failure(node.failure);
+        case Node::Kind::capture: {
+            const auto bound = captures.find(node.text);
+            return bound != captures.end() ? Found(bound->second)
+                                           : evaluate(*node.args[0], captures, why);
+        }
+        case Node::Kind::operation:
+            return operation(node, captures, why);
+        case Node::Kind::element: {
+            const FieldValue* const value = element_at(node, captures, why);
+            if (value != nullptr && std::holds_alternative<std::monostate>(*value)) {
+                *why = node.text + " has an element that is null";
+            }
+            return value != nullptr ? as_integer(*value, "an element of " + node.text) : Found();
+        }
+        case Node::Kind::is_text: {
+            const FieldValue* const value = element_at(node, captures, why);
+            const auto* text = value != nullptr ? std::get_if<std::string>(value) : nullptr;
+            const bool is_one = text != nullptr && std::find(node.texts.begin(), node.texts.end(),
+                                                             *text) != node.texts.end();
+            return value != nullptr ? Found(number_of(is_one == (node.op == Op::is_text)))
+                                    : Found();
+        }
+        case Node::Kind::has:
+            return holds_element(node, captures, why);
+        case Node::Kind::named:
+            return named(node, captures, why);
+    }
+    return std::nullopt;
+}
+
+std::optional<Index> constant_of(const Node& node) {
+    return node.kind == Node::Kind::constant ? std::optional(node.value) : std::nullopt;
+}
+
+}  // namespace shardweld::models

@@ -1,0 +1,76 @@
+// An expression or condition of a recipe as a tree, and its parser.
+// Knows the grammar; what a name or field is worth is the evaluator's business.
+//
+//   expr  := or {'else' or}            only where the statement says so
+//   or    := and {'or' and}            and := not {'and' not}         not := 'not' not | rel
+//   rel   := sum [('='|'!='|'<'|'<='|'>'|'>=') sum] | sum ('='|'!=') TEXT {'|' TEXT} | @list 'has'
+//   sum sum   := prod {('+'|'-') prod}     prod := atom {('*'|'/'|'%') atom} atom  := INT | '-'
+//   atom | NAME | @path | @path '[' sum ']' | $name | 'count' '(' @path ')'
+//          | 'known' (@path | $name) | '(' or ')'
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "shardweld/models/recipe.hpp"
+
+#include "scanner.hpp"
+
+namespace shardweld::models {
+
+enum class Op {
+    number,
+    name,
+    field,
+    element,
+    count,
+    claim,
+    known_field,
+    known_claim,
+    negate,
+    add,
+    subtract,
+    multiply,
+    divide,
+    remainder,
+    equal,
+    not_equal,
+    less,
+    less_equal,
+    greater,
+    greater_equal,
+    is_text,
+    is_not_text,
+    has,
+    not_true,
+    both,
+    either,
+    otherwise,
+};
+
+struct Expr {
+    Op op = Op::number;
+    Index number = 0;
+    std::string name;                ///< symbol, field path or claim
+    std::vector<std::string> texts;  ///< what is_text compares with
+    std::vector<ExprPtr> args;
+    int depth = 1;
+    std::string text;    ///< as written; roots only
+    std::string origin;  ///< where; roots only
+};
+
+/// Parses a condition or expression; Error(usage) naming the column. At most 64 deep.
+ExprPtr parse_expr(Scanner& in);
+/// A sum without comparison, as in `claim SUM = NAME`; with `else`.
+ExprPtr parse_sum_else(Scanner& in);
+/// `expr {else expr}`, each on its own.
+std::vector<ExprPtr> parse_alternatives(Scanner& in);
+
+/// a and b; either may be null.
+ExprPtr both(const ExprPtr& a, const ExprPtr& b);
+
+/// Calls visit for every node.
+void for_each_node(const ExprPtr& expr, const std::function<void(const Expr&)>& visit);
+
+}  // namespace shardweld::models

@@ -1,0 +1,304 @@
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+
+#include "expr.hpp"
+
+namespace shardweld::models {
+
+namespace {
+
+using Kind = Token::Kind;
+
+constexpr int kDeepest = 64;
+
+constexpr std::array<std::pair<std::string_view, Op>, 6> kComparisons = {{
+    {"=", Op::equal},
+    {"!=", Op::not_equal},
+    {"<", Op::less},
+    {"<=", Op::less_equal},
+    {">", Op::greater},
+    {">=", Op::greater_equal},
+}};
+
+bool is_keyword(const std::string& name) {
+    constexpr std::array<std::string_view, 12> kKeywords = {"and",      "or",    "not",   "else",
+                                                            "has",      "count", "known", "if",
+                                                            "optional", "keep",  "add",   "drop"};
+    return std::find(kKeywords.begin(), kKeywords.end(), name) != kKeywords.end();
+}
+
+ExprPtr node(Op op, std::vector<ExprPtr> args) {
+    Expr expr;
+    expr.op = op;
+    expr.args = std::move(args);
+    for (const ExprPtr& arg : expr.args) {
+        expr.depth = std::max(expr.depth, arg->depth + 1);
+    }
+    return std::make_shared<const Expr>(std::move(expr));
+}
+
+ExprPtr leaf(Op op, std::string name, Index number = 0) {
+    Expr expr;
+    expr.op = op;
+    expr.name = std::move(name);
+    expr.number = number;
+    return std::make_shared<const Expr>(std::move(expr));
+}
+
+class Parser {
+  public:
+    explicit Parser(Scanner& in) : in_(in) {}
+
+    ExprPtr either() {
+        ExprPtr left = conjunction();
+        while (in_.accept_name("or")) {
+            left = make(Op::either, {left, conjunction()});
+        }
+        return left;
+    }
+
+    ExprPtr sum() {
+        ExprPtr left = product();
+        for (;;) {
+            if (in_.accept_mark("+")) {
+                left = make(Op::add, {left, product()});
+            } else if (in_.accept_mark("-")) {
+                left = make(Op::subtract, {left, product()});
+            } else {
+                return left;
+            }
+        }
+    }
+
+  private:
+    /// Counts one level of nesting for as long as it lives.
+    class Deeper {
+      public:
+        explicit Deeper(Parser& parser) : parser_(parser) {
+            if (++parser_.depth_ > kDeepest) {
+                parser_.in_.fail(parser_.in_.peek().column,
+                                 "nested deeper than " + std::to_string(kDeepest) + " levels");
+            }
+        }
+        ~Deeper() { --parser_.depth_; }
+        Deeper(const Deeper&) = delete;
+        Deeper(Deeper&&) = delete;
+        Deeper& operator=(const Deeper&) = delete;
+        Deeper& operator=(Deeper&&) = delete;
+
+      private:
+        Parser& parser_;
+    };
+
+    ExprPtr make(Op op, std::vector<ExprPtr> args) {
+        ExprPtr made = node(op, std::move(args));
+        if (made->depth > kDeepest) {
+            in_.fail(in_.peek().column, "an expression of more than 64 terms in a row");
+        }
+        return made;
+    }
+
+    ExprPtr conjunction() {
+        ExprPtr left = negation();
+        while (in_.accept_name("and")) {
+            left = make(Op::both, {left, negation()});
+        }
+        return left;
+    }
+
+    ExprPtr negation() {
+        if (!in_.accept_name("not")) {
+            return relation();
+        }
+        const Deeper deeper(*this);
+        return make(Op::not_true, {negation()});
+    }
+
+    ExprPtr relation() {
+        ExprPtr left = sum();
+        if (in_.accept_name("has")) {
+            if (left->op != Op::field) {
+                in_.fail(in_.peek().column, "only a list '@field' can be asked what it has");
+            }
+            return make(Op::has, {left, sum()});
+        }
+        const Token mark = in_.peek();
+        for (const auto& [text, op] : kComparisons) {
+            if (mark.is(Kind::mark, text)) {
+                in_.take();
+                return in_.peek().kind == Kind::text ? text_relation(std::move(left), op, mark)
+                                                     : make(op, {left, sum()});
+            }
+        }
+        return left;
+    }
+
+    ExprPtr text_relation(ExprPtr left, Op op, const Token& mark) {
+        const bool can_be_text =
+            left->op == Op::field || left->op == Op::element || left->op == Op::claim;
+        if (!can_be_text || (op != Op::equal && op != Op::not_equal)) {
+            in_.fail(mark.column,
+                     "only '@field' and '$name' can be compared with a text, by '=' or '!='");
+        }
+        Expr expr;
+        expr.op = op == Op::equal ? Op::is_text : Op::is_not_text;
+        expr.args = {std::move(left)};
+        do {
+            if (in_.peek().kind != Kind::text) {
+                in_.fail_expected("a text in quotes");
+            }
+            expr.texts.push_back(in_.take().text);
+        } while (in_.accept_mark("|"));
+        return std::make_shared<const Expr>(std::move(expr));
+    }
+
+    ExprPtr product() {
+        ExprPtr left = atom();
+        for (;;) {
+            if (in_.accept_mark("*")) {
+                left = make(Op::multiply, {left, atom()});
+            } else if (in_.accept_mark("/")) {
+                left = make(Op::divide, {left, atom()});
+            } else if (in_.accept_mark("%")) {
+                left = make(Op::remainder, {left, atom()});
+            } else {
+                return left;
+            }
+        }
+    }
+
+    ExprPtr atom() {
+        const Token token = in_.peek();
+        if (token.is(Kind::mark, "(")) {
+            const Deeper deeper(*this);
+            in_.take();
+            ExprPtr inner = either();
+            in_.expect_mark(")");
+            return inner;
+        }
+        if (token.is(Kind::mark, "-")) {
+            const Deeper deeper(*this);
+            in_.take();
+            return make(Op::negate, {atom()});
+        }
+        switch (token.kind) {
+            case Kind::number:
+                in_.take();
+                return leaf(Op::number, "", token.number);
+            case Kind::field:
+                in_.take();
+                return field(token.text);
+            case Kind::claim:
+                in_.take();
+                return leaf(Op::claim, token.text);
+            case Kind::name:
+                return named();
+            case Kind::end:
+            case Kind::text:
+            case Kind::mark:
+                break;
+        }
+        in_.fail_expected("a number, a name, '@field' or '('");
+    }
+
+    ExprPtr field(const std::string& path) {
+        if (!in_.accept_mark("[")) {
+            return leaf(Op::field, path);
+        }
+        const Deeper deeper(*this);
+        Expr expr;
+        expr.op = Op::element;
+        expr.name = path;
+        expr.args = {sum()};
+        in_.expect_mark("]");
+        return std::make_shared<const Expr>(std::move(expr));
+    }
+
+    ExprPtr named() {
+        if (in_.accept_name("count")) {
+            in_.expect_mark("(");
+            const std::string path = path_of(Kind::field);
+            in_.expect_mark(")");
+            return leaf(Op::count, path);
+        }
+        if (in_.accept_name("known")) {
+            return in_.peek().kind == Kind::claim ? leaf(Op::known_claim, path_of(Kind::claim))
+                                                  : leaf(Op::known_field, path_of(Kind::field));
+        }
+        if (is_keyword(in_.peek().text)) {
+            in_.fail_expected("a number, a name, '@field' or '('");
+        }
+        return leaf(Op::name, in_.take().text);
+    }
+
+    std::string path_of(Kind kind) {
+        if (in_.peek().kind != kind) {
+            in_.fail_expected("'@field'");
+        }
+        return in_.take().text;
+    }
+
+    Scanner& in_;
+    int depth_ = 0;
+};
+
+ExprPtr as_root(const ExprPtr& expr, std::string text, const std::string& origin) {
+    Expr root = *expr;
+    root.text = std::move(text);
+    root.origin = origin;
+    return std::make_shared<const Expr>(std::move(root));
+}
+
+}  // namespace
+
+ExprPtr parse_expr(Scanner& in) {
+    const std::size_t begin = in.position();
+    const ExprPtr expr = Parser(in).either();
+    return as_root(expr, in.between(begin, in.position()), in.origin());
+}
+
+std::vector<ExprPtr> parse_alternatives(Scanner& in) {
+    std::vector<ExprPtr> alternatives{parse_expr(in)};
+    while (in.accept_name("else")) {
+        alternatives.push_back(parse_expr(in));
+    }
+    return alternatives;
+}
+
+ExprPtr parse_sum_else(Scanner& in) {
+    const std::size_t begin = in.position();
+    std::vector<ExprPtr> alternatives;
+    do {
+        const std::size_t from = in.position();
+        const ExprPtr sum = Parser(in).sum();
+        alternatives.push_back(as_root(sum, in.between(from, in.position()), in.origin()));
+    } while (in.accept_name("else"));
+    return as_root(node(Op::otherwise, std::move(alternatives)), in.between(begin, in.position()),
+                   in.origin());
+}
+
+ExprPtr both(const ExprPtr& a, const ExprPtr& b) {
+    if (a == nullptr || b == nullptr) {
+        return a == nullptr ? b : a;
+    }
+    const ExprPtr joined = node(Op::both, {a, b});
+    if (joined->depth > kDeepest) {
+        throw Error(ErrorCode::usage, b->origin + ": too many guards on one line");
+    }
+    return as_root(joined, "(" + a->text + ") and (" + b->text + ")", b->origin);
+}
+
+void for_each_node(const ExprPtr& expr, const std::function<void(const Expr&)>& visit) {
+    if (expr != nullptr) {
+        visit(*expr);
+        for (const ExprPtr& arg : expr->args) {
+            for_each_node(arg, visit);
+        }
+    }
+}
+
+}  // namespace shardweld::models

@@ -1,0 +1,361 @@
+// From a file's text to its statements.
+#include <array>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/models/pattern.hpp"
+
+#include "declaration.hpp"
+#include "expr.hpp"
+#include "line_parse.hpp"
+
+namespace shardweld::models {
+
+namespace {
+
+constexpr std::size_t kMostBytes = 1'000'000;
+constexpr std::size_t kMostLines = 10'000;
+constexpr std::size_t kLongestLine = 4096;
+constexpr Index kFormat = 1;
+
+/// The line without its comment: a '#' at its start or behind a blank, outside of quotes.
+std::string_view without_comment(std::string_view line) {
+    bool is_quoted = false;
+    for (std::size_t i = 0; i < line.size(); ++i) {
+        is_quoted = is_quoted != (line[i] == '"');
+        const bool is_free = i == 0 || line[i - 1] == ' ' || line[i - 1] == '\t';
+        if (line[i] == '#' && is_free && !is_quoted) {
+            return line.substr(0, i);
+        }
+    }
+    return line;
+}
+
+/// Two lines of one name need different conditions: else both would always take it.
+void check_twice(const std::vector<Edit>& edits) {
+    std::map<std::tuple<std::string, std::size_t, std::string>, std::string> seen;
+    for (const Edit& edit : edits) {
+        if (edit.kind != Edit::Kind::set) {
+            continue;
+        }
+        const std::string condition = edit.line.condition ? edit.line.condition->text : "";
+        const auto [first, is_new] =
+            seen.try_emplace({edit.name, edit.line.layout.dims.size(), condition}, edit.origin);
+        if (!is_new) {
+            throw Error(ErrorCode::usage, edit.origin + ": a second line for '" + edit.name +
+                                              "' with the same condition; the first is " +
+                                              first->second);
+        }
+    }
+}
+
+class FileParser {
+  public:
+    explicit FileParser(const Source& source) : source_(source) {}
+
+    Declaration parse() {
+        if (source_.text.size() > kMostBytes) {
+            fail("is larger than 1 MB");
+        }
+        const auto lines = split(source_.text, '\n');
+        if (lines.size() > kMostLines + 1) {
+            fail("has more than 10000 lines");
+        }
+        for (std::size_t i = 0; i < lines.size(); ++i) {
+            const std::string origin = source_.file_name + ":" + std::to_string(i + 1);
+            if (lines[i].size() > kLongestLine) {
+                throw Error(ErrorCode::usage, origin + ": the line is longer than 4096 characters");
+            }
+            parse_text(without_comment(lines[i]), origin);
+        }
+        if (out_.name.empty()) {
+            fail("declares no recipe and no dialect");
+        }
+        for (const auto* blocks : {&out_.blocks, &out_.modules}) {
+            for (const auto& [name, edits] : *blocks) {
+                check_twice(edits);
+            }
+        }
+        check_twice(out_.lines);
+        return std::move(out_);
+    }
+
+  private:
+    using Statement = void (FileParser::*)(Scanner&);
+    enum class For { both, recipe, dialect };
+    struct Row {
+        std::string_view word;
+        For where;
+        Statement parse;
+    };
+
+    [[noreturn]] void fail(const std::string& what) const {
+        throw Error(ErrorCode::usage, source_.file_name + " " + what);
+    }
+
+    static const std::array<Row, 23>& table() {
+        static const std::array<Row, 23> rows = {{
+            {"recipe", For::both, &FileParser::recipe},
+            {"dialect", For::both, &FileParser::dialect},
+            {"format", For::both, &FileParser::format},
+            {"extends", For::both, &FileParser::extends},
+            {"uses", For::recipe, &FileParser::uses},
+            {"match", For::recipe, &FileParser::match},
+            {"verified", For::recipe, &FileParser::verified},
+            {"fact", For::dialect, &FileParser::fact},
+            {"given", For::recipe, &FileParser::given},
+            {"default", For::dialect, &FileParser::defaults},
+            {"let", For::recipe, &FileParser::let},
+            {"index", For::recipe, &FileParser::index},
+            {"flag", For::recipe, &FileParser::flag},
+            {"fuse", For::dialect, &FileParser::fuse},
+            {"block", For::both, &FileParser::block},
+            {"module", For::recipe, &FileParser::module},
+            {"at", For::both, &FileParser::at},
+            {"store", For::dialect, &FileParser::top_line},
+            {"hub", For::recipe, &FileParser::top_line},
+            {"same", For::recipe, &FileParser::same},
+            {"ignore", For::both, &FileParser::ignore},
+            {"config", For::recipe, &FileParser::config},
+            {"claim", For::dialect, &FileParser::claim},
+        }};
+        return rows;
+    }
+
+    void parse_text(std::string_view text, const std::string& origin) {
+        if (trim(text).empty()) {
+            return;
+        }
+        const bool is_indented = text[0] == ' ' || text[0] == '\t';
+        if (!text.empty() && text.back() == '\r') {
+            text.remove_suffix(1);
+        }
+        Scanner in(text, origin);
+        if (is_indented) {
+            if (edits_ == nullptr) {
+                in.fail(in.peek().column, "an indented line stands below no 'block' or 'module'");
+            }
+            parse_line(in, out_.is_dialect, *edits_);
+            return;
+        }
+        edits_ = nullptr;
+        const std::string word = in.word("a statement");
+        if (out_.name.empty() && word != "recipe" && word != "dialect") {
+            in.fail(1, "a file begins with 'recipe NAME' or 'dialect NAME'");
+        }
+        statement(in, word);
+        in.expect_end();
+    }
+
+    void statement(Scanner& in, const std::string& word) {
+        for (const Row& row : table()) {
+            if (row.word != word) {
+                continue;
+            }
+            if (!out_.name.empty() && row.where == (out_.is_dialect ? For::recipe : For::dialect)) {
+                in.fail(1, "'" + word + "' does not belong into a " +
+                               (out_.is_dialect ? "dialect" : "recipe"));
+            }
+            (this->*row.parse)(in);
+            return;
+        }
+        in.fail(1, "unknown statement '" + printable(word) + "'");
+    }
+
+    void declare(Scanner& in, bool is_dialect) {
+        if (!out_.name.empty()) {
+            in.fail(1, "a file declares one recipe or dialect; this one is '" + out_.name + "'");
+        }
+        out_.is_dialect = is_dialect;
+        out_.origin = in.origin();
+        out_.name = in.name("a name");
+    }
+    void recipe(Scanner& in) { declare(in, false); }
+    void dialect(Scanner& in) { declare(in, true); }
+
+    void format(Scanner& in) {
+        const std::size_t column = in.peek().column;
+        const Index format = in.number("the number of the file format");
+        if (format != kFormat) {
+            in.fail(column, "file format " + std::to_string(format) +
+                                " is not known; this program reads format 1");
+        }
+    }
+
+    void extends(Scanner& in) { out_.extends = in.name("a name"); }
+    void match(Scanner& in) { out_.match = parse_expr(in); }
+    void uses(Scanner& in) { names(in, "the name of a dialect", out_.uses); }
+    void fact(Scanner& in) { names(in, "the name of a fact", out_.facts); }
+    void given(Scanner& in) { names(in, "a name", out_.givens); }
+
+    static void names(Scanner& in, std::string_view what, std::vector<std::string>& out) {
+        do {
+            out.push_back(in.name(what));
+        } while (!in.at_end());
+    }
+
+    void verified(Scanner& in) {
+        if (!in.accept_name("by")) {
+            in.fail_expected("'by'");
+        }
+        do {
+            std::string name = in.word("the name of a fixture");
+            if (name.back() == ',') {
+                name.pop_back();
+            }
+            out_.verified.push_back(std::move(name));
+        } while (!in.at_end());
+    }
+
+    void define(Scanner& in, std::map<std::string, Definition>& into) {
+        const std::size_t column = in.peek().column;
+        const std::string name = in.name("a name");
+        if (!defined_.insert(name).second) {
+            in.fail(column, "'" + name + "' is defined a second time in this file");
+        }
+        in.expect_mark("=");
+        into[name] = {parse_alternatives(in), in.origin()};
+    }
+    void let(Scanner& in) { define(in, out_.lets); }
+    void index(Scanner& in) { define(in, out_.indices); }
+    void flag(Scanner& in) { define(in, out_.flags); }
+    void defaults(Scanner& in) {
+        do {
+            define(in, out_.defaults);
+        } while (in.accept_mark(","));
+    }
+
+    void fuse(Scanner& in) {
+        const std::string axis = in.name("an axis");
+        in.expect_mark("=");
+        auto& parts = out_.fuse[axis];
+        parts.clear();
+        parts.push_back(in.name("the outer axis"));
+        parts.push_back(in.name("the inner axis"));
+    }
+
+    void block(Scanner& in) { edits_ = &out_.blocks[in.name("the name of a block")]; }
+    void module(Scanner& in) { edits_ = &out_.modules[in.name("the name of a block")]; }
+    void top_line(Scanner& in) { parse_line(in, out_.is_dialect, out_.lines); }
+
+    void at(Scanner& in) {
+        At at;
+        at.origin = in.origin();
+        const std::string prefixes = in.word("the beginning of a name");
+        in.expect_mark("=");
+        at.logical = in.word("the beginning of a logical tensor's name");
+        at.block = in.name("the name of a block");
+        if (in.accept_name("stacked")) {
+            at.stacked = in.name("a capture");
+        }
+        at.optional = in.accept_name("optional");
+        for (const std::string& prefix :
+             at_origin(in.origin(), [&] { return expand_alternatives(prefixes); })) {
+            at.prefix = prefix;
+            out_.ats.push_back(at);
+            if (!out_.is_dialect) {
+                break;
+            }
+        }
+    }
+
+    void same(Scanner& in) {
+        SameRule rule;
+        rule.origin = in.origin();
+        rule.a = in.word("a logical tensor");
+        in.expect_mark("=");
+        rule.b = in.word("a logical tensor");
+        if (in.accept_name("if")) {
+            rule.condition = parse_expr(in);
+        }
+        out_.same.push_back(std::move(rule));
+    }
+
+    void ignore(Scanner& in) {
+        IgnoreRule rule;
+        while (!in.next_is('"')) {
+            rule.globs.push_back(in.word("the reason in quotes"));
+        }
+        rule.reason = in.take().text;
+        if (rule.globs.empty()) {
+            in.fail(1, "expected a name before the reason");
+        }
+        out_.ignore.push_back(std::move(rule));
+    }
+
+    void config(Scanner& in) {
+        ConfigEdit edit;
+        edit.field = in.word("a field of config.json");
+        in.expect_mark("=");
+        edit.value = config_value(in);
+        if (!in.accept_name("if")) {
+            in.fail_expected("'if absent' or 'if present'");
+        }
+        edit.if_present = in.accept_name("present");
+        if (!edit.if_present && !in.accept_name("absent")) {
+            in.fail_expected("'absent' or 'present'");
+        }
+        edit.logical_glob = in.word("a logical tensor, may hold '*'");
+        out_.config.push_back(std::move(edit));
+    }
+
+    static std::optional<std::string> config_value(Scanner& in) {
+        if (in.accept_name("absent")) {
+            return std::nullopt;
+        }
+        for (const std::string_view word : {"true", "false"}) {
+            if (in.accept_name(word)) {
+                return std::string(word);
+            }
+        }
+        if (in.peek().kind == Token::Kind::text) {
+            const std::size_t column = in.peek().column;
+            const std::string text = in.take().text;
+            if (text.find('\\') != std::string::npos) {
+                in.fail(column, "a text may hold no '\\'");
+            }
+            return "\"" + text + "\"";
+        }
+        return std::to_string(in.number("a number, a text in quotes, true, false or 'absent'"));
+    }
+
+    void claim(Scanner& in) {
+        ClaimRule rule;
+        rule.origin = in.origin();
+        rule.field = parse_sum_else(in);
+        rule.at_most = in.accept_mark("<=");
+        if (!rule.at_most) {
+            in.expect_mark("=");
+        }
+        rule.name = in.name("a name the checkpoint states");
+        if (in.accept_name("if")) {
+            rule.condition = parse_expr(in);
+        }
+        for (const ExprPtr& part : {rule.field, rule.condition}) {
+            for_each_node(part, [&](const Expr& node) {
+                if (node.op == Op::name) {
+                    in.fail(1, "a claim speaks of '@fields' and '$names' only, not of '" +
+                                   node.name + "'");
+                }
+            });
+        }
+        out_.claims.push_back(std::move(rule));
+    }
+
+    const Source& source_;
+    Declaration out_;
+    std::vector<Edit>* edits_ = nullptr;  ///< of the block that indented lines belong to
+    std::set<std::string> defined_;
+};
+
+}  // namespace
+
+Declaration parse_source(const Source& source) {
+    return FileParser(source).parse();
+}
+
+}  // namespace shardweld::models

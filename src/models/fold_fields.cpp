@@ -1,0 +1,151 @@
+// Folding of what comes from config.json and from the checkpoint's claims.
+#include <charconv>
+#include <utility>
+
+#include "shardweld/core/text.hpp"
+
+#include "claim_value.hpp"
+#include "node.hpp"
+
+namespace shardweld::models {
+
+namespace {
+
+NodePtr node_of(Node node) {
+    return std::make_shared<const Node>(std::move(node));
+}
+
+NodePtr constant(Index value) {
+    Node node;
+    node.value = value;
+    return node_of(std::move(node));
+}
+
+NodePtr integer(const FieldValue& value, const std::string& what) {
+    Node node;
+    try {
+        node.value = as_integer(value, what).value_or(0);
+    } catch (const Failure& failure) {
+        node.kind = Node::Kind::broken;
+        node.failure = failure;
+    }
+    return node_of(std::move(node));
+}
+
+bool is_absent(const FieldValue& value) {
+    return std::holds_alternative<std::monostate>(value);
+}
+
+std::shared_ptr<const std::vector<FieldValue>> list_of(const std::optional<Config>& config,
+                                                       const std::string& path) {
+    auto values = config ? config->list(path) : std::nullopt;
+    return values ? std::make_shared<const std::vector<FieldValue>>(std::move(*values)) : nullptr;
+}
+
+}  // namespace
+
+FieldValue claim_value(const std::string& text) {
+    if (text == "true" || text == "false") {
+        return Index{text == "true" ? 1 : 0};
+    }
+    Index whole = 0;
+    double real = 0;
+    const char* const begin = text.data();
+    const char* const end = begin + text.size();
+    if (const auto [rest, status] = std::from_chars(begin, end, whole);
+        status == std::errc() && rest == end) {
+        return whole;
+    }
+    if (const auto [rest, status] = std::from_chars(begin, end, real);
+        status == std::errc() && rest == end) {
+        return integral(real);
+    }
+    return text;
+}
+
+FieldValue integral(double value) {
+    // Exactly the doubles below 2^63 in size fit; beyond 2^53 they are whole anyway.
+    constexpr double kLimit = 9223372036854775808.0;
+    if (value >= -kLimit && value < kLimit &&
+        static_cast<double>(static_cast<Index>(value)) == value) {
+        return static_cast<Index>(value);
+    }
+    return value;
+}
+
+NodePtr Folder::fold_field(const Expr& expr) const {
+    const FieldValue value = scope_.config ? scope_.config->field(expr.name) : FieldValue();
+    return is_absent(value) ? absent(config_name() + " has no " + expr.name)
+                            : integer(value, config_name() + "'s " + expr.name);
+}
+
+NodePtr Folder::fold_count(const Expr& expr) const {
+    const auto count = scope_.config ? scope_.config->count(expr.name) : std::nullopt;
+    return count ? constant(*count) : absent(config_name() + " has no list " + expr.name);
+}
+
+NodePtr Folder::fold_claim(const Expr& expr) const {
+    if (scope_.claims == nullptr || !scope_.claims->contains(expr.name)) {
+        return absent("the checkpoint states no " + expr.name);
+    }
+    return integer(claim_value(scope_.claims->at(expr.name)), "the checkpoint's " + expr.name);
+}
+
+NodePtr Folder::fold_element(const Expr& expr) {
+    Node node;
+    node.list = list_of(scope_.config, expr.name);
+    if (node.list == nullptr) {
+        return absent(config_name() + " has no list " + expr.name);
+    }
+    node.kind = Node::Kind::element;
+    node.text = config_name() + "'s " + expr.name;
+    node.args = {fold(*expr.args[0])};
+    return node_of(std::move(node));
+}
+
+NodePtr Folder::fold_text(const Expr& expr) {
+    const Expr& subject = *expr.args[0];
+    Node node;
+    node.kind = Node::Kind::is_text;
+    node.op = expr.op;
+    node.texts = expr.texts;
+    if (subject.op == Op::element) {
+        const NodePtr element = fold_element(subject);
+        if (element->kind != Node::Kind::element) {
+            return element;
+        }
+        node.list = element->list;
+        node.text = element->text;
+        node.args = element->args;
+        return node_of(std::move(node));
+    }
+    FieldValue value;
+    if (subject.op == Op::field && scope_.config) {
+        value = scope_.config->field(subject.name);
+    } else if (subject.op == Op::claim && scope_.claims != nullptr) {
+        const auto found = scope_.claims->find(subject.name);
+        value = found == scope_.claims->end() ? FieldValue() : FieldValue(found->second);
+    }
+    if (is_absent(value)) {
+        return scope_.absent_is_zero ? constant(expr.op == Op::is_text ? 0 : 1)
+                                     : absent(config_name() + " has no " + subject.name);
+    }
+    node.list = std::make_shared<const std::vector<FieldValue>>(1, std::move(value));
+    node.args = {constant(0)};
+    std::string why;
+    return constant(evaluate(node, {}, &why).value_or(0));
+}
+
+NodePtr Folder::fold_has(const Expr& expr) {
+    const std::string& path = expr.args[0]->name;
+    Node node;
+    node.list = list_of(scope_.config, path);
+    if (node.list == nullptr) {
+        return absent(config_name() + " has no list " + path);
+    }
+    node.kind = Node::Kind::has;
+    node.args = {fold(*expr.args[1])};
+    return node_of(std::move(node));
+}
+
+}  // namespace shardweld::models

@@ -1,0 +1,125 @@
+#include "inherit.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+
+#include "expr.hpp"
+
+namespace shardweld::models {
+
+namespace {
+
+std::size_t erase_named(std::vector<Line>& lines, const std::string& name) {
+    return std::erase_if(lines, [&](const Line& line) { return line.name.text == name; });
+}
+
+void guard(std::vector<Line>& lines, const Edit& edit) {
+    bool is_met = false;
+    for (Line& line : lines) {
+        if (line.name.text == edit.name) {
+            line.condition = both(line.condition, edit.condition);
+            is_met = true;
+        }
+    }
+    if (!is_met) {
+        throw Error(ErrorCode::usage,
+                    edit.origin + ": no inherited line '" + edit.name + "' to guard");
+    }
+}
+
+/// Applies a file's edits to the lines it inherits; its own lines follow the inherited ones.
+std::vector<Line> edited(std::vector<Line> inherited, const std::vector<Edit>& edits) {
+    std::vector<Line> own;
+    for (const Edit& edit : edits) {
+        switch (edit.kind) {
+            case Edit::Kind::set:
+                erase_named(inherited, edit.name);
+                own.push_back(edit.line);
+                break;
+            case Edit::Kind::guard:
+                guard(inherited, edit);
+                break;
+            case Edit::Kind::remove:
+                if (erase_named(inherited, edit.name) == 0) {
+                    throw Error(ErrorCode::usage, edit.origin + ": no inherited line '" +
+                                                      edit.name + "' to leave out");
+                }
+                break;
+        }
+    }
+    std::move(own.begin(), own.end(), std::back_inserter(inherited));
+    return inherited;
+}
+
+std::map<std::string, std::vector<Line>> edited_blocks(
+    std::map<std::string, std::vector<Line>> inherited,
+    const std::map<std::string, std::vector<Edit>>& edits) {
+    for (const auto& [name, list] : edits) {
+        inherited[name] = edited(std::move(inherited[name]), list);
+    }
+    return inherited;
+}
+
+template <typename T>
+void put_before(std::vector<T>& list, const std::vector<T>& inherited) {
+    list.insert(list.begin(), inherited.begin(), inherited.end());
+}
+
+/// A symbol of the child hides inherited ones of its name, whatever statement defined them.
+void inherit_symbols(Declaration& child, const Declaration& base) {
+    const auto is_own = [own = child](const std::string& name) {
+        return own.lets.contains(name) || own.indices.contains(name) || own.flags.contains(name) ||
+               own.defaults.contains(name);
+    };
+    const std::pair<std::map<std::string, Definition>*, const std::map<std::string, Definition>*>
+        lists[] = {{&child.lets, &base.lets},
+                   {&child.indices, &base.indices},
+                   {&child.flags, &base.flags},
+                   {&child.defaults, &base.defaults}};
+    for (const auto& [own, inherited] : lists) {
+        for (const auto& [name, definition] : *inherited) {
+            if (!is_own(name)) {
+                own->emplace(name, definition);
+            }
+        }
+    }
+    for (const auto& [axis, parts] : base.fuse) {
+        child.fuse.try_emplace(axis, parts);
+    }
+}
+
+void inherit_ats(Declaration& child, const Declaration& base) {
+    std::vector<At> inherited;
+    for (const At& at : base.ats) {
+        if (std::none_of(child.ats.begin(), child.ats.end(),
+                         [&](const At& own) { return own.prefix == at.prefix; })) {
+            inherited.push_back(at);
+        }
+    }
+    put_before(child.ats, inherited);
+}
+
+}  // namespace
+
+Whole inherit(const Whole& base, Declaration child) {
+    Whole whole;
+    whole.depth = base.depth + 1;
+    whole.blocks = edited_blocks(base.blocks, child.blocks);
+    whole.modules = edited_blocks(base.modules, child.modules);
+    whole.lines = edited(base.lines, child.lines);
+    inherit_symbols(child, base.declaration);
+    inherit_ats(child, base.declaration);
+    put_before(child.uses, base.declaration.uses);
+    put_before(child.same, base.declaration.same);
+    put_before(child.ignore, base.declaration.ignore);
+    put_before(child.config, base.declaration.config);
+    put_before(child.claims, base.declaration.claims);
+    put_before(child.facts, base.declaration.facts);
+    put_before(child.givens, base.declaration.givens);
+    whole.declaration = std::move(child);
+    return whole;
+}
+
+}  // namespace shardweld::models

@@ -1,0 +1,196 @@
+#include "shardweld/models/pattern.hpp"
+
+#include <algorithm>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "scanner.hpp"
+
+namespace shardweld::models {
+
+namespace {
+
+constexpr std::size_t kMostAlternatives = 64;
+// The name of the capture that counts layers; in "{k+L}" the sum counts them.
+constexpr const char* kLayer = "l";
+
+[[noreturn]] void fail(std::string_view text, const std::string& what) {
+    throw Error(ErrorCode::usage, "the name '" + printable(text) + "' " + what);
+}
+
+bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+void add_capture(Pattern& pattern, std::string_view inside) {
+    const auto plus = inside.find('+');
+    const std::string_view name = inside.substr(0, plus);
+    const std::string_view symbol =
+        plus == std::string_view::npos ? std::string_view() : inside.substr(plus + 1);
+    if (!is_name(name) || (plus != std::string_view::npos && !is_name(symbol))) {
+        fail(pattern.text,
+             "holds '{" + printable(inside) + "}'; expected '{name}' or '{name+symbol}'");
+    }
+    const auto& seen = pattern.captures;
+    if (std::find(seen.begin(), seen.end(), name) != seen.end()) {
+        fail(pattern.text, "captures " + std::string(name) + " twice");
+    }
+    if (!seen.empty() && pattern.literals.back().empty()) {
+        fail(pattern.text, "has no text between two captures");
+    }
+    pattern.captures.emplace_back(name);
+    pattern.plus.emplace_back(symbol);
+}
+
+void add_literal(Pattern& pattern, std::string_view literal) {
+    if (!pattern.captures.empty() && !literal.empty() && is_digit(literal.front())) {
+        fail(pattern.text, "has a digit right behind a capture");
+    }
+    pattern.literals.emplace_back(literal);
+}
+
+/// Digits without leading zeros at the start of `text`, and their value.
+std::optional<std::pair<std::size_t, Index>> leading_number(std::string_view text) {
+    std::size_t end = 0;
+    while (end < text.size() && is_digit(text[end])) {
+        ++end;
+    }
+    if (end == 0 || (end > 1 && text[0] == '0')) {
+        return std::nullopt;
+    }
+    const auto value = parse_index(text.substr(0, end));
+    return value ? std::optional(std::pair(end, *value)) : std::nullopt;
+}
+
+/// Position behind the brace that closes the one at `open`.
+std::size_t closing(std::string_view text, std::size_t open) {
+    int depth = 0;
+    for (std::size_t i = open; i < text.size(); ++i) {
+        depth += text[i] == '{' ? 1 : 0;
+        depth -= text[i] == '}' ? 1 : 0;
+        if (depth == 0) {
+            return i;
+        }
+    }
+    fail(text, "has a '{' that is not closed");
+}
+
+/// `inside` cut at each '|' that stands in no inner braces.
+std::vector<std::string_view> cut(std::string_view inside) {
+    std::vector<std::string_view> parts;
+    std::size_t begin = 0;
+    int depth = 0;
+    for (std::size_t i = 0; i < inside.size(); ++i) {
+        depth += inside[i] == '{' ? 1 : 0;
+        depth -= inside[i] == '}' ? 1 : 0;
+        if (inside[i] == '|' && depth == 0) {
+            parts.push_back(inside.substr(begin, i - begin));
+            begin = i + 1;
+        }
+    }
+    parts.push_back(inside.substr(begin));
+    return parts;
+}
+
+void expand_into(const std::string& text, std::vector<std::string>& out) {
+    for (std::size_t open = text.find('{'); open != std::string::npos;
+         open = text.find('{', open)) {
+        const std::size_t close = closing(text, open);
+        const auto parts = cut(std::string_view(text).substr(open + 1, close - open - 1));
+        if (parts.size() > 1) {
+            for (const std::string_view part : parts) {
+                expand_into(text.substr(0, open) + std::string(part) + text.substr(close + 1), out);
+            }
+            return;
+        }
+        open = close;
+    }
+    if (out.size() == kMostAlternatives) {
+        fail(text, "stands for more than " + std::to_string(kMostAlternatives) + " names");
+    }
+    out.push_back(text);
+}
+
+Index value_at(const Pattern& pattern, std::size_t i, const Captures& captures,
+               const SymbolValue& value_of) {
+    const auto found = captures.find(pattern.captures[i]);
+    if (found == captures.end()) {
+        throw Error(ErrorCode::internal,
+                    "no value of " + pattern.captures[i] + " for the name " + pattern.text);
+    }
+    return pattern.plus[i].empty()
+               ? found->second
+               : checked_add(found->second, value_of(pattern.plus[i]), pattern.text);
+}
+
+}  // namespace
+
+Pattern Pattern::parse(std::string_view text) {
+    Pattern pattern;
+    pattern.text = text;
+    std::size_t at = 0;
+    for (std::size_t open = text.find('{'); open != std::string_view::npos;
+         open = text.find('{', at)) {
+        const std::size_t close = closing(text, open);
+        add_literal(pattern, text.substr(at, open - at));
+        add_capture(pattern, text.substr(open + 1, close - open - 1));
+        at = close + 1;
+    }
+    add_literal(pattern, text.substr(at));
+    for (const std::string& literal : pattern.literals) {
+        if (literal.find_first_of("}|") != std::string::npos) {
+            fail(text, "has a '}' or '|' outside of braces");
+        }
+    }
+    return pattern;
+}
+
+std::optional<std::map<std::string, Index>> Pattern::match(std::string_view name) const {
+    if (literals.empty() || !name.starts_with(literals.front())) {
+        return std::nullopt;
+    }
+    std::map<std::string, Index> values;
+    name.remove_prefix(literals.front().size());
+    for (std::size_t i = 0; i < captures.size(); ++i) {
+        const auto number = leading_number(name);
+        if (!number || !plus[i].empty()) {
+            return std::nullopt;
+        }
+        name.remove_prefix(number->first);
+        if (!name.starts_with(literals[i + 1])) {
+            return std::nullopt;
+        }
+        name.remove_prefix(literals[i + 1].size());
+        values[captures[i]] = number->second;
+    }
+    return name.empty() ? std::optional(std::move(values)) : std::nullopt;
+}
+
+std::string format(const Pattern& pattern, const Captures& captures, const SymbolValue& value_of) {
+    std::string name = pattern.literals.front();
+    for (std::size_t i = 0; i < pattern.captures.size(); ++i) {
+        name += std::to_string(value_at(pattern, i, captures, value_of));
+        name += pattern.literals[i + 1];
+    }
+    return name;
+}
+
+Captures captures_for_condition(const Pattern& pattern, const Captures& captures,
+                                const SymbolValue& value_of) {
+    Captures seen = captures;
+    for (std::size_t i = 0; i < pattern.captures.size(); ++i) {
+        if (!pattern.plus[i].empty()) {
+            seen[kLayer] = value_at(pattern, i, captures, value_of);
+        }
+    }
+    return seen;
+}
+
+std::vector<std::string> expand_alternatives(std::string_view text) {
+    std::vector<std::string> out;
+    expand_into(std::string(text), out);
+    return out;
+}
+
+}  // namespace shardweld::models

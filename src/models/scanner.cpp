@@ -1,0 +1,238 @@
+#include "scanner.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+namespace shardweld::models {
+
+namespace {
+
+constexpr std::array<std::string_view, 18> kMarks = {
+    "<=", ">=", "!=", "=", "<", ">", "+", "-", "*", "/", "%", "(", ")", "[", "]", "|", ",", "?"};
+
+bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+bool is_name_start(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+bool is_name_part(char c) {
+    return is_name_start(c) || is_digit(c);
+}
+
+bool is_blank(char c) {
+    return c == ' ' || c == '\t';
+}
+
+std::size_t end_of_name(std::string_view text, std::size_t from) {
+    while (from < text.size() && is_name_part(text[from])) {
+        ++from;
+    }
+    return from;
+}
+
+std::string shown(const Token& token) {
+    switch (token.kind) {
+        case Token::Kind::end:
+            return "the end";
+        case Token::Kind::field:
+            return "'@" + token.text + "'";
+        case Token::Kind::claim:
+            return "'$" + token.text + "'";
+        case Token::Kind::text:
+            return "\"" + printable(token.text) + "\"";
+        case Token::Kind::number:
+        case Token::Kind::name:
+        case Token::Kind::mark:
+            return "'" + printable(token.text) + "'";
+    }
+    return "";
+}
+
+}  // namespace
+
+bool is_name(std::string_view text) {
+    return !text.empty() && is_name_start(text[0]) && end_of_name(text, 0) == text.size();
+}
+
+void Scanner::fail(std::size_t column, const std::string& what) const {
+    throw Error(ErrorCode::usage, origin_ + ": column " + std::to_string(column) + ": " + what);
+}
+
+void Scanner::fail_expected(std::string_view what) {
+    const Token token = peek();
+    fail(token.column, "expected " + std::string(what) + ", found " + shown(token));
+}
+
+void Scanner::skip_blanks() {
+    while (at_ < text_.size() && is_blank(text_[at_])) {
+        ++at_;
+    }
+}
+
+void Scanner::scan_path(Token& token) {
+    // A dot joins names only when a name follows, so that a sentence's end is no path.
+    const std::size_t begin = ++at_;
+    std::size_t end = end_of_name(text_, begin);
+    while (end > begin && end + 1 < text_.size() && text_[end] == '.' &&
+           is_name_start(text_[end + 1])) {
+        end = end_of_name(text_, end + 1);
+    }
+    if (end == begin || is_digit(text_[begin])) {
+        fail(token.column, "expected a name after '" + std::string(1, text_[begin - 1]) + "'");
+    }
+    token.text = text_.substr(begin, end - begin);
+    at_ = end;
+}
+
+Token Scanner::scan() {
+    skip_blanks();
+    Token token;
+    token.column = at_ + 1;
+    if (at_ == text_.size()) {
+        return token;
+    }
+    const char c = text_[at_];
+    const std::size_t begin = at_;
+    if (c == '@' || c == '$') {
+        token.kind = c == '@' ? Token::Kind::field : Token::Kind::claim;
+        scan_path(token);
+        return token;
+    }
+    if (c == '"') {
+        const std::size_t end = text_.find('"', at_ + 1);
+        if (end == std::string_view::npos) {
+            fail(token.column, "the text has no closing quote");
+        }
+        token.kind = Token::Kind::text;
+        token.text = text_.substr(begin + 1, end - begin - 1);
+        at_ = end + 1;
+        return token;
+    }
+    if (is_name_part(c)) {
+        at_ = end_of_name(text_, at_);
+        token.text = text_.substr(begin, at_ - begin);
+        token.kind = is_digit(c) ? Token::Kind::number : Token::Kind::name;
+        if (token.kind == Token::Kind::number) {
+            const auto value = parse_index(token.text);
+            if (!value) {
+                fail(token.column, "'" + printable(token.text) + "' is no 64-bit number");
+            }
+            token.number = *value;
+        }
+        return token;
+    }
+    for (const std::string_view mark : kMarks) {
+        if (text_.substr(at_).starts_with(mark)) {
+            token.kind = Token::Kind::mark;
+            token.text = mark;
+            at_ += mark.size();
+            return token;
+        }
+    }
+    fail(token.column, "'" + printable(text_.substr(at_, 1)) + "' does not belong here");
+}
+
+Token Scanner::peek() {
+    const std::size_t here = at_;
+    Token token = scan();
+    at_ = here;
+    return token;
+}
+
+Token Scanner::take() {
+    return scan();
+}
+
+bool Scanner::accept_mark(std::string_view mark) {
+    const bool is_it = peek().is(Token::Kind::mark, mark);
+    if (is_it) {
+        scan();
+    }
+    return is_it;
+}
+
+bool Scanner::accept_name(std::string_view name) {
+    const bool is_it = peek().is(Token::Kind::name, name);
+    if (is_it) {
+        scan();
+    }
+    return is_it;
+}
+
+void Scanner::expect_mark(std::string_view mark) {
+    if (!accept_mark(mark)) {
+        fail_expected("'" + std::string(mark) + "'");
+    }
+}
+
+std::string Scanner::name(std::string_view what) {
+    if (peek().kind != Token::Kind::name) {
+        fail_expected(what);
+    }
+    return scan().text;
+}
+
+Index Scanner::number(std::string_view what) {
+    const bool is_negative = accept_mark("-");
+    if (peek().kind != Token::Kind::number) {
+        fail_expected(what);
+    }
+    const Index value = scan().number;
+    return is_negative ? -value : value;
+}
+
+std::string Scanner::word(std::string_view what) {
+    skip_blanks();
+    const std::size_t begin = at_;
+    while (at_ < text_.size() && !is_blank(text_[at_])) {
+        ++at_;
+    }
+    if (at_ == begin) {
+        fail(begin + 1, "expected " + std::string(what) + ", found the end");
+    }
+    return std::string(text_.substr(begin, at_ - begin));
+}
+
+std::string Scanner::until(const std::vector<std::string_view>& stops) {
+    skip_blanks();
+    const std::size_t begin = at_;
+    while (at_ < text_.size() && text_[at_] != '<') {
+        const std::size_t end = end_of_name(text_, at_);
+        if (std::find(stops.begin(), stops.end(), text_.substr(at_, end - at_)) != stops.end()) {
+            break;
+        }
+        at_ = std::max(end, at_ + 1);
+    }
+    return between(begin, at_);
+}
+
+std::string Scanner::between(std::size_t from, std::size_t to) const {
+    return std::string(trim(text_.substr(from, to - from)));
+}
+
+std::size_t Scanner::position() {
+    skip_blanks();
+    return at_;
+}
+
+bool Scanner::at_end() {
+    return position() == text_.size();
+}
+
+bool Scanner::next_is(char c) {
+    return !at_end() && text_[at_] == c;
+}
+
+void Scanner::expect_end() {
+    if (!at_end()) {
+        fail_expected("the end of the line");
+    }
+}
+
+}  // namespace shardweld::models

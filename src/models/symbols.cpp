@@ -1,0 +1,136 @@
+#include "shardweld/models/symbols.hpp"
+
+#include <utility>
+
+#include "shardweld/core/text.hpp"
+
+#include "evaluator.hpp"
+
+namespace shardweld::models {
+
+struct Symbols::State {
+    // Copies: the folder's scope points at them, and a Symbols outlives what it was made from.
+    Recipe recipe;
+    Dialect dialect;
+    std::optional<Folder> folder;
+};
+
+namespace {
+
+Error as_error(const Failure& failure) {
+    return {failure.code, failure.what};
+}
+
+std::optional<Index> value_of(const NodePtr& node, const Captures& captures, std::string* why) {
+    try {
+        return evaluate(*node, captures, why);
+    } catch (const Failure& failure) {
+        throw as_error(failure);
+    }
+}
+
+Scope scope_of(const Recipe& recipe, const Dialect& dialect) {
+    Scope scope;
+    scope.recipe = &recipe;
+    scope.dialect = &dialect;
+    scope.captures = names_bound_by_captures(recipe, dialect);
+    return scope;
+}
+
+}  // namespace
+
+Symbols::Symbols(const Recipe& recipe, const Dialect& dialect, const Config& config,
+                 std::map<std::string, Index> facts, std::map<std::string, Index> given)
+    : state_(std::make_shared<State>()) {
+    state_->recipe = recipe;
+    state_->dialect = dialect;
+    Scope scope = scope_of(state_->recipe, state_->dialect);
+    scope.config = config;
+    for (const std::string& fact : dialect.facts) {
+        if (const auto found = facts.find(fact); found != facts.end()) {
+            scope.known.insert(*found);
+        }
+    }
+    for (const std::string& name : recipe.givens) {
+        const auto found = given.find(name);
+        scope.known[name] = found == given.end() ? 0 : found->second;
+    }
+    state_->folder.emplace(std::move(scope));
+}
+
+Index Symbols::value(const std::string& name, const Captures& captures) const {
+    std::string why;
+    const auto found = value_of(state_->folder->symbol(name), captures, &why);
+    if (!found) {
+        const Definition* const definition = state_->folder->definition_of(name);
+        throw Error(ErrorCode::mismatch,
+                    (definition == nullptr ? name : definition_text(name, *definition)) +
+                        " has no value: " + why);
+    }
+    return *found;
+}
+
+std::optional<Index> Symbols::try_value(const std::string& name, const Captures& captures) const {
+    std::string why;
+    return value_of(state_->folder->symbol(name), captures, &why);
+}
+
+bool Symbols::holds(const ExprPtr& condition, const Captures& captures) const {
+    if (condition == nullptr) {
+        return true;
+    }
+    std::string why;
+    const auto found = value_of(state_->folder->expression(condition), captures, &why);
+    if (!found) {
+        throw Error(ErrorCode::mismatch, "'" + condition->text + "' (" + condition->origin +
+                                             ") cannot be decided: " + why);
+    }
+    return *found != 0;
+}
+
+std::optional<Index> Symbols::try_expr(const ExprPtr& expr, const Captures& captures) const {
+    std::string why;
+    return value_of(state_->folder->expression(expr), captures, &why);
+}
+
+bool Symbols::is_index(const std::string& name) const {
+    return state_->recipe.indices.contains(name);
+}
+
+const Recipe& recipe_for(const Library& library, const Config& config) {
+    Scope scope;
+    scope.config = config;
+    Folder folder(scope);
+    const Recipe* best = nullptr;
+    std::string families;
+    for (const Recipe* recipe : library.recipes()) {
+        families += (families.empty() ? "" : ", ") + recipe->name;
+        std::string why;
+        const auto matches = recipe->match == nullptr
+                                 ? std::nullopt
+                                 : value_of(folder.expression(recipe->match), {}, &why);
+        if (matches.value_or(0) == 0) {
+            continue;
+        }
+        // A recipe given at run time is there to be used; else the most derived one knows best.
+        const auto rank = [](const Recipe& r) { return std::pair(r.is_extra, r.depth); };
+        if (best != nullptr && rank(*best) == rank(*recipe)) {
+            throw Error(ErrorCode::usage, "both " + best->origin + " and " + recipe->origin +
+                                              " match " + config.origin() +
+                                              "; let one extend the other or change its 'match'");
+        }
+        if (best == nullptr || rank(*best) < rank(*recipe)) {
+            best = recipe;
+        }
+    }
+    if (best == nullptr) {
+        throw Error(ErrorCode::unsupported,
+                    config.origin() + ": model_type is \"" +
+                        printable(config.text("model_type").value_or("")) +
+                        "\", which no recipe is for; there are recipes for " + families +
+                        "; give one with --recipe");
+    }
+    return *best;
+}
+
+}  // namespace shardweld::models
