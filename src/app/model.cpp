@@ -5,6 +5,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/file.hpp"
+#include "shardweld/models/claims.hpp"
 
 namespace shardweld::app {
 
@@ -36,17 +37,16 @@ std::string joined(const std::vector<std::string>& words) {
 
 const models::Dialect& dialect_for(const models::Library& library, const models::Recipe& recipe,
                                    const catalogue::Catalogue& catalogue) {
-    const auto& uses = recipe.dialects;
-    if (std::find(uses.begin(), uses.end(), catalogue.dialect) == uses.end()) {
-        throw Error(ErrorCode::unsupported, "the recipe " + recipe.name +
-                                                " does not know the names of " + catalogue.dialect +
-                                                " checkpoints (it knows " + joined(uses) +
-                                                "): give a recipe that does with --recipe");
-    }
     const models::Dialect* dialect = library.find_dialect(catalogue.dialect);
     if (dialect == nullptr) {
         throw Error(ErrorCode::unsupported,
                     "there is no dialect " + catalogue.dialect + ": give one with --recipe");
+    }
+    if (!library.can_meet(recipe, *dialect)) {
+        throw Error(ErrorCode::unsupported,
+                    "the recipe " + recipe.name + " does not know the names of " +
+                        catalogue.dialect + " checkpoints (it knows " + joined(recipe.dialects) +
+                        "): give a recipe that does with --recipe");
     }
     return *dialect;
 }
@@ -58,6 +58,19 @@ models::Config edited_config(const ModelFiles& files, const Options& options) {
         config.set("tie_word_embeddings", "true");
     }
     return config;
+}
+
+void check_config(const PreparedModel& prepared, const catalogue::Claims& claims) {
+    const auto disagreements = models::check_claims(*prepared.dialect, prepared.config, claims);
+    if (disagreements.empty()) {
+        return;
+    }
+    std::string text = prepared.config.origin() + " does not describe this checkpoint:";
+    for (const std::string& disagreement : disagreements) {
+        text += "\n  " + disagreement;
+    }
+    throw Error(ErrorCode::mismatch,
+                text + "\ngive the directory of the model that was trained with --hf_config");
 }
 
 }  // namespace
@@ -122,6 +135,7 @@ PreparedModel prepare_model(const ModelFiles& files, const Options& options,
     prepared.config = edited_config(files, options);
     prepared.recipe = &models::recipe_for(*prepared.library, prepared.config);
     prepared.dialect = &dialect_for(*prepared.library, *prepared.recipe, catalogue);
+    check_config(prepared, catalogue.claims);
     prepared.is_value = options.is_value_model ||
                         prepared.config.model_class() == models::ModelClass::token_classification;
     const std::map<std::string, Index> given{{"value", prepared.is_value ? 1 : 0}};

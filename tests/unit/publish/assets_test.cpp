@@ -1,0 +1,96 @@
+#include "shardweld/publish/assets.hpp"
+
+#include <sys/stat.h>
+
+#include <gtest/gtest.h>
+
+#include "support/error_text.hpp"
+#include "support/temporary_directory.hpp"
+
+namespace shardweld::publish {
+namespace {
+
+using test::content_of;
+using test::TemporaryDirectory;
+
+std::vector<std::string> names_of(const std::vector<Asset>& assets) {
+    std::vector<std::string> names;
+    for (const Asset& asset : assets) {
+        names.push_back(asset.name);
+    }
+    return names;
+}
+
+TEST(CollectAssets, takes_what_a_model_directory_needs_beside_the_weights) {
+    const TemporaryDirectory hf;
+    for (const char* name :
+         {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
+          "tokenizer.model", "vocab.json", "vocab.txt", "merges.txt", "special_tokens_map.json",
+          "added_tokens.json", "chat_template.jinja", "chat_template.json",
+          "chat_templates/tool.jinja", "additional_chat_templates/rag.jinja",
+          "preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json",
+          "qwen.tiktoken", "modeling_own.py", "spiece.model",
+          // All of these stay behind.
+          "model.safetensors", "model-00001-of-00002.safetensors", "model.safetensors.index.json",
+          "pytorch_model.bin", "consolidated.00.pt", "README.md", "LICENSE", ".gitattributes",
+          ".tokenizer.json.swp", "tokenizer.safetensors", "vocab.index.json", ".git/config",
+          "runs/events.py", "training_args.bin", "trainer_state.json"}) {
+        hf.put(name);
+    }
+    EXPECT_EQ(names_of(collect_assets(hf.path())),
+              (std::vector<std::string>{
+                  "added_tokens.json", "additional_chat_templates/rag.jinja", "chat_template.jinja",
+                  "chat_template.json", "chat_templates/tool.jinja", "generation_config.json",
+                  "merges.txt", "modeling_own.py", "preprocessor_config.json",
+                  "processor_config.json", "qwen.tiktoken", "special_tokens_map.json",
+                  "spiece.model", "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
+                  "video_preprocessor_config.json", "vocab.json", "vocab.txt"}));
+}
+
+TEST(CollectAssets, follows_links_to_files_and_leaves_everything_else) {
+    const TemporaryDirectory hf;
+    hf.put("blobs/abc", "the content");
+    fs::create_symlink(hf.path() / "blobs/abc", hf.path() / "tokenizer.json");
+    fs::create_symlink(hf.path() / "nowhere", hf.path() / "vocab.json");
+    fs::create_directory(hf.path() / "tokenizer");
+    ASSERT_EQ(::mkfifo((hf.path() / "merges.txt").c_str(), 0600), 0);
+    EXPECT_EQ(collect_assets(hf.path()),
+              (std::vector<Asset>{{"tokenizer.json", hf.path() / "tokenizer.json", std::nullopt}}));
+}
+
+TEST(CollectAssets, names_a_directory_that_is_not_there) {
+    EXPECT_EQ(test::error_text([] { collect_assets("/no/such/place"); }),
+              "not_found: cannot read directory /no/such/place: No such file or directory (errno "
+              "2)");
+}
+
+TEST(CollectAssets, refuses_a_file_too_large_for_a_tokenizer) {
+    const TemporaryDirectory hf;
+    const fs::path file = hf.put("tokenizer.json");
+    fs::resize_file(file, (std::uintmax_t{1} << 30U) + 1);
+    EXPECT_EQ(test::error_text([&] { collect_assets(hf.path()); }),
+              "unsupported: " + file.string() +
+                  " has 1.07 GB; a configuration or tokenizer file has at most 1.07 GB: give "
+                  "another directory with --hf_config");
+}
+
+TEST(WriteAssets, copies_content_and_writes_texts) {
+    const TemporaryDirectory hf;
+    const TemporaryDirectory out;
+    const std::string large(3'000'000, 'q');  // more than one buffer
+    hf.put("blobs/abc", large);
+    fs::create_symlink(hf.path() / "blobs/abc", hf.path() / "tokenizer.json");
+    hf.put("chat_templates/tool.jinja", "{{ x }}");
+    hf.put("vocab.txt", "");
+    std::vector<Asset> assets = collect_assets(hf.path());
+    assets.push_back({"config.json", {}, "{}\n"});
+    write_assets(assets, out.path(), true);
+    EXPECT_EQ(content_of(out.path() / "tokenizer.json"), large);
+    EXPECT_FALSE(fs::is_symlink(out.path() / "tokenizer.json"));
+    EXPECT_EQ(content_of(out.path() / "chat_templates/tool.jinja"), "{{ x }}");
+    EXPECT_EQ(content_of(out.path() / "vocab.txt"), "");
+    EXPECT_EQ(content_of(out.path() / "config.json"), "{}\n");
+}
+
+}  // namespace
+}  // namespace shardweld::publish

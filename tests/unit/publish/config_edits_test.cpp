@@ -1,0 +1,138 @@
+#include "shardweld/publish/config_edits.hpp"
+
+#include <gtest/gtest.h>
+
+namespace shardweld::publish {
+namespace {
+
+std::string edited(const std::string& text, const Facts& facts) {
+    return true_config(models::Config::parse(text, "config.json"), facts).text_to_write();
+}
+
+Facts written_as(DType dtype) {
+    Facts facts;
+    facts.dtype = dtype;
+    return facts;
+}
+
+TEST(TrueConfig, leaves_a_true_text_byte_for_byte) {
+    const std::string text =
+        "{ \"torch_dtype\":\"bfloat16\",\n\t\"tie_word_embeddings\" : false,\"vocab_size\":7 }";
+    Facts facts = written_as(DType::bf16);
+    facts.tied = false;
+    EXPECT_EQ(edited(text, facts), text);
+    EXPECT_EQ(edited(text, Facts{}), text);
+}
+
+TEST(TrueConfig, corrects_the_dtype_under_the_key_that_is_there) {
+    EXPECT_EQ(edited(R"({"torch_dtype": "float32", "a": 1})", written_as(DType::bf16)),
+              "{\n  \"torch_dtype\": \"bfloat16\",\n  \"a\": 1\n}\n");
+    EXPECT_EQ(edited(R"({"b": 2, "dtype": "bfloat16"})", written_as(DType::f32)),
+              "{\n  \"b\": 2,\n  \"dtype\": \"float32\"\n}\n");
+    EXPECT_EQ(edited(R"({"text_config": {"dtype": "bfloat16", "x": 1}})", written_as(DType::f16)),
+              "{\n  \"text_config\": {\n    \"dtype\": \"float16\",\n    \"x\": 1\n  }\n}\n");
+    EXPECT_EQ(edited(R"({"torch_dtype": "float32", "text_config": {"torch_dtype": "float32"}})",
+                     written_as(DType::bf16)),
+              "{\n  \"torch_dtype\": \"bfloat16\",\n  \"text_config\": {\n    \"torch_dtype\": "
+              "\"bfloat16\"\n  }\n}\n");
+}
+
+TEST(TrueConfig, adds_the_dtype_where_none_is_stated) {
+    EXPECT_EQ(edited(R"({"a": 1})", written_as(DType::bf16)),
+              "{\n  \"a\": 1,\n  \"torch_dtype\": \"bfloat16\"\n}\n");
+}
+
+TEST(TrueConfig, says_whether_the_head_is_tied) {
+    Facts facts;
+    facts.tied = false;
+    EXPECT_EQ(edited(R"({"tie_word_embeddings": true, "a": 1})", facts),
+              "{\n  \"tie_word_embeddings\": false,\n  \"a\": 1\n}\n");
+    EXPECT_EQ(edited(R"({"a": 1})", facts),
+              "{\n  \"a\": 1,\n  \"tie_word_embeddings\": false\n}\n");
+    facts.tied = true;
+    EXPECT_EQ(edited(R"({"tie_word_embeddings": false})", facts),
+              "{\n  \"tie_word_embeddings\": true\n}\n");
+}
+
+TEST(TrueConfig, names_as_many_labels_as_the_head_has_rows) {
+    Facts facts;
+    facts.labels = 1;
+    const std::string one =
+        "{\n  \"a\": 1,\n  \"id2label\": {\n    \"0\": \"LABEL_0\"\n  },\n  \"label2id\": {\n    "
+        "\"LABEL_0\": 0\n  }\n}\n";
+    EXPECT_EQ(edited(R"({"a": 1})", facts), one);
+    EXPECT_EQ(edited(R"({"a": 1, "id2label": {"0": "A", "1": "B"}, "label2id": {"A": 0, "B": 1}})",
+                     facts),
+              one);
+    // Right ones keep their names, and no field at all means two labels.
+    const std::string named = R"({"id2label": {"0": "good"}, "label2id": {"good": 0}})";
+    EXPECT_EQ(edited(named, facts), named);
+    facts.labels = 2;
+    EXPECT_EQ(edited(R"({"a": 1})", facts), R"({"a": 1})");
+    EXPECT_EQ(edited(R"({"num_labels": 1})", facts),
+              "{\n  \"num_labels\": 2,\n  \"id2label\": {\n    \"0\": \"LABEL_0\",\n    \"1\": "
+              "\"LABEL_1\"\n  },\n  \"label2id\": {\n    \"LABEL_0\": 0,\n    \"LABEL_1\": 1\n  "
+              "}\n}\n");
+}
+
+TEST(TrueConfig, names_the_class_with_the_head_of_a_value_model) {
+    Facts facts;
+    facts.to_token_classes = true;
+    EXPECT_EQ(edited(R"({"architectures": ["Qwen2ForCausalLM"]})", facts),
+              "{\n  \"architectures\": [\n    \"Qwen2ForTokenClassification\"\n  ]\n}\n");
+    const std::string already = R"({"architectures":["Qwen2ForTokenClassification"]})";
+    EXPECT_EQ(edited(already, facts), already);
+    facts.to_token_classes = false;
+    const std::string causal = R"({"architectures":["Qwen2ForCausalLM"]})";
+    EXPECT_EQ(edited(causal, facts), causal);
+}
+
+TEST(TrueConfig, applies_the_edits_of_the_recipe) {
+    Facts facts;
+    facts.edits = {{"num_nextn_predict_layers", "0", false, "mtp.*"}};
+    const std::string one = R"({"num_nextn_predict_layers": 1, "a": 1})";
+    EXPECT_EQ(edited(one, facts), "{\n  \"num_nextn_predict_layers\": 0,\n  \"a\": 1\n}\n");
+    const std::string zero = R"({"num_nextn_predict_layers":0})";
+    EXPECT_EQ(edited(zero, facts), zero);
+    EXPECT_EQ(edited(R"({"a":1})", facts), R"({"a":1})");
+    facts.logicals = {"layer.{l}.qkv", "mtp.{k}.proj"};
+    EXPECT_EQ(edited(one, facts), one);
+    facts.edits = {{"a", std::nullopt, true, "mtp.*"}};
+    EXPECT_EQ(edited(one, facts), "{\n  \"num_nextn_predict_layers\": 1\n}\n");
+}
+
+TEST(TrueConfig, drops_a_quantisation_that_is_not_written) {
+    const std::string text = R"({"quantization_config": {"quant_method": "fp8"}, "a": 1})";
+    EXPECT_EQ(edited(text, Facts{}), "{\n  \"a\": 1\n}\n");
+    Facts facts;
+    facts.is_quantised = true;
+    EXPECT_EQ(edited(text, facts), text);
+}
+
+TEST(FactsOf, takes_the_dtype_of_most_bytes_and_the_rows_of_the_head) {
+    std::vector<plan::Target> targets(3);
+    targets[0] = {"a", DType::bf16, DType::bf16, {10, 10}, 0, {}, {}};
+    targets[1] = {"b", DType::f32, DType::f32, {40}, 0, {}, {}};
+    targets[2] = {"score.weight", DType::i64, DType::i64, {3, 99}, 0, {}, {}};
+    const Facts facts = facts_of(targets, {"layer.{l}.qkv"}, models::Recipe{});
+    EXPECT_EQ(facts.dtype, DType::bf16);
+    EXPECT_EQ(facts.labels, 3);
+    EXPECT_FALSE(facts.is_quantised);
+    EXPECT_EQ(facts.logicals, (std::set<std::string>{"layer.{l}.qkv"}));
+    targets[1].shape = {60};
+    EXPECT_EQ(facts_of(targets, {}, models::Recipe{}).dtype, DType::f32);
+}
+
+TEST(MatchesGlob, lets_a_star_stand_for_any_text) {
+    EXPECT_TRUE(matches_glob("mtp.*", "mtp.0.proj"));
+    EXPECT_TRUE(matches_glob("mtp.*", "mtp."));
+    EXPECT_FALSE(matches_glob("mtp.*", "layer.mtp.0"));
+    EXPECT_TRUE(matches_glob("*.a*b", "x.aabab"));
+    EXPECT_FALSE(matches_glob("*.a*b", "x.b"));
+    EXPECT_FALSE(matches_glob("a*a", "a"));
+    EXPECT_TRUE(matches_glob("head", "head"));
+    EXPECT_FALSE(matches_glob("head", "heads"));
+}
+
+}  // namespace
+}  // namespace shardweld::publish

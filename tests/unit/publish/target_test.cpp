@@ -1,0 +1,279 @@
+#include "shardweld/publish/target.hpp"
+
+#include <csignal>
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "support/error_text.hpp"
+#include "support/temporary_directory.hpp"
+
+namespace shardweld::publish {
+namespace {
+
+using test::content_of;
+using test::error_text;
+using test::TemporaryDirectory;
+
+std::vector<std::string> names_in(const fs::path& directory) {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(directory)) {
+        names.push_back(entry.path().filename().string());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(CheckedTarget, resolves_slashes_dots_and_links) {
+    const TemporaryDirectory place;
+    fs::create_directories(place.path() / "real");
+    fs::create_symlink(place.path() / "real", place.path() / "link");
+    const auto checked = [&](const std::string& name) {
+        return checked_target({place.path() / name, {}, false});
+    };
+    EXPECT_EQ(checked("out"), place.path() / "out");
+    EXPECT_EQ(checked("out/"), place.path() / "out");
+    EXPECT_EQ(checked("real/../out/."), place.path() / "out");
+    EXPECT_EQ(checked("link"), place.path() / "real");
+    EXPECT_EQ(checked("link/"), place.path() / "real");
+}
+
+TEST(CheckedTarget, refuses_what_must_not_be_replaced) {
+    const TemporaryDirectory place;
+    place.put("full/file");
+    place.put("plain", "x");
+    place.put("step/ckpt/shard");
+    place.put("hf/config.json");
+    fs::create_symlink(place.path() / "nowhere", place.path() / "broken");
+    const std::string root = place.path().string();
+    const auto refusal = [&](const std::string& name, bool overwrite) {
+        return error_text([&] {
+            checked_target({place.path() / name,
+                            {place.path() / "step/ckpt", place.path() / "hf"},
+                            overwrite});
+        });
+    };
+    const std::string start = "target: the target directory " + root;
+    EXPECT_EQ(refusal("full", false),
+              start +
+                  "/full exists and is not empty: choose another one, or replace it with "
+                  "--overwrite");
+    EXPECT_EQ(refusal("full", true), "no error");
+    EXPECT_EQ(refusal("plain", true),
+              start + "/plain is a file, not a directory: choose another --target_dir");
+    EXPECT_EQ(refusal("step/ckpt", true),
+              start + "/step/ckpt is read as input: choose another --target_dir");
+    EXPECT_EQ(refusal("step/ckpt/merged", true),
+              start + "/step/ckpt/merged lies inside the checkpoint " + root +
+                  "/step/ckpt: choose a --target_dir outside of it");
+    EXPECT_EQ(refusal("step", true), start + "/step contains the input " + root +
+                                         "/step/ckpt: choose another --target_dir");
+    EXPECT_EQ(refusal("hf/merged", true), "no error");
+    EXPECT_EQ(refusal("hf", true), start + "/hf is read as input: choose another --target_dir");
+    EXPECT_EQ(refusal("step/ckpt2", true), "no error");
+    EXPECT_EQ(refusal("broken", true).substr(0, 7), "target:");
+    EXPECT_EQ(error_text([] {
+                  checked_target({"/", {}, true});
+              }),
+              "target: the target directory / is the root of the file system: choose another "
+              "--target_dir");
+}
+
+TEST(PartialDirectory, appears_under_its_name_only_when_committed) {
+    const TemporaryDirectory place;
+    {
+        auto partial = PartialDirectory::create({place.path() / "a/b/out", {}, false});
+        EXPECT_EQ(partial.path(), place.path() / "a/b/.out.shardweld-partial");
+        EXPECT_EQ(partial.target(), place.path() / "a/b/out");
+        std::ofstream(partial.path() / "model.safetensors") << "weights";
+        EXPECT_FALSE(fs::exists(place.path() / "a/b/out"));
+        partial.commit(true);
+    }
+    EXPECT_EQ(names_in(place.path() / "a/b"), (Names{"out"}));
+    EXPECT_EQ(content_of(place.path() / "a/b/out/model.safetensors"), "weights");
+}
+
+TEST(PartialDirectory, leaves_nothing_behind_without_commit) {
+    const TemporaryDirectory place;
+    place.put("kept/file");
+    {
+        auto partial = PartialDirectory::create({place.path() / "kept/new/out", {}, false});
+        std::ofstream(partial.path() / "model.safetensors") << "weights";
+        const auto moved = std::move(partial);
+        EXPECT_TRUE(fs::exists(moved.path()));
+    }
+    EXPECT_EQ(names_in(place.path() / "kept"), (Names{"file"}));
+}
+
+TEST(PartialDirectory, replaces_an_empty_and_a_full_target) {
+    const TemporaryDirectory place;
+    fs::create_directory(place.path() / "out");
+    ::chmod((place.path() / "out").c_str(), 02750);
+    {
+        auto partial = PartialDirectory::create({place.path() / "out", {}, false});
+        std::ofstream(partial.path() / "first") << "1";
+        partial.commit(false);
+    }
+    EXPECT_EQ(names_in(place.path() / "out"), (Names{"first"}));
+    struct stat status {};
+    ASSERT_EQ(::stat((place.path() / "out").c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 07777U, 02750U);
+    {
+        auto partial = PartialDirectory::create({place.path() / "out", {}, true});
+        std::ofstream(partial.path() / "second") << "2";
+        EXPECT_EQ(names_in(place.path() / "out"), (Names{"first"}));
+        partial.commit(true);
+        EXPECT_EQ(partial.notes(), (Names{}));
+    }
+    EXPECT_EQ(names_in(place.path() / "out"), (Names{"second"}));
+    EXPECT_EQ(names_in(place.path()), (Names{"out"}));
+}
+
+TEST(PartialDirectory, writes_through_a_link_to_a_directory) {
+    const TemporaryDirectory place;
+    fs::create_directories(place.path() / "disk/model");
+    fs::create_symlink(place.path() / "disk/model", place.path() / "out");
+    auto partial = PartialDirectory::create({place.path() / "out", {}, false});
+    std::ofstream(partial.path() / "f") << "1";
+    partial.commit(false);
+    EXPECT_TRUE(fs::is_symlink(place.path() / "out"));
+    EXPECT_EQ(content_of(place.path() / "disk/model/f"), "1");
+}
+
+TEST(PartialDirectory, removes_what_a_dead_run_left) {
+    const TemporaryDirectory place;
+    place.put(".out.shardweld-partial/half");
+    place.put(".out.shardweld-lock", "elsewhere 1\n");
+    auto partial = PartialDirectory::create({place.path() / "out", {}, false});
+    EXPECT_EQ(names_in(partial.path()), (Names{}));
+    EXPECT_EQ(partial.notes(), (Names{"removed " + partial.path().string() +
+                                      ", left by a run that did not finish"}));
+    partial.commit(false);
+    EXPECT_EQ(names_in(place.path()), (Names{"out"}));
+}
+
+TEST(PartialDirectory, refuses_while_another_process_writes) {
+    const TemporaryDirectory place;
+    int ready[2] = {-1, -1};
+    ASSERT_EQ(::pipe(ready), 0);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        const auto held = PartialDirectory::create({place.path() / "out", {}, false});
+        (void)!::write(ready[1], "r", 1);
+        ::pause();
+    }
+    char letter = 0;
+    ASSERT_EQ(::read(ready[0], &letter, 1), 1);
+    char host[256] = {};
+    ::gethostname(host, sizeof host - 1);
+    EXPECT_EQ(error_text([&] {
+                  PartialDirectory::create({place.path() / "out", {}, false});
+              }),
+              "target: another run is writing " + (place.path() / "out").string() + ": process " +
+                  std::to_string(child) + " on host " + host + " holds " +
+                  (place.path() / ".out.shardweld-lock").string() +
+                  "; wait for it or choose another --target_dir");
+    // The refused run must not have touched the other's directory; a dead holder blocks nobody.
+    EXPECT_TRUE(fs::exists(place.path() / ".out.shardweld-partial"));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    ::close(ready[0]);
+    ::close(ready[1]);
+    EXPECT_EQ(error_text([&] {
+                  PartialDirectory::create({place.path() / "out", {}, false});
+              }),
+              "no error");
+    EXPECT_EQ(names_in(place.path()), (Names{}));
+}
+
+TEST(PartialDirectory, lies_inside_a_target_that_is_the_current_directory) {
+    const TemporaryDirectory place;
+    place.put("notes.txt", "mine");
+    place.put("model-00002-of-00002.safetensors", "old");
+    place.put("model.safetensors.index.json", "old");
+    const fs::path before = fs::current_path();
+    fs::current_path(place.path());
+    auto partial = PartialDirectory::create({".", {}, true});
+    EXPECT_EQ(partial.path(), place.path() / ".shardweld-partial");
+    std::ofstream(partial.path() / "model.safetensors") << "new";
+    fs::create_directory(partial.path() / "chat_templates");
+    std::ofstream(partial.path() / "chat_templates/t.jinja") << "t";
+    partial.commit(true);
+    fs::current_path(before);
+    EXPECT_EQ(names_in(place.path()), (Names{"chat_templates", "model.safetensors", "notes.txt"}));
+    EXPECT_EQ(content_of(place.path() / "model.safetensors"), "new");
+    EXPECT_EQ(content_of(place.path() / "chat_templates/t.jinja"), "t");
+}
+
+TEST(CheckSpace, compares_with_what_is_free) {
+    const TemporaryDirectory place;
+    EXPECT_EQ(error_text([&] { check_space(place.path(), 1, 1); }), "no error");
+    const std::string text = error_text([&] { check_space(place.path(), Bytes{1} << 62U, 1); });
+    EXPECT_EQ(text.substr(0, 6), "space:");
+    EXPECT_NE(text.find("free; the output needs 4612 PB: free space or choose another "
+                        "--target_dir"),
+              std::string::npos)
+        << text;
+}
+
+TEST(CheckSameDirectory, accepts_its_own_and_leaves_no_trace) {
+    const TemporaryDirectory place;
+    const auto comm = mpi::serial_comm();
+    EXPECT_EQ(error_text([&] { check_same_directory(*comm, place.path()); }), "no error");
+    EXPECT_EQ(names_in(place.path()), (Names{}));
+}
+
+/// A rank whose rank 0 is on another machine: it hears of a nonce that was made elsewhere.
+class FarComm : public mpi::Comm {
+  public:
+    [[nodiscard]] int rank() const override { return 1; }
+    [[nodiscard]] int size() const override { return 1; }  // nobody to agree with
+    [[nodiscard]] const std::string& host() const override { return host_; }
+    [[nodiscard]] std::string library() const override { return "none"; }
+    void barrier() override {}
+    std::vector<std::byte> broadcast(std::vector<std::byte>, int) override {
+        return {std::byte{'7'}, std::byte{'.'}};
+    }
+    std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) override {
+        return {{mine.begin(), mine.end()}};
+    }
+    Index all_max(Index value) override { return value; }
+    Index all_sum(Index value) override { return value; }
+    Index exchange(std::span<const std::span<const std::byte>>,
+                   std::span<const std::span<std::byte>>, Bytes) override {
+        return 0;
+    }
+    void raise_alarm() override {}
+    bool alarm() override { return false; }
+    void end_of_free_run() override {}
+
+  private:
+    std::string host_ = "node7";
+};
+
+TEST(CheckSameDirectory, refuses_a_directory_of_another_machine) {
+    const TemporaryDirectory place;
+    FarComm comm;
+    for (const char* found : {"", "8."}) {
+        if (*found != '\0') {
+            place.put(".nonce", found);
+        }
+        const std::string text = error_text([&] { check_same_directory(comm, place.path()); });
+        EXPECT_EQ(text.substr(0, 7), "launch:") << text;
+        EXPECT_NE(text.find("the target is not the same directory for all ranks: " +
+                            place.path().string() + " on host node7 is not what rank 0 made"),
+                  std::string::npos)
+            << text;
+    }
+    place.put(".nonce", "7.");
+    EXPECT_EQ(error_text([&] { check_same_directory(comm, place.path()); }), "no error");
+}
+
+}  // namespace
+}  // namespace shardweld::publish
