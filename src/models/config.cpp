@@ -9,6 +9,7 @@
 #include "shardweld/core/text.hpp"
 
 #include "claim_value.hpp"
+#include "config_text.hpp"
 
 namespace shardweld::models {
 
@@ -16,62 +17,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::size_t kMostBytes = 64'000'000;
-constexpr int kDeepest = 64;
 // Where composite models keep what describes their language model.
 constexpr const char* kInner = "text_config";
-
-/// "line 3, column 7" of a byte position.
-std::string place_of(const std::string& text, std::size_t at) {
-    std::size_t line = 1;
-    std::size_t column = 1;
-    for (std::size_t i = 0; i < at && i < text.size(); ++i) {
-        line += text[i] == '\n' ? 1U : 0U;
-        column = text[i] == '\n' ? 1 : column + 1;
-    }
-    return "line " + std::to_string(line) + ", column " + std::to_string(column);
-}
-
-/// The parser nests as deep as its input does; so a limit comes first.
-void check_depth(const std::string& text, const std::string& origin) {
-    int depth = 0;
-    bool is_text = false;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        const char c = text[i];
-        if (is_text) {
-            i += c == '\\' ? 1U : 0U;
-            is_text = c != '"';
-            continue;
-        }
-        is_text = c == '"';
-        depth += c == '{' || c == '[' ? 1 : 0;
-        depth -= c == '}' || c == ']' ? 1 : 0;
-        if (depth > kDeepest) {
-            throw Error(ErrorCode::corrupt,
-                        origin + " is nested deeper than 64 levels at " + place_of(text, i));
-        }
-    }
-}
-
-ordered_json parsed(const std::string& text, const std::string& origin) {
-    if (text.size() > kMostBytes) {
-        throw Error(ErrorCode::corrupt, origin + " is larger than 64 MB");
-    }
-    check_depth(text, origin);
-    ordered_json root;
-    try {
-        root = ordered_json::parse(text);
-    } catch (const ordered_json::parse_error& error) {
-        throw Error(ErrorCode::corrupt,
-                    origin + " is no valid JSON at " + place_of(text, error.byte - 1));
-    } catch (const ordered_json::exception& error) {
-        throw Error(ErrorCode::corrupt, origin + " is no valid JSON: " + error.what());
-    }
-    if (!root.is_object()) {
-        throw Error(ErrorCode::corrupt, origin + " is no JSON object");
-    }
-    return root;
-}
 
 /// The value at a dotted path below `from`; nullptr when absent or null.
 const ordered_json* below(const ordered_json& from, std::string_view path) {
@@ -141,7 +88,7 @@ Config::Config() : state_(std::make_shared<State>()) {}
 
 Config Config::parse(std::string text, std::string origin) {
     auto state = std::make_shared<State>();
-    state->root = parsed(text, origin);
+    state->root = parse_config_text(text, origin);
     state->original = std::move(text);
     state->origin = std::move(origin);
     Config config;

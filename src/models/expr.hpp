@@ -67,6 +67,13 @@ ExprPtr parse_sum_else(Scanner& in);
 /// `expr {else expr}`, each on its own.
 std::vector<ExprPtr> parse_alternatives(Scanner& in);
 
+/// Levels of brackets, and of the tree (1+1+1+... leans to the left: as deep as it is long).
+inline constexpr int kDeepestExpr = 64;
+
+/// An operation over `args`.
+ExprPtr make_expr(Op op, std::vector<ExprPtr> args);
+/// A copy that says how it is written and where.
+ExprPtr as_root(const ExprPtr& expr, std::string text, const std::string& origin);
 /// a and b; either may be null.
 ExprPtr both(const ExprPtr& a, const ExprPtr& b);
 

@@ -13,8 +13,6 @@ namespace {
 
 using Kind = Token::Kind;
 
-constexpr int kDeepest = 64;
-
 constexpr std::array<std::pair<std::string_view, Op>, 6> kComparisons = {{
     {"=", Op::equal},
     {"!=", Op::not_equal},
@@ -29,16 +27,6 @@ bool is_keyword(const std::string& name) {
                                                             "has",      "count", "known", "if",
                                                             "optional", "keep",  "add",   "drop"};
     return std::find(kKeywords.begin(), kKeywords.end(), name) != kKeywords.end();
-}
-
-ExprPtr node(Op op, std::vector<ExprPtr> args) {
-    Expr expr;
-    expr.op = op;
-    expr.args = std::move(args);
-    for (const ExprPtr& arg : expr.args) {
-        expr.depth = std::max(expr.depth, arg->depth + 1);
-    }
-    return std::make_shared<const Expr>(std::move(expr));
 }
 
 ExprPtr leaf(Op op, std::string name, Index number = 0) {
@@ -79,9 +67,9 @@ class Parser {
     class Deeper {
       public:
         explicit Deeper(Parser& parser) : parser_(parser) {
-            if (++parser_.depth_ > kDeepest) {
+            if (++parser_.depth_ > kDeepestExpr) {
                 parser_.in_.fail(parser_.in_.peek().column,
-                                 "nested deeper than " + std::to_string(kDeepest) + " levels");
+                                 "nested deeper than " + std::to_string(kDeepestExpr) + " levels");
             }
         }
         ~Deeper() { --parser_.depth_; }
@@ -95,8 +83,8 @@ class Parser {
     };
 
     ExprPtr make(Op op, std::vector<ExprPtr> args) {
-        ExprPtr made = node(op, std::move(args));
-        if (made->depth > kDeepest) {
+        ExprPtr made = make_expr(op, std::move(args));
+        if (made->depth > kDeepestExpr) {
             in_.fail(in_.peek().column, "an expression of more than 64 terms in a row");
         }
         return made;
@@ -246,13 +234,6 @@ class Parser {
     int depth_ = 0;
 };
 
-ExprPtr as_root(const ExprPtr& expr, std::string text, const std::string& origin) {
-    Expr root = *expr;
-    root.text = std::move(text);
-    root.origin = origin;
-    return std::make_shared<const Expr>(std::move(root));
-}
-
 }  // namespace
 
 ExprPtr parse_expr(Scanner& in) {
@@ -277,28 +258,8 @@ ExprPtr parse_sum_else(Scanner& in) {
         const ExprPtr sum = Parser(in).sum();
         alternatives.push_back(as_root(sum, in.between(from, in.position()), in.origin()));
     } while (in.accept_name("else"));
-    return as_root(node(Op::otherwise, std::move(alternatives)), in.between(begin, in.position()),
-                   in.origin());
-}
-
-ExprPtr both(const ExprPtr& a, const ExprPtr& b) {
-    if (a == nullptr || b == nullptr) {
-        return a == nullptr ? b : a;
-    }
-    const ExprPtr joined = node(Op::both, {a, b});
-    if (joined->depth > kDeepest) {
-        throw Error(ErrorCode::usage, b->origin + ": too many guards on one line");
-    }
-    return as_root(joined, "(" + a->text + ") and (" + b->text + ")", b->origin);
-}
-
-void for_each_node(const ExprPtr& expr, const std::function<void(const Expr&)>& visit) {
-    if (expr != nullptr) {
-        visit(*expr);
-        for (const ExprPtr& arg : expr->args) {
-            for_each_node(arg, visit);
-        }
-    }
+    return as_root(make_expr(Op::otherwise, std::move(alternatives)),
+                   in.between(begin, in.position()), in.origin());
 }
 
 }  // namespace shardweld::models

@@ -7,11 +7,11 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/models/pattern.hpp"
 
 #include "declaration.hpp"
 #include "expr.hpp"
 #include "line_parse.hpp"
+#include "rules_parse.hpp"
 
 namespace shardweld::models {
 
@@ -115,13 +115,13 @@ class FileParser {
             {"fuse", For::dialect, &FileParser::fuse},
             {"block", For::both, &FileParser::block},
             {"module", For::recipe, &FileParser::module},
-            {"at", For::both, &FileParser::at},
+            {"at", For::both, &FileParser::rule<parse_at>},
             {"store", For::dialect, &FileParser::top_line},
             {"hub", For::recipe, &FileParser::top_line},
-            {"same", For::recipe, &FileParser::same},
-            {"ignore", For::both, &FileParser::ignore},
-            {"config", For::recipe, &FileParser::config},
-            {"claim", For::dialect, &FileParser::claim},
+            {"same", For::recipe, &FileParser::rule<parse_same>},
+            {"ignore", For::both, &FileParser::rule<parse_ignore>},
+            {"config", For::recipe, &FileParser::rule<parse_config>},
+            {"claim", For::dialect, &FileParser::rule<parse_claim>},
         }};
         return rows;
     }
@@ -174,6 +174,11 @@ class FileParser {
         out_.origin = in.origin();
         out_.name = in.name("a name");
     }
+    template <void (*parse_rule)(Scanner&, Declaration&)>
+    void rule(Scanner& in) {
+        parse_rule(in, out_);
+    }
+
     void recipe(Scanner& in) { declare(in, false); }
     void dialect(Scanner& in) { declare(in, true); }
 
@@ -241,110 +246,6 @@ class FileParser {
     void block(Scanner& in) { edits_ = &out_.blocks[in.name("the name of a block")]; }
     void module(Scanner& in) { edits_ = &out_.modules[in.name("the name of a block")]; }
     void top_line(Scanner& in) { parse_line(in, out_.is_dialect, out_.lines); }
-
-    void at(Scanner& in) {
-        At at;
-        at.origin = in.origin();
-        const std::string prefixes = in.word("the beginning of a name");
-        in.expect_mark("=");
-        at.logical = in.word("the beginning of a logical tensor's name");
-        at.block = in.name("the name of a block");
-        if (in.accept_name("stacked")) {
-            at.stacked = in.name("a capture");
-        }
-        at.optional = in.accept_name("optional");
-        for (const std::string& prefix :
-             at_origin(in.origin(), [&] { return expand_alternatives(prefixes); })) {
-            at.prefix = prefix;
-            out_.ats.push_back(at);
-            if (!out_.is_dialect) {
-                break;
-            }
-        }
-    }
-
-    void same(Scanner& in) {
-        SameRule rule;
-        rule.origin = in.origin();
-        rule.a = in.word("a logical tensor");
-        in.expect_mark("=");
-        rule.b = in.word("a logical tensor");
-        if (in.accept_name("if")) {
-            rule.condition = parse_expr(in);
-        }
-        out_.same.push_back(std::move(rule));
-    }
-
-    void ignore(Scanner& in) {
-        IgnoreRule rule;
-        while (!in.next_is('"')) {
-            rule.globs.push_back(in.word("the reason in quotes"));
-        }
-        rule.reason = in.take().text;
-        if (rule.globs.empty()) {
-            in.fail(1, "expected a name before the reason");
-        }
-        out_.ignore.push_back(std::move(rule));
-    }
-
-    void config(Scanner& in) {
-        ConfigEdit edit;
-        edit.field = in.word("a field of config.json");
-        in.expect_mark("=");
-        edit.value = config_value(in);
-        if (!in.accept_name("if")) {
-            in.fail_expected("'if absent' or 'if present'");
-        }
-        edit.if_present = in.accept_name("present");
-        if (!edit.if_present && !in.accept_name("absent")) {
-            in.fail_expected("'absent' or 'present'");
-        }
-        edit.logical_glob = in.word("a logical tensor, may hold '*'");
-        out_.config.push_back(std::move(edit));
-    }
-
-    static std::optional<std::string> config_value(Scanner& in) {
-        if (in.accept_name("absent")) {
-            return std::nullopt;
-        }
-        for (const std::string_view word : {"true", "false"}) {
-            if (in.accept_name(word)) {
-                return std::string(word);
-            }
-        }
-        if (in.peek().kind == Token::Kind::text) {
-            const std::size_t column = in.peek().column;
-            const std::string text = in.take().text;
-            if (text.find('\\') != std::string::npos) {
-                in.fail(column, "a text may hold no '\\'");
-            }
-            return "\"" + text + "\"";
-        }
-        return std::to_string(in.number("a number, a text in quotes, true, false or 'absent'"));
-    }
-
-    void claim(Scanner& in) {
-        ClaimRule rule;
-        rule.origin = in.origin();
-        rule.field = parse_sum_else(in);
-        rule.at_most = in.accept_mark("<=");
-        if (!rule.at_most) {
-            in.expect_mark("=");
-        }
-        rule.name = in.name("a name the checkpoint states");
-        if (in.accept_name("if")) {
-            rule.condition = parse_expr(in);
-        }
-        for (const ExprPtr& part : {rule.field, rule.condition}) {
-            for_each_node(part, [&](const Expr& node) {
-                if (node.op == Op::name) {
-                    in.fail(1, "a claim speaks of '@fields' and '$names' only, not of '" +
-                                   node.name + "'");
-                }
-            });
-        }
-        out_.claims.push_back(std::move(rule));
-    }
 
     const Source& source_;
     Declaration out_;

@@ -1,0 +1,121 @@
+#include "rules_parse.hpp"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "shardweld/models/pattern.hpp"
+
+#include "expr.hpp"
+
+namespace shardweld::models {
+
+namespace {
+
+std::optional<std::string> config_value(Scanner& in) {
+    if (in.accept_name("absent")) {
+        return std::nullopt;
+    }
+    for (const std::string_view word : {"true", "false"}) {
+        if (in.accept_name(word)) {
+            return std::string(word);
+        }
+    }
+    if (in.peek().kind == Token::Kind::text) {
+        const std::size_t column = in.peek().column;
+        const std::string text = in.take().text;
+        if (text.find('\\') != std::string::npos) {
+            in.fail(column, "a text may hold no '\\'");
+        }
+        return "\"" + text + "\"";
+    }
+    return std::to_string(in.number("a number, a text in quotes, true, false or 'absent'"));
+}
+
+}  // namespace
+
+void parse_at(Scanner& in, Declaration& out) {
+    At at;
+    at.origin = in.origin();
+    const std::string prefixes = in.word("the beginning of a name");
+    in.expect_mark("=");
+    at.logical = in.word("the beginning of a logical tensor's name");
+    at.block = in.name("the name of a block");
+    if (in.accept_name("stacked")) {
+        at.stacked = in.name("a capture");
+    }
+    at.optional = in.accept_name("optional");
+    for (const std::string& prefix :
+         at_origin(in.origin(), [&] { return expand_alternatives(prefixes); })) {
+        at.prefix = prefix;
+        out.ats.push_back(at);
+        if (!out.is_dialect) {
+            break;
+        }
+    }
+}
+
+void parse_same(Scanner& in, Declaration& out) {
+    SameRule rule;
+    rule.origin = in.origin();
+    rule.a = in.word("a logical tensor");
+    in.expect_mark("=");
+    rule.b = in.word("a logical tensor");
+    if (in.accept_name("if")) {
+        rule.condition = parse_expr(in);
+    }
+    out.same.push_back(std::move(rule));
+}
+
+void parse_ignore(Scanner& in, Declaration& out) {
+    IgnoreRule rule;
+    while (!in.next_is('"')) {
+        rule.globs.push_back(in.word("the reason in quotes"));
+    }
+    rule.reason = in.take().text;
+    if (rule.globs.empty()) {
+        in.fail(1, "expected a name before the reason");
+    }
+    out.ignore.push_back(std::move(rule));
+}
+
+void parse_config(Scanner& in, Declaration& out) {
+    ConfigEdit edit;
+    edit.field = in.word("a field of config.json");
+    in.expect_mark("=");
+    edit.value = config_value(in);
+    if (!in.accept_name("if")) {
+        in.fail_expected("'if absent' or 'if present'");
+    }
+    edit.if_present = in.accept_name("present");
+    if (!edit.if_present && !in.accept_name("absent")) {
+        in.fail_expected("'absent' or 'present'");
+    }
+    edit.logical_glob = in.word("a logical tensor, may hold '*'");
+    out.config.push_back(std::move(edit));
+}
+
+void parse_claim(Scanner& in, Declaration& out) {
+    ClaimRule rule;
+    rule.origin = in.origin();
+    rule.field = parse_sum_else(in);
+    rule.at_most = in.accept_mark("<=");
+    if (!rule.at_most) {
+        in.expect_mark("=");
+    }
+    rule.name = in.name("a name the checkpoint states");
+    if (in.accept_name("if")) {
+        rule.condition = parse_expr(in);
+    }
+    for (const ExprPtr& part : {rule.field, rule.condition}) {
+        for_each_node(part, [&](const Expr& node) {
+            if (node.op == Op::name) {
+                in.fail(
+                    1, "a claim speaks of '@fields' and '$names' only, not of '" + node.name + "'");
+            }
+        });
+    }
+    out.claims.push_back(std::move(rule));
+}
+
+}  // namespace shardweld::models

@@ -1,0 +1,16 @@
+// The statements that state rules: `at`, `same`, `ignore`, `config`, `claim`.
+// Knows one statement at a time, behind its first word.
+#pragma once
+
+#include "declaration.hpp"
+#include "scanner.hpp"
+
+namespace shardweld::models {
+
+void parse_at(Scanner& in, Declaration& out);
+void parse_same(Scanner& in, Declaration& out);
+void parse_ignore(Scanner& in, Declaration& out);
+void parse_config(Scanner& in, Declaration& out);
+void parse_claim(Scanner& in, Declaration& out);
+
+}  // namespace shardweld::models
