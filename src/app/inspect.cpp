@@ -27,30 +27,47 @@ Bytes bytes_of(const std::vector<catalogue::File>& files) {
     return total;
 }
 
-std::string rank_text(const catalogue::Coordinates& at) {
-    std::string text;
-    const auto add = [&](const char* name, int value) {
-        if (value >= 0) {
-            text += (text.empty() ? "" : " ") + std::string(name) + std::to_string(value);
+/// The coordinates of a rank that tell it from others: those that are not 0 everywhere.
+class RankNames {
+  public:
+    explicit RankNames(const std::vector<StoredRow>& rows) {
+        for (const StoredRow& row : rows) {
+            for (const catalogue::Coordinates& at : row.ranks) {
+                largest_ = {std::max(largest_.tp, at.tp), std::max(largest_.pp, at.pp),
+                            std::max(largest_.vpp, at.vpp), std::max(largest_.ep, at.ep),
+                            std::max(largest_.etp, at.etp)};
+            }
         }
-    };
-    add("tp", at.tp);
-    add("pp", at.pp);
-    add("vpp", at.vpp);
-    add("ep", at.ep);
-    add("etp", at.etp);
-    return text;
-}
-
-/// "tp0 pp1, tp1 pp1, ... (8 in all)".
-std::string ranks_text(const std::vector<catalogue::Coordinates>& ranks) {
-    constexpr std::size_t kShown = 2;
-    std::string text;
-    for (std::size_t i = 0; i < std::min(kShown, ranks.size()); ++i) {
-        text += (i == 0 ? "" : ", ") + rank_text(ranks[i]);
     }
-    return ranks.size() > kShown ? text + ", ..." : text;
-}
+
+    /// "tp0 pp1, tp1 pp1, ...".
+    [[nodiscard]] std::string list(const std::vector<catalogue::Coordinates>& ranks) const {
+        constexpr std::size_t kShown = 2;
+        std::string text;
+        for (std::size_t i = 0; i < std::min(kShown, ranks.size()); ++i) {
+            text += (i == 0 ? "" : ", ") + name(ranks[i]);
+        }
+        return ranks.size() > kShown ? text + ", ..." : text;
+    }
+
+  private:
+    [[nodiscard]] std::string name(const catalogue::Coordinates& at) const {
+        std::string text;
+        const auto add = [&](const char* axis, int value, int largest) {
+            if (largest > 0) {
+                text += (text.empty() ? "" : " ") + std::string(axis) + std::to_string(value);
+            }
+        };
+        add("tp", at.tp, largest_.tp);
+        add("pp", at.pp, largest_.pp);
+        add("vpp", at.vpp, largest_.vpp);
+        add("ep", at.ep, largest_.ep);
+        add("etp", at.etp, largest_.etp);
+        return text.empty() ? "the only one" : text;
+    }
+
+    catalogue::Coordinates largest_;
+};
 
 std::string tensors_table(const std::vector<StoredRow>& rows) {
     const bool has_local =
@@ -58,11 +75,12 @@ std::string tensors_table(const std::vector<StoredRow>& rows) {
     std::vector<std::vector<std::string>> cells{
         {"tensor", "dtype", has_local ? "shape (of a shard)" : "shape", "shards", "replicas",
          "bytes", has_local ? "ranks" : ""}};
+    const RankNames names(rows);
     for (const StoredRow& row : rows) {
         cells.push_back({printable(row.name), std::string(torch_name(row.dtype)),
                          shape_text(row.shape), std::to_string(row.n_shards),
                          std::to_string(row.n_replicas), std::to_string(row.bytes),
-                         ranks_text(row.ranks)});
+                         names.list(row.ranks)});
     }
     return table({Align::left, Align::left, Align::left, Align::right, Align::right, Align::right,
                   Align::left},

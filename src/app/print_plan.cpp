@@ -28,6 +28,10 @@ std::string ratio_text(double ratio) {
     return text.data();
 }
 
+std::string counted(std::size_t count, const std::string& noun) {
+    return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
 std::string files_table(const plan::Plan& plan) {
     std::vector<std::vector<std::string>> cells{{"file", "tensors", "bytes"}};
     for (const outputs::OutputFile& file : plan.placement.files) {
@@ -59,8 +63,8 @@ std::vector<std::vector<std::string>> plan_rows(const PlannedMerge& merge, const
         {"checkpoint", merge.input},
         {"format", merge.format},
         {"recipe", merge.recipe},
-        {"output", std::to_string(plan.placement.files.size()) + " files, " +
-                       std::to_string(plan.targets.size()) + " tensors, " +
+        {"output", counted(plan.placement.files.size(), "file") + ", " +
+                       counted(plan.targets.size(), "tensor") + ", " +
                        human_bytes(plan.placement.total_bytes())},
         {"ranks", std::to_string(plan.n_ranks())},
         {"written by a rank", human_bytes(figures.least) + " to " + human_bytes(figures.busiest) +
@@ -159,8 +163,8 @@ int print_plan(const Options& options, std::ostream& out, Log& log) {
     }
     out << (options.json ? plan_json(merge) : plan_text(merge));
     if (options.strict && !merge.warnings.empty()) {
-        throw Error(ErrorCode::strict, std::to_string(merge.warnings.size()) +
-                                           " warnings under --strict: the merge would end so");
+        throw Error(ErrorCode::strict, counted(merge.warnings.size(), "warning") +
+                                           " under --strict: the merge would end so");
     }
     return 0;
 }

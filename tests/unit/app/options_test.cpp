@@ -1,0 +1,242 @@
+#include "../../../src/app/options.hpp"
+
+#include <gtest/gtest.h>
+
+#include "shardweld/core/text.hpp"
+
+#include "support/error_text.hpp"
+
+namespace shardweld::app {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Options parsed(Words words) {
+    words.insert(words.begin(), "shardweld");
+    return parse_options(words);
+}
+
+std::string refusal(const Words& words) {
+    return test::error_text([&] { parsed(words); });
+}
+
+TEST(ParseOptions, has_the_defaults_of_verl_where_it_has_any) {
+    const Options options = parsed({"merge", "--local_dir", "in"});
+    EXPECT_EQ(options.command, Command::merge);
+    EXPECT_EQ(options.local_dir, "in");
+    EXPECT_EQ(options.target_dir, "tmp");
+    EXPECT_EQ(options.backend, "auto");
+    EXPECT_EQ(options.max_shard_size, 5'000'000'000U);
+    EXPECT_EQ(options.memory_limit, std::nullopt);
+    EXPECT_EQ(options.message_limit, 0U);
+    EXPECT_EQ(options.dtype, std::nullopt);
+    EXPECT_EQ(options.hf_config, std::nullopt);
+    EXPECT_EQ(options.iteration, std::nullopt);
+    EXPECT_EQ(options.strategy, plan::Strategy::automatic);
+    EXPECT_EQ(options.replicas, plan::Replicas::automatic);
+    EXPECT_EQ(options.max_open, 64U);
+    EXPECT_EQ(options.log_level, LogLevel::info);
+    EXPECT_TRUE(options.sync);
+    EXPECT_FALSE(options.overwrite || options.strict || options.json || options.is_quiet ||
+                 options.tie_word_embedding || options.is_value_model);
+}
+
+TEST(ParseOptions, reads_every_option_with_either_dash) {
+    const Options options = parsed({"merge",
+                                    "--local-dir=in",
+                                    "--target-dir",
+                                    "out",
+                                    "--backend",
+                                    "megatron",
+                                    "--hf-config",
+                                    "hf",
+                                    "--iteration",
+                                    "12",
+                                    "--role=critic",
+                                    "--recipe",
+                                    "my.recipe",
+                                    "--max-open=3",
+                                    "--overwrite",
+                                    "--dtype",
+                                    "bf16",
+                                    "--max_shard-size",
+                                    "2GiB",
+                                    "--no-fsync",
+                                    "--report",
+                                    "r.json",
+                                    "--tie-word-embedding",
+                                    "--is-value-model",
+                                    "--strategy",
+                                    "collective",
+                                    "--replicas",
+                                    "verify",
+                                    "--memory-limit",
+                                    "64M",
+                                    "--message_limit=64",
+                                    "--strict",
+                                    "-q"});
+    EXPECT_EQ(options.local_dir, "in");
+    EXPECT_EQ(options.target_dir, "out");
+    EXPECT_EQ(options.backend, "megatron");
+    EXPECT_EQ(options.hf_config, fs::path("hf"));
+    EXPECT_EQ(options.iteration, 12);
+    EXPECT_EQ(options.role, "critic");
+    EXPECT_EQ(options.recipe, fs::path("my.recipe"));
+    EXPECT_EQ(options.max_open, 3U);
+    EXPECT_TRUE(options.overwrite);
+    EXPECT_EQ(options.dtype, DType::bf16);
+    EXPECT_EQ(options.max_shard_size, Bytes{2} << 30U);
+    EXPECT_FALSE(options.sync);
+    EXPECT_EQ(options.report, fs::path("r.json"));
+    EXPECT_TRUE(options.tie_word_embedding);
+    EXPECT_TRUE(options.is_value_model);
+    EXPECT_EQ(options.strategy, plan::Strategy::collective);
+    EXPECT_EQ(options.replicas, plan::Replicas::verify);
+    EXPECT_EQ(options.memory_limit, Bytes{64} << 20U);
+    EXPECT_EQ(options.message_limit, 64U);
+    EXPECT_TRUE(options.strict);
+    EXPECT_TRUE(options.is_quiet);
+    EXPECT_EQ(options.log_level, LogLevel::error);
+}
+
+TEST(ParseOptions, keeps_commas_dashes_and_equals_signs_in_values) {
+    EXPECT_EQ(parsed({"merge", "--local_dir=a=b,c-d_e"}).local_dir, "a=b,c-d_e");
+    EXPECT_EQ(parsed({"merge", "--local_dir", "-odd"}).local_dir, "-odd");
+    EXPECT_EQ(parsed({"inspect", "a,b"}).local_dir, "a,b");
+    EXPECT_EQ(parsed({"inspect", "--", "--odd"}).local_dir, "--odd");
+}
+
+TEST(ParseOptions, accepts_what_verl_knows_and_says_what_it_does) {
+    const Options options = parsed({"merge", "--local_dir", "in", "--trust-remote-code",
+                                    "--use_cpu_initialization", "--hf_model_path", "hf", "-v"});
+    EXPECT_EQ(options.hf_config, fs::path("hf"));
+    EXPECT_EQ(options.log_level, LogLevel::debug);
+    EXPECT_EQ(options.notes,
+              (Words{"--hf_model_path is taken as --hf_config",
+                     "--use_cpu_initialization changes nothing: no model is built and no code is "
+                     "run",
+                     "--trust_remote_code changes nothing: no model is built and no code is run"}));
+    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--hf_config", "b", "--hf_model_path", "b"}),
+              "usage: --hf_config and --hf_model_path mean the same: give one of them");
+}
+
+TEST(ParseOptions, refuses_what_belongs_to_later_versions) {
+    for (const char* option : {"--test_hf_dir", "--hf_upload_path", "--private", "--resume"}) {
+        EXPECT_EQ(
+            refusal({"merge", "--local_dir", "in", option, "x"}),
+            "unsupported: " + std::string(option) + " is not in this version yet: leave it out");
+    }
+    for (const char* command : {"test", "diff", "verify", "upload"}) {
+        EXPECT_EQ(
+            refusal({command, "--local_dir", "in"}),
+            "unsupported: the command " + std::string(command) + " is not in this version yet");
+    }
+    EXPECT_EQ(refusal({"merge", "--backend", "fsdp", "--local_dir", "in"}),
+              "unsupported: --backend fsdp is not in this version yet: it reads megatron");
+}
+
+TEST(ParseOptions, refuses_repeats_in_any_spelling) {
+    const std::string twice = "usage: --local_dir is given twice (see shardweld merge --help)";
+    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--local_dir", "a"}), twice);
+    EXPECT_EQ(refusal({"merge", "--local_dir=a", "--local-dir", "b"}), twice);
+    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--overwrite", "--overwrite"}),
+              "usage: --overwrite is given twice (see shardweld merge --help)");
+    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "-v", "--verbose"}),
+              "usage: --verbose is given twice (see shardweld merge --help)");
+    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "-v", "-q"}),
+              "usage: --verbose, --quiet and --log_level exclude each other: give one of them");
+}
+
+TEST(ParseOptions, suggests_the_nearest_name) {
+    EXPECT_EQ(refusal({"merge", "--target-dri", "x"}),
+              "usage: unknown option --target_dri; did you mean --target_dir? (see shardweld merge "
+              "--help)");
+    EXPECT_EQ(refusal({"merge", "--zzzzzz", "x"}),
+              "usage: unknown option --zzzzzz (see shardweld merge --help)");
+    EXPECT_EQ(refusal({"plam"}),
+              "usage: unknown command plam; did you mean plan? (commands: merge, plan, inspect, "
+              "recipes, help)");
+    EXPECT_EQ(refusal({"merge", "--ranks", "2"}),
+              "usage: --ranks is not an option of merge (see shardweld merge --help)");
+}
+
+TEST(ParseOptions, refuses_missing_and_bad_values) {
+    EXPECT_EQ(refusal({}),
+              "usage: no command is given (commands: merge, plan, inspect, recipes, help)");
+    EXPECT_EQ(refusal({"merge"}),
+              "usage: no checkpoint is given (usage: shardweld merge --local_dir DIR [--target_dir "
+              "DIR] [options])");
+    EXPECT_EQ(refusal({"merge", "--local_dir"}),
+              "usage: --local_dir needs a value: DIR (see shardweld merge --help)");
+    EXPECT_EQ(refusal({"merge", "--local_dir", "--overwrite"}),
+              "usage: --local_dir needs a value: DIR (see shardweld merge --help)");
+    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--overwrite=yes"}),
+              "usage: --overwrite takes no value (see shardweld merge --help)");
+    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--memory_limit", "5 parsecs"}),
+              "usage: --memory_limit 5 parsecs is not a size: give for example 5GB, 512MiB or a "
+              "number of bytes");
+    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--max_shard_size", "0"}).substr(0, 34),
+              "usage: --max_shard_size 0 is not a");
+    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--iteration", "-1"}),
+              "usage: --iteration -1 is not a number from 0 to 2147483647");
+    EXPECT_EQ(refusal({"plan", "--local_dir", "a", "--ranks", "0"}),
+              "usage: --ranks 0 is not a number from 1 to 2147483647");
+    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--dtype", "fp8"}),
+              "usage: --dtype fp8 is none of: bf16, fp16, fp32");
+    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--backend", "tf"}),
+              "usage: --backend tf is none of: auto, megatron");
+    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "b"}),
+              "usage: unexpected argument b (usage: shardweld merge --local_dir DIR [--target_dir "
+              "DIR] [options])");
+    EXPECT_EQ(refusal({"inspect", "a", "--local_dir", "b"}),
+              "usage: the checkpoint is given twice: b and a");
+    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "-x"}).substr(0, 6), "usage:");
+}
+
+TEST(ParseOptions, asks_for_help_before_anything_else) {
+    for (const Words& words : std::vector<Words>{
+             {"merge", "--help"}, {"merge", "-h"}, {"help", "merge"}, {"merge", "--bad", "-h"}}) {
+        const Options options = parsed(words);
+        EXPECT_EQ(options.command, Command::help);
+        EXPECT_EQ(options.topic, "merge");
+    }
+    EXPECT_EQ(parsed({"--help"}).topic, "");
+    EXPECT_EQ(parsed({"--version"}).command, Command::version);
+}
+
+TEST(ParseOptions, takes_names_for_inspect_plan_and_recipes) {
+    EXPECT_EQ(parsed({"inspect", "dir", "--json"}).local_dir, "dir");
+    EXPECT_TRUE(parsed({"inspect", "dir", "--json"}).json);
+    EXPECT_EQ(parsed({"recipes", "qwen3"}).topic, "qwen3");
+    EXPECT_EQ(parsed({"plan", "--local_dir", "a", "--ranks", "512"}).n_ranks, 512);
+}
+
+TEST(HelpText, lists_the_options_of_its_command_only) {
+    const std::string merge = help_text("merge");
+    EXPECT_NE(merge.find("--target_dir DIR    directory to write (default tmp)"),
+              std::string::npos);
+    EXPECT_NE(merge.find("mpirun -n 8 shardweld merge"), std::string::npos);
+    EXPECT_EQ(merge.find("--ranks"), std::string::npos);
+    EXPECT_EQ(merge.find("hf_model_path"), std::string::npos);
+    EXPECT_NE(help_text("plan").find("--ranks N"), std::string::npos);
+    EXPECT_NE(help_text("").find("inspect"), std::string::npos);
+    for (const char* topic : {"", "merge", "plan", "inspect", "recipes"}) {
+        for (const std::string_view line : split(help_text(topic), '\n')) {
+            EXPECT_LE(line.size(), 100U) << line;
+        }
+    }
+    EXPECT_EQ(test::error_text([] { help_text("mrege"); }),
+              "usage: there is no help on mrege; did you mean merge?");
+}
+
+TEST(InputRequest, carries_what_formats_need) {
+    const auto request = input_request(
+        parsed({"merge", "--local_dir", "in", "--iteration", "7", "--role", "actor"}));
+    EXPECT_EQ(request.directory, "in");
+    EXPECT_EQ(request.backend, "auto");
+    EXPECT_EQ(request.iteration, 7);
+    EXPECT_EQ(request.role, "actor");
+}
+
+}  // namespace
+}  // namespace shardweld::app
