@@ -236,9 +236,30 @@ std::vector<std::vector<std::byte>> spread(
     return by_file;
 }
 
-Catalogue scan_all(mpi::Comm& comm, const Views& views, const Location& location) {
+/// One rank's list on all ranks.
+std::vector<std::string> share_list(mpi::Comm& comm, int home,
+                                    const std::function<std::vector<std::string>()>& list) {
+    ByteWriter out;
+    mpi::collectively(comm, [&] {
+        if (comm.rank() == home) {
+            for (const std::string& entry : list()) {
+                out.put_text(entry);
+            }
+        }
+    });
+    const auto bytes = comm.broadcast(out.take(), home);
+    ByteReader in(bytes);
+    std::vector<std::string> shared;
+    while (!in.at_end()) {
+        shared.push_back(in.get_text());
+    }
+    return shared;
+}
+
+Catalogue scan_all(mpi::Comm& comm, const Views& views, const Location& location, int home) {
     const formats::Format& format = formats::format_of(location);
-    const std::vector<std::string> files = format.scan_list(location);
+    const std::vector<std::string> files =
+        share_list(comm, home, [&] { return format.scan_list(location); });
     const auto sizes = see(comm, views, location.directory, files);
     check_seen(sizes, files, location.directory);
     const auto encoded =
@@ -284,7 +305,7 @@ Survey survey(mpi::Comm& comm, const formats::Request& request) {
     Survey survey;
     const Views views = group_views(comm, request.directory);
     find_checkpoint(comm, request, views, survey);
-    survey.catalogue = scan_all(comm, views, survey.location);
+    survey.catalogue = scan_all(comm, views, survey.location, survey.home);
     std::vector<std::string> files;
     for (const catalogue::File& file : survey.catalogue.files) {
         files.push_back(file.path);

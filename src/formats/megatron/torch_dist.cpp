@@ -163,7 +163,7 @@ class TorchDist final : public Format {
             files.emplace_back(kCommonFile);
         }
         if (location.claims_file) {
-            files.emplace_back(kClaimsFile);
+            files.push_back(location.claims_file->lexically_relative(location.directory).string());
         }
         return files;
     }

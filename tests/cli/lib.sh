@@ -1,0 +1,66 @@
+# Shared by the command-line tests: source it with the program and the tests' directory as arguments.
+set -uo pipefail
+SHARDWELD="$1"
+TESTS="$2"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_hwloc_base_binding_policy=none
+WORK="$(mktemp -d)"
+trap 'rm -rf "$WORK"' EXIT
+failures=0
+checks=0
+
+fail() {
+    echo "FAILED: $*"
+    failures=$((failures + 1))
+}
+
+# expect_code CODE COMMAND...: runs with a time limit; output in $WORK/out and $WORK/err.
+expect_code() {
+    local expected="$1" code=0
+    shift
+    timeout 60 "$@" >"$WORK/out" 2>"$WORK/err" || code=$?
+    checks=$((checks + 1))
+    if [[ "$code" != "$expected" ]]; then
+        fail "exit code $code, expected $expected: $*"
+        sed 's/^/    /' "$WORK/err" | head -5
+        return 1
+    fi
+}
+
+# expect_text TEXT: standard error of the last command holds TEXT.
+expect_text() {
+    checks=$((checks + 1))
+    grep -qF -- "$1" "$WORK/err" || { fail "no '$1' in: $(head -c 600 "$WORK/err")"; return 1; }
+}
+
+expect_absent() {
+    checks=$((checks + 1))
+    [[ ! -e "$1" ]] || fail "$1 exists"
+}
+
+# merge_case CASE-DIR OUT RANKS [options]: merges a fixture; RANKS 0 means without mpirun.
+merge_case() {
+    local dir="$1" out="$2" ranks="$3"
+    shift 3
+    local launcher=()
+    ((ranks == 0)) || launcher=(mpirun -n "$ranks")
+    local config=()
+    [[ -n "$(find "$dir/source" -type d -name huggingface -print -quit)" ]] || config=(--hf_config "$dir/hf")
+    expect_code 0 "${launcher[@]}" "$SHARDWELD" merge --local_dir "$dir/source" --target_dir "$out" "${config[@]}" -q "$@"
+}
+
+# same_as_expected CASE-DIR OUT
+same_as_expected() {
+    checks=$((checks + 1))
+    python3 "$TESTS/support/compare_safetensors.py" "$2" "$1/expected" >/dev/null 2>"$WORK/compare" || fail "$(basename "$1"): $(cat "$WORK/compare")"
+}
+
+# sum_of DIR: one checksum over the names and bytes of all files.
+sum_of() {
+    (cd "$1" && find . -type f | sort | xargs sha256sum | sha256sum)
+}
+
+finish() {
+    echo "$checks checks, $failures failed"
+    ((failures == 0)) || exit 1
+}
