@@ -1,0 +1,120 @@
+#include "shardweld/models/claims.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support.hpp"
+
+namespace shardweld::models {
+namespace {
+
+using Claims = std::map<std::string, std::string>;
+
+std::vector<std::string> disagreements(const std::string& json, const Claims& claims) {
+    return check_claims(*Library::load().find_dialect("megatron_core"), config_of(json), claims);
+}
+
+constexpr const char* kLlama = R"({"model_type": "llama", "num_hidden_layers": 4,
+    "hidden_size": 64, "num_attention_heads": 8, "num_key_value_heads": 4, "intermediate_size": 96,
+    "vocab_size": 251, "rope_parameters": {"rope_theta": 10000.0}})";
+
+const Claims kArgs = {{"num_layers", "4"},          {"hidden_size", "64"},
+                      {"num_attention_heads", "8"}, {"group_query_attention", "true"},
+                      {"num_query_groups", "4"},    {"ffn_hidden_size", "96"},
+                      {"kv_channels", "8"},         {"padded_vocab_size", "256"},
+                      {"rotary_base", "10000"}};
+
+Claims changed(Claims claims, const Claims& changes) {
+    for (const auto& [name, value] : changes) {
+        claims[name] = value;
+    }
+    return claims;
+}
+
+TEST(Claims, say_nothing_when_both_sides_agree) {
+    EXPECT_EQ(disagreements(kLlama, kArgs), std::vector<std::string>());
+    EXPECT_EQ(disagreements(kLlama, {}), std::vector<std::string>());
+    EXPECT_EQ(disagreements("{}", kArgs), std::vector<std::string>());
+}
+
+TEST(Claims, name_each_disagreement) {
+    EXPECT_EQ(disagreements(kLlama, changed(kArgs, {{"num_layers", "6"},
+                                                    {"num_query_groups", "2"},
+                                                    {"kv_channels", "16"},
+                                                    {"ffn_hidden_size", "95"},
+                                                    {"padded_vocab_size", "250"},
+                                                    {"rotary_base", "10000.5"}})),
+              (std::vector<std::string>{
+                  "config.json says num_hidden_layers 4, the checkpoint's args say num_layers 6",
+                  "config.json says num_key_value_heads 4, the checkpoint's args say "
+                  "num_query_groups 2",
+                  "config.json says hidden_size / num_attention_heads 8, the checkpoint's args say "
+                  "kv_channels 16",
+                  "config.json says intermediate_size 96, the checkpoint's args say "
+                  "ffn_hidden_size 95",
+                  "config.json says vocab_size 251, the checkpoint's args say padded_vocab_size "
+                  "only 250",
+                  "config.json says rope_parameters.rope_theta 10000, the checkpoint's args say "
+                  "rotary_base 10000.5"}));
+}
+
+TEST(Claims, numbers_compare_as_numbers) {
+    EXPECT_EQ(disagreements(R"({"rope_theta": 500000.0})", {{"rotary_base", "500000.0"}}),
+              std::vector<std::string>());
+    EXPECT_EQ(disagreements(R"({"rope_theta": 0.5})", {{"rotary_base", "0.5"}}),
+              std::vector<std::string>());
+    EXPECT_EQ(disagreements(R"({"rope_theta": 0.5})", {{"rotary_base", "none"}}).size(), 1U);
+}
+
+TEST(Claims, query_groups_count_only_when_they_are_used) {
+    EXPECT_EQ(disagreements(R"({"num_attention_heads": 8})",
+                            {{"group_query_attention", "false"}, {"num_query_groups", "1"}}),
+              std::vector<std::string>());
+    EXPECT_EQ(disagreements(R"({"num_attention_heads": 8})", {{"num_query_groups", "4"}}),
+              (std::vector<std::string>{"config.json says num_attention_heads 8, the checkpoint's "
+                                        "args say num_query_groups 4"}));
+}
+
+TEST(Claims, feed_forward_size_of_experts_is_not_that_of_dense_layers) {
+    const std::string moe = R"({"model_type": "qwen3_moe", "intermediate_size": 96,
+        "moe_intermediate_size": 32, "num_experts": 4})";
+    EXPECT_EQ(
+        disagreements(
+            moe, {{"num_experts", "4"}, {"ffn_hidden_size", "1"}, {"moe_ffn_hidden_size", "32"}}),
+        std::vector<std::string>());
+    EXPECT_EQ(disagreements(moe, {{"num_moe_experts", "8"}, {"moe_ffn_hidden_size", "33"}}),
+              (std::vector<std::string>{
+                  "config.json says num_experts 4, the checkpoint's args say num_moe_experts 8",
+                  "config.json says moe_intermediate_size 32, the checkpoint's args say "
+                  "moe_ffn_hidden_size 33"}));
+    EXPECT_EQ(disagreements(R"({"model_type": "mixtral", "intermediate_size": 32})",
+                            {{"num_experts", "4"}, {"moe_ffn_hidden_size", "31"}}),
+              (std::vector<std::string>{"config.json says intermediate_size 32, the checkpoint's "
+                                        "args say moe_ffn_hidden_size 31"}));
+}
+
+TEST(Claims, latent_attention_has_its_own_sizes) {
+    EXPECT_EQ(disagreements(R"({"kv_lora_rank": 16, "q_lora_rank": null, "head_dim": 4,
+                                "num_key_value_heads": 4, "v_head_dim": 12})",
+                            {{"kv_channels", "128"},
+                             {"num_query_groups", "1"},
+                             {"kv_lora_rank", "17"},
+                             {"q_lora_rank", "24"},
+                             {"v_head_dim", "12"}}),
+              (std::vector<std::string>{
+                  "config.json says kv_lora_rank 16, the checkpoint's args say kv_lora_rank 17"}));
+    // Megatron's arguments hold a default for models without latent attention.
+    EXPECT_EQ(disagreements(kLlama, {{"kv_lora_rank", "32"}, {"v_head_dim", "128"}}),
+              std::vector<std::string>());
+}
+
+TEST(Claims, speak_of_fields_and_claims_only) {
+    EXPECT_EQ(
+        error_of_load({toy_dialect("claim h = hidden_size\n")}),
+        "usage: toy.dialect:9: column 1: a claim speaks of '@fields' and '$names' only, not of "
+        "'h'");
+    EXPECT_EQ(error_of_load({toy_dialect("claim @h = 3\n")}),
+              "usage: toy.dialect:9: column 12: expected a name the checkpoint states, found '3'");
+}
+
+}  // namespace
+}  // namespace shardweld::models

@@ -1,0 +1,114 @@
+#include "shardweld/models/config.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support.hpp"
+
+namespace shardweld::models {
+namespace {
+
+const std::string kText =
+    "{\n  \"architectures\": [\"LlamaForCausalLM\"],\n  \"a\": 1,   \"b\": {\"c\": 1e-05},\n"
+    "  \"text_config\": {\"d\": 2, \"a\": 9},\n  \"n\": null, \"name\": \"\\u00e9\"\n}";
+
+TEST(Config, looks_fields_up_at_the_top_and_then_in_text_config) {
+    const Config config = config_of(kText);
+    EXPECT_EQ(config.integer("a"), 1);
+    EXPECT_EQ(config.integer("d"), 2);
+    EXPECT_EQ(config.integer("text_config.a"), 9);
+    EXPECT_EQ(config.field("b.c"), FieldValue(1e-05));
+    EXPECT_EQ(config.field("n"), FieldValue());
+    EXPECT_EQ(config.field("b"), FieldValue());
+    EXPECT_EQ(config.field("a.x"), FieldValue());
+    EXPECT_EQ(config.text("name"), "\u00e9");
+    EXPECT_EQ(config.text("a"), std::nullopt);
+    EXPECT_EQ(config.count("b"), 1);
+    EXPECT_EQ(config.count("architectures"), 1);
+    EXPECT_EQ(config.count("a"), std::nullopt);
+    EXPECT_EQ(config.element("architectures", 0), FieldValue("LlamaForCausalLM"));
+    EXPECT_EQ(config.element("architectures", 1), FieldValue());
+    EXPECT_EQ(config.element("architectures", -1), FieldValue());
+}
+
+TEST(Config, numbers) {
+    const Config config = config_of(
+        R"({"t": true, "f": false, "i": 10000.0, "x": 1.5, "big": 9223372036854775808, "m": -3})");
+    EXPECT_EQ(config.field("t"), FieldValue(Index{1}));
+    EXPECT_EQ(config.field("f"), FieldValue(Index{0}));
+    EXPECT_EQ(config.field("i"), FieldValue(Index{10000}));
+    EXPECT_EQ(config.field("x"), FieldValue(1.5));
+    EXPECT_EQ(config.field("big"), FieldValue(9223372036854775808.0));
+    EXPECT_EQ(config.field("m"), FieldValue(Index{-3}));
+}
+
+TEST(Config, text_is_kept_until_something_changes) {
+    Config config = config_of(kText);
+    config.set("a", "1");
+    config.set("name", "\"\\u00e9\"");
+    config.remove("nothing");
+    config.remove("n");
+    EXPECT_FALSE(config.changed());
+    EXPECT_EQ(config.text_to_write(), kText);
+}
+
+TEST(Config, edits_keep_order_and_place) {
+    Config config = config_of(kText);
+    const Config before = config;
+    config.set("d", "3");
+    config.set("b.c", "\"x\"");
+    config.set("n", "[]");
+    config.set("new", "true");
+    config.remove("architectures");
+    EXPECT_TRUE(config.changed());
+    EXPECT_EQ(
+        config.text_to_write(),
+        "{\n  \"a\": 1,\n  \"b\": {\n    \"c\": \"x\"\n  },\n  \"text_config\": {\n    \"d\": "
+        "3,\n    \"a\": 9\n  },\n  \"n\": [],\n  \"name\": \"\u00e9\",\n  \"new\": true\n}\n");
+    EXPECT_EQ(before.text_to_write(), kText);
+    config.remove("text_config.d");
+    config.remove("d");
+    EXPECT_EQ(config.field("d"), FieldValue());
+    EXPECT_EQ(config.integer("text_config.a"), 9);
+}
+
+TEST(Config, set_refuses_what_is_no_json) {
+    Config config = config_of("{}");
+    EXPECT_EQ(error_of([&] { config.set("a", "{"); }), "internal: no JSON value for a");
+}
+
+TEST(Config, bad_text_is_corrupt) {
+    const auto error = [](const std::string& text) { return error_of([&] { config_of(text); }); };
+    EXPECT_EQ(error("{\n  \"a\": 1,\n  oops\n}"),
+              "corrupt: config.json is no valid JSON at line 3, column 3");
+    EXPECT_EQ(error("[1]"), "corrupt: config.json is no JSON object");
+    EXPECT_EQ(error(""), "corrupt: config.json is no valid JSON at line 1, column 1");
+    EXPECT_EQ(error("{\"a\": " + std::string(64, '[') + std::string(64, ']') + "}"),
+              "corrupt: config.json is nested deeper than 64 levels at line 1, column 70");
+    EXPECT_EQ(error("{\"a\": " + std::string(63, '[') + std::string(63, ']') + "}"), "no error");
+    EXPECT_EQ(error("{\"a\": \"" + std::string(100, '[') + "\\\"{\"}"), "no error");
+    EXPECT_EQ(error(std::string(64'000'001, ' ')), "corrupt: config.json is larger than 64 MB");
+    std::string many = "{\"\":0";
+    for (int i = 0; i < 40'000; ++i) {
+        many += ",\"\":0";
+    }
+    EXPECT_TRUE(
+        error(many + "}").starts_with("corrupt: config.json has too many fields at line 1"));
+}
+
+TEST(Config, names_the_model_class) {
+    const auto kind = [](const std::string& name) {
+        return config_of("{\"architectures\": [\"" + name + "\", \"XForCausalLM\"]}").model_class();
+    };
+    EXPECT_EQ(kind("LlamaForCausalLM"), ModelClass::causal_lm);
+    EXPECT_EQ(kind("LlamaForTokenClassification"), ModelClass::token_classification);
+    EXPECT_EQ(kind("LlamaForSequenceClassification"), ModelClass::token_classification);
+    EXPECT_EQ(kind("Qwen2VLForConditionalGeneration"), ModelClass::vision_to_text);
+    EXPECT_EQ(kind("AutoModelForVision2Seq"), ModelClass::vision_to_text);
+    EXPECT_EQ(kind("BertModel"), ModelClass::other);
+    EXPECT_EQ(config_of("{}").model_class(), ModelClass::other);
+    EXPECT_EQ(config_of("{\"architectures\": [\"a\", 1, \"b\"]}").architectures(),
+              (std::vector<std::string>{"a", "b"}));
+}
+
+}  // namespace
+}  // namespace shardweld::models

@@ -1,0 +1,245 @@
+// The built-in files: what each family's smallest config is written as.
+#include <algorithm>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "support.hpp"
+
+namespace shardweld::models {
+namespace {
+
+using Names = std::vector<std::string>;
+
+Names sorted(Names names) {
+    std::sort(names.begin(), names.end());
+    return names;
+}
+
+bool has(const Names& names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+const std::string kSizes =
+    R"("hidden_size": 8, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 3,
+       "intermediate_size": 10, "vocab_size": 50, "num_hidden_layers": 1)";
+
+TEST(Families, llama) {
+    const std::string json = R"({"model_type": "llama", )" + kSizes + "}";
+    const Names block = {"model.layers.0.input_layernorm.weight [8]",
+                         "model.layers.0.self_attn.q_proj.weight [12, 8]",
+                         "model.layers.0.self_attn.k_proj.weight [6, 8]",
+                         "model.layers.0.self_attn.v_proj.weight [6, 8]",
+                         "model.layers.0.self_attn.o_proj.weight [8, 12]",
+                         "model.layers.0.post_attention_layernorm.weight [8]",
+                         "model.layers.0.mlp.gate_proj.weight [10, 8]",
+                         "model.layers.0.mlp.up_proj.weight [10, 8]",
+                         "model.layers.0.mlp.down_proj.weight [8, 10]",
+                         "model.embed_tokens.weight [50, 8]",
+                         "model.norm.weight [8]"};
+    Names expected = block;
+    expected.push_back("lm_head.weight [50, 8]");
+    EXPECT_EQ(sorted(built_in_names(json)), sorted(expected));
+    expected.back() = "score.weight [1, 8]";
+    EXPECT_EQ(sorted(built_in_names(json, {{"value", 1}})), sorted(expected));
+    EXPECT_EQ(sorted(built_in_names(R"({"tie_word_embeddings": true, "model_type": "mistral", )" +
+                                    kSizes + "}")),
+              sorted(block));
+}
+
+TEST(Families, llama_biases_follow_the_config) {
+    const Names names = built_in_names(
+        R"({"model_type": "llama", "attention_bias": true, "mlp_bias": true, )" + kSizes + "}");
+    for (const char* name :
+         {"self_attn.q_proj.bias [12]", "self_attn.k_proj.bias [6]", "self_attn.v_proj.bias [6]",
+          "self_attn.o_proj.bias [8]", "mlp.gate_proj.bias [10]", "mlp.up_proj.bias [10]",
+          "mlp.down_proj.bias [8]"}) {
+        EXPECT_TRUE(has(names, "model.layers.0." + std::string(name))) << name;
+    }
+    EXPECT_EQ(names.size(), 19U);
+}
+
+TEST(Families, gemma_is_tied_by_default) {
+    EXPECT_FALSE(has(built_in_names(R"({"model_type": "gemma", )" + kSizes + "}"),
+                     "lm_head.weight [50, 8]"));
+    EXPECT_TRUE(has(
+        built_in_names(R"({"model_type": "gemma", "tie_word_embeddings": false, )" + kSizes + "}"),
+        "lm_head.weight [50, 8]"));
+}
+
+TEST(Families, qwen2_has_biases_but_none_on_the_output) {
+    const Names names = built_in_names(R"({"model_type": "qwen2", )" + kSizes + "}");
+    EXPECT_TRUE(has(names, "model.layers.0.self_attn.q_proj.bias [12]"));
+    EXPECT_TRUE(has(names, "model.layers.0.self_attn.v_proj.bias [6]"));
+    EXPECT_EQ(names.size(), 15U);
+}
+
+Names moe_names(const std::string& more) {
+    return built_in_names(
+        R"({"model_type": "qwen3_moe", "hidden_size": 8, "num_attention_heads": 4,
+            "num_key_value_heads": 2, "head_dim": 3, "intermediate_size": 10, "vocab_size": 50,
+            "moe_intermediate_size": 5, "num_experts": 2)" +
+        more + "}");
+}
+
+TEST(Families, qwen3_moe) {
+    const Names expected = {"model.layers.0.input_layernorm.weight [8]",
+                            "model.layers.0.self_attn.q_proj.weight [12, 8]",
+                            "model.layers.0.self_attn.k_proj.weight [6, 8]",
+                            "model.layers.0.self_attn.v_proj.weight [6, 8]",
+                            "model.layers.0.self_attn.o_proj.weight [8, 12]",
+                            "model.layers.0.self_attn.q_norm.weight [3]",
+                            "model.layers.0.self_attn.k_norm.weight [3]",
+                            "model.layers.0.post_attention_layernorm.weight [8]",
+                            "model.layers.0.mlp.gate.weight [2, 8]",
+                            "model.layers.0.mlp.experts.0.gate_proj.weight [5, 8]",
+                            "model.layers.0.mlp.experts.0.up_proj.weight [5, 8]",
+                            "model.layers.0.mlp.experts.0.down_proj.weight [8, 5]",
+                            "model.layers.0.mlp.experts.1.gate_proj.weight [5, 8]",
+                            "model.layers.0.mlp.experts.1.up_proj.weight [5, 8]",
+                            "model.layers.0.mlp.experts.1.down_proj.weight [8, 5]",
+                            "model.embed_tokens.weight [50, 8]",
+                            "model.norm.weight [8]",
+                            "lm_head.weight [50, 8]"};
+    EXPECT_EQ(sorted(moe_names(R"(, "num_hidden_layers": 1)")), sorted(expected));
+}
+
+/// Layers of a list of names that are dense.
+std::set<Index> dense_layers(const Names& names) {
+    std::set<Index> layers;
+    const Pattern dense = Pattern::parse("model.layers.{l}.mlp.up_proj.weight");
+    for (const std::string& name : names) {
+        if (const auto captures = dense.match(name.substr(0, name.find(' ')))) {
+            layers.insert(captures->at("l"));
+        }
+    }
+    return layers;
+}
+
+TEST(Families, qwen3_moe_dense_layers) {
+    const Names names = moe_names(
+        R"(, "num_hidden_layers": 6, "mlp_only_layers": [1, 2], "decoder_sparse_step": 2)");
+    EXPECT_EQ(dense_layers(names), (std::set<Index>{0, 1, 2, 4}));
+    EXPECT_TRUE(has(names, "model.layers.3.mlp.gate.weight [2, 8]"));
+    EXPECT_FALSE(has(names, "model.layers.1.mlp.gate.weight [2, 8]"));
+    EXPECT_EQ(dense_layers(moe_names(R"(, "num_hidden_layers": 3, "decoder_sparse_step": 3)")),
+              (std::set<Index>{0, 1}));
+}
+
+TEST(Families, qwen2_moe_has_a_gated_shared_expert) {
+    const Names names = built_in_names(
+        R"({"model_type": "qwen2_moe", "moe_intermediate_size": 5, "num_experts": 2,
+            "shared_expert_intermediate_size": 6, )" +
+        kSizes + "}");
+    for (const char* name :
+         {"shared_expert.gate_proj.weight [6, 8]", "shared_expert.up_proj.weight [6, 8]",
+          "shared_expert.down_proj.weight [8, 6]", "shared_expert_gate.weight [1, 8]",
+          "gate.weight [2, 8]"}) {
+        EXPECT_TRUE(has(names, "model.layers.0.mlp." + std::string(name))) << name;
+    }
+    EXPECT_TRUE(has(names, "model.layers.0.self_attn.k_proj.bias [6]"));
+    EXPECT_EQ(names.size(), 23U);
+}
+
+TEST(Families, mixtral) {
+    const Names names =
+        built_in_names(R"({"model_type": "mixtral", "num_local_experts": 2, )" + kSizes + "}");
+    EXPECT_TRUE(has(names, "model.layers.0.block_sparse_moe.gate.weight [2, 8]"));
+    EXPECT_TRUE(has(names, "model.layers.0.block_sparse_moe.experts.1.w1.weight [10, 8]"));
+    EXPECT_TRUE(has(names, "model.layers.0.block_sparse_moe.experts.1.w2.weight [8, 10]"));
+    EXPECT_TRUE(has(names, "model.layers.0.block_sparse_moe.experts.0.w3.weight [10, 8]"));
+    EXPECT_EQ(names.size(), 16U);
+}
+
+std::string deepseek(const std::string& more) {
+    return R"({"model_type": "deepseek_v3", "hidden_size": 8, "num_attention_heads": 2,
+        "num_key_value_heads": 2, "intermediate_size": 10, "vocab_size": 50,
+        "num_hidden_layers": 2, "first_k_dense_replace": 1, "kv_lora_rank": 5,
+        "qk_nope_head_dim": 3, "qk_rope_head_dim": 2, "v_head_dim": 4, "moe_intermediate_size": 6,
+        "n_routed_experts": 1, "n_shared_experts": 2)" +
+           more + "}";
+}
+
+Names deepseek_layer(const std::string& layer, const Names& queries, const Names& mlp) {
+    Names names = {
+        "input_layernorm.weight [8]",          "self_attn.kv_a_proj_with_mqa.weight [7, 8]",
+        "self_attn.kv_a_layernorm.weight [5]", "self_attn.kv_b_proj.weight [14, 5]",
+        "self_attn.o_proj.weight [8, 8]",      "post_attention_layernorm.weight [8]"};
+    names.insert(names.end(), queries.begin(), queries.end());
+    names.insert(names.end(), mlp.begin(), mlp.end());
+    for (std::string& name : names) {
+        name = "model.layers." + layer + "." + name;
+    }
+    return names;
+}
+
+TEST(Families, deepseek_with_mtp) {
+    const Names queries = {"self_attn.q_a_proj.weight [9, 8]", "self_attn.q_a_layernorm.weight [9]",
+                           "self_attn.q_b_proj.weight [10, 9]"};
+    const Names dense = {"mlp.gate_proj.weight [10, 8]", "mlp.up_proj.weight [10, 8]",
+                         "mlp.down_proj.weight [8, 10]"};
+    const Names sparse = {"mlp.gate.weight [1, 8]",
+                          "mlp.gate.e_score_correction_bias [1]",
+                          "mlp.experts.0.gate_proj.weight [6, 8]",
+                          "mlp.experts.0.up_proj.weight [6, 8]",
+                          "mlp.experts.0.down_proj.weight [8, 6]",
+                          "mlp.shared_experts.gate_proj.weight [12, 8]",
+                          "mlp.shared_experts.up_proj.weight [12, 8]",
+                          "mlp.shared_experts.down_proj.weight [8, 12]"};
+    Names expected = {"model.embed_tokens.weight [50, 8]",
+                      "model.norm.weight [8]",
+                      "lm_head.weight [50, 8]",
+                      "model.layers.2.enorm.weight [8]",
+                      "model.layers.2.hnorm.weight [8]",
+                      "model.layers.2.eh_proj.weight [8, 16]",
+                      "model.layers.2.shared_head.norm.weight [8]"};
+    for (const Names& layer :
+         {deepseek_layer("0", queries, dense), deepseek_layer("1", queries, sparse),
+          deepseek_layer("2", queries, sparse)}) {
+        expected.insert(expected.end(), layer.begin(), layer.end());
+    }
+    EXPECT_EQ(
+        sorted(built_in_names(deepseek(R"(, "q_lora_rank": 9, "num_nextn_predict_layers": 1)"))),
+        sorted(expected));
+}
+
+TEST(Families, deepseek_without_query_latent_and_with_layer_frequency) {
+    const Names names = built_in_names(deepseek(R"(, "q_lora_rank": null, "moe_layer_freq": 2)"));
+    EXPECT_TRUE(has(names, "model.layers.0.self_attn.q_proj.weight [10, 8]"));
+    EXPECT_FALSE(has(names, "model.layers.0.self_attn.q_a_layernorm.weight [0]"));
+    EXPECT_EQ(dense_layers(names), (std::set<Index>{0, 1}));
+}
+
+TEST(Families, deepseek_lines_say_what_is_optional_and_kept) {
+    const Library library = Library::load();
+    for (const Line& line : library.find_recipe("deepseek_v3")->hub) {
+        const bool is_bias = line.logical.ends_with("router_fix");
+        EXPECT_EQ(line.keep.has_value(), is_bias) << line.name.text;
+        EXPECT_EQ(line.optional, is_bias || line.logical.starts_with("mtp.")) << line.name.text;
+    }
+}
+
+TEST(Families, gpt_oss_keeps_experts_in_one_tensor) {
+    const Names names =
+        built_in_names(R"({"model_type": "gpt_oss", "num_local_experts": 3, )" + kSizes + "}");
+    EXPECT_TRUE(has(names, "model.layers.0.mlp.experts.gate_up_proj [3, 8, 20]"));
+    EXPECT_TRUE(has(names, "model.layers.0.mlp.experts.down_proj_bias [3, 8]"));
+    EXPECT_TRUE(has(names, "model.layers.0.self_attn.sinks [4]"));
+    EXPECT_TRUE(has(names, "model.layers.0.self_attn.o_proj.bias [8]"));
+}
+
+TEST(Families, verified_ones_name_their_fixtures) {
+    const Library library = Library::load();
+    std::set<std::string> verified;
+    for (const Recipe* recipe : library.recipes()) {
+        if (!recipe->verified.empty()) {
+            verified.insert(recipe->name);
+        }
+    }
+    EXPECT_EQ(verified, (std::set<std::string>{"deepseek_v3", "llama", "mixtral", "qwen2", "qwen3",
+                                               "qwen3_moe"}));
+    EXPECT_EQ(library.find_recipe("qwen2")->verified, "qwen2-tp2-pp2-torchdist-bf16");
+}
+
+}  // namespace
+}  // namespace shardweld::models

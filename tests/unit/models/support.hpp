@@ -1,0 +1,104 @@
+// Small things the tests of recipes share: errors as text, toy files, hub names of a config.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/models/pattern.hpp"
+#include "shardweld/models/recipe.hpp"
+#include "shardweld/models/symbols.hpp"
+
+namespace shardweld::models {
+
+/// "usage: message" of the Error that `run` throws, "no error" if none.
+inline std::string error_of(const std::function<void()>& run) {
+    try {
+        run();
+    } catch (const Error& error) {
+        return std::string(name_of(error.code())) + ": " + error.full_text();
+    }
+    return "no error";
+}
+
+inline std::string error_of_load(const std::vector<Source>& extra) {
+    return error_of([&] { Library::load(extra); });
+}
+
+/// A dialect with two logical tensors in a block, and one on its own.
+inline Source toy_dialect(const std::string& more = "") {
+    return {"toy.dialect",
+            "dialect toy\n"
+            "fact t\n"
+            "default t = 1\n"
+            "block layer\n"
+            "  w.{a|b}    = w   (t [x: i | y: i]) j  <tp 0>\n"
+            "  norm       = norm  j\n"
+            "at dec.{l}. = layer.{l}. layer stacked l\n"
+            "store emb   = emb  [v: vocab | pad: *] j  <tp 0>  drop pad\n" +
+                more};
+}
+
+inline Source toy_recipe(const std::string& more = "") {
+    return {"toy.recipe",
+            "recipe toy_model\n"
+            "uses toy\n"
+            "match @model_type = \"toy\"\n"
+            "let i = @inner / t\n"
+            "let j = @outer\n"
+            "let vocab = 7\n"
+            "index l = @layers\n"
+            "block layer\n"
+            "  x.weight = w  x: (t i) j\n"
+            "  y.weight = w  y: (t i) j\n"
+            "  norm.weight = norm j\n"
+            "at m.{l}. = layer.{l}. layer\n"
+            "hub emb = emb v: vocab j\n" +
+                more};
+}
+
+inline Config config_of(const std::string& json) {
+    return Config::parse(json, "config.json");
+}
+
+/// "name [shape]" of every tensor that is written, in the order of the lines.
+inline std::vector<std::string> hub_names(const Recipe& recipe, const Symbols& symbols) {
+    std::vector<std::string> names;
+    const SymbolValue value = [&](const std::string& name) { return symbols.value(name); };
+    for (const Line& line : recipe.hub) {
+        const std::function<void(std::size_t, Captures)> count = [&](std::size_t i,
+                                                                     Captures captures) {
+            if (i == line.name.captures.size()) {
+                const Captures seen = captures_for_condition(line.name, captures, value);
+                if (symbols.holds(line.condition, seen)) {
+                    const auto bound = layout::BoundLayout::bind(
+                        line.layout, [&](const std::string& axis) { return value(axis); });
+                    names.push_back(format(line.name, captures, value) + " " +
+                                    shape_text(bound.shape()));
+                }
+                return;
+            }
+            for (Index at = 0; at < value(line.name.captures[i]); ++at) {
+                captures[line.name.captures[i]] = at;
+                count(i + 1, captures);
+            }
+        };
+        count(0, {});
+    }
+    return names;
+}
+
+/// Hub names of a config with the built-in files.
+inline std::vector<std::string> built_in_names(const std::string& json,
+                                               std::map<std::string, Index> given = {}) {
+    const Library library = Library::load();
+    const Config config = config_of(json);
+    const Recipe& recipe = recipe_for(library, config);
+    const Symbols symbols(recipe, *library.find_dialect("megatron_core"), config, {},
+                          std::move(given));
+    return hub_names(recipe, symbols);
+}
+
+}  // namespace shardweld::models

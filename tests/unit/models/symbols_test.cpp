@@ -1,0 +1,184 @@
+#include "shardweld/models/symbols.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support.hpp"
+
+namespace shardweld::models {
+namespace {
+
+constexpr const char* kConfig = R"({
+    "inner": 12, "outer": 5.0, "layers": 3, "yes": true, "half": 0.5, "word": "w", "gone": null,
+    "kinds": ["full", "thin", "full"], "some": [0, 2], "sizes": [4, null, 6], "huge": 4611686018427387904,
+    "labels": {"0": "a", "1": "b"}, "rope": {"theta": 10000.0}, "text_config": {"inside": 8, "inner": 1}})";
+
+/// The toy files with more definitions, evaluated for kConfig.
+Symbols symbols_with(const std::string& definitions, std::map<std::string, Index> facts = {},
+                     std::map<std::string, Index> given = {}) {
+    const Library library = Library::load({toy_dialect(), toy_recipe(definitions)});
+    return {*library.find_recipe("toy_model"), *library.find_dialect("toy"), config_of(kConfig),
+            std::move(facts), std::move(given)};
+}
+
+Index value_of(const std::string& expression, const Captures& captures = {}) {
+    return symbols_with("let z = " + expression + "\n").value("z", captures);
+}
+
+std::string error_of_value(const std::string& expression, const Captures& captures = {}) {
+    return error_of([&] { value_of(expression, captures); });
+}
+
+TEST(Symbols, arithmetic) {
+    EXPECT_EQ(value_of("2 + 3 * 4 - 1"), 13);
+    EXPECT_EQ(value_of("(2 + 3) * 4"), 20);
+    EXPECT_EQ(value_of("12 / 3 / 2"), 2);
+    EXPECT_EQ(value_of("-7 % 3"), 2);
+    EXPECT_EQ(value_of("7 - -2"), 9);
+    EXPECT_EQ(value_of("1 < 2"), 1);
+    EXPECT_EQ(value_of("2 <= 1 or 3 >= 3 and 1 != 1"), 0);
+    EXPECT_EQ(value_of("not 0 and not 1 = 2"), 1);
+    EXPECT_EQ(value_of("not (1 = 1)"), 0);
+}
+
+TEST(Symbols, fields) {
+    EXPECT_EQ(value_of("@inner"), 12);
+    EXPECT_EQ(value_of("@outer"), 5);
+    EXPECT_EQ(value_of("@yes"), 1);
+    EXPECT_EQ(value_of("@inside"), 8);
+    EXPECT_EQ(value_of("@rope.theta"), 10000);
+    EXPECT_EQ(value_of("@nothing else @gone else 4"), 4);
+    EXPECT_EQ(value_of("count(@labels)"), 2);
+    EXPECT_EQ(value_of("count(@kinds)"), 3);
+    EXPECT_EQ(value_of("known @inner and not known @gone and known @kinds"), 1);
+    EXPECT_EQ(value_of("@word = \"v\" | \"w\""), 1);
+    EXPECT_EQ(value_of("@word != \"v\" | \"w\""), 0);
+    EXPECT_EQ(value_of("@inner = \"12\""), 0);
+    EXPECT_EQ(value_of("@some has 2"), 1);
+    EXPECT_EQ(value_of("@some has 1"), 0);
+    EXPECT_EQ(value_of("@sizes[1 + 1]"), 6);
+}
+
+TEST(Symbols, captures) {
+    const Symbols symbols = symbols_with(
+        "flag full = @kinds[l] = \"full\" else l = 1\nflag odd = l % 2 = 1\n"
+        "flag dense = @some has l\nlet width = @sizes[l] else 1\n");
+    EXPECT_EQ(symbols.value("l"), 3);
+    EXPECT_EQ(symbols.value("l", {{"l", 1}}), 1);
+    EXPECT_EQ(symbols.value("full", {{"l", 1}}), 0);
+    EXPECT_EQ(symbols.value("full", {{"l", 2}}), 1);
+    EXPECT_EQ(symbols.value("odd", {{"l", 1}}), 1);
+    EXPECT_EQ(symbols.value("dense", {{"l", 2}}), 1);
+    EXPECT_EQ(symbols.value("dense", {{"l", 1}}), 0);
+    EXPECT_EQ(symbols.value("width", {{"l", 0}}), 4);
+    EXPECT_EQ(symbols.value("width", {{"l", 1}}), 1);  // null: the next alternative
+    EXPECT_EQ(symbols.value("width", {{"l", 9}}), 1);  // no such element: likewise
+    EXPECT_TRUE(symbols.is_index("l"));
+    EXPECT_FALSE(symbols.is_index("i"));
+}
+
+TEST(Symbols, facts_givens_and_defaults) {
+    EXPECT_EQ(symbols_with("").value("i"), 12);
+    EXPECT_EQ(symbols_with("", {{"t", 4}, {"vocab", 1}}).value("i"), 3);
+    EXPECT_EQ(symbols_with("", {{"t", 4}, {"vocab", 1}}).value("vocab"), 7);
+    EXPECT_EQ(symbols_with("given head\n").value("head"), 0);
+    EXPECT_EQ(symbols_with("given head\n", {}, {{"head", 1}}).value("head"), 1);
+}
+
+TEST(Symbols, absent_fields_are_errors_only_when_used) {
+    const Symbols symbols = symbols_with("let z = @nothing else @gone\nlet y = z + 1\n");
+    EXPECT_EQ(symbols.try_value("z"), std::nullopt);
+    EXPECT_EQ(symbols.try_value("y"), std::nullopt);
+    EXPECT_EQ(symbols.try_value("nowhere"), std::nullopt);
+    EXPECT_EQ(error_of([&] { return symbols.value("y"); }),
+              "mismatch: y = z + 1 (toy.recipe:15) has no value: config.json has no nothing; "
+              "config.json has no gone");
+    EXPECT_EQ(error_of([&] { return symbols.value("nowhere"); }),
+              "mismatch: nowhere has no value: a toy_model model has no 'nowhere'");
+}
+
+TEST(Symbols, inexact_and_overflowing_values_are_errors) {
+    EXPECT_EQ(error_of_value("@inner / 5"),
+              "mismatch: z = @inner / 5 (toy.recipe:14): 12 / 5 is not a whole number");
+    EXPECT_EQ(error_of_value("1 / (@inner - 12)"),
+              "mismatch: z = 1 / (@inner - 12) (toy.recipe:14): 1 / 0");
+    EXPECT_EQ(error_of_value("1 % 0"), "mismatch: z = 1 % 0 (toy.recipe:14): 1 % 0");
+    EXPECT_EQ(error_of_value("@huge * 2"),
+              "mismatch: z = @huge * 2 (toy.recipe:14): 4611686018427387904 * 2 is too large");
+    EXPECT_EQ(error_of_value("@huge + @huge"),
+              "mismatch: z = @huge + @huge (toy.recipe:14): "
+              "4611686018427387904 + 4611686018427387904 is too large");
+    EXPECT_EQ(error_of_value("-9223372036854775807 - 2"),
+              "mismatch: z = -9223372036854775807 - 2 (toy.recipe:14): -9223372036854775807 - 2 is "
+              "too large");
+    EXPECT_EQ(error_of_value("@half + 1"),
+              "mismatch: z = @half + 1 (toy.recipe:14): config.json's half is 0.500000, expected a "
+              "whole number of 64 bits");
+    EXPECT_EQ(error_of_value("@word else 3"),
+              "mismatch: z = @word else 3 (toy.recipe:14): config.json's word is the text \"w\", "
+              "expected a number");
+    EXPECT_EQ(error_of_value("6 / l", {{"l", 4}}),
+              "mismatch: z = 6 / l (toy.recipe:14): 6 / 4 is not a whole number");
+    EXPECT_EQ(value_of("6 / l", {{"l", 3}}), 2);
+}
+
+TEST(Symbols, sides_that_are_not_reached_do_no_harm) {
+    EXPECT_EQ(value_of("0 and 1 / 0"), 0);
+    EXPECT_EQ(value_of("1 or @nothing"), 1);
+    EXPECT_EQ(value_of("l < 2 and 1 / 0", {{"l", 2}}), 0);
+    EXPECT_EQ(value_of("3 else 1 / 0"), 3);
+    EXPECT_EQ(error_of_value("l < 2 and 1 / 0", {{"l", 1}}),
+              "mismatch: z = l < 2 and 1 / 0 (toy.recipe:14): 1 / 0");
+}
+
+TEST(Symbols, definitions_in_a_circle_are_errors) {
+    const Symbols symbols = symbols_with("let a = b + 1\nlet b = a + 1\n");
+    EXPECT_EQ(error_of([&] { return symbols.value("a"); }),
+              "usage: a = b + 1 (toy.recipe:14) is defined by itself");
+}
+
+TEST(Symbols, conditions) {
+    const Library library =
+        Library::load({toy_dialect("store n = norm2 j\n"),
+                       toy_recipe("hub n1 = norm2 j if l < 2\nhub n2 = norm2 j if @nothing\n")});
+    const Recipe& recipe = *library.find_recipe("toy_model");
+    const Symbols symbols(recipe, *library.find_dialect("toy"), config_of(kConfig), {}, {});
+    EXPECT_TRUE(symbols.holds(nullptr));
+    EXPECT_TRUE(symbols.holds(recipe.hub[1].condition, {{"l", 1}}));
+    EXPECT_FALSE(symbols.holds(recipe.hub[1].condition, {{"l", 2}}));
+    EXPECT_EQ(symbols.try_expr(recipe.hub[2].condition), std::nullopt);
+    EXPECT_EQ(error_of([&] { return symbols.holds(recipe.hub[2].condition); }),
+              "mismatch: '@nothing' (toy.recipe:15) cannot be decided: config.json has no nothing");
+}
+
+TEST(RecipeFor, takes_the_most_derived_match) {
+    const Library library = Library::load({{"deep.recipe",
+                                            "recipe deep\nextends qwen3\nmatch @model_type = "
+                                            "\"qwen3\" and @deep\n"}});
+    const auto name = [&](const char* json) { return recipe_for(library, config_of(json)).name; };
+    EXPECT_EQ(name(R"({"model_type": "mistral"})"), "llama");
+    EXPECT_EQ(name(R"({"model_type": "qwen3"})"), "qwen3");
+    EXPECT_EQ(name(R"({"model_type": "qwen3", "deep": true})"), "deep");
+    EXPECT_EQ(name(R"({"model_type": "kimi_k2"})"), "deepseek_v3");
+}
+
+TEST(RecipeFor, prefers_a_recipe_given_at_run_time) {
+    const Library library = Library::load(
+        {toy_dialect(), {"m.recipe", "recipe mine\nmatch @model_type = \"qwen3_moe\"\n"}});
+    EXPECT_EQ(recipe_for(library, config_of(R"({"model_type": "qwen3_moe"})")).name, "mine");
+    const Library two = Library::load({{"m.recipe", "recipe mine\nmatch @model_type = \"x\"\n"},
+                                       {"o.recipe", "recipe other\nmatch @model_type = \"x\"\n"}});
+    EXPECT_EQ(
+        error_of([&] { recipe_for(two, config_of(R"({"model_type": "x"})")); }),
+        "usage: both m.recipe:1 and o.recipe:1 match config.json; let one extend the other or "
+        "change its 'match'");
+}
+
+TEST(RecipeFor, lists_the_families_it_knows) {
+    EXPECT_EQ(error_of([] { recipe_for(Library::load(), config_of(R"({"model_type": "bert"})")); }),
+              "unsupported: config.json: model_type is \"bert\", which no recipe is for; there are "
+              "recipes for deepseek_v3, gemma, gpt_oss, llama, mixtral, qwen2, qwen2_moe, qwen3, "
+              "qwen3_moe, qwen3_next; give one with --recipe");
+}
+
+}  // namespace
+}  // namespace shardweld::models
