@@ -67,7 +67,11 @@ void check_config(const PreparedModel& prepared, const catalogue::Claims& claims
     }
     std::string text = prepared.config.origin() + " does not describe this checkpoint:";
     for (const std::string& disagreement : disagreements) {
-        text += "\n  " + disagreement;
+        // The path stands in the first line already.
+        const std::string& path = prepared.config.origin();
+        text += "\n  " + (disagreement.starts_with(path)
+                              ? kConfigName + disagreement.substr(path.size())
+                              : disagreement);
     }
     throw Error(ErrorCode::mismatch,
                 text + "\ngive the directory of the model that was trained with --hf_config");

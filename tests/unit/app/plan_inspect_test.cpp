@@ -1,0 +1,253 @@
+#include <cstring>
+#include <map>
+#include <sstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "../../../src/app/inspect.hpp"
+#include "../../../src/app/model.hpp"
+#include "../../../src/app/print_plan.hpp"
+#include "../../../src/app/recipes.hpp"
+#include "support/error_text.hpp"
+#include "support/temporary_directory.hpp"
+
+namespace shardweld::app {
+namespace {
+
+using nlohmann::ordered_json;
+
+const fs::path kData = fs::path(SHARDWELD_TEST_DATA) / "megatron";
+
+Options options_for(const std::string& name) {
+    Options options;
+    options.local_dir = kData / name / "source";
+    options.hf_config = kData / name / "hf";
+    options.json = true;
+    return options;
+}
+
+ordered_json planned(const Options& options) {
+    std::ostringstream out;
+    std::ostringstream messages;
+    Log log(messages, LogLevel::info, true);
+    EXPECT_EQ(print_plan(options, out, log), 0);
+    EXPECT_EQ(messages.str(), "");
+    return ordered_json::parse(out.str());
+}
+
+/// Name -> dtype, shape and data offsets as an independent look at the file's header gives them.
+ordered_json header_of(const fs::path& file) {
+    const std::string bytes = test::content_of(file);
+    std::uint64_t length = 0;
+    std::memcpy(&length, bytes.data(), sizeof length);
+    return ordered_json::parse(bytes.substr(8, length));
+}
+
+TEST(PrintPlan, names_every_tensor_of_the_expected_model_with_its_shape) {
+    for (const char* name : {"llama-tp4-legacy-bf16", "verl-qwen3-tp2-pp2-torchdist-bf16",
+                             "mixtral-ep2-pp2-legacy-bf16"}) {
+        const ordered_json plan = planned(options_for(name));
+        const ordered_json expected = header_of(kData / name / "expected/model.safetensors");
+        std::size_t n_tensors = 0;
+        for (const auto& tensor : plan["tensors"]) {
+            const auto& wanted = expected[tensor["name"].get<std::string>()];
+            EXPECT_EQ(tensor["shape"], wanted["shape"]) << tensor["name"];
+            ++n_tensors;
+        }
+        EXPECT_EQ(n_tensors, expected.size() - (expected.contains("__metadata__") ? 1U : 0U));
+    }
+}
+
+TEST(PrintPlan, balances_any_number_of_ranks_and_counts_what_they_send) {
+    Options options = options_for("llama-tp4-legacy-bf16");
+    options.n_ranks = 7;
+    options.strategy = plan::Strategy::collective;
+    const ordered_json plan = planned(options);
+    EXPECT_EQ(plan["ranks"], 7);
+    EXPECT_EQ(plan["strategy"], "collective");
+    EXPECT_EQ(plan["why"], "asked for");
+    ASSERT_EQ(plan["written_by_rank"].size(), 7U);
+    Bytes written = 0;
+    for (const auto& bytes : plan["written_by_rank"]) {
+        written += bytes.get<Bytes>();
+    }
+    EXPECT_EQ(written, plan["tensor_bytes"].get<Bytes>());
+    // Sent is at most what is read; with seven ranks most of it changes hands.
+    const Bytes read =
+        plan["ledger"]["consumed"].get<Bytes>() + plan["ledger"]["replica"].get<Bytes>();
+    EXPECT_LE(plan["network_bytes"].get<Bytes>(), read);
+    EXPECT_GT(plan["network_bytes"].get<Bytes>(), read / 2);
+    options.strategy = plan::Strategy::direct;
+    EXPECT_EQ(planned(options)["network_bytes"], 0);
+    // The files do not depend on ranks or strategy.
+    EXPECT_EQ(planned(options)["hash"], plan["hash"]);
+}
+
+TEST(PrintPlan, tells_people_files_balance_memory_and_why) {
+    Options options = options_for("llama-tp4-legacy-bf16");
+    options.max_shard_size = 100'000;
+    options.memory_limit = Bytes{8} << 20U;
+    const std::string text = plan_text(plan_merge(options));
+    for (const char* part :
+         {"recipe                 llama\n", "output                 4 files, 39 tensors, ",
+          "strategy               direct: one rank\n", "busiest / mean 1.000\n",
+          "model-00001-of-00004.safetensors", "model.safetensors.index.json",
+          "buffers of a rank      6.29 MB\n", "  ignored rng_state"}) {
+        EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+    }
+}
+
+TEST(PlanMerge, asks_for_a_config_and_checks_it) {
+    Options options = options_for("llama-tp4-legacy-bf16");
+    options.hf_config.reset();
+    const std::string directory = (options.local_dir / "iter_0000010").string();
+    EXPECT_EQ(test::error_text([&] { plan_merge(options); }),
+              "usage: the checkpoint in " + directory +
+                  " has no HuggingFace config.json beside it: give the directory of the model it "
+                  "was trained from with --hf_config DIR");
+    options.hf_config = "/nowhere";
+    EXPECT_EQ(test::error_text([&] { plan_merge(options); }),
+              "usage: --hf_config: there is no file /nowhere/config.json");
+    options.hf_config = kData / "mixtral-ep2-pp2-legacy-bf16/hf";
+    EXPECT_EQ(test::error_text([&] { plan_merge(options); }),
+              "mismatch: " + (*options.hf_config / "config.json").string() +
+                  " does not describe this checkpoint:\n"
+                  "  config.json says intermediate_size 32, the checkpoint's args say "
+                  "ffn_hidden_size 96\n"
+                  "  config.json says rope_parameters.rope_theta 1000000, the checkpoint's args "
+                  "say rotary_base 10000\n"
+                  "give the directory of the model that was trained with --hf_config");
+}
+
+TEST(PlanMerge, takes_the_config_by_its_directory_or_its_file) {
+    Options options = options_for("llama-tp4-legacy-bf16");
+    const std::string hash = plan_merge(options).plan.hash();
+    *options.hf_config /= "config.json";
+    EXPECT_EQ(plan_merge(options).plan.hash(), hash);
+    // verl's layout brings its own.
+    Options own = options_for("verl-qwen3-tp2-pp2-torchdist-bf16");
+    own.hf_config.reset();
+    EXPECT_EQ(plan_merge(own).recipe, "qwen3");
+}
+
+TEST(PlanMerge, uses_a_recipe_file_and_warns_that_it_is_unverified) {
+    const test::TemporaryDirectory place;
+    Options options = options_for("llama-tp4-legacy-bf16");
+    options.recipe =
+        place.put("mine.recipe", "recipe mine\nextends llama\nmatch @model_type = \"llama\"\n");
+    const PlannedMerge merge = plan_merge(options);
+    EXPECT_EQ(merge.recipe, "mine");
+    ASSERT_EQ(merge.warnings.size(), 1U);
+    EXPECT_EQ(merge.warnings[0].code, "recipe_unverified");
+    options.strict = true;
+    std::ostringstream out;
+    Log log(out, LogLevel::error, true);
+    EXPECT_EQ(test::error_text([&] { print_plan(options, out, log); }),
+              "strict: 1 warning under --strict: the merge would end so");
+    options.recipe = "/nowhere/x.recipe";
+    EXPECT_EQ(test::error_text([&] { plan_merge(options); }),
+              "usage: --recipe: there is no file /nowhere/x.recipe");
+}
+
+TEST(PrepareModel, takes_the_head_of_a_value_model_from_flag_or_class) {
+    const auto prepared = [](const Options& options) {
+        const auto location = formats::locate(input_request(options));
+        return prepare_model(read_model_files(options, location), options,
+                             formats::read_catalogue(location));
+    };
+    EXPECT_TRUE(prepared(options_for("verl-value-llama-tp2-torchdist-bf16")).is_value);
+    Options options = options_for("llama-tp4-legacy-bf16");
+    EXPECT_FALSE(prepared(options).is_value);
+    EXPECT_FALSE(prepared(options).config.changed());
+    options.is_value_model = true;
+    options.tie_word_embedding = true;
+    EXPECT_TRUE(prepared(options).is_value);
+    EXPECT_EQ(prepared(options).config.integer("tie_word_embeddings"), 1);
+}
+
+TEST(ModelFiles, survive_the_way_to_other_ranks) {
+    const ModelFiles files{"/hf", "/hf/config.json", "{}", {{"a.recipe", "recipe a"}, {"b", ""}}};
+    ByteWriter out;
+    encode(files, out);
+    const auto bytes = out.take();
+    ByteReader in(bytes);
+    const ModelFiles back = decode_model_files(in);
+    EXPECT_TRUE(in.at_end());
+    EXPECT_EQ(back.hf_directory, "/hf");
+    EXPECT_EQ(back.config_path, "/hf/config.json");
+    EXPECT_EQ(back.config_text, "{}");
+    ASSERT_EQ(back.recipes.size(), 2U);
+    EXPECT_EQ(back.recipes[0].file_name, "a.recipe");
+    EXPECT_EQ(back.recipes[0].text, "recipe a");
+    EXPECT_EQ(back.recipes[1].text, "");
+}
+
+TEST(Inspect, shows_global_tensors_with_their_shards) {
+    Options options = options_for("verl-qwen3-tp2-pp2-torchdist-bf16");
+    options.hf_config.reset();
+    std::ostringstream out;
+    EXPECT_EQ(inspect(options, out), 0);
+    const auto json = ordered_json::parse(out.str());
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : json.items()) {
+        keys.push_back(key);
+    }
+    EXPECT_EQ(keys, (std::vector<std::string>{"schema", "dir", "format", "dialect", "hf_config",
+                                              "notes", "facts", "claims", "files", "tensors",
+                                              "ignored", "inert_globals"}));
+    EXPECT_EQ(json["format"], "megatron torch_dist");
+    EXPECT_EQ(json["facts"]["tp"], 2);
+    EXPECT_EQ(json["facts"]["pp"], 2);
+    const std::string config = json["hf_config"];
+    EXPECT_TRUE(config.ends_with("huggingface/config.json")) << config;
+    std::map<std::string, ordered_json> tensors;
+    for (const auto& tensor : json["tensors"]) {
+        tensors[tensor["name"]] = tensor;
+    }
+    const auto& qkv = tensors.at("decoder.layers.self_attention.linear_qkv.weight");
+    EXPECT_EQ(qkv["local"], false);
+    EXPECT_EQ(qkv["shards"], 8);
+    EXPECT_EQ(qkv["shape"].dump(), "[4,256,64]");
+    EXPECT_EQ(qkv["dtype"], "bfloat16");
+}
+
+TEST(Inspect, shows_local_shards_with_their_ranks) {
+    Options options = options_for("llama-tp4-legacy-bf16");
+    std::ostringstream out;
+    EXPECT_EQ(inspect(options, out), 0);
+    const auto json = ordered_json::parse(out.str());
+    const auto& first = json["tensors"][1];
+    EXPECT_EQ(first.dump(),
+              R"({"name":"decoder.layers.0.mlp.linear_fc1.layer_norm_weight","dtype":"bfloat16",)"
+              R"("shape":[64],"local":true,"shards":4,"replicas":0,"bytes":512,"ranks":[)"
+              R"({"tp":0,"pp":0,"vpp":0,"ep":0,"etp":0},{"tp":1,"pp":0,"vpp":0,"ep":0,"etp":1},)"
+              R"({"tp":2,"pp":0,"vpp":0,"ep":0,"etp":2},{"tp":3,"pp":0,"vpp":0,"ep":0,"etp":3}]})");
+    options.json = false;
+    options.hf_config.reset();
+    std::ostringstream text;
+    EXPECT_EQ(inspect(options, text), 0);
+    EXPECT_NE(text.str().find("none: a merge needs --hf_config\n"), std::string::npos);
+    EXPECT_NE(text.str().find("shape (of a shard)"), std::string::npos);
+    EXPECT_NE(text.str().find("tp0 etp0, tp1 etp1, ...\n"), std::string::npos) << text.str();
+    EXPECT_NE(text.str().find("\nignored\n  *._extra_state"), std::string::npos);
+}
+
+TEST(Recipes, lists_all_and_prints_one) {
+    Options options;
+    std::ostringstream list;
+    EXPECT_EQ(recipes(options, list), 0);
+    EXPECT_NE(list.str().find("@model_type = \"qwen3_moe\""), std::string::npos) << list.str();
+    EXPECT_NE(list.str().find("dialects: megatron_core"), std::string::npos);
+    options.topic = "qwen3_moe";
+    std::ostringstream one;
+    EXPECT_EQ(recipes(options, one), 0);
+    EXPECT_NE(one.str().find("recipe qwen3_moe"), std::string::npos);
+    options.topic = "qwen3_mo";
+    EXPECT_EQ(test::error_text([&] { recipes(options, one); }),
+              "usage: there is no recipe or dialect qwen3_mo; did you mean qwen3_moe? (shardweld "
+              "recipes lists them)");
+}
+
+}  // namespace
+}  // namespace shardweld::app

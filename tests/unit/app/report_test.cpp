@@ -1,0 +1,148 @@
+#include "../../../src/app/report.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "../../../src/app/version.hpp"
+#include "support/error_text.hpp"
+#include "support/temporary_directory.hpp"
+
+namespace shardweld::app {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// Two tensors of one file, made of three files' elements.
+plan::Plan small_plan(int n_ranks) {
+    const auto whole = [](std::uint32_t file, Index begin, Index extent) {
+        plan::Operand operand;
+        operand.file = file;
+        operand.copy = {0, begin, {{extent, 1, 1}}};
+        return operand;
+    };
+    std::vector<plan::Target> targets(2);
+    targets[0] = {"a.weight",      DType::bf16, DType::bf16,
+                  {2, 4},          0,           {whole(2, 0, 4), whole(0, 4, 4)},
+                  {whole(1, 0, 4)}};
+    targets[1] = {"b.bias", DType::f32, DType::f32, {3}, 0, {whole(1, 0, 3)}, {}};
+    plan::Choice choice;
+    choice.strategy = n_ranks > 1 ? plan::Strategy::collective : plan::Strategy::direct;
+    return make_plan(targets, {{"f0", 100}, {"f1", 100}, {"f2", 100}},
+                     plan::Visibility::everywhere(n_ranks, 3), choice);
+}
+
+const std::vector<catalogue::File> kFiles = {{"f0", 100}, {"f1", 100}, {"f2", 100}};
+
+Report full_report() {
+    Report report;
+    report.command = "shardweld merge";
+    report.code = ErrorCode::mismatch;
+    report.message = "it is \"odd\"";
+    report.mpi = "Open MPI 4.1";
+    report.hosts = {"n1", "n2"};
+    report.n_ranks = 2;
+    catalogue::Catalogue catalogue;
+    catalogue.format = "megatron legacy";
+    catalogue.facts = {{"tp", 2}};
+    catalogue.files = kFiles;
+    describe_input(report, "/ckpt", catalogue);
+    describe_plan(report, small_plan(1), kFiles);
+    report.rounds = 3;
+    report.phases = {{"execute", 1.5, 0.5, 10, 20, 30}};
+    report.ranks.resize(1);
+    report.ranks[0].host = "n1";
+    report.ranks[0].bytes_read = 7;
+    report.ranks[0].peak_bytes = 99;
+    report.ledger = {100, 10, 1, {{"rng*", "training state", 2, 50}}};
+    report.warnings = {{"tied_differs", "lm_head.weight", "they differ"}};
+    report.root = "abcd";
+    return report;
+}
+
+TEST(Report, has_the_fields_of_schema_one) {
+    const auto json = ordered_json::parse(to_json(full_report()));
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : json.items()) {
+        keys.push_back(key);
+    }
+    EXPECT_EQ(keys, (std::vector<std::string>{"schema", "tool", "command", "exit", "environment",
+                                              "input", "plan", "phases", "ranks", "ledger",
+                                              "tensors", "warnings", "root"}));
+    EXPECT_EQ(json["schema"], 1);
+    EXPECT_EQ(json["tool"], (ordered_json{{"version", version()}, {"git", git_version()}}));
+    EXPECT_EQ(json["exit"].dump(), R"({"code":6,"name":"mismatch","message":"it is \"odd\""})");
+    EXPECT_EQ(json["environment"].dump(),
+              R"({"mpi":"Open MPI 4.1","hosts":["n1","n2"],"ranks":2})");
+    EXPECT_EQ(
+        json["input"].dump(),
+        R"({"dir":"/ckpt","format":"megatron legacy","facts":{"tp":2},"files":3,"bytes":300})");
+    EXPECT_EQ(json["plan"]["strategy"], "direct");
+    EXPECT_EQ(json["plan"]["why"], "asked for");
+    EXPECT_EQ(json["plan"]["rounds"], 3);
+    EXPECT_EQ(json["plan"]["hash"], small_plan(1).hash());
+    EXPECT_EQ(json["phases"].dump(), R"([{"name":"execute","wall_s":1.5,"cpu_s":0.5,)"
+                                     R"("bytes_read":10,"bytes_written":20,"bytes_sent":30}])");
+    EXPECT_EQ(json["ranks"][0]["host"], "n1");
+    EXPECT_EQ(json["ranks"][0]["peak_bytes"], 99);
+    EXPECT_EQ(json["ranks"][0]["bytes_read"], 7);
+    EXPECT_EQ(json["ledger"].dump(), R"({"consumed":100,"replica":10,"padding":1,"ignored":[)"
+                                     R"({"pattern":"rng*","reason":"training state",)"
+                                     R"("count":2,"bytes":50}]})");
+    EXPECT_EQ(json["warnings"].dump(),
+              R"([{"code":"tied_differs","tensor":"lm_head.weight","text":"they differ"}])");
+    EXPECT_EQ(json["root"], "abcd");
+}
+
+TEST(Report, says_where_each_tensor_lies_and_comes_from) {
+    Report report = full_report();
+    report.tensors = tensor_entries(small_plan(1), kFiles, {"d0", "d1"});
+    const auto json = ordered_json::parse(to_json(report));
+    // f32 before bf16 inside a file.
+    EXPECT_EQ(json["tensors"].dump(),
+              R"([{"name":"a.weight","dtype":"bfloat16","shape":[2,4],"file":"model.safetensors",)"
+              R"("offset":4108,"bytes":16,"xxh3_128":"d0","sources":["f0","f2"]},)"
+              R"({"name":"b.bias","dtype":"float32","shape":[3],"file":"model.safetensors",)"
+              R"("offset":4096,"bytes":12,"xxh3_128":"d1","sources":["f1"]}])");
+}
+
+TEST(Report, of_a_run_that_failed_early_has_nulls_and_empty_lists) {
+    Report report;
+    report.code = ErrorCode::not_found;
+    const auto json = ordered_json::parse(to_json(report));
+    EXPECT_TRUE(json["plan"]["hash"].is_null());
+    EXPECT_TRUE(json["root"].is_null());
+    EXPECT_EQ(json["tensors"].dump(), "[]");
+    EXPECT_EQ(json["exit"]["code"], 3);
+}
+
+TEST(Report, keeps_times_out_of_everything_but_phases) {
+    Report slow = full_report();
+    slow.phases[0].wall_s = 9;
+    slow.ranks[0].wall_s = 9;
+    slow.ranks[0].read_s = 9;
+    auto a = ordered_json::parse(to_json(full_report()));
+    auto b = ordered_json::parse(to_json(slow));
+    EXPECT_NE(a, b);
+    a.erase("phases");
+    b.erase("phases");
+    EXPECT_EQ(a, b);
+}
+
+TEST(WriteReport, replaces_the_file_and_leaves_no_other) {
+    const test::TemporaryDirectory place;
+    const fs::path path = place.put("report.json", "old");
+    Report report = full_report();
+    report.message = "bad \xff text";
+    write_report(report, path);
+    EXPECT_EQ(ordered_json::parse(test::content_of(path))["exit"]["message"],
+              "bad \xef\xbf\xbd text");
+    EXPECT_EQ(std::distance(fs::directory_iterator(place.path()), fs::directory_iterator()), 1);
+}
+
+TEST(WriteReport, says_when_it_cannot) {
+    EXPECT_EQ(test::error_text([] { write_report(Report{}, "/no/such/r.json"); }).substr(0, 40),
+              "not_found: cannot create /no/such/r.json");
+}
+
+}  // namespace
+}  // namespace shardweld::app
