@@ -24,20 +24,21 @@ constexpr Bytes kLongestHeader = Bytes{100} << 20U;  // the reference implementa
     throw Error(ErrorCode::corrupt, "malformed safetensors header: " + what);
 }
 
-std::string read_header(const io::InputFile& file) {
-    if (file.size() < kLengthBytes) {
-        refuse("the file has " + std::to_string(file.size()) + " bytes");
+std::string read_header(const io::InputFile& file, Bytes begin) {
+    const Bytes size = begin < file.size() ? file.size() - begin : 0;
+    if (size < kLengthBytes) {
+        refuse("it has " + std::to_string(size) + " bytes");
     }
     std::array<std::byte, kLengthBytes> raw{};
-    file.read_at(0, raw);
+    file.read_at(begin, raw);
     Bytes length = 0;
     std::memcpy(&length, raw.data(), raw.size());
-    if (length > file.size() - kLengthBytes || length > kLongestHeader) {
+    if (length > size - kLengthBytes || length > kLongestHeader) {
         refuse("it claims " + std::to_string(length) + " bytes, the file has " +
-               std::to_string(file.size()));
+               std::to_string(size));
     }
     std::string text(to_size(length, "the safetensors header"), '\0');
-    file.read_at(kLengthBytes, std::as_writable_bytes(std::span(text)));
+    file.read_at(begin + kLengthBytes, std::as_writable_bytes(std::span(text)));
     return text;
 }
 
@@ -94,13 +95,14 @@ StoredTensor tensor_in(const Json& entry, Bytes data_begin, Bytes data_size) {
 
 }  // namespace
 
-std::map<std::string, StoredTensor> read_safetensors_header(const io::InputFile& file) {
-    const std::string text = read_header(file);
+std::map<std::string, StoredTensor> read_safetensors_header(const io::InputFile& file,
+                                                            Bytes begin) {
+    const std::string text = read_header(file, begin);
     const auto root = Json::parse(text, nullptr, false);
     if (!root.is_object()) {
         refuse("it is not a JSON object");
     }
-    const Bytes data_begin = kLengthBytes + text.size();
+    const Bytes data_begin = begin + kLengthBytes + text.size();
     std::map<std::string, StoredTensor> tensors;
     for (const auto& [name, entry] : root.items()) {
         if (name == "__metadata__") {

@@ -26,6 +26,7 @@ std::vector<Step> steps_in(const Listing& listing) {
 
 std::string names_of(const std::vector<Step>& steps) {
     std::vector<std::string> names;
+    names.reserve(steps.size());
     for (const Step& step : steps) {
         names.push_back(step.directory);
     }

@@ -55,7 +55,7 @@ class Format {
     [[nodiscard]] virtual std::optional<Location> probe(const fs::path& directory) const = 0;
 
     /// Files whose metadata has to be parsed (legacy: every shard; torch_dist: `.metadata`,
-    /// common.pt). Each is scanned by one rank.
+    /// common.pt), relative to location.directory. Each is scanned by one rank.
     [[nodiscard]] virtual std::vector<std::string> scan_list(const Location& location) const = 0;
 
     /// Parses the metadata of one file of scan_list. Local; never reads tensor data.

@@ -1,6 +1,8 @@
 #include "blobs.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
@@ -84,10 +86,11 @@ Piece located(const StoredTensor& stored, Piece piece) {
 // One shard file, opened.
 class ShardFile {
   public:
-    explicit ShardFile(const fs::path& path) : file_(io::InputFile::open(path)) {
-        if (path.extension() == ".safetensors") {
+    /// `first` is the lowest byte that the index names.
+    ShardFile(const fs::path& path, Bytes first) : file_(io::InputFile::open(path)) {
+        if (holds_safetensors(first)) {
             index_.emplace();
-            for (auto& [key, tensor] : read_safetensors_header(file_)) {
+            for (auto& [key, tensor] : read_safetensors_header(file_, first)) {
                 index_->emplace(model_key(key), std::move(tensor));
             }
         }
@@ -95,19 +98,35 @@ class ShardFile {
 
     [[nodiscard]] Bytes size() const { return file_.size(); }
 
-    [[nodiscard]] Piece locate(const Tensor& tensor, const Piece& piece) const {
-        const StoredTensor stored = index_ ? in_index(tensor.name) : in_archive(piece);
+    [[nodiscard]] Piece locate(const Tensor& tensor, const Piece& piece) {
+        const StoredTensor stored = index_ ? take_from_index(tensor.name) : in_archive(piece);
         require_match(stored, tensor, piece);
         return located(stored, piece);
     }
 
   private:
-    [[nodiscard]] StoredTensor in_index(const std::string& name) const {
-        const auto at = index_->find(name);
-        if (at == index_->end()) {
-            throw Error(ErrorCode::corrupt, "the file does not hold the tensor");
+    // SerializationFormat.SAFETENSORS puts all tensors of a file in one container, where the JSON
+    // header begins after eight bytes; an archive has its compression method, 0 or 8, there.
+    [[nodiscard]] bool holds_safetensors(Bytes first) const {
+        constexpr Bytes kHeaderAt = 8;
+        std::array<std::byte, 1> byte{};
+        if (file_.size() <= kHeaderAt || first >= file_.size() - kHeaderAt) {
+            return false;
         }
-        return at->second;
+        file_.read_at(first + kHeaderAt, byte);
+        return byte[0] == std::byte{'{'};
+    }
+
+    // Such a container has one entry per name: torch keeps the last of several chunks. So each
+    // entry is given once.
+    [[nodiscard]] StoredTensor take_from_index(const std::string& name) {
+        auto entry = index_->extract(name);
+        if (entry.empty()) {
+            throw Error(ErrorCode::corrupt,
+                        "the file does not hold all chunks that .metadata names: torch keeps only "
+                        "one chunk of a tensor in a safetensors shard");
+        }
+        return entry.mapped();
     }
 
     [[nodiscard]] StoredTensor in_archive(const Piece& piece) const {
@@ -126,12 +145,12 @@ class ShardFile {
     }
 
     io::InputFile file_;
-    std::optional<std::map<std::string, StoredTensor>> index_;  // of a safetensors file
+    std::optional<std::map<std::string, StoredTensor>> index_;  // of a safetensors container
 };
 
 // The unlocated pieces of `files` in the catalogue's order, and what to do for each.
 std::vector<Job> jobs_of(const catalogue::Catalogue& catalogue, Resolution& out) {
-    constexpr std::size_t kNotOurs = static_cast<std::size_t>(-1);
+    constexpr auto kNotOurs = static_cast<std::size_t>(-1);
     std::vector<std::size_t> slots(catalogue.files.size(), kNotOurs);
     for (std::size_t i = 0; i < out.files.size(); ++i) {
         slots.at(out.files[i]) = i;
@@ -166,7 +185,7 @@ Resolution locate_blobs(const Location& location, const catalogue::Catalogue& ca
         const std::string& path = catalogue.files[files[job.slot]].path;
         try {
             if (job.slot != opened) {
-                shard.emplace(location.directory / path);
+                shard.emplace(location.directory / path, out.pieces[job.position].base);
                 opened = job.slot;
                 out.sizes[job.slot] = shard->size();
             }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
 #include <utility>
 
 #include "shardweld/core/error.hpp"
@@ -30,7 +31,8 @@ struct Meanings {
 };
 
 std::string_view directory_of(const std::string& file) {
-    return std::string_view(file).substr(0, file.find('/'));
+    const std::string_view text = file;
+    return text.substr(0, text.find('/'));
 }
 
 RankName name_of_file(const std::string& file) {
@@ -155,10 +157,7 @@ void require_distinct(const Grid& grid, const std::vector<std::string>& files) {
 // them. Each turn of the loop meets another file or a missing one, so it ends soon however large
 // the sizes.
 std::vector<std::string> missing_directories(const Grid& grid, const Meanings& meanings) {
-    std::map<catalogue::Coordinates, bool> present;
-    for (std::size_t i = 0; i < grid.places.size(); ++i) {
-        present[grid.places[i]] = true;
-    }
+    const std::set<catalogue::Coordinates> present(grid.places.begin(), grid.places.end());
     std::vector<std::string> missing;
     const Index n_ranks = std::max<Index>(grid.tp, Index{grid.etp} * grid.ep);
     for (int p = 0; p < grid.pp; ++p) {

@@ -131,11 +131,15 @@ std::string summary(const Grid& grid, Index vpp, const Catalogue& catalogue) {
         text += ", iteration " + std::to_string(at->second);
     }
     text += ", " + std::to_string(catalogue.files.size()) + " rank files";
-    const std::pair<const char*, Index> sizes[] = {
-        {"tp", grid.tp}, {"pp", grid.pp}, {"vpp", vpp}, {"ep", grid.ep}};
-    for (const auto& [name, size] : sizes) {
-        text += size > 1 ? std::string(", ") + name + " " + std::to_string(size) : "";
-    }
+    const auto add = [&](const std::string& name, Index size) {
+        if (size > 1) {
+            text.append(", ").append(name).append(" ").append(std::to_string(size));
+        }
+    };
+    add("tp", grid.tp);
+    add("pp", grid.pp);
+    add("vpp", vpp);
+    add("ep", grid.ep);
     return text;
 }
 

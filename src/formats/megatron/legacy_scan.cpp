@@ -184,6 +184,20 @@ bool is_model_key(std::string_view key) {
            (key == kModel || parse_index(key.substr(kModel.size())).has_value());
 }
 
+// model0, model2: a chunk must not be left out silently.
+void require_all(const PickleValue& root, std::size_t n_models) {
+    std::size_t n_keys = 0;
+    for (std::size_t i = 0; i < root.pair_count(); ++i) {
+        n_keys += is_model_key(root.key(i).text) ? 1U : 0U;
+    }
+    if (n_keys != n_models) {
+        throw Error(ErrorCode::corrupt,
+                    "its models are not `model` alone or `model0`, `model1`... "
+                    "without a gap; its keys are " +
+                        keys_text(root));
+    }
+}
+
 void add_facts(const PickleValue& root, Catalogue& out) {
     if (const PickleValue* iteration = root.find("iteration");
         iteration != nullptr && iteration->kind == PickleKind::integer) {
@@ -228,6 +242,7 @@ void add_root(const TorchFile& file, Catalogue& out) {
         throw Error(ErrorCode::corrupt, "holds no model: its keys are " + keys_text(root) +
                                             ", expected `model` or `model0`, `model1`...");
     }
+    require_all(root, models.size());
     LegacyScan scan(file, out);
     for (std::size_t v = 0; v < models.size(); ++v) {
         scan.add_model(*models[v], static_cast<int>(v));

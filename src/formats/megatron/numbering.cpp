@@ -81,8 +81,10 @@ class StackOrder {
         int v;
     };
 
-    Index stage_size(const LayersByChunk& layers, const std::vector<catalogue::File>& files,
-                     const std::vector<catalogue::Coordinates>& places, Stage stage) const {
+    [[nodiscard]] Index stage_size(const LayersByChunk& layers,
+                                   const std::vector<catalogue::File>& files,
+                                   const std::vector<catalogue::Coordinates>& places,
+                                   Stage stage) const {
         static const Layers none;
         const Layers* first = nullptr;
         std::size_t first_file = 0;

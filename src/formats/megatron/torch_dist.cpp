@@ -2,9 +2,9 @@
 // Knows what the small files say; keys are torch_dist_index's, archives are blobs'.
 // Sources: megatron-core 0.16.1 megatron/core/dist_checkpointing/{core,serialization}.py.
 
-#include <array>
-#include <map>
-#include <set>
+#include <algorithm>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -28,7 +28,6 @@ using catalogue::Catalogue;
 constexpr const char* kIndexFile = ".metadata";
 constexpr const char* kCommonFile = "common.pt";
 constexpr const char* kBackendFile = "metadata.json";
-constexpr const char* kClaimsFile = "transformer_config.json";
 constexpr Bytes kLargestBackendFile = 1U << 16U;
 constexpr Bytes kLargestClaimsFile = 16U << 20U;
 

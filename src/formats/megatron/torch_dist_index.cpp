@@ -186,7 +186,7 @@ Catalogue read_index(const Location& location) {
     }
     for (const DcpObject& object : metadata.objects) {
         const auto row = aside(object.name);
-        const auto name = std::string_view(object.name).substr(0, object.name.find("/shard_"));
+        const std::string name = object.name.substr(0, object.name.find("/shard_"));
         ignored.add(row ? *row : std::pair(printable(name), std::string("not a tensor")),
                     object.length);
     }

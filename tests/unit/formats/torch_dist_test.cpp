@@ -122,8 +122,9 @@ TEST(TorchDist, reads_verl_with_its_own_claims) {
 TEST(TorchDist, resolves_alike_when_files_are_shared_out) {
     const Location location = locate_in(fixture("verl-qwen3-tp2-pp2-torchdist-bf16"));
     const Format& format = format_of(location);
-    EXPECT_EQ(format.scan_list(location),
-              (std::vector<std::string>{".metadata", "common.pt", "transformer_config.json"}));
+    EXPECT_EQ(
+        format.scan_list(location),
+        (std::vector<std::string>{".metadata", "common.pt", "../../transformer_config.json"}));
     std::vector<Catalogue> scans;
     for (const std::string& file : format.scan_list(location)) {
         scans.push_back(format.scan(location, file));
