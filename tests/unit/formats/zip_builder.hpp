@@ -22,8 +22,8 @@ struct ZipSpec {
 
 inline std::string little(std::uint64_t value, int bytes) {
     std::string text;
-    for (int i = 0; i < bytes; ++i) {
-        text += static_cast<char>((value >> (8U * static_cast<unsigned>(i))) & 0xFFU);
+    for (int i = 0; i < bytes; ++i, value >>= 8U) {
+        text += static_cast<char>(value & 0xFFU);
     }
     return text;
 }
