@@ -46,7 +46,13 @@ struct Resolution {
 
 class Format {
   public:
+    Format() = default;
+    Format(const Format&) = delete;
+    Format& operator=(const Format&) = delete;
+    Format(Format&&) = delete;
+    Format& operator=(Format&&) = delete;
     virtual ~Format() = default;
+
     [[nodiscard]] virtual std::string_view name() const = 0;     ///< "megatron torch_dist"
     [[nodiscard]] virtual std::string_view backend() const = 0;  ///< "megatron"
 

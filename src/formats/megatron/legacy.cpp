@@ -158,7 +158,7 @@ class Legacy final : public Format {
         }
         for (const std::string& rank : ranks) {
             if (model_file != kOldModelFile || n_numbers(rank) == n_numbers(ranks.front())) {
-                location.shard_files.push_back(rank + "/" + model_file);
+                location.shard_files.push_back((fs::path(rank) / model_file).string());
             }
         }
         location.format = name();
