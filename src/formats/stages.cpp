@@ -3,9 +3,13 @@
 
 #include <map>
 #include <set>
+#include <system_error>
 #include <utility>
 
+#include "shardweld/core/error.hpp"
 #include "shardweld/formats/format.hpp"
+
+#include "directory.hpp"
 
 namespace shardweld::formats {
 
@@ -36,6 +40,24 @@ std::optional<fs::path> get_path(ByteReader& in) {
     const bool present = in.get<bool>();
     auto text = in.get_text();
     return present ? std::optional<fs::path>(std::move(text)) : std::nullopt;
+}
+
+/// One rank sees all files or it cannot go on; with several ranks the survey asks who sees which.
+void require_files(const Location& location, const catalogue::Catalogue& catalogue) {
+    std::vector<std::string> missing;
+    for (const catalogue::File& file : catalogue.files) {
+        std::error_code failed;
+        if (!fs::is_regular_file(location.directory / file.path, failed)) {
+            missing.push_back(file.path);
+        }
+    }
+    if (!missing.empty()) {
+        throw Error(ErrorCode::not_found, std::to_string(missing.size()) + " of " +
+                                              std::to_string(catalogue.files.size()) +
+                                              " shard files are missing in " +
+                                              location.directory.string() + ": " +
+                                              name_list(missing) + "; copy the files of all ranks");
+    }
 }
 
 // Where the next piece of a file is taken from.
@@ -103,6 +125,7 @@ catalogue::Catalogue read_catalogue(const Location& location) {
         scans.push_back(format.scan(location, file));
     }
     auto catalogue = format.combine(location, std::move(scans));
+    require_files(location, catalogue);
     const auto files = resolve_list(catalogue);
     settle(catalogue, {format.resolve(location, catalogue, files)});
     return catalogue;

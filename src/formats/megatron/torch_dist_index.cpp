@@ -4,8 +4,6 @@
 #include <array>
 #include <map>
 #include <optional>
-#include <set>
-#include <system_error>
 #include <utility>
 
 #include "shardweld/core/error.hpp"
@@ -123,27 +121,6 @@ void keep_used_files(std::vector<std::string> files, Catalogue& out) {
     }
 }
 
-// Compares with the names the directory listed, so that no file is asked for singly.
-void require_files(const Location& location, const std::vector<catalogue::File>& files) {
-    const std::set<std::string, std::less<>> listed(location.shard_files.begin(),
-                                                    location.shard_files.end());
-    std::vector<std::string> missing;
-    for (const auto& file : files) {
-        std::error_code failed;
-        const bool nested = file.path.find('/') != std::string::npos;
-        if (!listed.contains(file.path) &&
-            (!nested || !fs::is_regular_file(location.directory / file.path, failed))) {
-            missing.push_back(file.path);
-        }
-    }
-    if (!missing.empty()) {
-        throw Error(ErrorCode::not_found,
-                    std::to_string(missing.size()) + " of " + std::to_string(files.size()) +
-                        " shard files are missing in " + location.directory.string() + ": " +
-                        name_list(missing) + "; copy the files of all ranks");
-    }
-}
-
 void require_distinct(const std::vector<catalogue::Tensor>& tensors) {
     for (std::size_t i = 1; i < tensors.size(); ++i) {
         if (tensors[i].name == tensors[i - 1].name) {
@@ -194,7 +171,6 @@ Catalogue read_index(const Location& location) {
               [](const auto& a, const auto& b) { return a.name < b.name; });
     require_distinct(out.tensors);
     keep_used_files(std::move(metadata.files), out);
-    require_files(location, out.files);
     out.ignored = ignored.take();
     return out;
 }
