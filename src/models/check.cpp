@@ -172,13 +172,13 @@ class Meeting {
 
 void check_lines(const std::vector<Line>& lines) {
     for (const Line& line : lines) {
+        const auto& captures = line.name.captures;
         for (const layout::SegmentAxes& segment : layout::segments_of(line.layout)) {
-            for (const std::string& axis : segment.axes) {
-                const auto& captures = line.name.captures;
-                if (std::find(captures.begin(), captures.end(), axis) != captures.end()) {
-                    throw Error(ErrorCode::usage, line.origin + ": axis '" + axis +
-                                                      "' is a capture of the name already");
-                }
+            const auto twice = std::find_first_of(segment.axes.begin(), segment.axes.end(),
+                                                  captures.begin(), captures.end());
+            if (twice != segment.axes.end()) {
+                throw Error(ErrorCode::usage, line.origin + ": axis '" + *twice +
+                                                  "' is a capture of the name already");
             }
         }
     }

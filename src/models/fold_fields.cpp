@@ -110,7 +110,7 @@ NodePtr Folder::fold_text(const Expr& expr) {
     node.op = expr.op;
     node.texts = expr.texts;
     if (subject.op == Op::element) {
-        const NodePtr element = fold_element(subject);
+        NodePtr element = fold_element(subject);
         if (element->kind != Node::Kind::element) {
             return element;
         }

@@ -73,15 +73,12 @@ void inherit_symbols(Declaration& child, const Declaration& base) {
         return own.lets.contains(name) || own.indices.contains(name) || own.flags.contains(name) ||
                own.defaults.contains(name);
     };
-    const std::pair<std::map<std::string, Definition>*, const std::map<std::string, Definition>*>
-        lists[] = {{&child.lets, &base.lets},
-                   {&child.indices, &base.indices},
-                   {&child.flags, &base.flags},
-                   {&child.defaults, &base.defaults}};
-    for (const auto& [own, inherited] : lists) {
-        for (const auto& [name, definition] : *inherited) {
+    using List = std::map<std::string, Definition> Declaration::*;
+    for (const List list :
+         {&Declaration::lets, &Declaration::indices, &Declaration::flags, &Declaration::defaults}) {
+        for (const auto& [name, definition] : base.*list) {
             if (!is_own(name)) {
-                own->emplace(name, definition);
+                (child.*list).emplace(name, definition);
             }
         }
     }

@@ -115,6 +115,7 @@ const T* find_in(const std::map<std::string, T, std::less<>>& list, std::string_
 template <typename T>
 std::vector<const T*> pointers_to(const std::map<std::string, T, std::less<>>& list) {
     std::vector<const T*> all;
+    all.reserve(list.size());
     for (const auto& [name, value] : list) {
         all.push_back(&value);
     }

@@ -94,10 +94,11 @@ std::vector<std::string_view> cut(std::string_view inside) {
 }
 
 void expand_into(const std::string& text, std::vector<std::string>& out) {
+    const std::string_view all = text;
     for (std::size_t open = text.find('{'); open != std::string::npos;
          open = text.find('{', open)) {
         const std::size_t close = closing(text, open);
-        const auto parts = cut(std::string_view(text).substr(open + 1, close - open - 1));
+        const auto parts = cut(all.substr(open + 1, close - open - 1));
         if (parts.size() > 1) {
             for (const std::string_view part : parts) {
                 expand_into(text.substr(0, open) + std::string(part) + text.substr(close + 1), out);
