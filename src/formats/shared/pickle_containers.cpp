@@ -29,8 +29,8 @@ PickleItems* PickleMachine::fresh_items(std::size_t capacity) {
     if (capacity > std::numeric_limits<std::uint32_t>::max()) {
         fail("a container of more than 2^32 elements");
     }
-    void* const place = pickle_.arena_->allocate(
-        sizeof(PickleItems) + capacity * sizeof(PickleValue*), alignof(PickleValue));
+    void* const place = pickle_.arena_->allocate(sizeof(PickleItems) + capacity * kReferenceBytes,
+                                                 alignof(PickleValue));
     return new (place) PickleItems{0, static_cast<std::uint32_t>(capacity)};
 }
 
@@ -56,7 +56,7 @@ void PickleMachine::append(PickleItems*& items, PickleValue& owner,
         // Doubling keeps many small appends linear.
         PickleItems* const grown = fresh_items(std::max(size, 2 * old_size));
         if (items != nullptr) {
-            std::memcpy(grown->data(), items->data(), old_size * sizeof(PickleValue*));
+            std::memcpy(grown->data(), items->data(), old_size * kReferenceBytes);
         }
         items = grown;
     }

@@ -23,7 +23,8 @@ struct PickleItems {
         return {reinterpret_cast<const PickleValue* const*>(this + 1), size};
     }
 };
-static_assert(sizeof(PickleItems) == sizeof(const PickleValue*));
+inline constexpr std::size_t kReferenceBytes = sizeof(void*);
+static_assert(sizeof(PickleItems) == kReferenceBytes);
 
 /// The parts of an object. `extra`: what was appended to it or set on it afterwards.
 struct PickleObject {

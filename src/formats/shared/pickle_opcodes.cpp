@@ -33,7 +33,7 @@ std::string_view refused_name(unsigned opcode) {
 }  // namespace
 
 const PickleMachine::Handlers& PickleMachine::handlers() {
-    static const Handlers kTable = [] {
+    static const Handlers table_of_all = [] {
         Handlers table{};
         table.fill(&PickleMachine::on_unknown);
         add_scalars(table);
@@ -42,7 +42,7 @@ const PickleMachine::Handlers& PickleMachine::handlers() {
         add_refused(table);
         return table;
     }();
-    return kTable;
+    return table_of_all;
 }
 
 void PickleMachine::add_scalars(Handlers& table) {

@@ -1,5 +1,6 @@
 #include "shardweld/formats/shared/torch_file.hpp"
 
+#include <fstream>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -240,6 +241,36 @@ TEST(TorchFile, errors_name_the_file_and_the_place) {
     }
     EXPECT_TRUE(error_text([&] { TorchFile::read(file, file.size() + 1); }).starts_with("corrupt"));
     EXPECT_TRUE(error_text([&] { TorchFile::read(file, 1, file.size()); }).starts_with("corrupt"));
+}
+
+// Read calls of this process so far, as the system counts them.
+long read_calls() {
+    std::ifstream io("/proc/self/io");
+    std::string name;
+    for (long value = 0; io >> name >> value;) {
+        if (name == "syscr:") {
+            return value;
+        }
+    }
+    return -1;
+}
+
+// A checkpoint of a trillion parameters has a million blobs: their reads decide the start's time.
+TEST(TorchFile, a_blob_takes_two_reads) {
+    const std::string value = tensor_v2(storage(kFloat, "0", 65536), 0, {65536}, {1});
+    const test::MemoryFile memory(
+        "123" + torch_file(value, {{"0", std::string(262144, 'x')}},
+                           {{"archive/byteorder", "little"}, {"archive/version", "3\n"}}));
+    const io::InputFile file = io::InputFile::open(memory.path());
+    const long start = read_calls();
+    if (start < 0) {
+        GTEST_SKIP() << "the system does not count read calls";
+    }
+    const long own = read_calls() - start;
+    const long before = read_calls();
+    const TorchFile blob = TorchFile::read(file, 3, file.size() - 3);
+    EXPECT_EQ(read_calls() - before - own, 2);
+    EXPECT_EQ(blob.tensor(blob.root())->shape, (std::vector<Index>{65536}));
 }
 
 TEST(TorchFile, sums_its_storages) {
