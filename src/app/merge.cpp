@@ -242,7 +242,8 @@ class Merge {
             phase.bytes_read += rank.bytes_read;
             phase.bytes_written += rank.bytes_written;
             phase.bytes_sent += rank.bytes_sent;
-            report_.rounds = std::max(report_.rounds, rank.rounds);
+            // A message limit cuts one round of reading into several of exchanging.
+            report_.rounds = std::max({report_.rounds, rank.rounds, rank.exchange_steps});
         }
         if (options.digests && is_first()) {
             report_.tensors = tensor_entries(plan_, survey_.catalogue.files, result.tensor_digests);

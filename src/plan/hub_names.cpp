@@ -1,5 +1,7 @@
 #include "hub_names.hpp"
 
+#include <algorithm>
+
 #include "shardweld/core/error.hpp"
 
 namespace shardweld::plan {
@@ -8,6 +10,9 @@ namespace {
 
 // In a pattern such as "model.layers.{k+L}." conditions see the sum as the layer number.
 constexpr const char* kLayerAxis = "l";
+
+// Far above any model's layers times experts; keeps a hostile config.json from counting for ever.
+constexpr Index kMostNames = 10'000'000;
 
 /// All index values of a line's captures, counted up from the last one.
 class Counter {
@@ -58,8 +63,15 @@ void for_each_hub_name(const models::Recipe& recipe, const models::Symbols& symb
                        const std::function<void(const HubName&)>& use) {
     for (const models::Line& line : recipe.hub) {
         std::vector<Index> extents;
+        Index n_names = 1;
         for (const std::string& capture : line.name.captures) {
             extents.push_back(symbols.value(capture));
+            n_names = checked_mul(n_names, std::max<Index>(extents.back(), 0), line.name.text);
+        }
+        if (n_names > kMostNames) {
+            throw Error(ErrorCode::mismatch, "config.json promises " + std::to_string(n_names) +
+                                                 " tensors " + line.name.text +
+                                                 ": no model has so many layers or experts");
         }
         for (Counter counter(std::move(extents)); !counter.is_done(); counter.advance()) {
             const HubName hub = name_at(line, counter.at(), symbols);

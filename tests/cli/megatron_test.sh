@@ -9,7 +9,7 @@ report_field() {
     python3 -c 'import json, sys
 report = json.load(open(sys.argv[1]))
 phase = next(phase for phase in report["phases"] if phase["name"] == "execute")
-print({**phase, "strategy": report["plan"]["strategy"]}[sys.argv[2]])' "$WORK/report.json" "$1"
+print({**phase, **report["plan"]}[sys.argv[2]])' "$WORK/report.json" "$1"
 }
 
 for dir in "$cases"/*/; do
@@ -31,6 +31,11 @@ for dir in "$cases"/*/; do
             [[ "$strategy" == direct && "$sent" == 0 || "$strategy" == collective && "$sent" -gt 0 ]] || fail "$name: $sent bytes sent, $strategy"
         done
     done
+    rm -rf "$WORK/again"
+    merge_case "$dir" "$WORK/again" 3 --strategy collective --message_limit 64 --report "$WORK/report.json" || continue
+    checks=$((checks + 2))
+    [[ "$(sum_of "$WORK/again")" == "$sum" ]] || fail "$name: other bytes with messages of 64 bytes"
+    (($(report_field rounds) > 50)) || fail "$name: $(report_field rounds) rounds with messages of 64 bytes"
     rm -rf "$WORK/again" "$WORK/$name"
 done
 finish

@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# The program's manners: exit codes, what goes to stdout and stderr, one message from many ranks.
+source "$(dirname "$0")/lib.sh"
+CASE="$TESTS/data/megatron/llama-tp4-legacy-bf16"
+
+# stdout_has TEXT: standard output of the last command holds TEXT.
+stdout_has() {
+    checks=$((checks + 1))
+    grep -qF -- "$1" "$WORK/out" || fail "no '$1' in standard output: $(head -c 600 "$WORK/out")"
+}
+
+# stdout_is_empty / stderr_is_empty
+stdout_is_empty() {
+    checks=$((checks + 1))
+    [[ ! -s "$WORK/out" ]] || fail "standard output is not empty: $(head -c 600 "$WORK/out")"
+}
+stderr_is_empty() {
+    checks=$((checks + 1))
+    [[ ! -s "$WORK/err" ]] || fail "standard error is not empty: $(head -c 600 "$WORK/err")"
+}
+
+# stderr_count TEXT N: TEXT stands in N lines of standard error.
+stderr_count() {
+    checks=$((checks + 1))
+    local found
+    found="$(grep -cF -- "$1" "$WORK/err")"
+    [[ "$found" == "$2" ]] || fail "'$1' stands $found times in standard error, expected $2"
+}
+
+expect_code 0 "$SHARDWELD" --version && stdout_has "shardweld " && stderr_is_empty
+for command in merge plan inspect recipes; do
+    expect_code 0 "$SHARDWELD" "$command" --help && stdout_has "Usage: shardweld $command" && stderr_is_empty
+done
+
+# Help starts no MPI, which alone takes longer: 20 calls in less than 20 * 50 ms of processor time.
+TIMEFORMAT="%U %S"
+spent="$({ time for _ in $(seq 20); do "$SHARDWELD" merge --help >/dev/null; done; } 2>&1)"
+checks=$((checks + 1))
+awk -v spent="$spent" 'BEGIN { split(spent, t, " "); exit !(t[1] + t[2] < 1.0) }' ||
+    fail "20 times --help took $spent seconds of processor time"
+
+# Wrong command lines: one message on stderr, nothing on stdout.
+expect_code 2 "$SHARDWELD" && expect_text "no command is given" && stdout_is_empty
+expect_code 2 "$SHARDWELD" merge && expect_text "no checkpoint is given"
+expect_code 2 "$SHARDWELD" merge --local-dri x && expect_text "did you mean --local_dir?"
+expect_code 2 "$SHARDWELD" merge --local_dir a --local-dir b && expect_text "--local_dir is given twice"
+expect_code 2 "$SHARDWELD" plan --local_dir "$CASE/source" && expect_text "with --hf_config DIR" && stdout_is_empty
+expect_code 5 "$SHARDWELD" merge --local_dir x --test_hf_dir y && expect_text "not in this version yet"
+expect_code 3 "$SHARDWELD" inspect "$WORK/nowhere" && expect_text "$WORK/nowhere does not exist"
+expect_code 2 mpirun -n 3 "$SHARDWELD" merge --bad && stderr_count "shardweld: error: unknown option --bad" 1
+expect_code 0 mpirun -n 3 "$SHARDWELD" inspect "$CASE/source" --json
+checks=$((checks + 1))
+python3 -m json.tool "$WORK/out" >/dev/null || fail "inspect under mpirun printed something else than one JSON text"
+
+# Results that cannot be written are an error, not a success.
+checks=$((checks + 1))
+"$SHARDWELD" recipes >/dev/full 2>"$WORK/err"
+[[ $? == 7 ]] || fail "recipes > /dev/full did not exit with code 7"
+
+# plan tells what merge writes: every tensor's bytes are where plan says.
+expect_code 0 "$SHARDWELD" plan --local_dir "$CASE/source" --hf_config "$CASE/hf" --ranks 1000 --json
+stderr_is_empty
+cp "$WORK/out" "$WORK/plan.json"
+expect_absent tmp
+expect_code 0 "$SHARDWELD" merge --local_dir "$CASE/source" --hf_config "$CASE/hf" --target_dir "$WORK/out-dir" -q
+stdout_is_empty
+stderr_is_empty
+checks=$((checks + 1))
+python3 - "$WORK/plan.json" "$WORK/out-dir" <<'PY' || fail "plan --json and the files disagree"
+import json, os, struct, sys
+plan = json.load(open(sys.argv[1]))
+assert len(plan["written_by_rank"]) == 1000
+tensors = {}
+for name in os.listdir(sys.argv[2]):
+    if name.endswith(".safetensors"):
+        with open(os.path.join(sys.argv[2], name), "rb") as file:
+            (length,) = struct.unpack("<Q", file.read(8))
+            header = json.loads(file.read(length))
+        for tensor, entry in header.items():
+            if tensor != "__metadata__":
+                begin, end = entry["data_offsets"]
+                tensors[tensor] = (name, 8 + length + begin, end - begin, entry["shape"])
+planned = {t["name"]: (t["file"], t["offset"], t["bytes"], t["shape"]) for t in plan["tensors"]}
+assert planned == tensors, (planned, tensors)
+for file in plan["files"]:
+    assert os.path.getsize(os.path.join(sys.argv[2], file["name"])) == file["bytes"], file
+PY
+
+# The target: refused when full, replaced with --overwrite, never left half.
+before="$(sum_of "$WORK/out-dir")"
+expect_code 12 mpirun -n 2 "$SHARDWELD" merge --local_dir "$CASE/source" --hf_config "$CASE/hf" --target_dir "$WORK/out-dir"
+stderr_count "exists and is not empty" 1
+echo stale >"$WORK/out-dir/stale.safetensors"
+expect_code 0 mpirun -n 2 "$SHARDWELD" merge --local_dir "$CASE/source" --hf_config "$CASE/hf" --target_dir "$WORK/out-dir/" --overwrite -q
+checks=$((checks + 1))
+[[ "$(sum_of "$WORK/out-dir")" == "$before" ]] || fail "--overwrite left something of the old target or wrote something else"
+expect_code 12 "$SHARDWELD" merge --local_dir "$CASE/source" --hf_config "$CASE/hf" --target_dir "$CASE/source/merged"
+expect_text "lies inside the checkpoint"
+expect_absent "$CASE/source/merged"
+checks=$((checks + 1))
+[[ -z "$(find "$WORK" -name '.*shardweld*')" ]] || fail "left behind: $(find "$WORK" -name '.*shardweld*')"
+
+finish
