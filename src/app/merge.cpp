@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iostream>
-#include <set>
 
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include "shardweld/publish/config_edits.hpp"
 #include "shardweld/publish/target.hpp"
 
+#include "aftermath.hpp"
 #include "memory.hpp"
 #include "model.hpp"
 #include "progress.hpp"
@@ -203,7 +203,11 @@ class Merge {
         execute_plan(directory);
         mpi::collectively(comm_, [&] {
             if (comm_.rank() == survey_.home) {
-                publish::write_assets(side_files(), directory, options_.sync);
+                publish::Facts facts =
+                    publish::facts_of(plan_.targets, binding_.logicals, *prepared_.recipe);
+                facts.to_token_classes = options_.is_value_model;
+                publish::write_assets(side_files(files_, prepared_, facts, plan_.placement),
+                                      directory, options_.sync);
             }
         });
         mpi::collectively(comm_, [&] {
@@ -235,7 +239,7 @@ class Merge {
         options.on_progress = [&](Bytes done) { progress.update(done); };
         const execute::Result result = execute::run(comm_, plan_, source_, directory, options);
         progress.finish();
-        check_replicas(result);
+        require_equal_replicas(result, plan_, survey_.catalogue.files);
         Phase& phase = watch_.lap("execute");
         report_.ranks = result.ranks;
         for (const execute::RankResult& rank : result.ranks) {
@@ -249,45 +253,6 @@ class Merge {
             report_.tensors = tensor_entries(plan_, survey_.catalogue.files, result.tensor_digests);
             report_.root = execute::root_digest(plan_, result.tensor_digests);
         }
-    }
-
-    void check_replicas(const execute::Result& result) const {
-        if (result.differences.empty()) {
-            return;
-        }
-        const execute::Difference& first = result.differences.front();
-        const plan::Target& target = plan_.targets[first.target];
-        const auto path = [&](const plan::Operand& operand) {
-            return survey_.catalogue.files[operand.file].path;
-        };
-        std::set<std::uint32_t> tensors;
-        for (const execute::Difference& difference : result.differences) {
-            tensors.insert(difference.target);
-        }
-        throw Error(
-            ErrorCode::mismatch,
-            target.name + ": the copy in " + path(target.replicas[first.replica]) + " differs in " +
-                std::to_string(first.n_elements) + " elements from the one in " +
-                path(target.operands.front()) +
-                (tensors.size() > 1
-                     ? "; so do copies of " + std::to_string(tensors.size() - 1) + " other tensors"
-                     : "") +
-                ": the ranks of the training job held different values; --replicas trust takes the "
-                "first");
-    }
-
-    /// Config, index and everything else beside the weights.
-    [[nodiscard]] std::vector<publish::Asset> side_files() const {
-        std::vector<publish::Asset> assets = publish::collect_assets(files_.hf_directory);
-        publish::Facts facts =
-            publish::facts_of(plan_.targets, binding_.logicals, *prepared_.recipe);
-        facts.to_token_classes = options_.is_value_model;
-        assets.push_back(
-            {"config.json", {}, publish::true_config(prepared_.config, facts).text_to_write()});
-        for (const outputs::SideFile& file : plan_.placement.side_files) {
-            assets.push_back({file.name, {}, file.text});
-        }
-        return assets;
     }
 
     mpi::Comm& comm_;

@@ -1,12 +1,11 @@
 #include "survey.hpp"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
-#include <sys/stat.h>
-
 #include "shardweld/core/text.hpp"
+
+#include "views.hpp"
 
 namespace shardweld::app {
 
@@ -15,43 +14,6 @@ namespace {
 namespace fs = std::filesystem;
 using catalogue::Catalogue;
 using formats::Location;
-
-/// Who sees what: ranks with equal keys share one view of the file systems.
-struct Views {
-    std::vector<std::uint32_t> group_of_rank;
-    std::vector<int> leaders;  ///< lowest rank of each group
-
-    [[nodiscard]] bool leads(int rank) const {
-        return leaders[group_of_rank[static_cast<std::size_t>(rank)]] == rank;
-    }
-};
-
-/// Host, mount namespace and identity of the directory: equal for ranks that see the same files.
-std::string view_key(const mpi::Comm& comm, const fs::path& directory) {
-    std::error_code ignored;
-    std::string key = comm.host() + " " + fs::read_symlink("/proc/self/ns/mnt", ignored).string();
-    struct stat status {};
-    if (stat(directory.c_str(), &status) == 0) {
-        key += " " + std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
-    }
-    return key;
-}
-
-Views group_views(mpi::Comm& comm, const fs::path& directory) {
-    const std::string key = view_key(comm, directory);
-    Views views;
-    std::map<std::vector<std::byte>, std::uint32_t> groups;
-    const auto keys = comm.all_gather(std::as_bytes(std::span(key)));
-    for (std::size_t rank = 0; rank < keys.size(); ++rank) {
-        const auto [at, is_new] =
-            groups.try_emplace(keys[rank], static_cast<std::uint32_t>(groups.size()));
-        if (is_new) {
-            views.leaders.push_back(static_cast<int>(rank));
-        }
-        views.group_of_rank.push_back(at->second);
-    }
-    return views;
-}
 
 /// A path given relative to the directory asked for, so that it means the same on ranks that mount
 /// it elsewhere.
@@ -147,73 +109,10 @@ void find_checkpoint(mpi::Comm& comm, const formats::Request& request, const Vie
     rebase(survey.location, first->directory, request.directory);
 }
 
-/// Sizes of files as each group sees them; -1: not there.
-std::vector<std::vector<Index>> see(mpi::Comm& comm, const Views& views, const fs::path& directory,
-                                    const std::vector<std::string>& files) {
-    std::vector<Index> mine;
-    if (views.leads(comm.rank())) {
-        for (const std::string& file : files) {
-            std::error_code error;
-            const auto size = fs::file_size(directory / file, error);
-            mine.push_back(error ? -1 : static_cast<Index>(size));
-        }
-    }
-    const auto all = comm.all_gather(std::as_bytes(std::span(mine)));
-    std::vector<std::vector<Index>> sizes;
-    for (const int leader : views.leaders) {
-        const auto& bytes = all[static_cast<std::size_t>(leader)];
-        std::vector<Index>& group = sizes.emplace_back(bytes.size() / sizeof(Index));
-        if (!group.empty()) {
-            std::memcpy(group.data(), bytes.data(), bytes.size());
-        }
-    }
-    return sizes;
-}
-
-/// Every file must be seen by some group, with one size. Lists all that are missing.
-void check_seen(const std::vector<std::vector<Index>>& sizes, const std::vector<std::string>& files,
-                const fs::path& directory) {
-    std::string missing;
-    std::size_t n_missing = 0;
-    for (std::size_t file = 0; file < files.size(); ++file) {
-        Index size = -1;
-        for (const auto& group : sizes) {
-            if (group[file] >= 0 && size >= 0 && group[file] != size) {
-                throw Error(ErrorCode::mismatch,
-                            "file " + files[file] + " is " + std::to_string(size) +
-                                " bytes on one node and " + std::to_string(group[file]) +
-                                " on another: the nodes hold different checkpoints");
-            }
-            size = std::max(size, group[file]);
-        }
-        if (size < 0 && ++n_missing <= 8) {
-            missing += (missing.empty() ? "" : ", ") + files[file];
-        }
-    }
-    if (n_missing > 0) {
-        throw Error(ErrorCode::not_found,
-                    std::to_string(n_missing) +
-                        " file(s) of the checkpoint are missing on every rank: " + missing +
-                        (n_missing > 8 ? ", ..." : "") + " in " + directory.string() +
-                        "; copy them there, or merge where they are");
-    }
-}
-
-/// The rank that handles file number `file`: spread over those that see it.
-int handler_of(std::size_t file, const std::vector<std::vector<Index>>& sizes, const Views& views) {
-    std::vector<int> able;
-    for (std::size_t rank = 0; rank < views.group_of_rank.size(); ++rank) {
-        if (sizes[views.group_of_rank[rank]][file] >= 0) {
-            able.push_back(static_cast<int>(rank));
-        }
-    }
-    return able[file % able.size()];
-}
-
 /// Calls `handle` for each file of this rank and gathers what it wrote, by file, on all ranks.
 std::vector<std::vector<std::byte>> spread(
-    mpi::Comm& comm, const Views& views, const std::vector<std::vector<Index>>& sizes,
-    std::size_t n_files, const std::function<void(std::size_t, ByteWriter&)>& handle) {
+    mpi::Comm& comm, const Views& views, const SizesByGroup& sizes, std::size_t n_files,
+    const std::function<void(std::size_t, ByteWriter&)>& handle) {
     ByteWriter mine;
     mpi::collectively(comm, [&] {
         for (std::size_t file = 0; file < n_files; ++file) {
@@ -274,7 +173,7 @@ Catalogue scan_all(mpi::Comm& comm, const Views& views, const Location& location
     return mpi::collectively_get(comm, [&] { return format.combine(location, std::move(scans)); });
 }
 
-void resolve_all(mpi::Comm& comm, const Views& views, const std::vector<std::vector<Index>>& sizes,
+void resolve_all(mpi::Comm& comm, const Views& views, const SizesByGroup& sizes,
                  const Location& location, Catalogue& catalogue) {
     const std::vector<std::uint32_t> files = formats::resolve_list(catalogue);
     if (files.empty()) {

@@ -1,0 +1,197 @@
+#include "target_builder.hpp"
+
+#include <utility>
+
+#include "shardweld/core/text.hpp"
+
+#include "cover.hpp"
+#include "hub_names.hpp"
+
+namespace shardweld::plan {
+
+namespace {
+
+Bytes stored_bytes(Index volume, DType dtype) {
+    return static_cast<Bytes>(volume) * size_of(dtype);
+}
+
+/// Overlaps of an instance's sources with one target patch; counts what primaries took.
+struct Overlaps {
+    std::vector<Operand> primary;
+    std::vector<Operand> replicas;
+    std::vector<Operand> same;
+    std::vector<layout::Patch> clipped;  ///< primaries inside the target patch
+    Index volume = 0;
+};
+
+void overlap_into(const Instance& instance, const layout::Patch& wanted, Overlaps& found) {
+    layout::Box box;
+    for (const layout::Axis& axis : wanted.axes) {
+        box.push_back({axis.lo, axis.extent});
+    }
+    for (const Source& source : instance.sources) {
+        const auto copy = layout::overlap(source.patch, wanted);
+        if (!copy) {
+            continue;
+        }
+        auto& into = source.replica == 0 ? found.primary : found.replicas;
+        into.push_back({source.file, source.base, *copy});
+        if (source.replica == 0) {
+            found.volume += copy->volume();
+            found.clipped.push_back(*layout::clip(source.patch, box));
+        }
+    }
+    for (const Source& source : instance.same) {
+        const auto copy = layout::overlap(source.patch, wanted);
+        if (copy) {
+            found.same.push_back({source.file, source.base, *copy});
+        }
+    }
+}
+
+/// Builds targets from hub lines against the filed instances, one after another.
+class TargetBuilder {
+  public:
+    TargetBuilder(const Model& model, const Wanted& wanted, const StoreMatcher& matcher,
+                  Instances& instances, Binding& binding)
+        : model_(model),
+          wanted_(wanted),
+          matcher_(matcher),
+          instances_(instances),
+          binding_(binding) {}
+
+    void build(const HubName& hub) {
+        const models::Line& line = *hub.line;
+        const layout::BoundLayout& bound = bound_for(line, hub.captures);
+        Target target;
+        target.name = hub.name;
+        target.shape = bound.shape();
+        target.add = line.add;
+        std::vector<Filed> filed;
+        for (const layout::SegmentPatch& part : lowered_) {
+            instances_.file(line, bound, part, hub.captures, filed);
+        }
+        std::vector<Operand> same;
+        std::size_t n_absent = 0;
+        for (const Filed& one : filed) {
+            n_absent += take(one, hub, target, same) ? 0U : 1U;
+        }
+        if (n_absent == filed.size() && !filed.empty()) {
+            return;  // optional and wholly absent
+        }
+        if (n_absent > 0) {
+            throw Error(
+                ErrorCode::mismatch,
+                hub.name + " is optional, but only a part of it is stored (" + line.origin + ")");
+        }
+        finish(std::move(target), std::move(same), line);
+    }
+
+  private:
+    /// Bound layout and lowered patches of a whole target, kept while line and extents stay the
+    /// same.
+    const layout::BoundLayout& bound_for(const models::Line& line,
+                                         const models::Captures& captures) {
+        std::vector<Index> extents = extents_of(line.layout, *model_.symbols, captures);
+        if (line_ != &line || extents != extents_) {
+            bound_ = layout::BoundLayout::bind(line.layout, [&](const std::string& axis) {
+                return model_.symbols->value(axis, captures);
+            });
+            line_ = &line;
+            extents_ = std::move(extents);
+            lowered_.clear();
+            bound_.lower(layout::dense_shape(bound_.shape()), lowered_);
+        }
+        return bound_;
+    }
+
+    /// Takes one segment patch of a target from its instance; false when an optional one is absent.
+    bool take(const Filed& wanted, const HubName& hub, Target& target, std::vector<Operand>& same) {
+        Instance* const instance = instances_.find(wanted.key);
+        if (instance == nullptr) {
+            if (hub.line->optional) {
+                return false;
+            }
+            const std::string& logical = instances_.logical_of(wanted.key.segment);
+            throw Error(ErrorCode::mismatch,
+                        hub.name + " needs " + instances_.segment_text(wanted.key.segment) +
+                            ", but the checkpoint holds no " + matcher_.names_of(logical) +
+                            " for it (" + hub.line->origin +
+                            "); config.json may describe another model, or files are missing");
+        }
+        Overlaps found;
+        overlap_into(*instance, wanted.patch, found);
+        check(found, *instance, wanted, hub);
+        if (target.operands.empty()) {
+            target.stored = instance->dtype;
+        } else if (target.stored != instance->dtype) {
+            throw Error(ErrorCode::mismatch,
+                        hub.name + " would mix " + std::string(safetensors_name(target.stored)) +
+                            " and " + std::string(safetensors_name(instance->dtype)) + " (" +
+                            instances_.stored_name(instance->name) + ")");
+        }
+        instance->taken += found.volume;
+        std::move(found.primary.begin(), found.primary.end(), std::back_inserter(target.operands));
+        std::move(found.replicas.begin(), found.replicas.end(),
+                  std::back_inserter(target.replicas));
+        if (!found.same.empty()) {
+            same_name_ = instances_.stored_name(instance->same_name);
+            std::move(found.same.begin(), found.same.end(), std::back_inserter(same));
+        }
+        return true;
+    }
+
+    void check(const Overlaps& found, const Instance& instance, const Filed& wanted,
+               const HubName& hub) const {
+        const std::string& stored = instances_.stored_name(instance.name);
+        if (find_clash(found.clipped)) {
+            throw Error(ErrorCode::mismatch, hub.name + " is stored twice: pieces of " + stored +
+                                                 " overlap (" + hub.line->origin + ")");
+        }
+        if (found.volume != wanted.patch.volume()) {
+            throw Error(ErrorCode::mismatch,
+                        hub.name + " " + shape_text(bound_.shape()) +
+                            " is not covered: " + std::to_string(found.volume) + " of " +
+                            std::to_string(wanted.patch.volume()) + " elements of " +
+                            instances_.segment_text(wanted.key.segment) + " are stored in " +
+                            stored + "; a shard is missing or config.json's sizes are wrong");
+        }
+    }
+
+    void finish(Target target, std::vector<Operand> same, const models::Line& line) {
+        const bool is_kept = line.keep.has_value() || !is_float(target.stored) || !wanted_.dtype;
+        target.dtype = is_kept ? target.stored : *wanted_.dtype;
+        binding_.ledger.consumed += stored_bytes(target.volume(), target.stored);
+        if (!same.empty()) {
+            binding_.same.push_back(
+                {same_name_, binding_.targets.size(), target.replicas.size(), same.size()});
+            std::move(same.begin(), same.end(), std::back_inserter(target.replicas));
+        }
+        for (const Operand& replica : target.replicas) {
+            binding_.ledger.replica += stored_bytes(replica.copy.volume(), target.stored);
+        }
+        binding_.targets.push_back(std::move(target));
+    }
+
+    const Model& model_;
+    const Wanted& wanted_;
+    const StoreMatcher& matcher_;
+    Instances& instances_;
+    Binding& binding_;
+    const models::Line* line_ = nullptr;
+    std::vector<Index> extents_;
+    layout::BoundLayout bound_;
+    std::vector<layout::SegmentPatch> lowered_;
+    std::string same_name_;
+};
+
+}  // namespace
+
+void build_targets(const Model& model, const Wanted& wanted, const StoreMatcher& matcher,
+                   Instances& instances, Binding& binding) {
+    TargetBuilder builder(model, wanted, matcher, instances, binding);
+    for_each_hub_name(*model.recipe, *model.symbols,
+                      [&](const HubName& hub) { builder.build(hub); });
+}
+
+}  // namespace shardweld::plan
