@@ -202,9 +202,12 @@ check_limit() { # FORMAT
 
 echo "$(nproc) cores, $(awk '/MemTotal/ { printf "%.0f GiB", $2 / 1048576 }' /proc/meminfo)," \
     "$(df --output=fstype "$dir" | tail -n 1), load $(cut -d' ' -f1 /proc/loadavg), $gb GB, $pairs pairs"
+"$bin/make_checkpoint" "$work/tiny" --gb 0.001 --tp "$tp" --pp "$pp" >"$work/log" || fail "no checkpoint"
+checkpoint=$work/tiny
 for n in ${ranks//,/ }; do
-    timed mpirun -n "$n" --bind-to none "$bin/shardweld" --version
-    echo "starting $n ranks takes $wall s, contained in the merge's times"
+    timed merge "$n" direct no
+    echo "a merge of next to nothing with $n ranks takes $wall s"
+    tidy
 done
 for format in ${formats//,/ }; do
     make_checkpoint "$format"

@@ -23,8 +23,14 @@
 namespace {
 
 namespace fs = std::filesystem;
-using namespace shardweld;
+namespace bench = shardweld::bench;
+namespace formats = shardweld::formats;
+namespace io = shardweld::io;
 using bench::Checkpoint;
+using shardweld::Bytes;
+using shardweld::DType;
+using shardweld::Error;
+using shardweld::Index;
 using Shape = std::vector<Index>;
 
 class Directory {
@@ -98,7 +104,7 @@ TEST(Values, cross_the_border_of_32_bits) {
 TEST(BandStream, gives_rows_of_a_rectangle_in_any_steps) {
     const bench::Values values{DType::bf16, 3, false};
     const std::vector<bench::Band> bands = {{"m", 10, 2, 3, 4, 5}, {"n", 4, 1, 2, 0, 4}};
-    std::vector<std::byte> whole(2 * (15 + 8));
+    std::vector<std::byte> whole(std::size_t{2} * (15 + 8));
     bench::BandStream(bands, values).read(whole);
     std::vector<std::byte> by_hand;
     for (const Index first : {24, 34, 44}) {
@@ -126,7 +132,7 @@ TEST(Model, fills_the_stages_and_reaches_the_size) {
     EXPECT_EQ(bench::padded_vocab(model, {4, 2, 1}), 32256);
     Bytes bytes = 0;
     for (const auto& tensor : bench::hub_tensors(model)) {
-        bytes += 2 * static_cast<Bytes>(volume_of(tensor.shape, "a shape"));
+        bytes += 2 * static_cast<Bytes>(shardweld::volume_of(tensor.shape, "a shape"));
     }
     EXPECT_NEAR(static_cast<double>(bytes), 4e9, 0.3e9);
     EXPECT_THROW(bench::model_of_size(1e6, DType::bf16, {3, 1, 1}), Error);
@@ -151,7 +157,8 @@ TEST(Legacy, is_read_by_the_torch_reader) {
     EXPECT_EQ(fc1->shape, (Shape{896, 256}));
     EXPECT_TRUE(fc1->is_contiguous());
     EXPECT_EQ(fc1->storage_offset % 64, 0U);
-    const Index half = 448 * 256;  // tp rank 1 has the second half of the rows of gate and of up
+    const Index half =
+        Index{448} * 256;  // tp rank 1 has the second half of the rows of gate and of up
     const std::size_t bytes = std::size_t{2} * half;
     EXPECT_EQ(read(path, fc1->storage_offset, bytes),
               expected(checkpoint, "model.layers.3.mlp.gate_proj.weight", half, half));
@@ -164,7 +171,7 @@ TEST(Legacy, is_read_by_the_torch_reader) {
     // tp rank 1 has the second of two groups: 4 query heads of 32 rows, its key, its value.
     const auto qkv = file.tensor(*model->find("decoder.layers.0.self_attention.linear_qkv.weight"));
     EXPECT_EQ(qkv->shape, (Shape{192, 256}));
-    const Index head = 32 * 256;
+    const Index head = Index{32} * 256;
     EXPECT_EQ(read(path, qkv->storage_offset, 4 * 2 * head),
               expected(checkpoint, "model.layers.3.self_attn.q_proj.weight", 4 * head, 4 * head));
     EXPECT_EQ(read(path, qkv->storage_offset + 4 * 2 * head, 2 * head),
@@ -238,7 +245,7 @@ fs::path write_merge(const Directory& directory, const Checkpoint& checkpoint) {
     Bytes size = 0;
     std::string data;
     for (const auto& tensor : bench::hub_tensors(checkpoint.model)) {
-        const Index n = volume_of(tensor.shape, "a shape");
+        const Index n = shardweld::volume_of(tensor.shape, "a shape");
         const auto bytes = expected(checkpoint, tensor.name, 0, n);
         header[tensor.name] = {{"dtype", "BF16"},
                                {"shape", tensor.shape},

@@ -21,7 +21,9 @@
 namespace {
 
 namespace fs = std::filesystem;
-using namespace shardweld;
+namespace bench = shardweld::bench;
+namespace io = shardweld::io;
+using shardweld::Bytes;
 
 constexpr Bytes kExtent = Bytes{8} << 20U;
 

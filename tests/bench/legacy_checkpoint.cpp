@@ -29,29 +29,33 @@ void put_shard(TorchPickle& out, const std::string& name, const Shard& shard, DT
     out.tensor(std::move(tensor));
 }
 
+void put_layer(TorchPickle& out, const std::string& prefix, const std::vector<Shard>& shards,
+               DType dtype) {
+    for (const Shard& shard : shards) {
+        put_shard(out, prefix + shard.name, shard, dtype);
+        if (has_extra_state(shard)) {
+            out.pickle.text(prefix + extra_state_of(shard.name));
+            out.tensor({DType::u8, {0}, {}});
+        }
+    }
+}
+
 void put_model(TorchPickle& out, const Checkpoint& checkpoint, const Stage& stage, Index tp) {
     const auto& [model, grid, values] = checkpoint;
     out.pickle.global("collections", "OrderedDict").op(Op::empty_tuple).op(Op::reduce);
     out.pickle.op(Op::mark);
-    const auto put = [&](const Shard& shard) {
-        put_shard(out, shard.name, shard, checkpoint.values.dtype);
-    };
     if (stage.is_first) {
-        put(embedding_shard(model, grid, tp));
+        const Shard embedding = embedding_shard(model, grid, tp);
+        put_shard(out, embedding.name, embedding, values.dtype);
     }
     for (Index i = 0; i < stage.n_layers; ++i) {
-        const std::string prefix = "decoder.layers." + std::to_string(i) + ".";
-        for (const Shard& shard : layer_shards(model, grid, stage.first_layer + i, tp)) {
-            put_shard(out, prefix + shard.name, shard, values.dtype);
-            if (has_extra_state(shard)) {
-                out.pickle.text(prefix + extra_state_of(shard.name));
-                out.tensor({DType::u8, {0}, {}});
-            }
-        }
+        put_layer(out, "decoder.layers." + std::to_string(i) + ".",
+                  layer_shards(model, grid, stage.first_layer + i, tp), values.dtype);
     }
     if (stage.is_last) {
-        put(final_norm_shard(model));
-        put(head_shard(model, grid, tp));
+        for (const Shard& shard : {final_norm_shard(model), head_shard(model, grid, tp)}) {
+            put_shard(out, shard.name, shard, values.dtype);
+        }
         out.pickle.text("output_layer._extra_state").op(Op::none);
     }
     out.pickle.op(Op::setitems);

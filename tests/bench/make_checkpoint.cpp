@@ -15,8 +15,13 @@
 
 namespace {
 
-using namespace shardweld;
+namespace bench = shardweld::bench;
 using bench::Checkpoint;
+using shardweld::Bytes;
+using shardweld::DType;
+using shardweld::Error;
+using shardweld::ErrorCode;
+using shardweld::Index;
 
 cxxopts::Options make_options() {
     cxxopts::Options options(

@@ -74,15 +74,21 @@ class DistRank {
 };
 
 // Byte objects come before tensors in the files.
-void add_extra_states(DistRank& out, const Checkpoint& checkpoint, const Stage& stage) {
-    const std::string layers = std::to_string(checkpoint.model.layers);
-    for (Index i = 0; i < stage.n_layers; ++i) {
-        const Index layer = stage.first_layer + i;
-        for (const Shard& shard : layer_shards(checkpoint.model, checkpoint.grid, layer, 0)) {
-            if (has_extra_state(shard)) {
-                out.add_object("decoder.layers." + extra_state_of(shard.name) + "/shard_" +
-                               std::to_string(layer) + "_" + layers);
-            }
+void add_extra_states(DistRank& out, const Checkpoint& checkpoint, Index layer) {
+    const std::string place =
+        "/shard_" + std::to_string(layer) + "_" + std::to_string(checkpoint.model.layers);
+    for (const Shard& shard : layer_shards(checkpoint.model, checkpoint.grid, layer, 0)) {
+        if (has_extra_state(shard)) {
+            out.add_object("decoder.layers." + extra_state_of(shard.name) + place);
+        }
+    }
+}
+
+// Of equal copies only that of the first tp rank is stored.
+void add_layer(DistRank& out, const Checkpoint& checkpoint, Index layer, Index tp) {
+    for (const Shard& shard : layer_shards(checkpoint.model, checkpoint.grid, layer, tp)) {
+        if (tp == 0 || !shard.is_replicated) {
+            out.add("decoder.layers." + shard.name, shard, layer);
         }
     }
 }
@@ -90,25 +96,19 @@ void add_extra_states(DistRank& out, const Checkpoint& checkpoint, const Stage& 
 void add_tensors(DistRank& out, const Checkpoint& checkpoint, const Stage& stage, Index tp) {
     const auto& [model, grid, values] = checkpoint;
     if (stage.is_first) {
-        const Shard shard = embedding_shard(model, grid, tp);
-        out.add(shard.name, shard);
+        const Shard embedding = embedding_shard(model, grid, tp);
+        out.add(embedding.name, embedding);
     }
     for (Index i = 0; i < stage.n_layers; ++i) {
-        const Index layer = stage.first_layer + i;
-        for (const Shard& shard : layer_shards(model, grid, layer, tp)) {
-            // Only the first of equal copies is stored.
-            if (tp == 0 || !shard.is_replicated) {
-                out.add("decoder.layers." + shard.name, shard, layer);
-            }
-        }
+        add_layer(out, checkpoint, stage.first_layer + i, tp);
     }
     if (stage.is_last) {
         const Shard head = head_shard(model, grid, tp);
         out.add(head.name, head);
-        if (tp == 0) {
-            const Shard norm = final_norm_shard(model);
-            out.add(norm.name, norm);
-        }
+    }
+    if (stage.is_last && tp == 0) {
+        const Shard norm = final_norm_shard(model);
+        out.add(norm.name, norm);
     }
 }
 
@@ -116,7 +116,10 @@ DcpContent write_dist_rank(const fs::path& directory, const Checkpoint& checkpoi
                            Index tp) {
     DistRank out(directory, checkpoint, pp * checkpoint.grid.tp + tp);
     for (Index vpp = 0; tp == 0 && vpp < checkpoint.grid.vpp; ++vpp) {
-        add_extra_states(out, checkpoint, stage_of(checkpoint, pp, vpp));
+        const Stage stage = stage_of(checkpoint, pp, vpp);
+        for (Index i = 0; i < stage.n_layers; ++i) {
+            add_extra_states(out, checkpoint, stage.first_layer + i);
+        }
     }
     for (Index vpp = 0; vpp < checkpoint.grid.vpp; ++vpp) {
         add_tensors(out, checkpoint, stage_of(checkpoint, pp, vpp), tp);

@@ -44,7 +44,7 @@ void fill_words(std::uint64_t hash, std::uint64_t first, std::span<std::byte> ou
     while (!out.empty()) {
         const auto low = static_cast<std::uint32_t>(first);
         const auto salt = static_cast<std::uint32_t>(scrambled(hash + (first >> 32U)));
-        const std::size_t n =
+        const auto n =
             std::min<std::uint64_t>({block.size(), out.size() / sizeof(Word), kLowRange - low});
         for (std::size_t i = 0; i < n; ++i) {
             block[i] = word_at<Word>(low + static_cast<std::uint32_t>(i), salt);

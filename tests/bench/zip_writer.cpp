@@ -94,7 +94,7 @@ void ZipWriter::add(const std::string& name, Bytes size,
     std::uint32_t sum = 0;
     while (size != 0) {
         const auto room = file_.room();
-        const Bytes whole = std::min<Bytes>({room.size() & ~std::size_t{7}, size, kStep});
+        const auto whole = std::min<Bytes>({room.size() & ~std::size_t{7}, size, kStep});
         if (whole == 0) {
             std::array<std::byte, 8> few{};
             const auto part = std::span(few).first(std::min<Bytes>(few.size(), size));
