@@ -80,7 +80,7 @@ std::vector<std::string> canonical(const CommandLine& command,
         if (value.empty()) {
             refuse("--" + name + " needs a value: " + std::string(option.argument), command);
         }
-        result.push_back("--" + name + "=" + value);
+        result.push_back(std::string("--").append(name).append("=").append(value));
     }
     return result;
 }

@@ -22,18 +22,24 @@ Bytes bytes_into(const plan::Target& target, const plan::Operand& operand,
     return static_cast<Bytes>(volume) * size_of(target.stored);
 }
 
+/// Bytes that others send to `owner` for a part of one target.
+Bytes sent_for(const plan::Plan& plan, int owner, const plan::Slice& slice) {
+    const plan::Target& target = plan.targets[slice.target];
+    Bytes sent = 0;
+    for (const auto* operands : {&target.operands, &target.replicas}) {
+        for (const plan::Operand& operand : *operands) {
+            const bool is_sent = plan.reader_of(operand, target, owner) != owner;
+            sent += is_sent ? bytes_into(target, operand, slice) : 0;
+        }
+    }
+    return sent;
+}
+
 Bytes sent_to(const plan::Plan& plan, int owner) {
     const auto at = static_cast<std::size_t>(owner);
     Bytes sent = 0;
     for (const plan::Slice& slice : slices_of(plan, {plan.cuts[at], plan.cuts[at + 1]})) {
-        const plan::Target& target = plan.targets[slice.target];
-        for (const auto* operands : {&target.operands, &target.replicas}) {
-            for (const plan::Operand& operand : *operands) {
-                if (plan.reader_of(operand, target, owner) != owner) {
-                    sent += bytes_into(target, operand, slice);
-                }
-            }
-        }
+        sent += sent_for(plan, owner, slice);
     }
     return sent;
 }

@@ -92,6 +92,7 @@ std::string ignored_table(const std::vector<catalogue::Ignored>& ignored) {
         return "";
     }
     std::vector<std::vector<std::string>> cells;
+    cells.reserve(ignored.size());
     for (const catalogue::Ignored& entry : ignored) {
         cells.push_back({"  " + printable(entry.pattern), std::to_string(entry.count),
                          human_bytes(entry.bytes), printable(entry.reason)});

@@ -2,10 +2,10 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <optional>
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <ranges>
 #include <utility>
 
 #include <fcntl.h>
@@ -91,6 +92,7 @@ std::vector<fs::path> files_in_publishing_order(const fs::path& directory) {
     }
     std::sort(files.begin(), files.end());
     std::vector<fs::path> sorted;
+    sorted.reserve(files.size());
     for (auto& [turn, path] : files) {
         sorted.push_back(std::move(path));
     }
@@ -251,9 +253,9 @@ void PartialDirectory::discard() noexcept {
         unlock_file(std::exchange(lock_fd_, -1), lock_path_);
         is_held_ = false;
     }
-    for (auto path = made_.rbegin(); path != made_.rend(); ++path) {
+    for (const fs::path& path : std::ranges::reverse_view(made_)) {
         // Fails, as it should, when others have put something there.
-        (void)::rmdir(path->c_str());
+        (void)::rmdir(path.c_str());
     }
 }
 

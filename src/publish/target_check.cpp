@@ -70,7 +70,7 @@ fs::path checked_target(const TargetRequest& request) {
     if (request.target.empty()) {
         throw Error(ErrorCode::usage, "--target_dir is empty: name the directory to write");
     }
-    const fs::path target = resolved(request.target);
+    fs::path target = resolved(request.target);
     std::error_code failed;
     const fs::file_status status = fs::status(target, failed);
     if (fs::is_symlink(fs::symlink_status(target, failed)) && !fs::exists(status)) {
