@@ -12,6 +12,7 @@ namespace shardweld::formats {
 // The order matters where one directory fits several: the more particular format comes first.
 const std::vector<const Format*>& all_formats() {
     static const std::vector<const Format*> formats = {
+        &megatron::zarr_format(),
         &megatron::torch_dist_format(),
         &megatron::legacy_format(),
     };

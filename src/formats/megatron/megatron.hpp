@@ -8,5 +8,6 @@ namespace shardweld::formats::megatron {
 
 const Format& legacy_format();
 const Format& torch_dist_format();
+const Format& zarr_format();
 
 }  // namespace shardweld::formats::megatron

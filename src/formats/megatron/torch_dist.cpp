@@ -51,7 +51,7 @@ void require_torch_dist(const std::string& backend, const fs::path& directory) {
         throw Error(ErrorCode::unsupported,
                     directory.string() + " is a Megatron checkpoint with sharded_backend \"" +
                         printable(backend) +
-                        "\"; this build reads torch_dist and legacy mp_rank_* directories; "
+                        "\"; this build reads torch_dist, zarr and legacy mp_rank_* directories; "
                         "convert it by loading and saving once with --ckpt-format torch_dist");
     }
 }

@@ -159,9 +159,11 @@ TEST(Locate, names_layouts_it_does_not_read) {
         expect_error(ErrorCode::unsupported, "looks like " + text + "; this build reads: megatron",
                      [&] { at(scratch.path()); });
     }
-    const Scratch zarr;
-    zarr.file("iter_0000001/metadata.json", R"({"sharded_backend": "zarr"})");
-    expect_error(ErrorCode::unsupported, "sharded_backend \"zarr\"", [&] { at(zarr.path()); });
+    const Scratch other;
+    other.file("iter_0000001/metadata.json", R"({"sharded_backend": "tar"})");
+    expect_error(ErrorCode::unsupported,
+                 "sharded_backend \"tar\"; this build reads torch_dist, zarr",
+                 [&] { at(other.path()); });
 }
 
 TEST(Locate, says_what_it_looked_for) {

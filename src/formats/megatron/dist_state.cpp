@@ -1,0 +1,91 @@
+#include "dist_state.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <nlohmann/json.hpp>
+
+#include "shardweld/formats/shared/torch_file.hpp"
+
+#include "args.hpp"
+
+namespace shardweld::formats::megatron {
+
+namespace {
+
+using catalogue::Catalogue;
+
+constexpr Bytes kLargestBackendFile = 1U << 16U;
+constexpr Bytes kLargestClaimsFile = 16U << 20U;
+
+constexpr std::array<std::string_view, 6> kTrainingKeys = {
+    "optimizer",           "chained_",
+    "rng_state",           "rerun_state_machine",
+    "opt_param_scheduler", "num_floating_point_operations_so_far"};
+
+}  // namespace
+
+std::optional<std::string> sharded_backend(const fs::path& path) {
+    const auto root =
+        nlohmann::json::parse(io::read_text(path, kLargestBackendFile), nullptr, false);
+    if (!root.is_object() || !root.contains("sharded_backend") ||
+        !root["sharded_backend"].is_string()) {
+        return std::nullopt;
+    }
+    return root["sharded_backend"].get<std::string>();
+}
+
+Catalogue scan_common(const fs::path& path) {
+    Catalogue out;
+    const auto input = io::InputFile::open(path);
+    const auto file = TorchFile::read(input);
+    for (const std::string& global : file.pickle().inert_globals()) {
+        out.inert_globals[global] = 1;
+    }
+    if (!file.root().is_mapping()) {
+        return out;
+    }
+    if (const PickleValue* args = file.root().find("args")) {
+        out.claims = claims_of(*args);
+    }
+    if (const PickleValue* iteration = file.root().find("iteration");
+        iteration != nullptr && iteration->kind == PickleKind::integer) {
+        out.facts["iteration"] = iteration->integer;
+    }
+    return out;
+}
+
+Catalogue scan_claims(const fs::path& path) {
+    Catalogue out;
+    out.claims = claims_of_json(io::read_text(path, kLargestClaimsFile));
+    return out;
+}
+
+std::optional<std::pair<std::string, std::string>> aside(std::string_view key) {
+    const auto* const at =
+        std::find_if(kTrainingKeys.begin(), kTrainingKeys.end(),
+                     [&](std::string_view prefix) { return key.starts_with(prefix); });
+    if (at != kTrainingKeys.end()) {
+        return std::pair(std::string(*at) + "*", std::string("training state"));
+    }
+    if (key.ends_with("._extra_state") || key.find("._extra_state/") != std::string_view::npos) {
+        return std::pair(std::string("*._extra_state*"), std::string("Transformer Engine state"));
+    }
+    return std::nullopt;
+}
+
+void IgnoredRows::add(const std::pair<std::string, std::string>& row, Index count, Bytes bytes) {
+    catalogue::Ignored& counted = rows_[row];
+    counted.count = checked_add(counted.count, count, "things left aside");
+    counted.bytes = checked_add_bytes(counted.bytes, bytes, "bytes left aside");
+}
+
+std::vector<catalogue::Ignored> IgnoredRows::take() const {
+    std::vector<catalogue::Ignored> rows;
+    for (const auto& [key, counted] : rows_) {
+        rows.push_back({key.first, key.second, counted.count, counted.bytes});
+    }
+    return rows;
+}
+
+}  // namespace shardweld::formats::megatron

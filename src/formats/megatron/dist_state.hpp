@@ -1,0 +1,44 @@
+// What Megatron's distributed checkpoints hold beside model tensors: metadata.json, common.pt and
+// keys of training state. Knows those by name; nothing of how tensors are stored.
+// Source: megatron-core 0.12.2 and 0.16.1 megatron/core/dist_checkpointing/{core,serialization}.py.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/formats/format.hpp"
+
+namespace shardweld::formats::megatron {
+
+inline constexpr const char* kBackendFile = "metadata.json";
+inline constexpr const char* kCommonFile = "common.pt";
+
+/// What metadata.json names as the format of the shards; nullopt when it is some other file of that
+/// name.
+std::optional<std::string> sharded_backend(const fs::path& path);
+
+/// Claims of `args` and the iteration in common.pt.
+catalogue::Catalogue scan_common(const fs::path& path);
+
+/// Claims in verl's transformer_config.json.
+catalogue::Catalogue scan_claims(const fs::path& path);
+
+/// Pattern and reason under which a key is left aside; nullopt for model tensors.
+std::optional<std::pair<std::string, std::string>> aside(std::string_view key);
+
+/// Counts what is left aside, one row for each pattern and reason.
+class IgnoredRows {
+  public:
+    void add(const std::pair<std::string, std::string>& row, Index count, Bytes bytes);
+    [[nodiscard]] std::vector<catalogue::Ignored> take() const;
+
+  private:
+    std::map<std::pair<std::string, std::string>, catalogue::Ignored> rows_;
+};
+
+}  // namespace shardweld::formats::megatron

@@ -1,0 +1,231 @@
+// Megatron distributed checkpoints of the zarr backend, which cores before 0.13 could write: one
+// directory for each key, an array or objects. Knows Megatron's keys; chunks are zarr_array's.
+// Sources: megatron-core 0.12.2 megatron/core/dist_checkpointing/strategies/{zarr,tensorstore}.py.
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "../directory.hpp"
+#include "args.hpp"
+#include "dist_state.hpp"
+#include "megatron.hpp"
+#include "torch_dist_index.hpp"
+#include "zarr_array.hpp"
+
+namespace shardweld::formats::megatron {
+
+namespace {
+
+using catalogue::Catalogue;
+
+bool is_file(const fs::path& path) {
+    std::error_code failed;
+    return fs::is_regular_file(path, failed);
+}
+
+// Bytes of all files in a listing; those that vanish meanwhile count as nothing.
+Bytes bytes_of(const fs::path& directory, const std::vector<std::string>& files) {
+    Bytes bytes = 0;
+    for (const std::string& file : files) {
+        std::error_code failed;
+        const auto size = fs::file_size(directory / file, failed);
+        bytes = checked_add_bytes(bytes, failed ? 0 : size, "bytes left aside");
+    }
+    return bytes;
+}
+
+// Directories without an array hold objects: <key>/shard_<i>_<n>.pt.
+Catalogue scan_objects(const fs::path& directory) {
+    IgnoredRows ignored;
+    for (const std::string& key : list_directory(directory).directories) {
+        if (is_file(directory / key / kArrayFile)) {
+            continue;
+        }
+        const Listing listing = list_directory(directory / key);
+        const auto row = aside(key);
+        if (!row && std::any_of(listing.files.begin(), listing.files.end(), is_chunk_name)) {
+            throw Error(ErrorCode::not_found,
+                        printable(key) +
+                            " has chunk files but no .zarray: the save was interrupted or the "
+                            "copy left hidden files out");
+        }
+        ignored.add(row ? *row : std::pair(printable(key), std::string("not a tensor")),
+                    static_cast<Index>(listing.files.size()),
+                    bytes_of(directory / key, listing.files));
+    }
+    Catalogue out;
+    out.ignored = ignored.take();
+    return out;
+}
+
+Catalogue scan_array(const fs::path& directory, const std::string& key) {
+    const auto row = aside(key);
+    if (!row) {
+        return read_zarr_array(directory, key);
+    }
+    IgnoredRows ignored;
+    ignored.add(*row, 1, bytes_of(directory / key, list_directory(directory / key).files));
+    Catalogue out;
+    out.ignored = ignored.take();
+    return out;
+}
+
+// Adds what one scan found; the first claims are kept, as args are nearer to the run.
+void absorb(Catalogue scan, IgnoredRows& ignored, Catalogue& out) {
+    const auto first_file = static_cast<std::uint32_t>(out.files.size());
+    std::move(scan.files.begin(), scan.files.end(), std::back_inserter(out.files));
+    for (auto& tensor : scan.tensors) {
+        tensor.name = model_key(tensor.name);
+        for (auto& piece : tensor.pieces) {
+            piece.file += first_file;
+        }
+        out.tensors.push_back(std::move(tensor));
+    }
+    for (const auto& row : scan.ignored) {
+        ignored.add({row.pattern, row.reason}, row.count, row.bytes);
+    }
+    for (const auto& [global, count] : scan.inert_globals) {
+        out.inert_globals[global] += count;
+    }
+    out.facts.insert(scan.facts.begin(), scan.facts.end());
+    if (out.claims.empty()) {
+        out.claims = std::move(scan.claims);
+    }
+}
+
+void sort_files(Catalogue& out) {
+    std::vector<std::uint32_t> order(out.files.size());
+    std::iota(order.begin(), order.end(), 0U);
+    std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+        return natural_less(out.files[a].path, out.files[b].path);
+    });
+    std::vector<catalogue::File> files;
+    std::vector<std::uint32_t> number(order.size());
+    for (const std::uint32_t old : order) {
+        number[old] = static_cast<std::uint32_t>(files.size());
+        files.push_back(std::move(out.files[old]));
+    }
+    out.files = std::move(files);
+    for (auto& tensor : out.tensors) {
+        for (auto& piece : tensor.pieces) {
+            piece.file = number[piece.file];
+        }
+    }
+}
+
+void sort_tensors(const Location& location, std::vector<catalogue::Tensor>& tensors) {
+    if (tensors.empty()) {
+        throw Error(ErrorCode::not_found, "nothing to merge: " + location.directory.string() +
+                                              " has no directory with a model tensor's .zarray; "
+                                              "the save was interrupted or the copy left hidden "
+                                              "files out");
+    }
+    std::sort(tensors.begin(), tensors.end(),
+              [](const auto& a, const auto& b) { return a.name < b.name; });
+    const auto twice = std::adjacent_find(tensors.begin(), tensors.end(),
+                                          [](auto& a, auto& b) { return a.name == b.name; });
+    if (twice != tensors.end()) {
+        throw Error(ErrorCode::corrupt, "two keys name tensor " + printable(twice->name) +
+                                            " when the prefixes model. and module. are removed");
+    }
+}
+
+std::string summary(const Catalogue& catalogue) {
+    std::string text = "Megatron zarr checkpoint";
+    if (const auto at = catalogue.facts.find("iteration"); at != catalogue.facts.end()) {
+        text += ", iteration " + std::to_string(at->second);
+    }
+    return text + ", " + std::to_string(catalogue.tensors.size()) + " arrays in " +
+           std::to_string(catalogue.files.size()) + " chunk files";
+}
+
+class Zarr final : public Format {
+  public:
+    [[nodiscard]] std::string_view name() const override { return "megatron zarr"; }
+    [[nodiscard]] std::string_view backend() const override { return "megatron"; }
+
+    [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
+        if (!is_file(directory / kBackendFile) ||
+            sharded_backend(directory / kBackendFile) != "zarr") {
+            return std::nullopt;
+        }
+        Location location;
+        location.format = name();
+        location.directory = directory;
+        for (const std::string& key : list_directory(directory).directories) {
+            if (is_file(directory / key / kArrayFile)) {
+                location.shard_files.push_back(key + "/" + kArrayFile);
+            }
+        }
+        return location;
+    }
+
+    [[nodiscard]] std::vector<std::string> scan_list(const Location& location) const override {
+        std::vector<std::string> files = {kBackendFile};
+        if (is_file(location.directory / kCommonFile)) {
+            files.emplace_back(kCommonFile);
+        }
+        if (location.claims_file) {
+            files.push_back(location.claims_file->lexically_relative(location.directory).string());
+        }
+        files.insert(files.end(), location.shard_files.begin(), location.shard_files.end());
+        return files;
+    }
+
+    [[nodiscard]] Catalogue scan(const Location& location, const std::string& file) const override {
+        const fs::path path = location.directory / file;
+        try {
+            if (file == kBackendFile) {
+                return scan_objects(location.directory);
+            }
+            if (file == kCommonFile) {
+                return scan_common(path);
+            }
+            return path.filename() == kArrayFile
+                       ? scan_array(location.directory, fs::path(file).parent_path().string())
+                       : scan_claims(location.claims_file.value());
+        } catch (Error& error) {
+            error.add_context("file " + printable(file));
+            throw;
+        }
+    }
+
+    [[nodiscard]] Catalogue combine(const Location& location,
+                                    std::vector<Catalogue> scans) const override {
+        Catalogue out;
+        IgnoredRows ignored;
+        out.format = name();
+        out.dialect = "megatron_core";
+        out.facts = location.facts;
+        for (Catalogue& scan : scans) {
+            absorb(std::move(scan), ignored, out);
+        }
+        sort_tensors(location, out.tensors);
+        sort_files(out);
+        out.ignored = ignored.take();
+        refuse_unsupported(out.claims);
+        out.facts.merge(stated_sizes(out.claims));
+        // Chunks are global: gate and up rows are not interleaved by rank.
+        out.facts["t"] = 1;
+        out.facts["te"] = 1;
+        out.facts["version"] = 3;
+        out.notes = {summary(out)};
+        out.notes.insert(out.notes.end(), location.notes.begin(), location.notes.end());
+        return out;
+    }
+};
+
+}  // namespace
+
+const Format& zarr_format() {
+    static const Zarr format;
+    return format;
+}
+
+}  // namespace shardweld::formats::megatron

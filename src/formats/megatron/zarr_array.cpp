@@ -1,0 +1,265 @@
+#include "zarr_array.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/io/file.hpp"
+
+namespace shardweld::formats::megatron {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr Bytes kLargestArrayFile = 1U << 16U;
+constexpr Bytes kLargestExtent = std::numeric_limits<Index>::max();
+constexpr std::size_t kMostNamed = 20;
+
+// numpy's spelling. zarr knows no bfloat16: tensorstore writes its own word, numpy two raw bytes.
+constexpr std::array<std::pair<std::string_view, DType>, 14> kTypes = {{{"bfloat16", DType::bf16},
+                                                                        {"|V2", DType::bf16},
+                                                                        {"<V2", DType::bf16},
+                                                                        {"<f2", DType::f16},
+                                                                        {"<f4", DType::f32},
+                                                                        {"<f8", DType::f64},
+                                                                        {"|b1", DType::boolean},
+                                                                        {"|u1", DType::u8},
+                                                                        {"|i1", DType::i8},
+                                                                        {"<u2", DType::u16},
+                                                                        {"<i2", DType::i16},
+                                                                        {"<u4", DType::u32},
+                                                                        {"<i4", DType::i32},
+                                                                        {"<i8", DType::i64}}};
+
+[[noreturn]] void refuse(const std::string& field, const json& value, const std::string& expected) {
+    throw Error(ErrorCode::unsupported,
+                field + " is " +
+                    printable(value.dump(-1, ' ', true, json::error_handler_t::replace)) +
+                    ", expected " + expected + "; save the checkpoint once with --ckpt-format " +
+                    "torch_dist");
+}
+
+// A field that means what it does by default when it is null or left out.
+json field_of(const json& root, const char* name) {
+    return root.contains(name) ? root[name] : json();
+}
+
+DType dtype_of(const json& root) {
+    const json dtype = field_of(root, "dtype");
+    const auto* const at = std::find_if(kTypes.begin(), kTypes.end(), [&](const auto& type) {
+        return dtype.is_string() && dtype.get_ref<const std::string&>() == type.first;
+    });
+    if (at == kTypes.end()) {
+        refuse("dtype", dtype, "a little-endian number type such as bfloat16 or <f4");
+    }
+    return at->second;
+}
+
+std::vector<Index> extents_of(const json& root, const char* name) {
+    const json list = field_of(root, name);
+    std::vector<Index> extents;
+    bool sound = list.is_array();
+    for (std::size_t k = 0; sound && k < list.size(); ++k) {
+        sound = list[k].is_number_unsigned() && list[k].get<Bytes>() <= kLargestExtent;
+        if (sound) {
+            extents.push_back(list[k].get<Index>());
+        }
+    }
+    if (!sound) {
+        throw Error(ErrorCode::corrupt, std::string(name) + " is no list of sizes");
+    }
+    return extents;
+}
+
+void require_plain(const json& root) {
+    const json version = field_of(root, "zarr_format");
+    if (version != 2) {
+        refuse("zarr_format", version, "2");
+    }
+    const json compressor = field_of(root, "compressor");
+    if (!compressor.is_null()) {
+        refuse("compressor", compressor, "null");
+    }
+    const json filters = field_of(root, "filters");
+    if (!filters.empty()) {  // null or []
+        refuse("filters", filters, "null");
+    }
+    const json order = field_of(root, "order");
+    if (order != "C") {
+        refuse("order", order, "\"C\"");
+    }
+    const json separator = field_of(root, "dimension_separator");
+    if (!separator.is_null() && separator != ".") {
+        refuse("dimension_separator", separator, "\".\"");
+    }
+}
+
+// Chunks along each axis: 0 where the array is empty.
+std::vector<Index> grid_of(const ZarrArray& array) {
+    std::vector<Index> grid;
+    for (std::size_t k = 0; k < array.shape.size(); ++k) {
+        grid.push_back(array.shape[k] == 0 ? 0 : (array.shape[k] - 1) / array.chunks[k] + 1);
+    }
+    return grid;
+}
+
+std::string chunk_name(const std::vector<Index>& at) {
+    std::string name;
+    for (const Index number : at) {
+        name += (name.empty() ? "" : ".") + std::to_string(number);
+    }
+    return at.empty() ? "0" : name;
+}
+
+// A name as the place in the grid that has exactly this name.
+std::vector<Index> place_of(const std::string& name, const std::vector<Index>& grid) {
+    std::vector<Index> at;
+    for (const std::string_view part : split(name, '.')) {
+        at.push_back(parse_index(part).value_or(-1));
+    }
+    if (grid.empty() && at == std::vector<Index>{0}) {
+        at.clear();
+    }
+    bool inside = at.size() == grid.size();
+    for (std::size_t k = 0; inside && k < grid.size(); ++k) {
+        inside = at[k] >= 0 && at[k] < grid[k];
+    }
+    if (!inside || chunk_name(at) != name) {
+        throw Error(ErrorCode::corrupt, "chunk file " + printable(name) +
+                                            " has no place in the grid of " + shape_text(grid) +
+                                            " chunks: it is left from another save");
+    }
+    return at;
+}
+
+// Stops at the first few absent names, so that a huge grid costs no more than the files there are.
+[[noreturn]] void report_missing(const std::set<std::vector<Index>>& found,
+                                 const std::vector<Index>& grid, Index n_chunks) {
+    std::vector<std::string> missing;
+    std::vector<Index> at(grid.size(), 0);
+    const Index n_missing = n_chunks - static_cast<Index>(found.size());
+    for (bool more = true; more && missing.size() < kMostNamed;) {
+        if (!found.contains(at)) {
+            missing.push_back(chunk_name(at));
+        }
+        std::size_t k = at.size();
+        while (k > 0 && ++at[k - 1] == grid[k - 1]) {
+            at[--k] = 0;
+        }
+        more = k > 0;
+    }
+    const auto n_unnamed = n_missing - static_cast<Index>(missing.size());
+    throw Error(ErrorCode::not_found,
+                std::to_string(n_missing) + " of " + std::to_string(n_chunks) +
+                    " chunk files are missing: " + name_list(missing) +
+                    (n_unnamed > 0 ? " and " + std::to_string(n_unnamed) + " more" : "") +
+                    "; copy the files of all ranks");
+}
+
+catalogue::Piece piece_of(const ZarrArray& array, const std::vector<Index>& at) {
+    catalogue::Piece piece;
+    auto& axes = piece.patch.axes;
+    for (std::size_t k = 0; k < at.size(); ++k) {
+        const Index lo = at[k] * array.chunks[k];
+        axes.push_back({lo, std::min(array.chunks[k], array.shape[k] - lo), 0});
+    }
+    Index stride = 1;
+    // An edge chunk is stored whole: strides are those of the full chunk.
+    for (std::size_t k = at.size(); k-- > 0;) {
+        axes[k].stride = stride;
+        stride *= array.chunks[k];
+    }
+    return piece;
+}
+
+Bytes size_on_disk(const fs::path& path) {
+    std::error_code failed;
+    const auto size = fs::file_size(path, failed);
+    if (failed) {
+        throw Error(ErrorCode::io,
+                    "cannot find the size of " + path.string() + ": " + failed.message());
+    }
+    return size;
+}
+
+}  // namespace
+
+ZarrArray parse_zarray(const std::string& text) {
+    const json root = json::parse(text, nullptr, false);
+    if (!root.is_object()) {
+        throw Error(ErrorCode::corrupt, "is not a JSON object");
+    }
+    require_plain(root);
+    ZarrArray array{dtype_of(root), extents_of(root, "shape"), extents_of(root, "chunks")};
+    if (array.shape.size() != array.chunks.size()) {
+        throw Error(ErrorCode::corrupt, "shape " + shape_text(array.shape) + " and chunks " +
+                                            shape_text(array.chunks) +
+                                            " have different numbers of axes");
+    }
+    if (array.shape.size() > layout::kMaxAxes) {
+        throw Error(ErrorCode::unsupported, "shape " + shape_text(array.shape) + " has more than " +
+                                                std::to_string(layout::kMaxAxes) + " axes");
+    }
+    volume_of(array.shape, "the shape in .zarray");
+    volume_of(array.chunks, "the chunks in .zarray");
+    for (std::size_t k = 0; k < array.shape.size(); ++k) {
+        if (array.chunks[k] == 0 && array.shape[k] != 0) {
+            throw Error(ErrorCode::corrupt, "chunks " + shape_text(array.chunks) +
+                                                " cannot tile shape " + shape_text(array.shape));
+        }
+    }
+    return array;
+}
+
+bool is_chunk_name(std::string_view file) {
+    const auto parts = split(file, '.');
+    return std::all_of(parts.begin(), parts.end(), [](std::string_view part) {
+        return !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
+    });
+}
+
+catalogue::Catalogue read_zarr_array(const fs::path& directory, const std::string& name) {
+    const ZarrArray array =
+        parse_zarray(io::read_text(directory / name / kArrayFile, kLargestArrayFile));
+    const std::vector<Index> grid = grid_of(array);
+    const Bytes chunk_bytes =
+        checked_mul_bytes(to_bytes(volume_of(array.chunks, "chunks"), "chunks"),
+                          size_of(array.dtype), "bytes of a chunk");
+    catalogue::Catalogue out;
+    catalogue::Tensor tensor{name, array.dtype, array.shape, {}};
+    std::set<std::vector<Index>> found;
+    for (const std::string& file : list_directory(directory / name).files) {
+        if (!is_chunk_name(file)) {
+            continue;
+        }
+        const std::vector<Index> at = place_of(file, grid);
+        const Bytes size = size_on_disk(directory / name / file);
+        if (size != chunk_bytes) {
+            throw Error(ErrorCode::corrupt, "chunk file " + file + " is " + std::to_string(size) +
+                                                " bytes, expected " + std::to_string(chunk_bytes) +
+                                                " for chunks of " + shape_text(array.chunks));
+        }
+        catalogue::Piece piece = piece_of(array, at);
+        piece.file = static_cast<std::uint32_t>(out.files.size());
+        piece.storage_bytes = size;
+        found.insert(at);
+        tensor.pieces.push_back(std::move(piece));
+        out.files.push_back({name + "/" + file, size});
+    }
+    const Index n_chunks = volume_of(grid, "the number of chunks");
+    if (std::cmp_not_equal(found.size(), n_chunks)) {
+        report_missing(found, grid, n_chunks);
+    }
+    out.tensors.push_back(std::move(tensor));
+    return out;
+}
+
+}  // namespace shardweld::formats::megatron
