@@ -59,6 +59,28 @@ void say_notes(const Options& options, Log& log) {
     }
 }
 
+/// An Error has been agreed by all ranks; anything else befell this one alone while the others wait
+/// for it.
+int merge_or_abort(mpi::Comm& comm, const Options& options, Log& log) {
+    try {
+        return merge(comm, options, log);
+    } catch (const Error&) {
+        throw;
+    } catch (const std::exception& error) {
+        if (comm.size() > 1) {
+            const bool is_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+            Log own(std::cerr, LogLevel::error, true);
+            own.error(
+                "rank " + std::to_string(comm.rank()) + " (" + comm.host() + "): " +
+                (is_memory
+                     ? "out of memory: give a smaller --memory_limit or use fewer ranks a node"
+                     : error.what()));
+            comm.abort(static_cast<int>(is_memory ? ErrorCode::memory : ErrorCode::internal));
+        }
+        throw;
+    }
+}
+
 /// Merges with the ranks there are. Communication ends with this function, after all messages: a
 /// launcher ends the others as soon as one process exits with an error.
 int run_merge(const Options& options) {
@@ -67,7 +89,7 @@ int run_merge(const Options& options) {
         const std::unique_ptr<mpi::Comm> comm = mpi::world_comm();
         Log log(std::cerr, options.log_level, comm->rank() == 0);
         say_notes(options, log);
-        const int code = guarded(log, [&] { return merge(*comm, options, log); });
+        const int code = guarded(log, [&] { return merge_or_abort(*comm, options, log); });
         comm->barrier();
         return code;
     });

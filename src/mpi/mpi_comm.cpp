@@ -76,12 +76,18 @@ class MpiComm final : public Comm {
     [[nodiscard]] int rank() const override { return rank_; }
     [[nodiscard]] int size() const override { return size_; }
     [[nodiscard]] const std::string& host() const override { return host_; }
+    void abort(int code) override {
+        if (size() > 1) {
+            MPI_Abort(MPI_COMM_WORLD, code);
+        }
+    }
     [[nodiscard]] std::string library() const override {
         std::string text(MPI_MAX_LIBRARY_VERSION_STRING, ' ');
         int length = 0;
         check(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
         // Some libraries add their whole configuration; the first part names the version.
-        return text.substr(0, std::min(text.find_first_of(",\n"), static_cast<std::size_t>(length)));
+        return text.substr(0,
+                           std::min(text.find_first_of(",\n"), static_cast<std::size_t>(length)));
     }
 
     void barrier() override { check(MPI_Barrier(world_.get()), "MPI_Barrier"); }

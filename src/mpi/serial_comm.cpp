@@ -17,6 +17,7 @@ class SerialComm final : public Comm {
     [[nodiscard]] int size() const override { return 1; }
     [[nodiscard]] const std::string& host() const override { return host_; }
     [[nodiscard]] std::string library() const override { return "none"; }
+    void abort(int /*code*/) override {}
 
     void barrier() override {}
     std::vector<std::byte> broadcast(std::vector<std::byte> bytes, int /*root*/) override {

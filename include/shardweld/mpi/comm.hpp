@@ -26,6 +26,10 @@ class Comm {
     /// Library and version, for reports; "none" without MPI.
     [[nodiscard]] virtual std::string library() const = 0;  // local
 
+    /// Ends all ranks at once with this exit code: for an error of one rank that can no longer be
+    /// agreed. Local; does not return when there are other ranks.
+    virtual void abort(int code) = 0;
+
     virtual void barrier() = 0;
     /// Bytes of `root` on every rank (any size, also beyond 2 GiB).
     virtual std::vector<std::byte> broadcast(std::vector<std::byte> bytes, int root) = 0;
