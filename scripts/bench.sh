@@ -20,8 +20,8 @@ scripts/bench.sh [options]
   --clean           remove the checkpoints at the end
 
 A case is timed with the page cache warm: all input is read once before. Each pair runs the merge,
-`cp -r` and io_roof one after the other, the order turned round from pair to pair; outputs are
-removed and the file system synced between runs, outside the timing. With fsync the merge syncs
+`cp -r` and io_roof one after the other, in another order each time; outputs are removed and the
+file system synced between runs, outside the timing. With fsync the merge syncs
 what it writes, `cp -r` is followed by `sync` of its files and directories, io_roof syncs each file.
 Every output of a first pair is compared with the values it must have.
 
@@ -170,13 +170,15 @@ ratios() { # KIND KIND: of wall times, pair by pair
     paste -d' ' "$work/times.$1" "$work/times.$2" | awk '{ print $1 / $3 }' | quartiles
 }
 
+# All orders, merge and copy first in turns: no kind always follows the same other one.
+orders=("merge copy roof" "copy roof merge" "roof merge copy"
+    "roof copy merge" "merge roof copy" "copy merge roof")
+
 run_case() { # FORMAT RANKS STRATEGY FSYNC
     rm -f "$work"/times.*
-    local kind order pair ratio low high of_roof
+    local kind pair ratio low high of_roof
     for ((pair = 0; pair < pairs; ++pair)); do
-        order=(merge copy roof)
-        ((pair % 2 == 0)) || order=(roof copy merge)
-        for kind in "${order[@]}"; do
+        for kind in ${orders[pair % 6]}; do
             run_one "$kind" "$2" "$3" "$4" "$pair"
         done
     done

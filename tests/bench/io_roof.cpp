@@ -25,8 +25,6 @@ namespace bench = shardweld::bench;
 namespace io = shardweld::io;
 using shardweld::Bytes;
 
-constexpr Bytes kExtent = Bytes{8} << 20U;
-
 struct Pair {
     io::InputFile source;
     io::OutputFile target;
@@ -54,18 +52,23 @@ std::vector<Pair> open_all(const fs::path& source, const fs::path& target) {
     return pairs;
 }
 
+struct Manner {
+    Bytes extent = 0;  ///< of one read and one write
+    bool sync = false;
+};
+
 // Copies bytes [begin, end) of the concatenation.
-void copy_range(const std::vector<Pair>& pairs, Bytes begin, Bytes end, bool sync) {
-    std::vector<std::byte> buffer(kExtent);
+void copy_range(const std::vector<Pair>& pairs, Bytes begin, Bytes end, const Manner& manner) {
+    std::vector<std::byte> buffer(manner.extent);
     for (const Pair& pair : pairs) {
         const Bytes lo = std::max(begin, pair.begin);
         const Bytes hi = std::min(end, pair.begin + pair.source.size());
-        for (Bytes at = lo; at < hi; at += kExtent) {
-            const auto part = std::span(buffer).first(std::min(kExtent, hi - at));
+        for (Bytes at = lo; at < hi; at += manner.extent) {
+            const auto part = std::span(buffer).first(std::min(manner.extent, hi - at));
             pair.source.read_at(at - pair.begin, part);
             pair.target.write_at(at - pair.begin, part);
         }
-        if (sync && lo < hi) {
+        if (manner.sync && lo < hi) {
             pair.target.sync();
         }
     }
@@ -86,16 +89,19 @@ int run(int argc, char** argv) {
     add("source", "directory to read", cxxopts::value<std::string>());
     add("target", "directory to make", cxxopts::value<std::string>());
     add("ranks", "threads", cxxopts::value<unsigned>()->default_value("1"));
+    add("extent", "KiB read and written at a time", cxxopts::value<Bytes>()->default_value("8192"));
     add("fsync", "sync each file");
     options.parse_positional({"source", "target"});
     const auto given = options.parse(argc, argv);
     const auto n = std::max(given["ranks"].as<unsigned>(), 1U);
-    const bool sync = given.count("fsync") != 0;
+    const Manner manner{std::max<Bytes>(given["extent"].as<Bytes>(), 4) << 10U,
+                        given.count("fsync") != 0};
     const auto begin = std::chrono::steady_clock::now();
     auto pairs = open_all(given["source"].as<std::string>(), given["target"].as<std::string>());
     const Bytes total = pairs.empty() ? 0 : pairs.back().begin + pairs.back().source.size();
-    bench::run_jobs(
-        n, n, [&](std::size_t i) { copy_range(pairs, total * i / n, total * (i + 1) / n, sync); });
+    bench::run_jobs(n, n, [&](std::size_t i) {
+        copy_range(pairs, total * i / n, total * (i + 1) / n, manner);
+    });
     for (Pair& pair : pairs) {
         pair.target.close();
     }
