@@ -1,8 +1,25 @@
 #include "shardweld/core/error.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace shardweld {
+
+namespace {
+
+/// "file /path/NAME" and "file /path/NAME at offset 5" say all that "file NAME" does.
+bool says_file(std::string_view known, std::string_view where) {
+    constexpr std::string_view kFile = "file ";
+    if (!known.starts_with(kFile) || !where.starts_with(kFile)) {
+        return false;
+    }
+    const std::string name = "/" + std::string(where.substr(kFile.size()));
+    const auto at = known.find(name);
+    return at != std::string_view::npos &&
+           (at + name.size() == known.size() || known[at + name.size()] == ' ');
+}
+
+}  // namespace
 
 std::string_view name_of(ErrorCode code) {
     switch (code) {
@@ -44,7 +61,10 @@ Error::Error(ErrorCode code, const std::string& message)
     : std::runtime_error(message), code_(code) {}
 
 Error& Error::add_context(std::string where) {
-    context_.push_back(std::move(where));
+    const auto covers = [&](const std::string& known) { return says_file(known, where); };
+    if (std::none_of(context_.begin(), context_.end(), covers)) {
+        context_.push_back(std::move(where));
+    }
     return *this;
 }
 

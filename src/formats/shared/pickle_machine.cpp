@@ -67,8 +67,10 @@ void PickleMachine::run() {
     const Handlers& table = handlers();
     while (!done_) {
         if (position_ == bytes_.size()) {
-            throw PickleCutShort(ErrorCode::corrupt, "pickle: ends without STOP after " +
-                                                         std::to_string(position_) + " bytes");
+            throw PickleCutShort(ErrorCode::corrupt,
+                                 bytes_.empty() ? "pickle: it is empty"
+                                                : "pickle: ends without STOP after " +
+                                                      std::to_string(position_) + " bytes");
         }
         opcode_at_ = position_;
         const auto opcode = static_cast<unsigned char>(bytes_[position_++]);

@@ -121,7 +121,7 @@ TEST(PickleAttack, the_stack_never_underflows) {
     }
     EXPECT_EQ(answer("K\1(K\2."s), "corrupt: pickle: STOP behind an open mark (opcode at byte 5)");
     EXPECT_EQ(answer("K\1"s), "corrupt: pickle: ends without STOP after 2 bytes");
-    EXPECT_EQ(answer(""s), "corrupt: pickle: ends without STOP after 0 bytes");
+    EXPECT_EQ(answer(""s), "corrupt: pickle: it is empty");
 }
 
 TEST(PickleAttack, values_of_the_wrong_kind_are_refused) {
