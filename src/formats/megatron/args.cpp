@@ -198,4 +198,9 @@ std::map<std::string, Index> stated_sizes(const Claims& claims) {
     return sizes;
 }
 
+bool shares_embeddings(const Claims& claims) {
+    const auto at = claims.find("untie_embeddings_and_output_weights");
+    return at != claims.end() && at->second == text_of(false);
+}
+
 }  // namespace shardweld::formats::megatron

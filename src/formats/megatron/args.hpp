@@ -37,4 +37,7 @@ void refuse_unsupported(const catalogue::Claims& claims);
 /// checked to be positive (Error(corrupt)).
 std::map<std::string, Index> stated_sizes(const catalogue::Claims& claims);
 
+/// Whether the run says that embedding and output layer are one tensor.
+bool shares_embeddings(const catalogue::Claims& claims);
+
 }  // namespace shardweld::formats::megatron

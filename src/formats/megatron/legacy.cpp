@@ -14,6 +14,7 @@
 #include "legacy_scan.hpp"
 #include "megatron.hpp"
 #include "numbering.hpp"
+#include "stage_names.hpp"
 
 namespace shardweld::formats::megatron {
 
@@ -224,6 +225,10 @@ Catalogue Legacy::combine(const Location& location, std::vector<Catalogue> scans
     number_layers(out.shards, out.files, grid.places,
                   {grid.pp, to_int(vpp, "the number of model chunks"),
                    number_claim(out.claims, "num_layers")});
+    require_same_names(out.shards, out.files, grid.places);
+    if (shares_embeddings(out.claims)) {
+        out.facts["shared_embeddings"] = 1;
+    }
     for (const auto& [fact, size] : std::map<std::string, Index>{
              {"tp", grid.tp}, {"pp", grid.pp}, {"ep", grid.ep}, {"etp", grid.etp}, {"vpp", vpp}}) {
         out.facts[fact] = size;
