@@ -34,6 +34,16 @@ bool is_within(const fs::path& path, const fs::path& directory) {
     throw Error(ErrorCode::target, "the target directory " + target.string() + " " + why);
 }
 
+void refuse_below_file(const fs::path& target) {
+    std::error_code failed;
+    for (fs::path above = target.parent_path(); above != target.root_path();
+         above = above.parent_path()) {
+        if (fs::exists(above, failed) && !fs::is_directory(above, failed)) {
+            refuse(target, "cannot be made: " + above.string() + " is a file");
+        }
+    }
+}
+
 /// Whether a directory holds more than the traces of an unfinished run.
 bool has_content(const fs::path& directory) {
     try {
@@ -82,6 +92,7 @@ fs::path checked_target(const TargetRequest& request) {
     if (target == target.root_path()) {
         refuse(target, "is the root of the file system: choose another --target_dir");
     }
+    refuse_below_file(target);
     check_inputs(target, request.inputs);
     if (fs::exists(status) && has_content(target) && !request.overwrite) {
         refuse(target,
