@@ -124,11 +124,13 @@ const Recipe& recipe_for(const Library& library, const Config& config) {
         }
     }
     if (best == nullptr) {
-        throw Error(ErrorCode::unsupported,
-                    config.origin() + ": model_type is \"" +
-                        printable(config.text("model_type").value_or("")) +
-                        "\", which no recipe is for; there are recipes for " + families +
-                        "; give one with --recipe");
+        const auto type = config.text("model_type");
+        throw Error(
+            ErrorCode::unsupported,
+            config.origin() +
+                (type ? ": model_type is \"" + printable(*type) + "\", which no recipe is for"
+                      : ": there is no model_type, by which a recipe is chosen") +
+                "; there are recipes for " + families + "; give one with --recipe");
     }
     return *best;
 }
