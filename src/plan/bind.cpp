@@ -31,6 +31,16 @@ void ignore(Ledger& ledger, const std::string& pattern, const std::string& reaso
     ledger.ignored.push_back({pattern, reason, 1, bytes});
 }
 
+/// Under another flag a name may stand for another tensor, as output_layer.weight in value models.
+std::string flag_hint(const models::Line& line, const models::Dialect& dialect) {
+    const auto takes_it_otherwise = [&](const models::Line& other) {
+        return other.name.literals == line.name.literals && other.logical != line.logical;
+    };
+    return std::any_of(dialect.store.begin(), dialect.store.end(), takes_it_otherwise)
+               ? "; is the flag --is_value_model missing?"
+               : "";
+}
+
 /// Files every stored tensor under its logical tensors; unknown ones are listed together.
 void file_all(Catalogue& catalogue, const Model& model, const StoreMatcher& matcher,
               Instances& instances, Ledger& ledger) {
@@ -42,7 +52,8 @@ void file_all(Catalogue& catalogue, const Model& model, const StoreMatcher& matc
                 instances.add(tensor, *match->line, match->captures);
             } catch (Error& error) {
                 error.add_context("stored tensor " + tensor.name + " " + shape_text(tensor.shape) +
-                                  ", " + match->line->origin);
+                                  ", " + match->line->origin +
+                                  flag_hint(*match->line, *model.dialect));
                 throw;
             }
         } else if (const models::IgnoreRule* rule = matcher.ignored(tensor.name)) {
@@ -62,8 +73,8 @@ void file_all(Catalogue& catalogue, const Model& model, const StoreMatcher& matc
                     std::to_string(unknown.size()) + " stored tensor(s) that no rule of dialect " +
                         model.dialect->name + " takes for a " + model.recipe->name +
                         " model: " + list + (unknown.size() > 8 ? ", ..." : "") +
-                        "; check config.json's model_type and the flags --is-value-model and "
-                        "--tie-word-embedding, or give a --recipe");
+                        "; check config.json's model_type and the flags --is_value_model and "
+                        "--tie_word_embedding, or give a --recipe");
     }
 }
 

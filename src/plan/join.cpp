@@ -84,8 +84,15 @@ Placed start(const Shard& shard, const Join& join) {
     return placed;
 }
 
+[[noreturn]] void refuse_shapes(const Placed& a, const Placed& b, const Catalogue& catalogue) {
+    throw Error(ErrorCode::mismatch,
+                a.shard->name + " has shape " + shape_text(a.shard->shape) + " in " +
+                    place_of(*a.shard, catalogue) + " but " + shape_text(b.shard->shape) + " in " +
+                    place_of(*b.shard, catalogue) + ": the ranks' files are not from one save");
+}
+
 /// Position of each rank of a group along the joined dim: starts[r], starts.back() = the global
-/// extent.
+/// extent. All ranks hold equal parts.
 std::vector<Index> starts_along(const std::vector<Placed>& all, const JoinStep& step, Index n_ranks,
                                 const Catalogue& catalogue) {
     const auto dim = static_cast<std::size_t>(step.dim);
@@ -93,10 +100,7 @@ std::vector<Index> starts_along(const std::vector<Placed>& all, const JoinStep& 
     for (const Placed& placed : all) {
         const Placed*& seen = holder[static_cast<std::size_t>(rank_in(*placed.shard, step.group))];
         if (seen != nullptr && seen->shape[dim] != placed.shape[dim]) {
-            throw Error(ErrorCode::mismatch,
-                        placed.shard->name + " has shape " + shape_text(placed.shape) + " in " +
-                            place_of(*placed.shard, catalogue) + " but " + shape_text(seen->shape) +
-                            " in " + place_of(*seen->shard, catalogue));
+            refuse_shapes(*seen, placed, catalogue);
         }
         seen = &placed;
     }
@@ -110,6 +114,9 @@ std::vector<Index> starts_along(const std::vector<Placed>& all, const JoinStep& 
                             " (of " + std::to_string(n_ranks) +
                             "): a rank's file is missing or lacks the tensor; found e.g. in " +
                             place_of(*all.front().shard, catalogue));
+        }
+        if (placed->shape[dim] != holder.front()->shape[dim]) {
+            refuse_shapes(*holder.front(), *placed, catalogue);
         }
         starts.push_back(checked_add(starts.back(), placed->shape[dim], placed->shard->name));
     }
@@ -193,11 +200,7 @@ Tensor join_group(const std::string& name, const Group& group, const Model& mode
     std::map<std::vector<int>, std::uint32_t> copies;
     for (const Placed& placed : all) {
         if (placed.shape != tensor.shape) {
-            throw Error(ErrorCode::mismatch, name + " has shape " +
-                                                 shape_text(placed.shard->shape) + " in " +
-                                                 place_of(*placed.shard, catalogue) + " but " +
-                                                 shape_text(all.front().shard->shape) + " in " +
-                                                 place_of(*all.front().shard, catalogue));
+            refuse_shapes(all.front(), placed, catalogue);
         }
         Piece piece = placed.shard->piece;
         piece.patch = placed.patch;

@@ -240,7 +240,7 @@ TEST_F(Bind, refuses_shards_of_different_dtype_or_shape) {
     catalogue = shards();
     catalogue.shards[10] = shard("layers.0.norm.weight", {5}, 1);
     expect_error(ErrorCode::mismatch,
-                 "layers.0.norm.weight has shape [5] in file rank1 but [4] in file rank0",
+                 "layers.0.norm.weight has shape [4] in file rank0 but [5] in file rank1",
                  catalogue);
 }
 
