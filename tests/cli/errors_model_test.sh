@@ -1,0 +1,159 @@
+#!/usr/bin/env bash
+# Checkpoints whose parts contradict each other or config.json: found before anything is written.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/errors.sh"
+legacy=megatron/llama-tp4-legacy-bf16
+dist=megatron/qwen2-tp2-pp2-torchdist-bf16
+moe=megatron/mixtral-ep2-pp2-legacy-bf16
+tied=megatron_more/qwen2-tied-pp2-legacy
+value=megatron_more/value-qwen3-tp2-legacy
+one=mp_rank_01/model_optim_rng.pt
+layer=decoder.layers.1.mlp.linear_fc1.weight
+norm=decoder.layers.1.mlp.linear_fc1.layer_norm_weight
+
+# config FIELD VALUE: sets a field of the copy's config.json; without VALUE removes it.
+config() {
+    python3 - "$hf/config.json" "$@" <<'P' || fail "cannot edit config.json"
+import json, sys
+config = json.load(open(sys.argv[1]))
+config.pop(sys.argv[2])
+if len(sys.argv) > 3:
+    config[sys.argv[2]] = json.loads(sys.argv[3])
+json.dump(config, open(sys.argv[1], "w"))
+P
+}
+
+# other_config CASE FIELD VALUE CODE TEXT...
+other_config() {
+    local case="$1" field="$2" value="$3" code="$4"
+    shift 4
+    start "$case"
+    config "$field" "$value"
+    refused "$field $value" "$code" 0 "$@"
+}
+
+for case in "$legacy" "$dist" "$moe" "$tied"; do
+    start "$case"
+    accepted "$case as it is"
+done
+
+# Ranks that contradict each other.
+fault "$legacy" "dtype differs among ranks" 6 3 "$layer" "$one" "F16" "BF16" -- set_storage "$one" "$layer" 1 HalfStorage
+fault "$legacy" "shape differs among ranks" 6 3 "$layer" "$one" "[47, 64]" "[48, 64]" -- resize "$one" "$layer" 47,64
+fault "$legacy" "number of axes differs among ranks" 6 0 "$layer" "$one" -- resize "$one" "$layer" 3072
+fault "$legacy" "tensor missing on one rank" 3 3 "tensor $layer in mp_rank_00/model_optim_rng.pt but not in $one" -- drop_tensor "$one" "$layer"
+fault "$legacy" "replica missing on one rank" 3 3 "tensor $norm in mp_rank_00/model_optim_rng.pt but not in $one" -- drop_tensor "$one" "$norm"
+fault "$legacy" "a tensor on one rank only" 3 0 "tensor decoder.layers.1.mlp.surprise.weight in $one but not in mp_rank_00/model_optim_rng.pt" -- \
+    add_tensor "$one" decoder.layers.1.mlp.surprise.weight "$layer"
+start "$legacy"
+for file in "$iter"/*/*.pt; do
+    damage add_tensor "$file" decoder.layers.1.mlp.surprise.weight "$layer"
+done
+refused "a tensor that no model has" 6 0 "decoder.layers.1.mlp.surprise.weight [48, 64]" "config.json's model_type" "--recipe"
+fault "$legacy" "a layer that the model has not" 6 0 "$one" "5 layers up to 9" -- \
+    add_tensor "$one" decoder.layers.9.mlp.linear_fc1.weight "$layer"
+fault "$legacy" "args of another run" 6 0 "num_layers" "8" "mp_rank_01" -- set_args "$one" num_layers 8
+fault "$legacy" "args of another parallel size" 6 0 "tensor_model_parallel_size" "mp_rank_01" -- set_args "$one" tensor_model_parallel_size 8
+fault "$legacy" "replica that differs" 6 3 "model.layers.1.post_attention_layernorm.weight" "$one" "--replicas trust" -- \
+    flip_record "$one" data/11
+fault "$moe" "expert-parallel replica that differs" 6 3 "self_attn.o_proj.weight" "mp_rank_00_000_001" -- \
+    flip_record mp_rank_00_000_001/model_optim_rng.pt data/1
+more=(--replicas trust)
+start "$moe"
+damage flip_record "$iter/mp_rank_00_000_001/model_optim_rng.pt" data/1
+accepted "a replica that differs, trusted" "${more[@]}"
+more=()
+fault "$tied" "tied head that differs" 6 3 "output_layer.weight" "model.embed_tokens.weight" -- \
+    flip_record mp_rank_00_001/model_optim_rng.pt data/23
+start "$legacy"
+mv "$iter/mp_rank_01" "$iter/mp_rank_09"
+refused "a rank file under another number" 6 0 "tp rank 9" "tp size 4"
+start "$legacy"
+rm "$iter"/mp_rank_0[0-3]/*.pt
+cp "$TESTS/data/$legacy"/source/iter_*/mp_rank_00/*.pt "$iter/mp_rank_00/"
+refused "only the first rank's file" 3 0 "mp_rank_01"
+
+# A file names no rank: two that are exchanged show only where stages, experts or replicas differ.
+start "$moe"
+mv "$iter/mp_rank_00_000_000" "$iter/swap"
+mv "$iter/mp_rank_00_001_000" "$iter/mp_rank_00_000_000"
+mv "$iter/swap" "$iter/mp_rank_00_001_000"
+refused "exchanged pipeline stages" 3 0 "mp_rank_00_000_000/model_optim_rng.pt but not in mp_rank_00_000_001/model_optim_rng.pt"
+
+# A config.json of another model.
+other_config "$legacy" num_hidden_layers 3 6 "config.json" "num_hidden_layers 3" "num_layers 4"
+other_config "$legacy" num_hidden_layers 5 6 "config.json" "num_hidden_layers 5" "num_layers 4"
+other_config "$legacy" num_key_value_heads 2 6 "config.json" "num_key_value_heads 2" "4"
+other_config "$legacy" num_attention_heads 4 6 "config.json" "num_attention_heads 4" "8"
+other_config "$legacy" hidden_size 128 6 "config.json" "hidden_size 128" "64"
+other_config "$legacy" intermediate_size 64 6 "config.json" "intermediate_size 64" "96"
+other_config "$legacy" vocab_size 600 6 "config.json" "vocab_size 600" "512"
+other_config "$moe" num_local_experts 8 6 "config.json" "num_local_experts 8" "4"
+other_config "$moe" num_local_experts 2 6 "config.json" "num_local_experts 2" "4"
+other_config "$dist" num_hidden_layers 3 6 "config.json" "num_hidden_layers 3" "4"
+other_config "$dist" model_type '"llama"' 6 "linear_qkv.bias"
+# The same without args to compare with: the tensors tell.
+for change in "num_hidden_layers 3 decoder.layers.3" "num_hidden_layers 5 model.layers.4" "num_key_value_heads 2 self_att" "hidden_size 128 64" \
+    "intermediate_size 64 fc1" "vocab_size 600 embed"; do
+    read -r field new text <<<"$change"
+    start "$legacy"
+    config "$field" "$new"
+    for file in "$iter"/*/*.pt; do
+        damage drop_args "$file"
+    done
+    refused "$field $new without args" 6 0 "$text"
+done
+start "$dist"
+rm "$iter/common.pt"
+config num_hidden_layers 5
+refused "a layer too few without common.pt" 6 0 "decoder.layers.mlp.linear_fc1.layer_norm_weight [4, 64]" "expected 5"
+config num_hidden_layers 3
+refused "a layer too many without common.pt" 6 0 "decoder.layers.mlp.linear_fc1.layer_norm_weight [4, 64]" "expected 3"
+config num_hidden_layers '"many"'
+refused "a number that is a text" 6 0 "config.json" "num_hidden_layers"
+config num_hidden_layers -4
+refused "a negative number" 6 0 "extent -4"
+config num_hidden_layers 1000000000000
+refused "a number out of reason" 6 0 "expected 1000000000000"
+
+# No config.json, or none that can be read.
+start "$legacy"
+options=()
+refused "no --hf_config" 2 3 "--hf_config" "iter_0000010"
+options=(--hf_config "$WORK/nowhere")
+refused "--hf_config names nothing" 2 0 "--hf_config" "$WORK/nowhere"
+start "$legacy"
+rm "$hf/config.json"
+refused "no config.json" 2 0 "--hf_config" "hf/config.json"
+printf '{"model_type": "llama",' >"$hf/config.json"
+refused "cut config.json" 4 3 "hf/config.json"
+printf '[1, 2]' >"$hf/config.json"
+refused "an array as config.json" 4 0 "hf/config.json"
+: >"$hf/config.json"
+refused "empty config.json" 4 0 "hf/config.json"
+python3 -c 'print("[" * 200000)' >"$hf/config.json"
+refused "200000 brackets as config.json" 4 0 "hf/config.json"
+start "$legacy"
+config num_attention_heads
+refused "a field is missing" 6 0 "config.json" "num_attention_heads"
+start "$legacy"
+config model_type
+refused "no model_type" 5 0 "config.json" "there is no model_type"
+other_config "$legacy" model_type '"martian"' 5 "config.json" "martian" "--recipe"
+
+# Value models.
+start "$value"
+config architectures '["Qwen3ForCausalLM"]'
+accepted "a value model with the flag" --is_value_model
+refused "a value model without the flag" 6 0 "output_layer.weight" "--is_value_model"
+
+# Warnings under --strict.
+start "$legacy"
+printf 'recipe mine\nextends llama\nmatch @model_type = "mine"\n' >"$WORK/my.recipe"
+config model_type '"mine"'
+options+=(--recipe "$WORK/my.recipe")
+accepted "a recipe that was never compared"
+more=(--strict)
+refused "a warning under --strict" 14 3 "mine" "--strict"
+more=()
+finish

@@ -1,0 +1,453 @@
+#!/usr/bin/env python3
+"""Makes one fault in a copy of a checkpoint: damage.py FAULT FILE [arguments].
+
+Knows zip archives and pickles through Python's standard library alone; never runs what a pickle names.
+"""
+import argparse
+import ast
+import collections
+import copyreg
+import io
+import os
+import pickle
+import struct
+import sys
+import warnings
+import zipfile
+
+
+class Named(type):
+    """A class that stands for one global: made again under the same name, whether by REDUCE or by NEWOBJ."""
+
+    def __call__(cls, *args):
+        made = cls.__new__(cls, *args)
+        made.called = True
+        return made
+
+
+class Made(metaclass=Named):
+    """What a global made: its arguments, its state (BUILD), its items."""
+
+    called = False
+    state = None
+
+    def __new__(cls, *args, **kwargs):
+        made = object.__new__(cls)
+        made.args = args
+        made.fields = kwargs
+        return made
+
+    def __hash__(self):
+        return hash((type(self).__name__, self.args))
+
+    def __eq__(self, other):
+        return self is other
+
+    def __setstate__(self, state):
+        self.state = state
+
+    def __reduce_ex__(self, protocol):
+        if self.called:
+            return type(self), self.args, self.state
+        return copyreg.__newobj__, (type(self), *self.args), self.state
+
+
+REAL = {("collections", "OrderedDict"): collections.OrderedDict, ("argparse", "Namespace"): argparse.Namespace, ("_io", "BytesIO"): io.BytesIO}
+
+
+class Storage:
+    def __init__(self, fields):
+        self.fields = list(fields)
+
+
+class Reader(pickle._Unpickler):
+    def find_class(self, module, name):
+        if (module, name) in REAL:
+            return REAL[module, name]
+        if module in ("builtins", "__builtin__", "_codecs"):
+            return super().find_class(module, name)
+        return named(module, name)
+
+    def persistent_load(self, fields):
+        return Storage(fields)
+
+
+class Writer(pickle._Pickler):
+    def persistent_id(self, value):
+        return tuple(value.fields) if isinstance(value, Storage) else None
+
+    def save(self, value, save_persistent_id=True):
+        if isinstance(value, Named):
+            self.write_global(value)
+        else:
+            super().save(value, save_persistent_id)
+
+    def write_global(self, value):
+        module, name = value.place
+        if self.proto >= 4:
+            self.save(module)
+            self.save(name)
+            self.write(pickle.STACK_GLOBAL)
+        else:
+            self.write(pickle.GLOBAL + f"{module}\n{name}\n".encode())
+
+
+known = {}
+
+
+def named(module, name):
+    return known.setdefault((module, name), Named(name, (Made,), {"place": (module, name)}))
+
+
+def is_zip(path):
+    return zipfile.is_zipfile(path)
+
+
+def records_of(path):
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def write_records(path, records, compression=zipfile.ZIP_STORED):
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, data in records.items():
+            archive.writestr(zipfile.ZipInfo(name), data, compression)
+
+
+def record_name(records, end):
+    return next(name for name in records if name.split("/", 1)[1] == end)
+
+
+def pickle_of(path):
+    if not is_zip(path):
+        return open(path, "rb").read()
+    records = records_of(path)
+    return records[record_name(records, "data.pkl")]
+
+
+def put_pickle(path, data):
+    if not is_zip(path):
+        open(path, "wb").write(data)
+        return
+    records = records_of(path)
+    records[record_name(records, "data.pkl")] = data
+    write_records(path, records)
+
+
+def change(path, edit):
+    """Reads the pickle of a file, lets `edit` change the values, and writes it again."""
+    data = pickle_of(path)
+    value = Reader(io.BytesIO(data)).load()
+    edit(value)
+    out = io.BytesIO()
+    Writer(out, data[1]).dump(value)
+    put_pickle(path, out.getvalue())
+
+
+def prefix(path, code):
+    """Puts opcodes in front of everything; they must leave the stack as it was."""
+    data = pickle_of(path)
+    at = 2
+    if data[2:3] == pickle.FRAME:
+        at = 11
+        data = data[:3] + struct.pack("<Q", struct.unpack("<Q", data[3:11])[0] + len(code)) + data[11:]
+    put_pickle(path, data[:at] + code + data[at:])
+
+
+def text(value):
+    return b"X" + struct.pack("<I", len(value)) + value.encode()
+
+
+def numbers(value):
+    return tuple(int(number) for number in value.split(",")) if value else ()
+
+
+def tensor(root, name):
+    found = next((model[name] for key, model in root.items() if key.startswith("model") and name in model), None)
+    while type(found).place[1] != "_rebuild_tensor_v2":
+        found = found.args[0]
+    return found
+
+
+def set_argument(made, index, value):
+    made.args = (*made.args[:index], value, *made.args[index + 1:])
+
+
+# Zip archives.
+
+def drop_record(path, end):
+    records = records_of(path)
+    del records[record_name(records, end)]
+    write_records(path, records)
+
+
+def set_record(path, end, value):
+    records = records_of(path)
+    records[record_name(records, end)] = value.encode()
+    write_records(path, records)
+
+
+def shorten_record(path, end, n_bytes):
+    records = records_of(path)
+    name = record_name(records, end)
+    records[name] = records[name][:-int(n_bytes)]
+    write_records(path, records)
+
+
+def flip_record(path, end, at="0"):
+    records = records_of(path)
+    name = record_name(records, end)
+    data = bytearray(records[name])
+    data[int(at)] ^= 1
+    records[name] = bytes(data)
+    write_records(path, records)
+
+
+def rewrite(path):
+    write_records(path, records_of(path))
+
+
+def deflate(path):
+    write_records(path, records_of(path), zipfile.ZIP_DEFLATED)
+
+
+def add_record(path, name, value):
+    records = records_of(path)
+    records[name] = value.encode()
+    write_records(path, records)
+
+
+def repeat_record(path, end):
+    warnings.simplefilter("ignore")
+    records = records_of(path)
+    name = record_name(records, end)
+    rewrite(path)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(zipfile.ZipInfo(name), bytes(len(records[name])))
+
+
+def break_directory(path):
+    data = bytearray(open(path, "rb").read())
+    at = data.index(b"PK\x01\x02")
+    data[at:at + 64] = b"\xff" * 64
+    open(path, "wb").write(data)
+
+
+def move_directory(path):
+    """The local headers' offsets in the directory point past the end."""
+    rewrite(path)
+    data = bytearray(open(path, "rb").read())
+    at = data.find(b"PK\x01\x02")
+    while at >= 0:
+        data[at + 42:at + 46] = struct.pack("<I", 0x7ffffff0)
+        at = data.find(b"PK\x01\x02", at + 46)
+    open(path, "wb").write(data)
+
+
+# Pickles: opcodes.
+
+def call(path, module, name, argument):
+    prefix(path, f"c{module}\n{name}\n(".encode() + text(argument) + b"tR0")
+
+
+def call_by_inst(path, module, name, argument):
+    prefix(path, b"(" + text(argument) + f"i{module}\n{name}\n0".encode())
+
+
+def nest(path, depth):
+    prefix(path, b"]" * int(depth) + b"a" * (int(depth) - 1) + b"0")
+
+
+def double(path, depth):
+    """2 to the power of `depth` leaves by sharing; behind everything else, as memo numbers grow with the bytes before them."""
+    code = b"]r" + struct.pack("<I", 20000)
+    for level in range(int(depth)):
+        code += b"(j" + struct.pack("<I", 20000 + level) + b"j" + struct.pack("<I", 20000 + level) + b"tr" + struct.pack("<I", 20001 + level)
+    put_pickle(path, pickle_of(path)[:-1] + code + b"0" * (int(depth) + 1) + b".")
+
+
+OPCODES = {
+    "huge_string": b"X\xfe\xff\xff\xff0",
+    "huge_memo": b"Nr\xff\xff\xff\xff0",
+    "negative_long": b"\x8b\xff\xff\xff\xff0",
+    "underflow": b"s",
+}
+
+
+def opcode(path, name):
+    prefix(path, OPCODES[name])
+
+
+def no_stop(path):
+    put_pickle(path, pickle_of(path)[:-1])
+
+
+# Pickles of legacy rank files.
+
+def set_size(path, name, size):
+    change(path, lambda root: set_argument(tensor(root, name), 2, numbers(size)))
+
+
+def resize(path, name, size):
+    """A contiguous tensor of another shape over the first bytes of its storage."""
+    shape = numbers(size)
+    strides = [1]
+    for length in reversed(shape[1:]):
+        strides.insert(0, strides[0] * length)
+
+    def edit(root):
+        set_argument(tensor(root, name), 2, shape)
+        set_argument(tensor(root, name), 3, tuple(strides))
+
+    change(path, edit)
+
+
+def set_offset(path, name, offset):
+    change(path, lambda root: set_argument(tensor(root, name), 1, int(offset)))
+
+
+def set_storage(path, name, field, value):
+    """Fields of the persistent id: 1 type, 2 record key, 4 number of elements."""
+    kinds = {"1": lambda: named("torch", value), "2": lambda: value, "4": lambda: int(value)}
+
+    def edit(root):
+        tensor(root, name).args[0].fields[int(field)] = kinds[field]()
+
+    change(path, edit)
+
+
+def repickle(path):
+    """Nothing but what every other fault does besides: shows that it is the fault that is refused."""
+    change(path, lambda root: None)
+
+
+def blob_size(path, size):
+    """Another shape in a file that holds one tensor."""
+    change(path, lambda root: set_argument(root, 2, numbers(size)))
+
+
+def drop_tensor(path, name):
+    change(path, lambda root: root["model"].pop(name))
+
+
+def add_tensor(path, name, like):
+    change(path, lambda root: root["model"].__setitem__(name, tensor(root, like)))
+
+
+def set_args(path, name, value):
+    change(path, lambda root: setattr(root["args"], name, ast.literal_eval(value)))
+
+
+def drop_args(path):
+    change(path, lambda root: root.pop("args"))
+
+
+# DCP metadata.
+
+def dcp_entry(root, fqn):
+    return root.state["state_dict_metadata"][fqn]
+
+
+def dcp_path(path, old, new):
+    def edit(root):
+        for info in root.state["storage_data"].values():
+            if info.state["relative_path"] == old:
+                info.state["relative_path"] = new
+
+    change(path, edit)
+
+
+def dcp_infos(root, fqn):
+    return [(index, info) for index, info in root.state["storage_data"].items() if index.state["fqn"] == fqn]
+
+
+def dcp_place(path, fqn, field, value):
+    """Field offset or length of the last blob of a tensor."""
+    change(path, lambda root: dcp_infos(root, fqn)[-1][1].state.__setitem__(field, int(value)))
+
+
+def dcp_size(path, fqn, size):
+    def edit(root):
+        dcp_entry(root, fqn).state["size"].args = (numbers(size),)
+
+    change(path, edit)
+
+
+def dcp_chunk(path, fqn, number, field, value):
+    """offsets or sizes of one chunk; the index that names its blob follows."""
+    def edit(root):
+        size = named("torch", "Size")(numbers(value))
+        chunk = dcp_entry(root, fqn).state["chunks"][int(number)]
+        before = chunk.state["offsets"].args
+        chunk.state[field] = size
+        for index, _ in dcp_infos(root, fqn):
+            if field == "offsets" and index.state["offset"].args == before and index.state.get("index") in (None, int(number)):
+                index.state["offset"] = size
+                break
+
+    change(path, edit)
+
+
+def dcp_drop_chunk(path, fqn):
+    change(path, lambda root: dcp_entry(root, fqn).state["chunks"].pop())
+
+
+def dcp_drop_storage(path, fqn):
+    change(path, lambda root: root.state["storage_data"].pop(dcp_infos(root, fqn)[-1][0]))
+
+
+def dcp_drop(path, fqn):
+    def edit(root):
+        for index, _ in dcp_infos(root, fqn):
+            del root.state["storage_data"][index]
+        del root.state["state_dict_metadata"][fqn]
+
+    change(path, edit)
+
+
+def dcp_dtype(path, fqn, dtype):
+    def edit(root):
+        properties = dcp_entry(root, fqn).state["properties"]
+        properties.state = (named("torch", dtype), *properties.state[1:])
+
+    change(path, edit)
+
+
+def dcp_blob(path, fqn, fault, *arguments):
+    """Another fault inside the last blob of a tensor: the blob is taken out, damaged, and put at the end of its file."""
+    def edit(root):
+        state = dcp_infos(root, fqn)[-1][1].state
+        shards = path.rsplit("/", 1)[0] + "/" + state["relative_path"]
+        data = open(shards, "rb").read()
+        blob = shards + ".blob"
+        open(blob, "wb").write(data[state["offset"]:state["offset"] + state["length"]])
+        globals()[fault](blob, *arguments)
+        state["offset"], state["length"] = len(data), len(open(blob, "rb").read())
+        open(shards, "ab").write(open(blob, "rb").read())
+        os.remove(blob)
+
+    change(path, edit)
+
+
+def show(path):
+    """Names and shapes, to write tests by."""
+    root = Reader(io.BytesIO(pickle_of(path))).load()
+    if not isinstance(root, dict):
+        for fqn, entry in root.state["state_dict_metadata"].items():
+            if entry.state:
+                print(fqn, entry.state["size"].args, [(c.state["offsets"].args, c.state["sizes"].args) for c in entry.state["chunks"]])
+        return
+    for key, model in root.items():
+        if key.startswith("model"):
+            for name, value in model.items():
+                if isinstance(value, Made):
+                    print(key, name, type(value).place[1], [a.fields[1:] if isinstance(a, Storage) else a for a in value.args[:4]])
+
+
+def main():
+    name = sys.argv[1].replace("-", "_")
+    globals()[name](*sys.argv[2:])
+
+
+if __name__ == "__main__":
+    main()
