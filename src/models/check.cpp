@@ -24,7 +24,8 @@ std::string text_of(const Axes& axes) {
     return text.empty() ? "none" : text;
 }
 
-/// The axes of a segment of a line: those of its layout, fused, and the captures of the name.
+/// The axes of a segment of a line: those of its layout, fused, but for one that counts copies, and
+/// the captures of the name.
 Axes axes_of(const layout::SegmentAxes& segment, const Line& line, const Dialect& dialect) {
     Axes axes(segment.axes.begin(), segment.axes.end());
     axes.insert(line.name.captures.begin(), line.name.captures.end());
@@ -39,6 +40,7 @@ Axes axes_of(const layout::SegmentAxes& segment, const Line& line, const Dialect
             axes.insert(axis);
         }
     }
+    axes.erase(line.repeat);
     return axes;
 }
 

@@ -15,7 +15,8 @@ namespace shardweld::models {
 namespace {
 
 const std::vector<std::string_view>& option_words() {
-    static const std::vector<std::string_view> words = {"if", "optional", "keep", "add", "drop"};
+    static const std::vector<std::string_view> words = {"if",  "optional", "keep",
+                                                        "add", "drop",     "repeat"};
     return words;
 }
 
@@ -87,6 +88,18 @@ void parse_drop(Scanner& in, Line& line) {
              std::find(options.begin(), options.end(), in.peek().text) == options.end());
 }
 
+void parse_repeat(Scanner& in, Line& line) {
+    const std::size_t column = in.peek().column;
+    line.repeat = in.name("an axis of the layout");
+    const auto segments = layout::segments_of(line.layout);
+    if (std::none_of(segments.begin(), segments.end(), [&](const layout::SegmentAxes& segment) {
+            return std::find(segment.axes.begin(), segment.axes.end(), line.repeat) !=
+                   segment.axes.end();
+        })) {
+        in.fail(column, "the layout has no axis '" + line.repeat + "'");
+    }
+}
+
 void parse_options(Scanner& in, Line& line) {
     while (!in.at_end()) {
         if (in.accept_name("if")) {
@@ -99,8 +112,11 @@ void parse_options(Scanner& in, Line& line) {
             line.add = in.number("the number to add");
         } else if (in.accept_name("drop")) {
             parse_drop(in, line);
+        } else if (in.accept_name("repeat")) {
+            parse_repeat(in, line);
         } else {
-            in.fail_expected("'if', 'optional', 'keep', 'add', 'drop' or the end of the line");
+            in.fail_expected(
+                "'if', 'optional', 'keep', 'add', 'drop', 'repeat' or the end of the line");
         }
     }
 }
@@ -118,6 +134,9 @@ void parse_set(Scanner& in, const std::string& names, bool is_dialect, std::vect
         line.join = parse_join(in);
     }
     parse_options(in, line);
+    if (!is_dialect && !line.repeat.empty()) {
+        in.fail(1, "only a dialect's lines say what is repeated");
+    }
     for (const std::string& name :
          at_origin(in.origin(), [&] { return expand_alternatives(names); })) {
         line.name = at_origin(in.origin(), [&] { return Pattern::parse(name); });

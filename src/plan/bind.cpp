@@ -46,7 +46,7 @@ void file_all(Catalogue& catalogue, const Model& model, const StoreMatcher& matc
               Instances& instances, Ledger& ledger) {
     std::vector<std::string> unknown;
     for (Tensor& tensor : catalogue.tensors) {
-        const auto match = matcher.find(tensor.name, tensor.shape.size());
+        const auto match = matcher.find(tensor.name, tensor.shape);
         if (match) {
             try {
                 instances.add(tensor, *match->line, match->captures);

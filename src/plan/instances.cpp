@@ -42,12 +42,15 @@ void fuse_pair(const Patch& patch, std::size_t outer, std::size_t inner, Index n
     }
 }
 
+constexpr int kGone = -2;  // an outer axis that was fused into another one
+constexpr int kCopy = -3;  // an axis that counts equal copies
+
 /// All values of the key axes of `patch`, one filed patch each.
 void split_keys(const SegmentPlan& plan, const Patch& patch, Filed filed, std::vector<Filed>& out) {
     std::vector<std::size_t> keyed;
     Index n_parts = 1;
     for (std::size_t i = 0; i < plan.key_slot.size(); ++i) {
-        if (plan.key_slot[i] >= 0) {
+        if (plan.key_slot[i] >= 0 || plan.key_slot[i] == kCopy) {
             keyed.push_back(i);
             n_parts *= patch.axes[i].extent;
         }
@@ -62,7 +65,11 @@ void split_keys(const SegmentPlan& plan, const Patch& patch, Filed filed, std::v
             const Index at = rest % axis.extent;
             rest /= axis.extent;
             one.patch.offset += at * axis.stride;
-            one.key.index[static_cast<std::size_t>(plan.key_slot[i])] = axis.lo + at;
+            if (plan.key_slot[i] == kCopy) {
+                one.copy = static_cast<std::uint32_t>(axis.lo + at);
+            } else {
+                one.key.index[static_cast<std::size_t>(plan.key_slot[i])] = axis.lo + at;
+            }
         }
         for (std::size_t i = 0; i < plan.key_slot.size(); ++i) {
             if (plan.key_slot[i] == -1) {
@@ -72,8 +79,6 @@ void split_keys(const SegmentPlan& plan, const Patch& patch, Filed filed, std::v
         out.push_back(one);
     }
 }
-
-constexpr int kGone = -2;  // an outer axis that was fused into another one
 
 }  // namespace
 
@@ -187,6 +192,11 @@ void Instances::file(const models::Line& line, const layout::BoundLayout& bound,
             }
         }
     }
+    const auto repeated = std::find(plan.axes.begin(), plan.axes.end(), line.repeat);
+    if (repeated != plan.axes.end()) {
+        int& slot = plan.key_slot[static_cast<std::size_t>(repeated - plan.axes.begin())];
+        slot = slot == kGone ? kGone : kCopy;
+    }
     Filed filed;
     filed.key.segment = plan.id;
     filed.key.index.resize(plan.n_keys);
@@ -243,8 +253,9 @@ void Instances::add(const catalogue::Tensor& tensor, const models::Line& line,
                                     ", part of the same tensor, is " +
                                     std::string(safetensors_name(instance.dtype)));
                 }
-                instance.sources.push_back({piece.file, piece.replica, piece.base, one.patch});
-                if (piece.replica == 0) {
+                const std::uint32_t replica = piece.replica == 0 ? one.copy : piece.replica;
+                instance.sources.push_back({piece.file, replica, piece.base, one.patch});
+                if (replica == 0) {
                     instance.primary_volume += one.patch.volume();
                 }
             }

@@ -55,6 +55,7 @@ struct SegmentPlan {
 struct Filed {
     Key key;
     layout::Patch patch;
+    std::uint32_t copy = 0;  ///< of which repetition, see models::Line::repeat
 };
 
 class Instances {

@@ -21,6 +21,11 @@ std::string pattern_key(const models::Pattern& pattern) {
     return digits_hidden(text);
 }
 
+Error ambiguous(const std::string& name, const StoreMatch& a, const StoreMatch& b) {
+    return {ErrorCode::mismatch, "the stored tensor " + name + " is ambiguous: " + a.line->origin +
+                                     " and " + b.line->origin + " both take it"};
+}
+
 }  // namespace
 
 std::string digits_hidden(std::string_view name) {
@@ -66,12 +71,12 @@ StoreMatcher::StoreMatcher(const models::Dialect& dialect, const models::Recipe&
     }
 }
 
-std::optional<StoreMatch> StoreMatcher::find(const std::string& name, std::size_t n_dims) const {
+std::vector<StoreMatch> StoreMatcher::hits(const std::string& name, std::size_t n_dims) const {
+    std::vector<StoreMatch> hits;
     const auto candidates = by_shape_.find(digits_hidden(name));
     if (candidates == by_shape_.end()) {
-        return std::nullopt;
+        return hits;
     }
-    std::vector<StoreMatch> hits;
     for (const models::Line* line : candidates->second) {
         auto captures = line->name.match(name);
         if (captures && symbols_.holds(line->condition, *captures)) {
@@ -84,15 +89,47 @@ std::optional<StoreMatch> StoreMatcher::find(const std::string& name, std::size_
         std::erase_if(
             hits, [&](const StoreMatch& hit) { return hit.line->layout.dims.size() != n_dims; });
     }
-    if (hits.empty()) {
-        return std::nullopt;
+    return hits;
+}
+
+bool StoreMatcher::fits(const StoreMatch& hit, const std::vector<Index>& shape) const {
+    try {
+        (void)layout::BoundLayout::bind(
+            hit.line->layout,
+            [&](const std::string& axis) { return symbols_.value(axis, hit.captures); }, shape);
+        return true;
+    } catch (const Error&) {
+        return false;
     }
-    if (hits.size() > 1) {
-        throw Error(ErrorCode::mismatch, "the stored tensor " + name +
-                                             " is ambiguous: " + hits[0].line->origin + " and " +
-                                             hits[1].line->origin + " both take it");
+}
+
+std::optional<StoreMatch> StoreMatcher::find(const std::string& name, std::size_t n_dims) const {
+    const auto found = hits(name, n_dims);
+    for (const StoreMatch& hit : found) {
+        if (hit.line->join != found.front().line->join) {
+            throw ambiguous(name, found.front(), hit);
+        }
     }
-    return hits.front();
+    return found.empty() ? std::nullopt : std::optional(found.front());
+}
+
+std::optional<StoreMatch> StoreMatcher::find(const std::string& name,
+                                             const std::vector<Index>& shape) const {
+    const auto found = hits(name, shape.size());
+    if (found.size() < 2) {
+        return found.empty() ? std::nullopt : std::optional(found.front());
+    }
+    std::optional<StoreMatch> fitting;
+    for (const StoreMatch& hit : found) {
+        if (fits(hit, shape)) {
+            if (fitting) {
+                throw ambiguous(name, *fitting, hit);
+            }
+            fitting = hit;
+        }
+    }
+    // When none fits, binding the first one says which shape was expected.
+    return fitting ? fitting : found.front();
 }
 
 const models::IgnoreRule* StoreMatcher::ignored(const std::string& name) const {

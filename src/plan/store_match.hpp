@@ -25,9 +25,15 @@ class StoreMatcher {
     StoreMatcher(const models::Dialect& dialect, const models::Recipe& recipe,
                  const models::Symbols& symbols);
 
-    /// The one line for this name and number of dims whose condition holds; nullopt when no pattern
-    /// matches or all are switched off. Error(mismatch) when two lines match ("ambiguous").
+    /// A line for shards of this name and number of dims whose condition holds; nullopt when no
+    /// pattern matches or all are switched off. Where several stored forms differ in extents only,
+    /// any of them. Error(mismatch) when they are not joined alike ("ambiguous").
     [[nodiscard]] std::optional<StoreMatch> find(const std::string& name, std::size_t n_dims) const;
+
+    /// The one line for a whole tensor; of several the one that its shape fits.
+    /// Error(mismatch) when two fit ("ambiguous").
+    [[nodiscard]] std::optional<StoreMatch> find(const std::string& name,
+                                                 const std::vector<Index>& shape) const;
 
     /// The ignore rule that covers the name, or nullptr.
     [[nodiscard]] const models::IgnoreRule* ignored(const std::string& name) const;
@@ -36,6 +42,9 @@ class StoreMatcher {
     [[nodiscard]] std::string names_of(const std::string& logical) const;
 
   private:
+    [[nodiscard]] std::vector<StoreMatch> hits(const std::string& name, std::size_t n_dims) const;
+    [[nodiscard]] bool fits(const StoreMatch& hit, const std::vector<Index>& shape) const;
+
     const models::Dialect& dialect_;
     const models::Recipe& recipe_;
     const models::Symbols& symbols_;

@@ -40,10 +40,12 @@ struct JoinStep {
     int dim = 0;              ///< concatenated on this dim in rank order
     bool or_replica = false;  ///< `k?`: replicas when the local extent already is the full one
     bool stack = false;       ///< `+0`: stacked as new dim 0
+    friend bool operator==(const JoinStep&, const JoinStep&) = default;
 };
 struct Join {
     bool flat = false;            ///< the local tensor is seen as one-dimensional first
     std::vector<JoinStep> steps;  ///< in the order written; empty: replicas, compared
+    friend bool operator==(const Join&, const Join&) = default;
 };
 
 /// One line: a stored name (dialect) or hub name (recipe) and the logical tensor it holds.
@@ -57,7 +59,9 @@ struct Line {
     std::optional<DType> keep;      ///< `keep f32`
     Index add = 0;                  ///< `add 1`
     std::vector<std::string> drop;  ///< segments that nobody takes
-    std::string origin;             ///< "llama.recipe:24", for messages
+    std::string repeat;  ///< axis that counts equal copies of the segments which keep it after
+                         ///< `fuse`, "" if none
+    std::string origin;  ///< "llama.recipe:24", for messages
 };
 
 struct SameRule {

@@ -14,8 +14,11 @@ using catalogue::Tensor;
 constexpr const char* kDialect = R"(dialect tiny
 format 1
 fact t
+default tr = t / g, pt = g * p / t
+fuse p = tr pt
 block layer
   qkv.weight  = qkv  (g [q: p d | k: d | v: d]) h   <tp 0>
+  qkv.weight  = qkv  (g tr [q: pt d | k: d | v: d]) h   <tp 0>  if t > g  repeat tr
   fc1.weight  = fc1  (t [gate: f | up: f]) h        <tp 0>
   norm.weight = norm h
   experts.{e}.weight = expert f h                   <etp 0>
@@ -54,6 +57,19 @@ same head = embed if tied
 
 /// The small model and catalogues that fit it.
 class Bind : public testing::Test {
+  public:
+    static Shard shard(const std::string& name, std::vector<Index> shape, int tp, int ep = 0) {
+        Shard shard;
+        shard.name = name;
+        shard.dtype = DType::bf16;
+        shard.piece.patch = layout::dense_shape(shape);
+        shard.shape = std::move(shape);
+        shard.piece.file = static_cast<std::uint32_t>(tp);
+        shard.at.tp = tp;
+        shard.at.ep = ep;
+        return shard;
+    }
+
   protected:
     Bind()
         : library_(
@@ -113,18 +129,6 @@ class Bind : public testing::Test {
                              tensor("layers.norm.weight", {2, 4}), tensor("embed.weight", {8, 4}),
                              tensor("head.weight", {8, 4})};
         return catalogue;
-    }
-
-    static Shard shard(const std::string& name, std::vector<Index> shape, int tp, int ep = 0) {
-        Shard shard;
-        shard.name = name;
-        shard.dtype = DType::bf16;
-        shard.piece.patch = layout::dense_shape(shape);
-        shard.shape = std::move(shape);
-        shard.piece.file = static_cast<std::uint32_t>(tp);
-        shard.at.tp = tp;
-        shard.at.ep = ep;
-        return shard;
     }
 
     /// The same over two tensor-parallel ranks.
@@ -198,6 +202,70 @@ TEST_F(Bind, joins_shards_of_ranks_and_compares_what_they_repeat) {
     EXPECT_EQ(norm.replicas.size(), 1U);
     EXPECT_EQ(norm.replicas[0].file, 1U);
     EXPECT_EQ(binding.ledger.replica, 2U * 4 * 2);
+}
+
+// Four ranks and two groups: each rank holds one query head and a copy of its group's key and
+// value.
+Catalogue with_repeated_heads() {
+    Catalogue catalogue;
+    catalogue.facts = {{"tp", 4}};
+    for (int tp = 0; tp < 4; ++tp) {
+        catalogue.files.push_back({"rank" + std::to_string(tp), 1000000});
+        for (const std::string layer : {"layers.0.", "layers.1."}) {
+            catalogue.shards.push_back(Bind::shard(layer + "qkv.weight", {9, 4}, tp));
+            catalogue.shards.push_back(Bind::shard(layer + "fc1.weight", {6, 4}, tp));
+            catalogue.shards.push_back(Bind::shard(layer + "norm.weight", {4}, tp));
+        }
+        catalogue.shards.push_back(Bind::shard("embed.weight", {2, 4}, tp));
+        catalogue.shards.push_back(Bind::shard("head.weight", {2, 4}, tp));
+    }
+    return catalogue;
+}
+
+constexpr const char* kWider =
+    R"({"model_type": "tiny", "hidden": 4, "ffn": 12, "vocab": 7, "layers": 2})";
+
+TEST_F(Bind, takes_one_of_the_heads_that_ranks_repeat_and_compares_the_others) {
+    t_ = 4;
+    const Binding binding = bind(with_repeated_heads(), kWider);
+    const Target& q = find(binding, "m.layers.1.q.weight");
+    ASSERT_EQ(q.operands.size(), 4U);
+    EXPECT_TRUE(q.replicas.empty());
+    for (std::uint32_t rank = 0; rank < 4; ++rank) {
+        EXPECT_EQ(q.operands[rank].file, rank);
+        EXPECT_EQ(q.operands[rank].copy, (layout::Copy{0, Index{rank} * 12, {{12, 1, 1}}}));
+    }
+    const Target& v = find(binding, "m.layers.1.v.weight");
+    EXPECT_EQ(v.shape, (std::vector<Index>{6, 4}));
+    ASSERT_EQ(v.operands.size(), 2U);
+    ASSERT_EQ(v.replicas.size(), 2U);
+    for (std::uint32_t group = 0; group < 2; ++group) {
+        const layout::Copy expected{24, Index{group} * 12, {{12, 1, 1}}};
+        EXPECT_EQ(v.operands[group].file, 2 * group);
+        EXPECT_EQ(v.operands[group].copy, expected);
+        EXPECT_EQ(v.replicas[group].file, 2 * group + 1);
+        EXPECT_EQ(v.replicas[group].copy, expected);
+    }
+}
+
+TEST_F(Bind, takes_heads_in_parts_where_the_shape_says_so) {
+    t_ = 4;
+    Catalogue catalogue = with_repeated_heads();
+    for (Shard& shard : catalogue.shards) {
+        if (shard.name.ends_with("qkv.weight")) {
+            shard = Bind::shard(shard.name, {6, 4}, shard.at.tp);
+        }
+    }
+    const Binding binding = bind(catalogue, kWider);
+    const Target& v = find(binding, "m.layers.0.v.weight");
+    EXPECT_EQ(v.operands.size(), 2U);
+    EXPECT_TRUE(v.replicas.empty());
+    for (Shard& shard : catalogue.shards) {
+        if (shard.name.ends_with("qkv.weight")) {
+            shard = Bind::shard(shard.name, {7, 4}, shard.at.tp);
+        }
+    }
+    expect_error(ErrorCode::mismatch, "dimension 0 is 28, expected 24", catalogue, kWider);
 }
 
 TEST_F(Bind, numbers_experts_by_rank) {
