@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <string>
 
@@ -12,11 +13,11 @@ namespace shardweld::app {
 
 namespace {
 
-constexpr double kLineEvery_s = 10;
-constexpr double kRedrawEvery_s = 0.2;
+constexpr double kLineSeconds = 10;
+constexpr double kRedrawSeconds = 0.2;
 
 std::string time_text(double seconds) {
-    const auto whole = static_cast<long long>(std::max(0.0, seconds) + 0.5);
+    const auto whole = std::llround(std::max(0.0, seconds));
     std::array<char, 64> text{};
     if (whole >= 3600) {
         (void)std::snprintf(text.data(), text.size(), "%lldh%02lldm", whole / 3600,
@@ -57,7 +58,7 @@ void Progress::update(Bytes done) {
         return;
     }
     const double now = clock_();
-    const double every = style_ == ProgressStyle::lines ? kLineEvery_s : kRedrawEvery_s;
+    const double every = style_ == ProgressStyle::lines ? kLineSeconds : kRedrawSeconds;
     if (now - shown_ < every) {
         return;
     }

@@ -28,6 +28,7 @@ std::vector<std::string> sources_of(const plan::Target& target,
         used.insert(operand.file);
     }
     std::vector<std::string> paths;
+    paths.reserve(used.size());
     for (const std::uint32_t file : used) {
         paths.push_back(files.at(file).path);
     }

@@ -229,51 +229,5 @@ TEST(CheckSameDirectory, accepts_its_own_and_leaves_no_trace) {
     EXPECT_EQ(names_in(place.path()), (Names{}));
 }
 
-/// A rank whose rank 0 is on another machine: it hears of a nonce that was made elsewhere.
-class FarComm : public mpi::Comm {
-  public:
-    [[nodiscard]] int rank() const override { return 1; }
-    [[nodiscard]] int size() const override { return 1; }  // nobody to agree with
-    [[nodiscard]] const std::string& host() const override { return host_; }
-    [[nodiscard]] std::string library() const override { return "none"; }
-    void barrier() override {}
-    std::vector<std::byte> broadcast(std::vector<std::byte>, int) override {
-        return {std::byte{'7'}, std::byte{'.'}};
-    }
-    std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) override {
-        return {{mine.begin(), mine.end()}};
-    }
-    Index all_max(Index value) override { return value; }
-    Index all_sum(Index value) override { return value; }
-    Index exchange(std::span<const std::span<const std::byte>>,
-                   std::span<const std::span<std::byte>>, Bytes) override {
-        return 0;
-    }
-    void raise_alarm() override {}
-    bool alarm() override { return false; }
-    void end_of_free_run() override {}
-
-  private:
-    std::string host_ = "node7";
-};
-
-TEST(CheckSameDirectory, refuses_a_directory_of_another_machine) {
-    const TemporaryDirectory place;
-    FarComm comm;
-    for (const char* found : {"", "8."}) {
-        if (*found != '\0') {
-            place.put(".nonce", found);
-        }
-        const std::string text = error_text([&] { check_same_directory(comm, place.path()); });
-        EXPECT_EQ(text.substr(0, 7), "launch:") << text;
-        EXPECT_NE(text.find("the target is not the same directory for all ranks: " +
-                            place.path().string() + " on host node7 is not what rank 0 made"),
-                  std::string::npos)
-            << text;
-    }
-    place.put(".nonce", "7.");
-    EXPECT_EQ(error_text([&] { check_same_directory(comm, place.path()); }), "no error");
-}
-
 }  // namespace
 }  // namespace shardweld::publish
