@@ -135,7 +135,9 @@ void Reader::split(Move move, std::vector<Spanned>& out) const {
         return;
     }
     const layout::Range span = layout::src_span(move.copy);
-    const auto window = static_cast<Index>(scratch_.size() / move.element_bytes);
+    // Half the scratch, so that the same stretch of two moves (gate and up of one piece) fits one
+    // window.
+    const auto window = static_cast<Index>(scratch_.size() / 2 / move.element_bytes);
     if (span.extent <= window) {
         const Bytes begin = move.base + static_cast<Bytes>(span.lo) * move.element_bytes;
         const Bytes end = begin + span_bytes(move);

@@ -12,8 +12,10 @@ namespace shardweld::plan {
 namespace {
 
 constexpr Bytes kMiB = Bytes{1} << 20U;
-// Larger buffers fall out of the processor's caches and gain nothing.
-constexpr Bytes kLargestRound = 8 * kMiB;
+// One round's output: with larger ones the bytes leave the processor's own cache between reading
+// and writing, which makes a merge up to four times slower (docs/performance.md).
+constexpr Bytes kCacheStep = kMiB;
+constexpr Bytes kLargestRound = 32 * kMiB;
 
 Bytes source_bytes(const Target& target, const Operand& operand) {
     return static_cast<Bytes>(operand.copy.volume()) * size_of(target.stored);
@@ -171,23 +173,35 @@ Visibility Visibility::everywhere(int n_ranks, std::size_t n_files) {
             {std::vector<bool>(n_files, true)}};
 }
 
-Limits Limits::split(Bytes memory_limit, Bytes message_limit, Strategy strategy) {
+Limits split_memory(Bytes memory_limit, Bytes message_limit, const LimitNeeds& needs) {
     if (memory_limit < kMiB) {
         throw Error(ErrorCode::usage, "--memory_limit " + human_bytes(memory_limit) +
                                           " is too small: give at least 1MiB a rank");
     }
-    // Buffers: assembled and converted round, scratch, and for exchanges what is sent and received.
-    const Bytes parts = strategy == Strategy::collective ? 8 : 4;
+    // Buffers: assembled and converted round, scratch of two steps, and for exchanges what is sent
+    // and received.
+    const Bytes part = memory_limit / (needs.is_lockstep ? 10 : 4);
     Limits limits;
-    limits.round = std::min(kLargestRound, memory_limit / parts);
-    limits.scratch = limits.round;
-    limits.send = strategy == Strategy::collective ? 4 * limits.round : 0;
+    limits.step = std::min(kCacheStep, part);
+    limits.round = needs.is_scattered ? std::min(kLargestRound, part) : limits.step;
+    limits.scratch = 2 * limits.step;
+    limits.send = needs.is_lockstep ? 4 * limits.round : 0;
     limits.message = message_limit == 0 ? limits.send : message_limit;
     return limits;
 }
 
 Bytes Limits::total() const {
     return 2 * round + scratch + send + (send > 0 ? round : 0);
+}
+
+bool is_scattered(const Target& target) {
+    return std::any_of(target.operands.begin(), target.operands.end(), [](const Operand& operand) {
+        const auto& loops = operand.copy.loops;
+        return !loops.empty() &&
+               std::none_of(loops.begin(), loops.end(), [](const layout::Loop& loop) {
+                   return loop.src_stride == 1 && loop.dst_stride == 1;
+               });
+    });
 }
 
 std::vector<outputs::OutputTensor> output_tensors(const std::vector<Target>& targets) {
@@ -228,8 +242,13 @@ Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& 
     }
     plan.sample_every = sampling(choice, plan.replica_bytes, plan.placement.tensor_bytes);
     plan.visibility = std::move(visibility);
-    plan.limits = Limits::split(choice.memory_limit, choice.message_limit,
-                                plan.is_lockstep ? Strategy::collective : Strategy::direct);
+    for (const Target& target : targets) {
+        plan.scattered.push_back(is_scattered(target));
+    }
+    const bool any_scattered =
+        std::find(plan.scattered.begin(), plan.scattered.end(), true) != plan.scattered.end();
+    plan.limits =
+        split_memory(choice.memory_limit, choice.message_limit, {plan.is_lockstep, any_scattered});
     plan.targets = std::move(targets);
     return plan;
 }

@@ -6,9 +6,6 @@ namespace shardweld::plan {
 
 namespace {
 
-// Owners advance in steps of this many bytes until a limit of the round is reached.
-constexpr Bytes kStep = Bytes{1} << 20U;
-
 /// Bytes each reader sends to `owner` for a part of the line, added to `sent`.
 void add_sent(const Plan& plan, int owner, LineRange range, std::vector<Bytes>& sent) {
     for (const Slice& slice : slices_of(plan, range)) {
@@ -44,16 +41,22 @@ Rounds::Rounds(const Plan& plan, int rank) : Rounds(plan) {
     }
 }
 
-/// The largest line position whose slices from `begin` need at most `room` buffer bytes; at least
-/// one element further.
-Bytes Rounds::step_end(Bytes begin, Bytes run_end, Bytes room) const {
+/// The largest line position whose slices from `begin` need at most `most` buffer bytes, or a
+/// round's for scattered targets; at least one element further.
+Bytes Rounds::step_end(Bytes begin, Bytes run_end, Bytes most) const {
     const auto& begins = plan_.line.begins;
     auto at = static_cast<std::size_t>(std::upper_bound(begins.begin(), begins.end(), begin) -
                                        begins.begin()) -
               1;
+    const bool is_scattered = plan_.scattered[plan_.line.order[at]];
+    Bytes room =
+        is_scattered ? std::min(most, plan_.limits.round) : std::min(most, plan_.limits.step);
     Bytes end = begin;
     for (; at < plan_.line.order.size() && begins[at] < run_end; ++at) {
         const Target& target = plan_.targets[plan_.line.order[at]];
+        if (plan_.scattered[plan_.line.order[at]] != is_scattered) {
+            break;
+        }
         const Bytes size = size_of(target.dtype);
         const Bytes width = buffer_bytes(target, 1);
         const Bytes n_left = (std::min(run_end, begins[at + 1]) - end) / size;
@@ -75,8 +78,7 @@ void Rounds::fill(int owner, LineRange& range, std::vector<Bytes>& sent) {
         std::all_of(sent.begin(), sent.end(), [](Bytes bytes) { return bytes == 0; });
     while (range.end < limit) {
         // Small limits need small steps: one step never sends more than a round holds.
-        const Bytes stop =
-            std::min(limit, step_end(range.end, end_[o], std::min(kStep, plan_.limits.round)));
+        const Bytes stop = std::min(limit, step_end(range.end, end_[o], plan_.limits.step));
         std::vector<Bytes> with = sent;
         add_sent(plan_, owner, {range.end, stop}, with);
         const bool fits = std::all_of(with.begin(), with.end(),

@@ -39,15 +39,28 @@ struct Visibility {
 
 /// Sizes of a rank's buffers in bytes; their sum stays inside --memory_limit.
 struct Limits {
-    Bytes round = 0;    ///< output assembled in one round by one owner
+    Bytes step = 0;  ///< output assembled in one round by one owner; about a processor's cache
+    Bytes round =
+        0;  ///< the same for scattered targets, whose sources would else be read again and again
     Bytes send = 0;     ///< sent by one rank in one round
     Bytes scratch = 0;  ///< one read
     Bytes message = 0;  ///< travels between a pair of ranks in one step
 
-    /// A split of `memory_limit`; `message_limit` 0: as large as a round. Error(usage) below 1 MiB.
-    static Limits split(Bytes memory_limit, Bytes message_limit, Strategy strategy);
     [[nodiscard]] Bytes total() const;
 };
+
+/// What the split of the memory depends on.
+struct LimitNeeds {
+    bool is_lockstep = false;   ///< messages are sent and received
+    bool is_scattered = false;  ///< some target is scattered
+};
+
+/// A split of `memory_limit`; `message_limit` 0: as large as what is sent in a round. Error(usage)
+/// below 1 MiB.
+Limits split_memory(Bytes memory_limit, Bytes message_limit, const LimitNeeds& needs);
+
+/// Whether some operand has no run that is contiguous in source and target (a transpose).
+bool is_scattered(const Target& target);
 
 struct Choice {
     Strategy strategy = Strategy::automatic;
@@ -78,6 +91,7 @@ struct Plan {
         1;  ///< replicas are compared in every n-th megabyte of the line; 0: not at all
     Visibility visibility;
     Limits limits;
+    std::vector<bool> scattered;  ///< by target
 
     [[nodiscard]] int n_ranks() const { return static_cast<int>(cuts.size()) - 1; }
     /// The rank that reads an operand for an owner.
@@ -125,7 +139,7 @@ class Rounds {
     bool next(std::vector<LineRange>& ranges);
 
   private:
-    [[nodiscard]] Bytes step_end(Bytes begin, Bytes run_end, Bytes room) const;
+    [[nodiscard]] Bytes step_end(Bytes begin, Bytes run_end, Bytes most) const;
     void fill(int owner, LineRange& range, std::vector<Bytes>& sent);
 
     const Plan& plan_;
