@@ -283,9 +283,33 @@ void finish_report(Report& report, const Options& options, const std::vector<Pha
     }
 }
 
+/// Ranks started with different options would make different plans and wait for each other;
+/// directories may differ (node-local disks).
+void require_equal_options(mpi::Comm& comm, const Options& options) {
+    ByteWriter out;
+    out.put_text(options.backend + " " + options.role);
+    out.put_all<Index>(std::vector<Index>{
+        options.iteration.value_or(-1), options.dtype ? static_cast<Index>(*options.dtype) : -1,
+        static_cast<Index>(options.max_shard_size),
+        static_cast<Index>(options.memory_limit.value_or(0)),
+        static_cast<Index>(options.message_limit), static_cast<Index>(options.strategy),
+        static_cast<Index>(options.replicas), options.strict ? 1 : 0,
+        options.tie_word_embedding ? 1 : 0, options.is_value_model ? 1 : 0,
+        options.report.has_value() ? 1 : 0});
+    const auto all = comm.all_gather(out.take());
+    for (std::size_t rank = 1; rank < all.size(); ++rank) {
+        if (all[rank] != all[0]) {
+            throw Error(ErrorCode::usage, "ranks 0 and " + std::to_string(rank) +
+                                              " were started with different options: only "
+                                              "directories may differ between ranks");
+        }
+    }
+}
+
 }  // namespace
 
 int merge(mpi::Comm& comm, const Options& options, Log& log) {
+    require_equal_options(comm, options);
     Report report;
     report.command = "merge";
     report.mpi = comm.library();
