@@ -236,9 +236,9 @@ TEST(Families, verified_ones_name_their_fixtures) {
             verified.insert(recipe->name);
         }
     }
-    EXPECT_EQ(verified, (std::set<std::string>{"deepseek_v3", "llama", "mixtral", "qwen2", "qwen3",
-                                               "qwen3_moe"}));
-    EXPECT_EQ(library.find_recipe("qwen2")->verified, "qwen2-tp2-pp2-torchdist-bf16");
+    EXPECT_EQ(verified, (std::set<std::string>{"deepseek_v3", "gemma", "llama", "mixtral", "qwen2",
+                                               "qwen2_moe", "qwen3", "qwen3_moe"}));
+    EXPECT_EQ(library.find_recipe("qwen3")->verified, "verl-qwen3-tp2-pp2-torchdist-bf16");
 }
 
 }  // namespace
