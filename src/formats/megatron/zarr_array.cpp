@@ -251,8 +251,8 @@ catalogue::Catalogue read_zarr_array(const fs::path& directory, const std::strin
         piece.file = static_cast<std::uint32_t>(out.files.size());
         piece.storage_bytes = size;
         found.insert(at);
-        tensor.pieces.push_back(std::move(piece));
-        out.files.push_back({name + "/" + file, size});
+        tensor.pieces.push_back(piece);
+        out.files.push_back({(fs::path(name) / file).string(), size});
     }
     const Index n_chunks = volume_of(grid, "the number of chunks");
     if (std::cmp_not_equal(found.size(), n_chunks)) {
