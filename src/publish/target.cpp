@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <ranges>
 #include <utility>
 
 #include <fcntl.h>
@@ -22,7 +21,7 @@ namespace {
 
 constexpr const char* kIndexSuffix = ".index.json";
 
-/// mkdir -p; returns what it made, outermost first.
+/// mkdir -p; returns what it made, innermost first.
 std::vector<fs::path> make_parents(const fs::path& directory) {
     std::vector<fs::path> missing;
     std::error_code ignored;
@@ -38,6 +37,7 @@ std::vector<fs::path> make_parents(const fs::path& directory) {
             io::throw_errno(errno, "create directory", path);
         }
     }
+    std::reverse(made.begin(), made.end());
     return made;
 }
 
@@ -253,7 +253,7 @@ void PartialDirectory::discard() noexcept {
         unlock_file(std::exchange(lock_fd_, -1), lock_path_);
         is_held_ = false;
     }
-    for (const fs::path& path : std::ranges::reverse_view(made_)) {
+    for (const fs::path& path : made_) {
         // Fails, as it should, when others have put something there.
         (void)::rmdir(path.c_str());
     }

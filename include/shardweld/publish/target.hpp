@@ -69,7 +69,7 @@ class PartialDirectory {
     bool is_inside_ = false;  ///< the partial directory lies in the target
     bool is_held_ = false;    ///< lock and partial directory are this run's
     int lock_fd_ = -1;
-    std::vector<fs::path> made_;  ///< parents this run created, outermost first
+    std::vector<fs::path> made_;  ///< parents this run created, innermost first
     std::vector<std::string> notes_;
 };
 
