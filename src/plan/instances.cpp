@@ -6,6 +6,8 @@
 
 #include "shardweld/core/text.hpp"
 
+#include "fuse.hpp"
+
 namespace shardweld::plan {
 
 namespace {
@@ -23,27 +25,6 @@ void collect_axes(const std::vector<layout::Item>& items, std::vector<std::strin
         }
     }
 }
-
-/// Axes `outer` and `inner` (of extent n) of a patch seen as one axis at `inner`'s place; `outer`
-/// stays with a unit extent. Several patches when the two do not lie behind one another in storage.
-void fuse_pair(const Patch& patch, std::size_t outer, std::size_t inner, Index n,
-               std::vector<Patch>& out) {
-    const Axis a = patch.axes[outer];
-    const Axis b = patch.axes[inner];
-    const bool is_run = b.lo == 0 && b.extent == n && a.stride == n * b.stride;
-    const Index n_parts = is_run ? 1 : a.extent;
-    for (Index part = 0; part < n_parts; ++part) {
-        Patch fused = patch;
-        fused.offset += part * a.stride;
-        fused.axes[outer] = {0, 1, 0};
-        fused.axes[inner] = is_run ? Axis{a.lo * n, a.extent * n, b.stride}
-                                   : Axis{(a.lo + part) * n + b.lo, b.extent, b.stride};
-        out.push_back(fused);
-    }
-}
-
-constexpr int kGone = -2;  // an outer axis that was fused into another one
-constexpr int kCopy = -3;  // an axis that counts equal copies
 
 /// All values of the key axes of `patch`, one filed patch each.
 void split_keys(const SegmentPlan& plan, const Patch& patch, Filed filed, std::vector<Filed>& out) {
@@ -72,7 +53,7 @@ void split_keys(const SegmentPlan& plan, const Patch& patch, Filed filed, std::v
             }
         }
         for (std::size_t i = 0; i < plan.key_slot.size(); ++i) {
-            if (plan.key_slot[i] == -1) {
+            if (plan.key_slot[i] == kStays) {
                 one.patch.axes.push_back(patch.axes[i]);
             }
         }
@@ -144,7 +125,7 @@ const std::vector<SegmentPlan>& Instances::plans_of(const models::Line& line) {
         plan.id = segment_id(line.logical, segment.label);
         plan.axes = segment.axes;
         plan.n_keys = keys.size();
-        plan.key_slot.assign(plan.axes.size(), -1);
+        plan.key_slot.assign(plan.axes.size(), kStays);
         for (std::size_t slot = 0; slot < keys.size(); ++slot) {
             const auto axis = std::find(plan.axes.begin(), plan.axes.end(), keys[slot]);
             if (axis != plan.axes.end()) {
@@ -164,34 +145,7 @@ void Instances::file(const models::Line& line, const layout::BoundLayout& bound,
                      std::vector<Filed>& out) {
     SegmentPlan plan = plans_of(line)[static_cast<std::size_t>(lowered.segment)];
     std::vector<Patch> patches{lowered.patch};
-    for (const auto& [axis, parts] : model_.dialect->fuse) {
-        const auto outer = std::find(plan.axes.begin(), plan.axes.end(), parts.front());
-        const auto inner = std::find(plan.axes.begin(), plan.axes.end(), parts.back());
-        if (parts.size() != 2 || outer == plan.axes.end() || inner == plan.axes.end()) {
-            continue;
-        }
-        const auto outer_at = static_cast<std::size_t>(outer - plan.axes.begin());
-        const auto inner_at = static_cast<std::size_t>(inner - plan.axes.begin());
-        std::vector<Patch> fused;
-        for (const Patch& patch : patches) {
-            fuse_pair(patch, outer_at, inner_at, bound.extents(lowered.segment)[inner_at], fused);
-        }
-        patches = std::move(fused);
-        plan.axes[inner_at] = axis;
-        plan.key_slot[outer_at] = kGone;
-        // Axes are compared in the order of their names: the new name may belong elsewhere.
-        for (std::size_t i = 0; i + 1 < plan.axes.size(); ++i) {
-            for (std::size_t j = 0; j + 1 < plan.axes.size() - i; ++j) {
-                if (plan.axes[j] > plan.axes[j + 1]) {
-                    std::swap(plan.axes[j], plan.axes[j + 1]);
-                    std::swap(plan.key_slot[j], plan.key_slot[j + 1]);
-                    for (Patch& patch : patches) {
-                        std::swap(patch.axes[j], patch.axes[j + 1]);
-                    }
-                }
-            }
-        }
-    }
+    fuse_axes(model_.dialect->fuse, bound.extents(lowered.segment), plan, patches);
     const auto repeated = std::find(plan.axes.begin(), plan.axes.end(), line.repeat);
     if (repeated != plan.axes.end()) {
         int& slot = plan.key_slot[static_cast<std::size_t>(repeated - plan.axes.begin())];
@@ -223,6 +177,24 @@ const layout::BoundLayout& Instances::bound_for(const models::Line& line,
     return bound_.emplace(std::pair{&line, std::move(key)}, std::move(bound)).first->second;
 }
 
+/// The instance under a key, made by the first tensor that has a part in it; all must have its
+/// dtype.
+Instance& Instances::instance_of(const Key& key, const catalogue::Tensor& tensor,
+                                 std::uint32_t name) {
+    const auto [at, is_new] = instances_.try_emplace(key);
+    Instance& instance = at->second;
+    if (is_new) {
+        instance.dtype = tensor.dtype;
+        instance.name = name;
+    } else if (instance.dtype != tensor.dtype) {
+        throw Error(ErrorCode::mismatch,
+                    tensor.name + " is " + std::string(safetensors_name(tensor.dtype)) + " but " +
+                        names_[instance.name] + ", part of the same tensor, is " +
+                        std::string(safetensors_name(instance.dtype)));
+    }
+    return instance;
+}
+
 void Instances::add(const catalogue::Tensor& tensor, const models::Line& line,
                     const models::Captures& captures) {
     const layout::BoundLayout& bound = bound_for(line, tensor.shape, captures);
@@ -238,26 +210,14 @@ void Instances::add(const catalogue::Tensor& tensor, const models::Line& line,
             filed.clear();
             file(line, bound, part, captures, filed);
             const std::string& label = segments[static_cast<std::size_t>(part.segment)].label;
+            const bool is_dropped =
+                std::find(line.drop.begin(), line.drop.end(), label) != line.drop.end();
             for (const Filed& one : filed) {
-                const auto [at, is_new] = instances_.try_emplace(one.key);
-                Instance& instance = at->second;
-                if (is_new) {
-                    instance.dtype = tensor.dtype;
-                    instance.name = name;
-                    instance.dropped =
-                        std::find(line.drop.begin(), line.drop.end(), label) != line.drop.end();
-                } else if (instance.dtype != tensor.dtype) {
-                    throw Error(ErrorCode::mismatch,
-                                tensor.name + " is " + std::string(safetensors_name(tensor.dtype)) +
-                                    " but " + names_[instance.name] +
-                                    ", part of the same tensor, is " +
-                                    std::string(safetensors_name(instance.dtype)));
-                }
+                Instance& instance = instance_of(one.key, tensor, name);
+                instance.dropped = is_dropped;
                 const std::uint32_t replica = piece.replica == 0 ? one.copy : piece.replica;
                 instance.sources.push_back({piece.file, replica, piece.base, one.patch});
-                if (replica == 0) {
-                    instance.primary_volume += one.patch.volume();
-                }
+                instance.primary_volume += replica == 0 ? one.patch.volume() : 0;
             }
         }
     }

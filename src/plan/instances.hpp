@@ -51,6 +51,11 @@ struct SegmentPlan {
     std::size_t n_keys = 0;
 };
 
+/// Values of SegmentPlan::key_slot beside key positions.
+inline constexpr int kStays = -1;
+inline constexpr int kGone = -2;  ///< an outer axis that was fused into another one
+inline constexpr int kCopy = -3;  ///< an axis that counts equal copies
+
 /// A patch and the key it is filed under.
 struct Filed {
     Key key;
@@ -87,10 +92,9 @@ class Instances {
 
   private:
     std::uint32_t segment_id(const std::string& logical, const std::string& segment);
+    Instance& instance_of(const Key& key, const catalogue::Tensor& tensor, std::uint32_t name);
     const layout::BoundLayout& bound_for(const models::Line& line, const std::vector<Index>& shape,
                                          const models::Captures& captures);
-    std::vector<std::string> split_axes(const std::string& logical,
-                                        const std::string& segment) const;
 
     Model model_;
     std::map<std::pair<std::string, std::string>, std::uint32_t> ids_;

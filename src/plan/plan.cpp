@@ -119,8 +119,8 @@ Decision decide(const std::vector<Target>& targets, const std::vector<catalogue:
         return {Strategy::collective, "source runs are short (" + human_bytes(run) +
                                           " on average): reading each byte once pays"};
     }
-    return {Strategy::direct, "all ranks see all files and source runs are long (" +
-                                  human_bytes(run) + " on average)"};
+    return {Strategy::direct,
+            "all ranks see all files; source runs are " + human_bytes(run) + " on average"};
 }
 
 Index sampling(const Choice& choice, Bytes replica_bytes, Bytes model_bytes) {
