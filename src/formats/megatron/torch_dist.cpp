@@ -7,15 +7,14 @@
 #include <system_error>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/formats/shared/torch_file.hpp"
+#include "shardweld/io/file.hpp"
 
 #include "../directory.hpp"
 #include "args.hpp"
 #include "blobs.hpp"
+#include "dist_state.hpp"
 #include "megatron.hpp"
 #include "torch_dist_index.hpp"
 
@@ -26,25 +25,9 @@ namespace {
 using catalogue::Catalogue;
 
 constexpr const char* kIndexFile = ".metadata";
-constexpr const char* kCommonFile = "common.pt";
-constexpr const char* kBackendFile = "metadata.json";
-constexpr Bytes kLargestBackendFile = 1U << 16U;
-constexpr Bytes kLargestClaimsFile = 16U << 20U;
 
 // How much of `.metadata` is searched for Megatron's names: it begins with the keys.
 constexpr Bytes kSearchedBytes = 4U << 20U;
-
-// What metadata.json names as the format of the shards; nullopt when it is some other file of that
-// name.
-std::optional<std::string> sharded_backend(const fs::path& path) {
-    const auto root =
-        nlohmann::json::parse(io::read_text(path, kLargestBackendFile), nullptr, false);
-    if (!root.is_object() || !root.contains("sharded_backend") ||
-        !root["sharded_backend"].is_string()) {
-        return std::nullopt;
-    }
-    return root["sharded_backend"].get<std::string>();
-}
 
 void require_torch_dist(const std::string& backend, const fs::path& directory) {
     if (backend != "torch_dist") {
@@ -85,32 +68,6 @@ bool is_ours(const fs::path& directory, const Listing& listing) {
     }
     return listing.has_file(kIndexFile) &&
            (listing.has_file(kCommonFile) || has_megatron_keys(directory / kIndexFile));
-}
-
-Catalogue scan_common(const fs::path& path) {
-    Catalogue out;
-    const auto input = io::InputFile::open(path);
-    const auto file = TorchFile::read(input);
-    for (const std::string& global : file.pickle().inert_globals()) {
-        out.inert_globals[global] = 1;
-    }
-    if (!file.root().is_mapping()) {
-        return out;
-    }
-    if (const PickleValue* args = file.root().find("args")) {
-        out.claims = claims_of(*args);
-    }
-    if (const PickleValue* iteration = file.root().find("iteration");
-        iteration != nullptr && iteration->kind == PickleKind::integer) {
-        out.facts["iteration"] = iteration->integer;
-    }
-    return out;
-}
-
-Catalogue scan_claims(const fs::path& path) {
-    Catalogue out;
-    out.claims = claims_of_json(io::read_text(path, kLargestClaimsFile));
-    return out;
 }
 
 // With a weight bridge verl keeps only training state here.

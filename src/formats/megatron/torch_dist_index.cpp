@@ -1,9 +1,6 @@
 #include "torch_dist_index.hpp"
 
 #include <algorithm>
-#include <array>
-#include <map>
-#include <optional>
 #include <utility>
 
 #include "shardweld/core/error.hpp"
@@ -11,58 +8,13 @@
 #include "shardweld/formats/shared/dcp_metadata.hpp"
 
 #include "../directory.hpp"
+#include "dist_state.hpp"
 
 namespace shardweld::formats::megatron {
 
 namespace {
 
 using catalogue::Catalogue;
-
-constexpr std::array<std::string_view, 6> kTrainingKeys = {
-    "optimizer",           "chained_",
-    "rng_state",           "rerun_state_machine",
-    "opt_param_scheduler", "num_floating_point_operations_so_far"};
-
-// The pattern to report a key under when it is training state.
-std::optional<std::string> training_pattern(std::string_view key) {
-    const auto at = std::find_if(kTrainingKeys.begin(), kTrainingKeys.end(),
-                                 [&](std::string_view prefix) { return key.starts_with(prefix); });
-    return at == kTrainingKeys.end() ? std::nullopt : std::optional(std::string(*at) + "*");
-}
-
-bool is_extra_state(std::string_view key) {
-    return key.ends_with("._extra_state") || key.find("._extra_state/") != std::string_view::npos;
-}
-
-// What a key is left aside as; nullopt for model tensors.
-std::optional<std::pair<std::string, std::string>> aside(std::string_view key) {
-    if (auto pattern = training_pattern(key)) {
-        return std::pair(std::move(*pattern), std::string("training state"));
-    }
-    if (is_extra_state(key)) {
-        return std::pair(std::string("*._extra_state*"), std::string("Transformer Engine state"));
-    }
-    return std::nullopt;
-}
-
-class IgnoredRows {
-  public:
-    void add(const std::pair<std::string, std::string>& row, Bytes bytes) {
-        catalogue::Ignored& counted = rows_[row];
-        ++counted.count;
-        counted.bytes = checked_add_bytes(counted.bytes, bytes, "bytes left aside");
-    }
-    [[nodiscard]] std::vector<catalogue::Ignored> take() const {
-        std::vector<catalogue::Ignored> rows;
-        for (const auto& [key, counted] : rows_) {
-            rows.push_back({key.first, key.second, counted.count, counted.bytes});
-        }
-        return rows;
-    }
-
-  private:
-    std::map<std::pair<std::string, std::string>, catalogue::Ignored> rows_;
-};
 
 Bytes stored_bytes(const DcpTensor& tensor) {
     Bytes bytes = 0;
@@ -156,7 +108,7 @@ Catalogue read_index(const Location& location) {
     IgnoredRows ignored;
     for (const DcpTensor& tensor : metadata.tensors) {
         if (const auto row = aside(tensor.name)) {
-            ignored.add(*row, stored_bytes(tensor));
+            ignored.add(*row, 1, stored_bytes(tensor));
         } else {
             out.tensors.push_back(tensor_of(tensor));
         }
@@ -164,7 +116,7 @@ Catalogue read_index(const Location& location) {
     for (const DcpObject& object : metadata.objects) {
         const auto row = aside(object.name);
         const std::string name = object.name.substr(0, object.name.find("/shard_"));
-        ignored.add(row ? *row : std::pair(printable(name), std::string("not a tensor")),
+        ignored.add(row ? *row : std::pair(printable(name), std::string("not a tensor")), 1,
                     object.length);
     }
     std::sort(out.tensors.begin(), out.tensors.end(),
