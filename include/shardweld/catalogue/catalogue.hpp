@@ -41,8 +41,8 @@ struct Piece {
     Bytes base = 0;             ///< file offset of the storage's first byte
     Bytes storage_bytes = 0;    ///< size of the storage; every address of patch lies inside
     layout::Patch patch;        ///< over the stored tensor's axes
-    /// false: base and storage_bytes bound a container (a DCP blob) that is still to be opened; strides
-    /// are those of a dense tensor until then.
+    /// false: base and storage_bytes bound a container (a DCP blob) that is still to be opened;
+    /// strides are those of a dense tensor until then.
     bool located = true;
 };
 

@@ -4,8 +4,6 @@
 
 #include <optional>
 #include <set>
-#include <optional>
-#include <set>
 #include <string>
 #include <vector>
 

@@ -1,6 +1,7 @@
 // Our casts against libtorch's: the same bits wherever the result is a number.
 
 #include <gmock/gmock.h>
+
 #include <gtest/gtest.h>
 
 #include "shardweld/core/error.hpp"
