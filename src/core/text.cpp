@@ -99,7 +99,7 @@ std::optional<Bytes> parse_size(std::string_view text) {
 
 std::string human_bytes(Bytes bytes) {
     static constexpr std::array<const char*, 6> kUnits = {"B", "kB", "MB", "GB", "TB", "PB"};
-    double value = static_cast<double>(bytes);
+    auto value = static_cast<double>(bytes);
     std::size_t unit = 0;
     while (value >= 999.5 && unit + 1 < kUnits.size()) {
         value /= 1000;

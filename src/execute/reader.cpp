@@ -10,7 +10,6 @@ namespace shardweld::execute {
 namespace {
 
 using layout::Copy;
-using layout::Loop;
 
 // Runs at least this long are read straight into place; shorter ones share a read.
 constexpr Bytes kLongRun = Bytes{64} << 10U;
@@ -123,14 +122,14 @@ bool Reader::read_runs(const Move& move) {
 }
 
 /// Cuts a move into parts that span at most the scratch buffer and hold no large gaps.
-void Reader::split(Move move, std::vector<Spanned>& out) const {
+void Reader::split(const Move& move, std::vector<Spanned>& out) const {
     const std::size_t sparse = sparse_loop(move);
     if (sparse < move.copy.loops.size()) {
         const Index n_turns = move.copy.loops[sparse].extent;
         for (Index j = 0; j < n_turns; ++j) {
             Move turn = move;
             turn.copy = turn_of(move.copy, sparse, j);
-            split(std::move(turn), out);
+            split(turn, out);
         }
         return;
     }
@@ -141,14 +140,14 @@ void Reader::split(Move move, std::vector<Spanned>& out) const {
     if (span.extent <= window) {
         const Bytes begin = move.base + static_cast<Bytes>(span.lo) * move.element_bytes;
         const Bytes end = begin + span_bytes(move);
-        out.push_back({std::move(move), begin, end});
+        out.push_back({move, begin, end});
         return;
     }
     for (Index at = span.lo; at < span.lo + span.extent; at += window) {
         for (const Copy& part : layout::restrict_src(move.copy, at, at + window)) {
             Move cut = move;
             cut.copy = part;
-            split(std::move(cut), out);
+            split(cut, out);
         }
     }
 }
@@ -184,9 +183,9 @@ void Reader::read(std::vector<Move> moves) {
                           a.base + static_cast<Bytes>(a.copy.src_offset) * a.element_bytes) <
                std::tuple(b.file, b.base + static_cast<Bytes>(b.copy.src_offset) * b.element_bytes);
     });
-    for (Move& move : moves) {
+    for (const Move& move : moves) {
         if (!read_runs(move)) {
-            split(std::move(move), parts);
+            split(move, parts);
         }
     }
     std::stable_sort(parts.begin(), parts.end(), [](const Spanned& a, const Spanned& b) {

@@ -57,7 +57,7 @@ class Reader {
     };
 
     bool read_runs(const Move& move);
-    void split(Move move, std::vector<Spanned>& out) const;
+    void split(const Move& move, std::vector<Spanned>& out) const;
     void read_window(std::span<const Spanned> window);
     void fetch(std::uint32_t file, Bytes offset, std::span<std::byte> out);
 

@@ -58,7 +58,7 @@ class RoundMaker {
         for (std::size_t rank = 0; rank < outgoing_.size(); ++rank) {
             const Bytes send_bytes = message_bytes(outgoing_[rank]);
             const Bytes receive_bytes = message_bytes(incoming_[rank]);
-            round_.to_send.push_back(sent.first(send_bytes));
+            round_.to_send.emplace_back(sent.first(send_bytes));
             round_.to_receive.push_back(received.first(receive_bytes));
             pack(outgoing_[rank], sent.first(send_bytes));
             unpack(incoming_[rank], received.first(receive_bytes));

@@ -55,11 +55,11 @@ class InlineVector {
     T& operator[](std::size_t i) { return values_[i]; }
     const T& operator[](std::size_t i) const { return values_[i]; }
     T& back() { return values_[size_ - 1]; }
-    const T& back() const { return values_[size_ - 1]; }
+    [[nodiscard]] const T& back() const { return values_[size_ - 1]; }
     T* begin() { return values_.data(); }
     T* end() { return values_.data() + size_; }
-    const T* begin() const { return values_.data(); }
-    const T* end() const { return values_.data() + size_; }
+    [[nodiscard]] const T* begin() const { return values_.data(); }
+    [[nodiscard]] const T* end() const { return values_.data() + size_; }
     [[nodiscard]] std::span<const T> span() const { return {begin(), size_}; }
 
     friend bool operator==(const InlineVector& a, const InlineVector& b) {

@@ -18,7 +18,12 @@ namespace shardweld::mpi {
 /// one thread.
 class Comm {
   public:
+    Comm() = default;
     virtual ~Comm() = default;
+    Comm(const Comm&) = delete;
+    Comm& operator=(const Comm&) = delete;
+    Comm(Comm&&) = delete;
+    Comm& operator=(Comm&&) = delete;
 
     [[nodiscard]] virtual int rank() const = 0;                 // local
     [[nodiscard]] virtual int size() const = 0;                 // local
