@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include <fcntl.h>
-
 #include "shardweld/execute/run.hpp"
 
 namespace shardweld::execute {
@@ -55,6 +53,7 @@ void create_files(const plan::Plan& plan, const fs::path& directory) {
     for (const outputs::OutputFile& file : plan.placement.files) {
         io::OutputFile out = io::OutputFile::create(directory / file.name);
         out.resize(file.size);
+        out.reserve(file.size);
         out.write_at(0, std::as_bytes(std::span(file.header)));
         out.close();
     }

@@ -59,6 +59,16 @@ void OutputFile::resize(Bytes size) {
     }
 }
 
+void OutputFile::reserve(Bytes size) {
+    int status = 0;
+    do {
+        status = ::fallocate(fd_, 0, 0, file_offset(size, path_));
+    } while (status != 0 && errno == EINTR);
+    if (status != 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)) {
+        throw_errno(errno, "reserve " + std::to_string(size) + " bytes for", path_);
+    }
+}
+
 void OutputFile::write_at(Bytes offset, std::span<const std::byte> data) const {
     file_offset(checked_add_bytes(offset, data.size(), "the end of a write"), path_);
     std::size_t done = 0;

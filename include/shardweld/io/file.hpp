@@ -55,6 +55,9 @@ class OutputFile {
     static OutputFile open_existing(const fs::path& path);
 
     void resize(Bytes size);
+    /// Reserves space for the first `size` bytes where the file system can: Error(space) now rather
+    /// than at a later write, and writes that need not allocate. Does nothing elsewhere.
+    void reserve(Bytes size);
     /// Writes all of `data` at `offset`; ENOSPC, EDQUOT are Error(space), others Error(io).
     void write_at(Bytes offset, std::span<const std::byte> data) const;
     void sync() const;
