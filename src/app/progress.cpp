@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <string>
 
 #include "shardweld/core/text.hpp"
+#include "shardweld/core/usage.hpp"
 
 namespace shardweld::app {
 
@@ -39,10 +39,7 @@ std::string speed_text(double bytes_per_s) {
 }  // namespace
 
 Clock steady_clock() {
-    return [] {
-        const auto now = std::chrono::steady_clock::now().time_since_epoch();
-        return std::chrono::duration<double>(now).count();
-    };
+    return wall_seconds;
 }
 
 Progress::Progress(std::ostream& out, ProgressStyle style, const Workload& work, Clock clock)

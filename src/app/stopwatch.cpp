@@ -1,22 +1,8 @@
 #include "stopwatch.hpp"
 
-#include <chrono>
-#include <ctime>
+#include "shardweld/core/usage.hpp"
 
 namespace shardweld::app {
-
-namespace {
-
-double wall_seconds() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-}
-
-double cpu_seconds() {
-    return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
-}
-
-}  // namespace
 
 Stopwatch::Stopwatch() : wall_(wall_seconds()), cpu_(cpu_seconds()) {}
 

@@ -166,4 +166,26 @@ std::optional<Index> parse_index(std::string_view text) {
     return value;
 }
 
+bool glob_matches(std::string_view glob, std::string_view name) {
+    std::size_t g = 0;
+    std::size_t n = 0;
+    std::size_t star = std::string_view::npos;
+    std::size_t resume = 0;
+    while (n < name.size()) {
+        if (g < glob.size() && glob[g] == '*') {
+            star = g++;
+            resume = n;
+        } else if (g < glob.size() && glob[g] == name[n]) {
+            ++g;
+            ++n;
+        } else if (star != std::string_view::npos) {
+            g = star + 1;
+            n = ++resume;
+        } else {
+            return false;
+        }
+    }
+    return glob.find_first_not_of('*', g) == std::string_view::npos;
+}
+
 }  // namespace shardweld

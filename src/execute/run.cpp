@@ -5,13 +5,13 @@
 #include <optional>
 
 #include "shardweld/core/codec.hpp"
+#include "shardweld/core/usage.hpp"
 #include "shardweld/numeric/convert.hpp"
 
 #include "digests.hpp"
 #include "reader.hpp"
 #include "round.hpp"
 #include "sink.hpp"
-#include "usage.hpp"
 
 namespace shardweld::execute {
 

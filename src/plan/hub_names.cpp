@@ -3,13 +3,11 @@
 #include <algorithm>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/models/pattern.hpp"
 
 namespace shardweld::plan {
 
 namespace {
-
-// In a pattern such as "model.layers.{k+L}." conditions see the sum as the layer number.
-constexpr const char* kLayerAxis = "l";
 
 // Far above any model's layers times experts; keeps a hostile config.json from counting for ever.
 constexpr Index kMostNames = 10'000'000;
@@ -43,18 +41,13 @@ class Counter {
 
 HubName name_at(const models::Line& line, const std::vector<Index>& values,
                 const models::Symbols& symbols) {
-    const models::Pattern& pattern = line.name;
-    HubName hub{&line, {}, pattern.literals.front()};
+    models::Captures captures;
     for (std::size_t i = 0; i < values.size(); ++i) {
-        hub.captures[pattern.captures[i]] = values[i];
-        Index written = values[i];
-        if (!pattern.plus[i].empty()) {
-            written = checked_add(written, symbols.value(pattern.plus[i]), pattern.text);
-            hub.captures[kLayerAxis] = written;
-        }
-        hub.name += std::to_string(written) + pattern.literals[i + 1];
+        captures[line.name.captures[i]] = values[i];
     }
-    return hub;
+    const auto value_of = [&](const std::string& symbol) { return symbols.value(symbol); };
+    return {&line, models::captures_for_condition(line.name, captures, value_of),
+            models::format(line.name, captures, value_of)};
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "store_match.hpp"
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
 
 namespace shardweld::plan {
 
@@ -39,28 +40,6 @@ std::string digits_hidden(std::string_view name) {
         }
     }
     return out;
-}
-
-bool glob_matches(std::string_view glob, std::string_view name) {
-    std::size_t g = 0;
-    std::size_t n = 0;
-    std::size_t star = std::string_view::npos;
-    std::size_t resume = 0;
-    while (n < name.size()) {
-        if (g < glob.size() && glob[g] == '*') {
-            star = g++;
-            resume = n;
-        } else if (g < glob.size() && glob[g] == name[n]) {
-            ++g;
-            ++n;
-        } else if (star != std::string_view::npos) {
-            g = star + 1;
-            n = ++resume;
-        } else {
-            return false;
-        }
-    }
-    return glob.find_first_not_of('*', g) == std::string_view::npos;
 }
 
 StoreMatcher::StoreMatcher(const models::Dialect& dialect, const models::Recipe& recipe,

@@ -55,7 +55,4 @@ class StoreMatcher {
 /// The name with every run of digits replaced by '#'.
 std::string digits_hidden(std::string_view name);
 
-/// Shell-like match: '*' stands for any text.
-bool glob_matches(std::string_view glob, std::string_view name);
-
 }  // namespace shardweld::plan

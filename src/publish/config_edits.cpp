@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
 
 namespace shardweld::publish {
 
@@ -103,7 +104,7 @@ void apply(models::Config& config, const models::ConfigEdit& edit,
            const std::set<std::string>& logicals) {
     const bool is_present = std::any_of(
         logicals.begin(), logicals.end(),
-        [&](const std::string& logical) { return matches_glob(edit.logical_glob, logical); });
+        [&](const std::string& logical) { return glob_matches(edit.logical_glob, logical); });
     const models::FieldValue stated = config.field(edit.field);
     const bool is_stated =
         !std::holds_alternative<std::monostate>(stated) || config.count(edit.field);
@@ -118,29 +119,6 @@ void apply(models::Config& config, const models::ConfigEdit& edit,
 }
 
 }  // namespace
-
-bool matches_glob(std::string_view pattern, std::string_view name) {
-    const std::size_t star = pattern.find('*');
-    if (star == std::string_view::npos) {
-        return pattern == name;
-    }
-    if (!name.starts_with(pattern.substr(0, star))) {
-        return false;
-    }
-    // The leftmost place of each part between stars is as good as any other.
-    name.remove_prefix(star);
-    pattern.remove_prefix(star + 1);
-    for (std::size_t next = pattern.find('*'); next != std::string_view::npos;
-         next = pattern.find('*')) {
-        const std::size_t at = name.find(pattern.substr(0, next));
-        if (at == std::string_view::npos) {
-            return false;
-        }
-        name.remove_prefix(at + next);
-        pattern.remove_prefix(next + 1);
-    }
-    return name.ends_with(pattern);
-}
 
 Facts facts_of(const std::vector<plan::Target>& targets, const std::set<std::string>& logicals,
                const models::Recipe& recipe) {

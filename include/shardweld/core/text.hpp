@@ -37,4 +37,7 @@ std::string_view trim(std::string_view text);
 /// The whole text as a decimal number without sign; nullopt on anything else or overflow.
 std::optional<Index> parse_index(std::string_view text);
 
+/// Whether the whole `name` matches `glob`, in which '*' stands for any text.
+bool glob_matches(std::string_view glob, std::string_view name);
+
 }  // namespace shardweld

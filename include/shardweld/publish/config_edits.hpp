@@ -33,7 +33,4 @@ Facts facts_of(const std::vector<plan::Target>& targets, const std::set<std::str
 /// order, stay; when nothing is wrong, the text stays byte for byte. vocab_size is never touched.
 models::Config true_config(models::Config config, const Facts& facts);
 
-/// Whether `name` matches a pattern in which '*' stands for any characters.
-bool matches_glob(std::string_view pattern, std::string_view name);
-
 }  // namespace shardweld::publish

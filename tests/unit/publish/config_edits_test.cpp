@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "shardweld/core/text.hpp"
+
 namespace shardweld::publish {
 namespace {
 
@@ -124,14 +126,14 @@ TEST(FactsOf, takes_the_dtype_of_most_bytes_and_the_rows_of_the_head) {
 }
 
 TEST(MatchesGlob, lets_a_star_stand_for_any_text) {
-    EXPECT_TRUE(matches_glob("mtp.*", "mtp.0.proj"));
-    EXPECT_TRUE(matches_glob("mtp.*", "mtp."));
-    EXPECT_FALSE(matches_glob("mtp.*", "layer.mtp.0"));
-    EXPECT_TRUE(matches_glob("*.a*b", "x.aabab"));
-    EXPECT_FALSE(matches_glob("*.a*b", "x.b"));
-    EXPECT_FALSE(matches_glob("a*a", "a"));
-    EXPECT_TRUE(matches_glob("head", "head"));
-    EXPECT_FALSE(matches_glob("head", "heads"));
+    EXPECT_TRUE(glob_matches("mtp.*", "mtp.0.proj"));
+    EXPECT_TRUE(glob_matches("mtp.*", "mtp."));
+    EXPECT_FALSE(glob_matches("mtp.*", "layer.mtp.0"));
+    EXPECT_TRUE(glob_matches("*.a*b", "x.aabab"));
+    EXPECT_FALSE(glob_matches("*.a*b", "x.b"));
+    EXPECT_FALSE(glob_matches("a*a", "a"));
+    EXPECT_TRUE(glob_matches("head", "head"));
+    EXPECT_FALSE(glob_matches("head", "heads"));
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 
 #include "shardweld/core/index.hpp"
 
-namespace shardweld::execute {
+namespace shardweld {
 
 /// Anonymous and shared memory now (RssAnon + RssShmem of /proc/self/status); 0 when the system
 /// does not tell.
@@ -13,4 +13,4 @@ double cpu_seconds();
 /// Monotonic time in seconds.
 double wall_seconds();
 
-}  // namespace shardweld::execute
+}  // namespace shardweld

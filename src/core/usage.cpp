@@ -1,4 +1,4 @@
-#include "usage.hpp"
+#include "shardweld/core/usage.hpp"
 
 #include <chrono>
 #include <fstream>
@@ -6,7 +6,7 @@
 
 #include <sys/resource.h>
 
-namespace shardweld::execute {
+namespace shardweld {
 
 Bytes resident_bytes() {
     std::ifstream status("/proc/self/status");
@@ -36,4 +36,4 @@ double wall_seconds() {
         .count();
 }
 
-}  // namespace shardweld::execute
+}  // namespace shardweld
