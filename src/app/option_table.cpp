@@ -6,12 +6,13 @@
 namespace shardweld::app {
 
 const std::vector<OptionLine>& option_lines() {
-    constexpr unsigned kModel = kMerge | kPlan;
-    constexpr unsigned kInput = kMerge | kPlan | kInspect;
+    constexpr unsigned kWrite = kMerge | kPlan;
+    constexpr unsigned kModel = kWrite | kTest;
+    constexpr unsigned kInput = kModel | kInspect;
     static const std::vector<OptionLine> lines = {
         {"local_dir", 0, "DIR", kInput, "Input",
          "checkpoint: a step, iteration or shard directory"},
-        {"backend", 0, "NAME", kInput, "Input", "auto (default) or megatron"},
+        {"backend", 0, "NAME", kInput, "Input", "auto (default), megatron, fsdp, dcp, hf or hdf5"},
         {"hf_config", 0, "DIR", kInput, "Input",
          "directory with config.json and the tokenizer; needed when the checkpoint has none"},
         {"hf_model_path", 0, "DIR", kInput, "", "older name of --hf_config"},
@@ -19,18 +20,48 @@ const std::vector<OptionLine>& option_lines() {
         {"role", 0, "NAME", kInput, "Input", "actor or critic, when there are both"},
         {"recipe", 0, "FILE", kModel | kRecipes, "Input",
          "a recipe or dialect file to use beside the built-in ones"},
+        {"mesh_dim_names", 0, "LIST", kInput, "Input",
+         "FSDP: names of the device mesh's dims, e.g. ddp,fsdp; by hand, when detection is wrong"},
+        {"mesh_shape", 0, "LIST", kInput, "Input", "FSDP: their extents, e.g. 2,4"},
+        {"prefix", 0, "TEXT", kInput, "Input",
+         "DCP: take the part of the state dict below TEXT and strip it from names"},
         {"max_open", 0, "N", kModel, "Input", "input files kept open by a rank (default 64)"},
 
-        {"target_dir", 0, "DIR", kModel, "Output", "directory to write (default tmp)"},
-        {"overwrite", 0, "", kModel, "Output", "replace a target that is not empty"},
+        {"target_dir", 0, "DIR", kWrite, "Output", "directory to write (default tmp)"},
+        {"overwrite", 0, "", kWrite, "Output", "replace a target that is not empty"},
         {"dtype", 0, "TYPE", kModel, "Output",
          "write floats as bf16, fp16 or fp32 (default: as stored)"},
-        {"max_shard_size", 0, "SIZE", kModel, "Output", "tensor bytes in a file (default 5GB)"},
-        {"no_fsync", 0, "", kModel, "Output", "do not wait until files are on disk"},
-        {"report", 0, "FILE", kModel, "Output", "write a report in JSON"},
+        {"max_shard_size", 0, "SIZE", kWrite, "Output", "tensor bytes in a file (default 5GB)"},
+        {"no_fsync", 0, "", kWrite, "Output", "do not wait until files are on disk"},
+        {"output_format", 0, "NAME", kWrite, "Output", "safetensors (default) or hdf5"},
+        {"report", 0, "FILE", kModel | kVerify, "Output",
+         "write a report in JSON; verify: the report to check against"},
 
         {"tie_word_embedding", 0, "", kModel, "Model", "embedding and output head are one tensor"},
         {"is_value_model", 0, "", kModel, "Model", "a value model: the head is score.weight"},
+
+        {"names", 0, "KIND", kModel, "Model",
+         "hub (default: as save_pretrained writes them) or module (as the checkpoint has them)"},
+        {"lora", 0, "HOW", kModel, "Model",
+         "an adapter in the checkpoint: split (default: lora_adapter/ beside the base), fold (add "
+         "it into the weights) or drop"},
+        {"lora_alpha", 0, "X", kModel, "Model",
+         "LoRA's alpha, where the checkpoint does not say it"},
+        {"base", 0, "DIR", kModel, "Model",
+         "the model an adapter was trained on, for checkpoints that hold the adapter only"},
+
+        {"test_hf_dir", 0, "DIR", kTest, "Comparison", "the model to compare with"},
+        {"atol", 0, "X", kTest | kDiff, "Comparison", "absolute tolerance (default 1e-6)"},
+        {"rtol", 0, "X", kTest | kDiff, "Comparison", "relative tolerance (default 1e-6)"},
+        {"strict_dtype", 0, "", kTest | kDiff, "Comparison",
+         "another dtype is a difference (default: compared in the narrower one)"},
+
+        {"hf_upload_path", 0, "ORG/NAME", kMerge | kUpload, "Upload",
+         "upload the result to this repository of the Hub with the official client"},
+        {"private", 0, "", kMerge | kUpload, "Upload", "create the repository as a private one"},
+        {"hf_cli", 0, "PATH", kMerge | kUpload, "Upload",
+         "the client (default: hf on PATH, from pip install huggingface_hub)"},
+        {"hf_upload", 0, "", kMerge, "", "accepted for verl's sake; changes nothing"},
 
         {"strategy", 0, "NAME", kModel, "Execution",
          "auto (default), collective (read each shard once and send), direct (owners read)"},
@@ -43,7 +74,9 @@ const std::vector<OptionLine>& option_lines() {
         {"strict", 0, "", kModel, "Execution", "warnings end the run with exit code 14"},
         {"ranks", 0, "N", kPlan, "Execution", "plan for so many ranks (default 1)"},
 
-        {"json", 0, "", kPlan | kInspect, "Messages", "print JSON"},
+        {"json", 0, "", kPlan | kInspect | kTest | kDiff | kVerify, "Messages", "print JSON"},
+        {"trace", 0, "NAME", kModel, "Messages",
+         "tell one tensor's whole way: pieces, placements, layout, target"},
         {"verbose", 'v', "", kEvery, "Messages", "same as --log_level debug"},
         {"quiet", 'q', "", kEvery, "Messages", "errors only, no progress"},
         {"log_level", 0, "LEVEL", kEvery, "Messages", "error, warning, info (default) or debug"},
@@ -86,22 +119,40 @@ const std::vector<CommandLine>& command_lines() {
          "Examples:\n"
          "  shardweld recipes\n"
          "  shardweld recipes qwen3_moe > mine.recipe\n"},
+        {"test", Command::test, kTest, "shardweld test --local_dir DIR --test_hf_dir DIR [options]",
+         "compare what a merge would write with a model; writes nothing",
+         "Exit code 13 when they differ.\n"
+         "\n"
+         "Examples:\n"
+         "  mpirun -n 8 shardweld test --local_dir ckpt/global_step_100/actor \\\n"
+         "      --test_hf_dir merged\n"},
+        {"diff", Command::diff, kDiff, "shardweld diff DIR DIR [options]",
+         "compare two model directories",
+         "Exit code 13 when they differ.\n"
+         "\n"
+         "Examples:\n"
+         "  mpirun -n 4 shardweld diff merged Qwen3-8B --atol 1e-3\n"},
+        {"verify", Command::verify, kVerify, "shardweld verify DIR [--report FILE] [options]",
+         "check a written model against the format's rules, its index and its report",
+         "Exit code 13 when a tensor is not the one that the report describes.\n"
+         "\n"
+         "Examples:\n"
+         "  shardweld verify merged --report merged.json\n"},
+        {"upload", Command::upload, kUpload,
+         "shardweld upload DIR --hf_upload_path ORG/NAME [options]",
+         "upload a written model to the Hub",
+         "Runs the official client. The token is the client's: hf auth login, or HF_TOKEN.\n"
+         "\n"
+         "Examples:\n"
+         "  shardweld upload merged --hf_upload_path me/my-model --private\n"},
     };
     return lines;
 }
 
 bool is_later_option(std::string_view name) {
-    constexpr std::array<std::string_view, 20> kLater = {
-        "test_hf_dir", "hf_upload_path", "hf_upload",    "private",
-        "resume",      "weights",        "include",      "exclude",
-        "lora",        "base",           "sha256",       "map",
-        "quantize",    "bw_limit",       "max_readers",  "stall_timeout",
-        "operation",   "ref_model_path", "strict_dtype", "tokenizer"};
-    return std::find(kLater.begin(), kLater.end(), name) != kLater.end();
-}
-
-bool is_later_command(std::string_view name) {
-    constexpr std::array<std::string_view, 4> kLater = {"test", "diff", "verify", "upload"};
+    constexpr std::array<std::string_view, 12> kLater = {
+        "resume",   "weights",  "include",     "exclude",       "sha256",         "map",
+        "quantize", "bw_limit", "max_readers", "stall_timeout", "ref_model_path", "tokenizer"};
     return std::find(kLater.begin(), kLater.end(), name) != kLater.end();
 }
 

@@ -14,7 +14,11 @@ inline constexpr unsigned kMerge = 1;
 inline constexpr unsigned kPlan = 2;
 inline constexpr unsigned kInspect = 4;
 inline constexpr unsigned kRecipes = 8;
-inline constexpr unsigned kEvery = kMerge | kPlan | kInspect | kRecipes;
+inline constexpr unsigned kTest = 16;
+inline constexpr unsigned kDiff = 32;
+inline constexpr unsigned kVerify = 64;
+inline constexpr unsigned kUpload = 128;
+inline constexpr unsigned kEvery = 255;
 
 struct OptionLine {
     std::string_view name;      ///< with '_'
@@ -38,8 +42,7 @@ struct CommandLine {
 
 const std::vector<CommandLine>& command_lines();
 
-/// Options and commands known from verl's mergers, or planned, that this version does not have.
+/// Options known from verl's mergers, or planned, that this version does not have.
 bool is_later_option(std::string_view name);
-bool is_later_command(std::string_view name);
 
 }  // namespace shardweld::app

@@ -1,6 +1,8 @@
 #include "options.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -51,6 +53,21 @@ class Reader {
         return number;
     }
 
+    /// A finite number that is not negative.
+    [[nodiscard]] std::optional<double> real(const std::string& name) const {
+        const auto value = text(name);
+        if (!value) {
+            return std::nullopt;
+        }
+        double number = 0;
+        const char* const end = value->data() + value->size();
+        const auto [at, error] = std::from_chars(value->data(), end, number);
+        if (error != std::errc() || at != end || !std::isfinite(number) || number < 0) {
+            refuse("--" + name + " " + printable(*value) + " is not a number such as 16 or 1e-6");
+        }
+        return number;
+    }
+
     /// One of a few words, e.g. {{"auto", Strategy::automatic}, ...}.
     template <typename T>
     [[nodiscard]] std::optional<T> choice(
@@ -76,16 +93,49 @@ class Reader {
 
 void read_backend(const Reader& reader, Options& options) {
     options.backend = reader.text("backend").value_or("auto");
-    const std::vector<std::string> later = {"fsdp", "dcp", "hdf5", "deepspeed", "colossalai"};
+    const std::vector<std::string> later = {"deepspeed", "colossalai", "bytecheckpoint"};
     if (std::find(later.begin(), later.end(), options.backend) != later.end()) {
-        throw Error(ErrorCode::unsupported, "--backend " + options.backend +
-                                                " is not in this version yet: it reads megatron");
+        throw Error(ErrorCode::unsupported,
+                    "--backend " + options.backend +
+                        " is not in this version yet: it reads megatron, fsdp, "
+                        "dcp, hf and hdf5");
     }
-    (void)reader.choice<int>("backend", {{"auto", 0}, {"megatron", 0}});
+    (void)reader.choice<int>(
+        "backend", {{"auto", 0}, {"megatron", 0}, {"fsdp", 0}, {"dcp", 0}, {"hf", 0}, {"hdf5", 0}});
+}
+
+/// --mesh_dim_names and --mesh_shape, as lists with commas.
+formats::Mesh read_mesh(const Reader& reader) {
+    formats::Mesh mesh;
+    const auto names = reader.text("mesh_dim_names");
+    const auto shape = reader.text("mesh_shape");
+    if (names.has_value() != shape.has_value()) {
+        refuse("--mesh_dim_names and --mesh_shape belong together: give both");
+    }
+    if (!names) {
+        return mesh;
+    }
+    for (const std::string_view name : split(*names, ',')) {
+        mesh.names.emplace_back(name);
+    }
+    for (const std::string_view text : split(*shape, ',')) {
+        const auto extent = parse_index(text);
+        if (!extent || *extent < 1) {
+            refuse("--mesh_shape " + printable(*shape) + " is not a list of numbers such as 2,4");
+        }
+        mesh.shape.push_back(*extent);
+    }
+    if (mesh.names.size() != mesh.shape.size()) {
+        refuse("--mesh_dim_names has " + std::to_string(mesh.names.size()) +
+               " names but --mesh_shape " + std::to_string(mesh.shape.size()) + " numbers");
+    }
+    return mesh;
 }
 
 void read_input(const Reader& reader, Options& options) {
     read_backend(reader, options);
+    options.mesh = read_mesh(reader);
+    options.prefix = reader.text("prefix").value_or("");
     options.local_dir = reader.text("local_dir").value_or("");
     options.iteration = reader.number("iteration", 0);
     options.role =
@@ -120,16 +170,60 @@ void read_output(const Reader& reader, Options& options) {
     options.max_shard_size = reader.size("max_shard_size").value_or(options.max_shard_size);
     options.overwrite = reader.has("overwrite");
     options.sync = !reader.has("no_fsync");
+    options.output_format =
+        reader
+            .choice<OutputFormat>("output_format", {{"safetensors", OutputFormat::safetensors},
+                                                    {"hdf5", OutputFormat::hdf5}})
+            .value_or(OutputFormat::safetensors);
     if (const auto report = reader.text("report")) {
         options.report = *report;
+    }
+}
+
+void read_model(const Reader& reader, Options& options) {
+    options.tie_word_embedding = reader.has("tie_word_embedding");
+    options.is_value_model = reader.has("is_value_model");
+    options.names = reader.choice<Names>("names", {{"hub", Names::hub}, {"module", Names::module}})
+                        .value_or(Names::hub);
+    options.lora =
+        reader
+            .choice<Lora>("lora",
+                          {{"split", Lora::split}, {"fold", Lora::fold}, {"drop", Lora::drop}})
+            .value_or(Lora::split);
+    options.lora_alpha = reader.real("lora_alpha");
+    if (options.lora_alpha && *options.lora_alpha == 0) {
+        refuse("--lora_alpha 0 would switch the adapter off: give the alpha it was trained with");
+    }
+    if (const auto base = reader.text("base")) {
+        options.base = *base;
+    }
+}
+
+void read_comparison(const Reader& reader, Options& options) {
+    options.reference = reader.text("test_hf_dir").value_or("");
+    if (options.command == Command::test && options.reference.empty()) {
+        refuse("test needs a model to compare with: --test_hf_dir DIR");
+    }
+    options.atol = reader.real("atol").value_or(options.atol);
+    options.rtol = reader.real("rtol").value_or(options.rtol);
+    options.strict_dtype = reader.has("strict_dtype");
+}
+
+void read_upload(const Reader& reader, Options& options) {
+    options.upload_path = reader.text("hf_upload_path").value_or("");
+    options.is_private = reader.has("private");
+    if (const auto client = reader.text("hf_cli")) {
+        options.hf_cli = *client;
+    }
+    if (options.upload_path.empty() &&
+        (options.command == Command::upload || options.is_private || options.hf_cli)) {
+        refuse("no repository to upload to is given: --hf_upload_path ORG/NAME");
     }
 }
 
 void read_execution(const Reader& reader, Options& options) {
     using plan::Replicas;
     using plan::Strategy;
-    options.tie_word_embedding = reader.has("tie_word_embedding");
-    options.is_value_model = reader.has("is_value_model");
     options.strategy = reader
                            .choice<Strategy>("strategy", {{"auto", Strategy::automatic},
                                                           {"collective", Strategy::collective},
@@ -148,6 +242,7 @@ void read_execution(const Reader& reader, Options& options) {
 
 void read_messages(const Reader& reader, Options& options) {
     options.json = reader.has("json");
+    options.trace = reader.text("trace").value_or("");
     options.is_quiet = reader.has("quiet");
     const int n_levels = (reader.has("verbose") ? 1 : 0) + (reader.has("quiet") ? 1 : 0) +
                          (reader.has("log_level") ? 1 : 0);
@@ -165,13 +260,22 @@ void read_messages(const Reader& reader, Options& options) {
 }
 
 void place_others(const CommandLine& command, std::vector<std::string> others, Options& options) {
-    const bool takes_one =
-        options.command == Command::inspect || options.command == Command::recipes;
-    if (!others.empty() && (!takes_one || others.size() > 1)) {
+    const bool takes_some =
+        options.command == Command::inspect || options.command == Command::recipes ||
+        options.command == Command::diff || options.command == Command::verify ||
+        options.command == Command::upload;
+    const std::size_t most = options.command == Command::diff ? 2 : takes_some ? 1 : 0;
+    if (others.size() > most) {
         refuse("unexpected argument " + printable(others.back()) +
                " (usage: " + std::string(command.usage) + ")");
     }
-    if (options.command == Command::recipes && !others.empty()) {
+    if (options.command == Command::diff) {
+        if (others.size() != 2) {
+            refuse("two directories are needed (usage: " + std::string(command.usage) + ")");
+        }
+        options.local_dir = others[0];
+        options.reference = others[1];
+    } else if (options.command == Command::recipes && !others.empty()) {
         options.topic = others.front();
     } else if (!others.empty()) {
         if (!options.local_dir.empty()) {
@@ -181,7 +285,7 @@ void place_others(const CommandLine& command, std::vector<std::string> others, O
         options.local_dir = others.front();
     }
     if (options.command != Command::recipes && options.local_dir.empty()) {
-        refuse("no checkpoint is given (usage: " + std::string(command.usage) + ")");
+        refuse("no directory is given (usage: " + std::string(command.usage) + ")");
     }
 }
 
@@ -193,11 +297,8 @@ const CommandLine& find_command(const std::string& name) {
         }
         known.emplace_back(line.name);
     }
-    if (is_later_command(name)) {
-        throw Error(ErrorCode::unsupported, "the command " + name + " is not in this version yet");
-    }
     refuse("unknown command " + printable(name) + suggestion(name, known) +
-           " (commands: merge, plan, inspect, recipes, help)");
+           " (commands: merge, test, plan, inspect, diff, verify, upload, recipes, help)");
 }
 
 bool asks_for_help(const std::string& argument) {
@@ -208,7 +309,9 @@ bool asks_for_help(const std::string& argument) {
 
 Options parse_options(const std::vector<std::string>& arguments) {
     if (arguments.size() < 2) {
-        refuse("no command is given (commands: merge, plan, inspect, recipes, help)");
+        refuse(
+            "no command is given (commands: merge, test, plan, inspect, diff, verify, upload, "
+            "recipes, help)");
     }
     Options options;
     const std::string& first = arguments[1];
@@ -231,6 +334,9 @@ Options parse_options(const std::vector<std::string>& arguments) {
     const Reader reader(split);
     read_input(reader, options);
     read_output(reader, options);
+    read_model(reader, options);
+    read_comparison(reader, options);
+    read_upload(reader, options);
     read_execution(reader, options);
     read_messages(reader, options);
     place_others(command, split.others, options);
@@ -238,7 +344,8 @@ Options parse_options(const std::vector<std::string>& arguments) {
 }
 
 formats::Request input_request(const Options& options) {
-    return {options.local_dir, options.backend, options.iteration, options.role};
+    return {options.local_dir, options.backend, options.iteration,
+            options.role,      options.mesh,    options.prefix};
 }
 
 }  // namespace shardweld::app

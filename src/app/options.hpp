@@ -17,7 +17,22 @@ namespace shardweld::app {
 
 namespace fs = std::filesystem;
 
-enum class Command { merge, plan, inspect, recipes, help, version };
+enum class Command { merge, plan, inspect, recipes, test, diff, verify, upload, help, version };
+
+/// What becomes of a LoRA adapter in the checkpoint.
+enum class Lora {
+    split,  ///< written on its own beside the base weights
+    fold,   ///< added into the weights
+    drop,   ///< left out
+};
+
+/// Which names the written tensors get.
+enum class Names {
+    hub,     ///< those save_pretrained writes
+    module,  ///< those of the checkpoint's module tree
+};
+
+enum class OutputFormat { safetensors, hdf5 };
 
 struct Options {
     Command command = Command::help;
@@ -31,6 +46,8 @@ struct Options {
     std::optional<fs::path> hf_config;
     std::optional<fs::path> recipe;
     std::size_t max_open = 64;
+    formats::Mesh mesh;  ///< empty: as the checkpoint says
+    std::string prefix;  ///< dcp: part of the state dict, "" if not given
 
     // Output.
     fs::path target_dir = "tmp";
@@ -39,10 +56,26 @@ struct Options {
     bool overwrite = false;
     bool sync = true;
     std::optional<fs::path> report;
+    OutputFormat output_format = OutputFormat::safetensors;
 
     // Model.
     bool tie_word_embedding = false;
     bool is_value_model = false;
+    Names names = Names::hub;
+    Lora lora = Lora::split;
+    std::optional<double> lora_alpha;
+    std::optional<fs::path> base;  ///< the model an adapter was trained on
+
+    // Comparing (test, diff).
+    fs::path reference;  ///< test: --test_hf_dir; diff: the second directory
+    double atol = 1e-6;
+    double rtol = 1e-6;
+    bool strict_dtype = false;
+
+    // Upload.
+    std::string upload_path;  ///< ORG/NAME, "" if not asked for
+    bool is_private = false;
+    std::optional<fs::path> hf_cli;  ///< the client; not given: `hf` on PATH
 
     // Execution.
     plan::Strategy strategy = plan::Strategy::automatic;
@@ -54,6 +87,7 @@ struct Options {
 
     // Messages.
     bool json = false;
+    std::string trace;  ///< a tensor whose way is told, "" if none
     bool is_quiet = false;
     LogLevel log_level = LogLevel::info;
     std::vector<std::string> notes;  ///< options accepted that change nothing, said at debug level

@@ -120,9 +120,13 @@ int run_alone(const Options& options, bool is_first) {
             case Command::version:
                 return print("shardweld " + version() + " (" + git_version() + ")\n");
             case Command::merge:
+            case Command::test:
+            case Command::diff:
+            case Command::verify:
+            case Command::upload:
                 break;
         }
-        throw Error(ErrorCode::internal, "a command without an implementation");
+        throw Error(ErrorCode::unsupported, "this command is not in this version yet");
     });
     std::cout.flush();
     if (code == 0 && !std::cout) {

@@ -110,7 +110,8 @@ void put_shard(ByteWriter& out, const Shard& shard) {
     out.put_text(shard.name);
     out.put(shard.dtype);
     put_shape(out, shard.shape);
-    for (const int at : {shard.at.tp, shard.at.pp, shard.at.vpp, shard.at.ep, shard.at.etp}) {
+    for (const int at :
+         {shard.at.tp, shard.at.pp, shard.at.vpp, shard.at.ep, shard.at.etp, shard.at.fsdp}) {
         put_signed(out, at);
     }
     put_piece(out, shard.piece);
@@ -121,7 +122,8 @@ Shard get_shard(ByteReader& in) {
     shard.name = in.get_text();
     shard.dtype = in.get<DType>();
     shard.shape = get_shape(in);
-    for (int* at : {&shard.at.tp, &shard.at.pp, &shard.at.vpp, &shard.at.ep, &shard.at.etp}) {
+    for (int* at :
+         {&shard.at.tp, &shard.at.pp, &shard.at.vpp, &shard.at.ep, &shard.at.etp, &shard.at.fsdp}) {
         *at = static_cast<int>(get_signed(in));
     }
     shard.piece = get_piece(in);

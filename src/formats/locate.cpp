@@ -220,6 +220,8 @@ Location locate(const Request& request) {
     require_role(*location, request.role);
     require_iteration(*location, request.iteration);
     add_companions(*location);
+    location->mesh = request.mesh;
+    location->prefix = request.prefix;
     return std::move(*location);
 }
 

@@ -143,6 +143,9 @@ void encode(const Location& location, ByteWriter& out) {
         out.put_text(name);
         out.put(value);
     }
+    put_texts(out, location.mesh.names);
+    out.put_all(std::span<const Index>(location.mesh.shape));
+    out.put_text(location.prefix);
 }
 
 Location decode_location(ByteReader& in) {
@@ -158,6 +161,9 @@ Location decode_location(ByteReader& in) {
         auto name = in.get_text();
         location.facts[std::move(name)] = in.get<Index>();
     }
+    location.mesh.names = get_texts(in);
+    location.mesh.shape = in.get_all<Index>();
+    location.prefix = in.get_text();
     return location;
 }
 

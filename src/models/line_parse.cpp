@@ -21,8 +21,11 @@ const std::vector<std::string_view>& option_words() {
 }
 
 JoinStep::Group group_of(Scanner& in) {
-    constexpr std::array<std::pair<std::string_view, JoinStep::Group>, 3> kGroups = {
-        {{"tp", JoinStep::Group::tp}, {"etp", JoinStep::Group::etp}, {"ep", JoinStep::Group::ep}}};
+    constexpr std::array<std::pair<std::string_view, JoinStep::Group>, 4> kGroups = {
+        {{"tp", JoinStep::Group::tp},
+         {"etp", JoinStep::Group::etp},
+         {"ep", JoinStep::Group::ep},
+         {"fsdp", JoinStep::Group::fsdp}}};
     for (const auto& [name, group] : kGroups) {
         if (in.accept_name(name)) {
             return group;

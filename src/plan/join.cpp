@@ -27,7 +27,8 @@ struct Group {
 Index group_size(const Catalogue& catalogue, JoinStep::Group group) {
     const char* const name = group == JoinStep::Group::tp    ? "tp"
                              : group == JoinStep::Group::etp ? "etp"
-                                                             : "ep";
+                             : group == JoinStep::Group::ep  ? "ep"
+                                                             : "fsdp";
     const auto found = catalogue.facts.find(name);
     return found == catalogue.facts.end() ? 1 : found->second;
 }
@@ -40,6 +41,8 @@ int rank_in(const Shard& shard, JoinStep::Group group) {
             return shard.at.etp;
         case JoinStep::Group::ep:
             return shard.at.ep;
+        case JoinStep::Group::fsdp:
+            return shard.at.fsdp;
     }
     return 0;
 }
@@ -52,6 +55,8 @@ std::string_view name_of(JoinStep::Group group) {
             return "expert-tensor-parallel";
         case JoinStep::Group::ep:
             return "expert-parallel";
+        case JoinStep::Group::fsdp:
+            return "data-parallel";
     }
     return "";
 }

@@ -30,6 +30,7 @@ struct Coordinates {
     int vpp = 0;
     int ep = 0;
     int etp = 0;
+    int fsdp = 0;  ///< data-parallel rank among which a plain tensor may be sharded
     friend auto operator<=>(const Coordinates&, const Coordinates&) = default;
 };
 

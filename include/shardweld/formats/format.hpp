@@ -17,12 +17,20 @@ namespace shardweld::formats {
 
 namespace fs = std::filesystem;
 
+/// A device mesh given by hand (--mesh_dim_names, --mesh_shape), outermost dim first.
+struct Mesh {
+    std::vector<std::string> names;  ///< e.g. "ddp", "fsdp", "tp"
+    std::vector<Index> shape;        ///< as long as names; empty: none given
+};
+
 /// What the command line says about the input.
 struct Request {
     fs::path directory;              ///< --local_dir, any sensible level
     std::string backend = "auto";    ///< --backend
     std::optional<Index> iteration;  ///< --iteration
     std::string role;                ///< --role actor|critic, "" if not given
+    Mesh mesh;                       ///< --mesh_dim_names and --mesh_shape
+    std::string prefix;              ///< --prefix: part of a state dict to take, "" if not given
 };
 
 /// A checkpoint found on disk: where its shard files are, before any of them is opened.
@@ -35,6 +43,8 @@ struct Location {
     std::optional<fs::path> claims_file;  ///< verl's transformer_config.json
     std::vector<std::string> notes;       ///< what was found, for people
     std::map<std::string, Index> facts;   ///< e.g. iteration
+    Mesh mesh;                            ///< as requested
+    std::string prefix;                   ///< as requested
 };
 
 /// What opening containers told about some files.

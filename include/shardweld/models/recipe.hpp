@@ -36,7 +36,7 @@ struct Pattern {
 
 /// How rank-local shards of one stored tensor are put together (dialect lines, `<...>`).
 struct JoinStep {
-    enum class Group { tp, etp, ep } group = Group::tp;
+    enum class Group { tp, etp, ep, fsdp } group = Group::tp;
     int dim = 0;              ///< concatenated on this dim in rank order
     bool or_replica = false;  ///< `k?`: replicas when the local extent already is the full one
     bool stack = false;       ///< `+0`: stacked as new dim 0

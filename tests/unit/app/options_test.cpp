@@ -121,18 +121,48 @@ TEST(ParseOptions, accepts_what_verl_knows_and_says_what_it_does) {
 }
 
 TEST(ParseOptions, refuses_what_belongs_to_later_versions) {
-    for (const char* option : {"--test_hf_dir", "--hf_upload_path", "--private", "--resume"}) {
-        EXPECT_EQ(
-            refusal({"merge", "--local_dir", "in", option, "x"}),
-            "unsupported: " + std::string(option) + " is not in this version yet: leave it out");
-    }
-    for (const char* command : {"test", "diff", "verify", "upload"}) {
-        EXPECT_EQ(
-            refusal({command, "--local_dir", "in"}),
-            "unsupported: the command " + std::string(command) + " is not in this version yet");
-    }
-    EXPECT_EQ(refusal({"merge", "--backend", "fsdp", "--local_dir", "in"}),
-              "unsupported: --backend fsdp is not in this version yet: it reads megatron");
+    EXPECT_EQ(refusal({"merge", "--local_dir", "in", "--resume"}),
+              "unsupported: --resume is not in this version yet: leave it out");
+    EXPECT_EQ(refusal({"merge", "--backend", "deepspeed", "--local_dir", "in"}),
+              "unsupported: --backend deepspeed is not in this version yet: it reads megatron, "
+              "fsdp, dcp, hf and hdf5");
+}
+
+TEST(ParseOptions, reads_a_mesh) {
+    const Options options = parse(
+        {"merge", "--local_dir", "in", "--mesh_dim_names", "ddp,fsdp", "--mesh_shape", "2,4"});
+    EXPECT_EQ(options.mesh.names, (Words{"ddp", "fsdp"}));
+    EXPECT_EQ(options.mesh.shape, (std::vector<Index>{2, 4}));
+    EXPECT_EQ(refusal({"merge", "--local_dir", "in", "--mesh_shape", "2"}),
+              "usage: --mesh_dim_names and --mesh_shape belong together: give both");
+    EXPECT_EQ(
+        refusal({"merge", "--local_dir", "in", "--mesh_shape", "2,x", "--mesh_dim_names", "a,b"}),
+        "usage: --mesh_shape 2,x is not a list of numbers such as 2,4");
+    EXPECT_EQ(
+        refusal({"merge", "--local_dir", "in", "--mesh_shape", "2", "--mesh_dim_names", "a,b"}),
+        "usage: --mesh_dim_names has 2 names but --mesh_shape 1 numbers");
+}
+
+TEST(ParseOptions, reads_what_comparisons_and_uploads_need) {
+    const Options test =
+        parsed({"test", "--local_dir", "in", "--test_hf_dir", "hf", "--atol", "1e-3"});
+    EXPECT_EQ(test.reference, fs::path("hf"));
+    EXPECT_EQ(test.atol, 1e-3);
+    EXPECT_EQ(test.rtol, 1e-6);
+    EXPECT_EQ(refusal({"test", "--local_dir", "in"}),
+              "usage: test needs a model to compare with: --test_hf_dir DIR");
+    const Options diff = parsed({"diff", "a", "b"});
+    EXPECT_EQ(diff.local_dir, fs::path("a"));
+    EXPECT_EQ(diff.reference, fs::path("b"));
+    EXPECT_EQ(refusal({"diff", "a"}),
+              "usage: two directories are needed (usage: shardweld diff DIR DIR [options])");
+    EXPECT_EQ(refusal({"merge", "--local_dir", "in", "--private"}),
+              "usage: no repository to upload to is given: --hf_upload_path ORG/NAME");
+    EXPECT_EQ(refusal({"merge", "--local_dir", "in", "--lora_alpha", "0"}),
+              "usage: --lora_alpha 0 would switch the adapter off: give the alpha it was trained "
+              "with");
+    EXPECT_EQ(refusal({"merge", "--local_dir", "in", "--lora_alpha", "1e999"}),
+              "usage: --lora_alpha 1e999 is not a number such as 16 or 1e-6");
 }
 
 TEST(ParseOptions, refuses_repeats_in_any_spelling) {
@@ -164,7 +194,7 @@ TEST(ParseOptions, refuses_missing_and_bad_values) {
     EXPECT_EQ(refusal({}),
               "usage: no command is given (commands: merge, plan, inspect, recipes, help)");
     EXPECT_EQ(refusal({"merge"}),
-              "usage: no checkpoint is given (usage: shardweld merge --local_dir DIR [--target_dir "
+              "usage: no directory is given (usage: shardweld merge --local_dir DIR [--target_dir "
               "DIR] [options])");
     EXPECT_EQ(refusal({"merge", "--local_dir"}),
               "usage: --local_dir needs a value: DIR (see shardweld merge --help)");
