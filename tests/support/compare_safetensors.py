@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Compares two model directories (or .safetensors files) byte for byte, with Python's standard library only.
+"""Compares a model directory (or .safetensors file) with another one, or with digests, byte for byte, with Python's standard
+library only.
 
     compare_safetensors.py GOT EXPECTED
 
-Checks GOT's files against the rules of safetensors 0.8 first: header length, JSON object, offsets that tile the data without
-holes, overlaps or trailing bytes, sizes that fit dtype and shape, and for several files an index that names each tensor's file.
-Exits 1 and says what differs.
+EXPECTED is a model directory, a .safetensors file, a directory with an expected.json, or such a file; digest_safetensors.py
+writes it. Checks GOT's files against the rules of safetensors 0.8 first: header length, JSON object, offsets that tile the data
+without holes, overlaps or trailing bytes, sizes that fit dtype and shape, and for several files an index that names each tensor's
+file. Exits 1 and says what differs.
 """
+import hashlib
 import json
 import os
 import struct
@@ -17,7 +20,7 @@ SIZES = {"BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, 
 
 
 def fail(text):
-    print("compare_safetensors: " + text, file=sys.stderr)
+    print(os.path.basename(sys.argv[0]).removesuffix(".py") + ": " + text, file=sys.stderr)
     sys.exit(1)
 
 
@@ -32,6 +35,8 @@ def read_file(path, strict):
     """{tensor name: (dtype, shape, bytes)} of one file."""
     with open(path, "rb") as file:
         blob = file.read()
+    if len(blob) < 8:
+        fail(f"{path}: {len(blob)} bytes are no safetensors file")
     (length,) = struct.unpack("<Q", blob[:8])
     text = blob[8:8 + length]
     if len(text) != length or text[:1] != b"{":
@@ -60,6 +65,7 @@ def read_file(path, strict):
 
 
 def read_model(path, strict):
+    """{tensor name: (dtype, shape, bytes)} of a directory or a single file. strict: held against the rules for our outputs."""
     if os.path.isfile(path):
         return read_file(path, strict)
     files = sorted(name for name in os.listdir(path) if name.endswith(".safetensors"))
@@ -84,17 +90,40 @@ def read_model(path, strict):
     return tensors
 
 
+def digest_of(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def digests_at(path):
+    """The digest file that path is or holds, or None."""
+    if os.path.isdir(path):
+        path = os.path.join(path, "expected.json")
+    return path if path.endswith(".json") and os.path.isfile(path) else None
+
+
+def read_expected(path):
+    """{tensor name: (dtype, shape, bytes or None, sha256)}."""
+    digests = digests_at(path)
+    if digests:
+        with open(digests, encoding="utf-8") as file:
+            entries = json.load(file, object_pairs_hook=no_repeats)
+        return {name: (entry["dtype"], entry["shape"], None, entry["sha256"]) for name, entry in entries.items()}
+    return {name: (*value, digest_of(value[2])) for name, value in read_model(path, strict=False).items()}
+
+
 def main():
     got = read_model(sys.argv[1], strict=True)
-    expected = read_model(sys.argv[2], strict=False)
+    expected = read_expected(sys.argv[2])
+    if not expected:
+        fail(f"{sys.argv[2]}: no tensor is expected")
     if set(got) != set(expected):
         fail(f"missing {sorted(set(expected) - set(got))[:5]}, unexpected {sorted(set(got) - set(expected))[:5]}")
-    for name, (dtype, shape, data) in expected.items():
+    for name, (dtype, shape, data, digest) in expected.items():
         if (got[name][0], got[name][1]) != (dtype, shape):
             fail(f"{name} is {got[name][0]} {got[name][1]}, expected {dtype} {shape}")
-        if got[name][2] != data:
-            at = next(i for i in range(len(data)) if data[i] != got[name][2][i])
-            fail(f"{name} differs from byte {at} on")
+        if digest_of(got[name][2]) != digest:
+            at = next((f" from byte {i} on" for i in range(len(data or b"")) if data[i] != got[name][2][i]), "")
+            fail(f"{name} differs{at}")
     print(f"{len(expected)} tensors equal")
 
 

@@ -129,7 +129,7 @@ TEST(ParseOptions, refuses_what_belongs_to_later_versions) {
 }
 
 TEST(ParseOptions, reads_a_mesh) {
-    const Options options = parse(
+    const Options options = parsed(
         {"merge", "--local_dir", "in", "--mesh_dim_names", "ddp,fsdp", "--mesh_shape", "2,4"});
     EXPECT_EQ(options.mesh.names, (Words{"ddp", "fsdp"}));
     EXPECT_EQ(options.mesh.shape, (std::vector<Index>{2, 4}));
