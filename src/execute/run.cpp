@@ -110,7 +110,7 @@ class Worker {
         mine_.exchange_s += wall_seconds() - begin;
     }
 
-    /// Unpacks, compares replicas, converts and writes.
+    /// Unpacks, compares replicas, converts and puts out.
     void finish(Round& round, plan::LineRange range) {
         for (const Unpack& part : round.unpacks) {
             layout::run(part.copy, part.element_bytes, part.src, part.dst);
@@ -123,9 +123,9 @@ class Worker {
         for (const Compared& one : round.compared) {
             note_difference(one);
         }
-        if (options_.write && range.begin < range.end) {
+        if (wants_output() && range.begin < range.end) {
             const double begin = wall_seconds();
-            write(round, range);
+            put_out(round, range);
             mine_.write_s += wall_seconds() - begin;
         }
         ++mine_.rounds;
@@ -139,7 +139,12 @@ class Worker {
         }
     }
 
-    void write(const Round& round, plan::LineRange range) {
+    [[nodiscard]] bool wants_output() const {
+        return options_.write || options_.digests || options_.on_slice;
+    }
+
+    /// Makes the output's bytes and hands them to everyone who asked for them.
+    void put_out(const Round& round, plan::LineRange range) {
         const bool is_plain =
             std::all_of(round.slices.begin(), round.slices.end(), [&](const Assembled& one) {
                 const plan::Target& target = plan_.targets[one.slice.target];
@@ -160,8 +165,13 @@ class Worker {
             if (options_.digests) {
                 digests_.add(one.slice, place);
             }
+            if (options_.on_slice) {
+                options_.on_slice(one.slice, place);
+            }
         }
-        sink_.write(range, out);
+        if (options_.write) {
+            sink_.write(range, out);
+        }
     }
 
     static void convert(const plan::Target& target, std::span<std::byte> stored,

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,10 @@ struct Source {
 
 /// Called on every rank after each round with the bytes of the output this rank has finished.
 using OnProgress = std::function<void(Bytes done_by_this_rank)>;
+
+/// Called on the rank that owns a slice of the output with its finished bytes, in the order of the
+/// output line. May throw.
+using OnSlice = std::function<void(const plan::Slice& slice, std::span<const std::byte> bytes)>;
 
 /// One difference found among replicas.
 struct Difference {
@@ -57,13 +62,15 @@ struct Result {
 struct Options {
     bool sync = true;      ///< fsync the output files
     bool digests = false;  ///< compute xxh3-128 of every tensor
-    bool write = true;     ///< false: only compare replicas
+    bool write = true;     ///< false: nothing is written
+    OnSlice on_slice;      ///< not empty: gets all finished bytes
     OnProgress on_progress;
 };
 
 /// Collective. Writes the tensor bytes of all files of the placement into `directory` (files must
-/// exist: create_files) or, without `write`, only compares. Errors of any rank are agreed by all:
-/// Error(io), Error(corrupt), Error(space)... Differences among replicas are returned, not thrown.
+/// exist: create_files); without `write` it only compares replicas and hands finished bytes to
+/// `on_slice` and the digests, where asked for. Errors of any rank are agreed by all: Error(io),
+/// Error(corrupt), Error(space)... Differences among replicas are returned, not thrown.
 Result run(mpi::Comm& comm, const plan::Plan& plan, const Source& source, const fs::path& directory,
            const Options& options);
 

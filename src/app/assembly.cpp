@@ -1,0 +1,173 @@
+#include "assembly.hpp"
+
+#include <algorithm>
+
+#include <unistd.h>
+
+#include "shardweld/core/text.hpp"
+
+#include "aftermath.hpp"
+#include "memory.hpp"
+#include "progress.hpp"
+#include "tied.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+std::string text_of(const Untied& untied) {
+    return untied.stored_name + " differs from " + untied.target + " in " +
+           std::to_string(untied.n_elements) + " elements, though the model ties them";
+}
+
+}  // namespace
+
+void Assembly::prepare() {
+    read_metadata();
+    bind_all();
+    make_plan();
+    if (comm_.rank() == 0) {
+        describe_plan(report_, plan_, survey_.catalogue.files);
+    }
+}
+
+void Assembly::read_metadata() {
+    survey_ = survey(comm_, input_request(options_));
+    for (const std::string& note : survey_.catalogue.notes) {
+        log_.info(note);
+    }
+    describe_input(report_, survey_.location.directory, survey_.catalogue);
+    watch_.lap("survey");
+}
+
+/// config.json and recipes, read by the rank that sees the checkpoint.
+ModelFiles Assembly::share_model_files() {
+    ByteWriter out;
+    mpi::collectively(comm_, [&] {
+        if (comm_.rank() == survey_.home) {
+            encode(read_model_files(options_, survey_.location), out);
+        }
+    });
+    const auto bytes = comm_.broadcast(out.take(), survey_.home);
+    ByteReader in(bytes);
+    return decode_model_files(in);
+}
+
+void Assembly::bind_all() {
+    files_ = share_model_files();
+    source_ = {survey_.location.directory, &survey_.catalogue.files, options_.max_open};
+    choice_ = plan_choice(options_, shared_memory_limit(comm_));
+    bind(options_.tie_word_embedding);
+    const auto untied = compare_same(comm_, binding_, source_, survey_.visibility, choice_);
+    if (!untied.empty()) {
+        keep_untied(untied.front().stored_name, text_of(untied.front()));
+    }
+    for (const plan::Warning& warning : prepared_.warnings) {
+        warn(warning);
+    }
+    for (const plan::Warning& warning : binding_.warnings) {
+        warn(warning);
+    }
+    report_.ledger = binding_.ledger;
+    watch_.lap("bind");
+}
+
+void Assembly::bind(bool tie) {
+    mpi::collectively(comm_, [&] {
+        Options options = options_;
+        options.tie_word_embedding = tie;
+        prepared_ = prepare_model(files_, options, survey_.catalogue);
+        binding_ = bind_model(prepared_, options_, metadata());
+    });
+}
+
+/// The tensors move into the binding, the list of files stays.
+catalogue::Catalogue Assembly::metadata() {
+    catalogue::Catalogue moved = std::move(survey_.catalogue);
+    survey_.catalogue = {};
+    survey_.catalogue.files = moved.files;
+    survey_.catalogue.facts = moved.facts;
+    return moved;
+}
+
+/// A tied model whose head differs: both are kept, unless the checkpoint itself says that they are
+/// one.
+void Assembly::keep_untied(const std::string& stored_name, const std::string& text) {
+    const auto shared = survey_.catalogue.facts.find("shared_embeddings");
+    if (shared != survey_.catalogue.facts.end() && shared->second == 1) {
+        throw Error(ErrorCode::mismatch,
+                    text + " and the training job shared them: the checkpoint contradicts itself");
+    }
+    survey_ = survey(comm_, input_request(options_));
+    models::Config config = models::Config::parse(files_.config_text, files_.config_path);
+    config.set("tie_word_embeddings", "false");
+    files_.config_text = config.text_to_write();
+    bind(false);
+    warn({"tied_differs", stored_name,
+          text + ": both are written and config.json's tie_word_embeddings is set to false"});
+}
+
+void Assembly::make_plan() {
+    plan_ = mpi::collectively_get(comm_, [&] {
+        return plan::make_plan(std::move(binding_.targets), survey_.catalogue.files,
+                               survey_.visibility, choice_);
+    });
+    if (plan_.sample_every > 1) {
+        warn({"replicas_sampled", "",
+              "replicas amount to " + human_bytes(plan_.replica_bytes) + ": every " +
+                  std::to_string(plan_.sample_every) +
+                  "th megabyte is compared; --replicas verify compares all"});
+    }
+    watch_.lap("plan");
+}
+
+void Assembly::warn(const plan::Warning& warning) {
+    report_.warnings.push_back(warning);
+    if (options_.strict) {
+        throw Error(ErrorCode::strict,
+                    warning.text + " (" + warning.code + ", an error under --strict)");
+    }
+    log_.warning(warning.text);
+}
+
+void Assembly::execute(const fs::path& directory, execute::Options options) {
+    const bool is_terminal = isatty(STDERR_FILENO) != 0;
+    const ProgressStyle style = !log_.shows(LogLevel::info) ? ProgressStyle::silent
+                                : is_terminal               ? ProgressStyle::redrawn
+                                                            : ProgressStyle::lines;
+    Progress progress(log_.stream(), style, {plan_.placement.tensor_bytes, plan_.cuts[1]},
+                      steady_clock());
+    options.sync = options_.sync;
+    options.digests = options_.report.has_value();
+    options.on_progress = [&](Bytes done) { progress.update(done); };
+    const execute::Result result = execute::run(comm_, plan_, source_, directory, options);
+    progress.finish();
+    require_equal_replicas(result, plan_, survey_.catalogue.files);
+    note_result(result, options.digests);
+}
+
+void Assembly::note_result(const execute::Result& result, bool has_digests) {
+    Phase& phase = watch_.lap("execute");
+    report_.ranks = result.ranks;
+    for (const execute::RankResult& rank : result.ranks) {
+        phase.bytes_read += rank.bytes_read;
+        phase.bytes_written += rank.bytes_written;
+        phase.bytes_sent += rank.bytes_sent;
+        // A message limit cuts one round of reading into several of exchanging.
+        report_.rounds = std::max({report_.rounds, rank.rounds, rank.exchange_steps});
+    }
+    if (has_digests && comm_.rank() == 0) {
+        report_.tensors = tensor_entries(plan_, survey_.catalogue.files, result.tensor_digests);
+        report_.root = execute::root_digest(plan_, result.tensor_digests);
+    }
+}
+
+Bytes shared_memory_limit(mpi::Comm& comm) {
+    const auto hosts = comm.all_gather(std::as_bytes(std::span(comm.host())));
+    const auto local =
+        std::count(hosts.begin(), hosts.end(), hosts[static_cast<std::size_t>(comm.rank())]);
+    const Bytes mine = default_memory_limit(system_memory_sources(), static_cast<int>(local));
+    return static_cast<Bytes>(-comm.all_max(-static_cast<Index>(mine)));
+}
+
+}  // namespace shardweld::app

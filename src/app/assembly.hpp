@@ -1,0 +1,69 @@
+// The way from a checkpoint to finished tensors, which merge and test share: survey, model, bind,
+// plan, execute. Knows the order of the steps; nothing of where finished tensors go.
+#pragma once
+
+#include <string>
+
+#include "shardweld/execute/run.hpp"
+#include "shardweld/mpi/comm.hpp"
+#include "shardweld/plan/plan.hpp"
+
+#include "log.hpp"
+#include "model.hpp"
+#include "options.hpp"
+#include "report.hpp"
+#include "stopwatch.hpp"
+#include "survey.hpp"
+
+namespace shardweld::app {
+
+/// One assembly: what was asked for, and what is known so far. The references must outlive it.
+class Assembly {
+  public:
+    Assembly(mpi::Comm& comm, const Options& options, Log& log, Report& report, Stopwatch& watch)
+        : comm_(comm), options_(options), log_(log), report_(report), watch_(watch) {}
+
+    /// Collective. Everything before the first tensor byte: reads the metadata, binds it to the
+    /// model, compares tied tensors and plans. The report and the log say what was found.
+    void prepare();
+
+    /// Collective, after prepare. Executes the plan with `options` (progress and digests are set
+    /// here); replicas that differ are Error(mismatch). `directory` as in execute::run.
+    void execute(const fs::path& directory, execute::Options options);
+
+    [[nodiscard]] const plan::Plan& plan() const { return plan_; }
+    [[nodiscard]] const plan::Binding& binding() const { return binding_; }
+    [[nodiscard]] const ModelFiles& files() const { return files_; }
+    [[nodiscard]] const PreparedModel& model() const { return prepared_; }
+    /// The rank that reads config and side files.
+    [[nodiscard]] int home() const { return survey_.home; }
+
+  private:
+    void read_metadata();
+    ModelFiles share_model_files();
+    void bind_all();
+    void bind(bool tie);
+    catalogue::Catalogue metadata();
+    void keep_untied(const std::string& stored_name, const std::string& text);
+    void make_plan();
+    void warn(const plan::Warning& warning);
+    void note_result(const execute::Result& result, bool has_digests);
+
+    mpi::Comm& comm_;
+    const Options& options_;
+    Log& log_;
+    Report& report_;
+    Stopwatch& watch_;
+    Survey survey_;
+    ModelFiles files_;
+    PreparedModel prepared_;
+    plan::Binding binding_;
+    plan::Choice choice_;
+    execute::Source source_;
+    plan::Plan plan_;
+};
+
+/// Collective. The smallest default memory limit of all ranks, so that all make the same plan.
+Bytes shared_memory_limit(mpi::Comm& comm);
+
+}  // namespace shardweld::app
