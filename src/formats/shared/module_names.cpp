@@ -1,0 +1,32 @@
+#include "module_names.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "shardweld/core/text.hpp"
+
+namespace shardweld::formats {
+
+namespace {
+
+constexpr std::array<std::string_view, 3> kWrappers = {"_orig_mod", "_checkpoint_wrapped_module",
+                                                       "_fsdp_wrapped_module"};
+
+bool is_wrapper(std::string_view component) {
+    return std::find(kWrappers.begin(), kWrappers.end(), component) != kWrappers.end();
+}
+
+}  // namespace
+
+std::string without_wrappers(std::string_view name) {
+    std::string bare;
+    for (const std::string_view component : split(name, '.')) {
+        const bool leads = bare.empty() && component == "module";
+        if (!leads && !is_wrapper(component)) {
+            bare.append(bare.empty() ? "" : ".").append(component);
+        }
+    }
+    return bare.empty() ? std::string(name) : bare;
+}
+
+}  // namespace shardweld::formats

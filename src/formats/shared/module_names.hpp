@@ -1,0 +1,17 @@
+// Names of parameters as the module tree has them, without the wrappers that training puts around.
+// Knows the wrappers' spellings; nothing of models.
+// Sources: torch 2.15 torch/_dynamo/eval_frame.py (OptimizedModule),
+// torch/distributed/algorithms/_checkpoint/checkpoint_wrapper.py,
+// torch/distributed/fsdp/_common_utils.py.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace shardweld::formats {
+
+/// `name` without the components `_orig_mod`, `_checkpoint_wrapped_module` and
+/// `_fsdp_wrapped_module` anywhere and without a leading `module.` (any number of them).
+std::string without_wrappers(std::string_view name);
+
+}  // namespace shardweld::formats
