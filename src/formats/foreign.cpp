@@ -20,9 +20,6 @@ bool is_hf_model(const Listing& listing) {
 }
 
 std::optional<std::string> foreign_layout(const Listing& listing) {
-    if (listing.has_file("fsdp_config.json") || any_file(listing, "model_world_size_", ".pt")) {
-        return "a verl FSDP checkpoint";
-    }
     if (any_file(listing, "", "_model_states.pt") || any_file(listing, "", "_optim_states.pt") ||
         listing.has_file("zero_to_fp32.py")) {
         return "a DeepSpeed checkpoint";

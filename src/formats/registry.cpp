@@ -5,6 +5,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/formats/format.hpp"
 
+#include "fsdp/fsdp.hpp"
 #include "megatron/megatron.hpp"
 
 namespace shardweld::formats {
@@ -15,6 +16,7 @@ const std::vector<const Format*>& all_formats() {
         &megatron::zarr_format(),
         &megatron::torch_dist_format(),
         &megatron::legacy_format(),
+        &fsdp::fsdp_format(),
     };
     return formats;
 }

@@ -8,6 +8,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/shared/torch_file.hpp"
 
+#include "../shared/module_names.hpp"
 #include "args.hpp"
 
 namespace shardweld::formats::megatron {
@@ -20,26 +21,12 @@ constexpr int kDeepestNesting = 12;
 constexpr std::size_t kLongestName = 1024;
 constexpr Index kMostChunks = 1 << 16;
 
-std::string_view without_wrappers(std::string_view name) {
+std::string_view without_module(std::string_view name) {
     constexpr std::string_view kWrapper = "module.";
     while (name.starts_with(kWrapper)) {
         name.remove_prefix(kWrapper.size());
     }
     return name;
-}
-
-// "layers.12.x" -> "layers.*.x": one row of the report for all layers.
-std::string pattern_of(std::string_view name) {
-    std::string pattern;
-    for (const std::string_view part : split(name, '.')) {
-        pattern += (pattern.empty() ? "" : ".");
-        pattern += parse_index(part) ? std::string("*") : std::string(part);
-    }
-    return pattern;
-}
-
-bool is_extra_state(std::string_view name) {
-    return name == "_extra_state" || name.ends_with("._extra_state");
 }
 
 // Collects one file.
@@ -101,7 +88,7 @@ class LegacyScan {
             if (value.is_mapping() && !is_extra_state(name)) {
                 add_entries(value, name + ".", chunk, depth + 1);
             } else {
-                add_entry(std::string(without_wrappers(name)), value, chunk);
+                add_entry(std::string(without_module(name)), value, chunk);
             }
         }
     }

@@ -29,4 +29,17 @@ std::string without_wrappers(std::string_view name) {
     return bare.empty() ? std::string(name) : bare;
 }
 
+std::string pattern_of(std::string_view name) {
+    std::string pattern;
+    for (const std::string_view part : split(name, '.')) {
+        pattern += (pattern.empty() ? "" : ".");
+        pattern += parse_index(part) ? std::string("*") : std::string(part);
+    }
+    return pattern;
+}
+
+bool is_extra_state(std::string_view name) {
+    return name == "_extra_state" || name.ends_with("._extra_state");
+}
+
 }  // namespace shardweld::formats

@@ -14,4 +14,10 @@ namespace shardweld::formats {
 /// `_fsdp_wrapped_module` anywhere and without a leading `module.` (any number of them).
 std::string without_wrappers(std::string_view name);
 
+/// "layers.*.x" for "layers.12.x": one row of the report for all layers.
+std::string pattern_of(std::string_view name);
+
+/// Whether the name is one of Transformer Engine's states, which are no weights.
+bool is_extra_state(std::string_view name);
+
 }  // namespace shardweld::formats

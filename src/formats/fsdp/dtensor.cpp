@@ -1,0 +1,116 @@
+#include "dtensor.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "owned.hpp"
+#include "pieces.hpp"
+#include "placements.hpp"
+
+namespace shardweld::formats::fsdp {
+
+namespace {
+
+constexpr std::size_t kMostTexts = 8;
+
+const PickleValue& required(const PickleValue* value, const std::string& what) {
+    if (value == nullptr) {
+        throw Error(ErrorCode::corrupt, "a DTensor has no " + what);
+    }
+    return *value;
+}
+
+void check_local(const StoredTensor& local, const std::vector<Runs>& runs, const Subclass& value,
+                 const Placements& placements, const RankMesh& mesh) {
+    std::vector<Index> expected;
+    for (const Runs& of_dim : runs) {
+        expected.push_back(length_of(of_dim));
+    }
+    if (local.shape != expected) {
+        throw Error(ErrorCode::mismatch,
+                    "its local tensor is " + shape_text(local.shape) + ", but " +
+                        placements_text(placements) + " of " + shape_text(value.shape) +
+                        " over the mesh " + mesh_text(mesh) + " gives " + shape_text(expected) +
+                        " to the rank at " + shape_text(mesh.coordinate) +
+                        "; if that mesh is wrong, say it by hand: --mesh_dim_names and "
+                        "--mesh_shape");
+    }
+}
+
+}  // namespace
+
+DTensorReader::DTensorReader(const TorchFile& file, const RankFile& rank, const Mesh& by_hand)
+    : file_(file), rank_(rank) {
+    if (!by_hand.shape.empty()) {
+        by_hand_ = mesh_by_hand(by_hand, rank.rank, rank.world);
+    }
+}
+
+void DTensorReader::check_rank(const RankMesh& mesh) const {
+    if (mesh.rank && *mesh.rank != rank_.rank) {
+        throw Error(ErrorCode::mismatch,
+                    "its mesh was saved by rank " + std::to_string(*mesh.rank) + " (at " +
+                        shape_text(mesh.coordinate) + " of " + mesh_text(mesh) +
+                        "), which belongs into " + file_name({rank_.world, *mesh.rank}) +
+                        "; the file is named " + file_name(rank_) +
+                        ": files were renamed or mixed up");
+    }
+}
+
+const RankMesh& DTensorReader::mesh_in_file(const PickleValue& mesh) {
+    const auto [at, is_new] = known_.try_emplace(&mesh);
+    if (is_new) {
+        at->second = read_mesh(file_, mesh);
+        check_rank(at->second);
+    }
+    return at->second;
+}
+
+RankMesh DTensorReader::mesh_of(const PickleValue& spec, std::size_t n_placements) {
+    const PickleValue& value = required(spec.attribute("mesh"), "mesh");
+    if (!by_hand_) {
+        return mesh_in_file(value);
+    }
+    if (by_hand_->extents.size() == n_placements) {
+        return *by_hand_;
+    }
+    const auto names = mesh_dim_names(value);
+    if (names.size() != n_placements) {
+        throw Error(ErrorCode::mismatch,
+                    "it is placed over " + std::to_string(n_placements) +
+                        " mesh dimension(s) without names, the mesh given by hand has " +
+                        std::to_string(by_hand_->extents.size()));
+    }
+    return part_of_mesh(*by_hand_, names);
+}
+
+catalogue::Tensor DTensorReader::read(const Subclass& value) {
+    const PickleValue& spec = required(find_in_state(*value.state, "_spec"), "_spec");
+    const auto local =
+        file_.tensor(required(find_in_state(*value.state, "_local_tensor"), "local tensor"));
+    if (!local) {
+        throw Error(ErrorCode::corrupt, "the local part of a DTensor is no tensor");
+    }
+    volume_of(value.shape, "a tensor's global shape");
+    const Placements placements = read_placements(spec, value.shape.size());
+    const RankMesh mesh = mesh_of(spec, placements.on.size());
+    if (mesh.extents.size() != placements.on.size()) {
+        throw Error(ErrorCode::corrupt, "it has the placements " + placements_text(placements) +
+                                            " over the mesh " + mesh_text(mesh));
+    }
+    const auto runs = owned(value.shape, cuts_of(placements, mesh));
+    check_local(*local, runs, value, placements, mesh);
+    if (texts_.size() < kMostTexts) {
+        texts_.insert(mesh_text(mesh));
+    }
+    catalogue::Tensor tensor;
+    tensor.dtype = local->dtype;
+    tensor.shape = value.shape;
+    tensor.pieces = pieces_of(*local, runs);
+    return tensor;
+}
+
+}  // namespace shardweld::formats::fsdp

@@ -1,0 +1,46 @@
+// DTensors of one rank's file: the elements of the global tensor that its local tensor holds.
+// Knows DTensor and DTensorSpec; nothing of other ranks' files.
+// Source: torch 2.15 torch/distributed/tensor/_api.py, _dtensor_spec.py.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/formats/format.hpp"
+#include "shardweld/formats/shared/torch_file.hpp"
+
+#include "mesh.hpp"
+#include "subclass.hpp"
+#include "world.hpp"
+
+namespace shardweld::formats::fsdp {
+
+class DTensorReader {
+  public:
+    /// `by_hand`: without a shape, the meshes in the file count. Error(usage) when it does not fit
+    /// the world.
+    DTensorReader(const TorchFile& file, const RankFile& rank, const Mesh& by_hand);
+
+    /// A DTensor with its pieces in this file; without a name. Error(mismatch) when the local shape
+    /// is not what the placements give, or the mesh says that the file is another rank's;
+    /// Error(unsupported) for partial sums; Error(corrupt) when malformed.
+    [[nodiscard]] catalogue::Tensor read(const Subclass& value);
+
+    /// The meshes met, in words.
+    [[nodiscard]] const std::set<std::string>& meshes() const { return texts_; }
+
+  private:
+    const RankMesh& mesh_in_file(const PickleValue& mesh);
+    RankMesh mesh_of(const PickleValue& spec, std::size_t n_placements);
+    void check_rank(const RankMesh& mesh) const;
+
+    const TorchFile& file_;
+    RankFile rank_;
+    std::optional<RankMesh> by_hand_;
+    std::map<const PickleValue*, RankMesh> known_;  // one object serves many tensors
+    std::set<std::string> texts_;
+};
+
+}  // namespace shardweld::formats::fsdp

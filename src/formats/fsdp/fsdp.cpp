@@ -1,0 +1,138 @@
+// verl's FSDP checkpoints: model_world_size_W_rank_R.pt.
+// Knows how the ranks' files are found and put together; never how a tensor is sharded.
+// Source: verl 0.9.1 verl/utils/checkpoint/fsdp_checkpoint_manager.py.
+#include "fsdp.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "../directory.hpp"
+#include "join.hpp"
+#include "mesh.hpp"
+#include "scan.hpp"
+#include "world.hpp"
+
+namespace shardweld::formats::fsdp {
+
+namespace {
+
+using catalogue::Catalogue;
+
+constexpr const char* kConfigFile = "fsdp_config.json";
+
+std::string summary(const Catalogue& out, const std::vector<std::string>& meshes, Index world) {
+    std::string text = "verl FSDP checkpoint";
+    for (const auto& [fact, label] :
+         {std::pair("iteration", ", iteration "), std::pair("fsdp_version", ", FSDP version ")}) {
+        if (const auto at = out.facts.find(fact); at != out.facts.end()) {
+            text += label + std::to_string(at->second);
+        }
+    }
+    text += ", world size " + std::to_string(world);
+    for (const std::string& mesh : meshes) {
+        text += ", mesh " + mesh;
+    }
+    return text;
+}
+
+// What lies beside the model's files and is no part of the model.
+void note_others(const Listing& listing, std::vector<std::string>& notes) {
+    for (const std::string_view prefix : {"optim_world_size_", "extra_state_world_size_"}) {
+        const auto count =
+            std::count_if(listing.files.begin(), listing.files.end(),
+                          [&](const std::string& name) { return name.starts_with(prefix); });
+        if (count > 0) {
+            notes.push_back("left aside: " + std::to_string(count) +
+                            " file(s) of training state (" + std::string(prefix) + "*)");
+        }
+    }
+}
+
+// Ranks among which a plain tensor may be divided, and those of tensor parallelism.
+void add_mesh_facts(const Mesh& mesh, Index world, Catalogue& out) {
+    out.facts["world"] = world;
+    out.facts["fsdp"] = mesh.shape.empty() ? world : 1;
+    for (std::size_t d = 0; d < mesh.shape.size(); ++d) {
+        if (mesh.names[d] == "tp") {
+            out.facts["tp"] = mesh.shape[d];
+        } else if (!is_replicating(mesh.names[d])) {
+            out.facts["fsdp"] *= mesh.shape[d];
+        }
+    }
+}
+
+class Fsdp final : public Format {
+  public:
+    [[nodiscard]] std::string_view name() const override { return "verl fsdp"; }
+    [[nodiscard]] std::string_view backend() const override { return "fsdp"; }
+
+    [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override;
+
+    [[nodiscard]] std::vector<std::string> scan_list(const Location& location) const override {
+        return location.shard_files;
+    }
+
+    [[nodiscard]] Catalogue scan(const Location& location, const std::string& file) const override {
+        return scan_rank(location, file);
+    }
+
+    [[nodiscard]] Catalogue combine(const Location& location,
+                                    std::vector<Catalogue> scans) const override;
+};
+
+std::optional<Location> Fsdp::probe(const fs::path& directory) const {
+    const Listing listing = try_list_directory(directory);
+    std::optional<FsdpConfig> config;
+    if (listing.has_file(kConfigFile)) {
+        config = read_fsdp_config(directory / kConfigFile);
+    }
+    Location location;
+    location.format = name();
+    location.directory = directory;
+    location.shard_files = choose_rank_files(listing.files, config, location.notes);
+    if (location.shard_files.empty()) {
+        if (!config) {
+            return std::nullopt;
+        }
+        throw Error(ErrorCode::not_found, directory.string() + " has " + kConfigFile +
+                                              " but no rank file (" +
+                                              file_name({config->world_size, 0}) +
+                                              "...): the model was not saved or not copied here");
+    }
+    if (config && config->version) {
+        location.facts["fsdp_version"] = *config->version;
+    }
+    note_others(listing, location.notes);
+    // Before huggingface/ was introduced, config.json lay beside the rank files.
+    if (listing.has_file("config.json") && !listing.has_directory("huggingface")) {
+        location.hf_directory = directory;
+    }
+    return location;
+}
+
+Catalogue Fsdp::combine(const Location& location, std::vector<Catalogue> scans) const {
+    const auto ranks = ranks_of(location.shard_files);
+    const Index world = ranks.front().world;
+    Catalogue out;
+    out.format = name();
+    out.dialect = "hf_module";
+    out.facts = location.facts;
+    add_mesh_facts(location.mesh, world, out);
+    out.notes = location.notes;
+    const auto meshes = scans.front().notes;
+    join_ranks(std::move(scans), missing_files(ranks), out);
+    out.notes.insert(out.notes.begin(), summary(out, meshes, world));
+    return out;
+}
+
+}  // namespace
+
+const Format& fsdp_format() {
+    static const Fsdp format;
+    return format;
+}
+
+}  // namespace shardweld::formats::fsdp

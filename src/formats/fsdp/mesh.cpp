@@ -1,0 +1,207 @@
+#include "mesh.hpp"
+
+#include <algorithm>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "../shared/torch_storage.hpp"
+#include "short_list.hpp"
+
+namespace shardweld::formats::fsdp {
+
+namespace {
+
+const std::string kExtents = "the shape of a DeviceMesh";
+
+[[noreturn]] void fail(const std::string& message) {
+    throw Error(ErrorCode::corrupt, "its DeviceMesh " + message);
+}
+
+// Attributes lost or gained a leading underscore between versions.
+const PickleValue* attribute_of(const PickleValue& mesh, const std::string& name) {
+    const PickleValue* const value = mesh.attribute("_" + name);
+    const PickleValue* const found = value != nullptr ? value : mesh.attribute(name);
+    return found == nullptr || found->kind == PickleKind::none ? nullptr : found;
+}
+
+bool is_sequence(const PickleValue& value) {
+    return value.kind == PickleKind::tuple || value.kind == PickleKind::list;
+}
+
+// 4, (4,), or the factors of a dimension made by flattening: (2, 2).
+Index extent_of(const PickleValue& value) {
+    return is_sequence(value) ? volume_of(short_counts(value, kExtents), kExtents)
+                              : read_count(value, kExtents);
+}
+
+std::vector<Index> extents_of(const PickleValue& shape) {
+    if (!is_sequence(shape)) {
+        return {extent_of(shape)};
+    }
+    std::vector<Index> extents;
+    for (const PickleValue* const extent : short_list(shape, kExtents)) {
+        extents.push_back(extent_of(*extent));
+    }
+    return extents;
+}
+
+// _MeshLayout: axes of one layout each, or one shape, or (size, stride) pairs.
+std::optional<std::vector<Index>> layout_extents(const PickleValue& layout) {
+    if (const PickleValue* const axes = attribute_of(layout, "axes")) {
+        std::vector<Index> extents;
+        for (const PickleValue* const axis : short_list(*axes, kExtents)) {
+            const PickleValue* const shape = axis->attribute("shape");
+            if (shape == nullptr) {
+                fail("has an axis without a shape");
+            }
+            extents.push_back(extent_of(*shape));
+        }
+        return extents;
+    }
+    if (const PickleValue* const shape = attribute_of(layout, "shape")) {
+        return extents_of(*shape);
+    }
+    if (const PickleValue* const pairs = attribute_of(layout, "sizes_and_strides")) {
+        std::vector<Index> extents;
+        for (const PickleValue* const pair : short_list(*pairs, kExtents)) {
+            if (pair->elements().size() != 2) {
+                fail("has a layout that is not pairs of size and stride");
+            }
+            extents.push_back(extent_of(*pair->elements()[0]));
+        }
+        return extents;
+    }
+    return std::nullopt;
+}
+
+std::vector<Index> read_extents_of_mesh(const TorchFile& file, const PickleValue& mesh) {
+    if (const PickleValue* const layout = attribute_of(mesh, "layout")) {
+        if (const auto extents = layout_extents(*layout)) {
+            return *extents;
+        }
+    }
+    if (const PickleValue* const ranks = attribute_of(mesh, "mesh")) {
+        if (const auto tensor = file.tensor(*ranks)) {
+            return tensor->shape;
+        }
+    }
+    fail("is " + describe(mesh) + " without a shape");
+}
+
+void check_extents(const std::vector<Index>& extents) {
+    const bool is_grid = !extents.empty() && std::all_of(extents.begin(), extents.end(),
+                                                         [](Index extent) { return extent > 0; });
+    if (!is_grid) {
+        fail("has shape " + shape_text(extents));
+    }
+    volume_of(extents, "the DeviceMesh");
+}
+
+Index position_in(const RankMesh& mesh) {
+    Index position = 0;
+    for (std::size_t d = 0; d < mesh.extents.size(); ++d) {
+        position = position * mesh.extents[d] + mesh.coordinate[d];
+    }
+    return position;
+}
+
+// The global rank: as newer versions say it, or by the coordinate from the list of all ranks.
+std::optional<Index> read_rank(const PickleValue& mesh, const RankMesh& known) {
+    if (const PickleValue* const rank = mesh.attribute("_rank");
+        rank != nullptr && rank->kind == PickleKind::integer) {
+        return read_count(*rank, "the rank of the DeviceMesh");
+    }
+    const PickleValue* const list = mesh.attribute("_flatten_mesh_list");
+    const auto at = static_cast<std::size_t>(position_in(known));
+    if (list == nullptr || at >= list->elements().size()) {
+        return std::nullopt;
+    }
+    return read_count(*list->elements()[at], "a rank of the DeviceMesh");
+}
+
+}  // namespace
+
+std::vector<std::string> mesh_dim_names(const PickleValue& mesh) {
+    std::vector<std::string> names;
+    if (const PickleValue* const list = attribute_of(mesh, "mesh_dim_names")) {
+        for (const PickleValue* const name : short_list(*list, "the names of a DeviceMesh")) {
+            names.emplace_back(printable(name->text, 60));
+        }
+    }
+    return names;
+}
+
+RankMesh read_mesh(const TorchFile& file, const PickleValue& mesh) {
+    RankMesh read;
+    read.extents = read_extents_of_mesh(file, mesh);
+    check_extents(read.extents);
+    read.names = mesh_dim_names(mesh);
+    if (read.names.size() != read.extents.size()) {
+        read.names.clear();
+    }
+    const PickleValue* const coordinate = attribute_of(mesh, "coordinate_on_dim");
+    if (coordinate == nullptr) {
+        fail("does not say where the rank of this file stands (_coordinate_on_dim)");
+    }
+    read.coordinate = short_counts(*coordinate, "a coordinate of a DeviceMesh");
+    bool is_inside = read.coordinate.size() == read.extents.size();
+    for (std::size_t d = 0; is_inside && d < read.extents.size(); ++d) {
+        is_inside = read.coordinate[d] < read.extents[d];
+    }
+    if (!is_inside) {
+        fail("has shape " + shape_text(read.extents) + " but puts this file's rank at " +
+             shape_text(read.coordinate));
+    }
+    read.rank = read_rank(mesh, read);
+    return read;
+}
+
+RankMesh mesh_by_hand(const Mesh& mesh, Index rank, Index world) {
+    RankMesh made{mesh.shape, mesh.names, std::vector<Index>(mesh.shape.size(), 0), rank};
+    if (volume_of(mesh.shape, "--mesh_shape") != world || rank >= world) {
+        throw Error(ErrorCode::usage, "--mesh_shape " + shape_text(mesh.shape) + " has " +
+                                          std::to_string(volume_of(mesh.shape, "--mesh_shape")) +
+                                          " ranks, but the checkpoint has " +
+                                          std::to_string(world));
+    }
+    for (std::size_t d = mesh.shape.size(); d-- > 0;) {
+        made.coordinate[d] = rank % mesh.shape[d];
+        rank /= mesh.shape[d];
+    }
+    return made;
+}
+
+RankMesh part_of_mesh(const RankMesh& whole, const std::vector<std::string>& names) {
+    RankMesh part;
+    part.rank = whole.rank;
+    for (const std::string& name : names) {
+        const auto at = std::find(whole.names.begin(), whole.names.end(), name);
+        if (at == whole.names.end()) {
+            throw Error(ErrorCode::mismatch, "it is placed over the mesh dimension '" + name +
+                                                 "', which the mesh given by hand (" +
+                                                 mesh_text(whole) + ") does not have");
+        }
+        const auto d = static_cast<std::size_t>(at - whole.names.begin());
+        part.names.push_back(name);
+        part.extents.push_back(whole.extents[d]);
+        part.coordinate.push_back(whole.coordinate[d]);
+    }
+    return part;
+}
+
+bool is_replicating(std::string_view name) {
+    return name == "ddp" || name == "dp_replicate" || name == "replicate";
+}
+
+std::string mesh_text(const RankMesh& mesh) {
+    std::string text;
+    for (std::size_t d = 0; d < mesh.extents.size(); ++d) {
+        text += d == 0 ? "" : " x ";
+        text += mesh.names.empty() ? "" : mesh.names[d] + " ";
+        text += std::to_string(mesh.extents[d]);
+    }
+    return text;
+}
+
+}  // namespace shardweld::formats::fsdp

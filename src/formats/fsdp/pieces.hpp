@@ -1,0 +1,24 @@
+// From a rank's local tensor to pieces of the global one.
+// Knows the catalogue and strided tensors; nothing of pickles.
+#pragma once
+
+#include <vector>
+
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/formats/shared/torch_file.hpp"
+
+#include "owned.hpp"
+
+namespace shardweld::formats::fsdp {
+
+inline constexpr std::size_t kMostPieces = 1U << 20U;  ///< in one file
+
+/// A piece for each box that the runs of all dimensions span; none when a dimension has no run.
+/// `local` holds the elements of the runs in order: its shape is their lengths. Error(unsupported)
+/// for more than kMostPieces.
+std::vector<catalogue::Piece> pieces_of(const StoredTensor& local, const std::vector<Runs>& runs);
+
+/// The whole of a stored tensor, over its own shape.
+catalogue::Piece whole_piece(const StoredTensor& tensor);
+
+}  // namespace shardweld::formats::fsdp

@@ -1,0 +1,150 @@
+#include "placements.hpp"
+
+#include <algorithm>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "../shared/torch_storage.hpp"
+#include "short_list.hpp"
+
+namespace shardweld::formats::fsdp {
+
+namespace {
+
+[[noreturn]] void fail(const std::string& message) {
+    throw Error(ErrorCode::corrupt, "its DTensorSpec " + message);
+}
+
+// `dim` counts from the end when negative.
+std::size_t read_dim(const PickleValue* value, std::size_t n_dims) {
+    if (value == nullptr || value->kind != PickleKind::integer) {
+        fail("has a shard without a dimension");
+    }
+    const auto n = static_cast<Index>(n_dims);
+    const Index dim = value->integer;
+    if (dim >= n || dim < -n) {
+        fail("shards dimension " + std::to_string(dim) + " of a tensor with " + std::to_string(n) +
+             " dimension(s)");
+    }
+    return static_cast<std::size_t>(dim < 0 ? dim + n : dim);
+}
+
+// A field, or the constructor's argument where the class is pickled by its call.
+const PickleValue* field(const PickleValue& placement, std::string_view name, std::size_t at) {
+    const PickleValue* const value = placement.attribute(name);
+    const auto arguments = placement.arguments();
+    return value == nullptr && at < arguments.size() ? arguments[at] : value;
+}
+
+Placement read_placement(const PickleValue& value, std::size_t n_dims) {
+    const std::string_view name = distributed_class(value);
+    Placement placement;
+    if (name == "Replicate") {
+        return placement;
+    }
+    if (name == "Partial" || name == "_Partial" || name == "_MaskPartial") {
+        throw Error(ErrorCode::unsupported,
+                    "it is placed as " + std::string(name) +
+                        ": each rank holds a part of a sum that was never formed; redistribute it "
+                        "to Shard or Replicate before saving");
+    }
+    placement.is_strided = name == "_StridedShard";
+    if (name != "Shard" && !placement.is_strided) {
+        throw Error(ErrorCode::unsupported,
+                    "it has the placement " + describe(value) +
+                        "; known are Shard, _StridedShard and Replicate of torch.distributed");
+    }
+    placement.is_shard = true;
+    placement.dim = read_dim(field(value, "dim", 0), n_dims);
+    if (placement.is_strided) {
+        const PickleValue* const factor = field(value, "split_factor", 1);
+        placement.split_factor = factor == nullptr ? 0 : read_count(*factor, "a split factor");
+        if (placement.split_factor == 0) {
+            fail("has a strided shard without a split factor");
+        }
+    }
+    return placement;
+}
+
+// ShardOrderEntry: (tensor dimension, mesh dimensions in the order in which they cut it).
+void add_entry(const PickleValue& entry, std::size_t n_dims, Placements& read) {
+    const auto parts = entry.arguments().empty() ? entry.elements() : entry.arguments();
+    if (parts.size() != 2) {
+        fail("has an entry of shard_order that is no pair");
+    }
+    const std::size_t dim = read_dim(parts[0], n_dims);
+    for (const PickleValue* const number : short_list(*parts[1], "shard_order")) {
+        const auto d = static_cast<std::size_t>(read_count(*number, "a mesh dimension"));
+        const bool fits = d < read.on.size() && read.on[d].is_shard && read.on[d].dim == dim &&
+                          std::find(read.order.begin(), read.order.end(), d) == read.order.end();
+        if (!fits) {
+            fail("has a shard_order that contradicts its placements " + placements_text(read));
+        }
+        read.order.push_back(d);
+    }
+}
+
+}  // namespace
+
+std::string_view distributed_class(const PickleValue& value) {
+    const std::string_view name = value.class_name();
+    return name.starts_with("torch.distributed.") ? name.substr(name.rfind(' ') + 1)
+                                                  : std::string_view();
+}
+
+Placements read_placements(const PickleValue& spec, std::size_t n_dims) {
+    const PickleValue* const list = spec.attribute("placements");
+    if (list == nullptr) {
+        fail("has no placements");
+    }
+    Placements read;
+    bool is_strided = false;
+    for (const PickleValue* const value : short_list(*list, "placements")) {
+        read.on.push_back(read_placement(*value, n_dims));
+        is_strided = is_strided || read.on.back().is_strided;
+    }
+    // A strided shard says the order by itself.
+    const PickleValue* const order = spec.attribute("shard_order");
+    if (order != nullptr && order->kind != PickleKind::none && !is_strided) {
+        for (const PickleValue* const entry : short_list(*order, "shard_order")) {
+            add_entry(*entry, n_dims, read);
+        }
+    }
+    const bool is_ordered = !read.order.empty();
+    for (std::size_t d = 0; d < read.on.size(); ++d) {
+        const bool is_new = std::find(read.order.begin(), read.order.end(), d) == read.order.end();
+        if (read.on[d].is_shard && is_new) {
+            if (is_ordered) {
+                fail("has a shard_order that contradicts its placements " + placements_text(read));
+            }
+            read.order.push_back(d);
+        }
+    }
+    return read;
+}
+
+std::vector<Cut> cuts_of(const Placements& placements, const RankMesh& mesh) {
+    std::vector<Cut> cuts;
+    for (const std::size_t d : placements.order) {
+        const Placement& placement = placements.on[d];
+        cuts.push_back(
+            {placement.dim, mesh.extents[d], mesh.coordinate[d], placement.split_factor});
+    }
+    return cuts;
+}
+
+std::string placements_text(const Placements& placements) {
+    std::string text;
+    for (const Placement& placement : placements.on) {
+        text += text.empty() ? "(" : ", ";
+        const std::string dim = std::to_string(placement.dim);
+        text += !placement.is_shard ? "Replicate"
+                : placement.is_strided
+                    ? "_StridedShard(" + dim + ", " + std::to_string(placement.split_factor) + ")"
+                    : "Shard(" + dim + ")";
+    }
+    return text + ")";
+}
+
+}  // namespace shardweld::formats::fsdp

@@ -1,0 +1,27 @@
+// The pieces of one global tensor against each other: copies, gaps, overlaps.
+// Knows the catalogue only.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shardweld/catalogue/catalogue.hpp"
+
+#include "../shared/cover.hpp"
+
+namespace shardweld::formats::fsdp {
+
+/// Sorts pieces by their boxes, then by file, and numbers those of one box: 0 is the lowest file's.
+void number_replicas(std::vector<catalogue::Piece>& pieces);
+
+struct CoverFault {
+    Cover::Kind kind = Cover::Kind::exact;
+    std::string text;               ///< where: "between [0, 0] and [4, 8]"
+    std::uint32_t first_file = 0;   ///< of an overlap
+    std::uint32_t second_file = 0;  ///< of an overlap
+};
+
+/// Whether the pieces numbered 0 hold every element of the tensor once.
+CoverFault find_cover_fault(const catalogue::Tensor& tensor);
+
+}  // namespace shardweld::formats::fsdp

@@ -1,0 +1,190 @@
+#include "scan.hpp"
+
+#include <map>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/formats/shared/torch_file.hpp"
+
+#include "../shared/module_names.hpp"
+#include "../shared/torch_storage.hpp"
+#include "dtensor.hpp"
+#include "pieces.hpp"
+#include "placements.hpp"
+#include "sharded_tensor.hpp"
+#include "subclass.hpp"
+#include "world.hpp"
+
+namespace shardweld::formats::fsdp {
+
+namespace {
+
+using catalogue::Catalogue;
+
+constexpr std::size_t kLongestName = 1024;
+
+// FSDP1's LOCAL_STATE_DICT: "flat_param", "..._flat_param".
+bool is_flat_parameter(std::string_view name) {
+    constexpr std::string_view kFlat = "flat_param";
+    return name == kFlat || name.ends_with("._flat_param") || name.ends_with(".flat_param") ||
+           name == "_flat_param";
+}
+
+bool is_no_weight(const PickleValue& value) {
+    switch (value.kind) {
+        case PickleKind::none:
+        case PickleKind::boolean:
+        case PickleKind::integer:
+        case PickleKind::big_integer:
+        case PickleKind::real:
+        case PickleKind::text:
+        case PickleKind::bytes:
+            return true;
+        default:
+            return value.class_name() == "_io BytesIO";
+    }
+}
+
+// Collects one file.
+class RankScan {
+  public:
+    RankScan(const TorchFile& file, const RankFile& rank, const Mesh& by_hand, Catalogue& out)
+        : file_(file),
+          rank_(rank),
+          dtensors_(file, rank, by_hand),
+          entries_left_(file.pickle().consumed()),
+          out_(out) {
+        if (by_hand.shape.empty()) {
+            at_.fsdp = to_int(rank.rank, "a rank");
+            return;
+        }
+        const RankMesh mesh = mesh_by_hand(by_hand, rank.rank, rank.world);
+        for (std::size_t d = 0; d < mesh.extents.size(); ++d) {
+            if (mesh.names[d] == "tp") {
+                at_.tp = to_int(mesh.coordinate[d], "a tensor-parallel rank");
+            } else if (!is_replicating(mesh.names[d])) {
+                at_.fsdp = to_int(at_.fsdp * mesh.extents[d] + mesh.coordinate[d], "a rank");
+            }
+        }
+    }
+
+    void add_entries(const PickleValue& state) {
+        for (std::size_t i = 0; i < state.pair_count(); ++i) {
+            const PickleValue& key = state.key(i);
+            if (key.kind != PickleKind::text || key.text.size() > kLongestName) {
+                throw Error(ErrorCode::corrupt, "has an entry whose key is no name");
+            }
+            try {
+                add(key.text, state.value(i));
+            } catch (Error& error) {
+                error.add_context("tensor " + printable(key.text));
+                throw;
+            }
+        }
+        for (auto& [key, row] : ignored_) {
+            out_.ignored.push_back({key.first, key.second, row.count, row.bytes});
+        }
+        out_.notes.assign(dtensors_.meshes().begin(), dtensors_.meshes().end());
+    }
+
+  private:
+    void add(std::string_view key, const PickleValue& value) {
+        if (is_extra_state(key) || is_no_weight(value)) {
+            leave_aside(key, is_extra_state(key) ? "extra state" : "not a tensor");
+            return;
+        }
+        if (is_flat_parameter(key)) {
+            throw Error(ErrorCode::unsupported,
+                        "this is FSDP's LOCAL_STATE_DICT: a flat parameter does not say which "
+                        "weights it is made of; save with SHARDED_STATE_DICT instead");
+        }
+        const std::string name = without_wrappers(key);
+        const auto [at, is_new] = names_.emplace(name, key);
+        if (!is_new) {
+            const bool is_repeated = at->second == key;
+            throw Error(is_repeated ? ErrorCode::corrupt : ErrorCode::mismatch,
+                        is_repeated ? "the name occurs twice"
+                                    : "without wrappers it is called as " + printable(at->second) +
+                                          " is: " + printable(name));
+        }
+        if (const auto subclass = subclass_of(value)) {
+            add_global(name, *subclass);
+        } else {
+            add_plain(name, value);
+        }
+    }
+
+    void add_global(const std::string& name, const Subclass& value) {
+        const std::string_view type = distributed_class(*value.type);
+        if (type != "DTensor" && type != "ShardedTensor") {
+            throw Error(ErrorCode::unsupported,
+                        "it is a " + describe(*value.type) +
+                            "; known are torch's DTensor, ShardedTensor and plain tensors");
+        }
+        catalogue::Tensor tensor = type == "DTensor"
+                                       ? dtensors_.read(value)
+                                       : read_sharded_tensor(file_, value, rank_, entries_left_);
+        n_pieces_ += tensor.pieces.size();
+        if (n_pieces_ > kMostPieces) {
+            throw Error(ErrorCode::unsupported, "the tensors up to here fall into more than " +
+                                                    std::to_string(kMostPieces) + " boxes");
+        }
+        tensor.name = name;
+        if (volume_of(tensor.shape, "a tensor's global shape") == 0) {
+            leave_aside(name, "empty tensor");
+        } else {
+            out_.tensors.push_back(std::move(tensor));
+        }
+    }
+
+    void add_plain(const std::string& name, const PickleValue& value) {
+        const auto tensor = file_.tensor(value);
+        if (!tensor) {
+            throw Error(ErrorCode::unsupported, "it is " + describe(value) +
+                                                    " where a tensor is expected; rank files hold "
+                                                    "names and tensors only");
+        }
+        out_.shards.push_back({name, tensor->dtype, tensor->shape, at_, whole_piece(*tensor)});
+    }
+
+    void leave_aside(std::string_view name, const std::string& reason) {
+        ++ignored_[{pattern_of(printable(name)), reason}].count;
+    }
+
+    const TorchFile& file_;
+    RankFile rank_;
+    DTensorReader dtensors_;
+    std::size_t entries_left_;
+    std::size_t n_pieces_ = 0;
+    catalogue::Coordinates at_;
+    std::map<std::string, std::string_view> names_;  // without wrappers -> as pickled
+    std::map<std::pair<std::string, std::string>, catalogue::Ignored> ignored_;
+    Catalogue& out_;
+};
+
+}  // namespace
+
+Catalogue scan_rank(const Location& location, const std::string& file) {
+    const auto input = io::InputFile::open(location.directory / file);
+    const TorchFile torch_file = TorchFile::read(input);
+    Catalogue out;
+    out.files.push_back({file, input.size()});
+    for (const std::string& global : torch_file.pickle().inert_globals()) {
+        out.inert_globals[global] = 1;
+    }
+    try {
+        if (!torch_file.root().is_mapping()) {
+            throw Error(ErrorCode::corrupt,
+                        "holds no dictionary of tensors but " + describe(torch_file.root()));
+        }
+        RankScan scan(torch_file, ranks_of({file}).front(), location.mesh, out);
+        scan.add_entries(torch_file.root());
+    } catch (Error& error) {
+        error.add_context("file " + printable(file));
+        throw;
+    }
+    return out;
+}
+
+}  // namespace shardweld::formats::fsdp

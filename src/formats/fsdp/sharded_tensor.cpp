@@ -1,0 +1,153 @@
+#include "sharded_tensor.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "../shared/torch_storage.hpp"
+#include "pieces.hpp"
+#include "short_list.hpp"
+
+namespace shardweld::formats::fsdp {
+
+namespace {
+
+/// Where one shard lies in the tensor, and on which rank.
+struct Place {
+    std::vector<Index> offsets;
+    std::vector<Index> sizes;
+    std::optional<Index> rank;  ///< where the file tells it
+};
+
+[[noreturn]] void fail(const std::string& message) {
+    throw Error(ErrorCode::corrupt, "a ShardedTensor " + message);
+}
+
+const PickleValue& required(const PickleValue& object, std::string_view name) {
+    const PickleValue* const value = object.attribute(name);
+    if (value == nullptr) {
+        fail("has no " + std::string(name));
+    }
+    return *value;
+}
+
+std::optional<Index> integer_of(const PickleValue* value) {
+    return value != nullptr && value->kind == PickleKind::integer ? std::optional(value->integer)
+                                                                  : std::nullopt;
+}
+
+Place read_place(const PickleValue& metadata, const std::vector<Index>& shape) {
+    Place place;
+    place.offsets = short_counts(required(metadata, "shard_offsets"), "a shard's offsets");
+    place.sizes = short_counts(required(metadata, "shard_sizes"), "a shard's sizes");
+    bool is_inside = place.offsets.size() == shape.size() && place.sizes.size() == shape.size();
+    for (std::size_t k = 0; is_inside && k < shape.size(); ++k) {
+        is_inside = place.offsets[k] <= shape[k] && place.sizes[k] <= shape[k] - place.offsets[k];
+    }
+    if (!is_inside) {
+        fail("of shape " + shape_text(shape) + " has a shard of " + shape_text(place.sizes) +
+             " at " + shape_text(place.offsets));
+    }
+    if (const PickleValue* const placement = metadata.attribute("placement")) {
+        place.rank = integer_of(placement->attribute("_rank"));
+    }
+    return place;
+}
+
+void check_rank(std::optional<Index> found, const RankFile& expected) {
+    if (found && *found != expected.rank) {
+        throw Error(ErrorCode::mismatch,
+                    "it was saved by rank " + std::to_string(*found) + ", which belongs into " +
+                        file_name({expected.world, *found}) + "; the file is named " +
+                        file_name(expected) + ": files were renamed or mixed up");
+    }
+}
+
+bool same(const Place& a, const Place& b) {
+    return a.offsets == b.offsets && a.sizes == b.sizes;
+}
+
+// All shards' places, as this rank knows them: its own are those that it holds.
+void check_metadata(const PickleValue& metadata, const std::vector<Index>& shape,
+                    const std::vector<Place>& held, const RankFile& rank,
+                    std::size_t& entries_left) {
+    if (short_counts(required(metadata, "size"), "a ShardedTensor's size") != shape) {
+        fail("has two global shapes");
+    }
+    std::size_t n_own = 0;
+    for (const PickleValue* const entry : required(metadata, "shards_metadata").elements()) {
+        if (entries_left-- == 0) {
+            fail("repeats the list of its shards more often than its file is long");
+        }
+        const Place place = read_place(*entry, shape);
+        if (place.rank != rank.rank || volume_of(place.sizes, "a shard") == 0) {
+            continue;
+        }
+        ++n_own;
+        const bool is_held = std::any_of(held.begin(), held.end(),
+                                         [&](const Place& mine) { return same(mine, place); });
+        if (!is_held) {
+            throw Error(ErrorCode::mismatch,
+                        "its metadata gives the shard of " + shape_text(place.sizes) + " at " +
+                            shape_text(place.offsets) + " to this rank, which does not hold it");
+        }
+    }
+    if (n_own > held.size()) {
+        fail("names a shard twice");
+    }
+}
+
+// Adds a local shard's pieces; its place.
+Place add_shard(const TorchFile& file, const PickleValue& shard, const RankFile& rank,
+                bool is_first, catalogue::Tensor& tensor) {
+    const auto local = file.tensor(required(shard, "tensor"));
+    if (!local) {
+        fail("has a shard that is no tensor");
+    }
+    Place place = read_place(required(shard, "metadata"), tensor.shape);
+    check_rank(place.rank, rank);
+    if (local->shape != place.sizes) {
+        throw Error(ErrorCode::mismatch, "its shard at " + shape_text(place.offsets) + " is " +
+                                             shape_text(local->shape) + ", but its metadata says " +
+                                             shape_text(place.sizes));
+    }
+    if (is_first) {
+        tensor.dtype = local->dtype;  // what is stored, should it differ from what is said
+    } else if (local->dtype != tensor.dtype) {
+        fail("has shards of two dtypes");
+    }
+    std::vector<Runs> runs;
+    for (std::size_t k = 0; k < place.sizes.size(); ++k) {
+        runs.push_back(place.sizes[k] > 0 ? Runs{{place.offsets[k], place.sizes[k]}} : Runs{});
+    }
+    const auto pieces = pieces_of(*local, runs);
+    tensor.pieces.insert(tensor.pieces.end(), pieces.begin(), pieces.end());
+    return place;
+}
+
+}  // namespace
+
+catalogue::Tensor read_sharded_tensor(const TorchFile& file, const Subclass& value,
+                                      const RankFile& rank, std::size_t& entries_left) {
+    const auto parts = value.state->elements();  // shards, metadata, group, sharding spec, flag
+    if (parts.size() < 2 || parts[0]->kind != PickleKind::list) {
+        fail("has no list of local shards");
+    }
+    if (parts.size() > 2) {
+        check_rank(integer_of(parts[2]->attribute("global_rank")), rank);
+    }
+    catalogue::Tensor tensor;
+    tensor.shape = value.shape;
+    tensor.dtype = dtype_of_global(*value.dtype).value_or(tensor.dtype);
+    volume_of(value.shape, "a tensor's global shape");
+    std::vector<Place> held;
+    for (const PickleValue* const shard : short_list(*parts[0], "a ShardedTensor's shards")) {
+        held.push_back(add_shard(file, *shard, rank, held.empty(), tensor));
+    }
+    check_metadata(*parts[1], value.shape, held, rank, entries_left);
+    return tensor;
+}
+
+}  // namespace shardweld::formats::fsdp

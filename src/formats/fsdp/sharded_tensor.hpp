@@ -1,0 +1,23 @@
+// ShardedTensors of one rank's file: FSDP1's sharded state dict without a device mesh.
+// Knows ShardedTensor and its metadata; nothing of other ranks' files.
+// Source: torch 2.15 torch/distributed/_shard/sharded_tensor/api.py (__getstate__), metadata.py,
+// torch/distributed/_shard/metadata.py.
+#pragma once
+
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/formats/shared/torch_file.hpp"
+
+#include "subclass.hpp"
+#include "world.hpp"
+
+namespace shardweld::formats::fsdp {
+
+/// A ShardedTensor with its pieces in this file; without a name. Every rank repeats the places of
+/// all shards: those of this rank are compared with what it holds, so that ranks which disagree
+/// leave a gap or an overlap. `entries_left` is lowered by what is visited. Error(mismatch) when
+/// shards and their places contradict each other or another rank saved them; Error(corrupt) when
+/// malformed.
+catalogue::Tensor read_sharded_tensor(const TorchFile& file, const Subclass& value,
+                                      const RankFile& rank, std::size_t& entries_left);
+
+}  // namespace shardweld::formats::fsdp

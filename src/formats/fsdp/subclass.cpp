@@ -1,0 +1,73 @@
+#include "subclass.hpp"
+
+#include "shardweld/core/error.hpp"
+
+#include "short_list.hpp"
+
+namespace shardweld::formats::fsdp {
+
+namespace {
+
+constexpr int kMostWraps = 16;
+constexpr std::size_t kFewestArguments = 8;  // newer versions append some
+
+bool is_parameter(std::string_view name) {
+    return name == "torch._utils _rebuild_parameter" ||
+           name == "torch._utils _rebuild_parameter_with_state";
+}
+
+bool is_from_type(std::string_view name) {
+    return name == "torch._tensor _rebuild_from_type_v2" ||
+           name == "torch._tensor _rebuild_from_type";
+}
+
+const PickleValue& without_parameter(const PickleValue& value) {
+    const PickleValue* inner = &value;
+    for (int i = 0; i < kMostWraps; ++i) {
+        const PickleValue* const function = inner->callee();
+        if (function == nullptr || !is_parameter(function->class_name()) ||
+            inner->arguments().empty()) {
+            break;
+        }
+        inner = inner->arguments().front();
+    }
+    return *inner;
+}
+
+}  // namespace
+
+std::optional<Subclass> subclass_of(const PickleValue& value) {
+    const PickleValue& call = without_parameter(value);
+    const PickleValue* const function = call.callee();
+    const auto arguments = call.arguments();  // function, type, its arguments, state
+    if (function == nullptr || !is_from_type(function->class_name()) || arguments.size() < 3 ||
+        arguments[0]->class_name() != "torch._utils _rebuild_wrapper_subclass") {
+        return std::nullopt;
+    }
+    const auto made_of = arguments[2]->elements();
+    if (arguments.size() != 4 || made_of.size() < kFewestArguments) {
+        throw Error(ErrorCode::corrupt, "a tensor subclass is pickled with " +
+                                            std::to_string(arguments.size()) + " and " +
+                                            std::to_string(made_of.size()) +
+                                            " arguments, expected 4 and at least 8");
+    }
+    return Subclass{arguments[1], made_of[1], short_counts(*made_of[2], "a tensor's global shape"),
+                    arguments[3]};
+}
+
+const PickleValue* find_in_state(const PickleValue& state, std::string_view name) {
+    if (state.is_mapping()) {
+        return state.find(name);
+    }
+    if (state.elements().size() == 2) {
+        for (const PickleValue* const part : state.elements()) {
+            const PickleValue* const found = part->is_mapping() ? part->find(name) : nullptr;
+            if (found != nullptr) {
+                return found;
+            }
+        }
+    }
+    return nullptr;
+}
+
+}  // namespace shardweld::formats::fsdp

@@ -1,0 +1,33 @@
+// Tensors that are no plain tensors: DTensor, ShardedTensor and others of torch's wrapper classes.
+// Knows how torch pickles them; their meaning is in dtensor.hpp and sharded_tensor.hpp.
+// Source: torch 2.15 torch/_tensor.py (_rebuild_from_type_v2), torch/_utils.py
+// (_rebuild_wrapper_subclass).
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "shardweld/core/index.hpp"
+#include "shardweld/formats/shared/pickle.hpp"
+
+namespace shardweld::formats::fsdp {
+
+/// A pickled wrapper: its class, its global shape and what it was built from.
+struct Subclass {
+    const PickleValue* type = nullptr;
+    const PickleValue* dtype = nullptr;  ///< as a global
+    std::vector<Index> shape;
+    const PickleValue* state = nullptr;
+};
+
+/// `value` as a wrapper, parameters around it taken off; nullopt when it is none. Error(corrupt)
+/// when it is one but malformed.
+std::optional<Subclass> subclass_of(const PickleValue& value);
+
+/// An attribute in a state: a dictionary, or the (dictionary, slots) pair, either of which may be
+/// none. nullptr when absent.
+const PickleValue* find_in_state(const PickleValue& state, std::string_view name);
+
+}  // namespace shardweld::formats::fsdp

@@ -1,0 +1,47 @@
+// Which rank files make up a verl FSDP checkpoint.
+// Knows their names and fsdp_config.json; opens no rank file.
+// Source: verl 0.9.1 verl/utils/checkpoint/fsdp_checkpoint_manager.py.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shardweld/formats/format.hpp"
+
+namespace shardweld::formats::fsdp {
+
+/// model_world_size_{world}_rank_{rank}.pt
+struct RankFile {
+    Index world = 0;
+    Index rank = 0;
+};
+
+std::string file_name(const RankFile& file);
+/// nullopt for any other name.
+std::optional<RankFile> parse_file_name(std::string_view name);
+
+/// fsdp_config.json, as far as it is needed.
+struct FsdpConfig {
+    Index world_size = 0;
+    std::optional<Index> version;  ///< 1 or 2
+};
+/// Error(corrupt) naming the file, and the position where its text ends or goes wrong.
+FsdpConfig read_fsdp_config(const fs::path& file);
+
+/// The rank files of one world size among `names`, by rank: the world size of `config`, else the
+/// only one there is; with notes on what else was found. Error(mismatch) when fsdp_config.json
+/// names another one than the files, or the files are of several and it is missing.
+std::vector<std::string> choose_rank_files(const std::vector<std::string>& names,
+                                           const std::optional<FsdpConfig>& config,
+                                           std::vector<std::string>& notes);
+
+/// World and rank of each of `names`, all of one world size. Error(mismatch) when they are not, or
+/// when a rank is outside of the world or there twice.
+std::vector<RankFile> ranks_of(const std::vector<std::string>& names);
+
+/// The names of the ranks' files that are not among `present`.
+std::vector<std::string> missing_files(const std::vector<RankFile>& present);
+
+}  // namespace shardweld::formats::fsdp
