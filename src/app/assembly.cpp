@@ -20,6 +20,17 @@ std::string text_of(const Untied& untied) {
            std::to_string(untied.n_elements) + " elements, though the model ties them";
 }
 
+/// Plain tensors of which nothing tells the shape, and that are no replicas.
+void require_known_shape(const Untied& untied) {
+    if (untied.why == plan::SamePair::Why::presumed) {
+        throw Error(ErrorCode::mismatch,
+                    untied.stored_name + " is a plain tensor that differs between ranks in " +
+                        std::to_string(untied.n_elements) +
+                        " elements, and no recipe tells its shape: if the ranks hold shards of dim "
+                        "0, say so with --mesh_dim_names fsdp --mesh_shape N");
+    }
+}
+
 }  // namespace
 
 void Assembly::prepare() {
@@ -59,8 +70,14 @@ void Assembly::bind_all() {
     choice_ = plan_choice(options_, shared_memory_limit(comm_));
     bind(options_.tie_word_embedding);
     const auto untied = compare_same(comm_, binding_, source_, survey_.visibility, choice_);
+    for (const Untied& one : untied) {
+        require_known_shape(one);
+    }
     if (!untied.empty()) {
         keep_untied(untied.front().stored_name, text_of(untied.front()));
+    }
+    for (const std::string& note : prepared_.notes) {
+        log_.info(note);
     }
     for (const plan::Warning& warning : prepared_.warnings) {
         warn(warning);

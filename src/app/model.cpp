@@ -12,6 +12,7 @@ namespace shardweld::app {
 namespace {
 
 constexpr const char* kConfigName = "config.json";
+constexpr const char* kModuleTree = "module_tree";
 constexpr Bytes kMaxConfig = Bytes{16} << 20U;
 constexpr Bytes kMaxRecipe = 1'000'000;
 
@@ -33,6 +34,32 @@ std::string joined(const std::vector<std::string>& words) {
         text += (text.empty() ? "" : ", ") + word;
     }
     return text;
+}
+
+/// Module-tree names need no recipe: without one, or when asked to, they stay as they are.
+const models::Recipe& recipe_of(PreparedModel& prepared, const Options& options,
+                                const catalogue::Catalogue& catalogue) {
+    const models::Dialect* dialect = prepared.library->find_dialect(catalogue.dialect);
+    const bool is_free = dialect != nullptr && dialect->has_own_names;
+    if (is_free && options.names == Names::module) {
+        return *prepared.library->find_recipe(kModuleTree);
+    }
+    if (!is_free && options.names == Names::module) {
+        throw Error(ErrorCode::usage,
+                    "--names module is for checkpoints that hold the names of a "
+                    "module tree; " +
+                        catalogue.format + " ones have their own");
+    }
+    try {
+        return models::recipe_for(*prepared.library, prepared.config);
+    } catch (const Error& error) {
+        if (!is_free || error.code() != ErrorCode::unsupported) {
+            throw;
+        }
+        prepared.notes.push_back(std::string(error.what()) +
+                                 "; tensors keep the names they are stored under");
+        return *prepared.library->find_recipe(kModuleTree);
+    }
 }
 
 const models::Dialect& dialect_for(const models::Library& library, const models::Recipe& recipe,
@@ -137,8 +164,9 @@ PreparedModel prepare_model(const ModelFiles& files, const Options& options,
     prepared.library =
         std::make_shared<const models::Library>(models::Library::load(files.recipes));
     prepared.config = edited_config(files, options);
-    prepared.recipe = &models::recipe_for(*prepared.library, prepared.config);
-    prepared.dialect = &dialect_for(*prepared.library, *prepared.recipe, catalogue);
+    prepared.recipe = &recipe_of(prepared, options, catalogue);
+    prepared.dialect = std::make_shared<const models::Dialect>(models::own_names(
+        *prepared.recipe, dialect_for(*prepared.library, *prepared.recipe, catalogue)));
     check_config(prepared, catalogue.claims);
     prepared.is_value = options.is_value_model ||
                         prepared.config.model_class() == models::ModelClass::token_classification;

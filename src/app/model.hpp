@@ -41,13 +41,14 @@ ModelFiles decode_model_files(ByteReader& in);
 struct PreparedModel {
     std::shared_ptr<const models::Library> library;  ///< owns recipe and dialect
     const models::Recipe* recipe = nullptr;
-    const models::Dialect* dialect = nullptr;
+    std::shared_ptr<const models::Dialect> dialect;
     models::Config config;  ///< with the command line's --tie_word_embedding
     std::shared_ptr<const models::Symbols> symbols;
     bool is_value = false;                ///< the head is score.weight
     std::vector<plan::Warning> warnings;  ///< e.g. recipe_unverified
+    std::vector<std::string> notes;       ///< for people
 
-    [[nodiscard]] plan::Model model() const { return {recipe, dialect, symbols.get()}; }
+    [[nodiscard]] plan::Model model() const { return {recipe, dialect.get(), symbols.get()}; }
 };
 
 /// Pure. Error(unsupported) for a family or dialect without a recipe; Error(mismatch) listing every

@@ -28,7 +28,7 @@ std::vector<Untied> compare_same(mpi::Comm& comm, plan::Binding& binding,
     const execute::Result result = execute::run(comm, plan, source, {}, options);
     std::vector<Untied> untied;
     for (std::size_t i = 0; i < binding.same.size(); ++i) {
-        Untied one{binding.same[i].stored_name, plan.targets[i].name, 0};
+        Untied one{binding.same[i].stored_name, plan.targets[i].name, 0, binding.same[i].why};
         for (const execute::Difference& difference : result.differences) {
             one.n_elements += difference.target == i ? difference.n_elements : 0;
         }

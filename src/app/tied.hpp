@@ -15,6 +15,7 @@ struct Untied {
     std::string stored_name;  ///< "output_layer.weight"
     std::string target;       ///< "model.embed_tokens.weight"
     Index n_elements = 0;
+    plan::SamePair::Why why = plan::SamePair::Why::tied;
 };
 
 /// Collective. Compares every `same` pair in full and, where all agree, takes the copies out of the

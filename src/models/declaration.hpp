@@ -53,6 +53,9 @@ struct Declaration {
     std::vector<std::string> facts;
     std::vector<std::string> givens;
     std::map<std::string, std::vector<std::string>> fuse;
+    std::vector<RenameRule> renames;
+    std::vector<std::string> passes;
+    bool has_own_names = false;
 };
 
 /// Parses one file. Error(usage) naming file, line and column; limits: 1 MB, 10 000 lines, 4096

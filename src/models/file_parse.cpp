@@ -97,8 +97,8 @@ class FileParser {
         throw Error(ErrorCode::usage, source_.file_name + " " + what);
     }
 
-    static const std::array<Row, 23>& table() {
-        static const std::array<Row, 23> rows = {{
+    static const std::array<Row, 26>& table() {
+        static const std::array<Row, 26> rows = {{
             {"recipe", For::both, &FileParser::recipe},
             {"dialect", For::both, &FileParser::dialect},
             {"format", For::both, &FileParser::format},
@@ -120,6 +120,9 @@ class FileParser {
             {"hub", For::recipe, &FileParser::top_line},
             {"same", For::recipe, &FileParser::rule<parse_same>},
             {"ignore", For::both, &FileParser::rule<parse_ignore>},
+            {"rename", For::recipe, &FileParser::rule<parse_rename>},
+            {"pass", For::recipe, &FileParser::pass},
+            {"names", For::dialect, &FileParser::own_names},
             {"config", For::recipe, &FileParser::rule<parse_config>},
             {"claim", For::dialect, &FileParser::rule<parse_claim>},
         }};
@@ -232,6 +235,19 @@ class FileParser {
         do {
             define(in, out_.defaults);
         } while (in.accept_mark(","));
+    }
+
+    void pass(Scanner& in) {
+        do {
+            out_.passes.push_back(in.word("a name, may hold '*'"));
+        } while (!in.at_end());
+    }
+
+    void own_names(Scanner& in) {
+        if (!in.accept_name("recipe")) {
+            in.fail_expected("'recipe'");
+        }
+        out_.has_own_names = true;
     }
 
     void fuse(Scanner& in) {

@@ -111,6 +111,9 @@ Whole inherit(const Whole& base, Declaration child) {
     put_before(child.uses, base.declaration.uses);
     put_before(child.same, base.declaration.same);
     put_before(child.ignore, base.declaration.ignore);
+    put_before(child.renames, base.declaration.renames);
+    put_before(child.passes, base.declaration.passes);
+    child.has_own_names = child.has_own_names || base.declaration.has_own_names;
     put_before(child.config, base.declaration.config);
     put_before(child.claims, base.declaration.claims);
     put_before(child.facts, base.declaration.facts);

@@ -78,6 +78,7 @@ Dialect dialect_of(Whole whole) {
     dialect.defaults = std::move(declaration.defaults);
     dialect.facts = std::move(declaration.facts);
     dialect.fuse = std::move(declaration.fuse);
+    dialect.has_own_names = declaration.has_own_names;
     return dialect;
 }
 
@@ -95,6 +96,8 @@ Recipe recipe_of(Whole whole) {
     recipe.match = declaration.match;
     recipe.same = std::move(declaration.same);
     recipe.ignore = std::move(declaration.ignore);
+    recipe.renames = std::move(declaration.renames);
+    recipe.passes = std::move(declaration.passes);
     recipe.config = std::move(declaration.config);
     recipe.lets = std::move(declaration.lets);
     recipe.indices = std::move(declaration.indices);
@@ -151,9 +154,14 @@ Library Library::load(const std::vector<Source>& extra) {
                             recipe.origin + ": there is no dialect '" + used + "' to use");
             }
         }
-        for (const auto& [dialect_name, dialect] : library.dialects_) {
-            if (library.can_meet(recipe, dialect)) {
-                check_meeting(recipe, dialect);
+    }
+    // Frameworks' dialects first: what they find is about fewer lines.
+    for (const bool own : {false, true}) {
+        for (const auto& [name, recipe] : library.recipes_) {
+            for (const auto& [dialect_name, dialect] : library.dialects_) {
+                if (dialect.has_own_names == own && library.can_meet(recipe, dialect)) {
+                    check_meeting(recipe, own_names(recipe, dialect));
+                }
             }
         }
     }
@@ -181,6 +189,9 @@ const Source* Library::source_of(std::string_view name) const {
 }
 
 bool Library::can_meet(const Recipe& recipe, const Dialect& dialect) const {
+    if (dialect.has_own_names) {
+        return true;
+    }
     const auto& used = recipe.dialects;
     for (const Dialect* at = &dialect; at != nullptr; at = find_dialect(at->extends)) {
         if (std::find(used.begin(), used.end(), at->name) != used.end()) {

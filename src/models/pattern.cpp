@@ -147,7 +147,8 @@ Pattern Pattern::parse(std::string_view text) {
     return pattern;
 }
 
-std::optional<std::map<std::string, Index>> Pattern::match(std::string_view name) const {
+std::optional<std::map<std::string, Index>> Pattern::match(
+    std::string_view name, const std::function<Index(const std::string&)>& value_of) const {
     if (literals.empty() || !name.starts_with(literals.front())) {
         return std::nullopt;
     }
@@ -155,7 +156,11 @@ std::optional<std::map<std::string, Index>> Pattern::match(std::string_view name
     name.remove_prefix(literals.front().size());
     for (std::size_t i = 0; i < captures.size(); ++i) {
         const auto number = leading_number(name);
-        if (!number || !plus[i].empty()) {
+        if (!number || (!plus[i].empty() && !value_of)) {
+            return std::nullopt;
+        }
+        const Index base = plus[i].empty() ? 0 : value_of(plus[i]);
+        if (number->second < base) {
             return std::nullopt;
         }
         name.remove_prefix(number->first);
@@ -163,7 +168,7 @@ std::optional<std::map<std::string, Index>> Pattern::match(std::string_view name
             return std::nullopt;
         }
         name.remove_prefix(literals[i + 1].size());
-        values[captures[i]] = number->second;
+        values[captures[i]] = number->second - base;
     }
     return name.empty() ? std::optional(std::move(values)) : std::nullopt;
 }

@@ -79,6 +79,14 @@ void parse_ignore(Scanner& in, Declaration& out) {
     out.ignore.push_back(std::move(rule));
 }
 
+void parse_rename(Scanner& in, Declaration& out) {
+    RenameRule rule;
+    rule.from = in.word("the beginning of a name in the module tree");
+    in.expect_mark("=");
+    rule.to = in.word("the beginning of the name on the hub");
+    out.renames.push_back(std::move(rule));
+}
+
 void parse_config(Scanner& in, Declaration& out) {
     ConfigEdit edit;
     edit.field = in.word("a field of config.json");

@@ -104,11 +104,12 @@ const Recipe& recipe_for(const Library& library, const Config& config) {
     const Recipe* best = nullptr;
     std::string families;
     for (const Recipe* recipe : library.recipes()) {
+        if (recipe->match == nullptr) {
+            continue;
+        }
         families += (families.empty() ? "" : ", ") + recipe->name;
         std::string why;
-        const auto matches = recipe->match == nullptr
-                                 ? std::nullopt
-                                 : value_of(folder.expression(recipe->match), {}, &why);
+        const auto matches = value_of(folder.expression(recipe->match), {}, &why);
         if (matches.value_or(0) == 0) {
             continue;
         }

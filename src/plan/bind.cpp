@@ -4,6 +4,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/plan/binding.hpp"
 
+#include "as_stored.hpp"
 #include "instances.hpp"
 #include "join.hpp"
 #include "store_match.hpp"
@@ -41,10 +42,23 @@ std::string flag_hint(const models::Line& line, const models::Dialect& dialect) 
                : "";
 }
 
-/// Files every stored tensor under its logical tensors; unknown ones are listed together.
-void file_all(Catalogue& catalogue, const Model& model, const StoreMatcher& matcher,
-              Instances& instances, Ledger& ledger) {
-    std::vector<std::string> unknown;
+[[noreturn]] void refuse_unknown(const std::vector<Tensor>& unknown, const Model& model) {
+    std::string list;
+    for (std::size_t i = 0; i < std::min<std::size_t>(unknown.size(), 8); ++i) {
+        list += (i == 0 ? "" : ", ") + unknown[i].name + " " + shape_text(unknown[i].shape);
+    }
+    throw Error(ErrorCode::mismatch,
+                std::to_string(unknown.size()) + " stored tensor(s) that no rule of dialect " +
+                    model.dialect->name + " takes for a " + model.recipe->name + " model: " + list +
+                    (unknown.size() > 8 ? ", ..." : "") +
+                    "; check config.json's model_type and the flags --is_value_model and "
+                    "--tie_word_embedding, or give a --recipe");
+}
+
+/// Files every stored tensor under its logical tensors; returns those that no line takes.
+std::vector<Tensor> file_all(Catalogue& catalogue, const Model& model, const StoreMatcher& matcher,
+                             Instances& instances, Ledger& ledger) {
+    std::vector<Tensor> unknown;
     for (Tensor& tensor : catalogue.tensors) {
         const auto match = matcher.find(tensor.name, tensor.shape);
         if (match) {
@@ -60,21 +74,30 @@ void file_all(Catalogue& catalogue, const Model& model, const StoreMatcher& matc
             ignore(ledger, digits_hidden(tensor.name), rule->reason,
                    bytes_of(volume_of(tensor.shape, tensor.name), tensor.dtype));
         } else {
-            unknown.push_back(tensor.name + " " + shape_text(tensor.shape));
+            unknown.push_back(std::move(tensor));
         }
         tensor.pieces = {};
     }
-    if (!unknown.empty()) {
-        std::string list;
-        for (std::size_t i = 0; i < std::min<std::size_t>(unknown.size(), 8); ++i) {
-            list += (i == 0 ? "" : ", ") + unknown[i];
-        }
-        throw Error(ErrorCode::mismatch,
-                    std::to_string(unknown.size()) + " stored tensor(s) that no rule of dialect " +
-                        model.dialect->name + " takes for a " + model.recipe->name +
-                        " model: " + list + (unknown.size() > 8 ? ", ..." : "") +
-                        "; check config.json's model_type and the flags --is_value_model and "
-                        "--tie_word_embedding, or give a --recipe");
+    return unknown;
+}
+
+/// Module-tree names in the hub's spelling.
+void rename_all(Catalogue& catalogue, const models::Recipe& recipe) {
+    for (Tensor& tensor : catalogue.tensors) {
+        tensor.name = renamed(recipe, tensor.name);
+    }
+    for (catalogue::Shard& shard : catalogue.shards) {
+        shard.name = renamed(recipe, shard.name);
+    }
+    std::sort(catalogue.tensors.begin(), catalogue.tensors.end(),
+              [](const Tensor& a, const Tensor& b) { return a.name < b.name; });
+    const auto twice =
+        std::adjacent_find(catalogue.tensors.begin(), catalogue.tensors.end(),
+                           [](const Tensor& a, const Tensor& b) { return a.name == b.name; });
+    if (twice != catalogue.tensors.end()) {
+        throw Error(ErrorCode::mismatch, "two stored tensors would both be written as " +
+                                             twice->name + " by the rename rules of " +
+                                             recipe.origin);
     }
 }
 
@@ -149,13 +172,22 @@ Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {
     Binding binding;
     binding.ledger.ignored = std::move(catalogue.ignored);
     const StoreMatcher matcher(*model.dialect, *model.recipe, *model.symbols);
+    if (model.dialect->has_own_names) {
+        rename_all(catalogue, *model.recipe);
+    }
+    std::set<std::string> presumed;
     if (!catalogue.shards.empty()) {
-        auto joined = join_shards(catalogue, model, matcher);
-        std::move(joined.begin(), joined.end(), std::back_inserter(catalogue.tensors));
+        Joined joined = join_shards(catalogue, model, matcher);
+        std::move(joined.tensors.begin(), joined.tensors.end(),
+                  std::back_inserter(catalogue.tensors));
+        presumed = std::move(joined.presumed);
         catalogue.shards = {};
     }
     Instances instances(model);
-    file_all(catalogue, model, matcher, instances, binding.ledger);
+    std::vector<Tensor> others = file_all(catalogue, model, matcher, instances, binding.ledger);
+    if (!others.empty() && !model.dialect->has_own_names) {
+        refuse_unknown(others, model);
+    }
     for (const models::SameRule& rule : model.recipe->same) {
         if (model.symbols->holds(rule.condition)) {
             instances.tie(rule);
@@ -163,6 +195,7 @@ Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {
     }
     build_targets(model, wanted, matcher, instances, binding);
     check_all_used(instances, binding);
+    add_as_stored(std::move(others), presumed, model, wanted, binding);
     sort_targets(binding);
     return binding;
 }

@@ -97,7 +97,7 @@ Placed start(const Shard& shard, const Join& join) {
 }
 
 /// Position of each rank of a group along the joined dim: starts[r], starts.back() = the global
-/// extent. All ranks hold equal parts.
+/// extent.
 std::vector<Index> starts_along(const std::vector<Placed>& all, const JoinStep& step, Index n_ranks,
                                 const Catalogue& catalogue) {
     const auto dim = static_cast<std::size_t>(step.dim);
@@ -120,7 +120,9 @@ std::vector<Index> starts_along(const std::vector<Placed>& all, const JoinStep& 
                             "): a rank's file is missing or lacks the tensor; found e.g. in " +
                             place_of(*all.front().shard, catalogue));
         }
-        if (placed->shape[dim] != holder.front()->shape[dim]) {
+        // Parts of parallel layers are equal; a data-parallel cut leaves shorter last ones.
+        if (step.group != JoinStep::Group::fsdp &&
+            placed->shape[dim] != holder.front()->shape[dim]) {
             refuse_shapes(*holder.front(), *placed, catalogue);
         }
         starts.push_back(checked_add(starts.back(), placed->shape[dim], placed->shard->name));
@@ -157,17 +159,21 @@ void take_step(std::vector<Placed>& all, const JoinStep& step, const Catalogue& 
     }
 }
 
+std::vector<Index> full_shape(const Group& group, const Model& model) {
+    return layout::BoundLayout::bind(
+               group.line->layout,
+               [&](const std::string& axis) { return model.symbols->value(axis, group.captures); })
+        .shape();
+}
+
 /// Whether a `k?` step means replicas here: the local extent already is the full one.
 bool is_whole(const Placed& placed, const JoinStep& step, const Group& group, const Model& model) {
     if (!step.or_replica) {
         return false;
     }
-    const auto full = layout::BoundLayout::bind(group.line->layout, [&](const std::string& axis) {
-        return model.symbols->value(axis, group.captures);
-    });
+    const std::vector<Index> full = full_shape(group, model);
     const auto dim = static_cast<std::size_t>(step.dim);
-    return dim < full.shape().size() && dim < placed.shape.size() &&
-           placed.shape[dim] == full.shape()[dim];
+    return dim < full.size() && dim < placed.shape.size() && placed.shape[dim] == full[dim];
 }
 
 /// Every combination of ranks of the steps' groups must be there; a lower count names the gap.
@@ -180,9 +186,102 @@ void check_complete(const std::vector<Placed>& all, std::size_t n_primary, Index
     }
 }
 
+/// The global shape that steps would give, looking at extents only; nullopt when a dim is not
+/// there.
+std::optional<std::vector<Index>> shape_after(const Group& group,
+                                              const std::vector<JoinStep>& steps, Index n_tp) {
+    const std::vector<Index>& local = group.shards.front()->shape;
+    std::vector<Index> shape = local;
+    for (const JoinStep& step : steps) {
+        const auto dim = static_cast<std::size_t>(step.dim);
+        if (dim >= shape.size()) {
+            return std::nullopt;
+        }
+        if (step.group == JoinStep::Group::tp) {
+            shape[dim] = checked_mul(shape[dim], n_tp, group.shards.front()->name);
+            continue;
+        }
+        std::map<int, Index> extents;
+        for (const Shard* shard : group.shards) {
+            if (shard->shape.size() != local.size()) {
+                return std::nullopt;
+            }
+            extents[rank_in(*shard, step.group)] = shard->shape[dim];
+        }
+        Index sum = 0;
+        for (const auto& [rank, extent] : extents) {
+            sum = checked_add(sum, extent, group.shards.front()->name);
+        }
+        shape[dim] = sum;
+    }
+    return shape;
+}
+
+/// Ways in which plain tensors may be sharded: data-parallel ranks cut dim 0, tensor-parallel ones
+/// any dim (and are cut again by data-parallel ones).
+std::vector<std::vector<JoinStep>> candidates(std::size_t n_dims, const Catalogue& catalogue) {
+    std::vector<std::vector<JoinStep>> all{{}};
+    const JoinStep fsdp{JoinStep::Group::fsdp, 0, false, false};
+    const bool has_fsdp = group_size(catalogue, fsdp.group) > 1;
+    if (has_fsdp) {
+        all.push_back({fsdp});
+    }
+    for (std::size_t dim = 0; dim < n_dims && group_size(catalogue, JoinStep::Group::tp) > 1;
+         ++dim) {
+        const JoinStep tp{JoinStep::Group::tp, static_cast<int>(dim), false, false};
+        all.push_back({tp});
+        if (has_fsdp) {
+            all.push_back({fsdp, tp});
+        }
+    }
+    return all;
+}
+
+/// The steps that lead from the shards' shapes to the one the layout implies.
+Join join_by_shape(const std::string& name, const Group& group, const Model& model,
+                   const Catalogue& catalogue) {
+    const std::vector<Index> wanted = full_shape(group, model);
+    const Shard& first = *group.shards.front();
+    std::vector<std::vector<JoinStep>> fitting;
+    for (std::vector<JoinStep>& steps : candidates(first.shape.size(), catalogue)) {
+        if (shape_after(group, steps, group_size(catalogue, JoinStep::Group::tp)) == wanted) {
+            fitting.push_back(std::move(steps));
+        }
+    }
+    // Replicas first: a mesh dim of one rank fits in either way.
+    if (!fitting.empty() && (fitting.front().empty() || fitting.size() == 1)) {
+        Join join;
+        join.steps = std::move(fitting.front());
+        return join;
+    }
+    throw Error(ErrorCode::mismatch,
+                name + " has shape " + shape_text(first.shape) + " in " +
+                    place_of(first, catalogue) + ", but config.json implies " + shape_text(wanted) +
+                    (fitting.empty() ? ", which the ranks' parts do not make up"
+                                     : ", which they make up in several ways") +
+                    ": check config.json, or say the device mesh with --mesh_dim_names and "
+                    "--mesh_shape");
+}
+
+/// How a group is joined: as its line says; without one, as a mesh given by hand says, else the
+/// shards are taken for replicas.
+Join join_of(const std::string& name, const Group& group, const Model& model,
+             const Catalogue& catalogue) {
+    if (group.line != nullptr) {
+        const Join join = group.line->join.value_or(Join{});
+        return join.by_shape ? join_by_shape(name, group, model, catalogue) : join;
+    }
+    Join join;
+    if (catalogue.facts.contains(kMeshFact) && !group.shards.front()->shape.empty() &&
+        group_size(catalogue, JoinStep::Group::fsdp) > 1) {
+        join.steps.push_back({JoinStep::Group::fsdp, 0, false, false});
+    }
+    return join;
+}
+
 Tensor join_group(const std::string& name, const Group& group, const Model& model,
                   const Catalogue& catalogue) {
-    const Join join = group.line != nullptr && group.line->join ? *group.line->join : Join{};
+    const Join join = join_of(name, group, model, catalogue);
     std::vector<Placed> all;
     for (const Shard* shard : group.shards) {
         if (shard->dtype != group.shards.front()->dtype) {
@@ -247,8 +346,7 @@ std::string global_name(const Shard& shard, const StoreMatch& match, const Catal
 
 }  // namespace
 
-std::vector<Tensor> join_shards(const Catalogue& catalogue, const Model& model,
-                                const StoreMatcher& matcher) {
+Joined join_shards(const Catalogue& catalogue, const Model& model, const StoreMatcher& matcher) {
     std::map<std::string, Group> groups;
     for (const Shard& shard : catalogue.shards) {
         const auto match = matcher.find(shard.name, shard.shape.size());
@@ -259,8 +357,8 @@ std::vector<Tensor> join_shards(const Catalogue& catalogue, const Model& model,
         }
         group.shards.push_back(&shard);
     }
-    std::vector<Tensor> tensors;
-    tensors.reserve(groups.size());
+    Joined joined;
+    joined.tensors.reserve(groups.size());
     for (auto& [name, group] : groups) {
         // The primary copy is the one with the lowest coordinates: the same on every rank of the
         // run.
@@ -268,9 +366,12 @@ std::vector<Tensor> join_shards(const Catalogue& catalogue, const Model& model,
                          [](const Shard* a, const Shard* b) {
                              return std::tie(a->at, a->piece.file) < std::tie(b->at, b->piece.file);
                          });
-        tensors.push_back(join_group(name, group, model, catalogue));
+        joined.tensors.push_back(join_group(name, group, model, catalogue));
+        if (group.line == nullptr && group.shards.size() > 1) {
+            joined.presumed.insert(name);
+        }
     }
-    return tensors;
+    return joined;
 }
 
 }  // namespace shardweld::plan

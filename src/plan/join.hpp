@@ -2,6 +2,8 @@
 // Pure; knows parallel groups (tp, etp, ep) and shapes, no framework and no architecture.
 #pragma once
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "shardweld/catalogue/catalogue.hpp"
@@ -15,10 +17,20 @@ namespace shardweld::plan {
 /// rank.
 inline constexpr const char* kExpertAxis = "e";
 
+/// Fact of a catalogue whose device mesh was given by hand.
+inline constexpr const char* kMeshFact = "mesh_by_hand";
+
+/// What joining made of a catalogue's shards.
+struct Joined {
+    std::vector<catalogue::Tensor> tensors;
+    /// Names of tensors of which nothing but equality says that all ranks hold the same.
+    std::set<std::string> presumed;
+};
+
 /// Joins all shards of a catalogue. Shards no line takes are kept as single tensors under their
 /// name (the caller decides what they are). Error(not_found) for a missing rank's shard,
 /// Error(mismatch) for shapes or dtypes that do not fit together.
-std::vector<catalogue::Tensor> join_shards(const catalogue::Catalogue& catalogue,
-                                           const Model& model, const StoreMatcher& matcher);
+Joined join_shards(const catalogue::Catalogue& catalogue, const Model& model,
+                   const StoreMatcher& matcher);
 
 }  // namespace shardweld::plan

@@ -57,10 +57,15 @@ std::vector<StoreMatch> StoreMatcher::hits(const std::string& name, std::size_t 
         return hits;
     }
     for (const models::Line* line : candidates->second) {
-        auto captures = line->name.match(name);
+        auto captures = line->name.match(
+            name, [&](const std::string& symbol) { return symbols_.value(symbol); });
         if (captures && symbols_.holds(line->condition, *captures)) {
             hits.push_back({line, std::move(*captures)});
         }
+    }
+    // A number may be that of a layer or, counted from the last one, of an MTP layer.
+    if (std::any_of(hits.begin(), hits.end(), [&](const StoreMatch& hit) { return counts(hit); })) {
+        std::erase_if(hits, [&](const StoreMatch& hit) { return !counts(hit); });
     }
     // Lines may differ in rank only (several stored forms under one name); with a single hit a
     // wrong rank is an error of the tensor, reported with its shape when the layout is bound.
@@ -69,6 +74,13 @@ std::vector<StoreMatch> StoreMatcher::hits(const std::string& name, std::size_t 
             hits, [&](const StoreMatch& hit) { return hit.line->layout.dims.size() != n_dims; });
     }
     return hits;
+}
+
+bool StoreMatcher::counts(const StoreMatch& hit) const {
+    return std::all_of(hit.captures.begin(), hit.captures.end(), [&](const auto& capture) {
+        return !symbols_.is_index(capture.first) ||
+               capture.second < symbols_.try_value(capture.first).value_or(0);
+    });
 }
 
 bool StoreMatcher::fits(const StoreMatch& hit, const std::vector<Index>& shape) const {

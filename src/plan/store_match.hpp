@@ -43,6 +43,8 @@ class StoreMatcher {
 
   private:
     [[nodiscard]] std::vector<StoreMatch> hits(const std::string& name, std::size_t n_dims) const;
+    /// Whether all captures are in the range of their indices.
+    [[nodiscard]] bool counts(const StoreMatch& hit) const;
     [[nodiscard]] bool fits(const StoreMatch& hit, const std::vector<Index>& shape) const;
 
     const models::Dialect& dialect_;

@@ -66,18 +66,20 @@ class TargetBuilder {
         Target target;
         target.name = hub.name;
         target.shape = bound.shape();
-        target.add = line.add;
+        // What is added makes up for the framework's form; the module tree has the model's own.
+        target.add = model_.dialect->has_own_names ? 0 : line.add;
         std::vector<Filed> filed;
         for (const layout::SegmentPatch& part : lowered_) {
             instances_.file(line, bound, part, hub.captures, filed);
         }
         std::vector<Operand> same;
         std::size_t n_absent = 0;
+        is_missing_ = false;
         for (const Filed& one : filed) {
             n_absent += take(one, hub, target, same) ? 0U : 1U;
         }
-        if (n_absent == filed.size() && !filed.empty()) {
-            return;  // optional and wholly absent
+        if (is_missing_ || (n_absent == filed.size() && !filed.empty())) {
+            return;  // said at the end, or optional and wholly absent
         }
         if (n_absent > 0) {
             throw Error(
@@ -87,7 +89,23 @@ class TargetBuilder {
         finish(std::move(target), std::move(same), line);
     }
 
+    /// Error(mismatch) when names found nothing stored.
+    void check_complete() const {
+        if (n_missing_ == 0) {
+            return;
+        }
+        std::string text = first_missing_;
+        if (n_missing_ > 1) {
+            text += "; missing too: " + other_missing_ + (n_missing_ > kMostListed ? ", ..." : "") +
+                    " (" + std::to_string(n_missing_) + " in all)";
+        }
+        throw Error(ErrorCode::mismatch,
+                    text + "; config.json may describe another model, or files are missing");
+    }
+
   private:
+    static constexpr Index kMostListed = 8;
+
     /// Bound layout and lowered patches of a whole target, kept while line and extents stay the
     /// same.
     const layout::BoundLayout& bound_for(const models::Line& line,
@@ -105,6 +123,20 @@ class TargetBuilder {
         return bound_;
     }
 
+    /// Missing tensors are counted and said together: one wrong field of config.json may promise
+    /// hundreds.
+    void note_missing(const HubName& hub, std::uint32_t segment) {
+        is_missing_ = true;
+        if (n_missing_++ == 0) {
+            first_missing_ = hub.name + " needs " + instances_.segment_text(segment) +
+                             ", but the checkpoint holds no " +
+                             matcher_.names_of(instances_.logical_of(segment)) + " for it (" +
+                             hub.line->origin + ")";
+        } else if (n_missing_ <= kMostListed) {
+            other_missing_ += (n_missing_ == 2 ? "" : ", ") + hub.name;
+        }
+    }
+
     /// Takes one segment patch of a target from its instance; false when an optional one is absent.
     bool take(const Filed& wanted, const HubName& hub, Target& target, std::vector<Operand>& same) {
         Instance* const instance = instances_.find(wanted.key);
@@ -112,12 +144,8 @@ class TargetBuilder {
             if (hub.line->optional) {
                 return false;
             }
-            const std::string& logical = instances_.logical_of(wanted.key.segment);
-            throw Error(ErrorCode::mismatch,
-                        hub.name + " needs " + instances_.segment_text(wanted.key.segment) +
-                            ", but the checkpoint holds no " + matcher_.names_of(logical) +
-                            " for it (" + hub.line->origin +
-                            "); config.json may describe another model, or files are missing");
+            note_missing(hub, wanted.key.segment);
+            return true;
         }
         Overlaps found;
         overlap_into(*instance, wanted.patch, found);
@@ -183,6 +211,10 @@ class TargetBuilder {
     layout::BoundLayout bound_;
     std::vector<layout::SegmentPatch> lowered_;
     std::string same_name_;
+    bool is_missing_ = false;  ///< the target under way
+    Index n_missing_ = 0;
+    std::string first_missing_;
+    std::string other_missing_;
 };
 
 }  // namespace
@@ -192,6 +224,7 @@ void build_targets(const Model& model, const Wanted& wanted, const StoreMatcher&
     TargetBuilder builder(model, wanted, matcher, instances, binding);
     for_each_hub_name(*model.recipe, *model.symbols,
                       [&](const HubName& hub) { builder.build(hub); });
+    builder.check_complete();
 }
 
 }  // namespace shardweld::plan

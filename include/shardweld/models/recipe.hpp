@@ -3,6 +3,7 @@
 // tensor data.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,9 +30,10 @@ struct Pattern {
     std::vector<std::string> plus;      ///< symbol added to capture i when writing, "" if none
 
     static Pattern parse(std::string_view text);
-    /// Capture values when the whole `name` matches (digits without leading zeros; a '+' pattern
-    /// does not match).
-    [[nodiscard]] std::optional<std::map<std::string, Index>> match(std::string_view name) const;
+    /// Capture values when the whole `name` matches (digits without leading zeros). A '{k+L}' needs
+    /// `value_of` for L, and a number that is not below it.
+    [[nodiscard]] std::optional<std::map<std::string, Index>> match(
+        std::string_view name, const std::function<Index(const std::string&)>& value_of = {}) const;
 };
 
 /// How rank-local shards of one stored tensor are put together (dialect lines, `<...>`).
@@ -43,7 +45,8 @@ struct JoinStep {
     friend bool operator==(const JoinStep&, const JoinStep&) = default;
 };
 struct Join {
-    bool flat = false;            ///< the local tensor is seen as one-dimensional first
+    bool flat = false;      ///< the local tensor is seen as one-dimensional first
+    bool by_shape = false;  ///< no steps written: those that give the shape the layout implies
     std::vector<JoinStep> steps;  ///< in the order written; empty: replicas, compared
     friend bool operator==(const Join&, const Join&) = default;
 };
@@ -74,6 +77,12 @@ struct SameRule {
 struct IgnoreRule {
     std::vector<std::string> globs;
     std::string reason;
+};
+
+/// `rename PREFIX = HUB_PREFIX`: module-tree names that begin otherwise on the hub.
+struct RenameRule {
+    std::string from;
+    std::string to;
 };
 
 struct ConfigEdit {
@@ -111,6 +120,8 @@ struct Dialect {
     std::vector<std::string> facts;  ///< symbols given by the reader
     std::map<std::string, std::vector<std::string>>
         fuse;  ///< axis -> the axes (outermost first) that make it up
+    /// The stored names are the recipe's own (`names recipe`): see own_names.
+    bool has_own_names = false;
 };
 
 /// A family's hub names; `extends` resolved.
@@ -126,6 +137,8 @@ struct Recipe {
     std::vector<Line> module;           ///< module-tree lines, `at` blocks expanded
     std::vector<SameRule> same;
     std::vector<IgnoreRule> ignore;
+    std::vector<RenameRule> renames;
+    std::vector<std::string> passes;  ///< globs of hub names that are written as they are stored
     std::vector<ConfigEdit> config;
     std::map<std::string, Definition> lets;
     std::map<std::string, Definition> indices;
@@ -133,6 +146,10 @@ struct Recipe {
     std::vector<std::string> givens;
     std::string verified;  ///< fixtures that verify it ("verified by A, B"); "" = unverified
 };
+
+/// The dialect with the recipe's module and hub lines as its stored names, for checkpoints that
+/// hold the module tree's tensors; a dialect without `names recipe` as it is.
+Dialect own_names(const Recipe& recipe, const Dialect& dialect);
 
 /// A recipe or dialect file as text: built in, or given with --recipe.
 struct Source {
@@ -157,7 +174,8 @@ class Library {
     /// Text of the file that declares `name` (recipe or dialect), for `shardweld recipes NAME`.
     [[nodiscard]] const Source* source_of(std::string_view name) const;
 
-    /// Whether the recipe's `uses` names the dialect, or one it extends.
+    /// Whether the recipe's `uses` names the dialect, or one it extends; always for one with the
+    /// recipe's own names.
     [[nodiscard]] bool can_meet(const Recipe& recipe, const Dialect& dialect) const;
 
   private:

@@ -51,12 +51,17 @@ struct Ledger {
     std::vector<catalogue::Ignored> ignored;
 };
 
-/// A logical tensor that a recipe says must equal a target (`same a = b`).
+/// A stored tensor that must equal a target in full before anything is written.
 struct SamePair {
+    enum class Why {
+        tied,      ///< the recipe says so (`same a = b`)
+        presumed,  ///< plain tensors of several ranks that nothing tells apart from shards
+    };
     std::string stored_name;        ///< the copy, e.g. "output_layer.weight"
     std::size_t target = 0;         ///< index of the target it must equal
     std::size_t first_replica = 0;  ///< its operands are the target's replicas from here on
     std::size_t count = 0;          ///< so many of them
+    Why why = Why::tied;
 };
 
 struct Binding {
@@ -79,10 +84,16 @@ struct Model {
     const models::Symbols* symbols = nullptr;
 };
 
+/// A target that is one stored tensor under `name`, with operands for its pieces. Error(mismatch)
+/// when they do not cover it exactly once.
+Target target_as_stored(const catalogue::Tensor& tensor, std::string name, const Wanted& wanted);
+
 /// Matches stored tensors to dialect lines, joins rank-local shards, lowers both sides and checks
 /// that each target is covered exactly once and each stored element is used. Error(mismatch) names
-/// the tensor, what was found and expected; Error(not_found) for a missing shard. `catalogue` is
-/// taken by value: its pieces move into the binding.
+/// the tensor, what was found and expected; Error(not_found) for a missing shard. Where the dialect
+/// has the recipe's own names, tensors that no line takes are written as they are stored, with a
+/// warning unless the recipe lets them pass. `catalogue` is taken by value: its pieces move into
+/// the binding.
 Binding bind(catalogue::Catalogue catalogue, const Model& model, const Wanted& wanted);
 
 }  // namespace shardweld::plan

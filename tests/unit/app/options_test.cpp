@@ -184,15 +184,16 @@ TEST(ParseOptions, suggests_the_nearest_name) {
     EXPECT_EQ(refusal({"merge", "--zzzzzz", "x"}),
               "usage: unknown option --zzzzzz (see shardweld merge --help)");
     EXPECT_EQ(refusal({"plam"}),
-              "usage: unknown command plam; did you mean plan? (commands: merge, plan, inspect, "
-              "recipes, help)");
+              "usage: unknown command plam; did you mean plan? (commands: merge, test, plan, "
+              "inspect, diff, verify, upload, recipes, help)");
     EXPECT_EQ(refusal({"merge", "--ranks", "2"}),
               "usage: --ranks is not an option of merge (see shardweld merge --help)");
 }
 
 TEST(ParseOptions, refuses_missing_and_bad_values) {
     EXPECT_EQ(refusal({}),
-              "usage: no command is given (commands: merge, plan, inspect, recipes, help)");
+              "usage: no command is given (commands: merge, test, plan, inspect, diff, verify, "
+              "upload, recipes, help)");
     EXPECT_EQ(refusal({"merge"}),
               "usage: no directory is given (usage: shardweld merge --local_dir DIR [--target_dir "
               "DIR] [options])");
@@ -214,7 +215,7 @@ TEST(ParseOptions, refuses_missing_and_bad_values) {
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--dtype", "fp8"}),
               "usage: --dtype fp8 is none of: bf16, fp16, fp32");
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--backend", "tf"}),
-              "usage: --backend tf is none of: auto, megatron");
+              "usage: --backend tf is none of: auto, megatron, fsdp, dcp, hf, hdf5");
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "b"}),
               "usage: unexpected argument b (usage: shardweld merge --local_dir DIR [--target_dir "
               "DIR] [options])");

@@ -1,0 +1,102 @@
+#include "as_stored.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "shardweld/core/text.hpp"
+
+#include "cover.hpp"
+
+namespace shardweld::plan {
+
+namespace {
+
+constexpr std::size_t kMostListed = 8;
+
+bool passes(const models::Recipe& recipe, const std::string& name) {
+    return recipe.hub.empty() ||
+           std::any_of(recipe.passes.begin(), recipe.passes.end(),
+                       [&](const std::string& glob) { return glob_matches(glob, name); });
+}
+
+}  // namespace
+
+std::string renamed(const models::Recipe& recipe, const std::string& name) {
+    const models::RenameRule* best = nullptr;
+    for (const models::RenameRule& rule : recipe.renames) {
+        if (name.starts_with(rule.from) &&
+            (best == nullptr || best->from.size() < rule.from.size())) {
+            best = &rule;
+        }
+    }
+    return best == nullptr ? name : best->to + name.substr(best->from.size());
+}
+
+Target target_as_stored(const catalogue::Tensor& tensor, std::string name, const Wanted& wanted) {
+    Target target;
+    target.name = std::move(name);
+    target.shape = tensor.shape;
+    target.stored = tensor.dtype;
+    target.dtype = wanted.dtype && is_float(tensor.dtype) ? *wanted.dtype : tensor.dtype;
+    const layout::Patch whole = layout::dense_shape(tensor.shape);
+    std::vector<layout::Patch> primaries;
+    Index volume = 0;
+    for (const catalogue::Piece& piece : tensor.pieces) {
+        const auto copy = layout::overlap(piece.patch, whole);
+        if (!copy) {
+            continue;
+        }
+        if (piece.replica == 0) {
+            volume = checked_add(volume, copy->volume(), tensor.name);
+            primaries.push_back(piece.patch);
+            target.operands.push_back({piece.file, piece.base, *copy});
+        } else {
+            target.replicas.push_back({piece.file, piece.base, *copy});
+        }
+    }
+    if (find_clash(primaries)) {
+        throw Error(ErrorCode::mismatch, tensor.name + " is stored twice: its pieces overlap");
+    }
+    if (volume != target.volume()) {
+        throw Error(ErrorCode::mismatch, tensor.name + " " + shape_text(tensor.shape) +
+                                             " is not covered: " + std::to_string(volume) + " of " +
+                                             std::to_string(target.volume()) +
+                                             " elements are stored; a shard is missing");
+    }
+    return target;
+}
+
+void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::string>& presumed,
+                   const Model& model, const Wanted& wanted, Binding& binding) {
+    std::vector<std::string> extra;
+    for (const catalogue::Tensor& tensor : tensors) {
+        Target target = target_as_stored(tensor, tensor.name, wanted);
+        const Bytes element = size_of(target.stored);
+        binding.ledger.consumed += static_cast<Bytes>(target.volume()) * element;
+        for (const Operand& replica : target.replicas) {
+            binding.ledger.replica += static_cast<Bytes>(replica.copy.volume()) * element;
+        }
+        if (presumed.contains(tensor.name)) {
+            binding.same.push_back({tensor.name, binding.targets.size(), 0, target.replicas.size(),
+                                    SamePair::Why::presumed});
+        }
+        if (!passes(*model.recipe, tensor.name)) {
+            extra.push_back(tensor.name);
+        }
+        binding.targets.push_back(std::move(target));
+    }
+    if (!extra.empty()) {
+        std::string list;
+        for (std::size_t i = 0; i < std::min(extra.size(), kMostListed); ++i) {
+            list += (i == 0 ? "" : ", ") + extra[i];
+        }
+        binding.warnings.push_back(
+            {"extra_tensors", extra.front(),
+             std::to_string(extra.size()) + " tensor(s) are no part of the " + model.recipe->name +
+                 " model that config.json describes: " + list +
+                 (extra.size() > kMostListed ? ", ..." : "") +
+                 "; they are written under the names they are stored under"});
+    }
+}
+
+}  // namespace shardweld::plan
