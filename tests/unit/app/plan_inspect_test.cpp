@@ -244,7 +244,7 @@ TEST(Recipes, lists_all_and_prints_one) {
     std::ostringstream list;
     EXPECT_EQ(recipes(options, list), 0);
     EXPECT_NE(list.str().find("@model_type = \"qwen3_moe\""), std::string::npos) << list.str();
-    EXPECT_NE(list.str().find("dialects: hf_module, megatron_core"), std::string::npos);
+    EXPECT_NE(list.str().find("dialects: hf_module megatron_core"), std::string::npos);
     options.topic = "qwen3_moe";
     std::ostringstream one;
     EXPECT_EQ(recipes(options, one), 0);

@@ -236,8 +236,9 @@ TEST(Families, verified_ones_name_their_fixtures) {
             verified.insert(recipe->name);
         }
     }
-    EXPECT_EQ(verified, (std::set<std::string>{"deepseek_v3", "gemma", "llama", "mixtral", "qwen2",
-                                               "qwen2_moe", "qwen3", "qwen3_moe"}));
+    EXPECT_EQ(verified,
+              (std::set<std::string>{"deepseek_v3", "gemma", "llama", "mixtral", "module_tree",
+                                     "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"}));
     EXPECT_EQ(library.find_recipe("qwen3")->verified, "verl-qwen3-tp2-pp2-torchdist-bf16");
 }
 
