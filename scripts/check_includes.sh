@@ -12,13 +12,14 @@ declare -A ALLOWED=(
     [numeric]="core numeric"
     [catalogue]="core layout catalogue"
     [models]="core layout models"
-    [formats]="core layout io catalogue formats"
+    [formats]="core layout io catalogue hdf5 formats"
     [outputs]="core catalogue outputs"
     [plan]="core layout catalogue models outputs plan"
-    [execute]="core layout io mpi numeric catalogue outputs plan execute"
+    [execute]="core layout io mpi numeric catalogue hdf5 outputs plan execute"
     [publish]="core io mpi models outputs plan publish"
     [app]="core layout io mpi numeric catalogue models formats outputs plan execute publish app"
     [torch]="core numeric torch"
+    [hdf5]="core hdf5"
 )
 bad=0
 
@@ -40,6 +41,7 @@ third_party() { # HEADER-PATTERN ALLOWED-PATHS WHAT
     done
 }
 third_party 'mpi\.h' '^src/mpi/' 'mpi.h'
+third_party 'hdf5\.h' '^src/hdf5/' 'hdf5.h'
 third_party '(torch|ATen|c10)/' '^src/torch/' 'libtorch'
 third_party '(nlohmann|cxxopts)' '\.cpp$|^src/(app|publish|models|formats)/' 'a third-party header'
 third_party '(nlohmann|cxxopts)' '^src/' 'a third-party header'

@@ -147,6 +147,14 @@ void Assembly::warn(const plan::Warning& warning) {
     log_.warning(warning.text);
 }
 
+void Assembly::create_files(const fs::path& directory, const std::string& config_text) {
+    outputs::embed_config(plan_.placement, config_text);
+    for (const std::string& note : execute::create_files(comm_, plan_, directory)) {
+        log_.warning(note);
+    }
+    watch_.lap("create");
+}
+
 void Assembly::execute(const fs::path& directory, execute::Options options) {
     const bool is_terminal = isatty(STDERR_FILENO) != 0;
     const ProgressStyle style = !log_.shows(LogLevel::info) ? ProgressStyle::silent

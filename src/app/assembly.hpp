@@ -27,6 +27,10 @@ class Assembly {
     /// model, compares tied tensors and plans. The report and the log say what was found.
     void prepare();
 
+    /// Collective, after prepare. Creates the plan's files in `directory`; formats that hold
+    /// config.json get this text.
+    void create_files(const fs::path& directory, const std::string& config_text);
+
     /// Collective, after prepare. Executes the plan with `options` (progress and digests are set
     /// here); replicas that differ are Error(mismatch). `directory` as in execute::run.
     void execute(const fs::path& directory, execute::Options options);

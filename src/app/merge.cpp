@@ -74,12 +74,8 @@ class Merge {
         });
         const fs::path directory = share_path(partial ? partial->path() : fs::path());
         publish::check_same_directory(comm_, directory);
-        mpi::collectively(comm_, [&] {
-            if (is_first()) {
-                execute::create_files(plan, directory);
-            }
-        });
-        watch_.lap("create");
+        assembly_.create_files(
+            directory, publish::true_config(assembly_.model().config, facts()).text_to_write());
         assembly_.execute(directory, {});
         write_side_files(directory);
         mpi::collectively(comm_, [&] {
@@ -91,15 +87,18 @@ class Merge {
         log_.info("wrote " + options_.target_dir.string());
     }
 
+    [[nodiscard]] publish::Facts facts() const {
+        publish::Facts facts = publish::facts_of(
+            assembly_.plan().targets, assembly_.binding().logicals, *assembly_.model().recipe);
+        facts.to_token_classes = options_.is_value_model;
+        return facts;
+    }
+
     void write_side_files(const fs::path& directory) {
-        const plan::Plan& plan = assembly_.plan();
-        const PreparedModel& model = assembly_.model();
         mpi::collectively(comm_, [&] {
             if (comm_.rank() == assembly_.home()) {
-                publish::Facts facts =
-                    publish::facts_of(plan.targets, assembly_.binding().logicals, *model.recipe);
-                facts.to_token_classes = options_.is_value_model;
-                publish::write_assets(side_files(assembly_.files(), model, facts, plan.placement),
+                publish::write_assets(side_files(assembly_.files(), assembly_.model(), facts(),
+                                                 assembly_.plan().placement),
                                       directory, options_.sync);
             }
         });

@@ -188,8 +188,12 @@ plan::Binding bind_model(const PreparedModel& prepared, const Options& options,
 }
 
 plan::Choice plan_choice(const Options& options, Bytes memory_limit) {
-    return {options.strategy, options.replicas, options.max_shard_size,
-            options.memory_limit.value_or(memory_limit), options.message_limit};
+    return {options.strategy,
+            options.replicas,
+            options.max_shard_size,
+            options.output_format,
+            options.memory_limit.value_or(memory_limit),
+            options.message_limit};
 }
 
 }  // namespace shardweld::app

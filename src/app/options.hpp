@@ -9,6 +9,7 @@
 
 #include "shardweld/core/dtype.hpp"
 #include "shardweld/formats/format.hpp"
+#include "shardweld/outputs/output.hpp"
 #include "shardweld/plan/plan.hpp"
 
 #include "log.hpp"
@@ -32,7 +33,7 @@ enum class Names {
     module,  ///< those of the checkpoint's module tree
 };
 
-enum class OutputFormat { safetensors, hdf5 };
+using outputs::OutputFormat;
 
 struct Options {
     Command command = Command::help;

@@ -22,6 +22,9 @@ constexpr int kSchema = 1;
 // Plans are for another machine: this one's limits say nothing.
 constexpr Bytes kMemoryLimit = Bytes{256} << 20U;
 
+// What follows a size that only creating the files tells exactly.
+constexpr const char* kEstimated = " (HDF5: sizes and offsets are estimates)";
+
 std::string ratio_text(double ratio) {
     std::array<char, 32> text{};
     (void)std::snprintf(text.data(), text.size(), "%.3f", ratio);
@@ -65,7 +68,8 @@ std::vector<std::vector<std::string>> plan_rows(const PlannedMerge& merge, const
         {"recipe", merge.recipe},
         {"output", counted(plan.placement.files.size(), "file") + ", " +
                        counted(plan.targets.size(), "tensor") + ", " +
-                       human_bytes(plan.placement.total_bytes())},
+                       human_bytes(plan.placement.total_bytes()) +
+                       (plan.placement.is_settled ? "" : kEstimated)},
         {"ranks", std::to_string(plan.n_ranks())},
         {"written by a rank", human_bytes(figures.least) + " to " + human_bytes(figures.busiest) +
                                   ", mean " + human_bytes(mean) + ", busiest / mean " +
@@ -126,6 +130,7 @@ std::string plan_json(const PlannedMerge& merge) {
     json["buffer_bytes"] = figures.buffer_bytes;
     json["network_bytes"] = figures.network_bytes;
     json["rounds"] = figures.rounds;
+    json["is_estimate"] = !plan.placement.is_settled;
     json["replicas"] = {{"bytes", plan.replica_bytes}, {"sample_every", plan.sample_every}};
     json["files"] = files_json(plan);
     json["tensors"] = json_list(tensor_entries(plan, merge.files, {}));

@@ -1,9 +1,5 @@
 #include "sink.hpp"
 
-#include <algorithm>
-
-#include "shardweld/execute/run.hpp"
-
 namespace shardweld::execute {
 
 io::OutputFile& Sink::file(std::uint32_t at) {
@@ -18,14 +14,12 @@ io::OutputFile& Sink::file(std::uint32_t at) {
 }
 
 void Sink::write(plan::LineRange range, std::span<const std::byte> bytes) {
-    // Tensors of one file follow each other without gaps, so consecutive slices of a file are one
-    // write.
+    // Consecutive slices that follow each other in their file too are one write.
     const auto slices = plan::slices_of(plan_, range);
     for (std::size_t first = 0; first < slices.size();) {
         const outputs::Slot& slot = plan_.placement.slots[slices[first].target];
         std::size_t last = first + 1;
-        while (last < slices.size() &&
-               plan_.placement.slots[slices[last].target].file == slot.file) {
+        while (last < slices.size() && follows(slices[last - 1], slices[last])) {
             ++last;
         }
         const Bytes line_end = last < slices.size() ? slices[last].line_begin : range.end;
@@ -39,6 +33,13 @@ void Sink::write(plan::LineRange range, std::span<const std::byte> bytes) {
     }
 }
 
+bool Sink::follows(const plan::Slice& before, const plan::Slice& slice) const {
+    const outputs::Slot& end = plan_.placement.slots[before.target];
+    const outputs::Slot& begin = plan_.placement.slots[slice.target];
+    return begin.file == end.file &&
+           begin.offset == end.offset + plan_.targets[before.target].bytes();
+}
+
 void Sink::finish(bool sync) {
     for (auto& [at, file] : open_) {
         if (sync) {
@@ -47,16 +48,6 @@ void Sink::finish(bool sync) {
         file.close();
     }
     open_.clear();
-}
-
-void create_files(const plan::Plan& plan, const fs::path& directory) {
-    for (const outputs::OutputFile& file : plan.placement.files) {
-        io::OutputFile out = io::OutputFile::create(directory / file.name);
-        out.resize(file.size);
-        out.reserve(file.size);
-        out.write_at(0, std::as_bytes(std::span(file.header)));
-        out.close();
-    }
 }
 
 }  // namespace shardweld::execute

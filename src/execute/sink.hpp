@@ -27,6 +27,8 @@ class Sink {
 
   private:
     io::OutputFile& file(std::uint32_t at);
+    /// Whether `slice`, the next of the line, begins where the tensor of `before` ends in its file.
+    [[nodiscard]] bool follows(const plan::Slice& before, const plan::Slice& slice) const;
 
     const plan::Plan& plan_;
     std::filesystem::path directory_;

@@ -2,9 +2,6 @@
 
 #include <array>
 #include <optional>
-#include <system_error>
-
-#include <dlfcn.h>
 
 #include "shardweld/core/error.hpp"
 
@@ -12,21 +9,9 @@ namespace shardweld::numeric {
 
 namespace {
 
-constexpr const char* kFileName = "shardweld_torch.so";
-
-[[noreturn]] void refuse(const std::string& what) {
-    throw Error(ErrorCode::unsupported,
-                what + "; build shardweld with -DSHARDWELD_TORCH=ON where libtorch is installed");
-}
-
-/// A function of the module; `F` is its type in torch_abi.hpp.
-template <typename F>
-F* function_in(void* library, const char* name) {
-    void* address = dlsym(library, name);
-    if (address == nullptr) {
-        refuse(std::string("the libtorch module has no function ") + name);
-    }
-    return reinterpret_cast<F*>(address);
+SharedObject::About about() {
+    return {"the libtorch module",
+            "build shardweld with -DSHARDWELD_TORCH=ON where libtorch is installed"};
 }
 
 std::optional<shardweld_torch_type> code_of(DType dtype) {
@@ -72,44 +57,20 @@ void require_equal_counts(std::size_t a, std::size_t b) {
 }  // namespace
 
 TorchModule TorchModule::load(const std::filesystem::path& path) {
-    // Local: libtorch brings hundreds of libraries whose names must not meet the program's.
-    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (library == nullptr) {
-        const char* reason = dlerror();
-        refuse("cannot load the libtorch module " + path.string() + ": " +
-               (reason != nullptr ? reason : "unknown reason"));
-    }
-    const auto abi = function_in<shardweld_torch_abi_function>(library, "shardweld_torch_abi")();
-    if (abi != kShardweldTorchAbi) {
-        refuse("the libtorch module " + path.string() + " has interface " + std::to_string(abi) +
-               ", this program needs " + std::to_string(kShardweldTorchAbi));
-    }
-    TorchModule module;
-    module.version_ =
-        function_in<shardweld_torch_version_function>(library, "shardweld_torch_version");
-    module.convert_ =
-        function_in<shardweld_torch_convert_function>(library, "shardweld_torch_convert");
-    module.all_close_ =
-        function_in<shardweld_torch_all_close_function>(library, "shardweld_torch_all_close");
-    module.error_ = function_in<shardweld_torch_error_function>(library, "shardweld_torch_error");
-    return module;
+    return TorchModule(SharedObject::load(path, about()));
 }
 
 TorchModule TorchModule::load_installed() {
-    std::error_code error;
-    const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-    if (error) {
-        refuse("cannot tell where the program lies (/proc/self/exe: " + error.message() + ")");
-    }
-    const auto folder = program.parent_path();
-    const auto beside = folder / kFileName;
-    const auto installed = folder.parent_path() / "lib" / "shardweld" / kFileName;
-    for (const auto& path : {beside, installed}) {
-        if (std::filesystem::exists(path, error)) {
-            return load(path);
-        }
-    }
-    refuse("no libtorch module, neither " + beside.string() + " nor " + installed.string());
+    return TorchModule(SharedObject::load_installed("shardweld_torch.so", about()));
+}
+
+TorchModule::TorchModule(const SharedObject& library) {
+    library.require_abi(library.function<shardweld_torch_abi_function>("shardweld_torch_abi")(),
+                        kShardweldTorchAbi);
+    version_ = library.function<shardweld_torch_version_function>("shardweld_torch_version");
+    convert_ = library.function<shardweld_torch_convert_function>("shardweld_torch_convert");
+    all_close_ = library.function<shardweld_torch_all_close_function>("shardweld_torch_all_close");
+    error_ = library.function<shardweld_torch_error_function>("shardweld_torch_error");
 }
 
 std::string TorchModule::version() const {

@@ -231,7 +231,7 @@ Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& 
     plan.is_lockstep = n_ranks > 1 && (plan.strategy == Strategy::collective ||
                                        hidden_files(visibility, files) > 0);
     const auto tensors = output_tensors(targets);
-    plan.placement = outputs::place_safetensors(tensors, choice.max_shard_size);
+    plan.placement = outputs::place(choice.output_format, tensors, choice.max_shard_size);
     plan.line = line_of(tensors, plan.placement);
     plan.cuts = cut_runs(tensors, plan.line, n_ranks);
     plan.read_cuts = cut_reads(targets, n_ranks);
@@ -279,6 +279,8 @@ std::string Plan::hash() const {
         print.add(file.header);
     }
     for (const Target& target : targets) {
+        print.add(target.name);
+        print.add(safetensors_name(target.dtype));
         print.add(safetensors_name(target.stored));
         for (const Operand& operand : target.operands) {
             print.add(operand.file);

@@ -104,14 +104,14 @@ class Sample {
     std::vector<std::vector<std::uint16_t>>& data() { return data_; }
 
     /// Runs and returns all output files' bytes in the order of their names.
-    std::string merge(const plan::Plan& plan, execute::Result& result) {
+    std::string merge(plan::Plan plan, execute::Result& result) {
         const fs::path out = directory_ / "out";
         if (comm_.rank() == 0) {
             fs::remove_all(out);
             fs::create_directory(out);
-            execute::create_files(plan, out);
         }
         comm_.barrier();
+        (void)execute::create_files(comm_, plan, out);
         execute::Options options;
         options.digests = true;
         result = execute::run(comm_, plan, {directory_, &files_, 2}, out, options);

@@ -74,9 +74,10 @@ struct Options {
 Result run(mpi::Comm& comm, const plan::Plan& plan, const Source& source, const fs::path& directory,
            const Options& options);
 
-/// Local (one rank calls it): creates all files of the placement with their headers and full size,
-/// space reserved where the file system can.
-void create_files(const plan::Plan& plan, const fs::path& directory);
+/// Collective. Creates all files of the placement with their headers and full size, space reserved
+/// where the file system can, and settles the placement. Returns what people should know of it.
+/// Error(io), Error(space), Error(unsupported) when this build cannot make such files.
+std::vector<std::string> create_files(mpi::Comm& comm, plan::Plan& plan, const fs::path& directory);
 
 /// Root over (name, dtype, shape, digest), xxh3-128 in hex; independent of ranks and strategy.
 std::string root_digest(const plan::Plan& plan, const std::vector<std::string>& tensor_digests);

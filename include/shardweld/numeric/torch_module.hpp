@@ -7,6 +7,7 @@
 #include <string>
 
 #include "shardweld/core/dtype.hpp"
+#include "shardweld/core/shared_object.hpp"
 #include "shardweld/numeric/torch_abi.hpp"
 
 namespace shardweld::numeric {
@@ -42,7 +43,7 @@ class TorchModule {
                                  std::span<const std::byte> b, Tolerance tolerance) const;
 
   private:
-    TorchModule() = default;
+    explicit TorchModule(const SharedObject& library);
 
     shardweld_torch_version_function* version_ = nullptr;
     shardweld_torch_convert_function* convert_ = nullptr;

@@ -66,6 +66,7 @@ struct Choice {
     Strategy strategy = Strategy::automatic;
     Replicas replicas = Replicas::automatic;
     Bytes max_shard_size = 5'000'000'000;
+    outputs::OutputFormat output_format = outputs::OutputFormat::safetensors;
     Bytes memory_limit = Bytes{256} << 20U;
     Bytes message_limit = 0;
 };

@@ -1,0 +1,78 @@
+#include "shardweld/core/shared_object.hpp"
+
+#include <system_error>
+
+#include <dlfcn.h>
+
+#include "shardweld/core/error.hpp"
+
+namespace shardweld {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& text, const SharedObject::About& about) {
+    throw Error(ErrorCode::unsupported, text + "; " + about.remedy);
+}
+
+}  // namespace
+
+std::vector<std::filesystem::path> installed_places(const std::string& file_name) {
+    std::error_code error;
+    const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+    if (error) {
+        throw Error(ErrorCode::unsupported,
+                    "cannot tell where the program lies (/proc/self/exe: " + error.message() + ")");
+    }
+    const auto folder = program.parent_path();
+    return {folder / file_name, folder.parent_path() / "lib" / "shardweld" / file_name};
+}
+
+std::optional<std::filesystem::path> find_installed(const std::string& file_name) {
+    for (const auto& path : installed_places(file_name)) {
+        std::error_code error;
+        if (std::filesystem::exists(path, error)) {
+            return path;
+        }
+    }
+    return std::nullopt;
+}
+
+SharedObject SharedObject::load(const std::filesystem::path& path, About about) {
+    // Local: the names of many libraries must not meet the program's.
+    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (library == nullptr) {
+        const char* reason = dlerror();
+        refuse("cannot load " + about.what + " " + path.string() + ": " +
+                   (reason != nullptr ? reason : "unknown reason"),
+               about);
+    }
+    return {library, path, std::move(about)};
+}
+
+SharedObject SharedObject::load_installed(const std::string& file_name, About about) {
+    if (const auto path = find_installed(file_name)) {
+        return load(*path, std::move(about));
+    }
+    const auto places = installed_places(file_name);
+    refuse(
+        about.what + " is not there, neither " + places[0].string() + " nor " + places[1].string(),
+        about);
+}
+
+void SharedObject::require_abi(int found, int needed) const {
+    if (found != needed) {
+        refuse(about_.what + " " + path_.string() + " has interface " + std::to_string(found) +
+                   ", this program needs " + std::to_string(needed),
+               about_);
+    }
+}
+
+void* SharedObject::address_of(const char* name) const {
+    void* address = dlsym(library_, name);
+    if (address == nullptr) {
+        refuse(about_.what + " has no function " + name, about_);
+    }
+    return address;
+}
+
+}  // namespace shardweld

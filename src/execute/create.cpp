@@ -1,0 +1,134 @@
+// Creates the output files, in the way their format asks for.
+// Knows placements; writes headers, no tensor bytes.
+#include <system_error>
+
+#include "shardweld/core/codec.hpp"
+#include "shardweld/execute/run.hpp"
+#include "shardweld/io/file.hpp"
+
+#include "hdf5_module.hpp"
+
+namespace shardweld::execute {
+
+namespace {
+
+void create_safetensors(const outputs::OutputFile& file, const fs::path& directory) {
+    io::OutputFile out = io::OutputFile::create(directory / file.name);
+    out.resize(file.size);
+    out.reserve(file.size);
+    out.write_at(0, std::as_bytes(std::span(file.header)));
+    out.close();
+}
+
+/// What the library made becomes full-sized and gets its config.
+void complete_hdf5(const outputs::OutputFile& file, const fs::path& directory) {
+    io::OutputFile out = io::OutputFile::open_existing(directory / file.name);
+    out.reserve(file.size);
+    out.write_at(file.header_offset, std::as_bytes(std::span(file.header)));
+    out.close();
+}
+
+/// Makes HDF5 files: by all ranks together where that works, else by the first alone.
+class Hdf5Creator {
+  public:
+    Hdf5Creator(mpi::Comm& comm, plan::Plan& plan, const fs::path& directory)
+        : comm_(comm),
+          placement_(plan.placement),
+          tensors_(plan::output_tensors(plan.targets)),
+          directory_(directory),
+          module_(mpi::collectively_get(comm, [] { return Hdf5Module::load(); })),
+          is_together_(comm.size() > 1 && module_.is_parallel()) {}
+
+    void create(std::size_t at) {
+        try {
+            make(at);
+        } catch (const Error& error) {
+            if (!is_together_) {
+                throw;
+            }
+            make_alone(at, error);
+        }
+        mpi::collectively(comm_, [&] {
+            if (comm_.rank() == 0) {
+                complete_hdf5(placement_.files[at], directory_);
+            }
+        });
+    }
+
+    [[nodiscard]] std::vector<std::string> take_notes() { return std::move(notes_); }
+
+  private:
+    void make_alone(std::size_t at, const Error& error) {
+        is_together_ = false;
+        notes_.push_back(
+            "the file system does not let ranks create HDF5 files together: the first rank does "
+            "it alone (" +
+            error.full_text() + ")");
+        mpi::collectively(comm_, [&] {
+            std::error_code ignored;
+            if (comm_.rank() == 0) {
+                fs::remove(directory_ / placement_.files[at].name, ignored);
+            }
+        });
+        make(at);
+    }
+
+    /// The first rank's offsets become everybody's.
+    void make(std::size_t at) {
+        const outputs::OutputFile& file = placement_.files[at];
+        const fs::path path = directory_ / file.name;
+        outputs::RawOffsets raw;
+        mpi::collectively(comm_, [&] {
+            if (is_together_ || comm_.rank() == 0) {
+                raw = module_.create(path, file, tensors_, is_together_);
+            }
+        });
+        ByteWriter out;
+        mpi::collectively(comm_, [&] {
+            if (comm_.rank() == 0) {
+                out.put(raw.header);
+                out.put(io::InputFile::open(path).size());
+                out.put_all<Bytes>(raw.tensors);
+            }
+        });
+        const auto shared = comm_.broadcast(out.take(), 0);
+        ByteReader in(shared);
+        raw.header = in.get<Bytes>();
+        raw.file_size = in.get<Bytes>();
+        raw.tensors = in.get_all<Bytes>();
+        outputs::settle(placement_, at, tensors_, raw);
+    }
+
+    mpi::Comm& comm_;
+    outputs::Placement& placement_;
+    std::vector<outputs::OutputTensor> tensors_;
+    fs::path directory_;
+    Hdf5Module module_;
+    bool is_together_;
+    std::vector<std::string> notes_;
+};
+
+}  // namespace
+
+std::vector<std::string> create_files(mpi::Comm& comm, plan::Plan& plan,
+                                      const fs::path& directory) {
+    outputs::Placement& placement = plan.placement;
+    if (placement.format == outputs::OutputFormat::safetensors) {
+        mpi::collectively(comm, [&] {
+            if (comm.rank() == 0) {
+                for (const outputs::OutputFile& file : placement.files) {
+                    create_safetensors(file, directory);
+                }
+            }
+        });
+        return {};
+    }
+    Hdf5Creator creator(comm, plan, directory);
+    for (std::size_t at = 0; at < placement.files.size(); ++at) {
+        creator.create(at);
+    }
+    placement.is_settled = true;
+    return creator.take_notes();
+}
+
+}  // namespace shardweld::execute

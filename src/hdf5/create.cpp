@@ -1,0 +1,105 @@
+#include "create.hpp"
+
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+#include "fault.hpp"
+#include "types.hpp"
+
+namespace shardweld::hdf5 {
+
+namespace {
+
+// Where blocks of the file system begin; small datasets stay packed.
+constexpr hsize_t kAlignment = 4096;
+constexpr hsize_t kLeastAligned = 65'536;
+// Metadata of one dataset, so that it lies together and not between the tensors.
+constexpr hsize_t kHeaderBytes = 512;
+
+Handle access_list(const shardweld_hdf5_file& file) {
+    Handle list = checked(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "cannot make a property list");
+    if (file.is_collective != 0) {
+#ifdef H5_HAVE_PARALLEL
+        checked(H5Pset_fapl_mpio(list.get(), MPI_COMM_WORLD, MPI_INFO_NULL), "cannot use MPI-IO");
+#else
+        throw std::runtime_error("this HDF5 library was built without MPI");
+#endif
+    }
+    checked(H5Pset_alignment(list.get(), kLeastAligned, kAlignment), "cannot set the alignment");
+    checked(H5Pset_meta_block_size(list.get(), kHeaderBytes * (file.n_tensors + 4)),
+            "cannot set the size of metadata");
+#if H5_VERSION_GE(1, 10, 7)
+    // Parallel file systems often have no locks, and nobody else knows the file yet.
+    checked(H5Pset_file_locking(list.get(), false, true), "cannot switch file locks off");
+#endif
+    return list;
+}
+
+/// Contiguous, allocated at once and never filled: an offset exists before any byte is written.
+Handle creation_list() {
+    Handle list = checked(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, "cannot make a property list");
+    checked(H5Pset_layout(list.get(), H5D_CONTIGUOUS), "cannot ask for a contiguous layout");
+    checked(H5Pset_alloc_time(list.get(), H5D_ALLOC_TIME_EARLY), "cannot ask for early allocation");
+    checked(H5Pset_fill_time(list.get(), H5D_FILL_TIME_NEVER), "cannot switch filling off");
+    checked(H5Pset_obj_track_times(list.get(), false), "cannot switch times off");
+    return list;
+}
+
+Handle space_of(const shardweld_hdf5_tensor& tensor) {
+    const std::vector<hsize_t> extents(tensor.shape, tensor.shape + tensor.rank);
+    return checked(tensor.rank == 0 ? H5Screate(H5S_SCALAR)
+                                    : H5Screate_simple(tensor.rank, extents.data(), nullptr),
+                   H5Sclose, std::string("cannot make the dataspace of ") + tensor.name);
+}
+
+void add_dtype(hid_t dataset, const char* dtype) {
+    const std::string what = "cannot write attribute " + std::string(kDtypeAttribute);
+    const Handle type = checked(H5Tcopy(H5T_C_S1), H5Tclose, what);
+    checked(H5Tset_size(type.get(), std::strlen(dtype)), what);
+    checked(H5Tset_strpad(type.get(), H5T_STR_NULLPAD), what);
+    const Handle space = checked(H5Screate(H5S_SCALAR), H5Sclose, what);
+    const Handle attribute = checked(
+        H5Acreate2(dataset, kDtypeAttribute, type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT),
+        H5Aclose, what);
+    checked(H5Awrite(attribute.get(), type.get(), dtype), what);
+}
+
+std::uint64_t add_dataset(hid_t file, const shardweld_hdf5_tensor& tensor, const Types& types,
+                          hid_t list) {
+    const std::string what = std::string("cannot make dataset ") + tensor.name;
+    const Handle space = space_of(tensor);
+    Handle dataset = checked(H5Dcreate2(file, tensor.name, types.for_dtype(tensor.dtype),
+                                        space.get(), H5P_DEFAULT, list, H5P_DEFAULT),
+                             H5Dclose, what);
+    add_dtype(dataset.get(), tensor.dtype);
+    const haddr_t offset = H5Dget_offset(dataset.get());
+    checked(dataset.close(), what);
+    return offset == HADDR_UNDEF ? kShardweldHdf5NoOffset : offset;
+}
+
+}  // namespace
+
+std::vector<std::uint64_t> create(const shardweld_hdf5_file& file) {
+    keep_quiet();
+    const Handle access = access_list(file);
+    const Handle list = creation_list();
+    const Types types;
+    const std::string what = std::string("cannot create ") + file.path;
+    Handle created =
+        checked(H5Fcreate(file.path, H5F_ACC_EXCL, H5P_DEFAULT, access.get()), H5Fclose, what);
+    std::vector<std::uint64_t> offsets;
+    for (std::uint64_t i = 0; i < file.n_tensors; ++i) {
+        offsets.push_back(add_dataset(created.get(), file.tensors[i], types, list.get()));
+    }
+    offsets.push_back(kShardweldHdf5NoOffset);
+    if (file.text_bytes > 0) {
+        const auto extent = static_cast<std::int64_t>(file.text_bytes);
+        offsets.back() =
+            add_dataset(created.get(), {file.text_name, "U8", &extent, 1}, types, list.get());
+    }
+    checked(created.close(), what);
+    return offsets;
+}
+
+}  // namespace shardweld::hdf5

@@ -1,0 +1,65 @@
+// shardweld_hdf5_list FILE: prints what an HDF5 file holds, for the merge, which runs it. A file
+// that leads the library astray ends this process and no other; its limits are set before the file
+// is opened.
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include "shardweld/core/codec.hpp"
+#include "shardweld/hdf5/listing.hpp"
+
+#include "list.hpp"
+
+namespace {
+
+constexpr rlim_t kAddressSpace = rlim_t{2} << 30U;
+constexpr rlim_t kProcessorSeconds = 60;
+
+bool limit(int resource, rlim_t most) {
+    const rlimit value{most, most};
+    return setrlimit(static_cast<decltype(RLIMIT_AS)>(resource), &value) == 0;
+}
+
+bool limit_itself() {
+    return limit(RLIMIT_AS, kAddressSpace) && limit(RLIMIT_CPU, kProcessorSeconds) &&
+           limit(RLIMIT_FSIZE, 0) && limit(RLIMIT_CORE, 0) &&
+           prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           // Filters and drivers from outside would be code that the file chooses.
+           setenv("HDF5_PLUGIN_PRELOAD", "::", 1) == 0;
+}
+
+void print(const std::vector<std::byte>& bytes) {
+    (void)std::fwrite(bytes.data(), 1, bytes.size(), stdout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    using shardweld::ByteWriter;
+    namespace hdf5 = shardweld::hdf5;
+    if (argc != 2) {
+        (void)std::fputs("usage: shardweld_hdf5_list FILE (run by shardweld)\n", stderr);
+        return 2;
+    }
+    if (!limit_itself()) {
+        return 1;
+    }
+    ByteWriter out;
+    out.put(hdf5::kListingBegin);
+    try {
+        hdf5::list(argv[1], out);
+    } catch (const std::exception& error) {
+        out = ByteWriter();
+        out.put(hdf5::kListingBegin);
+        out.put(hdf5::Entry::failure);
+        out.put_text(error.what());
+    }
+    out.put(hdf5::Entry::end);
+    out.put(hdf5::kListingEnd);
+    print(out.take());
+    return std::fflush(stdout) == 0 ? 0 : 1;
+}

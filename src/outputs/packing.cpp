@@ -1,0 +1,96 @@
+#include "packing.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <numeric>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace shardweld::outputs {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+/// Consecutive tensors whose bytes fit the limit, at least one each.
+std::vector<std::vector<std::uint32_t>> cut(const std::vector<OutputTensor>& tensors, Bytes limit) {
+    std::vector<std::vector<std::uint32_t>> files(1);
+    Bytes used = 0;
+    for (std::uint32_t i = 0; i < tensors.size(); ++i) {
+        const Bytes bytes = tensors[i].bytes();
+        if (!files.back().empty() && checked_add_bytes(used, bytes, "an output file") > limit) {
+            files.emplace_back();
+            used = 0;
+        }
+        files.back().push_back(i);
+        used += bytes;
+    }
+    return files;
+}
+
+std::string file_name(std::size_t at, std::size_t n_files, std::string_view suffix) {
+    std::string name = "model";
+    if (n_files > 1) {
+        std::array<char, 64> numbers{};
+        (void)std::snprintf(numbers.data(), numbers.size(), "-%05zu-of-%05zu", at + 1, n_files);
+        name += numbers.data();
+    }
+    return name + "." + std::string(suffix);
+}
+
+std::string index_of(const std::vector<OutputTensor>& tensors, const Placement& placement) {
+    std::string text =
+        "{\n  \"metadata\": {\n    \"total_size\": " + std::to_string(placement.tensor_bytes) +
+        "\n  },\n  \"weight_map\": {";
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+        text += (i == 0 ? "\n    " : ",\n    ") + ordered_json(tensors[i].name).dump() + ": " +
+                ordered_json(placement.files[placement.slots[i].file].name).dump();
+    }
+    return text + "\n  }\n}\n";
+}
+
+}  // namespace
+
+Bytes OutputTensor::bytes() const {
+    return checked_mul_bytes(to_bytes(volume_of(shape, name), name), size_of(dtype), name);
+}
+
+Bytes Placement::total_bytes() const {
+    return std::accumulate(files.begin(), files.end(), Bytes{0},
+                           [](Bytes sum, const OutputFile& file) { return sum + file.size; });
+}
+
+Placement place(OutputFormat format, const std::vector<OutputTensor>& tensors,
+                Bytes max_shard_size) {
+    return format == OutputFormat::hdf5 ? place_hdf5(tensors, max_shard_size)
+                                        : place_safetensors(tensors, max_shard_size);
+}
+
+Placement pack(const std::vector<OutputTensor>& tensors, Bytes limit, std::string_view suffix) {
+    Placement placement;
+    placement.slots.resize(tensors.size());
+    auto files = cut(tensors, limit);
+    for (std::size_t at = 0; at < files.size(); ++at) {
+        OutputFile file;
+        file.name = file_name(at, files.size(), suffix);
+        file.tensors = std::move(files[at]);
+        std::stable_sort(file.tensors.begin(), file.tensors.end(),
+                         [&](std::uint32_t a, std::uint32_t b) {
+                             return size_of(tensors[a].dtype) > size_of(tensors[b].dtype);
+                         });
+        for (const std::uint32_t i : file.tensors) {
+            placement.slots[i].file = static_cast<std::uint32_t>(at);
+            placement.tensor_bytes += tensors[i].bytes();
+        }
+        placement.files.push_back(std::move(file));
+    }
+    if (placement.files.size() > 1) {
+        placement.side_files.push_back(
+            {"model." + std::string(suffix) + ".index.json", index_of(tensors, placement)});
+    }
+    return placement;
+}
+
+}  // namespace shardweld::outputs
