@@ -1,0 +1,38 @@
+"""Rank files with DTensors over meshes of many kinds, sliced and pickled by torch itself; element values tell their place."""
+import math, os, sys, json
+import torch, torch.distributed as dist
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import distribute_tensor, Shard, Replicate, DTensor
+from torch.distributed.tensor.placement_types import _StridedShard
+def run(out, shape, names, cases):
+    world = math.prod(shape)
+    os.makedirs(out, exist_ok=True)
+    for rank in range(world):
+        dist.init_process_group("fake", rank=rank, world_size=world, store=FakeStore())
+        mesh = init_device_mesh("cpu", shape, mesh_dim_names=names)
+        state = {}
+        for name, (size, placements, dims) in cases.items():
+            full = torch.arange(math.prod(size), dtype=torch.float32).reshape(size)
+            m = mesh if dims is None else mesh[dims]
+            state[name] = distribute_tensor(full, m, placements, src_data_rank=None)
+        torch.save(state, f"{out}/model_world_size_{world}_rank_{rank}.pt")
+        dist.destroy_process_group()
+    json.dump({"FSDP_version": 2, "world_size": world}, open(f"{out}/fsdp_config.json", "w"))
+S, R, T = Shard, Replicate, _StridedShard
+run(sys.argv[1] + "/three_dims", (2, 2, 3), ("ddp", "fsdp", "tp"), {
+  "column": ((25, 4), [R(), T(0, split_factor=3), S(0)], None),
+  "row": ((9, 11), [R(), S(0), S(1)], None),
+  "left_to_right": ((25, 3), [R(), S(0), S(0)], None),
+  "norm": ((7,), [R(), S(0), R()], None),
+  "copy": ((2, 3), [R(), R(), R()], None),
+  "sub": ((10, 2), [S(0)], "fsdp"),
+  "sub2": ((10, 5), [R(), S(1)], ("ddp", "tp")),
+  "tp_only": ((4, 8), [S(-1)], "tp"),
+  "tiny": ((1,), [R(), S(0), R()], None),
+  "three": ((3, 5, 7), [S(2), S(0), S(1)], None),
+})
+run(sys.argv[1] + "/swapped_dims", (2, 2), ("tp", "fsdp"), {
+  "tp_first": ((10, 3), [S(0), S(0)], None),
+  "mixed": ((10, 6), [S(1), S(0)], None),
+})

@@ -1,0 +1,187 @@
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include "shardweld/formats/format.hpp"
+
+#include "scratch.hpp"
+
+namespace shardweld::formats {
+namespace {
+
+fs::path data(const std::string& name) {
+    return fs::path(SHARDWELD_TEST_DATA) / name;
+}
+
+catalogue::Catalogue read(const fs::path& directory, const Mesh& mesh = {}) {
+    Request request;
+    request.directory = directory;
+    request.mesh = mesh;
+    return read_catalogue(locate(request));
+}
+
+// Calls visit(linear index, float in the file) for each element of a piece.
+template <typename Visit>
+void each_element(const catalogue::Tensor& tensor, const catalogue::Piece& piece,
+                  const io::InputFile& file, const Visit& visit) {
+    const auto& axes = piece.patch.axes;
+    for (Index flat = 0; flat < piece.patch.volume(); ++flat) {
+        Index rest = flat;
+        Index address = piece.patch.offset;
+        Index linear = 0;
+        Index stride = 1;
+        for (std::size_t k = axes.size(); k-- > 0;) {
+            const Index i = rest % axes[k].extent;
+            rest /= axes[k].extent;
+            address += i * axes[k].stride;
+            linear += (axes[k].lo + i) * stride;
+            stride *= tensor.shape[k];
+        }
+        std::array<std::byte, 4> bytes{};
+        file.read_at(piece.base + static_cast<Bytes>(address) * 4, bytes);
+        float value = 0;
+        std::memcpy(&value, bytes.data(), bytes.size());
+        visit(static_cast<std::size_t>(linear), value);
+    }
+}
+
+// Files by torch itself, whose elements are their own row-major positions: every copy of every
+// element lies where the catalogue says.
+void expect_positions(const std::string& name) {
+    const auto catalogue = read(data("torch_meshes/" + name));
+    ASSERT_FALSE(catalogue.tensors.empty());
+    for (const auto& tensor : catalogue.tensors) {
+        std::vector<int> n_primary(static_cast<std::size_t>(tensor.shape.empty() ? 1 : 0), 0);
+        n_primary.resize(static_cast<std::size_t>(volume_of(tensor.shape, "shape")), 0);
+        for (const auto& piece : tensor.pieces) {
+            const auto file = io::InputFile::open(data("torch_meshes/" + name) /
+                                                  catalogue.files[piece.file].path);
+            each_element(tensor, piece, file, [&](std::size_t at, float value) {
+                EXPECT_EQ(value, static_cast<float>(at)) << tensor.name;
+                n_primary[at] += piece.replica == 0 ? 1 : 0;
+            });
+        }
+        EXPECT_EQ(std::count(n_primary.begin(), n_primary.end(), 1),
+                  static_cast<std::ptrdiff_t>(n_primary.size()))
+            << tensor.name;
+    }
+}
+
+TEST(Fsdp, reads_meshes_of_three_dimensions_and_parts_of_them) {
+    expect_positions("three_dims");
+}
+
+TEST(Fsdp, reads_meshes_in_any_order) {
+    expect_positions("swapped_dims");
+}
+
+TEST(Fsdp, reads_old_and_new_spellings_alike) {
+    for (const std::string name : {"old_torch241_hsdp1_w4", "old_torch260_hsdp1_w4",
+                                   "hsdp1_w4_bf16_llama", "hsdp2_w4_bf16_llama"}) {
+        const auto catalogue = read(data("torch/" + name + "/source"));
+        EXPECT_EQ(catalogue.format, "verl fsdp");
+        EXPECT_EQ(catalogue.dialect, "hf_module");
+        EXPECT_EQ(catalogue.facts.at("world"), 4);
+        EXPECT_EQ(catalogue.tensors.size(), 21U) << name;
+        const auto& pieces = catalogue.tensors.front().pieces;  // lm_head.weight [97, 40]
+        ASSERT_EQ(pieces.size(), 4U);
+        for (std::size_t i = 0; i < pieces.size(); ++i) {
+            // By box, then by rank: ranks 0 and 2 hold the upper half.
+            EXPECT_EQ(pieces[i].replica, i % 2) << name;
+            EXPECT_EQ(pieces[i].file, std::vector<std::uint32_t>({0, 2, 1, 3})[i]) << name;
+        }
+    }
+}
+
+TEST(Fsdp, orders_ranks_by_number) {
+    const auto catalogue = read(data("torch/fsdp2_w12_bf16_qwen2/source"));
+    EXPECT_EQ(catalogue.files.at(2).path, "model_world_size_12_rank_2.pt");
+    EXPECT_EQ(catalogue.files.at(11).path, "model_world_size_12_rank_11.pt");
+    for (const auto& tensor : catalogue.tensors) {
+        for (std::size_t i = 0; i < tensor.pieces.size(); ++i) {
+            EXPECT_EQ(tensor.pieces[i].file, i) << tensor.name;
+        }
+    }
+}
+
+TEST(Fsdp, gives_plain_tensors_their_ranks) {
+    const fs::path plain = data("torch/plain_w2_fp32_llama/source");
+    const auto catalogue = read(plain);
+    EXPECT_TRUE(catalogue.tensors.empty());
+    EXPECT_EQ(catalogue.shards.size(), 42U);
+    EXPECT_EQ(catalogue.facts.at("fsdp"), 2);
+    for (const auto& shard : catalogue.shards) {
+        EXPECT_EQ(shard.at.fsdp, static_cast<int>(shard.piece.file));
+    }
+    const auto copies = read(plain, {{"ddp", "tp"}, {1, 2}});
+    EXPECT_EQ(copies.facts.at("fsdp"), 1);
+    EXPECT_EQ(copies.facts.at("tp"), 2);
+    for (const auto& shard : copies.shards) {
+        EXPECT_EQ(shard.at.fsdp, 0);
+        EXPECT_EQ(shard.at.tp, static_cast<int>(shard.piece.file));
+    }
+    // Alone in the world, a plain tensor is whole.
+    const Scratch scratch;
+    fs::copy(plain / "model_world_size_2_rank_0.pt",
+             scratch.path() / "model_world_size_1_rank_0.pt");
+    EXPECT_EQ(read(scratch.path()).tensors.size(), 21U);
+}
+
+TEST(Fsdp, is_found_at_every_level) {
+    const Scratch scratch;
+    scratch.copy(data("torch/fsdp1_w2_fp32_llama/source"), "ckpt/global_step_7/actor");
+    scratch.file("ckpt/latest_checkpointed_iteration.txt", "7");
+    const fs::path actor = scratch.path() / "ckpt" / "global_step_7" / "actor";
+    for (const fs::path& directory : {actor, actor.parent_path(), scratch.path() / "ckpt"}) {
+        Request request;
+        request.directory = directory;
+        request.backend = "fsdp";
+        const Location location = locate(request);
+        EXPECT_EQ(location.directory, actor);
+        EXPECT_EQ(location.hf_directory, actor / "huggingface");
+        EXPECT_EQ(location.facts.at("iteration"), 7);
+    }
+    // Before there was huggingface/.
+    fs::rename(actor / "huggingface" / "config.json", actor / "config.json");
+    fs::remove_all(actor / "huggingface");
+    Request request;
+    request.directory = actor;
+    EXPECT_EQ(locate(request).hf_directory, actor);
+}
+
+TEST(Fsdp, does_without_replicas) {
+    const Scratch scratch;
+    scratch.copy(data("torch/hsdp2_w4_bf16_llama/source"));
+    fs::remove(scratch.path() / "model_world_size_4_rank_0.pt");
+    fs::remove(scratch.path() / "model_world_size_4_rank_3.pt");
+    const auto catalogue = read(scratch.path());
+    EXPECT_NE(catalogue.notes.back().find("2 of 4 rank files are missing"), std::string::npos);
+    EXPECT_EQ(catalogue.tensors.front().pieces.size(), 2U);
+    fs::remove(scratch.path() / "model_world_size_4_rank_2.pt");
+    expect_error(ErrorCode::not_found,
+                 "3 of 4 rank files are missing: model_world_size_4_rank_0.pt, "
+                 "model_world_size_4_rank_2.pt, model_world_size_4_rank_3.pt",
+                 [&] { read(scratch.path()); });
+}
+
+TEST(Fsdp, takes_the_mesh_said_by_hand) {
+    const fs::path hsdp = data("torch/hsdp2_w4_bf16_llama/source");
+    const auto usual = read(hsdp);
+    const auto by_hand = read(hsdp, {{"ddp", "fsdp"}, {2, 2}});
+    EXPECT_EQ(by_hand.tensors.front().pieces.size(), usual.tensors.front().pieces.size());
+    expect_error(ErrorCode::usage, "has 8 ranks, but the checkpoint has 4", [&] {
+        read(hsdp, {{"ddp", "fsdp"}, {2, 4}});
+    });
+    expect_error(ErrorCode::mismatch, "say it by hand: --mesh_dim_names and --mesh_shape", [&] {
+        read(hsdp, {{"ddp", "fsdp"}, {1, 4}});
+    });
+    // A tensor on a part of the mesh finds its dimension by name.
+    const fs::path tp = data("torch/fsdp2_tp_2x2_bf16_qwen2/source");
+    EXPECT_EQ(read(tp, {{"fsdp", "tp"}, {2, 2}}).tensors.size(), read(tp).tensors.size());
+    expect_error(ErrorCode::mismatch, "over the mesh dimension 'fsdp'", [&] {
+        read(tp, {{"dp", "tp"}, {2, 2}});
+    });
+}
+
+}  // namespace
+}  // namespace shardweld::formats
