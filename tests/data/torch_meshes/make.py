@@ -1,4 +1,7 @@
-"""Rank files with DTensors over meshes of many kinds, sliced and pickled by torch itself; element values tell their place."""
+"""Rank files with DTensors over meshes of many kinds, sliced and pickled by torch itself; each element is its row-major position.
+
+make.py DIRECTORY; made with torch 2.15. Its fake process group plays one rank after the other.
+"""
 import math, os, sys, json
 import torch, torch.distributed as dist
 from torch.testing._internal.distributed.fake_pg import FakeStore

@@ -158,14 +158,14 @@ TEST(FsdpFiles, must_agree) {
     refused(ErrorCode::mismatch,
             "w is in model_world_size_2_rank_0.pt but not in "
             "model_world_size_2_rank_1.pt",
-            {first, both("v", local_tensor("a", {2}))});
+            {first, both("x", local_tensor("a", {2}))});
     refused(ErrorCode::mismatch, "b is in model_world_size_2_rank_0.pt but not in",
             {{{"w", half(mesh0)}, {"b", local_tensor("a", {2})}}, {{"w", half(mesh1)}}});
     refused(ErrorCode::mismatch,
             "its local tensor is [1, 2], but (Shard(0)) of [4, 2] over the "
             "mesh 2 gives [2, 2] to the rank at [1]",
             {first, both("w", dtensor({4, 2}, local_tensor("a", {1, 2}), mesh1, {shard(0)}))});
-    refused(ErrorCode::mismatch, "hold parts that overlap: [2, 2] at [0, 0] and [4, 1] at [0, 0]",
+    refused(ErrorCode::mismatch, "hold parts that overlap: [2, 2] at [0, 0] and [4, 1] at [0, 1]",
             {first, both("w", dtensor({4, 2}, local_tensor("a", {4, 1}), mesh1, {shard(1)}))});
 }
 
