@@ -12,12 +12,14 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/mpi/comm.hpp"
 
+#include "compare.hpp"
 #include "inspect.hpp"
 #include "log.hpp"
 #include "merge.hpp"
 #include "options.hpp"
 #include "print_plan.hpp"
 #include "recipes.hpp"
+#include "verify.hpp"
 #include "version.hpp"
 
 namespace shardweld::app {
@@ -59,11 +61,30 @@ void say_notes(const Options& options, Log& log) {
     }
 }
 
+/// Commands that all ranks run together.
+bool is_parallel(Command command) {
+    return command == Command::merge || command == Command::test || command == Command::diff ||
+           command == Command::verify;
+}
+
+int run_parallel(mpi::Comm& comm, const Options& options, Log& log) {
+    switch (options.command) {
+        case Command::test:
+            return test(comm, options, log);
+        case Command::diff:
+            return diff(comm, options, log);
+        case Command::verify:
+            return verify(comm, options, log);
+        default:
+            return merge(comm, options, log);
+    }
+}
+
 /// An Error has been agreed by all ranks; anything else befell this one alone while the others wait
 /// for it.
-int merge_or_abort(mpi::Comm& comm, const Options& options, Log& log) {
+int run_or_abort(mpi::Comm& comm, const Options& options, Log& log) {
     try {
-        return merge(comm, options, log);
+        return run_parallel(comm, options, log);
     } catch (const Error&) {
         throw;
     } catch (const std::exception& error) {
@@ -81,15 +102,15 @@ int merge_or_abort(mpi::Comm& comm, const Options& options, Log& log) {
     }
 }
 
-/// Merges with the ranks there are. Communication ends with this function, after all messages: a
+/// Runs with the ranks there are. Communication ends with this function, after all messages: a
 /// launcher ends the others as soon as one process exits with an error.
-int run_merge(const Options& options) {
+int run_together(const Options& options) {
     Log early(std::cerr, options.log_level, is_first_by_launcher());
     return guarded(early, [&] {
         const std::unique_ptr<mpi::Comm> comm = mpi::world_comm();
         Log log(std::cerr, options.log_level, comm->rank() == 0);
         say_notes(options, log);
-        const int code = guarded(log, [&] { return merge_or_abort(*comm, options, log); });
+        const int code = guarded(log, [&] { return run_or_abort(*comm, options, log); });
         comm->barrier();
         return code;
     });
@@ -161,8 +182,7 @@ int run_program(const std::vector<std::string>& arguments) {
         } catch (const Error& error) {
             return refuse_together(error);
         }
-        return options.command == Command::merge ? run_merge(options)
-                                                 : run_alone(options, is_first);
+        return is_parallel(options.command) ? run_together(options) : run_alone(options, is_first);
     });
 }
 

@@ -8,15 +8,10 @@
 
 #include "shardweld/core/dtype.hpp"
 #include "shardweld/core/shared_object.hpp"
+#include "shardweld/numeric/compare.hpp"
 #include "shardweld/numeric/torch_abi.hpp"
 
 namespace shardweld::numeric {
-
-/// How far apart torch.allclose lets two elements be: |a - b| <= absolute + relative * |b|.
-struct Tolerance {
-    double relative = 1e-5;
-    double absolute = 1e-8;
-};
 
 /// The functions of a loaded module. It stays in the process: libtorch cannot be unloaded.
 class TorchModule {

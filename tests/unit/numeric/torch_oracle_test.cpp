@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/numeric/compare.hpp"
 #include "shardweld/numeric/torch_module.hpp"
 
 #include "samples.hpp"
@@ -106,6 +107,48 @@ TEST_F(TorchOracle, compares_within_a_tolerance) {
     EXPECT_FALSE(torch().all_close(DType::f32, bytes(a), bytes(b), {1e-5, 1e-8}));
     EXPECT_TRUE(torch().all_close(DType::f32, bytes(a), bytes(b), {0, 0.01}));
     EXPECT_TRUE(torch().all_close(DType::f32, bytes(a), bytes(b), {0.01, 0}));
+}
+
+/// Whether torch and we agree on one pair of values.
+template <typename T>
+void expect_same_closeness(const TorchModule& torch, DType dtype, T a, T b, Tolerance tolerance) {
+    const auto one = [](const T& value) { return std::as_bytes(std::span(&value, 1)); };
+    EXPECT_EQ(compare(dtype, one(a), one(b), tolerance).n_different == 0,
+              torch.all_close(dtype, one(a), one(b), tolerance))
+        << torch_name(dtype) << " " << std::hex << a << " and " << b;
+}
+
+// fp64, where torch rounds as we do; the narrower types are rounded by torch on the way, so their
+// pairs stay clear of the bound.
+TEST_F(TorchOracle, agrees_on_what_is_close) {
+    const std::vector<double> values{0.0,        -0.0,       1.0,
+                                     1.0 + 1e-9, 1.0 + 3e-6, -1.0,
+                                     2.5e-7,     1e300,      1e300 * (1 + 1e-6),
+                                     -1e300,     5e-324,     1e-6,
+                                     1.00001,    1234.5,     1234.5012345};
+    std::vector<std::uint64_t> bits{0x7FF0000000000000, 0xFFF0000000000000, 0x7FF8000000000000,
+                                    0xFFF8000000000001};
+    for (const double value : values) {
+        bits.push_back(std::bit_cast<std::uint64_t>(value));
+    }
+    for (const auto a : bits) {
+        for (const auto b : bits) {
+            for (const Tolerance tolerance :
+                 {Tolerance{0, 0}, Tolerance{1e-6, 1e-6}, Tolerance{0, 1e-6}, Tolerance{1e-5, 0}}) {
+                expect_same_closeness(torch(), DType::f64, a, b, tolerance);
+            }
+        }
+    }
+    const std::vector<std::uint16_t> halves{0x0000, 0x8000, 0x3C00, 0x3C01, 0x3F80, 0x3F81,
+                                            0x7C00, 0x7E00, 0x7F80, 0xFF80, 0x7FC0, 0x4000};
+    for (const DType dtype : {DType::f16, DType::bf16}) {
+        for (const auto a : halves) {
+            for (const auto b : halves) {
+                expect_same_closeness(torch(), dtype, a, b, {0, 0});
+                expect_same_closeness(torch(), dtype, a, b, {1e-6, 1e-6});
+            }
+        }
+    }
 }
 
 TEST_F(TorchOracle, tells_its_version) {

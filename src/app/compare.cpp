@@ -1,0 +1,136 @@
+#include "compare.hpp"
+
+#include <iostream>
+
+#include "shardweld/core/text.hpp"
+#include "shardweld/execute/comparison.hpp"
+#include "shardweld/publish/config_edits.hpp"
+
+#include "assembly.hpp"
+#include "comparison.hpp"
+#include "comparison_output.hpp"
+#include "model_directory.hpp"
+#include "reported.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+constexpr Bytes kLeastMemory = Bytes{2} << 20U;
+
+/// Half of a rank's memory assembles, half reads the reference.
+Bytes half_memory(mpi::Comm& comm, const Options& options) {
+    const Bytes limit = options.memory_limit.value_or(shared_memory_limit(comm));
+    if (limit < kLeastMemory) {
+        throw Error(ErrorCode::usage, "--memory_limit " + human_bytes(limit) +
+                                          " is too small: a comparison needs at least 2MiB a rank");
+    }
+    return limit / 2;
+}
+
+/// A comparison from its pairs to its result.
+class Comparing {
+  public:
+    Comparing(mpi::Comm& comm, const Options& options, const ModelDirectory& reference)
+        : comm_(comm), options_(options), reference_(reference) {}
+
+    /// Collective. Calls `execute` with what is to be done with finished slices.
+    Outcome run(const plan::Plan& plan, std::optional<bool> ties, Bytes memory,
+                const std::function<void(execute::Options)>& execute) {
+        Matching matching = match(plan.targets, reference_.tensors(), {ties, reference_.ties()});
+        execute::Comparer comparer(plan,
+                                   {reference_.source(options_.max_open), &reference_.tensors()},
+                                   matching.pairs, {options_.rtol, options_.atol}, memory);
+        execute::Options run;
+        run.write = false;
+        run.on_slice = [&](const plan::Slice& slice, std::span<const std::byte> bytes) {
+            comparer.add(slice, bytes);
+        };
+        execute(run);
+        return judge(std::move(matching), comparer.gather(comm_), options_.strict_dtype);
+    }
+
+    /// Collective. Prints; Error(differs) when the models differ.
+    ErrorCode tell(const std::string& command, Outcome outcome,
+                   std::vector<ConfigDifference> config) {
+        const std::string difference = difference_text(outcome);
+        const ComparedModels models{command,
+                                    options_.local_dir.string(),
+                                    options_.reference.string(),
+                                    {options_.rtol, options_.atol},
+                                    options_.strict_dtype,
+                                    std::move(outcome),
+                                    std::move(config)};
+        mpi::collectively(comm_, [&] {
+            if (comm_.rank() == 0) {
+                std::cout << (options_.json ? comparison_json(models) : comparison_text(models))
+                          << std::flush;
+                if (!std::cout) {
+                    throw Error(ErrorCode::io, "cannot write the result to standard output");
+                }
+            }
+        });
+        if (!difference.empty()) {
+            throw Error(ErrorCode::differs, difference);
+        }
+        return ErrorCode::ok;
+    }
+
+  private:
+    mpi::Comm& comm_;
+    const Options& options_;
+    const ModelDirectory& reference_;
+};
+
+/// What the written config.json would say.
+std::optional<bool> ties_of(const Assembly& assembly) {
+    const PreparedModel& model = assembly.model();
+    const publish::Facts facts =
+        publish::facts_of(assembly.plan().targets, assembly.binding().logicals, *model.recipe);
+    return ties_in(publish::true_config(model.config, facts).text_to_write(),
+                   assembly.files().config_path);
+}
+
+plan::Plan plan_of(mpi::Comm& comm, const ModelDirectory& model, Bytes memory) {
+    plan::Choice choice;
+    choice.memory_limit = memory;
+    return mpi::collectively_get(comm, [&] {
+        return plan::make_plan(targets_of(model.tensors()), model.survey.catalogue.files,
+                               model.survey.visibility, choice);
+    });
+}
+
+}  // namespace
+
+int test(mpi::Comm& comm, const Options& options, Log& log) {
+    return run_reported(comm, options, log, "test", [&](Report& report, Stopwatch& watch) {
+        const ModelDirectory reference = read_model_directory(comm, options.reference);
+        Options halved = options;
+        halved.memory_limit = half_memory(comm, options);
+        Assembly assembly(comm, halved, log, report, watch);
+        assembly.prepare();
+        Comparing comparing(comm, options, reference);
+        Outcome outcome =
+            comparing.run(assembly.plan(), ties_of(assembly), *halved.memory_limit,
+                          [&](execute::Options run) { assembly.execute({}, std::move(run)); });
+        return comparing.tell("test", std::move(outcome), {});
+    });
+}
+
+int diff(mpi::Comm& comm, const Options& options, Log& log) {
+    return run_reported(comm, options, log, "diff", [&](Report&, Stopwatch&) {
+        const ModelDirectory tested = read_model_directory(comm, options.local_dir);
+        const ModelDirectory reference = read_model_directory(comm, options.reference);
+        const Bytes memory = half_memory(comm, options);
+        const plan::Plan plan = plan_of(comm, tested, memory);
+        const execute::Source source = tested.source(options.max_open);
+        Comparing comparing(comm, options, reference);
+        Outcome outcome = comparing.run(
+            plan, tested.ties(), memory,
+            [&](const execute::Options& run) { (void)execute::run(comm, plan, source, {}, run); });
+        return comparing.tell("diff", std::move(outcome),
+                              config_differences(tested.config_text, reference.config_text));
+    });
+}
+
+}  // namespace shardweld::app

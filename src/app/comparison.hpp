@@ -1,0 +1,81 @@
+// Which tensors of two models belong together, and what is to be said of each once they are
+// compared. Pure; knows names, shapes and dtypes; reads no tensor.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/execute/comparison.hpp"
+#include "shardweld/numeric/compare.hpp"
+#include "shardweld/plan/binding.hpp"
+
+namespace shardweld::app {
+
+enum class Verdict {
+    same_bits,
+    close,  ///< equal within the tolerance
+    missing,
+    extra,
+    shape,
+    dtype,
+    values,
+};
+std::string_view name_of(Verdict verdict);
+/// Whether the models differ by it.
+bool is_difference(Verdict verdict);
+
+/// A tensor as one of the models has it.
+struct Side {
+    DType dtype = DType::f32;
+    std::vector<Index> shape;
+};
+
+/// One tensor of either model.
+struct ComparedTensor {
+    std::string name;
+    Verdict verdict = Verdict::close;
+    std::optional<Side> tested;     ///< nullopt: missing
+    std::optional<Side> reference;  ///< nullopt: extra
+    std::string tied_to;            ///< a head that one side lacks: the embedding it should equal
+    DType compared_as = DType::f32;
+    numeric::Comparison found;  ///< n_elements 0: values were not compared
+};
+
+/// What is compared with what.
+struct Matching {
+    std::vector<ComparedTensor> tensors;  ///< natural order of names; verdicts are preliminary
+    std::vector<execute::Pair> pairs;
+    std::vector<std::size_t> tensor_of_pair;  ///< index into tensors
+    std::vector<std::string> notes;
+};
+
+/// What the two config.json say of tie_word_embeddings; nullopt: nothing.
+struct Ties {
+    std::optional<bool> tested;
+    std::optional<bool> reference;
+};
+
+/// Pairs tensors by name. A head (`lm_head.weight`) that only one model holds is paired with the
+/// other's embedding, unless that model's config denies the tie. Positional tables that old
+/// models store (`rotary_emb.inv_freq`) are left aside with a note.
+Matching match(const std::vector<plan::Target>& tested,
+               const std::vector<catalogue::Tensor>& reference, const Ties& ties);
+
+/// The result of a comparison.
+struct Outcome {
+    std::vector<ComparedTensor> tensors;
+    std::vector<std::string> notes;
+    std::size_t n_equal = 0;      ///< same bits or close
+    std::size_t n_same_bits = 0;  ///< of these
+    std::size_t n_different = 0;
+};
+
+/// Verdicts from what was found by pair. `is_strict`: another dtype is a difference.
+Outcome judge(Matching matching, const std::vector<numeric::Comparison>& found, bool is_strict);
+
+/// "3 of 22 tensors differ: 1 missing, 2 in values"; "" when none does.
+std::string difference_text(const Outcome& outcome);
+
+}  // namespace shardweld::app

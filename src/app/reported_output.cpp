@@ -1,0 +1,102 @@
+#include "reported_output.hpp"
+
+#include <map>
+
+#include <nlohmann/json.hpp>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/io/file.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr Bytes kLongestReport = Bytes{1} << 30U;
+constexpr int kSchema = 1;
+
+ReportedTensor tensor_in(const json& entry) {
+    ReportedTensor tensor;
+    tensor.name = entry.at("name").get<std::string>();
+    tensor.dtype = entry.at("dtype").get<std::string>();
+    tensor.shape = entry.at("shape").get<std::vector<Index>>();
+    const json& digest = entry.at("xxh3_128");
+    tensor.digest = digest.is_null() ? "" : digest.get<std::string>();
+    return tensor;
+}
+
+ReportedOutput output_in(const json& root, const std::string& path) {
+    if (root.at("schema") != kSchema) {
+        throw Error(ErrorCode::unsupported, path + " is a report of schema " +
+                                                printable(root.at("schema").dump()) +
+                                                "; this version reads schema 1");
+    }
+    if (root.at("exit").at("code") != 0) {
+        throw Error(ErrorCode::usage, path + " tells of a run that failed (exit code " +
+                                          root.at("exit").at("code").dump() +
+                                          "): give the report of the run that wrote the model");
+    }
+    ReportedOutput output;
+    for (const json& entry : root.at("tensors")) {
+        output.tensors.push_back(tensor_in(entry));
+        if (output.tensors.back().digest.empty()) {
+            throw Error(ErrorCode::usage, path + " holds no checksums");
+        }
+    }
+    output.root = root.at("root").get<std::string>();
+    return output;
+}
+
+std::string kind_of(const ReportedTensor& tensor) {
+    return printable(tensor.dtype) + " " + shape_text(tensor.shape);
+}
+
+}  // namespace
+
+ReportedOutput read_reported_output(const std::filesystem::path& path) {
+    const json root = json::parse(io::read_text(path, kLongestReport), nullptr, false);
+    try {
+        return output_in(root, path.string());
+    } catch (const json::exception& error) {
+        throw Error(ErrorCode::corrupt,
+                    path.string() + " is no report of a merge: " + printable(error.what()));
+    }
+}
+
+std::vector<std::string> output_differences(const ReportedOutput& reported,
+                                            const ReportedOutput& found) {
+    std::map<std::string, const ReportedTensor*> left;
+    for (const ReportedTensor& tensor : found.tensors) {
+        left[tensor.name] = &tensor;
+    }
+    std::vector<std::string> lines;
+    for (const ReportedTensor& expected : reported.tensors) {
+        const auto at = left.find(expected.name);
+        const std::string name = printable(expected.name);
+        if (at == left.end()) {
+            lines.push_back(name + " is missing");
+            continue;
+        }
+        const ReportedTensor& tensor = *at->second;
+        if (kind_of(tensor) != kind_of(expected)) {
+            lines.push_back(name + " is " + kind_of(tensor) + ", the report says " +
+                            kind_of(expected));
+        } else if (tensor.digest != expected.digest) {
+            lines.push_back(name + " has the checksum " + tensor.digest + ", the report says " +
+                            printable(expected.digest));
+        }
+        left.erase(at);
+    }
+    for (const auto& [name, tensor] : left) {
+        lines.push_back(printable(name) + " is not in the report");
+    }
+    if (lines.empty() && reported.root != found.root) {
+        lines.push_back("the digest over all tensors is " + found.root + ", the report says " +
+                        printable(reported.root));
+    }
+    return lines;
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,35 @@
+// What a report says of the output it describes, read back, and how an output differs from it.
+// Knows the report's schema; computes no checksum.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "shardweld/core/index.hpp"
+
+namespace shardweld::app {
+
+struct ReportedTensor {
+    std::string name;
+    std::string dtype;  ///< as torch spells it
+    std::vector<Index> shape;
+    std::string digest;  ///< xxh3-128 in hex
+};
+
+struct ReportedOutput {
+    std::vector<ReportedTensor> tensors;
+    std::string root;  ///< digest over all tensors
+};
+
+/// Error(not_found) when there is no such file, Error(corrupt) when it is no report,
+/// Error(unsupported) for another schema, Error(usage) when the run it tells of failed or computed
+/// no checksums.
+ReportedOutput read_reported_output(const std::filesystem::path& path);
+
+/// Lines naming each tensor that differs, is missing or is too much, in the order of the report.
+/// Empty when `found` is the output that `reported` tells of. Pure.
+std::vector<std::string> output_differences(const ReportedOutput& reported,
+                                            const ReportedOutput& found);
+
+}  // namespace shardweld::app

@@ -1,0 +1,37 @@
+// A written model's files held against the rules that loaders rely on.
+// Knows safetensors directories, their index and config.json; reads no tensor.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/core/codec.hpp"
+
+namespace shardweld::app {
+
+namespace fs = std::filesystem;
+
+struct WrittenModel {
+    std::vector<catalogue::File> files;
+    std::vector<catalogue::Tensor> tensors;  ///< by name, one piece each
+    bool has_index = false;
+    std::string config_dtype;  ///< as config.json states it, "" if it does not
+
+    [[nodiscard]] Bytes tensor_bytes() const;
+};
+
+/// Reads headers, index and config.json of `directory` and checks that
+/// - every file is strict safetensors: no holes, overlaps, trailing bytes, repeated names;
+/// - without an index there is model.safetensors alone; with one, every file it names is there, no
+///   other lies beside them, every tensor is in exactly the file named, total_size is their sum;
+/// - config.json is a JSON object whose dtype is that of most tensor bytes.
+/// Local. One Error that lists all broken rules: not_found when all that is wrong is something
+/// missing, else corrupt; Error(unsupported) for other kinds of weights.
+WrittenModel read_written_model(const fs::path& directory);
+
+void encode(const WrittenModel& model, ByteWriter& out);
+WrittenModel decode_written_model(ByteReader& in);
+
+}  // namespace shardweld::app

@@ -1,0 +1,255 @@
+#include "shardweld/numeric/compare.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/numeric/convert.hpp"
+
+namespace shardweld::numeric {
+
+namespace {
+
+using Complex = std::complex<double>;
+
+/// Elements looked at together: equal bytes need no arithmetic, and in most comparisons most are.
+constexpr std::size_t kBlockElements = 1024;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+bool is_nan(double value) {
+    return std::isnan(value);
+}
+bool is_nan(const Complex& value) {
+    return std::isnan(value.real()) || std::isnan(value.imag());
+}
+
+/// How far two elements are apart.
+struct Gap {
+    double absolute = 0;
+    double magnitude = 0;  ///< of the reference
+    bool is_nan = false;   ///< on one side only
+};
+
+template <typename T>
+Gap gap_of(const T& a, const T& b) {
+    if (a == b || (is_nan(a) && is_nan(b))) {
+        return {0, std::abs(b), false};
+    }
+    const double distance = std::abs(a - b);
+    const bool one_nan = is_nan(a) != is_nan(b);
+    return {std::isnan(distance) ? kInfinity : distance, std::abs(b), one_nan};
+}
+
+/// Unsigned arithmetic: the distance of any two integers fits their unsigned type.
+template <typename T>
+Gap integer_gap(T a, T b) {
+    const std::uint64_t wide_a = static_cast<std::uint64_t>(a);
+    const std::uint64_t wide_b = static_cast<std::uint64_t>(b);
+    const std::uint64_t distance = a < b ? wide_b - wide_a : wide_a - wide_b;
+    return {static_cast<double>(distance), std::abs(static_cast<double>(b)), false};
+}
+
+/// Adds one element's gap to `sum`.
+void note(const Gap& gap, Tolerance tolerance, Index at, Comparison& sum) {
+    if (gap.absolute == 0) {
+        return;
+    }
+    const double allowed = tolerance.absolute + tolerance.relative * gap.magnitude;
+    const bool is_close = std::isfinite(gap.absolute) && gap.absolute <= allowed;
+    sum.n_different += is_close ? 0 : 1;
+    sum.n_nan += gap.is_nan ? 1 : 0;
+    if (gap.absolute > sum.absolute.error) {
+        sum.absolute = {gap.absolute, at};
+    }
+    const double ratio = gap.absolute / gap.magnitude;
+    const double relative = std::isnan(ratio) ? kInfinity : ratio;
+    if (relative > sum.relative.error) {
+        sum.relative = {relative, at};
+    }
+}
+
+template <typename T>
+T load(std::span<const std::byte> bytes, std::size_t at) {
+    T value{};
+    std::memcpy(&value, bytes.data() + at * sizeof(T), sizeof(T));
+    return value;
+}
+
+using Doubles = std::array<double, kBlockElements>;
+
+/// E8M0 (OCP microscaling formats 1.0): powers of two, 2^(x - 127); 255 is NaN.
+double value_of_e8m0(std::byte bits) {
+    const int exponent = std::to_integer<int>(bits);
+    return exponent == 255 ? std::numeric_limits<double>::quiet_NaN()
+                           : std::ldexp(1.0, exponent - 127);
+}
+
+void load_doubles(DType dtype, std::span<const std::byte> bytes, Doubles& out) {
+    if (dtype == DType::f8_e8m0) {
+        std::transform(bytes.begin(), bytes.end(), out.begin(), value_of_e8m0);
+        return;
+    }
+    const std::size_t n = bytes.size() / size_of(dtype);
+    convert(dtype, bytes, DType::f64, std::as_writable_bytes(std::span(out).first(n)));
+}
+
+/// Two runs of at most a block's elements and the index of the first.
+struct Block {
+    std::span<const std::byte> a;
+    std::span<const std::byte> b;
+    Index first = 0;
+};
+
+void compare_floats(DType dtype, const Block& block, Tolerance tolerance, Comparison& sum) {
+    Doubles a{};
+    Doubles b{};
+    load_doubles(dtype, block.a, a);
+    load_doubles(dtype, block.b, b);
+    const std::size_t n = block.a.size() / size_of(dtype);
+    for (std::size_t i = 0; i < n; ++i) {
+        note(gap_of(a[i], b[i]), tolerance, block.first + static_cast<Index>(i), sum);
+    }
+}
+
+void compare_complex(const Block& block, Tolerance tolerance, Comparison& sum) {
+    for (std::size_t i = 0; i * sizeof(std::complex<float>) < block.a.size(); ++i) {
+        const Complex a = load<std::complex<float>>(block.a, i);
+        const Complex b = load<std::complex<float>>(block.b, i);
+        note(gap_of(a, b), tolerance, block.first + static_cast<Index>(i), sum);
+    }
+}
+
+template <typename T>
+void compare_integers(const Block& block, Comparison& sum) {
+    for (std::size_t i = 0; i * sizeof(T) < block.a.size(); ++i) {
+        const Gap gap = integer_gap(load<T>(block.a, i), load<T>(block.b, i));
+        note(gap, {0, 0}, block.first + static_cast<Index>(i), sum);
+    }
+}
+
+void compare_values(DType dtype, const Block& block, Tolerance tolerance, Comparison& sum) {
+    switch (dtype) {
+        case DType::boolean:
+        case DType::u8:
+            return compare_integers<std::uint8_t>(block, sum);
+        case DType::i8:
+            return compare_integers<std::int8_t>(block, sum);
+        case DType::u16:
+            return compare_integers<std::uint16_t>(block, sum);
+        case DType::i16:
+            return compare_integers<std::int16_t>(block, sum);
+        case DType::u32:
+            return compare_integers<std::uint32_t>(block, sum);
+        case DType::i32:
+            return compare_integers<std::int32_t>(block, sum);
+        case DType::u64:
+            return compare_integers<std::uint64_t>(block, sum);
+        case DType::i64:
+            return compare_integers<std::int64_t>(block, sum);
+        case DType::c64:
+            return compare_complex(block, tolerance, sum);
+        case DType::f8_e4m3:
+        case DType::f8_e5m2:
+        case DType::f8_e8m0:
+        case DType::f16:
+        case DType::bf16:
+        case DType::f32:
+        case DType::f64:
+            return compare_floats(dtype, block, tolerance, sum);
+    }
+}
+
+template <typename T>
+Index count_unequal(const Block& block) {
+    Index n = 0;
+    for (std::size_t i = 0; i * sizeof(T) < block.a.size(); ++i) {
+        n += load<T>(block.a, i) != load<T>(block.b, i) ? 1 : 0;
+    }
+    return n;
+}
+
+Index unequal_bits(DType dtype, const Block& block) {
+    switch (size_of(dtype)) {
+        case 1:
+            return count_unequal<std::uint8_t>(block);
+        case 2:
+            return count_unequal<std::uint16_t>(block);
+        case 4:
+            return count_unequal<std::uint32_t>(block);
+        default:
+            return count_unequal<std::uint64_t>(block);
+    }
+}
+
+/// How precise the types that are compared with each other are; 0: compared with itself only.
+int precision(DType dtype) {
+    switch (dtype) {
+        case DType::f64:
+            return 4;
+        case DType::f32:
+            return 3;
+        case DType::f16:
+            return 2;
+        case DType::bf16:
+            return 1;
+        default:
+            return 0;
+    }
+}
+
+}  // namespace
+
+void Largest::add(const Largest& other) {
+    if (other.error > error || (other.error == error && other.at >= 0 && other.at < at)) {
+        *this = other;
+    }
+}
+
+void Comparison::add(const Comparison& other) {
+    n_elements += other.n_elements;
+    n_unequal_bits += other.n_unequal_bits;
+    n_different += other.n_different;
+    n_nan += other.n_nan;
+    absolute.add(other.absolute);
+    relative.add(other.relative);
+}
+
+Comparison compare(DType dtype, std::span<const std::byte> a, std::span<const std::byte> b,
+                   Tolerance tolerance, Index first) {
+    const std::size_t size = size_of(dtype);
+    if (a.size() != b.size() || a.size() % size != 0) {
+        throw Error(ErrorCode::internal, "comparison of " + std::to_string(a.size()) + " with " +
+                                             std::to_string(b.size()) + " bytes of " +
+                                             std::string(torch_name(dtype)));
+    }
+    Comparison sum;
+    sum.n_elements = static_cast<Index>(a.size() / size);
+    for (std::size_t at = 0; at < a.size(); at += kBlockElements * size) {
+        const std::size_t length = std::min(kBlockElements * size, a.size() - at);
+        const Block block{a.subspan(at, length), b.subspan(at, length),
+                          first + static_cast<Index>(at / size)};
+        if (std::memcmp(block.a.data(), block.b.data(), length) != 0) {
+            sum.n_unequal_bits += unequal_bits(dtype, block);
+            compare_values(dtype, block, tolerance, sum);
+        }
+    }
+    return sum;
+}
+
+std::optional<DType> common_dtype(DType a, DType b) {
+    if (a == b) {
+        return a;
+    }
+    if (precision(a) == 0 || precision(b) == 0) {
+        return std::nullopt;
+    }
+    return precision(a) < precision(b) ? a : b;
+}
+
+}  // namespace shardweld::numeric
