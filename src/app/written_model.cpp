@@ -5,8 +5,6 @@
 #include <optional>
 #include <set>
 
-#include <nlohmann/json.hpp>
-
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/file.hpp"
@@ -16,41 +14,16 @@
 
 #include "../formats/safetensors_header.hpp"
 #include "model_directory.hpp"
+#include "problems.hpp"
+#include "weight_index.hpp"
 
 namespace shardweld::app {
 
 namespace {
 
-using nlohmann::json;
-
 constexpr const char* kSingle = "model.safetensors";
-constexpr const char* kIndex = "model.safetensors.index.json";
-constexpr Bytes kLongestIndex = Bytes{256} << 20U;
+constexpr const char* kIndex = kWeightIndexName;
 constexpr Bytes kLongestConfig = Bytes{16} << 20U;
-
-/// Broken rules, collected so that one run tells them all.
-class Problems {
-  public:
-    void add(ErrorCode code, const std::string& text) {
-        is_missing_only_ = is_missing_only_ && code == ErrorCode::not_found;
-        texts_.push_back(text);
-    }
-
-    void require_none(const fs::path& directory) const {
-        if (texts_.empty()) {
-            return;
-        }
-        std::string text = directory.string() + " is not a sound model:";
-        for (const std::string& problem : texts_) {
-            text += "\n  " + problem;
-        }
-        throw Error(is_missing_only_ ? ErrorCode::not_found : ErrorCode::corrupt, text);
-    }
-
-  private:
-    std::vector<std::string> texts_;
-    bool is_missing_only_ = true;
-};
 
 /// Names of the directory's files, natural order.
 std::vector<std::string> list(const fs::path& directory) {
@@ -65,38 +38,6 @@ std::vector<std::string> list(const fs::path& directory) {
     }
     std::sort(names.begin(), names.end(), natural_less);
     return names;
-}
-
-/// What the index says.
-struct WeightIndex {
-    std::map<std::string, std::string> file_of;  ///< by tensor
-    std::optional<Bytes> total_size;
-};
-
-WeightIndex read_index(const fs::path& path) {
-    const auto root = json::parse(io::read_text(path, kLongestIndex), nullptr, false);
-    const auto map = root.is_object() ? root.find("weight_map") : root.end();
-    if (!root.is_object() || map == root.end() || !map->is_object()) {
-        throw Error(ErrorCode::corrupt, std::string(kIndex) + " is no JSON object with weight_map");
-    }
-    WeightIndex index;
-    for (const auto& [tensor, file] : map->items()) {
-        if (!file.is_string()) {
-            throw Error(ErrorCode::corrupt, std::string(kIndex) + " gives the tensor " +
-                                                printable(tensor) + " no file name");
-        }
-        index.file_of[tensor] = file.get<std::string>();
-    }
-    const auto total = root.value(json::json_pointer("/metadata/total_size"), json());
-    if (total.is_number_unsigned()) {
-        index.total_size = total.get<Bytes>();
-    }
-    return index;
-}
-
-bool is_plain_name(const std::string& name) {
-    return !name.empty() && name != "." && name != ".." &&
-           name.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
 }
 
 /// Reads one directory; each member adds what it finds wrong.
@@ -116,7 +57,7 @@ class DirectoryCheck {
         }
         check_adapter();
         check_config();
-        problems_.require_none(directory_);
+        problems_.require_none(directory_.string());
         for (auto& [name, tensor] : tensors_) {
             model_.tensors.push_back(std::move(tensor));
         }
@@ -132,7 +73,7 @@ class DirectoryCheck {
         model_.has_index = on_disk_.contains(kIndex);
         if (model_.has_index) {
             try {
-                index_ = read_index(directory_ / kIndex);
+                index_ = read_weight_index(directory_ / kIndex);
             } catch (const Error& error) {
                 problems_.add(error.code(), error.full_text());
                 weights_ = found;

@@ -1,0 +1,37 @@
+// Broken rules, collected so that one run tells them all.
+// Knows texts and codes; nothing of the rules.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shardweld/core/error.hpp"
+
+namespace shardweld::app {
+
+class Problems {
+  public:
+    void add(ErrorCode code, const std::string& text) {
+        is_missing_only_ = is_missing_only_ && code == ErrorCode::not_found;
+        texts_.push_back(text);
+    }
+
+    /// Throws one Error that lists all problems of `subject`: not_found when all of them are,
+    /// else corrupt.
+    void require_none(const std::string& subject) const {
+        if (texts_.empty()) {
+            return;
+        }
+        std::string text = subject + " is not a sound model:";
+        for (const std::string& problem : texts_) {
+            text += "\n  " + problem;
+        }
+        throw Error(is_missing_only_ ? ErrorCode::not_found : ErrorCode::corrupt, text);
+    }
+
+  private:
+    std::vector<std::string> texts_;
+    bool is_missing_only_ = true;
+};
+
+}  // namespace shardweld::app
