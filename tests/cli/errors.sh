@@ -13,6 +13,7 @@ start() {
     cp -r "$TESTS/data/$1" "$WORK/copy"
     source="$WORK/copy/source"
     iter="$(find "$source" -type d \( -name 'iter_*' -o -name dist_ckpt \) | head -1)"
+    iter="${iter:-$source}"
     hf="$WORK/copy/hf"
     options=()
     [[ ! -d "$hf" ]] || options=(--hf_config "$hf")

@@ -163,9 +163,14 @@ def numbers(value):
 
 
 def tensor(root, name):
-    found = next((model[name] for key, model in root.items() if key.startswith("model") and name in model), None)
+    """The call that makes a tensor: of a model in a legacy file, or the local part of a flat state dict's entry."""
+    if name in root:
+        found = root[name]
+    else:
+        found = next((model[name] for key, model in root.items() if key.startswith("model") and name in model), None)
     while type(found).place[1] != "_rebuild_tensor_v2":
-        found = found.args[0]
+        is_local = type(found).place[1] == "_rebuild_from_type_v2" and isinstance(found.args[3], tuple)
+        found = found.args[3][1]["_local_tensor"] if is_local else found.args[0]
     return found
 
 
@@ -340,6 +345,49 @@ def set_args(path, name, value):
 
 def drop_args(path):
     change(path, lambda root: root.pop("args"))
+
+
+# Rank files of FSDP: flat dictionaries of DTensors.
+
+def spec_of(root, name):
+    return root[name].args[3][1]["_spec"].state
+
+
+def drop_entry(path, name):
+    change(path, lambda root: root.pop(name))
+
+
+def add_entry(path, name, value):
+    change(path, lambda root: root.__setitem__(name, ast.literal_eval(value)))
+
+
+def rename_entry(path, name, new):
+    change(path, lambda root: root.__setitem__(new, root.pop(name)))
+
+
+def copy_entry(path, name, new):
+    change(path, lambda root: root.__setitem__(new, root[name]))
+
+
+def plain_entry(path, name):
+    """Only the local tensor of a DTensor."""
+    change(path, lambda root: root.__setitem__(name, tensor(root, name)))
+
+
+def global_size(path, name, size):
+    def edit(root):
+        made_of = root[name].args[2]
+        set_argument(root[name], 2, (*made_of[:2], numbers(size), *made_of[3:]))
+
+    change(path, edit)
+
+
+def placement(path, name, kind):
+    change(path, lambda root: spec_of(root, name).__setitem__("placements", (named("torch.distributed.tensor.placement_types", kind)(),)))
+
+
+def shard_dim(path, name, dim):
+    change(path, lambda root: spec_of(root, name)["placements"][0].state.__setitem__("dim", int(dim)))
 
 
 # DCP metadata.
