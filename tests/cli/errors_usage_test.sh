@@ -40,7 +40,7 @@ said "size of nothing" 2 "--memory_limit" -- merge --local_dir a --memory_limit 
 said "size beyond 64 bits" 2 "--memory_limit" -- merge --local_dir a --memory_limit 99999999999999999999GB
 said "no number" 2 "--iteration" "ten" -- merge --local_dir a --iteration ten
 said "no strategy" 2 "--strategy" "fast" "collective" -- merge --local_dir a --strategy fast
-said "a backend to come" 5 "fsdp" -- merge --local_dir a --backend fsdp
+said "a backend to come" 5 "deepspeed" -- merge --local_dir a --backend deepspeed
 said "no backend" 2 "--backend" "tape" -- merge --local_dir a --backend tape
 said "stray argument" 2 "stray" -- merge --local_dir a stray
 more=(--dtype int4)
