@@ -1,6 +1,8 @@
 #include "placements.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <set>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
@@ -85,6 +87,33 @@ void add_entry(const PickleValue& entry, std::size_t n_dims, Placements& read) {
     }
 }
 
+// The mesh dimensions that cut `dim`, in the order that the split factors tell: a factor is the
+// product of the extents that cut before. FSDP2 over tensor parallelism, (_StridedShard(0, tp),
+// Shard(0)), cuts for tp first and then what each tp rank holds, which differs from taking a piece
+// of each group where sizes are uneven. Empty without factors, or when no order has them.
+std::vector<std::size_t> order_by_factors(const Placements& placements, const RankMesh& mesh,
+                                          std::size_t dim) {
+    std::vector<std::size_t> order;
+    bool is_strided = false;
+    for (std::size_t d = placements.on.size(); d-- > 0;) {
+        const Placement& placement = placements.on[d];
+        if (!placement.is_shard || placement.dim != dim) {
+            continue;
+        }
+        is_strided = is_strided || placement.is_strided;
+        std::size_t at = 0;
+        Index before = 1;
+        while (before != placement.split_factor) {
+            if (at == order.size() || mesh.extents[order[at]] > placement.split_factor / before) {
+                return {};
+            }
+            before *= mesh.extents[order[at++]];
+        }
+        order.insert(order.begin() + static_cast<std::ptrdiff_t>(at), d);
+    }
+    return is_strided ? order : std::vector<std::size_t>();
+}
+
 }  // namespace
 
 std::string_view distributed_class(const PickleValue& value) {
@@ -125,11 +154,20 @@ Placements read_placements(const PickleValue& spec, std::size_t n_dims) {
 }
 
 std::vector<Cut> cuts_of(const Placements& placements, const RankMesh& mesh) {
-    std::vector<Cut> cuts;
+    std::set<std::size_t> dims;
     for (const std::size_t d : placements.order) {
-        const Placement& placement = placements.on[d];
-        cuts.push_back(
-            {placement.dim, mesh.extents[d], mesh.coordinate[d], placement.split_factor});
+        dims.insert(placements.on[d].dim);
+    }
+    std::vector<Cut> cuts;
+    for (const std::size_t dim : dims) {
+        const auto inner_first = order_by_factors(placements, mesh, dim);
+        for (const std::size_t d : inner_first.empty() ? placements.order : inner_first) {
+            const Placement& placement = placements.on[d];
+            if (placement.dim == dim) {
+                const Index groups = inner_first.empty() ? placement.split_factor : 1;
+                cuts.push_back({dim, mesh.extents[d], mesh.coordinate[d], groups});
+            }
+        }
     }
     return cuts;
 }

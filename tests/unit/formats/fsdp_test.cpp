@@ -75,6 +75,11 @@ TEST(Fsdp, reads_meshes_in_any_order) {
     expect_positions("swapped_dims");
 }
 
+// Uneven: 20 rows are 7, 7, 6 for the tp ranks, and these cut 7 into 3, 3, 1 and 6 into 2, 2, 2.
+TEST(Fsdp, cuts_what_the_tensor_parallel_rank_holds) {
+    expect_positions("fsdp_over_tp");
+}
+
 TEST(Fsdp, reads_old_and_new_spellings_alike) {
     for (const std::string name : {"old_torch241_hsdp1_w4", "old_torch260_hsdp1_w4",
                                    "hsdp1_w4_bf16_llama", "hsdp2_w4_bf16_llama"}) {
