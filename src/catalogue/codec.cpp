@@ -95,6 +95,7 @@ void put_tensor(ByteWriter& out, const Tensor& tensor) {
     out.put(tensor.dtype);
     put_shape(out, tensor.shape);
     encode(tensor.pieces, out);
+    out.put_text(tensor.stored_as);
 }
 
 Tensor get_tensor(ByteReader& in) {
@@ -103,6 +104,7 @@ Tensor get_tensor(ByteReader& in) {
     tensor.dtype = in.get<DType>();
     tensor.shape = get_shape(in);
     tensor.pieces = decode_pieces(in);
+    tensor.stored_as = in.get_text();
     return tensor;
 }
 

@@ -6,19 +6,17 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+
+#include "safetensors_json.hpp"
 
 namespace shardweld::formats {
 
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr Bytes kLengthBytes = 8;
-constexpr Bytes kLongestHeader = Bytes{100} << 20U;  // the reference implementation's limit
+constexpr Bytes kLongestHeader = 100'000'000;  // the reference implementation's limit
 
 [[noreturn]] void refuse(const std::string& what) {
     throw Error(ErrorCode::corrupt, "malformed safetensors header: " + what);
@@ -42,47 +40,25 @@ std::string read_header(const io::InputFile& file, Bytes begin) {
     return text;
 }
 
-std::vector<Index> numbers(const Json& entry, const char* key) {
-    const auto list = entry.find(key);
-    if (list == entry.end() || !list->is_array()) {
-        refuse(std::string(key) + " is missing");
-    }
-    std::vector<Index> values;
-    for (const Json& value : *list) {
-        if (!value.is_number_unsigned()) {
-            refuse(std::string(key) + " is not a list of positive numbers");
-        }
-        values.push_back(to_index(value.get<Bytes>(), key));
-    }
-    return values;
-}
-
-DType dtype_in(const Json& entry) {
-    const auto name = entry.find("dtype");
-    if (name == entry.end() || !name->is_string()) {
-        refuse("dtype is missing");
-    }
-    const auto dtype = dtype_from_safetensors(name->get_ref<const std::string&>());
+DType dtype_of(const SafetensorsEntry& entry) {
+    const auto dtype = dtype_from_safetensors(entry.dtype);
     if (!dtype) {
         throw Error(ErrorCode::unsupported,
-                    "unknown safetensors dtype " + printable(name->get_ref<const std::string&>()));
+                    "safetensors dtype " + printable(entry.dtype) + " is not supported");
     }
     return *dtype;
 }
 
-StoredTensor tensor_in(const Json& entry, Bytes data_begin, Bytes data_size) {
+StoredTensor tensor_of(const SafetensorsEntry& entry, Bytes data_begin) {
     StoredTensor tensor;
-    tensor.dtype = dtype_in(entry);
-    tensor.shape = numbers(entry, "shape");
-    const auto ends = numbers(entry, "data_offsets");
-    if (ends.size() != 2 || ends[0] > ends[1] || to_bytes(ends[1], "data_offsets") > data_size) {
-        refuse("data_offsets lie outside the file");
-    }
-    tensor.storage_offset = data_begin + to_bytes(ends[0], "data_offsets");
-    tensor.storage_bytes = to_bytes(ends[1] - ends[0], "data_offsets");
+    tensor.dtype = dtype_of(entry);
+    tensor.shape = entry.shape;
+    tensor.storage_offset = data_begin + entry.begin;
+    tensor.storage_bytes = entry.end - entry.begin;
     const Bytes volume = to_bytes(volume_of(tensor.shape, "shape"), "shape");
     if (checked_mul_bytes(volume, size_of(tensor.dtype), "shape") != tensor.storage_bytes) {
-        refuse("data_offsets contradict the shape " + shape_text(tensor.shape));
+        refuse("shape " + shape_text(tensor.shape) + " of " + entry.dtype + " does not take the " +
+               std::to_string(tensor.storage_bytes) + " bytes that data_offsets give it");
     }
     Index stride = 1;
     tensor.strides.resize(tensor.shape.size());
@@ -93,29 +69,63 @@ StoredTensor tensor_in(const Json& entry, Bytes data_begin, Bytes data_size) {
     return tensor;
 }
 
+// The tensors lie one after another and fill the data.
+void require_tiling(const std::vector<SafetensorsEntry>& entries, Bytes data_size) {
+    std::vector<const SafetensorsEntry*> order;
+    for (const SafetensorsEntry& entry : entries) {
+        order.push_back(&entry);
+    }
+    std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
+        return std::pair(a->begin, a->end) < std::pair(b->begin, b->end);
+    });
+    Bytes end = 0;
+    const SafetensorsEntry* before = nullptr;
+    for (const SafetensorsEntry* entry : order) {
+        if (entry->end > data_size) {
+            refuse("tensor " + printable(entry->name) + " ends at byte " +
+                   std::to_string(entry->end) + " of the data, which has " +
+                   std::to_string(data_size) + ": is the file cut short?");
+        }
+        if (entry->begin < end) {
+            refuse("tensors " + printable(before->name) + " and " + printable(entry->name) +
+                   " overlap");
+        }
+        if (entry->begin > end) {
+            refuse("a hole of " + std::to_string(entry->begin - end) + " bytes before tensor " +
+                   printable(entry->name));
+        }
+        end = entry->end;
+        before = entry;
+    }
+    if (end != data_size) {
+        refuse(std::to_string(data_size - end) + " bytes follow after the last tensor" +
+               (before == nullptr ? std::string() : ", " + printable(before->name)));
+    }
+}
+
 }  // namespace
 
-std::map<std::string, StoredTensor> read_safetensors_header(const io::InputFile& file,
-                                                            Bytes begin) {
+SafetensorsHeader read_safetensors(const io::InputFile& file, Bytes begin) {
     const std::string text = read_header(file, begin);
-    const auto root = Json::parse(text, nullptr, false);
-    if (!root.is_object()) {
-        refuse("it is not a JSON object");
-    }
+    SafetensorsText parsed = parse_safetensors_text(text);
     const Bytes data_begin = begin + kLengthBytes + text.size();
-    std::map<std::string, StoredTensor> tensors;
-    for (const auto& [name, entry] : root.items()) {
-        if (name == "__metadata__") {
-            continue;
-        }
+    SafetensorsHeader header;
+    header.metadata = std::move(parsed.metadata);
+    for (const SafetensorsEntry& entry : parsed.entries) {
         try {
-            tensors[name] = tensor_in(entry, data_begin, file.size() - data_begin);
+            header.tensors[entry.name] = tensor_of(entry, data_begin);
         } catch (Error& error) {
-            error.add_context("tensor " + printable(name));
+            error.add_context("tensor " + printable(entry.name));
             throw;
         }
     }
-    return tensors;
+    require_tiling(parsed.entries, file.size() - data_begin);
+    return header;
+}
+
+std::map<std::string, StoredTensor> read_safetensors_header(const io::InputFile& file,
+                                                            Bytes begin) {
+    return read_safetensors(file, begin).tensors;
 }
 
 }  // namespace shardweld::formats

@@ -10,9 +10,18 @@
 
 namespace shardweld::formats {
 
-/// Tensors by name, dense, of the container that begins at `begin` and ends with the file.
-/// Error(corrupt) when the header is malformed, a tensor lies outside the file or its size
-/// contradicts its shape; Error(unsupported) for unknown dtypes.
+struct SafetensorsHeader {
+    std::map<std::string, StoredTensor> tensors;  ///< by name, dense
+    std::map<std::string, std::string> metadata;
+};
+
+/// Of the container that begins at `begin` and ends with the file, checked as the reference
+/// implementation does: Error(corrupt) naming the tensor when the header is malformed or larger
+/// than 100 MB, a name comes twice, a size contradicts its shape, or the tensors do not fill the
+/// data exactly (a hole, an overlap, bytes left over); Error(unsupported) for unknown dtypes.
+SafetensorsHeader read_safetensors(const io::InputFile& file, Bytes begin = 0);
+
+/// Its tensors alone.
 std::map<std::string, StoredTensor> read_safetensors_header(const io::InputFile& file,
                                                             Bytes begin = 0);
 

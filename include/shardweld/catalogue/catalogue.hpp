@@ -53,6 +53,7 @@ struct Tensor {
     DType dtype = DType::f32;
     std::vector<Index> shape;
     std::vector<Piece> pieces;
+    std::string stored_as = {};  ///< its key in the files, where that is not `name`; "" otherwise
 };
 
 /// A rank-local tensor of a format that leaves joining to the dialect (legacy Megatron): name with

@@ -65,6 +65,9 @@ class Format {
 
     [[nodiscard]] virtual std::string_view name() const = 0;     ///< "megatron torch_dist"
     [[nodiscard]] virtual std::string_view backend() const = 0;  ///< "megatron"
+    /// Read only when --backend names it: `auto` passes it by, because its directories are no
+    /// sharded checkpoints or its files are not to be opened unasked.
+    [[nodiscard]] virtual bool only_by_name() const { return false; }
 
     /// Recognises a directory of shard files (already resolved to the level that holds them).
     /// Local; reads only names and tiny files.

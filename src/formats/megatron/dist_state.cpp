@@ -74,18 +74,4 @@ std::optional<std::pair<std::string, std::string>> aside(std::string_view key) {
     return std::nullopt;
 }
 
-void IgnoredRows::add(const std::pair<std::string, std::string>& row, Index count, Bytes bytes) {
-    catalogue::Ignored& counted = rows_[row];
-    counted.count = checked_add(counted.count, count, "things left aside");
-    counted.bytes = checked_add_bytes(counted.bytes, bytes, "bytes left aside");
-}
-
-std::vector<catalogue::Ignored> IgnoredRows::take() const {
-    std::vector<catalogue::Ignored> rows;
-    for (const auto& [key, counted] : rows_) {
-        rows.push_back({key.first, key.second, counted.count, counted.bytes});
-    }
-    return rows;
-}
-
 }  // namespace shardweld::formats::megatron

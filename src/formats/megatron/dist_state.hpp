@@ -3,12 +3,10 @@
 // Source: megatron-core 0.12.2 and 0.16.1 megatron/core/dist_checkpointing/{core,serialization}.py.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/formats/format.hpp"
@@ -30,15 +28,5 @@ catalogue::Catalogue scan_claims(const fs::path& path);
 
 /// Pattern and reason under which a key is left aside; nullopt for model tensors.
 std::optional<std::pair<std::string, std::string>> aside(std::string_view key);
-
-/// Counts what is left aside, one row for each pattern and reason.
-class IgnoredRows {
-  public:
-    void add(const std::pair<std::string, std::string>& row, Index count, Bytes bytes);
-    [[nodiscard]] std::vector<catalogue::Ignored> take() const;
-
-  private:
-    std::map<std::pair<std::string, std::string>, catalogue::Ignored> rows_;
-};
 
 }  // namespace shardweld::formats::megatron

@@ -1,5 +1,5 @@
 // Megatron distributed checkpoints: `.metadata`, *.distcp, common.pt, metadata.json.
-// Knows what the small files say; keys are torch_dist_index's, archives are blobs'.
+// Knows what the small files say; keys are torch_dist_index's, archives are dcp_blobs'.
 // Sources: megatron-core 0.16.1 megatron/core/dist_checkpointing/{core,serialization}.py.
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 #include "shardweld/io/file.hpp"
 
 #include "../directory.hpp"
+#include "../shared/dcp_blobs.hpp"
 #include "args.hpp"
-#include "blobs.hpp"
 #include "dist_state.hpp"
 #include "megatron.hpp"
 #include "torch_dist_index.hpp"

@@ -7,7 +7,8 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/shared/dcp_metadata.hpp"
 
-#include "../directory.hpp"
+#include "../shared/dcp_pieces.hpp"
+#include "../shared/ignored_rows.hpp"
 #include "dist_state.hpp"
 
 namespace shardweld::formats::megatron {
@@ -15,63 +16,6 @@ namespace shardweld::formats::megatron {
 namespace {
 
 using catalogue::Catalogue;
-
-Bytes stored_bytes(const DcpTensor& tensor) {
-    Bytes bytes = 0;
-    for (const DcpChunk& chunk : tensor.chunks) {
-        bytes = checked_add_bytes(bytes, chunk.length, "bytes left aside");
-    }
-    return bytes;
-}
-
-catalogue::Piece piece_of(const DcpChunk& chunk) {
-    catalogue::Piece piece;
-    piece.file = chunk.file;
-    piece.base = chunk.offset;
-    piece.storage_bytes = chunk.length;
-    piece.located = false;
-    layout::Box box;
-    for (std::size_t k = 0; k < chunk.sizes.size(); ++k) {
-        box.push_back({chunk.offsets[k], chunk.sizes[k]});
-    }
-    piece.patch = layout::dense(box);
-    return piece;
-}
-
-catalogue::Tensor tensor_of(const DcpTensor& stored) {
-    catalogue::Tensor tensor;
-    tensor.name = model_key(stored.name);
-    tensor.dtype = stored.dtype;
-    tensor.shape = stored.shape;
-    for (const DcpChunk& chunk : stored.chunks) {
-        if (std::find(chunk.sizes.begin(), chunk.sizes.end(), 0) == chunk.sizes.end()) {
-            tensor.pieces.push_back(piece_of(chunk));
-        }
-    }
-    return tensor;
-}
-
-// Keeps the files that pieces lie in and renumbers the pieces' files accordingly.
-void keep_used_files(std::vector<std::string> files, Catalogue& out) {
-    std::vector<bool> used(files.size(), false);
-    for (const auto& tensor : out.tensors) {
-        for (const auto& piece : tensor.pieces) {
-            used.at(piece.file) = true;
-        }
-    }
-    std::vector<std::uint32_t> number(files.size(), 0);
-    for (std::size_t i = 0; i < files.size(); ++i) {
-        if (used[i]) {
-            number[i] = static_cast<std::uint32_t>(out.files.size());
-            out.files.push_back({std::move(files[i]), 0});
-        }
-    }
-    for (auto& tensor : out.tensors) {
-        for (auto& piece : tensor.pieces) {
-            piece.file = number[piece.file];
-        }
-    }
-}
 
 void require_distinct(const std::vector<catalogue::Tensor>& tensors) {
     for (std::size_t i = 1; i < tensors.size(); ++i) {
@@ -111,6 +55,7 @@ Catalogue read_index(const Location& location) {
             ignored.add(*row, 1, stored_bytes(tensor));
         } else {
             out.tensors.push_back(tensor_of(tensor));
+            out.tensors.back().name = model_key(tensor.name);
         }
     }
     for (const DcpObject& object : metadata.objects) {

@@ -12,6 +12,7 @@
 #include "shardweld/core/text.hpp"
 
 #include "../directory.hpp"
+#include "../shared/ignored_rows.hpp"
 #include "args.hpp"
 #include "dist_state.hpp"
 #include "megatron.hpp"

@@ -1,4 +1,4 @@
-#include "blobs.hpp"
+#include "dcp_blobs.hpp"
 
 #include <algorithm>
 #include <array>
@@ -14,9 +14,8 @@
 #include "shardweld/formats/shared/torch_file.hpp"
 
 #include "../safetensors_header.hpp"
-#include "torch_dist_index.hpp"
 
-namespace shardweld::formats::megatron {
+namespace shardweld::formats {
 
 namespace {
 
@@ -89,17 +88,14 @@ class ShardFile {
     /// `first` is the lowest byte that the index names.
     ShardFile(const fs::path& path, Bytes first) : file_(io::InputFile::open(path)) {
         if (holds_safetensors(first)) {
-            index_.emplace();
-            for (auto& [key, tensor] : read_safetensors_header(file_, first)) {
-                index_->emplace(model_key(key), std::move(tensor));
-            }
+            index_ = read_safetensors_header(file_, first);
         }
     }
 
     [[nodiscard]] Bytes size() const { return file_.size(); }
 
     [[nodiscard]] Piece locate(const Tensor& tensor, const Piece& piece) {
-        const StoredTensor stored = index_ ? take_from_index(tensor.name) : in_archive(piece);
+        const StoredTensor stored = index_ ? take_from_index(tensor.stored_as) : in_archive(piece);
         require_match(stored, tensor, piece);
         return located(stored, piece);
     }
@@ -200,4 +196,4 @@ Resolution locate_blobs(const Location& location, const catalogue::Catalogue& ca
     return out;
 }
 
-}  // namespace shardweld::formats::megatron
+}  // namespace shardweld::formats

@@ -1,5 +1,5 @@
 // Tensors inside shard files: each chunk is a torch.save archive of its own within a .distcp file.
-// Knows how chunk and archive correspond; nothing of keys.
+// Knows how chunk and archive correspond; nothing of what keys mean.
 // Source: torch 2.15 torch/distributed/checkpoint/filesystem.py (_write_item).
 #pragma once
 
@@ -8,7 +8,7 @@
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/formats/format.hpp"
 
-namespace shardweld::formats::megatron {
+namespace shardweld::formats {
 
 /// Opens the archives of all unlocated pieces in `files`. Error(corrupt) when one is no archive of
 /// a tensor or lies outside its file, Error(mismatch) when dtype or shape are not those of the
@@ -16,4 +16,4 @@ namespace shardweld::formats::megatron {
 Resolution locate_blobs(const Location& location, const catalogue::Catalogue& catalogue,
                         std::span<const std::uint32_t> files);
 
-}  // namespace shardweld::formats::megatron
+}  // namespace shardweld::formats

@@ -1,0 +1,157 @@
+#include "safetensors_json.hpp"
+
+#include <set>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+namespace shardweld::formats {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view kMetadata = "__metadata__";
+
+[[noreturn]] void refuse(const std::string& what) {
+    throw Error(ErrorCode::corrupt, "malformed safetensors header: " + what);
+}
+
+// Told of each token by the parser; false would stop it, errors are thrown instead.
+class HeaderReader final : public nlohmann::json_sax<Json> {
+  public:
+    explicit HeaderReader(SafetensorsText& out) : out_(out) {}
+
+    bool start_object(std::size_t /*size*/) override {
+        ++depth_;
+        if (depth_ > 2 || in_list_) {
+            refuse_value();
+        }
+        if (depth_ == 2 && !in_metadata()) {
+            out_.entries.push_back({name_, "", {}, 0, 0});
+        }
+        return true;
+    }
+
+    bool key(std::string& text) override {
+        auto& known = depth_ == 1 ? names_ : fields_;
+        if (!known.insert(text).second) {
+            refuse(depth_ == 1 ? "key " + printable(text) + " comes twice"
+                               : where() + ": " + printable(text) + " comes twice");
+        }
+        (depth_ == 1 ? name_ : field_) = std::move(text);
+        return true;
+    }
+
+    bool end_object() override {
+        --depth_;
+        if (depth_ == 1 && !in_metadata()) {
+            for (const char* field : {"dtype", "shape", "data_offsets"}) {
+                if (!fields_.contains(field)) {
+                    refuse(where() + " has no " + field);
+                }
+            }
+        }
+        fields_.clear();
+        return true;
+    }
+
+    bool start_array(std::size_t /*size*/) override {
+        if (depth_ != 2 || in_list_ || in_metadata() ||
+            (field_ != "shape" && field_ != "data_offsets")) {
+            refuse_value();
+        }
+        in_list_ = true;
+        list_.clear();
+        return true;
+    }
+
+    bool end_array() override {
+        in_list_ = false;
+        SafetensorsEntry& entry = out_.entries.back();
+        if (field_ == "shape") {
+            entry.shape = std::move(list_);
+        } else if (list_.size() != 2 || list_[0] > list_[1]) {
+            refuse(where() + ": data_offsets are not a begin and an end");
+        } else {
+            entry.begin = to_bytes(list_[0], "data_offsets");
+            entry.end = to_bytes(list_[1], "data_offsets");
+        }
+        return true;
+    }
+
+    bool string(std::string& text) override {
+        if (depth_ == 2 && in_metadata()) {
+            out_.metadata[field_] = std::move(text);
+        } else if (depth_ == 2 && !in_list_ && field_ == "dtype") {
+            out_.entries.back().dtype = std::move(text);
+        } else {
+            refuse_value();
+        }
+        return true;
+    }
+
+    bool number_unsigned(std::uint64_t value) override {
+        if (!in_list_) {
+            refuse_value();
+        }
+        list_.push_back(to_index(value, field_));
+        return true;
+    }
+
+    bool number_integer(std::int64_t /*value*/) override { refuse_value(); }
+    bool number_float(double /*value*/, const std::string& /*text*/) override { refuse_value(); }
+    bool null() override { refuse_value(); }
+    bool boolean(bool /*value*/) override { refuse_value(); }
+    bool binary(Json::binary_t& /*value*/) override { refuse_value(); }
+
+    bool parse_error(std::size_t position, const std::string& /*token*/,
+                     const Json::exception& /*error*/) override {
+        refuse("it is no valid JSON at byte " + std::to_string(position));
+    }
+
+  private:
+    [[nodiscard]] bool in_metadata() const { return name_ == kMetadata; }
+    [[nodiscard]] std::string where() const {
+        return (in_metadata() ? "" : "tensor ") + printable(name_);
+    }
+    [[noreturn]] void refuse_value() const {
+        if (depth_ == 0) {
+            refuse("it is not a JSON object");
+        }
+        if (depth_ == 1) {
+            refuse(where() + " is not an object");
+        }
+        if (in_metadata()) {
+            refuse(where() + ": " + printable(field_) + " is not a text");
+        }
+        const bool is_list = field_ == "shape" || field_ == "data_offsets";
+        refuse(where() + ": " + printable(field_) +
+               (is_list             ? " is not a list of numbers from 0"
+                : field_ == "dtype" ? " is not a text"
+                                    : " is not a field of a tensor"));
+    }
+
+    SafetensorsText& out_;
+    std::string name_;   // of the tensor
+    std::string field_;  // of the tensor's object
+    std::set<std::string> names_;
+    std::set<std::string> fields_;
+    std::vector<Index> list_;
+    int depth_ = 0;
+    bool in_list_ = false;
+};
+
+}  // namespace
+
+SafetensorsText parse_safetensors_text(std::string_view text) {
+    SafetensorsText out;
+    HeaderReader reader(out);
+    Json::sax_parse(text, &reader);
+    return out;
+}
+
+}  // namespace shardweld::formats

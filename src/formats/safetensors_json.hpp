@@ -1,0 +1,33 @@
+// The JSON text of a safetensors header, by the format's strict rules.
+// Knows the text only: what it says of offsets is compared with the file elsewhere.
+// Format: safetensors 0.8, safetensors/src/tensor.rs.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shardweld/core/index.hpp"
+
+namespace shardweld::formats {
+
+struct SafetensorsEntry {
+    std::string name;
+    std::string dtype;         ///< as written: "BF16"
+    std::vector<Index> shape;  ///< elements
+    Bytes begin = 0;           ///< data_offsets, relative to the data's start
+    Bytes end = 0;
+};
+
+struct SafetensorsText {
+    std::vector<SafetensorsEntry> entries;        ///< in the order of the text
+    std::map<std::string, std::string> metadata;  ///< of `__metadata__`
+};
+
+/// Parses in one pass without building a tree, in memory linear in the text. Error(corrupt) naming
+/// the tensor for anything but an object of {dtype, shape, data_offsets}, for a key that comes
+/// twice and for metadata that is not text.
+SafetensorsText parse_safetensors_text(std::string_view text);
+
+}  // namespace shardweld::formats

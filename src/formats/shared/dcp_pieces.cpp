@@ -1,0 +1,85 @@
+#include "dcp_pieces.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace shardweld::formats {
+
+namespace {
+
+catalogue::Piece piece_of(const DcpChunk& chunk) {
+    catalogue::Piece piece;
+    piece.file = chunk.file;
+    piece.base = chunk.offset;
+    piece.storage_bytes = chunk.length;
+    piece.located = false;
+    layout::Box box;
+    for (std::size_t k = 0; k < chunk.sizes.size(); ++k) {
+        box.push_back({chunk.offsets[k], chunk.sizes[k]});
+    }
+    piece.patch = layout::dense(box);
+    return piece;
+}
+
+}  // namespace
+
+Bytes stored_bytes(const DcpTensor& tensor) {
+    Bytes bytes = 0;
+    for (const DcpChunk& chunk : tensor.chunks) {
+        bytes = checked_add_bytes(bytes, chunk.length, "bytes of a tensor's chunks");
+    }
+    return bytes;
+}
+
+catalogue::Tensor tensor_of(const DcpTensor& stored) {
+    catalogue::Tensor tensor;
+    tensor.name = stored.name;
+    tensor.stored_as = stored.name;
+    tensor.dtype = stored.dtype;
+    tensor.shape = stored.shape;
+    for (const DcpChunk& chunk : stored.chunks) {
+        if (std::find(chunk.sizes.begin(), chunk.sizes.end(), 0) == chunk.sizes.end()) {
+            tensor.pieces.push_back(piece_of(chunk));
+        }
+    }
+    return tensor;
+}
+
+void keep_used_files(std::vector<std::string> files, catalogue::Catalogue& out) {
+    std::vector<bool> used(files.size(), false);
+    for (const auto& tensor : out.tensors) {
+        for (const auto& piece : tensor.pieces) {
+            used.at(piece.file) = true;
+        }
+    }
+    std::vector<std::uint32_t> number(files.size(), 0);
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        if (used[i]) {
+            number[i] = static_cast<std::uint32_t>(out.files.size());
+            out.files.push_back({std::move(files[i]), 0});
+        }
+    }
+    for (auto& tensor : out.tensors) {
+        for (auto& piece : tensor.pieces) {
+            piece.file = number[piece.file];
+        }
+    }
+}
+
+void check_tiling(const catalogue::Tensor& tensor) {
+    DcpTensor boxes;
+    boxes.name = tensor.name;
+    boxes.shape = tensor.shape;
+    for (const catalogue::Piece& piece : tensor.pieces) {
+        if (piece.replica == 0) {
+            DcpChunk& chunk = boxes.chunks.emplace_back();
+            for (const layout::Axis& axis : piece.patch.axes) {
+                chunk.offsets.push_back(axis.lo);
+                chunk.sizes.push_back(axis.extent);
+            }
+        }
+    }
+    check_tiling(boxes);
+}
+
+}  // namespace shardweld::formats

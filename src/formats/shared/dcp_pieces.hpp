@@ -1,0 +1,28 @@
+// Chunks of torch.distributed.checkpoint as pieces of a catalogue.
+// Knows how the two correspond; nothing of names.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/formats/shared/dcp_metadata.hpp"
+
+namespace shardweld::formats {
+
+/// Bytes of the tensor's chunks as stored.
+Bytes stored_bytes(const DcpTensor& tensor);
+
+/// The tensor with its chunks as unlocated pieces, empty ones left out; name and stored_as are the
+/// index's.
+catalogue::Tensor tensor_of(const DcpTensor& stored);
+
+/// Gives the catalogue those of `files`, which its pieces are numbered by, that pieces lie in, and
+/// renumbers the pieces accordingly.
+void keep_used_files(std::vector<std::string> files, catalogue::Catalogue& out);
+
+/// Checks that the primary pieces cover the tensor exactly once; errors as check_tiling's.
+void check_tiling(const catalogue::Tensor& tensor);
+
+}  // namespace shardweld::formats
