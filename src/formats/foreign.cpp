@@ -15,8 +15,7 @@ bool any_file(const Listing& listing, std::string_view prefix, std::string_view 
 }  // namespace
 
 bool is_hf_model(const Listing& listing) {
-    return listing.has_file("config.json") && (any_file(listing, "model", ".safetensors") ||
-                                               any_file(listing, "pytorch_model", ".bin"));
+    return any_file(listing, "model", ".safetensors") || any_file(listing, "pytorch_model", ".bin");
 }
 
 std::optional<std::string> foreign_layout(const Listing& listing) {

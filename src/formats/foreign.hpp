@@ -12,7 +12,7 @@ namespace shardweld::formats {
 /// "a verl FSDP checkpoint", "a DeepSpeed checkpoint"...; nullopt when nothing gives it away.
 std::optional<std::string> foreign_layout(const Listing& listing);
 
-/// Whether a directory is a finished HuggingFace model: config.json with weights.
+/// Whether a directory holds the weights of a finished HuggingFace model.
 bool is_hf_model(const Listing& listing);
 
 }  // namespace shardweld::formats

@@ -60,7 +60,7 @@ void require_sensible(const Request& request) {
 
 std::optional<Location> probe(const fs::path& directory, const std::string& backend) {
     for (const Format* format : all_formats()) {
-        if (backend == "auto" || format->backend() == backend) {
+        if (backend == "auto" ? !format->only_by_name() : format->backend() == backend) {
             if (auto location = format->probe(directory)) {
                 return location;
             }
@@ -100,7 +100,8 @@ std::optional<fs::path> only_checkpoint_below(const fs::path& directory, const L
 void refuse_others(const fs::path& directory, const Listing& listing) {
     if (is_hf_model(listing)) {
         throw Error(ErrorCode::not_found,
-                    "nothing to merge: " + directory.string() + " is a HuggingFace model already");
+                    "nothing to merge: " + directory.string() +
+                        " is a HuggingFace model already (--backend hf rewrites it)");
     }
     if (const auto layout = foreign_layout(listing)) {
         throw Error(ErrorCode::unsupported, directory.string() + " looks like " + *layout +

@@ -5,7 +5,9 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/formats/format.hpp"
 
+#include "dcp/dcp.hpp"
 #include "fsdp/fsdp.hpp"
+#include "hf/hf.hpp"
 #include "megatron/megatron.hpp"
 
 namespace shardweld::formats {
@@ -13,10 +15,10 @@ namespace shardweld::formats {
 // The order matters where one directory fits several: the more particular format comes first.
 const std::vector<const Format*>& all_formats() {
     static const std::vector<const Format*> formats = {
-        &megatron::zarr_format(),
-        &megatron::torch_dist_format(),
-        &megatron::legacy_format(),
-        &fsdp::fsdp_format(),
+        &megatron::zarr_format(),   &megatron::torch_dist_format(),
+        &megatron::legacy_format(), &fsdp::fsdp_format(),
+        &dcp::dcp_format(),         &dcp::hf_shards_format(),
+        &hf::hf_format(),
     };
     return formats;
 }

@@ -151,13 +151,20 @@ TEST(Locate, says_that_there_is_nothing_to_merge) {
 TEST(Locate, names_layouts_it_does_not_read) {
     for (const auto& [file, text] : std::vector<std::pair<std::string, std::string>>{
              {"mp_rank_00_model_states.pt", "a DeepSpeed checkpoint"},
-             {"model.h5", "an HDF5 checkpoint"},
-             {".metadata", "a torch distributed checkpoint that does not hold a Megatron model"}}) {
+             {"model.h5", "an HDF5 checkpoint"}}) {
         const Scratch scratch;
         scratch.file("global_step_1/actor/" + file);
         expect_error(ErrorCode::unsupported,
                      "looks like " + text + "; this build reads: ", [&] { at(scratch.path()); });
     }
+    const Scratch plain;
+    plain.file("global_step_1/actor/.metadata");
+    Request request;
+    request.directory = plain.path();
+    request.backend = "megatron";
+    expect_error(ErrorCode::unsupported,
+                 "a torch distributed checkpoint that does not hold a Megatron model",
+                 [&] { locate(request); });
     const Scratch other;
     other.file("iter_0000001/metadata.json", R"({"sharded_backend": "tar"})");
     expect_error(ErrorCode::unsupported,

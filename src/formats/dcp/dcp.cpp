@@ -1,0 +1,179 @@
+// .distcp files with their `.metadata`: one for the save, or one for each rank of a save without
+// collectives.
+// Knows the directory's layout; the container is formats/shared's, what is the model selection's.
+// Source: torch 2.15 torch/distributed/checkpoint/filesystem.py.
+
+#include "dcp.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/formats/shared/dcp_metadata.hpp"
+
+#include "../directory.hpp"
+#include "../shared/dcp_blobs.hpp"
+#include "../shared/dcp_pieces.hpp"
+#include "../shared/ignored_rows.hpp"
+#include "join.hpp"
+#include "selection.hpp"
+
+namespace shardweld::formats::dcp {
+
+namespace {
+
+using catalogue::Catalogue;
+
+constexpr std::string_view kMetadata = ".metadata";
+constexpr std::string_view kRankPrefix = "__";
+
+// "__12.metadata": 12.
+std::optional<Index> rank_of_metadata(std::string_view file) {
+    if (!file.starts_with(kRankPrefix) || !file.ends_with(kMetadata)) {
+        return std::nullopt;
+    }
+    file.remove_prefix(kRankPrefix.size());
+    file.remove_suffix(kMetadata.size());
+    return parse_index(file);
+}
+
+bool is_shard(std::string_view file) {
+    return file.ends_with(".distcp") || rank_of_metadata(file).has_value();
+}
+
+std::string path_of(const DcpMetadata& metadata, const std::string& key) {
+    const auto at = metadata.paths.find(key);
+    return at == metadata.paths.end() || at->second.empty() ? key : path_name(at->second);
+}
+
+// Training state is the larger part of a checkpoint and need not travel between ranks; with a
+// prefix the user says what is wanted.
+std::optional<std::pair<std::string, std::string>> aside(const std::string& path,
+                                                         const Location& location) {
+    return location.prefix.empty() ? training_state(path) : std::nullopt;
+}
+
+Catalogue scan_metadata(const Location& location, const fs::path& file) {
+    DcpMetadata metadata = DcpMetadata::read(file);
+    Catalogue out;
+    IgnoredRows ignored;
+    for (const DcpTensor& stored : metadata.tensors) {
+        std::string path = path_of(metadata, stored.name);
+        if (const auto row = aside(path, location)) {
+            ignored.add(*row, 1, stored_bytes(stored));
+        } else {
+            out.tensors.push_back(tensor_of(stored));
+            out.tensors.back().name = std::move(path);
+        }
+    }
+    for (const DcpObject& object : metadata.objects) {
+        const std::string path = path_of(metadata, object.name);
+        const auto row = aside(path, location);
+        ignored.add(row ? *row : std::pair(printable(dotted(path)), std::string("not a tensor")), 1,
+                    object.length);
+    }
+    keep_used_files(std::move(metadata.files), out);
+    out.ignored = ignored.take();
+    return out;
+}
+
+void require_all_ranks(const std::vector<std::string>& metadata_files) {
+    std::vector<Index> ranks;
+    for (const std::string& file : metadata_files) {
+        ranks.push_back(rank_of_metadata(file).value_or(0));
+    }
+    require_all_numbers(ranks, 0, std::string(kRankPrefix), std::string(kMetadata));
+}
+
+// Files of tensors that were left aside are not needed.
+void drop_unused_files(Catalogue& catalogue) {
+    std::vector<std::string> files;
+    for (auto& file : std::exchange(catalogue.files, {})) {
+        files.push_back(std::move(file.path));
+    }
+    keep_used_files(std::move(files), catalogue);
+}
+
+class Dcp final : public Format {
+  public:
+    [[nodiscard]] std::string_view name() const override { return "torch dcp"; }
+    [[nodiscard]] std::string_view backend() const override { return "dcp"; }
+
+    [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
+        const Listing listing = try_list_directory(directory);
+        const bool has_ranks =
+            std::any_of(listing.files.begin(), listing.files.end(),
+                        [](const std::string& file) { return rank_of_metadata(file).has_value(); });
+        if (!listing.has_file(kMetadata) && !has_ranks) {
+            return std::nullopt;
+        }
+        Location location;
+        location.format = name();
+        location.directory = directory;
+        std::copy_if(listing.files.begin(), listing.files.end(),
+                     std::back_inserter(location.shard_files), is_shard);
+        // As torch does: the save's own metadata goes before that of ranks.
+        if (listing.has_file(kMetadata)) {
+            std::erase_if(location.shard_files, [](const std::string& file) {
+                return rank_of_metadata(file).has_value();
+            });
+        }
+        if (listing.has_file("config.json")) {
+            location.hf_directory = directory;
+        }
+        return location;
+    }
+
+    [[nodiscard]] std::vector<std::string> scan_list(const Location& location) const override {
+        std::vector<std::string> files;
+        std::copy_if(location.shard_files.begin(), location.shard_files.end(),
+                     std::back_inserter(files),
+                     [](const std::string& file) { return rank_of_metadata(file).has_value(); });
+        return files.empty() ? std::vector{std::string(kMetadata)} : files;
+    }
+
+    [[nodiscard]] Catalogue scan(const Location& location, const std::string& file) const override {
+        return scan_metadata(location, location.directory / file);
+    }
+
+    [[nodiscard]] Catalogue combine(const Location& location,
+                                    std::vector<Catalogue> scans) const override {
+        const std::size_t n_scans = scans.size();
+        std::string hint;
+        if (const auto metadata = scan_list(location); metadata.front() != kMetadata) {
+            require_all_ranks(metadata);
+            hint = "the metadata of ranks 0 to " + std::to_string(n_scans - 1) +
+                   " was found: copy that of all ranks";
+        }
+        Catalogue out = join(std::move(scans), Shapes::stated);
+        select_model(location.prefix, out);
+        require_complete(out, hint);
+        drop_unused_files(out);
+        out.format = name();
+        out.dialect = "hf_module";
+        out.facts = location.facts;
+        out.notes.insert(out.notes.begin(), "torch DCP checkpoint, " +
+                                                std::to_string(out.files.size()) + " shard files");
+        if (!hint.empty()) {
+            out.notes.push_back("saved without collectives: metadata of " +
+                                std::to_string(n_scans) + " ranks");
+        }
+        out.notes.insert(out.notes.end(), location.notes.begin(), location.notes.end());
+        return out;
+    }
+
+    [[nodiscard]] Resolution resolve(const Location& location, const Catalogue& catalogue,
+                                     std::span<const std::uint32_t> files) const override {
+        return locate_blobs(location, catalogue, files);
+    }
+};
+
+}  // namespace
+
+const Format& dcp_format() {
+    static const Dcp format;
+    return format;
+}
+
+}  // namespace shardweld::formats::dcp

@@ -1,0 +1,182 @@
+// Shards of the HuggingFace storage writer: shard-00001-model-00001-of-00002.safetensors...
+// Knows their names and how they describe themselves.
+// Source: torch 2.15 torch/distributed/checkpoint/hf_storage.py.
+
+#include <algorithm>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "../directory.hpp"
+#include "../hf/hf.hpp"
+#include "../safetensors_header.hpp"
+#include "../shared/stored_piece.hpp"
+#include "dcp.hpp"
+#include "join.hpp"
+#include "selection.hpp"
+#include "sharding_info.hpp"
+
+namespace shardweld::formats::dcp {
+
+namespace {
+
+using catalogue::Catalogue;
+
+constexpr std::string_view kPrefix = "shard-";
+constexpr std::string_view kMiddle = "-model-";
+constexpr std::string_view kSuffix = ".safetensors";
+constexpr const char* kShardedDirectory = "sharded";
+
+// "shard-00003-model-...": 3, counted from 1.
+std::optional<Index> number_of_shard(std::string_view file) {
+    if (!file.starts_with(kPrefix) || !file.ends_with(kSuffix)) {
+        return std::nullopt;
+    }
+    file.remove_prefix(kPrefix.size());
+    const auto end = file.find(kMiddle);
+    return end == std::string_view::npos ? std::nullopt : parse_index(file.substr(0, end));
+}
+
+std::vector<std::string> shards_in(const Listing& listing) {
+    std::vector<std::string> shards;
+    std::copy_if(listing.files.begin(), listing.files.end(), std::back_inserter(shards),
+                 [](const std::string& file) { return number_of_shard(file).has_value(); });
+    return shards;
+}
+
+const std::string& sharding_info(const SafetensorsHeader& header) {
+    const auto at = header.metadata.find(kShardingInfo);
+    if (at == header.metadata.end()) {
+        throw Error(ErrorCode::corrupt,
+                    std::string("has no ") + kShardingInfo +
+                        " in its metadata: where its tensors belong is not known");
+    }
+    return at->second;
+}
+
+catalogue::Tensor tensor_of(const std::string& name, const StoredTensor& stored,
+                            const ShardOffsets& all_offsets) {
+    const auto offsets = all_offsets.find(name);
+    if (offsets == all_offsets.end() || offsets->second.size() != stored.shape.size()) {
+        throw Error(ErrorCode::corrupt,
+                    std::string(kShardingInfo) +
+                        " does not say where in the whole tensor this part of " + "shape " +
+                        shape_text(stored.shape) + " lies");
+    }
+    catalogue::Tensor tensor;
+    tensor.name = name;
+    tensor.stored_as = name;
+    tensor.dtype = stored.dtype;
+    for (std::size_t k = 0; k < stored.shape.size(); ++k) {
+        tensor.shape.push_back(
+            checked_add(offsets->second[k], stored.shape[k], "a tensor's shape"));
+    }
+    volume_of(tensor.shape, "a tensor's shape");
+    if (stored.volume() != 0) {
+        tensor.pieces.push_back(piece_of(stored, offsets->second));
+    }
+    return tensor;
+}
+
+Catalogue scan_shard(const fs::path& directory, const std::string& file) {
+    Catalogue out;
+    try {
+        const auto input = io::InputFile::open(directory / file);
+        out.files.push_back({file, input.size()});
+        const SafetensorsHeader header = read_safetensors(input);
+        const ShardOffsets offsets = parse_sharding_info(sharding_info(header));
+        for (const auto& [name, stored] : header.tensors) {
+            try {
+                out.tensors.push_back(tensor_of(name, stored, offsets));
+            } catch (Error& error) {
+                error.add_context("tensor " + printable(name));
+                throw;
+            }
+        }
+    } catch (Error& error) {
+        error.add_context("file " + printable(file));
+        throw;
+    }
+    return out;
+}
+
+void require_all_shards(const std::vector<std::string>& shards) {
+    std::vector<Index> numbers;
+    for (const std::string& file : shards) {
+        numbers.push_back(number_of_shard(file).value_or(0));
+    }
+    require_all_numbers(numbers, 1, "shard ", "");
+}
+
+class HfShards final : public Format {
+  public:
+    [[nodiscard]] std::string_view name() const override { return "torch dcp safetensors"; }
+    [[nodiscard]] std::string_view backend() const override { return "dcp"; }
+
+    [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
+        const Listing listing = try_list_directory(directory);
+        if (auto shards = shards_in(listing); !shards.empty()) {
+            return location_of(directory, directory, std::move(shards), listing);
+        }
+        auto shards = listing.has_directory(kShardedDirectory)
+                          ? shards_in(list_directory(directory / kShardedDirectory))
+                          : std::vector<std::string>{};
+        if (shards.empty()) {
+            return std::nullopt;
+        }
+        if (auto whole = hf::hf_format().probe(directory)) {
+            whole->notes.emplace_back(
+                "read the consolidated model; its shards in sharded/ are left aside");
+            return whole;
+        }
+        return location_of(directory / kShardedDirectory, directory, std::move(shards), listing);
+    }
+
+    [[nodiscard]] std::vector<std::string> scan_list(const Location& location) const override {
+        return location.shard_files;
+    }
+
+    [[nodiscard]] Catalogue scan(const Location& location, const std::string& file) const override {
+        return scan_shard(location.directory, file);
+    }
+
+    [[nodiscard]] Catalogue combine(const Location& location,
+                                    std::vector<Catalogue> scans) const override {
+        require_all_shards(location.shard_files);
+        Catalogue out = join(std::move(scans), Shapes::reached);
+        select_model(location.prefix, out);
+        require_complete(out, "copy the shard files of all ranks");
+        out.format = name();
+        out.dialect = "hf_module";
+        out.facts = location.facts;
+        out.notes.insert(out.notes.begin(),
+                         "torch DCP checkpoint of the HuggingFace storage writer, " +
+                             std::to_string(out.files.size()) + " shard files");
+        out.notes.insert(out.notes.end(), location.notes.begin(), location.notes.end());
+        return out;
+    }
+
+  private:
+    [[nodiscard]] Location location_of(const fs::path& shards_directory, const fs::path& directory,
+                                       std::vector<std::string> shards,
+                                       const Listing& listing) const {
+        Location location;
+        location.format = name();
+        location.directory = shards_directory;
+        location.shard_files = std::move(shards);
+        if (listing.has_file("config.json")) {
+            location.hf_directory = directory;
+        }
+        return location;
+    }
+};
+
+}  // namespace
+
+const Format& hf_shards_format() {
+    static const HfShards format;
+    return format;
+}
+
+}  // namespace shardweld::formats::dcp

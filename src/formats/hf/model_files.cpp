@@ -1,0 +1,144 @@
+#include "model_files.hpp"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/io/file.hpp"
+
+namespace shardweld::formats::hf {
+
+namespace {
+
+constexpr Bytes kLongestIndex = Bytes{256} << 20U;
+
+// The two containers, in the order in which loaders try them.
+struct Kind {
+    std::string_view stem;
+    std::string_view suffix;
+};
+constexpr std::array<Kind, 2> kKinds = {{{"model", ".safetensors"}, {"pytorch_model", ".bin"}}};
+
+[[noreturn]] void refuse(const fs::path& index, const std::string& what) {
+    throw Error(ErrorCode::corrupt, index.string() + ": " + what);
+}
+
+void check_path(const fs::path& index, const std::string& file) {
+    const auto parts = split(file, '/');
+    const bool is_plain = std::all_of(parts.begin(), parts.end(), [](std::string_view part) {
+        return !part.empty() && part != "." && part != "..";
+    });
+    if (!is_plain || file.find('\0') != std::string::npos) {
+        refuse(index, "file " + printable(file) + " leaves the directory");
+    }
+}
+
+// model.safetensors, or else all model*.safetensors, or else everything of that kind that is no
+// adapter and no shard of a distributed save.
+std::vector<std::string> weights_of(const Listing& listing, const Kind& kind) {
+    std::vector<std::string> named;
+    std::vector<std::string> others;
+    for (const std::string& file : listing.files) {
+        if (!file.ends_with(kind.suffix) || file.starts_with("adapter_") ||
+            file.starts_with("shard-")) {
+            continue;
+        }
+        (file.starts_with(kind.stem) ? named : others).push_back(file);
+    }
+    // A lone .bin of another name may be anything.
+    return !named.empty() || kind.suffix == ".bin" ? named : others;
+}
+
+[[noreturn]] void refuse_two(const fs::path& directory, const std::string& a,
+                             const std::string& b) {
+    throw Error(ErrorCode::mismatch, directory.string() + " holds two models, " + printable(a) +
+                                         " and " + printable(b) +
+                                         "; loaders differ in which they take: remove one");
+}
+
+// "model-00002-of-00003.safetensors": 3.
+std::optional<Index> count_in_name(std::string_view file, std::string_view suffix) {
+    file.remove_suffix(suffix.size());
+    const auto at = file.rfind("-of-");
+    return at == std::string_view::npos ? std::nullopt : parse_index(file.substr(at + 4));
+}
+
+void require_all(const fs::path& directory, const std::vector<std::string>& weights,
+                 std::string_view suffix) {
+    const auto count = count_in_name(weights.front(), suffix);
+    if (count && *count > static_cast<Index>(weights.size())) {
+        throw Error(ErrorCode::not_found, directory.string() + " holds " +
+                                              std::to_string(weights.size()) + " of " +
+                                              std::to_string(*count) + " weight files (" +
+                                              name_list(weights) + ") and no index");
+    }
+}
+
+ModelFiles indexed(const fs::path& directory, const std::string& index) {
+    std::set<std::string> files;
+    for (const auto& [tensor, file] : read_weight_map(directory / index)) {
+        files.insert(file);
+    }
+    ModelFiles model{index, {files.begin(), files.end()}};
+    std::sort(model.weights.begin(), model.weights.end(), natural_less);
+    return model;
+}
+
+std::optional<ModelFiles> find_kind(const fs::path& directory, const Listing& listing,
+                                    const Kind& kind) {
+    const std::string single = std::string(kind.stem) + std::string(kind.suffix);
+    const std::string index = single + ".index.json";
+    if (listing.has_file(index)) {
+        ModelFiles model = indexed(directory, index);
+        if (listing.has_file(single) && model.weights != std::vector{single}) {
+            refuse_two(directory, single, index);
+        }
+        return model;
+    }
+    auto weights = weights_of(listing, kind);
+    if (weights.empty()) {
+        return std::nullopt;
+    }
+    const auto other = std::find_if(weights.begin(), weights.end(),
+                                    [&](const std::string& file) { return file != single; });
+    if (listing.has_file(single) && other != weights.end()) {
+        refuse_two(directory, single, *other);
+    }
+    require_all(directory, weights, kind.suffix);
+    return ModelFiles{"", std::move(weights)};
+}
+
+}  // namespace
+
+WeightMap read_weight_map(const fs::path& index) {
+    const auto root = nlohmann::json::parse(io::read_text(index, kLongestIndex), nullptr, false);
+    if (!root.is_object() || !root.contains("weight_map") || !root["weight_map"].is_object() ||
+        root["weight_map"].empty()) {
+        refuse(index, "is not a JSON object with a `weight_map` of tensors");
+    }
+    WeightMap map;
+    for (const auto& [tensor, file] : root["weight_map"].items()) {
+        if (!file.is_string()) {
+            refuse(index, "tensor " + printable(tensor) + " is given no file name");
+        }
+        check_path(index, file.get_ref<const std::string&>());
+        map.emplace(tensor, file.get<std::string>());
+    }
+    return map;
+}
+
+std::optional<ModelFiles> find_model_files(const fs::path& directory, const Listing& listing) {
+    for (const Kind& kind : kKinds) {
+        if (auto model = find_kind(directory, listing, kind)) {
+            return model;
+        }
+    }
+    return std::nullopt;
+}
+
+}  // namespace shardweld::formats::hf
