@@ -148,7 +148,13 @@ class Dcp final : public Format {
         }
         Catalogue out = join(std::move(scans), Shapes::stated);
         select_model(location.prefix, out);
-        require_complete(out, hint);
+        try {
+            require_complete(out, hint);
+        } catch (Error& error) {
+            error.add_context("file " + (n_scans == 1 ? scan_list(location).front()
+                                                      : "__*" + std::string(kMetadata)));
+            throw;
+        }
         drop_unused_files(out);
         out.format = name();
         out.dialect = "hf_module";
