@@ -74,7 +74,7 @@ std::string overview() {
         "shardweld --version prints the version. '-' and '_' are equal in option names.\n"
         "Results go to stdout, messages to stderr. Exit codes: 0 ok, 2 usage, 3 not found,\n"
         "4 corrupt, 5 unsupported, 6 mismatch, 7 I/O, 8 space, 9 memory, 10 launch, 11 stopped,\n"
-        "12 target refused, 13 differs, 14 warning under --strict, 70 internal.\n\n"
+        "12 target refused, 13 differs, 14 warning under --strict, 20-25 upload, 70 internal.\n\n"
         "Example:\n"
         "  mpirun -n 8 shardweld merge --local_dir ckpt/global_step_100/actor --target_dir "
         "merged\n";

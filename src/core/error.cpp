@@ -51,6 +51,18 @@ std::string_view name_of(ErrorCode code) {
             return "differs";
         case ErrorCode::strict:
             return "strict";
+        case ErrorCode::no_client:
+            return "no_client";
+        case ErrorCode::no_token:
+            return "no_token";
+        case ErrorCode::no_rights:
+            return "no_rights";
+        case ErrorCode::no_repository:
+            return "no_repository";
+        case ErrorCode::no_network:
+            return "no_network";
+        case ErrorCode::interrupted:
+            return "interrupted";
         case ErrorCode::internal:
             return "internal";
     }

@@ -25,6 +25,12 @@ enum class ErrorCode {
     target = 12,
     differs = 13,
     strict = 14,
+    no_client = 20,      ///< uploads, from here on
+    no_token = 21,
+    no_rights = 22,
+    no_repository = 23,
+    no_network = 24,
+    interrupted = 25,
     internal = 70,
 };
 
