@@ -17,7 +17,8 @@ declare -A ALLOWED=(
     [plan]="core layout catalogue models outputs plan"
     [execute]="core layout io mpi numeric catalogue hdf5 outputs plan execute"
     [publish]="core io mpi models outputs plan publish"
-    [app]="core layout io mpi numeric catalogue models formats outputs plan execute publish app"
+    [upload]="core io upload"
+    [app]="core layout io mpi numeric catalogue models formats outputs plan execute publish upload app"
     [torch]="core numeric torch"
     [hdf5]="core hdf5"
 )

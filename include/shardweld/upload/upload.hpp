@@ -1,0 +1,57 @@
+// Uploads a model directory to the HuggingFace Hub by running the Hub's official client.
+// Knows the client's command line, its environment and what it says; speaks no HTTP itself, never
+// sees a token but to hide it, and knows nothing of ranks.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardweld::upload {
+
+namespace fs = std::filesystem;
+
+/// Reads an environment variable; nullopt when it is not set.
+using Environment = std::function<std::optional<std::string>(const std::string& name)>;
+
+struct Request {
+    fs::path directory;
+    std::string repository;  ///< ORG/NAME
+    bool is_private = false;
+    std::optional<fs::path> client;  ///< not given: `hf`, else `huggingface-cli`, on PATH
+};
+
+/// What an upload needs besides the model.
+struct Access {
+    fs::path client;
+    std::vector<std::string> secrets;  ///< never shown: *** stands for them
+};
+
+/// Error(usage) unless the Hub can take `name` as ORG/NAME (huggingface_hub 2.4,
+/// utils/_validators.py: letters, digits, '-', '_', '.', at most 96).
+void check_repository(const std::string& name);
+
+/// Error(not_found) unless `directory` holds a finished model: config.json and weights, or an
+/// adapter; every file that an index names; no trace of a run that is still writing.
+void check_model(const fs::path& directory);
+
+/// Checks the repository's name, finds the client, sees that it runs and can upload, and finds a
+/// token: what can be known without a network. Takes seconds. Error(usage), Error(no_client),
+/// Error(no_token).
+Access check_access(const Request& request, const Environment& environment);
+
+/// Creates the repository if there is none and uploads the directory; returns when all is there.
+/// Everything the client says goes to `on_line`, secrets replaced. SIGINT, SIGTERM and SIGHUP end
+/// the client, then the call. Error(no_client), Error(no_token), Error(no_rights),
+/// Error(no_repository), Error(no_network), Error(interrupted): what happened, that the model stays
+/// where it is, and retry_command().
+void upload(const Request& request, const Access& access,
+            const std::function<void(std::string_view)>& on_line);
+
+/// The shell command that uploads what `request` asks for.
+std::string retry_command(const Request& request);
+
+}  // namespace shardweld::upload

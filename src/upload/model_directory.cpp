@@ -1,0 +1,114 @@
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/io/file.hpp"
+#include "shardweld/upload/upload.hpp"
+
+namespace shardweld::upload {
+
+namespace {
+
+constexpr std::string_view kIndexEnd = ".index.json";
+constexpr std::string_view kOwnTrace = "shardweld-";  // in the names of locks and partial outputs
+
+[[noreturn]] void refuse(const fs::path& directory, const std::string& why) {
+    throw Error(ErrorCode::not_found,
+                directory.string() + " is not a finished model: " + why +
+                    "; only a whole model directory is uploaded, as shardweld merge writes it");
+}
+
+bool is_weights(const std::string& name) {
+    constexpr std::array<std::string_view, 4> kEndings = {".safetensors", ".bin", ".h5", ".hdf5"};
+    return std::any_of(kEndings.begin(), kEndings.end(),
+                       [&](std::string_view ending) { return name.ends_with(ending); });
+}
+
+/// Names of the files (and what links lead to) directly in a directory.
+std::set<std::string> names_in(const fs::path& directory) {
+    std::set<std::string> names;
+    std::error_code failed;
+    for (const fs::directory_entry& entry : fs::directory_iterator(directory, failed)) {
+        names.insert(entry.path().filename().string());
+    }
+    if (failed) {
+        io::throw_errno(failed.value(), "read directory", directory);
+    }
+    return names;
+}
+
+bool has_weights(const std::set<std::string>& names, std::string_view beginning) {
+    return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+        return name.starts_with(beginning) && is_weights(name);
+    });
+}
+
+bool is_adapter(const std::set<std::string>& names) {
+    return names.contains("adapter_config.json") && has_weights(names, "adapter_");
+}
+
+bool is_full(const fs::path& file) {
+    std::error_code failed;
+    return fs::is_regular_file(file, failed) && fs::file_size(file, failed) > 0 && !failed;
+}
+
+void check_index(const fs::path& directory, const std::string& name) {
+    const auto index =
+        nlohmann::json::parse(io::read_text(directory / name, Bytes{1} << 30U), nullptr, false);
+    const auto map = index.is_object() ? index.find("weight_map") : index.end();
+    if (!index.is_object() || map == index.end() || !map->is_object()) {
+        refuse(directory, name + " is no index of weights");
+    }
+    std::set<std::string> files;
+    for (const auto& entry : *map) {
+        files.insert(entry.is_string() ? entry.get<std::string>() : "");
+    }
+    for (const std::string& file : files) {
+        if (file.empty() || !is_full(directory / file)) {
+            refuse(directory, name + " names " + printable(file) + ", which is missing or empty");
+        }
+    }
+}
+
+}  // namespace
+
+void check_model(const fs::path& directory) {
+    std::error_code failed;
+    if (!fs::is_directory(directory, failed)) {
+        throw Error(ErrorCode::not_found, directory.string() + " is no directory that can be read");
+    }
+    const fs::path whole = fs::absolute(directory).lexically_normal();
+    const std::string own = (whole.has_filename() ? whole : whole.parent_path()).filename();
+    const std::set<std::string> names = names_in(directory);
+    for (const std::string& name : names) {
+        if (name.find(kOwnTrace) != std::string::npos && name.starts_with(".")) {
+            refuse(directory, "it holds " + name + ", left by a run that has not finished");
+        }
+        if (is_weights(name) && !is_full(directory / name)) {
+            refuse(directory, name + " is empty or leads nowhere");
+        }
+    }
+    if (own.starts_with(".") && own.find(kOwnTrace) != std::string::npos) {
+        refuse(directory, "it is the partial output of a run");
+    }
+    const bool has_adapter =
+        is_adapter(names) ||
+        (names.contains("lora_adapter") && is_adapter(names_in(directory / "lora_adapter")));
+    if (!has_adapter && !names.contains("config.json")) {
+        refuse(directory, "it has no config.json");
+    }
+    if (!has_adapter && !has_weights(names, "")) {
+        refuse(directory, "it has no weights (*.safetensors)");
+    }
+    for (const std::string& name : names) {
+        if (name.ends_with(kIndexEnd)) {
+            check_index(directory, name);
+        }
+    }
+}
+
+}  // namespace shardweld::upload

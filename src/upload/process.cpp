@@ -1,0 +1,259 @@
+#include "process.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <spawn.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lines.hpp"
+
+extern char** environ;  // NOLINT(readability-redundant-declaration): not every libc declares it
+
+namespace shardweld::upload {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kGrace = std::chrono::seconds(5);
+constexpr int kPollMs = 100;
+constexpr std::array<int, 3> kStopSignals = {SIGINT, SIGTERM, SIGHUP};
+
+volatile std::sig_atomic_t stop_requested = 0;  // NOLINT: a handler can reach nothing else
+
+void request_stop(int /*signal*/) {
+    stop_requested = 1;
+}
+
+/// While it lives, signals that ask to stop are noted instead of ending this process. Ignored ones
+/// (nohup) stay ignored.
+class StopSignals {
+  public:
+    StopSignals() {
+        stop_requested = 0;
+        for (std::size_t i = 0; i < kStopSignals.size(); ++i) {
+            struct sigaction noted {};
+            noted.sa_handler = request_stop;
+            ::sigaction(kStopSignals[i], nullptr, &before_[i]);
+            if (before_[i].sa_handler != SIG_IGN) {
+                ::sigaction(kStopSignals[i], &noted, nullptr);
+            }
+        }
+        // Where it is ignored, nobody learns how a child ended.
+        struct sigaction plain {};
+        plain.sa_handler = SIG_DFL;
+        ::sigaction(SIGCHLD, &plain, &child_before_);
+    }
+    ~StopSignals() {
+        for (std::size_t i = 0; i < kStopSignals.size(); ++i) {
+            ::sigaction(kStopSignals[i], &before_[i], nullptr);
+        }
+        ::sigaction(SIGCHLD, &child_before_, nullptr);
+    }
+    StopSignals(const StopSignals&) = delete;
+    StopSignals& operator=(const StopSignals&) = delete;
+    StopSignals(StopSignals&&) = delete;
+    StopSignals& operator=(StopSignals&&) = delete;
+
+    [[nodiscard]] static bool seen() { return stop_requested != 0; }
+
+  private:
+    std::array<struct sigaction, kStopSignals.size()> before_{};
+    struct sigaction child_before_ {};
+};
+
+/// Both ends of a pipe, closed at the end.
+class Pipe {
+  public:
+    Pipe() { is_open_ = ::pipe2(ends_.data(), O_CLOEXEC) == 0; }
+    ~Pipe() {
+        close_end(0);
+        close_end(1);
+    }
+    Pipe(const Pipe&) = delete;
+    Pipe& operator=(const Pipe&) = delete;
+    Pipe(Pipe&&) = delete;
+    Pipe& operator=(Pipe&&) = delete;
+
+    [[nodiscard]] bool is_open() const { return is_open_; }
+    [[nodiscard]] int end(std::size_t at) const { return ends_.at(at); }
+    void close_end(std::size_t at) {
+        if (ends_.at(at) >= 0) {
+            ::close(ends_.at(at));
+            ends_.at(at) = -1;
+        }
+    }
+
+  private:
+    std::array<int, 2> ends_{-1, -1};
+    bool is_open_ = false;
+};
+
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+    std::vector<char*> list;
+    list.reserve(texts.size() + 1);
+    for (const std::string& text : texts) {
+        list.push_back(const_cast<char*>(text.c_str()));  // NOLINT: exec's old interface
+    }
+    list.push_back(nullptr);
+    return list;
+}
+
+std::vector<std::string> whole_environment(const std::vector<std::string>& more) {
+    std::vector<std::string> all;
+    for (char** at = environ; *at != nullptr; ++at) {
+        all.emplace_back(*at);
+    }
+    const std::size_t n_own = all.size();
+    for (const std::string& variable : more) {
+        const std::string name = variable.substr(0, variable.find('=') + 1);
+        if (std::none_of(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(n_own),
+                         [&](const std::string& own) { return own.starts_with(name); })) {
+            all.push_back(variable);
+        }
+    }
+    return all;
+}
+
+/// Starts the program with both outputs in `output`; its id, or nullopt with errno.
+/// posix_spawn, not fork: a copied address space and a network card's pinned pages do not go
+/// together.
+std::optional<pid_t> start(const Process& process, int output) {
+    posix_spawn_file_actions_t actions{};
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
+    posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+#endif
+    posix_spawnattr_t attributes{};
+    posix_spawnattr_init(&attributes);
+    sigset_t set{};
+    sigemptyset(&set);
+    posix_spawnattr_setsigmask(&attributes, &set);
+    sigaddset(&set, SIGXFSZ);
+    sigaddset(&set, SIGPIPE);
+    posix_spawnattr_setsigdefault(&attributes, &set);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+
+    std::vector<std::string> words{process.program.string()};
+    words.insert(words.end(), process.arguments.begin(), process.arguments.end());
+    const std::vector<std::string> variables = whole_environment(process.environment);
+    pid_t id = 0;
+    const int failed = ::posix_spawn(&id, process.program.c_str(), &actions, &attributes,
+                                     pointers(words).data(), pointers(variables).data());
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    if (failed != 0) {
+        errno = failed;
+        return std::nullopt;
+    }
+    return id;
+}
+
+/// Follows a running process to its end.
+class Follower {
+  public:
+    Follower(const Process& process, pid_t id, int input)
+        : process_(process), id_(id), input_(input), lines_(process.on_line) {}
+
+    Ending run() {
+        while (!has_ended()) {
+            wait_for_output();
+            take_output();
+            end_if_asked();
+        }
+        take_output();
+        lines_.finish();
+        return ending_;
+    }
+
+  private:
+    [[nodiscard]] double seconds() const {
+        return std::chrono::duration<double>(Clock::now() - begin_).count();
+    }
+
+    bool has_ended() {
+        int status = 0;
+        const pid_t ended = ::waitpid(id_, &status, WNOHANG);
+        if (ended == 0 || (ended < 0 && errno == EINTR)) {
+            return false;
+        }
+        if (ended == id_ && WIFEXITED(status)) {
+            ending_.code = WEXITSTATUS(status);
+        } else if (ended == id_ && WIFSIGNALED(status)) {
+            ending_.signal = WTERMSIG(status);
+        }
+        return true;
+    }
+
+    void wait_for_output() const {
+        pollfd waiting{input_, POLLIN, 0};
+        ::poll(&waiting, is_open_ ? 1 : 0, kPollMs);
+    }
+
+    /// All there is now, so that a grandchild which keeps the pipe open holds nobody up.
+    void take_output() {
+        std::array<char, 4096> bytes{};
+        while (is_open_) {
+            const ssize_t n = ::read(input_, bytes.data(), bytes.size());
+            if (n > 0) {
+                lines_.add({bytes.data(), static_cast<std::size_t>(n)});
+            } else if (n == 0 || (errno != EINTR && errno != EAGAIN)) {
+                is_open_ = false;
+            } else {
+                return;
+            }
+        }
+    }
+
+    void end_if_asked() {
+        ending_.was_stopped = ending_.was_stopped || StopSignals::seen();
+        ending_.took_too_long =
+            ending_.took_too_long || (process_.limit_s && seconds() > *process_.limit_s);
+        if (!ending_.was_stopped && !ending_.took_too_long) {
+            return;
+        }
+        if (!asked_) {
+            asked_ = Clock::now();
+            ::kill(id_, SIGTERM);
+        } else if (Clock::now() - *asked_ > kGrace) {
+            ::kill(id_, SIGKILL);
+        }
+    }
+
+    const Process& process_;
+    pid_t id_;
+    int input_;
+    bool is_open_ = true;
+    Lines lines_;
+    Ending ending_;
+    Clock::time_point begin_ = Clock::now();
+    std::optional<Clock::time_point> asked_;
+};
+
+}  // namespace
+
+std::optional<Ending> run(const Process& process) {
+    Pipe pipe;
+    if (!pipe.is_open() || ::fcntl(pipe.end(0), F_SETFL, O_NONBLOCK) != 0) {
+        return std::nullopt;
+    }
+    const StopSignals signals;
+    const std::optional<pid_t> id = start(process, pipe.end(1));
+    if (!id) {
+        return std::nullopt;
+    }
+    pipe.close_end(1);
+    return Follower(process, *id, pipe.end(0)).run();
+}
+
+}  // namespace shardweld::upload

@@ -1,0 +1,146 @@
+#include "shardweld/upload/upload.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <system_error>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "client.hpp"
+#include "failure.hpp"
+#include "process.hpp"
+#include "redact.hpp"
+#include "token.hpp"
+
+namespace shardweld::upload {
+
+namespace {
+
+constexpr std::size_t kMostLine = 4096;
+constexpr std::size_t kMostOutput = 65536;
+
+/// `text` as one word of a shell's command line.
+std::string quoted(const std::string& text) {
+    constexpr std::string_view kPlain =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./+:=@%,";
+    if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) {
+        return text;
+    }
+    std::string word = "'";
+    for (const char c : text) {
+        word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    }
+    return word + "'";
+}
+
+/// "Error: ..." or "httpx.ConnectError: ..."
+bool is_error(std::string_view line) {
+    const std::size_t end = line.substr(0, line.find(':')).size();
+    return end < line.size() && line.substr(0, end).ends_with("Error") &&
+           line.substr(0, end).find(' ') == std::string_view::npos;
+}
+
+/// The end of what the client said, and the line that tells most: its last error, else its last.
+class Output {
+  public:
+    void add(const std::string& line) {
+        text_ += line + "\n";
+        if (text_.size() > 2 * kMostOutput) {
+            text_.erase(0, text_.size() - kMostOutput);
+        }
+        (is_error(line) ? error_ : last_) = line;
+    }
+    [[nodiscard]] const std::string& text() const { return text_; }
+    [[nodiscard]] const std::string& telling() const { return error_.empty() ? last_ : error_; }
+
+  private:
+    std::string text_;
+    std::string error_;
+    std::string last_;
+};
+
+std::string signal_text(int signal) {
+    return "signal " + std::to_string(signal) + (signal == SIGKILL ? ", killed" : "");
+}
+
+Failure failure_of_ending(const std::optional<Ending>& ending, const Output& output) {
+    if (!ending) {
+        return {ErrorCode::no_client,
+                "the client cannot be started (" + std::generic_category().message(errno) + ")"};
+    }
+    if (ending->was_stopped) {
+        return {ErrorCode::interrupted, "the upload was stopped by a signal"};
+    }
+    if (ending->signal) {
+        return {ErrorCode::interrupted,
+                "the client was ended by a signal (" + signal_text(*ending->signal) + ")"};
+    }
+    return failure_of(output.text());
+}
+
+std::string advice_for(ErrorCode code, const Request& request) {
+    const std::string owner = request.repository.substr(0, request.repository.find('/'));
+    switch (code) {
+        case ErrorCode::no_client:
+            return "install the official one (pip install huggingface_hub) or give its path with "
+                   "--hf_cli";
+        case ErrorCode::no_token:
+            return "run hf auth login or set HF_TOKEN";
+        case ErrorCode::no_rights:
+            return "use a token that may write to " + owner;
+        case ErrorCode::no_repository:
+            return "check the owner and the name";
+        case ErrorCode::no_network:
+            return "compute nodes are often offline: upload from one with a network, or later";
+        default:
+            return "what the Hub has already got is not sent again";
+    }
+}
+
+}  // namespace
+
+std::string retry_command(const Request& request) {
+    return "shardweld upload " + quoted(request.directory.string()) + " --hf_upload_path " +
+           quoted(request.repository) + (request.is_private ? " --private" : "") +
+           (request.client ? " --hf_cli " + quoted(request.client->string()) : "");
+}
+
+Access check_access(const Request& request, const Environment& environment) {
+    check_repository(request.repository);
+    Tokens tokens = find_tokens(environment);
+    Access access;
+    access.client = find_client(request.client, environment, tokens.values);
+    if (!tokens.is_present) {
+        throw Error(ErrorCode::no_token,
+                    "uploading needs a token of the Hub, and there is none: run hf auth login, or "
+                    "set HF_TOKEN (looked at HF_TOKEN, HUGGING_FACE_HUB_TOKEN and " +
+                        tokens.file.string() + ")");
+    }
+    access.secrets = std::move(tokens.values);
+    return access;
+}
+
+void upload(const Request& request, const Access& access,
+            const std::function<void(std::string_view)>& on_line) {
+    Output output;
+    Process process = upload_process(request, access.client);
+    process.on_line = [&](std::string_view line) {
+        const std::string shown = printable(redacted(line, access.secrets), kMostLine);
+        output.add(shown);
+        on_line(shown);
+    };
+    const std::optional<Ending> ending = run(process);
+    if (ending && ending->is_success()) {
+        return;
+    }
+    const Failure failure = failure_of_ending(ending, output);
+    const std::string& words = output.telling();
+    throw Error(failure.code,
+                "not uploaded to " + request.repository + ": " + failure.what +
+                    (words.empty() ? "" : "; the client says: " + printable(words, 300)) + "; " +
+                    advice_for(failure.code, request) + "; the model stays in " +
+                    request.directory.string() + "; try again with: " + retry_command(request));
+}
+
+}  // namespace shardweld::upload
