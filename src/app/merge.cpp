@@ -8,6 +8,7 @@
 #include "aftermath.hpp"
 #include "assembly.hpp"
 #include "reported.hpp"
+#include "upload.hpp"
 
 namespace shardweld::app {
 
@@ -25,13 +26,22 @@ class Merge {
 
     void run() {
         check_target();
+        upload::Access access;
+        if (is_uploaded()) {
+            access = prepare_upload(comm_, options_);
+        }
         assembly_.prepare();
         say_plan();
         write();
+        if (is_uploaded()) {
+            upload_directory(comm_, options_, options_.target_dir, access, log_);
+            watch_.lap("upload");
+        }
     }
 
   private:
     [[nodiscard]] bool is_first() const { return comm_.rank() == 0; }
+    [[nodiscard]] bool is_uploaded() const { return !options_.upload_path.empty(); }
 
     [[nodiscard]] publish::TargetRequest target_request() const {
         publish::TargetRequest request{

@@ -19,6 +19,7 @@
 #include "options.hpp"
 #include "print_plan.hpp"
 #include "recipes.hpp"
+#include "upload.hpp"
 #include "verify.hpp"
 #include "version.hpp"
 
@@ -64,7 +65,7 @@ void say_notes(const Options& options, Log& log) {
 /// Commands that all ranks run together.
 bool is_parallel(Command command) {
     return command == Command::merge || command == Command::test || command == Command::diff ||
-           command == Command::verify;
+           command == Command::verify || command == Command::upload;
 }
 
 int run_parallel(mpi::Comm& comm, const Options& options, Log& log) {
@@ -75,6 +76,8 @@ int run_parallel(mpi::Comm& comm, const Options& options, Log& log) {
             return diff(comm, options, log);
         case Command::verify:
             return verify(comm, options, log);
+        case Command::upload:
+            return upload_model(comm, options, log);
         default:
             return merge(comm, options, log);
     }

@@ -24,7 +24,7 @@ void finish_report(Report& report, const Options& options, const std::vector<Pha
 /// directories may differ (node-local disks).
 void require_equal_options(mpi::Comm& comm, const Options& options) {
     ByteWriter out;
-    out.put_text(options.backend + " " + options.role);
+    out.put_text(options.backend + " " + options.role + " " + options.upload_path);
     out.put_all<Index>(std::vector<Index>{
         options.iteration.value_or(-1), options.dtype ? static_cast<Index>(*options.dtype) : -1,
         static_cast<Index>(options.max_shard_size),

@@ -1,0 +1,82 @@
+#include "upload.hpp"
+
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <thread>
+
+namespace shardweld::app {
+
+namespace {
+
+/// An upload takes hours at times: ranks that wait leave their cores to others.
+constexpr auto kNap = std::chrono::milliseconds(50);
+
+std::optional<std::string> environment(const std::string& name) {
+    const char* value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe): no threads
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+upload::Request request_of(const Options& options, const fs::path& directory) {
+    return {directory, options.upload_path, options.is_private, options.hf_cli};
+}
+
+/// Collective. Runs `action` on the first rank while the others sleep; an error is everyone's.
+template <typename Action>
+void while_others_sleep(mpi::Comm& comm, const Action& action) {
+    std::exception_ptr failed;
+    if (comm.rank() == 0) {
+        try {
+            action();
+        } catch (...) {
+            failed = std::current_exception();
+        }
+        comm.raise_alarm();
+    }
+    while (!comm.alarm()) {
+        std::this_thread::sleep_for(kNap);
+    }
+    comm.end_of_free_run();
+    mpi::collectively(comm, [&] {
+        if (failed) {
+            std::rethrow_exception(failed);
+        }
+    });
+}
+
+}  // namespace
+
+upload::Access prepare_upload(mpi::Comm& comm, const Options& options) {
+    upload::Access access;
+    while_others_sleep(comm, [&] {
+        access = upload::check_access(request_of(options, options.target_dir), environment);
+    });
+    return access;
+}
+
+void upload_directory(mpi::Comm& comm, const Options& options, const fs::path& directory,
+                      const upload::Access& access, Log& log) {
+    const upload::Request request = request_of(options, directory);
+    log.info("uploading " + directory.string() + " to " + request.repository + " with " +
+             access.client.string());
+    while_others_sleep(comm, [&] {
+        upload::upload(request, access,
+                       [&](std::string_view line) { log.debug("client: " + std::string(line)); });
+    });
+    log.info("uploaded " + directory.string() + " to " + request.repository);
+}
+
+int upload_model(mpi::Comm& comm, const Options& options, Log& log) {
+    const fs::path& directory = options.local_dir;
+    mpi::collectively(comm, [&] {
+        if (comm.rank() == 0) {
+            upload::check_repository(options.upload_path);
+            upload::check_model(directory);
+        }
+    });
+    const upload::Access access = prepare_upload(comm, options);
+    upload_directory(comm, options, directory, access, log);
+    return 0;
+}
+
+}  // namespace shardweld::app
