@@ -55,6 +55,9 @@ void note_others(const Listing& listing, std::vector<std::string>& notes) {
 void add_mesh_facts(const Mesh& mesh, Index world, Catalogue& out) {
     out.facts["world"] = world;
     out.facts["fsdp"] = mesh.shape.empty() ? world : 1;
+    if (!mesh.shape.empty()) {
+        out.facts["mesh_by_hand"] = 1;  // plain tensors are divided as it says
+    }
     for (std::size_t d = 0; d < mesh.shape.size(); ++d) {
         if (mesh.names[d] == "tp") {
             out.facts["tp"] = mesh.shape[d];

@@ -115,12 +115,14 @@ TEST(Fsdp, gives_plain_tensors_their_ranks) {
     EXPECT_TRUE(catalogue.tensors.empty());
     EXPECT_EQ(catalogue.shards.size(), 42U);
     EXPECT_EQ(catalogue.facts.at("fsdp"), 2);
+    EXPECT_FALSE(catalogue.facts.contains("mesh_by_hand"));
     for (const auto& shard : catalogue.shards) {
         EXPECT_EQ(shard.at.fsdp, static_cast<int>(shard.piece.file));
     }
     const auto copies = read(plain, {{"ddp", "tp"}, {1, 2}});
     EXPECT_EQ(copies.facts.at("fsdp"), 1);
     EXPECT_EQ(copies.facts.at("tp"), 2);
+    EXPECT_EQ(copies.facts.at("mesh_by_hand"), 1);
     for (const auto& shard : copies.shards) {
         EXPECT_EQ(shard.at.fsdp, 0);
         EXPECT_EQ(shard.at.tp, static_cast<int>(shard.piece.file));
