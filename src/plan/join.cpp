@@ -191,6 +191,11 @@ void check_complete(const std::vector<Placed>& all, std::size_t n_primary, Index
 std::optional<std::vector<Index>> shape_after(const Group& group,
                                               const std::vector<JoinStep>& steps, Index n_tp) {
     const std::vector<Index>& local = group.shards.front()->shape;
+    const bool is_same = std::all_of(group.shards.begin(), group.shards.end(),
+                                     [&](const Shard* shard) { return shard->shape == local; });
+    if (steps.empty() && !is_same) {
+        return std::nullopt;  // replicas have one shape: a row on one rank and none on another
+    }
     std::vector<Index> shape = local;
     for (const JoinStep& step : steps) {
         const auto dim = static_cast<std::size_t>(step.dim);

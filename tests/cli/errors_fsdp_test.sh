@@ -132,6 +132,22 @@ for file in "$zero" "$one"; do
 done
 accepted "wrapped names, a number and a state"
 
+# Plain tensors: a row on one rank and none on the other.
+value=torch/fsdp2_value_w2_bf16_qwen2
+start "$value"
+for file in "$zero" "$one"; do
+    damage plain_entry "$source/$file" score.weight
+done
+merge_copy 3
+expect_code 0 "${merging[@]}"
+same_as_expected "$WORK/copy" "$target"
+start "$value"
+for file in "$zero" "$one"; do
+    damage plain_entry "$source/$file" model.norm.weight
+done
+damage resize "$source/$zero" model.norm.weight 23
+refused "plain rows that config.json does not imply" 6 0 "model.norm.weight" "[23]" "[48]" "--mesh_shape"
+
 # Replicas.
 start "$hsdp"
 rm "$source/model_world_size_4_rank_0.pt" "$source/model_world_size_4_rank_3.pt"
