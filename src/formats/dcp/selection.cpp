@@ -74,7 +74,7 @@ bool is_tree_name(std::string_view key) {
     return key.find('.') != std::string_view::npos;
 }
 
-/// Below: inside `parent` or one of its own dictionaries.
+// Inside the dictionary or one of its own dictionaries.
 bool is_below(std::string_view path, std::string_view parent) {
     return parent.empty() || (path.size() > parent.size() && path.starts_with(parent) &&
                               path[parent.size()] == kSeparator);
@@ -254,9 +254,10 @@ void select_model(const std::string& prefix, Catalogue& catalogue) {
         if (!wanted.empty()) {
             return name_below(path, wanted);
         }
-        return is_below(path, model)
-                   ? std::optional(dotted(path.substr(model.empty() ? 0 : model.size() + 1)))
-                   : std::nullopt;
+        // At the top level, dictionaries are something else than the model.
+        const bool is_model = model.empty() ? parent_of(path).empty() : is_below(path, model);
+        return is_model ? std::optional(dotted(path.substr(model.empty() ? 0 : model.size() + 1)))
+                        : std::nullopt;
     };
     keep(name_of, catalogue);
     if (catalogue.tensors.empty()) {

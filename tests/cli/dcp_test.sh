@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# torch DCP directories and HuggingFace models as inputs, where torch_test.sh does not merge them as they are.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/merge_cases.sh"
+data="$TESTS/data/torch"
+
+for name in dcp_w2_bf16_qwen2 dcp_hf_w2_bf16_qwen2; do
+    merge_in_many_ways "$data/$name" "3" --backend dcp
+done
+
+# The part that --prefix names; the moving average is another model.
+ema="$data/dcp_ema_safetensors_w2"
+rm -rf "$WORK/ema"
+merge_case "$ema" "$WORK/ema" 3 --prefix ema.
+checks=$((checks + 1))
+python3 "$TESTS/support/compare_safetensors.py" "$WORK/ema" "$ema/expected_ema" >/dev/null 2>"$WORK/compare" || fail "ema: $(cat "$WORK/compare")"
+
+# The shards below a consolidated model are the same model.
+mkdir "$WORK/shards"
+cp -r "$data/dcp_hf_consolidated_w3/source/sharded" "$WORK/shards/source"
+cp -r "$data/dcp_hf_consolidated_w3"/{hf,expected} "$WORK/shards/"
+merge_in_many_ways "$WORK/shards" "3"
+
+# A finished model is read when it is asked for; its configuration lies beside it.
+merge_case "$data/dcp_w2_bf16_qwen2" "$WORK/model" 0
+expect_code 3 "$SHARDWELD" merge --local_dir "$WORK/model" --target_dir "$WORK/again" -q
+expect_text "HuggingFace model already"
+expect_absent "$WORK/again"
+expect_code 0 mpirun -n 3 "$SHARDWELD" merge --backend hf --local_dir "$WORK/model" --target_dir "$WORK/again" --max_shard_size 40KB -q
+same_as_expected "$data/dcp_w2_bf16_qwen2" "$WORK/again"
+expect_code 0 "$SHARDWELD" merge --backend hf --local_dir "$WORK/again" --target_dir "$WORK/whole" -q
+same_as_expected "$data/dcp_w2_bf16_qwen2" "$WORK/whole"
+finish

@@ -1,0 +1,32 @@
+// Any bytes as a safetensors file, and its metadata as DCP_SHARDING_INFO; every tensor must lie in
+// the file.
+#include <cstdint>
+#include <string_view>
+
+#include "../../src/formats/dcp/sharding_info.hpp"
+#include "../../src/formats/safetensors_header.hpp"
+#include "support/memory_file.hpp"
+#include "walk.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    using namespace shardweld;
+    const test::MemoryFile memory({reinterpret_cast<const char*>(data), size});
+    fuzz::expect_errors_only([&] {
+        const auto header = formats::read_safetensors(io::InputFile::open(memory.path()));
+        for (const auto& [name, tensor] : header.tensors) {
+            if (tensor.storage_offset > size ||
+                tensor.storage_bytes > size - tensor.storage_offset ||
+                static_cast<std::uint64_t>(tensor.volume()) * size_of(tensor.dtype) !=
+                    tensor.storage_bytes) {
+                __builtin_trap();
+            }
+        }
+        for (const auto& [key, text] : header.metadata) {
+            fuzz::expect_errors_only([&] { formats::dcp::parse_sharding_info(text); });
+        }
+    });
+    fuzz::expect_errors_only([&] {
+        formats::dcp::parse_sharding_info({reinterpret_cast<const char*>(data), size});
+    });
+    return 0;
+}

@@ -1,0 +1,137 @@
+#include <gtest/gtest.h>
+
+#include "shardweld/formats/format.hpp"
+
+#include "../../../src/formats/dcp/sharding_info.hpp"
+#include "safetensors_builder.hpp"
+#include "scratch.hpp"
+
+namespace shardweld::formats {
+namespace {
+
+using catalogue::Catalogue;
+
+fs::path saved(const std::string& name) {
+    return fs::path(SHARDWELD_TEST_DATA) / "torch" / name / "source";
+}
+
+Catalogue read(const fs::path& directory, const std::string& prefix = "") {
+    Request request;
+    request.directory = directory;
+    request.prefix = prefix;
+    return read_catalogue(locate(request));
+}
+
+TEST(Dcp, describes_the_model_of_a_nested_save) {
+    const Catalogue got = read(saved("dcp_w2_bf16_qwen2"));
+    EXPECT_EQ(got.format, "torch dcp");
+    EXPECT_EQ(got.dialect, "hf_module");
+    ASSERT_EQ(got.tensors.size(), 27U);
+    const auto& head = got.tensors.front();
+    EXPECT_EQ(head.name, "lm_head.weight");
+    EXPECT_EQ(head.stored_as, "model.lm_head.weight");
+    EXPECT_EQ(head.shape, (std::vector<Index>{101, 48}));
+    ASSERT_EQ(head.pieces.size(), 2U);
+    EXPECT_EQ(layout::to_text(head.pieces[1].patch), "0 + [51,101)*48 [0,48)*1");
+    std::map<std::string, std::string> rows;
+    for (const auto& row : got.ignored) {
+        rows[row.pattern] = row.reason;
+    }
+    EXPECT_EQ(rows, (std::map<std::string, std::string>{{"meta*", "outside the chosen state dict"},
+                                                        {"meta.lr", "not a tensor"},
+                                                        {"meta.note", "not a tensor"},
+                                                        {"step", "not a tensor"}}));
+}
+
+TEST(Dcp, puts_the_metadata_of_ranks_together) {
+    const Scratch scratch;
+    scratch.copy(saved("dcp_nocollect_w2"));
+    const Catalogue got = read(scratch.path());
+    ASSERT_EQ(got.tensors.size(), 15U);
+    for (const auto& tensor : got.tensors) {
+        EXPECT_EQ(tensor.pieces.size(), 2U) << tensor.name;
+    }
+    fs::rename(scratch.path() / "__1.metadata", scratch.path() / "aside");
+    expect_error(ErrorCode::not_found, "lm_head.weight is not complete: the files hold 744 of its",
+                 [&] { read(scratch.path()); });
+    fs::rename(scratch.path() / "__0.metadata", scratch.path() / "__1.metadata");
+    expect_error(ErrorCode::not_found, "__0.metadata", [&] { read(scratch.path()); });
+    // The second rank's data under the first rank's metadata: the same chunks in two files.
+    fs::copy(scratch.path() / "__1.metadata", scratch.path() / "__0.metadata");
+    expect_error(ErrorCode::corrupt, "overlap", [&] { read(scratch.path()); });
+}
+
+TEST(Dcp, takes_safetensors_items_and_a_prefix) {
+    const fs::path directory = saved("dcp_ema_safetensors_w2");
+    expect_error(ErrorCode::usage, "ema (15 tensors), model (15 tensors)",
+                 [&] { read(directory); });
+    const Catalogue model = read(directory, "model");
+    const Catalogue ema = read(directory, "ema.");
+    ASSERT_EQ(model.tensors.size(), 15U);
+    ASSERT_EQ(ema.tensors.size(), 15U);
+    EXPECT_EQ(model.tensors[0].name, "lm_head.weight");
+    EXPECT_EQ(model.tensors[0].stored_as, "model._orig_mod.lm_head.weight");
+    EXPECT_EQ(ema.tensors[0].stored_as, "ema.lm_head.weight");
+    EXPECT_NE(ema.tensors[0].pieces[0].base, model.tensors[0].pieces[0].base);
+}
+
+TEST(Dcp, reads_shards_of_the_huggingface_writer) {
+    const Scratch scratch;
+    scratch.copy(saved("dcp_hf_consolidated_w3") / "sharded");
+    const Catalogue got = read(scratch.path());
+    EXPECT_EQ(got.format, "torch dcp safetensors");
+    EXPECT_EQ(got.files.size(), 6U);
+    ASSERT_EQ(got.tensors.size(), 15U);
+    EXPECT_EQ(got.tensors[0].shape, (std::vector<Index>{61, 24}));
+    ASSERT_EQ(got.tensors[0].pieces.size(), 3U);
+    EXPECT_EQ(got.tensors[0].pieces[2].patch.axes[0].lo, 42);
+    fs::remove(scratch.path() / "shard-00002-model-00001-of-00002.safetensors");
+    expect_error(ErrorCode::not_found, "is not complete", [&] { read(scratch.path()); });
+    fs::remove(scratch.path() / "shard-00002-model-00002-of-00002.safetensors");
+    expect_error(ErrorCode::not_found, "shard 2", [&] { read(scratch.path()); });
+}
+
+TEST(Dcp, takes_the_consolidated_model_before_its_shards) {
+    const Catalogue got = read(saved("dcp_hf_consolidated_w3"));
+    EXPECT_EQ(got.format, "huggingface");
+    EXPECT_EQ(got.tensors.size(), 15U);
+    EXPECT_EQ(got.files.size(), 2U);
+}
+
+void shard_refused(const std::string& part, const std::string& info) {
+    const Scratch scratch;
+    scratch.file("shard-00001-model-00001-of-00001.safetensors",
+                 test::safetensors("{" + info + test::bytes_entry("a", 0, 4) + "}", 4));
+    expect_error(ErrorCode::corrupt, part, [&] { read(scratch.path()); });
+}
+
+std::string info_of(const std::string& json) {
+    std::string escaped;
+    for (const char c : json) {
+        escaped.append(c == '"' ? "\\\"" : std::string(1, c));
+    }
+    return R"("__metadata__": {"DCP_SHARDING_INFO": ")" + escaped + R"("}, )";
+}
+
+TEST(Dcp, refuses_shards_that_do_not_say_where_they_belong) {
+    shard_refused("has no DCP_SHARDING_INFO", "");
+    shard_refused("it is not a JSON object", info_of("[]"));
+    shard_refused("tensor a has no list of saved_offsets", info_of(R"({"a": {}})"));
+    shard_refused("tensor a has no list of saved_offsets",
+                  info_of(R"({"a": {"saved_offsets": [-1]}})"));
+    shard_refused("[tensor a; file shard-00001", info_of(R"({"b": {"saved_offsets": [0]}})"));
+    shard_refused("[tensor a; file shard-00001", info_of(R"({"a": {"saved_offsets": [0, 0]}})"));
+    shard_refused("[tensor a; file shard-00001",
+                  info_of(R"({"a": {"saved_offsets": [9223372036854775807]}})"));
+}
+
+TEST(Dcp, says_when_the_save_was_cut_short) {
+    const Scratch scratch;
+    scratch.copy(saved("dcp_w2_bf16_qwen2"));
+    fs::remove(scratch.path() / ".metadata");
+    expect_error(ErrorCode::not_found, ".distcp files but no .metadata",
+                 [&] { read(scratch.path()); });
+}
+
+}  // namespace
+}  // namespace shardweld::formats

@@ -1,0 +1,117 @@
+#include <gtest/gtest.h>
+
+#include "shardweld/formats/format.hpp"
+
+#include "safetensors_builder.hpp"
+#include "scratch.hpp"
+
+namespace shardweld::formats {
+namespace {
+
+using test::bytes_entry;
+using test::safetensors;
+
+const std::string kA = safetensors("{" + bytes_entry("a", 0, 4) + "}", 4);
+const std::string kB = safetensors("{" + bytes_entry("b", 0, 2) + "}", 2);
+
+std::string index_of(const std::string& map) {
+    return R"({"metadata": {"total_size": 6}, "weight_map": {)" + map + "}}";
+}
+
+catalogue::Catalogue read(const Scratch& scratch) {
+    Request request;
+    request.directory = scratch.path();
+    request.backend = "hf";
+    return read_catalogue(locate(request));
+}
+
+void refused(const Scratch& scratch, ErrorCode code, const std::string& part) {
+    expect_error(code, part, [&] { read(scratch); });
+}
+
+TEST(HuggingFace, reads_one_file) {
+    const Scratch scratch;
+    scratch.file("model.safetensors", kA);
+    scratch.file("adapter_model.safetensors", kB);
+    const auto catalogue = read(scratch);
+    EXPECT_EQ(catalogue.format, "huggingface");
+    EXPECT_EQ(catalogue.dialect, "hf_module");
+    ASSERT_EQ(catalogue.tensors.size(), 1U);
+    EXPECT_EQ(catalogue.tensors[0].name, "a");
+    ASSERT_EQ(catalogue.tensors[0].pieces.size(), 1U);
+    EXPECT_EQ(catalogue.tensors[0].pieces[0].base, kA.size() - 4);
+    EXPECT_EQ(catalogue.files[0].size, kA.size());
+}
+
+TEST(HuggingFace, is_no_checkpoint_unless_it_is_named) {
+    const Scratch scratch;
+    scratch.file("model.safetensors", kA);
+    Request request;
+    request.directory = scratch.path();
+    expect_error(ErrorCode::not_found, "is a HuggingFace model already (--backend hf",
+                 [&] { locate(request); });
+}
+
+TEST(HuggingFace, holds_files_against_the_index) {
+    const Scratch scratch;
+    scratch.file("model.safetensors.index.json",
+                 index_of(R"("a": "model-00001.safetensors", "b": "model-00002.safetensors")"));
+    scratch.file("model-00001.safetensors", kA);
+    refused(scratch, ErrorCode::not_found, "model-00002.safetensors");
+    scratch.file("model-00002.safetensors", kA);
+    refused(scratch, ErrorCode::not_found,
+            "the index says that tensor b is in model-00002.safetensors, which does not hold it");
+    scratch.file("model-00002.safetensors",
+                 safetensors("{" + bytes_entry("b", 0, 2) + "," + bytes_entry("c", 2, 3) + "}", 3));
+    const auto catalogue = read(scratch);
+    EXPECT_EQ(catalogue.tensors.size(), 2U);
+    EXPECT_EQ(catalogue.notes.at(1),
+              "1 tensors are in files to which the index does not give them and are left aside: c");
+    scratch.file("model.safetensors", kA);
+    refused(scratch, ErrorCode::mismatch, "holds two models");
+}
+
+TEST(HuggingFace, refuses_an_index_that_misleads) {
+    const Scratch scratch;
+    scratch.file("model.safetensors", kA);
+    for (const char* file : {"../model.safetensors", "/etc/passwd", "x/./y", "", "x//y"}) {
+        scratch.file("model.safetensors.index.json",
+                     index_of(R"("a": ")" + std::string(file) + "\""));
+        refused(scratch, ErrorCode::corrupt, "leaves the directory");
+    }
+    for (const char* text : {"", "[]", "{}", R"({"weight_map": {}})", R"({"weight_map": []})"}) {
+        scratch.file("model.safetensors.index.json", text);
+        refused(scratch, ErrorCode::corrupt, "model.safetensors.index.json: ");
+    }
+    scratch.file("model.safetensors.index.json", index_of(R"("a": 1)"));
+    refused(scratch, ErrorCode::corrupt, "tensor a is given no file name");
+}
+
+TEST(HuggingFace, reads_files_without_an_index) {
+    const Scratch scratch;
+    scratch.file("model-00001-of-00002.safetensors", kA);
+    refused(scratch, ErrorCode::not_found, "1 of 2 weight files");
+    scratch.file("model-00002-of-00002.safetensors",
+                 safetensors("{" + bytes_entry("a", 0, 4) + "," + bytes_entry("b", 4, 6) + "}", 6));
+    const auto catalogue = read(scratch);
+    ASSERT_EQ(catalogue.tensors.size(), 2U);
+    ASSERT_EQ(catalogue.tensors[0].pieces.size(), 2U);
+    EXPECT_EQ(catalogue.tensors[0].pieces[1].replica, 1U);
+    scratch.file("model-00002-of-00002.safetensors",
+                 safetensors("{" + bytes_entry("a", 0, 5) + "}", 5));
+    refused(scratch, ErrorCode::mismatch, "tensor a is in two files with different shapes");
+    scratch.file("model.safetensors", kA);
+    refused(scratch, ErrorCode::mismatch, "holds two models");
+}
+
+TEST(HuggingFace, names_file_and_tensor_of_bad_headers) {
+    const Scratch scratch;
+    scratch.file("model.safetensors", R"(123)");
+    refused(scratch, ErrorCode::corrupt, "[file model.safetensors]");
+    scratch.file("model.safetensors",
+                 safetensors(R"({"a": {"dtype": "U8", "shape": [3], "data_offsets": [0, 4]}})", 4));
+    refused(scratch, ErrorCode::corrupt, "[tensor a; file model.safetensors]");
+}
+
+}  // namespace
+}  // namespace shardweld::formats
