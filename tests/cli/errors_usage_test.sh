@@ -27,11 +27,11 @@ said() {
 # The command line.
 said "no command" 2 "no command" --
 said "unknown command" 2 "mrege" "merge" -- mrege
-said "later command" 5 "test" -- test --local_dir a
+said "a test without a reference" 2 "--test_hf_dir" -- test --local_dir a
 said "later option" 5 "--sha256" -- merge --local_dir a --sha256
 said "unknown option" 2 "--locl_dir" "--local_dir" -- merge --locl_dir a
 said "repeated option" 2 "--local_dir" "twice" -- merge --local_dir a --local_dir b
-said "no checkpoint" 2 "no checkpoint" -- merge
+said "no checkpoint" 2 "no directory is given" -- merge
 said "an option without its value" 2 "--local_dir" -- merge --local_dir
 said "a flag with a value" 2 "--overwrite" -- merge --local_dir a --overwrite=yes
 said "no dtype" 2 "--dtype" "int4" "bf16, fp16, fp32" -- merge --local_dir a --dtype int4

@@ -26,6 +26,7 @@ const PickleValue& required(const PickleValue* value, const std::string& what) {
 void check_local(const StoredTensor& local, const std::vector<Runs>& runs, const Subclass& value,
                  const Placements& placements, const RankMesh& mesh) {
     std::vector<Index> expected;
+    expected.reserve(runs.size());
     for (const Runs& of_dim : runs) {
         expected.push_back(length_of(of_dim));
     }

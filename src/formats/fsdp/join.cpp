@@ -215,7 +215,7 @@ class Join {
 
     void add_notes(bool is_on_first_only) {
         if (is_on_first_only) {
-            out_.notes.push_back(
+            out_.notes.emplace_back(
                 "only the first rank's file holds tensors: they are taken as "
                 "whole");
         }
