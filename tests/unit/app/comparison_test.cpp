@@ -1,0 +1,166 @@
+#include "../../../src/app/comparison.hpp"
+
+#include <gtest/gtest.h>
+
+#include "../../../src/app/comparison_output.hpp"
+
+namespace shardweld::app {
+namespace {
+
+using Shape = std::vector<Index>;
+
+plan::Target target(const std::string& name, DType dtype, const Shape& shape) {
+    return {name, dtype, dtype, shape, 0, {}, {}};
+}
+catalogue::Tensor tensor(const std::string& name, DType dtype, const Shape& shape) {
+    return {name, dtype, shape, {}};
+}
+
+/// "name verdict [tied to]" of all tensors, one a line.
+std::string verdicts(const Outcome& outcome) {
+    std::string text;
+    for (const ComparedTensor& row : outcome.tensors) {
+        text += row.name + " " + std::string(name_of(row.verdict)) +
+                (row.tied_to.empty() ? "" : " " + row.tied_to) + "\n";
+    }
+    return text;
+}
+
+numeric::Comparison equal(Index n) {
+    return {n, 0, 0, 0, {}, {}};
+}
+numeric::Comparison differing(Index n) {
+    return {n, 2, 1, 0, {0.5, 3}, {0.25, 2}};
+}
+
+TEST(Comparison, pairs_by_name_in_natural_order) {
+    const std::vector<plan::Target> tested = {
+        target("l.10.w", DType::bf16, {2, 2}), target("l.9.w", DType::bf16, {4}),
+        target("only.here", DType::f32, {1}), target("reshaped", DType::f32, {2, 3})};
+    const std::vector<catalogue::Tensor> reference = {
+        tensor("l.9.w", DType::bf16, {4}), tensor("l.10.w", DType::bf16, {2, 2}),
+        tensor("only.there", DType::f32, {1}), tensor("reshaped", DType::f32, {3, 2})};
+    Matching matching = match(tested, reference, {});
+    ASSERT_EQ(matching.pairs.size(), 2U);
+    EXPECT_EQ(matching.pairs[0].target, 1U);
+    EXPECT_EQ(matching.pairs[0].tensor, 0U);
+    const Outcome outcome = judge(std::move(matching), {equal(4), differing(4)}, false);
+    EXPECT_EQ(verdicts(outcome),
+              "l.9.w same_bits\nl.10.w values\nonly.here extra\nonly.there missing\nreshaped "
+              "shape\n");
+    EXPECT_EQ(difference_text(outcome),
+              "4 of 5 tensors differ: 1 missing, 1 extra, 1 in shape, 1 in values");
+    EXPECT_EQ(outcome.n_equal, 1U);
+    EXPECT_EQ(outcome.n_same_bits, 1U);
+}
+
+TEST(Comparison, takes_what_is_within_the_tolerance_as_equal_but_not_bit_for_bit) {
+    const std::vector<plan::Target> tested = {target("w", DType::f32, {4})};
+    const std::vector<catalogue::Tensor> reference = {tensor("w", DType::f32, {4})};
+    const Outcome outcome =
+        judge(match(tested, reference, {}), {{4, 3, 0, 0, {1e-7, 0}, {1e-7, 0}}}, true);
+    EXPECT_EQ(verdicts(outcome), "w close\n");
+    EXPECT_EQ(difference_text(outcome), "");
+    EXPECT_EQ(outcome.n_same_bits, 0U);
+}
+
+TEST(Comparison, rounds_to_the_narrower_dtype_unless_strict) {
+    const std::vector<plan::Target> tested = {target("w", DType::f32, {4}),
+                                              target("x", DType::i32, {4})};
+    const std::vector<catalogue::Tensor> reference = {tensor("w", DType::bf16, {4}),
+                                                      tensor("x", DType::i64, {4})};
+    Matching matching = match(tested, reference, {});
+    ASSERT_EQ(matching.pairs.size(), 1U);
+    EXPECT_EQ(matching.pairs[0].dtype, DType::bf16);
+    const Outcome loose = judge(matching, {equal(4)}, false);
+    EXPECT_EQ(verdicts(loose), "w close\nx dtype\n");
+    EXPECT_EQ(loose.notes, (std::vector<std::string>{
+                               "1 tensor has two dtypes: compared as bfloat16 (--strict_dtype "
+                               "makes it a difference)"}));
+    const Outcome strict = judge(matching, {equal(4)}, true);
+    EXPECT_EQ(verdicts(strict), "w dtype\nx dtype\n");
+    EXPECT_EQ(strict.notes, std::vector<std::string>{});
+}
+
+TEST(Comparison, takes_a_tied_head_that_one_model_lacks_for_the_embedding) {
+    const std::vector<plan::Target> tied = {
+        target("model.embed_tokens.weight", DType::bf16, {4, 2})};
+    const std::vector<catalogue::Tensor> both = {
+        tensor("model.embed_tokens.weight", DType::bf16, {4, 2}),
+        tensor("lm_head.weight", DType::bf16, {4, 2})};
+    Matching matching = match(tied, both, {true, std::nullopt});
+    ASSERT_EQ(matching.pairs.size(), 2U);
+    const Outcome same = judge(matching, {equal(8), equal(8)}, true);
+    EXPECT_EQ(verdicts(same),
+              "lm_head.weight same_bits model.embed_tokens.weight\n"
+              "model.embed_tokens.weight same_bits\n");
+    EXPECT_EQ(same.notes, (std::vector<std::string>{
+                              "lm_head.weight is in the reference model only: no difference, it "
+                              "equals the other's model.embed_tokens.weight, which ties the two"}));
+    // A head of its own is missing.
+    const Outcome other = judge(matching, {differing(8), equal(8)}, false);
+    EXPECT_EQ(verdicts(other),
+              "lm_head.weight missing model.embed_tokens.weight\n"
+              "model.embed_tokens.weight same_bits\n");
+    // So it is where the config denies the tie.
+    EXPECT_EQ(match(tied, both, {false, true}).pairs.size(), 1U);
+}
+
+TEST(Comparison, takes_a_head_that_only_the_tested_model_has_alike) {
+    const std::vector<plan::Target> both = {
+        target("lm_head.weight", DType::bf16, {4, 2}),
+        target("model.embed_tokens.weight", DType::bf16, {4, 2})};
+    const std::vector<catalogue::Tensor> tied = {
+        tensor("model.embed_tokens.weight", DType::bf16, {4, 2})};
+    const Outcome outcome = judge(match(both, tied, {}), {equal(8), equal(8)}, false);
+    EXPECT_EQ(difference_text(outcome), "");
+    EXPECT_EQ(match(both, tied, {true, false}).pairs.size(), 1U);
+    // No embedding of that shape: nothing to be tied to.
+    const std::vector<catalogue::Tensor> smaller = {
+        tensor("model.embed_tokens.weight", DType::bf16, {3, 2})};
+    EXPECT_TRUE(match(both, smaller, {}).pairs.empty());
+}
+
+TEST(Comparison, leaves_tables_aside_that_loaders_compute) {
+    const std::vector<plan::Target> tested = {target("w", DType::f32, {4})};
+    const std::vector<catalogue::Tensor> reference = {
+        tensor("w", DType::f32, {4}),
+        tensor("model.layers.0.self_attn.rotary_emb.inv_freq", DType::f32, {2})};
+    const Outcome outcome = judge(match(tested, reference, {}), {equal(4)}, false);
+    EXPECT_EQ(verdicts(outcome), "w same_bits\n");
+    EXPECT_EQ(outcome.notes.size(), 1U);
+}
+
+TEST(ConfigDifferences, are_fields_that_are_not_the_same) {
+    const auto found =
+        config_differences(R"({"a": 1, "b": [1], "transformers_version": "4", "c": 2})",
+                           R"({"a": 1.0, "b": [2], "transformers_version": "5"})");
+    ASSERT_EQ(found.size(), 2U);
+    EXPECT_EQ(found[0].field + found[0].tested + found[0].reference, "b[1][2]");
+    EXPECT_EQ(found[1].field + found[1].tested + found[1].reference, "c2");
+    EXPECT_TRUE(config_differences("", "{}").empty());
+    EXPECT_TRUE(config_differences("[1]", "{}").empty());
+}
+
+TEST(ComparisonText, shows_differences_only_and_where_they_are) {
+    const std::vector<plan::Target> tested = {target("a", DType::f32, {2, 4}),
+                                              target("b", DType::f32, {8})};
+    const std::vector<catalogue::Tensor> reference = {tensor("a", DType::f32, {2, 4}),
+                                                      tensor("b", DType::f32, {8})};
+    ComparedModels models{"diff", "x", "y", {1e-6, 1e-5}, false, {}, {}};
+    models.outcome = judge(match(tested, reference, {}), {differing(8), equal(8)}, false);
+    EXPECT_EQ(comparison_text(models),
+              "tested     x\n"
+              "reference  y\n"
+              "tolerance  1e-05 absolute, 1e-06 relative\n"
+              "\n"
+              "tensor  difference  tested          reference       elements  absolute  at      "
+              "relative  at\n"
+              "a       values      float32 [2, 4]  float32 [2, 4]  1 of 8    0.5       [0, 3]  "
+              "0.25      [0, 2]\n"
+              "\n"
+              "1 tensor equal, bit for bit 1; 1 of 2 tensors differ: 1 in values\n");
+}
+
+}  // namespace
+}  // namespace shardweld::app
