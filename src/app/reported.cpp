@@ -20,8 +20,8 @@ void finish_report(Report& report, const Options& options, const std::vector<Pha
     }
 }
 
-/// Ranks started with different options would make different plans and wait for each other;
-/// directories may differ (node-local disks).
+}  // namespace
+
 void require_equal_options(mpi::Comm& comm, const Options& options) {
     ByteWriter out;
     out.put_text(options.backend + " " + options.role + " " + options.upload_path);
@@ -32,7 +32,8 @@ void require_equal_options(mpi::Comm& comm, const Options& options) {
         static_cast<Index>(options.message_limit), static_cast<Index>(options.strategy),
         static_cast<Index>(options.replicas), options.strict ? 1 : 0,
         options.tie_word_embedding ? 1 : 0, options.is_value_model ? 1 : 0,
-        options.report.has_value() ? 1 : 0, static_cast<Index>(options.command)});
+        options.report.has_value() ? 1 : 0, options.strict_dtype ? 1 : 0,
+        static_cast<Index>(options.command)});
     out.put_all<double>(std::vector<double>{options.atol, options.rtol});
     const auto all = comm.all_gather(out.take());
     for (std::size_t rank = 1; rank < all.size(); ++rank) {
@@ -43,8 +44,6 @@ void require_equal_options(mpi::Comm& comm, const Options& options) {
         }
     }
 }
-
-}  // namespace
 
 int run_reported(mpi::Comm& comm, const Options& options, Log& log, const std::string& command,
                  const ReportedRun& body) {

@@ -14,6 +14,10 @@
 
 namespace shardweld::app {
 
+/// Collective. Ranks started with different options would make different plans and wait for each
+/// other: Error(usage). Directories may differ (node-local disks).
+void require_equal_options(mpi::Comm& comm, const Options& options);
+
 /// What a reported run does; returns its exit code.
 using ReportedRun = std::function<ErrorCode(Report&, Stopwatch&)>;
 

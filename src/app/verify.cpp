@@ -10,6 +10,7 @@
 #include "assembly.hpp"
 #include "json_parts.hpp"
 #include "model_directory.hpp"
+#include "reported.hpp"
 #include "reported_output.hpp"
 #include "table.hpp"
 #include "written_model.hpp"
@@ -143,6 +144,7 @@ std::string json_of(const Findings& findings, const fs::path& directory) {
 }  // namespace
 
 int verify(mpi::Comm& comm, const Options& options, Log& log) {
+    require_equal_options(comm, options);
     Findings findings;
     findings.model = share_model(comm, options.local_dir);
     if (options.report) {

@@ -7,12 +7,12 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/formats/shared/safetensors_header.hpp"
 #include "shardweld/io/file.hpp"
 #include "shardweld/layout/patch.hpp"
 #include "shardweld/models/config.hpp"
 #include "shardweld/publish/config_edits.hpp"
 
-#include "../formats/safetensors_header.hpp"
 #include "model_directory.hpp"
 #include "problems.hpp"
 #include "weight_index.hpp"

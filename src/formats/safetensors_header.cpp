@@ -1,4 +1,4 @@
-#include "safetensors_header.hpp"
+#include "shardweld/formats/shared/safetensors_header.hpp"
 
 #include <algorithm>
 #include <array>

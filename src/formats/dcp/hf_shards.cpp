@@ -7,10 +7,10 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/formats/shared/safetensors_header.hpp"
 
 #include "../directory.hpp"
 #include "../hf/hf.hpp"
-#include "../safetensors_header.hpp"
 #include "../shared/stored_piece.hpp"
 #include "dcp.hpp"
 #include "join.hpp"

@@ -5,9 +5,9 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/formats/shared/safetensors_header.hpp"
 #include "shardweld/formats/shared/torch_file.hpp"
 
-#include "../safetensors_header.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "../shared/stored_piece.hpp"
 

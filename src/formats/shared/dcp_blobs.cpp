@@ -11,9 +11,8 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/formats/shared/safetensors_header.hpp"
 #include "shardweld/formats/shared/torch_file.hpp"
-
-#include "../safetensors_header.hpp"
 
 namespace shardweld::formats {
 

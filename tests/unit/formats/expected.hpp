@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "../../../src/formats/safetensors_header.hpp"
+#include "shardweld/formats/shared/safetensors_header.hpp"
+
 #include "scratch.hpp"
 
 namespace shardweld::formats {
