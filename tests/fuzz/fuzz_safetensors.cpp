@@ -3,8 +3,9 @@
 #include <cstdint>
 #include <string_view>
 
+#include "shardweld/formats/shared/safetensors_header.hpp"
+
 #include "../../src/formats/dcp/sharding_info.hpp"
-#include "../../src/formats/safetensors_header.hpp"
 #include "support/memory_file.hpp"
 #include "walk.hpp"
 

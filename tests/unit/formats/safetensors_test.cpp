@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "../../../src/formats/safetensors_header.hpp"
+#include "shardweld/formats/shared/safetensors_header.hpp"
+
 #include "safetensors_builder.hpp"
 #include "scratch.hpp"
 
