@@ -4,6 +4,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/hdf5/parts.hpp"
 
 namespace shardweld::execute {
 
@@ -31,11 +32,8 @@ std::vector<Described> described(const outputs::OutputFile& file,
 }  // namespace
 
 Hdf5Module Hdf5Module::load() {
-    return Hdf5Module(SharedObject::load_installed(
-        "shardweld_hdf5.so",
-        {"the HDF5 module",
-         "this build has no HDF5: build shardweld with -DSHARDWELD_HDF5=ON where "
-         "parallel HDF5 is installed (Debian: libhdf5-openmpi-dev)"}));
+    return Hdf5Module(
+        SharedObject::load_installed(hdf5::kModuleFile, {"the HDF5 module", hdf5::kRemedy}));
 }
 
 Hdf5Module::Hdf5Module(const SharedObject& library)

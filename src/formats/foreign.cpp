@@ -27,7 +27,7 @@ std::optional<std::string> foreign_layout(const Listing& listing) {
         return "a torch distributed checkpoint that does not hold a Megatron model";
     }
     if (any_file(listing, "", ".h5") || any_file(listing, "", ".hdf5")) {
-        return "an HDF5 checkpoint";
+        return "HDF5 files, which are read only when asked for with --backend hdf5";
     }
     return std::nullopt;
 }

@@ -7,6 +7,7 @@
 
 #include "dcp/dcp.hpp"
 #include "fsdp/fsdp.hpp"
+#include "hdf5/hdf5.hpp"
 #include "hf/hf.hpp"
 #include "megatron/megatron.hpp"
 
@@ -18,7 +19,7 @@ const std::vector<const Format*>& all_formats() {
         &megatron::zarr_format(),   &megatron::torch_dist_format(),
         &megatron::legacy_format(), &fsdp::fsdp_format(),
         &dcp::dcp_format(),         &dcp::hf_shards_format(),
-        &hf::hf_format(),
+        &hf::hf_format(),           &hdf5::hdf5_format(),
     };
     return formats;
 }

@@ -1,6 +1,7 @@
 // shardweld_hdf5_list FILE: prints what an HDF5 file holds, for the merge, which runs it. A file
 // that leads the library astray ends this process and no other; its limits are set before the file
 // is opened.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -8,6 +9,7 @@
 
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "shardweld/core/codec.hpp"
 #include "shardweld/hdf5/listing.hpp"
@@ -17,15 +19,22 @@
 namespace {
 
 constexpr rlim_t kAddressSpace = rlim_t{2} << 30U;
-constexpr rlim_t kProcessorSeconds = 60;
+// Listing takes microseconds a dataset, and a dataset hundreds of bytes; damaged files make the
+// library go in circles.
+constexpr rlim_t kLeastSeconds = 2;
+constexpr rlim_t kMostSeconds = 60;
+constexpr rlim_t kBytesPerSecond = 100'000;
 
 bool limit(int resource, rlim_t most) {
     const rlimit value{most, most};
     return setrlimit(static_cast<decltype(RLIMIT_AS)>(resource), &value) == 0;
 }
 
-bool limit_itself() {
-    return limit(RLIMIT_AS, kAddressSpace) && limit(RLIMIT_CPU, kProcessorSeconds) &&
+bool limit_itself(const char* path) {
+    struct stat about {};
+    const auto size = stat(path, &about) == 0 ? static_cast<rlim_t>(about.st_size) : 0;
+    const rlim_t seconds = std::min(kLeastSeconds + size / kBytesPerSecond, kMostSeconds);
+    return limit(RLIMIT_AS, kAddressSpace) && limit(RLIMIT_CPU, seconds) &&
            limit(RLIMIT_FSIZE, 0) && limit(RLIMIT_CORE, 0) &&
            prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
            // Filters and drivers from outside would be code that the file chooses.
@@ -45,7 +54,7 @@ int main(int argc, char** argv) {
         (void)std::fputs("usage: shardweld_hdf5_list FILE (run by shardweld)\n", stderr);
         return 2;
     }
-    if (!limit_itself()) {
+    if (!limit_itself(argv[1])) {
         return 1;
     }
     ByteWriter out;

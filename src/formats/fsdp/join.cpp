@@ -9,7 +9,7 @@
 #include "shardweld/core/text.hpp"
 
 #include "../directory.hpp"
-#include "replicas.hpp"
+#include "../shared/replicas.hpp"
 
 namespace shardweld::formats::fsdp {
 

@@ -151,7 +151,7 @@ TEST(Locate, says_that_there_is_nothing_to_merge) {
 TEST(Locate, names_layouts_it_does_not_read) {
     for (const auto& [file, text] : std::vector<std::pair<std::string, std::string>>{
              {"mp_rank_00_model_states.pt", "a DeepSpeed checkpoint"},
-             {"model.h5", "an HDF5 checkpoint"}}) {
+             {"model.h5", "HDF5 files, which are read only when asked for with --backend hdf5"}}) {
         const Scratch scratch;
         scratch.file("global_step_1/actor/" + file);
         expect_error(ErrorCode::unsupported,

@@ -4,7 +4,7 @@
 
 #include "shardweld/core/text.hpp"
 
-namespace shardweld::formats::fsdp {
+namespace shardweld::formats {
 
 namespace {
 
@@ -76,4 +76,4 @@ CoverFault find_cover_fault(const catalogue::Tensor& tensor) {
     return fault;
 }
 
-}  // namespace shardweld::formats::fsdp
+}  // namespace shardweld::formats

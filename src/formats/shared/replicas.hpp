@@ -7,9 +7,9 @@
 
 #include "shardweld/catalogue/catalogue.hpp"
 
-#include "../shared/cover.hpp"
+#include "cover.hpp"
 
-namespace shardweld::formats::fsdp {
+namespace shardweld::formats {
 
 /// Sorts pieces by their boxes, then by file, and numbers those of one box: 0 is the lowest file's.
 void number_replicas(std::vector<catalogue::Piece>& pieces);
@@ -24,4 +24,4 @@ struct CoverFault {
 /// Whether the pieces numbered 0 hold every element of the tensor once.
 CoverFault find_cover_fault(const catalogue::Tensor& tensor);
 
-}  // namespace shardweld::formats::fsdp
+}  // namespace shardweld::formats

@@ -1,0 +1,19 @@
+// A dataset as part of a tensor. Knows what is read and what is refused; nothing of other files.
+// Convention: docs/formats/hdf5.md.
+#pragma once
+
+#include <optional>
+
+#include "shardweld/catalogue/catalogue.hpp"
+
+#include "listing.hpp"
+
+namespace shardweld::formats::hdf5 {
+
+/// The tensor with its one piece (of file 0); without a piece when the dataset is empty.
+/// Error(unsupported) for datasets that are not contiguous, for links, more than 8 axes and other
+/// element types; Error(corrupt) when attributes contradict the dataset or it lies outside of the
+/// file; Error(not_found) when it was never written.
+catalogue::Tensor tensor_of(const Dataset& dataset, Bytes file_size);
+
+}  // namespace shardweld::formats::hdf5

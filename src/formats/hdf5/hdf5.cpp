@@ -1,0 +1,210 @@
+// HDF5 files: whole models as this program writes them, and the files of ranks that hold pieces.
+// Knows how files are found and put together. Convention: docs/formats/hdf5.md.
+#include "hdf5.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/shared_object.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/hdf5/parts.hpp"
+#include "shardweld/io/file.hpp"
+
+#include "../directory.hpp"
+#include "../shared/ignored_rows.hpp"
+#include "../shared/replicas.hpp"
+#include "dataset.hpp"
+#include "lister.hpp"
+
+namespace shardweld::formats::hdf5 {
+
+namespace {
+
+using catalogue::Catalogue;
+using catalogue::Tensor;
+
+constexpr const char* kConfigDataset = "__config__";
+
+bool is_hdf5_name(const std::string& name) {
+    return name.ends_with(".h5") || name.ends_with(".hdf5");
+}
+
+/// N of "...-00001-of-0000N.h5"; nullopt for other names.
+std::optional<Index> stated_count(const std::string& name) {
+    constexpr std::string_view kOf = "-of-";
+    const std::size_t at = name.rfind(kOf);
+    return at == std::string::npos ? std::nullopt
+                                   : parse_index(std::string_view(name).substr(
+                                         at + kOf.size(), name.rfind('.') - at - 4));
+}
+
+/// Numbered files are all there or none.
+void require_complete(const std::vector<std::string>& names, const fs::path& directory) {
+    std::map<Index, Index> found;
+    for (const std::string& name : names) {
+        if (const auto count = stated_count(name)) {
+            ++found[*count];
+        }
+    }
+    for (const auto& [count, present] : found) {
+        if (present != count) {
+            throw Error(ErrorCode::not_found,
+                        directory.string() + " has " + std::to_string(present) + " of " +
+                            std::to_string(count) + " numbered HDF5 files: " + name_list(names) +
+                            "; copy the others, or remove what is left of another model");
+        }
+    }
+}
+
+void add_dataset(const Dataset& dataset, Bytes file_size, Catalogue& out) {
+    try {
+        if (dataset.name == kConfigDataset) {
+            out.ignored.push_back({kConfigDataset, "config.json beside the files is taken", 1,
+                                   static_cast<Bytes>(volume_of(dataset.shape, kConfigDataset))});
+            return;
+        }
+        Tensor tensor = tensor_of(dataset, file_size);
+        if (volume_of(tensor.shape, "its shape") == 0) {
+            out.ignored.push_back({printable(tensor.name), "empty tensor", 1, 0});
+            return;
+        }
+        out.tensors.push_back(std::move(tensor));
+    } catch (Error& error) {
+        error.add_context("dataset " + printable(dataset.name));
+        throw;
+    }
+}
+
+/// One tensor's pieces in all files.
+void join(Tensor piece, const std::vector<catalogue::File>& files,
+          std::map<std::string, Tensor>& tensors) {
+    const auto [at, is_new] = tensors.try_emplace(piece.name);
+    Tensor& tensor = at->second;
+    if (is_new) {
+        tensor = std::move(piece);
+        return;
+    }
+    if (tensor.dtype != piece.dtype || tensor.shape != piece.shape) {
+        const auto text = [](const Tensor& one) {
+            return std::string(safetensors_name(one.dtype)) + " " + shape_text(one.shape);
+        };
+        const std::uint32_t file = piece.pieces.empty() ? 0 : piece.pieces.front().file;
+        throw Error(ErrorCode::mismatch, printable(piece.name) + " is " + text(tensor) +
+                                             " in one file but " + text(piece) + " in " +
+                                             printable(files[file].path) +
+                                             ": the files are not from one save");
+    }
+    tensor.pieces.insert(tensor.pieces.end(), piece.pieces.begin(), piece.pieces.end());
+}
+
+/// Copies numbered, every element there once.
+void settle(Tensor& tensor, const std::vector<catalogue::File>& files) {
+    number_replicas(tensor.pieces);
+    const CoverFault fault = find_cover_fault(tensor);
+    const std::string what = printable(tensor.name) + " of shape " + shape_text(tensor.shape);
+    switch (fault.kind) {
+        case Cover::Kind::exact:
+            return;
+        case Cover::Kind::gap:
+            throw Error(ErrorCode::not_found, what + ": no file holds the elements " + fault.text +
+                                                  "; copy the files of all ranks");
+        case Cover::Kind::overlap:
+            throw Error(ErrorCode::mismatch, what + ": " + printable(files[fault.first_file].path) +
+                                                 " and " +
+                                                 printable(files[fault.second_file].path) +
+                                                 " hold pieces that overlap: " + fault.text);
+        case Cover::Kind::irregular:
+            throw Error(ErrorCode::unsupported, what + ": too many pieces that form no grid");
+    }
+}
+
+class Hdf5 final : public Format {
+  public:
+    [[nodiscard]] std::string_view name() const override { return "hdf5"; }
+    [[nodiscard]] std::string_view backend() const override { return "hdf5"; }
+    /// Its library has a history of faults with made-up files.
+    [[nodiscard]] bool only_by_name() const override { return true; }
+
+    [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
+        const Listing listing = try_list_directory(directory);
+        Location location;
+        location.format = name();
+        location.directory = directory;
+        std::copy_if(listing.files.begin(), listing.files.end(),
+                     std::back_inserter(location.shard_files), is_hdf5_name);
+        if (location.shard_files.empty()) {
+            return std::nullopt;
+        }
+        require_complete(location.shard_files, directory);
+        if (listing.has_file("config.json")) {
+            location.hf_directory = directory;
+        }
+        return location;
+    }
+
+    [[nodiscard]] std::vector<std::string> scan_list(const Location& location) const override {
+        return location.shard_files;
+    }
+
+    [[nodiscard]] Catalogue scan(const Location& location, const std::string& file) const override {
+        const auto lister = find_installed(shardweld::hdf5::kListerFile);
+        if (!lister) {
+            throw Error(ErrorCode::unsupported, shardweld::hdf5::kRemedy);
+        }
+        const fs::path path = location.directory / file;
+        Catalogue out;
+        try {
+            const Bytes size = io::InputFile::open(path).size();
+            out.files.push_back({file, size});
+            for (const Dataset& dataset : parse_listing(run_lister(*lister, path))) {
+                add_dataset(dataset, size, out);
+            }
+        } catch (Error& error) {
+            error.add_context("file " + printable(file));
+            throw;
+        }
+        return out;
+    }
+
+    [[nodiscard]] Catalogue combine(const Location& location,
+                                    std::vector<Catalogue> scans) const override {
+        Catalogue out;
+        out.format = name();
+        out.dialect = "hf_module";
+        out.facts = location.facts;
+        std::map<std::string, Tensor> tensors;
+        IgnoredRows ignored;
+        for (Catalogue& scan : scans) {
+            const auto file = static_cast<std::uint32_t>(out.files.size());
+            out.files.push_back(std::move(scan.files.front()));
+            for (Tensor& tensor : scan.tensors) {
+                for (catalogue::Piece& piece : tensor.pieces) {
+                    piece.file = file;
+                }
+                join(std::move(tensor), out.files, tensors);
+            }
+            ignored.add(scan.ignored);
+        }
+        for (auto& [name, tensor] : tensors) {
+            settle(tensor, out.files);
+            out.tensors.push_back(std::move(tensor));
+        }
+        out.ignored = ignored.take();
+        const std::size_t n_files = out.files.size();
+        out.notes = {"HDF5, " + std::to_string(out.tensors.size()) + " tensors in " +
+                     std::to_string(n_files) + (n_files == 1 ? " file" : " files")};
+        out.notes.insert(out.notes.end(), location.notes.begin(), location.notes.end());
+        return out;
+    }
+};
+
+}  // namespace
+
+const Format& hdf5_format() {
+    static const Hdf5 format;
+    return format;
+}
+
+}  // namespace shardweld::formats::hdf5

@@ -1,0 +1,152 @@
+#include "lister.hpp"
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <spawn.h>
+#include <string>
+#include <utility>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/io/file.hpp"
+
+namespace shardweld::formats::hdf5 {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// A descriptor that is closed at the end of its scope.
+class Descriptor {
+  public:
+    explicit Descriptor(int fd) : fd_(fd) {}
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+    Descriptor(Descriptor&&) = delete;
+    Descriptor& operator=(Descriptor&&) = delete;
+    ~Descriptor() { close(); }
+    [[nodiscard]] int get() const { return fd_; }
+    void close() {
+        if (fd_ >= 0) {
+            (void)::close(std::exchange(fd_, -1));
+        }
+    }
+
+  private:
+    int fd_;
+};
+
+/// The running program; killed and reaped at the end of its scope.
+class Child {
+  public:
+    Child(const std::filesystem::path& program, const std::filesystem::path& file, int output) {
+        posix_spawn_file_actions_t actions;
+        (void)posix_spawn_file_actions_init(&actions);
+        (void)posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+        (void)posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+        (void)posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+        std::string name = program.string();
+        std::string argument = file.string();
+        std::array<char*, 3> arguments{name.data(), argument.data(), nullptr};
+        // Nothing of the launcher's and nothing that HDF5 listens to; only where libraries are.
+        const char* libraries = std::getenv("LD_LIBRARY_PATH");  // NOLINT(concurrency-mt-unsafe)
+        std::string variable =
+            "LD_LIBRARY_PATH=" + std::string(libraries != nullptr ? libraries : "");
+        std::array<char*, 2> environment{libraries != nullptr ? variable.data() : nullptr, nullptr};
+        const int error = posix_spawn(&pid_, name.c_str(), &actions, nullptr, arguments.data(),
+                                      environment.data());
+        (void)posix_spawn_file_actions_destroy(&actions);
+        if (error != 0) {
+            pid_ = -1;
+            io::throw_errno(error, "run", program);
+        }
+    }
+    Child(const Child&) = delete;
+    Child& operator=(const Child&) = delete;
+    Child(Child&&) = delete;
+    Child& operator=(Child&&) = delete;
+    ~Child() {
+        if (pid_ > 0) {
+            (void)kill(pid_, SIGKILL);
+            (void)wait();
+        }
+    }
+
+    /// The status in which it ended.
+    int wait() {
+        int status = 0;
+        while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+        }
+        pid_ = -1;
+        return status;
+    }
+
+  private:
+    pid_t pid_ = -1;
+};
+
+[[noreturn]] void refuse(const std::string& why) {
+    throw Error(ErrorCode::corrupt, "the HDF5 library cannot cope with the file: " + why);
+}
+
+/// Everything until the end of the pipe.
+std::vector<std::byte> read_all(int fd, const ListerLimits& limits) {
+    const auto end = Clock::now() + std::chrono::seconds(limits.seconds);
+    std::vector<std::byte> bytes;
+    std::array<std::byte, 65'536> part{};
+    while (true) {
+        const auto left =
+            std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+        pollfd ready{fd, POLLIN, 0};
+        const int n_ready = left > 0 ? poll(&ready, 1, static_cast<int>(left)) : 0;
+        if (n_ready == 0) {
+            refuse("listing it takes more than " + std::to_string(limits.seconds) + " seconds");
+        }
+        const ssize_t size = n_ready < 0 ? -1 : read(fd, part.data(), part.size());
+        if (size == 0) {
+            return bytes;
+        }
+        if (size < 0 && errno != EINTR) {
+            throw Error(ErrorCode::io, "cannot read what the HDF5 lister prints");
+        }
+        if (size > 0) {
+            bytes.insert(bytes.end(), part.begin(), part.begin() + size);
+        }
+        if (bytes.size() > limits.bytes) {
+            refuse("its list of datasets takes more than " + human_bytes(limits.bytes));
+        }
+    }
+}
+
+}  // namespace
+
+std::vector<std::byte> run_lister(const std::filesystem::path& program,
+                                  const std::filesystem::path& file, const ListerLimits& limits) {
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+        io::throw_errno(errno, "make a pipe for", program);
+    }
+    const Descriptor from(ends[0]);
+    Descriptor to(ends[1]);
+    Child child(program, file, to.get());
+    to.close();
+    std::vector<std::byte> bytes = read_all(from.get(), limits);
+    const int status = child.wait();
+    if (WIFSIGNALED(status)) {
+        refuse("it was ended by signal " + std::to_string(WTERMSIG(status)));
+    }
+    if (WEXITSTATUS(status) != 0) {
+        refuse("it ended with code " + std::to_string(WEXITSTATUS(status)));
+    }
+    return bytes;
+}
+
+}  // namespace shardweld::formats::hdf5

@@ -1,0 +1,40 @@
+// A listing's bytes as values. Checks everything: they come from a process that a hostile file may
+// have taken over. Format: include/shardweld/hdf5/listing.hpp.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "shardweld/core/index.hpp"
+#include "shardweld/hdf5/listing.hpp"
+
+namespace shardweld::formats::hdf5 {
+
+using shardweld::hdf5::Layout;
+
+/// Where a piece lies in its tensor.
+struct Place {
+    std::vector<Index> global_shape;
+    std::vector<Index> offsets;
+};
+
+struct Dataset {
+    std::string name;
+    std::string storage;  ///< safetensors name of the stored type, "" for others
+    Layout layout = Layout::unknown;
+    std::uint64_t n_filters = 0;
+    std::optional<Bytes> offset;  ///< nullopt: it has no bytes
+    std::vector<Index> shape;     ///< extents may be anything
+    bool is_null = false;
+    std::string dtype;           ///< as the attribute says, "" if none
+    std::optional<Place> place;  ///< nullopt: a whole tensor
+    std::string fault;           ///< of the attributes, "" if none
+};
+
+/// The datasets at the root. Error(corrupt) when the library cannot read the file or the listing is
+/// malformed; Error(unsupported) for links to elsewhere, groups and other objects.
+std::vector<Dataset> parse_listing(std::span<const std::byte> bytes);
+
+}  // namespace shardweld::formats::hdf5
