@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Times `shardweld merge` of a synthetic Megatron checkpoint against `cp -r` of the same checkpoint
+# Times `shardweld merge` of synthetic Megatron and FSDP checkpoints against `cp -r` of the same checkpoint
 # and against plain parallel copying (io_roof), in interleaved runs on one file system.
 # Needs the programs shardweld, make_checkpoint, io_roof, report_figures, and mpirun.
 set -euo pipefail
@@ -11,7 +11,7 @@ scripts/bench.sh [options]
   --pairs N         runs of each kind per case (9)
   --dir DIR         where to work; keeps the checkpoints for the next time (TMPDIR/shardweld-bench)
   --bin DIR         where the programs are (build/bin)
-  --format LIST     legacy,torch_dist
+  --format LIST     legacy,torch_dist,fsdp,fsdp_fp32 (the last: fp32 files, merged with --dtype bf16)
   --ranks LIST      1,2,4
   --strategy LIST   direct,collective (collective needs 2 ranks and is left out at 1)
   --fsync LIST      no,yes
@@ -31,7 +31,7 @@ peak memory of the largest rank (MiB); GB read and sent; rounds.
 TEXT
 }
 
-gb=4 pairs=9 dir=${TMPDIR:-/tmp}/shardweld-bench formats=legacy,torch_dist ranks=1,2,4
+gb=4 pairs=9 dir=${TMPDIR:-/tmp}/shardweld-bench formats=legacy,torch_dist,fsdp,fsdp_fp32 ranks=1,2,4
 strategies=direct,collective fsyncs=no,yes tp=4 pp=2 clean=no
 bin=$(cd "$(dirname "$0")/.." && pwd)/build/bin
 
@@ -74,13 +74,21 @@ for program in shardweld make_checkpoint io_roof report_figures; do
 done
 
 # The options that determine the model, for making and for checking.
-model=(--gb "$gb" --tp "$tp" --pp "$pp")
+size=(--gb "$gb" --tp "$tp" --pp "$pp")
+
+set_format() { # FORMAT: sets how it is made, merged and checked
+    layout=${1%_fp32} backend=megatron model=("${size[@]}") cast=() as=()
+    [[ $layout != fsdp ]] || backend=fsdp
+    if [[ $1 == *_fp32 ]]; then
+        model+=(--dtype fp32) cast=(--dtype bf16) as=(--merged_dtype bf16)
+    fi
+}
 
 make_checkpoint() { # FORMAT; sets `checkpoint`
     checkpoint=$dir/$1-${gb}gb-tp$tp-pp$pp
     if [[ ! -e $checkpoint/complete ]]; then
         rm -rf "$checkpoint"
-        "$bin/make_checkpoint" "$checkpoint" --format "$1" "${model[@]}" || fail "no checkpoint"
+        "$bin/make_checkpoint" "$checkpoint" --format "$layout" "${model[@]}" || fail "no checkpoint"
         touch "$checkpoint/complete"
     fi
     sync -f "$dir"
@@ -100,7 +108,7 @@ merge() { # RANKS STRATEGY FSYNC [PREFIX...]
     local ranks=$1 strategy=$2 fsync=$3 options=()
     shift 3
     [[ $fsync == yes ]] || options=(--no_fsync)
-    mpirun -n "$ranks" --bind-to none "$@" "$bin/shardweld" merge --backend megatron \
+    mpirun -n "$ranks" --bind-to none "$@" "$bin/shardweld" merge --backend "$backend" "${cast[@]}" \
         --local_dir "$checkpoint/source" --hf_config "$checkpoint/hf" \
         --target_dir "$work/merged" --strategy "$strategy" --report "$work/report.json" -q \
         "${options[@]}"
@@ -136,7 +144,7 @@ check_report() { # RANKS STRATEGY
 }
 
 check_values() {
-    "$bin/make_checkpoint" --check "$work/merged" "${model[@]}" >"$work/log" 2>&1 ||
+    "$bin/make_checkpoint" --check "$work/merged" "${model[@]}" "${as[@]}" >"$work/log" 2>&1 ||
         fail "the merged model is wrong"
 }
 
@@ -206,12 +214,14 @@ echo "$(nproc) cores, $(awk '/MemTotal/ { printf "%.0f GiB", $2 / 1048576 }' /pr
     "$(df --output=fstype "$dir" | tail -n 1), load $(cut -d' ' -f1 /proc/loadavg), $gb GB, $pairs pairs"
 "$bin/make_checkpoint" "$work/tiny" --gb 0.001 --tp "$tp" --pp "$pp" >"$work/log" || fail "no checkpoint"
 checkpoint=$work/tiny
+set_format legacy
 for n in ${ranks//,/ }; do
     timed merge "$n" direct no
     echo "a merge of next to nothing with $n ranks takes $wall s"
     tidy
 done
 for format in ${formats//,/ }; do
+    set_format "$format"
     make_checkpoint "$format"
     check_limit "$format"
     printf '%-10s %5s %-10s %-5s %8s %8s %8s %6s %-11s %5s %7s %7s %6s %6s %6s %6s\n' format ranks \

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "shardweld/core/text.hpp"
+#include "shardweld/plan/trace.hpp"
 
 #include "aftermath.hpp"
 #include "memory.hpp"
@@ -94,6 +95,9 @@ void Assembly::bind(bool tie) {
         Options options = options_;
         options.tie_word_embedding = tie;
         prepared_ = prepare_model(files_, options, survey_.catalogue);
+        if (!options_.trace.empty()) {
+            trace_ = plan::trace_stored(survey_.catalogue, prepared_.model(), options_.trace);
+        }
         binding_ = bind_model(prepared_, options_, metadata());
     });
 }
@@ -135,7 +139,23 @@ void Assembly::make_plan() {
                   std::to_string(plan_.sample_every) +
                   "th megabyte is compared; --replicas verify compares all"});
     }
+    tell_trace();
     watch_.lap("plan");
+}
+
+/// Bypasses the log level: who asks for a trace wants it.
+void Assembly::tell_trace() {
+    if (options_.trace.empty() || comm_.rank() != 0) {
+        return;
+    }
+    const auto written = plan::trace_target(plan_, survey_.catalogue.files, options_.trace);
+    trace_.insert(trace_.end(), written.begin(), written.end());
+    if (trace_.empty()) {
+        trace_.push_back("no tensor is called " + printable(options_.trace));
+    }
+    for (const std::string& line : trace_) {
+        log_.stream() << "trace: " << printable(line) << '\n';
+    }
 }
 
 void Assembly::warn(const plan::Warning& warning) {

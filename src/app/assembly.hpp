@@ -50,6 +50,7 @@ class Assembly {
     catalogue::Catalogue metadata();
     void keep_untied(const std::string& stored_name, const std::string& text);
     void make_plan();
+    void tell_trace();
     void warn(const plan::Warning& warning);
     void note_result(const execute::Result& result, bool has_digests);
 
@@ -65,6 +66,7 @@ class Assembly {
     plan::Choice choice_;
     execute::Source source_;
     plan::Plan plan_;
+    std::vector<std::string> trace_;
 };
 
 /// Collective. The smallest default memory limit of all ranks, so that all make the same plan.

@@ -7,6 +7,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/plan/trace.hpp"
 
 #include "json_parts.hpp"
 #include "model.hpp"
@@ -150,6 +151,9 @@ PlannedMerge plan_merge(const Options& options) {
     merge.format = catalogue.format;
     merge.recipe = prepared.recipe->name;
     merge.files = catalogue.files;
+    if (!options.trace.empty()) {
+        merge.trace = plan::trace_stored(catalogue, prepared.model(), options.trace);
+    }
     plan::Binding binding = bind_model(prepared, options, std::move(catalogue));
     merge.warnings = prepared.warnings;
     merge.warnings.insert(merge.warnings.end(), binding.warnings.begin(), binding.warnings.end());
@@ -157,6 +161,13 @@ PlannedMerge plan_merge(const Options& options) {
     merge.plan = plan::make_plan(std::move(binding.targets), merge.files,
                                  plan::Visibility::everywhere(options.n_ranks, merge.files.size()),
                                  plan_choice(options, kMemoryLimit));
+    if (!options.trace.empty()) {
+        const auto written = plan::trace_target(merge.plan, merge.files, options.trace);
+        merge.trace.insert(merge.trace.end(), written.begin(), written.end());
+        if (merge.trace.empty()) {
+            merge.trace.push_back("no tensor is called " + printable(options.trace));
+        }
+    }
     return merge;
 }
 
@@ -165,6 +176,9 @@ int print_plan(const Options& options, std::ostream& out, Log& log) {
     for (const plan::Warning& warning : merge.warnings) {
         log.warning((warning.tensor.empty() ? "" : printable(warning.tensor) + ": ") +
                     warning.text);
+    }
+    for (const std::string& line : merge.trace) {
+        log.stream() << "trace: " << printable(line) << '\n';
     }
     out << (options.json ? plan_json(merge) : plan_text(merge));
     if (options.strict && !merge.warnings.empty()) {

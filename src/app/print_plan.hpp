@@ -22,6 +22,7 @@ struct PlannedMerge {
     plan::Plan plan;
     plan::Ledger ledger;
     std::vector<plan::Warning> warnings;
+    std::vector<std::string> trace;  ///< --trace
 };
 
 std::string plan_text(const PlannedMerge& merge);

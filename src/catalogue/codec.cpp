@@ -92,6 +92,7 @@ Piece get_piece(ByteReader& in) {
 
 void put_tensor(ByteWriter& out, const Tensor& tensor) {
     out.put_text(tensor.name);
+    out.put_text(tensor.placement);
     out.put(tensor.dtype);
     put_shape(out, tensor.shape);
     encode(tensor.pieces, out);
@@ -101,6 +102,7 @@ void put_tensor(ByteWriter& out, const Tensor& tensor) {
 Tensor get_tensor(ByteReader& in) {
     Tensor tensor;
     tensor.name = in.get_text();
+    tensor.placement = in.get_text();
     tensor.dtype = in.get<DType>();
     tensor.shape = get_shape(in);
     tensor.pieces = decode_pieces(in);

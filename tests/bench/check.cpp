@@ -116,8 +116,8 @@ std::string first_difference(std::span<const std::byte> found, std::span<const s
 
 class Checker {
   public:
-    Checker(const Merged& merged, const Values& values, bool is_sample)
-        : merged_(merged), values_(values), is_sample_(is_sample) {}
+    Checker(const Merged& merged, const Values& values, DType dtype, bool is_sample)
+        : merged_(merged), values_(values), dtype_(dtype), is_sample_(is_sample) {}
 
     void check(const HubTensor& expected) {
         Bytes compared = 0;
@@ -139,6 +139,20 @@ class Checker {
     [[nodiscard]] CheckResult take() { return std::move(result_); }
 
   private:
+    void fill_as(const std::string& name, Bytes first, std::span<std::byte> out) const {
+        if (dtype_ == values_.dtype) {
+            fill(values_, name, first, out);
+            return;
+        }
+        std::vector<std::uint32_t> wide(out.size() / 2);
+        fill(values_, name, first, std::as_writable_bytes(std::span(wide)));
+        for (std::size_t i = 0; i < wide.size(); ++i) {
+            const auto narrow =
+                static_cast<std::uint16_t>((wide[i] + 0x7FFFU + ((wide[i] >> 16U) & 1U)) >> 16U);
+            std::memcpy(out.data() + 2 * i, &narrow, 2);
+        }
+    }
+
     [[nodiscard]] std::optional<std::string> compare(const HubTensor& expected,
                                                      Bytes& compared) const {
         const auto at = merged_.tensors.find(expected.name);
@@ -146,11 +160,11 @@ class Checker {
             return "is missing";
         }
         const Found& found = at->second;
-        if (found.dtype != safetensors_name(values_.dtype) || found.shape != expected.shape) {
+        if (found.dtype != safetensors_name(dtype_) || found.shape != expected.shape) {
             return "is " + found.dtype + " " + shape_text(found.shape) + ", expected " +
-                   std::string(safetensors_name(values_.dtype)) + " " + shape_text(expected.shape);
+                   std::string(safetensors_name(dtype_)) + " " + shape_text(expected.shape);
         }
-        const Bytes width = size_of(values_.dtype);
+        const Bytes width = size_of(dtype_);
         const auto n_elements = static_cast<Bytes>(volume_of(expected.shape, "a shape"));
         if (found.size != n_elements * width) {
             return "has " + std::to_string(found.size) + " bytes";
@@ -163,7 +177,7 @@ class Checker {
             const auto have = std::span(read).first(size);
             const auto want = std::span(wanted).first(size);
             merged_.files[found.file].read_at(found.begin + begin, have);
-            fill(values_, expected.name, begin / width, want);
+            fill_as(expected.name, begin / width, want);
             compared += size;
             if (std::memcmp(have.data(), want.data(), size) != 0) {
                 return first_difference(have, want, width, begin / width);
@@ -174,6 +188,7 @@ class Checker {
 
     const Merged& merged_;
     Values values_;
+    DType dtype_;
     bool is_sample_;
     std::mutex guard_;
     CheckResult result_;
@@ -181,11 +196,11 @@ class Checker {
 
 }  // namespace
 
-CheckResult check_merge(const fs::path& directory, const Checkpoint& checkpoint, bool is_sample,
-                        unsigned n_threads) {
+CheckResult check_merge(const fs::path& directory, const Checkpoint& checkpoint, DType dtype,
+                        bool is_sample, unsigned n_threads) {
     const Merged merged = read_headers(directory);
     const auto expected = hub_tensors(checkpoint.model);
-    Checker checker(merged, checkpoint.values, is_sample);
+    Checker checker(merged, checkpoint.values, dtype, is_sample);
     for (const std::string& name : merged.repeated) {
         checker.note("tensor " + name + ": is in two files");
     }

@@ -18,9 +18,10 @@ struct CheckResult {
 };
 
 /// Reads every *.safetensors file of `directory`: each expected tensor must be there once, with
-/// dtype, shape and values, and no other. With `is_sample` only some blocks of each tensor are
+/// dtype, shape and values, and no other. `dtype`: what the values were cast to (bf16 from f32, to
+/// the nearest, ties to even), or their own. With `is_sample` only some blocks of each tensor are
 /// compared: the first, the last and a few between.
 CheckResult check_merge(const std::filesystem::path& directory, const Checkpoint& checkpoint,
-                        bool is_sample, unsigned n_threads);
+                        DType dtype, bool is_sample, unsigned n_threads);
 
 }  // namespace shardweld::bench

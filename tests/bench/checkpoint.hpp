@@ -1,5 +1,5 @@
-// Synthetic Megatron checkpoints on disk: legacy and torch_dist directories, and the hub
-// configuration that goes with them.
+// Synthetic checkpoints on disk: Megatron's legacy and torch_dist directories and verl's FSDP ones,
+// and the hub configuration that goes with them.
 // Knows names, dictionaries and files; how tensors are cut is model.hpp's.
 #pragma once
 
@@ -24,5 +24,10 @@ Bytes write_legacy(const std::filesystem::path& out, const Checkpoint& checkpoin
                    unsigned n_threads);
 Bytes write_torch_dist(const std::filesystem::path& out, const Checkpoint& checkpoint,
                        unsigned n_threads);
+
+/// Writes OUT/source as verl's FSDP2 does: tp * pp ranks that each hold a cut of every tensor's
+/// rows.
+Bytes write_fsdp(const std::filesystem::path& out, const Checkpoint& checkpoint,
+                 unsigned n_threads);
 
 }  // namespace shardweld::bench

@@ -267,7 +267,8 @@ TEST(CheckMerge, accepts_the_right_model_and_names_a_wrong_element) {
     const Directory directory;
     const Checkpoint checkpoint = tiny();
     const fs::path path = write_merge(directory, checkpoint);
-    const auto good = bench::check_merge(directory.path(), checkpoint, false, 2);
+    const auto good =
+        bench::check_merge(directory.path(), checkpoint, checkpoint.values.dtype, false, 2);
     EXPECT_EQ(good.differences, std::vector<std::string>{});
     EXPECT_EQ(good.n_tensors, 3 + 9 * checkpoint.model.layers);
     EXPECT_GT(good.compared_bytes, 5'000'000U);
@@ -278,7 +279,8 @@ TEST(CheckMerge, accepts_the_right_model_and_names_a_wrong_element) {
     file.put('\x7f');
     file.close();
     for (const bool is_sample : {false, true}) {
-        const auto bad = bench::check_merge(directory.path(), checkpoint, is_sample, 2);
+        const auto bad =
+            bench::check_merge(directory.path(), checkpoint, checkpoint.values.dtype, is_sample, 2);
         ASSERT_EQ(bad.differences.size(), 1U);
         EXPECT_EQ(bad.differences[0].rfind("tensor model.layers.3.mlp.down_proj.weight: element "
                                            "229375 has bits ",
@@ -293,11 +295,13 @@ TEST(CheckMerge, misses_and_refuses_tensors_by_name) {
     Checkpoint checkpoint = tiny();
     write_merge(directory, checkpoint);
     checkpoint.model.layers = 5;
-    const auto fewer = bench::check_merge(directory.path(), checkpoint, true, 1);
+    const auto fewer =
+        bench::check_merge(directory.path(), checkpoint, checkpoint.values.dtype, true, 1);
     ASSERT_EQ(fewer.differences.size(), 9U);
     EXPECT_EQ(fewer.differences[0], "tensor model.layers.4.input_layernorm.weight: is missing");
     checkpoint.model.layers = 3;
-    const auto more = bench::check_merge(directory.path(), checkpoint, true, 1);
+    const auto more =
+        bench::check_merge(directory.path(), checkpoint, checkpoint.values.dtype, true, 1);
     ASSERT_EQ(more.differences.size(), 9U);
     EXPECT_EQ(more.differences[0], "tensor model.layers.3.input_layernorm.weight: is not expected");
 }

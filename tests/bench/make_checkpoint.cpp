@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <map>
 #include <string>
 #include <thread>
 
@@ -31,13 +32,16 @@ cxxopts::Options make_options() {
     auto add = options.add_options();
     add("out", "directory to write", cxxopts::value<std::string>());
     add("gb", "size of the weights in GB", cxxopts::value<double>()->default_value("1"));
-    add("format", "legacy or torch_dist", cxxopts::value<std::string>()->default_value("legacy"));
+    add("format", "legacy, torch_dist or fsdp",
+        cxxopts::value<std::string>()->default_value("legacy"));
     add("tp", "tensor parallel ranks", cxxopts::value<Index>()->default_value("2"));
     add("pp", "pipeline stages", cxxopts::value<Index>()->default_value("1"));
     add("vpp", "virtual stages per rank", cxxopts::value<Index>()->default_value("1"));
     add("dtype", "bf16 or fp32", cxxopts::value<std::string>()->default_value("bf16"));
     add("seed", "of the values", cxxopts::value<std::uint64_t>()->default_value("0"));
     add("sparse", "zeros, as holes of the files");
+    add("merged_dtype", "bf16 or fp32: what --check expects, if not --dtype",
+        cxxopts::value<std::string>());
     add("check", "merged directory to compare instead", cxxopts::value<std::string>());
     add("sample", "compare a few blocks of each tensor only");
     add("threads", "0: as many as cores", cxxopts::value<unsigned>()->default_value("0"));
@@ -47,14 +51,22 @@ cxxopts::Options make_options() {
     return options;
 }
 
+DType dtype_of(const std::string& name, const std::string& option) {
+    if (name != "bf16" && name != "fp32") {
+        throw Error(ErrorCode::usage, option + " is " + name + ", expected bf16 or fp32");
+    }
+    return name == "bf16" ? DType::bf16 : DType::f32;
+}
+
+DType merged_dtype(const cxxopts::ParseResult& given) {
+    const char* const option = given.count("merged_dtype") != 0 ? "merged_dtype" : "dtype";
+    return dtype_of(given[option].as<std::string>(), "--" + std::string(option));
+}
+
 Checkpoint checkpoint_of(const cxxopts::ParseResult& given) {
     Checkpoint checkpoint;
     checkpoint.grid = {given["tp"].as<Index>(), given["pp"].as<Index>(), given["vpp"].as<Index>()};
-    const auto dtype = given["dtype"].as<std::string>();
-    if (dtype != "bf16" && dtype != "fp32") {
-        throw Error(ErrorCode::usage, "--dtype is " + dtype + ", expected bf16 or fp32");
-    }
-    checkpoint.values.dtype = dtype == "bf16" ? DType::bf16 : DType::f32;
+    checkpoint.values.dtype = dtype_of(given["dtype"].as<std::string>(), "--dtype");
     checkpoint.values.seed = given["seed"].as<std::uint64_t>();
     checkpoint.values.is_sparse = given.count("sparse") != 0;
     const bool is_grid =
@@ -69,8 +81,8 @@ Checkpoint checkpoint_of(const cxxopts::ParseResult& given) {
 
 int check(const cxxopts::ParseResult& given, const Checkpoint& checkpoint, unsigned n_threads) {
     const auto directory = given["check"].as<std::string>();
-    const auto result =
-        bench::check_merge(directory, checkpoint, given.count("sample") != 0, n_threads);
+    const auto result = bench::check_merge(directory, checkpoint, merged_dtype(given),
+                                           given.count("sample") != 0, n_threads);
     for (const std::string& difference : result.differences) {
         std::fprintf(stderr, "%s\n", difference.c_str());
     }
@@ -86,12 +98,17 @@ int make(const cxxopts::ParseResult& given, const Checkpoint& checkpoint, unsign
     }
     const std::string out = given["out"].as<std::string>();
     const auto format = given["format"].as<std::string>();
-    if (format != "legacy" && format != "torch_dist") {
-        throw Error(ErrorCode::usage, "--format is " + format + ", expected legacy or torch_dist");
+    const std::map<std::string, decltype(&bench::write_legacy)> writers = {
+        {"legacy", &bench::write_legacy},
+        {"torch_dist", &bench::write_torch_dist},
+        {"fsdp", &bench::write_fsdp}};
+    const auto writer = writers.find(format);
+    if (writer == writers.end()) {
+        throw Error(ErrorCode::usage,
+                    "--format is " + format + ", expected legacy, torch_dist or fsdp");
     }
     const auto begin = std::chrono::steady_clock::now();
-    const Bytes bytes = format == "legacy" ? bench::write_legacy(out, checkpoint, n_threads)
-                                           : bench::write_torch_dist(out, checkpoint, n_threads);
+    const Bytes bytes = writer->second(out, checkpoint, n_threads);
     bench::write_hub_config(out, checkpoint);
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
     const double gb = static_cast<double>(bytes) / 1e9;

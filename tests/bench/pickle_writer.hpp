@@ -46,14 +46,16 @@ class PickleWriter {
     /// A tuple of integers.
     PickleWriter& indices(std::span<const Index> values);
 
+    /// Fetches the object kept under `key`; false when it must be written, and then kept.
+    bool recall(const std::string& key);
+    /// Keeps what was written last.
+    void memoize(const std::string& key);
+
     /// The whole pickle.
     [[nodiscard]] std::string finish() const;
 
   private:
     void number(std::uint64_t value, std::size_t size);
-    /// Fetches what is kept under `key`; false when it must be written.
-    bool recall(const std::string& key);
-    void memoize(const std::string& key);
 
     int protocol_;
     std::string body_;

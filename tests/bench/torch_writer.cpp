@@ -17,6 +17,8 @@ std::string_view storage_class(DType dtype) {
             return "BFloat16Storage";
         case DType::u8:
             return "ByteStorage";
+        case DType::i32:
+            return "IntStorage";
         default:
             return "FloatStorage";
     }
@@ -66,6 +68,10 @@ void append_archive(AppendFile& file, std::string_view name, const TorchPickle& 
     for (std::size_t i = 0; i < content.tensors().size(); ++i) {
         const TorchTensor& tensor = content.tensors()[i];
         const std::string entry = prefix + "data/" + std::to_string(i);
+        if (!tensor.raw.empty()) {
+            zip.add(entry, tensor.raw);
+            continue;
+        }
         if (values.is_sparse) {
             zip.add_hole(entry, tensor.bytes());
             continue;

@@ -18,6 +18,7 @@ struct TorchTensor {
     DType dtype = DType::bf16;
     std::vector<Index> shape;
     std::vector<Band> bands;  ///< its elements; none for an empty tensor
+    std::string raw{};        ///< or its bytes
 
     [[nodiscard]] Bytes bytes() const;
 };

@@ -54,6 +54,7 @@ struct Tensor {
     std::vector<Index> shape;
     std::vector<Piece> pieces;
     std::string stored_as = {};  ///< its key in the files, where that is not `name`; "" otherwise
+    std::string placement = {};  ///< how the saving job spread it, for people; "" if not told
 };
 
 /// A rank-local tensor of a format that leaves joining to the dialect (legacy Megatron): name with

@@ -111,6 +111,7 @@ catalogue::Tensor DTensorReader::read(const Subclass& value) {
     tensor.dtype = local->dtype;
     tensor.shape = value.shape;
     tensor.pieces = pieces_of(*local, runs);
+    tensor.placement = placements_text(placements) + " over the mesh " + mesh_text(mesh);
     return tensor;
 }
 

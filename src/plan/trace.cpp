@@ -1,0 +1,213 @@
+#include "shardweld/plan/trace.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "shardweld/core/text.hpp"
+
+#include "as_stored.hpp"
+#include "hub_names.hpp"
+#include "store_match.hpp"
+
+namespace shardweld::plan {
+
+namespace {
+
+constexpr std::size_t kMostPieces = 64;
+
+/// A line's logical tensor with the values of its captures: "layer.3.qkv". Captures that the name
+/// does not hold (stacked tensors) stay open: "layer.{l}.qkv".
+std::string logical_text(const models::Line& line, const models::Captures& captures) {
+    std::string text = line.logical;
+    for (const auto& [name, value] : captures) {
+        const std::string open = "{" + name + "}";
+        if (const auto at = text.find(open); at != std::string::npos) {
+            text.replace(at, open.size(), std::to_string(value));
+        }
+    }
+    return text;
+}
+
+bool is_same(const std::string& logical, const std::string& pattern) {
+    return logical == pattern || models::Pattern::parse(pattern).match(logical).has_value() ||
+           models::Pattern::parse(logical).match(pattern).has_value();
+}
+
+std::string line_text(const models::Line& line) {
+    return line.name.text + " = " + line.logical + "  " + line.layout.text +
+           (line.condition == nullptr ? "" : "  (conditional)") + "  [" + line.origin + "]";
+}
+
+std::string head_of(const std::string& name, DType dtype, const std::vector<Index>& shape) {
+    return "stored " + name + " " + std::string(safetensors_name(dtype)) + " " + shape_text(shape);
+}
+
+std::string piece_text(const catalogue::Piece& piece, const catalogue::Catalogue& catalogue) {
+    std::string box;
+    for (const layout::Axis& axis : piece.patch.axes) {
+        box += (box.empty() ? "" : ", ") + std::to_string(axis.lo) + ":" +
+               std::to_string(axis.lo + axis.extent);
+    }
+    return "  piece [" + box + "] in " + catalogue.files[piece.file].path + " at byte " +
+           std::to_string(piece.base) + ", layout " + layout::to_text(piece.patch) +
+           (piece.replica == 0 ? "" : ", replica " + std::to_string(piece.replica));
+}
+
+std::string coordinates_text(const catalogue::Coordinates& at) {
+    return "  shard of tp " + std::to_string(at.tp) + ", pp " + std::to_string(at.pp) + ", vpp " +
+           std::to_string(at.vpp) + ", ep " + std::to_string(at.ep) + ", etp " +
+           std::to_string(at.etp) + ", fsdp " + std::to_string(at.fsdp);
+}
+
+/// Collects what is stored of one logical tensor, or of everything a name may mean.
+class StoredTrace {
+  public:
+    StoredTrace(const catalogue::Catalogue& catalogue, const Model& model, std::string name)
+        : catalogue_(catalogue),
+          model_(model),
+          matcher_(*model.dialect, *model.recipe, *model.symbols),
+          name_(std::move(name)) {}
+
+    std::vector<std::string> lines() {
+        find_hub_lines();
+        if (logicals_.empty()) {
+            find_stored_name();
+        }
+        for (const catalogue::Tensor& tensor : catalogue_.tensors) {
+            if (concerns(tensor.name, tensor.shape)) {
+                out_.push_back(head_of(tensor.name, tensor.dtype, tensor.shape));
+                if (!tensor.placement.empty()) {
+                    out_.push_back("  placed " + tensor.placement);
+                }
+                add_line();
+                for (std::size_t i = 0; i < std::min(tensor.pieces.size(), kMostPieces); ++i) {
+                    out_.push_back(piece_text(tensor.pieces[i], catalogue_));
+                }
+                if (tensor.pieces.size() > kMostPieces) {
+                    out_.push_back("  ... " + std::to_string(tensor.pieces.size()) + " pieces");
+                }
+            }
+        }
+        for (const catalogue::Shard& shard : catalogue_.shards) {
+            if (concerns(shard.name, shard.shape)) {
+                out_.push_back(head_of(shard.name, shard.dtype, shard.shape));
+                add_line();
+                out_.push_back(coordinates_text(shard.at));
+                out_.push_back(piece_text(shard.piece, catalogue_));
+            }
+        }
+        for (const std::string& hub : hub_lines_) {
+            out_.push_back("becomes " + hub);
+        }
+        return std::move(out_);
+    }
+
+  private:
+    void find_hub_lines() {
+        for_each_hub_name(*model_.recipe, *model_.symbols, [&](const HubName& hub) {
+            if (hub.name == name_) {
+                logicals_.insert(logical_text(*hub.line, hub.captures));
+                hub_lines_.push_back(hub.name + ": " + line_text(*hub.line));
+            }
+        });
+    }
+
+    /// The name is a stored one: all that its logical tensor becomes.
+    void find_stored_name() {
+        const auto note = [&](const std::string& stored, std::size_t n_dims) {
+            const auto match = matcher_.find(renamed(*model_.recipe, stored), n_dims);
+            if (stored == name_ && match) {
+                logicals_.insert(logical_text(*match->line, match->captures));
+            }
+        };
+        for (const catalogue::Tensor& tensor : catalogue_.tensors) {
+            note(tensor.name, tensor.shape.size());
+        }
+        for (const catalogue::Shard& shard : catalogue_.shards) {
+            note(shard.name, shard.shape.size());
+        }
+        for_each_hub_name(*model_.recipe, *model_.symbols, [&](const HubName& hub) {
+            const std::string logical = logical_text(*hub.line, hub.captures);
+            if (std::any_of(logicals_.begin(), logicals_.end(),
+                            [&](const std::string& one) { return is_same(logical, one); })) {
+                hub_lines_.push_back(hub.name + ": " + line_text(*hub.line));
+            }
+        });
+    }
+
+    /// Whether a stored tensor is a part of what is traced; remembers its line.
+    bool concerns(const std::string& stored, const std::vector<Index>& shape) {
+        match_ = matcher_.find(renamed(*model_.recipe, stored), shape.size());
+        if (!match_) {
+            return stored == name_ || renamed(*model_.recipe, stored) == name_;
+        }
+        const std::string logical = logical_text(*match_->line, match_->captures);
+        return std::any_of(logicals_.begin(), logicals_.end(),
+                           [&](const std::string& one) { return is_same(one, logical); });
+    }
+
+    void add_line() {
+        out_.push_back(match_ ? "  line " + line_text(*match_->line)
+                              : "  no line of " + model_.recipe->name + " takes it");
+    }
+
+    const catalogue::Catalogue& catalogue_;
+    const Model& model_;
+    StoreMatcher matcher_;
+    std::string name_;
+    std::set<std::string> logicals_;
+    std::vector<std::string> hub_lines_;
+    std::optional<StoreMatch> match_;
+    std::vector<std::string> out_;
+};
+
+}  // namespace
+
+std::vector<std::string> trace_stored(const catalogue::Catalogue& catalogue, const Model& model,
+                                      const std::string& name) {
+    return StoredTrace(catalogue, model, name).lines();
+}
+
+std::vector<std::string> trace_target(const Plan& plan, const std::vector<catalogue::File>& files,
+                                      const std::string& name) {
+    const auto found = std::find_if(plan.targets.begin(), plan.targets.end(),
+                                    [&](const Target& target) { return target.name == name; });
+    if (found == plan.targets.end()) {
+        return {};
+    }
+    const auto at = static_cast<std::size_t>(found - plan.targets.begin());
+    const outputs::Slot& slot = plan.placement.slots[at];
+    std::vector<std::string> out;
+    out.push_back("written " + found->name + " " + std::string(safetensors_name(found->dtype)) +
+                  " " + shape_text(found->shape) + ", " + std::to_string(found->bytes()) +
+                  " bytes, to " + plan.placement.files[slot.file].name + " at byte " +
+                  std::to_string(slot.offset) +
+                  (found->dtype == found->stored
+                       ? ""
+                       : ", cast from " + std::string(safetensors_name(found->stored))));
+    for (std::size_t i = 0; i < std::min(found->operands.size(), kMostPieces); ++i) {
+        const Operand& operand = found->operands[i];
+        out.push_back("  " + std::to_string(operand.copy.volume()) + " elements from " +
+                      files[operand.file].path + " at byte " + std::to_string(operand.base) +
+                      " + " + std::to_string(operand.copy.src_offset) + " elements to element " +
+                      std::to_string(operand.copy.dst_offset));
+    }
+    if (found->operands.size() > kMostPieces) {
+        out.push_back("  ... " + std::to_string(found->operands.size()) + " copies");
+    }
+    std::string owners;
+    for (int rank = 0; rank < plan.n_ranks(); ++rank) {
+        const auto index = static_cast<std::size_t>(rank);
+        for (const Slice& slice : slices_of(plan, {plan.cuts[index], plan.cuts[index + 1]})) {
+            if (slice.target == at) {
+                owners += (owners.empty() ? "" : ", ") + std::to_string(rank) + " (elements " +
+                          std::to_string(slice.begin) + ":" + std::to_string(slice.end) + ")";
+            }
+        }
+    }
+    out.push_back("  by rank " + (owners.empty() ? "none: it has no elements" : owners));
+    return out;
+}
+
+}  // namespace shardweld::plan

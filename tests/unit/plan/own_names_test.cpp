@@ -1,0 +1,283 @@
+// Catalogues that hold a module tree's own names: plain tensors of several ranks, packed experts,
+// renamed prefixes, tensors no line takes.
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/plan/binding.hpp"
+#include "shardweld/plan/trace.hpp"
+
+namespace shardweld::plan {
+namespace {
+
+using catalogue::Catalogue;
+using catalogue::Shard;
+using catalogue::Tensor;
+
+constexpr const char* kDialect = R"(dialect tree
+format 1
+names recipe
+default t = 1
+)";
+
+constexpr const char* kRecipe = R"(recipe toy
+format 1
+match @model_type = "toy"
+let h = 4
+let f = 3
+let vocab = 10
+let L = 2
+let tied = @tied else 0
+index l = L
+index k = 1
+index e = 2
+block layer
+  norm.weight             = norm h
+  experts.{e}.gate.weight = fc1 gate: f h
+  experts.{e}.up.weight   = fc1 up: f h
+module layer
+  experts.gate_up         = fc1 e [gate: f | up: f] h
+at layers.{l}. = layer.{l}. layer
+hub layers.{k+L}.proj = mtp.{k}.proj h h  optional
+hub embed = embed vocab h
+hub head  = head vocab h if not tied
+same head = embed if tied
+rename tower.text. = layers.
+rename tower. = eyes.
+pass eyes.*
+)";
+
+class OwnNames : public testing::Test {
+  protected:
+    OwnNames()
+        : library_(models::Library::load({{"tree.dialect", kDialect}, {"toy.recipe", kRecipe}})),
+          recipe_(*library_.find_recipe("toy")),
+          dialect_(models::own_names(recipe_, *library_.find_dialect("tree"))) {}
+
+    static Tensor tensor(const std::string& name, const std::vector<Index>& shape) {
+        catalogue::Piece piece;
+        piece.patch = layout::dense_shape(shape);
+        return {name, DType::f32, shape, {piece}};
+    }
+
+    static Shard plain(const std::string& name, std::vector<Index> shape, int fsdp, int tp = 0) {
+        Shard shard;
+        shard.name = name;
+        shard.piece.patch = layout::dense_shape(shape);
+        shard.piece.file = static_cast<std::uint32_t>(fsdp);
+        shard.shape = std::move(shape);
+        shard.at.fsdp = fsdp;
+        shard.at.tp = tp;
+        return shard;
+    }
+
+    /// Everything but `embed` and `head`.
+    static Catalogue layers() {
+        Catalogue catalogue;
+        catalogue.files = {{"rank0", 4096}, {"rank1", 4096}, {"rank2", 4096}, {"rank3", 4096}};
+        for (const std::string layer : {"layers.0.", "layers.1."}) {
+            catalogue.tensors.push_back(tensor(layer + "norm.weight", {4}));
+            catalogue.tensors.push_back(tensor(layer + "experts.gate_up", {2, 6, 4}));
+        }
+        return catalogue;
+    }
+
+    static Catalogue whole() {
+        Catalogue catalogue = layers();
+        catalogue.tensors.push_back(tensor("embed", {10, 4}));
+        catalogue.tensors.push_back(tensor("head", {10, 4}));
+        return catalogue;
+    }
+
+    Binding bind(Catalogue catalogue, const std::string& config = R"({"model_type": "toy"})") {
+        symbols_ = std::make_unique<models::Symbols>(
+            recipe_, dialect_, models::Config::parse(config, "config.json"),
+            std::map<std::string, Index>{}, std::map<std::string, Index>{});
+        return plan::bind(std::move(catalogue), {&recipe_, &dialect_, symbols_.get()}, {});
+    }
+
+    void expect_error(ErrorCode code, const std::string& part, Catalogue catalogue) {
+        try {
+            (void)bind(std::move(catalogue));
+            ADD_FAILURE() << "not refused; expected: " << part;
+        } catch (const Error& error) {
+            EXPECT_EQ(error.code(), code) << error.full_text();
+            EXPECT_NE(error.full_text().find(part), std::string::npos) << error.full_text();
+        }
+    }
+
+    static const Target& target(const Binding& binding, const std::string& name) {
+        const auto found = std::find_if(binding.targets.begin(), binding.targets.end(),
+                                        [&](const Target& one) { return one.name == name; });
+        if (found == binding.targets.end()) {
+            throw std::runtime_error("no target " + name);
+        }
+        return *found;
+    }
+
+    models::Library library_;
+    const models::Recipe& recipe_;
+    models::Dialect dialect_;
+    std::unique_ptr<models::Symbols> symbols_;
+};
+
+TEST_F(OwnNames, unpacks_experts_by_module_lines) {
+    const Binding binding = bind(whole());
+    EXPECT_EQ(binding.targets.size(), 2 * (1 + 2 * 2) + 2U);
+    const Target& up = target(binding, "layers.1.experts.1.up.weight");
+    EXPECT_EQ(up.shape, (std::vector<Index>{3, 4}));
+    ASSERT_EQ(up.operands.size(), 1U);
+    EXPECT_EQ(up.operands[0].copy.src_offset, 24 + 12);
+    EXPECT_TRUE(binding.warnings.empty());
+}
+
+TEST_F(OwnNames, takes_experts_that_are_not_packed_too) {
+    Catalogue catalogue = whole();
+    std::erase_if(catalogue.tensors,
+                  [](const Tensor& one) { return one.name == "layers.0.experts.gate_up"; });
+    for (const std::string expert : {"0", "1"}) {
+        for (const std::string half : {"gate", "up"}) {
+            catalogue.tensors.push_back(
+                tensor("layers.0.experts." + expert + "." + half + ".weight", {3, 4}));
+        }
+    }
+    EXPECT_EQ(bind(std::move(catalogue)).targets.size(), 12U);
+}
+
+TEST_F(OwnNames, tells_a_layer_from_one_behind_the_last) {
+    Catalogue catalogue = whole();
+    catalogue.tensors.push_back(tensor("layers.2.proj", {4, 4}));
+    EXPECT_EQ(target(bind(std::move(catalogue)), "layers.2.proj").shape,
+              (std::vector<Index>{4, 4}));
+}
+
+TEST_F(OwnNames, compares_a_tied_copy_and_does_not_write_it) {
+    const Binding binding = bind(whole(), R"({"model_type": "toy", "tied": 1})");
+    EXPECT_EQ(binding.targets.size(), 11U);
+    ASSERT_EQ(binding.same.size(), 1U);
+    EXPECT_EQ(binding.same[0].stored_name, "head");
+    EXPECT_EQ(binding.same[0].why, SamePair::Why::tied);
+}
+
+TEST_F(OwnNames, plain_tensors_of_full_shape_are_replicas) {
+    Catalogue catalogue = layers();
+    catalogue.facts["fsdp"] = 2;
+    for (const int rank : {0, 1}) {
+        catalogue.shards.push_back(plain("embed", {10, 4}, rank));
+        catalogue.shards.push_back(plain("head", {10, 4}, rank));
+    }
+    const Binding binding = bind(std::move(catalogue));
+    EXPECT_EQ(target(binding, "embed").operands.size(), 1U);
+    EXPECT_EQ(target(binding, "embed").replicas.size(), 1U);
+    EXPECT_TRUE(binding.same.empty());
+}
+
+TEST_F(OwnNames, plain_tensors_that_make_up_the_shape_are_put_together) {
+    Catalogue catalogue = layers();
+    catalogue.facts["fsdp"] = 4;
+    for (const int rank : {0, 1, 2, 3}) {
+        catalogue.shards.push_back(plain("embed", {rank == 3 ? 1 : 3, 4}, rank));
+        catalogue.shards.push_back(plain("head", {10, 4}, rank));
+    }
+    const Binding binding = bind(std::move(catalogue));
+    const Target& embed = target(binding, "embed");
+    ASSERT_EQ(embed.operands.size(), 4U);
+    EXPECT_EQ(embed.operands[3].copy.dst_offset, 36);
+    EXPECT_EQ(embed.operands[3].copy.volume(), 4);
+}
+
+TEST_F(OwnNames, tensor_parallel_parts_are_found_on_any_dim) {
+    Catalogue catalogue = layers();
+    catalogue.facts["fsdp"] = 2;
+    catalogue.facts["tp"] = 2;
+    catalogue.facts["mesh_by_hand"] = 1;
+    for (const int rank : {0, 1, 2, 3}) {
+        catalogue.shards.push_back(plain("embed", {5, 2}, rank / 2, rank % 2));
+        catalogue.shards.push_back(plain("head", {10, 2}, rank / 2, rank % 2));
+        catalogue.shards.end()[-1].piece.file = static_cast<std::uint32_t>(rank);
+        catalogue.shards.end()[-2].piece.file = static_cast<std::uint32_t>(rank);
+    }
+    const Binding binding = bind(std::move(catalogue));
+    const Target& embed = target(binding, "embed");
+    ASSERT_EQ(embed.operands.size(), 4U);
+    std::vector<Index> places;
+    for (const Operand& operand : embed.operands) {
+        places.push_back(operand.copy.dst_offset);
+    }
+    std::sort(places.begin(), places.end());
+    EXPECT_EQ(places, (std::vector<Index>{0, 2, 20, 22}));
+    EXPECT_EQ(target(binding, "head").operands.size(), 2U);
+    EXPECT_EQ(target(binding, "head").replicas.size(), 2U);
+}
+
+TEST_F(OwnNames, parts_that_do_not_make_up_the_shape_ask_for_the_mesh) {
+    Catalogue catalogue = whole();
+    std::erase_if(catalogue.tensors, [](const Tensor& one) { return one.name == "embed"; });
+    catalogue.facts["fsdp"] = 2;
+    for (const int rank : {0, 1}) {
+        catalogue.shards.push_back(plain("embed", {4, 4}, rank));
+    }
+    expect_error(ErrorCode::mismatch, "--mesh_shape", std::move(catalogue));
+}
+
+TEST_F(OwnNames, tensors_without_a_line_are_written_with_a_warning) {
+    Catalogue catalogue = whole();
+    catalogue.tensors.push_back(tensor("extra.bias", {3}));
+    catalogue.tensors.push_back(tensor("tower.patch", {2, 2}));
+    const Binding binding = bind(std::move(catalogue));
+    ASSERT_EQ(binding.warnings.size(), 1U);
+    EXPECT_EQ(binding.warnings[0].code, "extra_tensors");
+    EXPECT_NE(binding.warnings[0].text.find("extra.bias"), std::string::npos);
+    EXPECT_EQ(binding.warnings[0].text.find("eyes"), std::string::npos);
+    EXPECT_EQ(target(binding, "eyes.patch").shape, (std::vector<Index>{2, 2}));
+}
+
+TEST_F(OwnNames, the_longest_prefix_renames) {
+    Catalogue catalogue = whole();
+    for (Tensor& one : catalogue.tensors) {
+        if (one.name.starts_with("layers.1.")) {
+            one.name = "tower.text." + one.name.substr(7);
+        }
+    }
+    EXPECT_EQ(bind(std::move(catalogue)).targets.size(), 12U);
+}
+
+TEST_F(OwnNames, plain_tensors_without_a_line_must_be_equal) {
+    Catalogue catalogue = whole();
+    catalogue.facts["fsdp"] = 2;
+    for (const int rank : {0, 1}) {
+        catalogue.shards.push_back(plain("eyes.scale", {6}, rank));
+    }
+    const Binding binding = bind(catalogue);
+    ASSERT_EQ(binding.same.size(), 1U);
+    EXPECT_EQ(binding.same[0].why, SamePair::Why::presumed);
+    EXPECT_EQ(target(binding, "eyes.scale").shape, (std::vector<Index>{6}));
+    catalogue.facts["mesh_by_hand"] = 1;
+    EXPECT_EQ(target(bind(std::move(catalogue)), "eyes.scale").shape, (std::vector<Index>{12}));
+}
+
+TEST_F(OwnNames, missing_tensors_are_listed_together) {
+    Catalogue catalogue = whole();
+    std::erase_if(catalogue.tensors, [](const Tensor& one) {
+        return one.name == "embed" || one.name == "layers.1.norm.weight";
+    });
+    expect_error(ErrorCode::mismatch, "(2 in all)", std::move(catalogue));
+}
+
+TEST_F(OwnNames, a_trace_tells_both_sides) {
+    const Catalogue catalogue = whole();
+    (void)bind(catalogue);
+    const Model model{&recipe_, &dialect_, symbols_.get()};
+    const auto lines = trace_stored(catalogue, model, "layers.1.experts.1.up.weight");
+    ASSERT_EQ(lines.size(), 4U);
+    EXPECT_EQ(lines[0], "stored layers.1.experts.gate_up F32 [2, 6, 4]");
+    EXPECT_NE(lines[1].find("e [gate: f | up: f] h"), std::string::npos) << lines[1];
+    EXPECT_NE(lines[2].find("piece [0:2, 0:6, 0:4] in rank0 at byte 0"), std::string::npos);
+    EXPECT_EQ(lines[3].rfind("becomes layers.1.experts.1.up.weight: ", 0), 0U) << lines[3];
+    EXPECT_EQ(trace_stored(catalogue, model, "layers.1.experts.gate_up").size(), 3 + 4U);
+    EXPECT_TRUE(trace_stored(catalogue, model, "nobody").empty());
+}
+
+}  // namespace
+}  // namespace shardweld::plan
