@@ -1,8 +1,9 @@
 #include "shardweld/plan/trace.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
-#include <set>
+#include <utility>
 
 #include "shardweld/core/text.hpp"
 
@@ -32,6 +33,28 @@ std::string logical_text(const models::Line& line, const models::Captures& captu
 bool is_same(const std::string& logical, const std::string& pattern) {
     return logical == pattern || models::Pattern::parse(pattern).match(logical).has_value() ||
            models::Pattern::parse(logical).match(pattern).has_value();
+}
+
+/// A segment of a logical tensor.
+struct Part {
+    std::string logical;
+    std::string label;
+};
+
+std::vector<Part> parts_of(const models::Line& line, const models::Captures& captures) {
+    std::vector<Part> parts;
+    for (const layout::SegmentAxes& segment : layout::segments_of(line.layout)) {
+        parts.push_back({logical_text(line, captures), segment.label});
+    }
+    return parts;
+}
+
+bool meet(const std::vector<Part>& a, const std::vector<Part>& b) {
+    return std::any_of(a.begin(), a.end(), [&](const Part& one) {
+        return std::any_of(b.begin(), b.end(), [&](const Part& other) {
+            return one.label == other.label && is_same(one.logical, other.logical);
+        });
+    });
 }
 
 std::string line_text(const models::Line& line) {
@@ -71,7 +94,7 @@ class StoredTrace {
 
     std::vector<std::string> lines() {
         find_hub_lines();
-        if (logicals_.empty()) {
+        if (parts_.empty()) {
             find_stored_name();
         }
         for (const catalogue::Tensor& tensor : catalogue_.tensors) {
@@ -107,7 +130,7 @@ class StoredTrace {
     void find_hub_lines() {
         for_each_hub_name(*model_.recipe, *model_.symbols, [&](const HubName& hub) {
             if (hub.name == name_) {
-                logicals_.insert(logical_text(*hub.line, hub.captures));
+                add(parts_of(*hub.line, hub.captures));
                 hub_lines_.push_back(hub.name + ": " + line_text(*hub.line));
             }
         });
@@ -118,7 +141,7 @@ class StoredTrace {
         const auto note = [&](const std::string& stored, std::size_t n_dims) {
             const auto match = matcher_.find(renamed(*model_.recipe, stored), n_dims);
             if (stored == name_ && match) {
-                logicals_.insert(logical_text(*match->line, match->captures));
+                add(parts_of(*match->line, match->captures));
             }
         };
         for (const catalogue::Tensor& tensor : catalogue_.tensors) {
@@ -128,9 +151,7 @@ class StoredTrace {
             note(shard.name, shard.shape.size());
         }
         for_each_hub_name(*model_.recipe, *model_.symbols, [&](const HubName& hub) {
-            const std::string logical = logical_text(*hub.line, hub.captures);
-            if (std::any_of(logicals_.begin(), logicals_.end(),
-                            [&](const std::string& one) { return is_same(logical, one); })) {
+            if (meet(parts_, parts_of(*hub.line, hub.captures))) {
                 hub_lines_.push_back(hub.name + ": " + line_text(*hub.line));
             }
         });
@@ -142,9 +163,11 @@ class StoredTrace {
         if (!match_) {
             return stored == name_ || renamed(*model_.recipe, stored) == name_;
         }
-        const std::string logical = logical_text(*match_->line, match_->captures);
-        return std::any_of(logicals_.begin(), logicals_.end(),
-                           [&](const std::string& one) { return is_same(one, logical); });
+        return meet(parts_, parts_of(*match_->line, match_->captures));
+    }
+
+    void add(std::vector<Part> parts) {
+        std::move(parts.begin(), parts.end(), std::back_inserter(parts_));
     }
 
     void add_line() {
@@ -156,7 +179,7 @@ class StoredTrace {
     const Model& model_;
     StoreMatcher matcher_;
     std::string name_;
-    std::set<std::string> logicals_;
+    std::vector<Part> parts_;
     std::vector<std::string> hub_lines_;
     std::optional<StoreMatch> match_;
     std::vector<std::string> out_;

@@ -15,17 +15,12 @@ using catalogue::Catalogue;
 using catalogue::Shard;
 using catalogue::Tensor;
 
-constexpr const char* kDialect = R"(dialect tree
-format 1
-names recipe
-default t = 1
-)";
-
 constexpr const char* kRecipe = R"(recipe toy
 format 1
 match @model_type = "toy"
 let h = 4
 let f = 3
+let hh = 4
 let vocab = 10
 let L = 2
 let tied = @tied else 0
@@ -39,7 +34,7 @@ block layer
 module layer
   experts.gate_up         = fc1 e [gate: f | up: f] h
 at layers.{l}. = layer.{l}. layer
-hub layers.{k+L}.proj = mtp.{k}.proj h h  optional
+hub layers.{k+L}.proj = mtp.{k}.proj h hh  optional
 hub embed = embed vocab h
 hub head  = head vocab h if not tied
 same head = embed if tied
@@ -51,9 +46,9 @@ pass eyes.*
 class OwnNames : public testing::Test {
   protected:
     OwnNames()
-        : library_(models::Library::load({{"tree.dialect", kDialect}, {"toy.recipe", kRecipe}})),
+        : library_(models::Library::load({{"toy.recipe", kRecipe}})),
           recipe_(*library_.find_recipe("toy")),
-          dialect_(models::own_names(recipe_, *library_.find_dialect("tree"))) {}
+          dialect_(models::own_names(recipe_, *library_.find_dialect("hf_module"))) {}
 
     static Tensor tensor(const std::string& name, const std::vector<Index>& shape) {
         catalogue::Piece piece;
