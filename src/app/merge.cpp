@@ -100,7 +100,7 @@ class Merge {
     [[nodiscard]] publish::Facts facts() const {
         publish::Facts facts = publish::facts_of(
             assembly_.plan().targets, assembly_.binding().logicals, *assembly_.model().recipe);
-        facts.to_token_classes = options_.is_value_model;
+        facts.to_token_classes = assembly_.model().is_value;
         return facts;
     }
 

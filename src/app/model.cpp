@@ -1,6 +1,8 @@
 #include "model.hpp"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
@@ -13,6 +15,8 @@ namespace {
 
 constexpr const char* kConfigName = "config.json";
 constexpr const char* kModuleTree = "module_tree";
+constexpr const char* kScore = "score.weight";
+constexpr const char* kLanguageHead = "lm_head.weight";
 constexpr Bytes kMaxConfig = Bytes{16} << 20U;
 constexpr Bytes kMaxRecipe = 1'000'000;
 
@@ -104,6 +108,63 @@ void check_config(const PreparedModel& prepared, const catalogue::Claims& claims
                 text + "\ngive the directory of the model that was trained with --hf_config");
 }
 
+/// The classification head among stored tensors of a module tree.
+struct ScoreHead {
+    std::optional<Index> rows;  ///< nullopt: not stored, or cut into plain shards
+    bool is_only = false;       ///< stored, and there is no language-model head
+};
+
+ScoreHead score_head(const catalogue::Catalogue& catalogue) {
+    ScoreHead head;
+    bool has_other = false;
+    int n_parts = 0;
+    const auto note = [&](const std::string& name, const std::vector<Index>& shape) {
+        has_other = has_other || name.ends_with(kLanguageHead);
+        if (name == kScore) {
+            head.is_only = true;
+            head.rows = shape.empty() || n_parts++ > 0 ? std::nullopt : std::optional(shape[0]);
+        }
+    };
+    for (const catalogue::Tensor& tensor : catalogue.tensors) {
+        note(tensor.name, tensor.shape);
+    }
+    for (const catalogue::Shard& shard : catalogue.shards) {
+        note(shard.name, shard.shape);
+    }
+    head.is_only = head.is_only && !has_other;
+    return head;
+}
+
+/// Settles whether the model classifies tokens.
+void settle_head(PreparedModel& prepared, const Options& options, const ScoreHead& head) {
+    prepared.is_value = options.is_value_model ||
+                        prepared.config.model_class() == models::ModelClass::token_classification;
+    if (head.is_only && !prepared.is_value) {
+        prepared.is_value = true;
+        prepared.notes.push_back(
+            "the checkpoint holds score.weight and no language-model head: it is written as a "
+            "token classification (value) model");
+    }
+}
+
+/// A framework's layouts need a comparison with its models; a module tree's names and shapes say
+/// themselves whether they fit.
+void judge_recipe(PreparedModel& prepared) {
+    if (!prepared.recipe->verified.empty()) {
+        return;
+    }
+    if (prepared.dialect->has_own_names) {
+        prepared.notes.push_back(
+            "the recipe " + prepared.recipe->name +
+            " checks names and shapes; it was not compared with a saved model");
+        return;
+    }
+    prepared.warnings.push_back(
+        {"recipe_unverified", "",
+         "the recipe " + prepared.recipe->name +
+             " was never compared with a model made by the framework: compare the result"});
+}
+
 }  // namespace
 
 fs::path hf_directory(const Options& options, const formats::Location& location) {
@@ -168,17 +229,16 @@ PreparedModel prepare_model(const ModelFiles& files, const Options& options,
     prepared.dialect = std::make_shared<const models::Dialect>(models::own_names(
         *prepared.recipe, dialect_for(*prepared.library, *prepared.recipe, catalogue)));
     check_config(prepared, catalogue.claims);
-    prepared.is_value = options.is_value_model ||
-                        prepared.config.model_class() == models::ModelClass::token_classification;
+    const ScoreHead head = prepared.dialect->has_own_names ? score_head(catalogue) : ScoreHead();
+    settle_head(prepared, options, head);
+    std::map<std::string, Index> facts = catalogue.facts;
+    if (head.rows) {
+        facts.emplace("labels", *head.rows);
+    }
     const std::map<std::string, Index> given{{"value", prepared.is_value ? 1 : 0}};
     prepared.symbols = std::make_shared<const models::Symbols>(
-        *prepared.recipe, *prepared.dialect, prepared.config, catalogue.facts, given);
-    if (prepared.recipe->verified.empty()) {
-        prepared.warnings.push_back(
-            {"recipe_unverified", "",
-             "the recipe " + prepared.recipe->name +
-                 " was never compared with a model made by the framework: compare the result"});
-    }
+        *prepared.recipe, *prepared.dialect, prepared.config, std::move(facts), given);
+    judge_recipe(prepared);
     return prepared;
 }
 

@@ -54,6 +54,7 @@ struct Declaration {
     std::vector<std::string> givens;
     std::map<std::string, std::vector<std::string>> fuse;
     std::vector<RenameRule> renames;
+    std::vector<RenameRule> places;
     std::vector<std::string> passes;
     bool has_own_names = false;
 };

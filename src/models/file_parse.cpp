@@ -97,8 +97,8 @@ class FileParser {
         throw Error(ErrorCode::usage, source_.file_name + " " + what);
     }
 
-    static const std::array<Row, 26>& table() {
-        static const std::array<Row, 26> rows = {{
+    static const std::array<Row, 27>& table() {
+        static const std::array<Row, 27> rows = {{
             {"recipe", For::both, &FileParser::recipe},
             {"dialect", For::both, &FileParser::dialect},
             {"format", For::both, &FileParser::format},
@@ -121,6 +121,7 @@ class FileParser {
             {"same", For::recipe, &FileParser::rule<parse_same>},
             {"ignore", For::both, &FileParser::rule<parse_ignore>},
             {"rename", For::recipe, &FileParser::rule<parse_rename>},
+            {"place", For::recipe, &FileParser::rule<parse_place>},
             {"pass", For::recipe, &FileParser::pass},
             {"names", For::dialect, &FileParser::own_names},
             {"config", For::recipe, &FileParser::rule<parse_config>},

@@ -87,6 +87,13 @@ void inherit_symbols(Declaration& child, const Declaration& base) {
     }
 }
 
+/// `uses none` drops what the base uses.
+void inherit_uses(std::vector<std::string>& own, const std::vector<std::string>& inherited) {
+    if (std::erase(own, "none") == 0) {
+        put_before(own, inherited);
+    }
+}
+
 void inherit_ats(Declaration& child, const Declaration& base) {
     std::vector<At> inherited;
     for (const At& at : base.ats) {
@@ -108,10 +115,11 @@ Whole inherit(const Whole& base, Declaration child) {
     whole.lines = edited(base.lines, child.lines);
     inherit_symbols(child, base.declaration);
     inherit_ats(child, base.declaration);
-    put_before(child.uses, base.declaration.uses);
+    inherit_uses(child.uses, base.declaration.uses);
     put_before(child.same, base.declaration.same);
     put_before(child.ignore, base.declaration.ignore);
     put_before(child.renames, base.declaration.renames);
+    put_before(child.places, base.declaration.places);
     put_before(child.passes, base.declaration.passes);
     child.has_own_names = child.has_own_names || base.declaration.has_own_names;
     put_before(child.config, base.declaration.config);

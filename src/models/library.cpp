@@ -5,13 +5,14 @@
 #include "shardweld/models/recipe.hpp"
 
 #include "check.hpp"
+#include "expr.hpp"
 #include "inherit.hpp"
 
 namespace shardweld::models {
 
 namespace {
 
-constexpr std::size_t kDeepestExtends = 4;
+constexpr std::size_t kDeepestExtends = 8;
 
 struct Entry {
     Declaration declaration;
@@ -41,7 +42,7 @@ Whole resolve(const Entries& entries, const Entry& entry, std::vector<std::strin
     }
     if (above.size() > kDeepestExtends) {
         throw Error(ErrorCode::usage, entries.find(above.front())->second.declaration.origin +
-                                          ": more than 4 'extends' behind one another");
+                                          ": more than 8 'extends' behind one another");
     }
     if (declaration.extends.empty()) {
         Whole whole = inherit({}, declaration);
@@ -66,6 +67,19 @@ std::vector<Line> all_lines(const Whole& whole) {
     return lines;
 }
 
+/// The name under which a family keeps an inherited one: the longest `place` rule's.
+Pattern placed(const Pattern& name, const std::vector<RenameRule>& places) {
+    const RenameRule* best = longest_match(places, name.text);
+    return best == nullptr ? name : Pattern::parse(best->to + name.text.substr(best->from.size()));
+}
+
+std::vector<Line> placed(std::vector<Line> lines, const std::vector<RenameRule>& places) {
+    for (Line& line : lines) {
+        line.name = at_origin(line.origin, [&] { return placed(line.name, places); });
+    }
+    return lines;
+}
+
 Dialect dialect_of(Whole whole) {
     Dialect dialect;
     dialect.store = all_lines(whole);
@@ -84,8 +98,8 @@ Dialect dialect_of(Whole whole) {
 
 Recipe recipe_of(Whole whole) {
     Recipe recipe;
-    recipe.hub = all_lines(whole);
-    recipe.module = expand(whole, whole.modules);
+    recipe.hub = placed(all_lines(whole), whole.declaration.places);
+    recipe.module = placed(expand(whole, whole.modules), whole.declaration.places);
     check_lines(recipe.module);
     Declaration& declaration = whole.declaration;
     recipe.name = declaration.name;

@@ -37,6 +37,17 @@ Line stored_form(const Line& line, const Recipe& recipe) {
 
 }  // namespace
 
+const RenameRule* longest_match(const std::vector<RenameRule>& rules, std::string_view name) {
+    const RenameRule* best = nullptr;
+    for (const RenameRule& rule : rules) {
+        if (name.starts_with(rule.from) &&
+            (best == nullptr || best->from.size() < rule.from.size())) {
+            best = &rule;
+        }
+    }
+    return best;
+}
+
 Dialect own_names(const Recipe& recipe, const Dialect& dialect) {
     Dialect own = dialect;
     if (!dialect.has_own_names) {

@@ -87,6 +87,14 @@ void parse_rename(Scanner& in, Declaration& out) {
     out.renames.push_back(std::move(rule));
 }
 
+void parse_place(Scanner& in, Declaration& out) {
+    RenameRule rule;
+    rule.from = in.word("the beginning of inherited names");
+    in.expect_mark("=");
+    rule.to = in.word("the beginning of the names in this family");
+    out.places.push_back(std::move(rule));
+}
+
 void parse_config(Scanner& in, Declaration& out) {
     ConfigEdit edit;
     edit.field = in.word("a field of config.json");

@@ -1,4 +1,4 @@
-// The statements that state rules: `at`, `same`, `ignore`, `rename`, `config`, `claim`.
+// The statements that state rules: `at`, `same`, `ignore`, `rename`, `place`, `config`, `claim`.
 // Knows one statement at a time, behind its first word.
 #pragma once
 
@@ -11,6 +11,7 @@ void parse_at(Scanner& in, Declaration& out);
 void parse_same(Scanner& in, Declaration& out);
 void parse_ignore(Scanner& in, Declaration& out);
 void parse_rename(Scanner& in, Declaration& out);
+void parse_place(Scanner& in, Declaration& out);
 void parse_config(Scanner& in, Declaration& out);
 void parse_claim(Scanner& in, Declaration& out);
 

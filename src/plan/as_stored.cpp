@@ -22,13 +22,7 @@ bool passes(const models::Recipe& recipe, const std::string& name) {
 }  // namespace
 
 std::string renamed(const models::Recipe& recipe, const std::string& name) {
-    const models::RenameRule* best = nullptr;
-    for (const models::RenameRule& rule : recipe.renames) {
-        if (name.starts_with(rule.from) &&
-            (best == nullptr || best->from.size() < rule.from.size())) {
-            best = &rule;
-        }
-    }
+    const models::RenameRule* best = models::longest_match(recipe.renames, name);
     return best == nullptr ? name : best->to + name.substr(best->from.size());
 }
 

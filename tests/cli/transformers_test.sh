@@ -11,12 +11,31 @@ if ! "$python" -c 'import torch, transformers' 2>/dev/null; then
     finish
     exit 77
 fi
+# same_logits NAME EXPECTED HF
+same_logits() {
+    checks=$((checks + 1))
+    "$python" "$TESTS/support/compare_logits.py" "$WORK/$1" "$2" "$3" >"$WORK/out" 2>"$WORK/err" ||
+        fail "$1: $(tail -1 "$WORK/err")"
+}
+
 for name in llama-tp4-legacy-bf16 qwen2-tp2-pp2-torchdist-bf16 qwen3moe-tp2-ep2-torchdist-bf16 mixtral-ep2-pp2-legacy-bf16 \
     deepseekv3-pp2-torchdist-bf16 verl-value-llama-tp2-torchdist-bf16; do
     dir="$TESTS/data/megatron/$name"
     merge_case "$dir" "$WORK/$name" 2 --max_shard_size 100KB || continue
-    checks=$((checks + 1))
-    "$python" "$TESTS/support/compare_logits.py" "$WORK/$name" "$dir/expected" "$dir/hf" >"$WORK/out" 2>"$WORK/err" ||
-        fail "$name: $(tail -1 "$WORK/err")"
+    same_logits "$name" "$dir/expected" "$dir/hf"
 done
+for name in fsdp2_w2_mixed_deepseek fsdp2_qwen2vl_w2_bf16 fsdp2_value_w2_bf16_qwen2; do
+    dir="$TESTS/data/torch/$name"
+    merge_case "$dir" "$WORK/$name" 2 --max_shard_size 50KB || continue
+    same_logits "$name" "$dir/expected" "$dir/source/huggingface"
+done
+# The module tree of one rank, loaded without any renaming, against the hub names loaded with transformers' own.
+for name in mixtral gemma3 gpt_oss; do
+    dir="$TESTS/data/torch/plain_w1_bf16_$name"
+    merge_case "$dir" "$WORK/$name" 2 || continue
+    same_logits "$name" "$dir/source/model_world_size_1_rank_0.pt" "$dir/source/huggingface"
+done
+# A tied head is not written and not missed.
+name=fsdp2_w4_bf16_qwen2_tied
+merge_case "$TESTS/data/torch/$name" "$WORK/$name" 2 && same_logits "$name" "$WORK/$name" "$TESTS/data/torch/$name/source/huggingface"
 finish

@@ -85,6 +85,9 @@ struct RenameRule {
     std::string to;
 };
 
+/// The rule with the longest `from` that the name begins with; null if there is none.
+const RenameRule* longest_match(const std::vector<RenameRule>& rules, std::string_view name);
+
 struct ConfigEdit {
     std::string field;
     std::optional<std::string> value;  ///< JSON text; nullopt: remove the field
@@ -162,7 +165,7 @@ const std::vector<Source>& built_in_sources();
 
 /// All recipes and dialects, parsed; built-in files replaced or joined by `extra` (same declared
 /// name replaces). Error(usage) naming file and line on bad text; limits 1 MB and 10 000 lines a
-/// file, `extends` at most 4 deep, no cycles. Also checks that all lines of one (logical tensor,
+/// file, `extends` at most 8 deep, no cycles. Also checks that all lines of one (logical tensor,
 /// segment) use the same axes after `fuse`, in all dialects and recipes together where they meet.
 class Library {
   public:

@@ -19,7 +19,7 @@ struct Facts {
     std::optional<DType> dtype;     ///< of most bytes; nullopt: no float tensor
     std::optional<bool> tied;       ///< what tie_word_embeddings must say; nullopt: leave it
     std::optional<Index> labels;    ///< rows of the classification head, when there is one
-    bool to_token_classes = false;  ///< --is-value-model: name the class that has the head
+    bool to_token_classes = false;  ///< name the class that has the head
     bool is_quantised = false;      ///< some tensor is written in an 8-bit float type
     std::vector<models::ConfigEdit> edits;  ///< the recipe's
     std::set<std::string> logicals;         ///< logical tensors that are written ("mtp.0.proj")

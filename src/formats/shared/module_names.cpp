@@ -21,7 +21,8 @@ bool is_wrapper(std::string_view component) {
 std::string without_wrappers(std::string_view name) {
     std::string bare;
     for (const std::string_view component : split(name, '.')) {
-        const bool leads = bare.empty() && component == "module";
+        const bool leads =
+            bare.empty() && (component == "module" || component == "pretrained_model");
         if (!leads && !is_wrapper(component)) {
             bare.append(bare.empty() ? "" : ".").append(component);
         }

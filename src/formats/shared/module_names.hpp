@@ -11,7 +11,8 @@
 namespace shardweld::formats {
 
 /// `name` without the components `_orig_mod`, `_checkpoint_wrapped_module` and
-/// `_fsdp_wrapped_module` anywhere and without a leading `module.` (any number of them).
+/// `_fsdp_wrapped_module` anywhere and without leading `module.` (data parallel) and
+/// `pretrained_model.` (trl's models with a value head).
 std::string without_wrappers(std::string_view name);
 
 /// "layers.*.x" for "layers.12.x": one row of the report for all layers.

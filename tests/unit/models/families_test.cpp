@@ -41,6 +41,7 @@ TEST(Families, llama) {
     expected.push_back("lm_head.weight [50, 8]");
     EXPECT_EQ(sorted(built_in_names(json)), sorted(expected));
     expected.back() = "score.weight [1, 8]";
+    expected.push_back("score.bias [1]");
     EXPECT_EQ(sorted(built_in_names(json, {{"value", 1}})), sorted(expected));
     EXPECT_EQ(sorted(built_in_names(R"({"tie_word_embeddings": true, "model_type": "mistral", )" +
                                     kSizes + "}")),
@@ -228,6 +229,28 @@ TEST(Families, gpt_oss_keeps_experts_in_one_tensor) {
     EXPECT_TRUE(has(names, "model.layers.0.self_attn.o_proj.bias [8]"));
 }
 
+TEST(Families, vision_language_models_have_text_lines_under_the_hubs_prefix) {
+    const std::string text = R"(", "text_config": {)" + kSizes + "}}";
+    const Names qwen3 = built_in_names(R"({"model_type": "qwen3_vl)" + text);
+    EXPECT_TRUE(has(qwen3, "model.language_model.layers.0.self_attn.q_norm.weight [3]"));
+    EXPECT_TRUE(has(qwen3, "model.language_model.embed_tokens.weight [50, 8]"));
+    EXPECT_TRUE(has(qwen3, "lm_head.weight [50, 8]"));
+    const Names gemma = built_in_names(R"({"model_type": "gemma3)" + text);
+    EXPECT_TRUE(has(gemma, "language_model.model.layers.0.post_feedforward_layernorm.weight [8]"));
+    EXPECT_FALSE(has(gemma, "language_model.lm_head.weight [50, 8]"));
+}
+
+TEST(Families, those_that_megatron_does_not_train_say_so) {
+    const Library library = Library::load();
+    const Dialect& megatron = *library.find_dialect("megatron_core");
+    const Dialect& tree = *library.find_dialect("hf_module");
+    for (const char* name : {"phi3", "gemma2", "gemma3", "qwen2_vl", "olmo2", "llava"}) {
+        EXPECT_FALSE(library.can_meet(*library.find_recipe(name), megatron)) << name;
+        EXPECT_TRUE(library.can_meet(*library.find_recipe(name), tree)) << name;
+    }
+    EXPECT_TRUE(library.can_meet(*library.find_recipe("gemma"), megatron));
+}
+
 TEST(Families, verified_ones_name_their_fixtures) {
     const Library library = Library::load();
     std::set<std::string> verified;
@@ -236,9 +259,9 @@ TEST(Families, verified_ones_name_their_fixtures) {
             verified.insert(recipe->name);
         }
     }
-    EXPECT_EQ(verified,
-              (std::set<std::string>{"deepseek_v3", "gemma", "llama", "mixtral", "module_tree",
-                                     "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"}));
+    EXPECT_EQ(verified, (std::set<std::string>{"deepseek_v3", "gemma", "gemma3", "glm4_moe",
+                                               "llama", "mixtral", "module_tree", "phi3", "qwen2",
+                                               "qwen2_moe", "qwen2_vl", "qwen3", "qwen3_moe"}));
     EXPECT_EQ(library.find_recipe("qwen3")->verified, "verl-qwen3-tp2-pp2-torchdist-bf16");
 }
 

@@ -107,14 +107,14 @@ TEST(Library, symbols_of_a_child_hide_inherited_ones) {
 TEST(Library, extends_is_bounded) {
     std::vector<Source> files{toy_dialect(), toy_recipe()};
     std::string base = "toy_model";
-    for (const char* name : {"a", "b", "c", "d"}) {
+    for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h"}) {
         files.push_back({std::string(name) + ".recipe",
                          "recipe " + std::string(name) + "\nextends " + base + "\n"});
         base = name;
     }
     EXPECT_EQ(error_of_load(files), "no error");
-    files.push_back({"e.recipe", "recipe e\nextends d\n"});
-    EXPECT_EQ(error_of_load(files), "usage: e.recipe:1: more than 4 'extends' behind one another");
+    files.push_back({"i.recipe", "recipe i\nextends h\n"});
+    EXPECT_EQ(error_of_load(files), "usage: i.recipe:1: more than 8 'extends' behind one another");
     EXPECT_EQ(error_of_load(
                   {{"a.recipe", "recipe a\nextends b\n"}, {"b.recipe", "recipe b\nextends a\n"}}),
               "usage: a.recipe:1: 'a' extends itself");

@@ -1,0 +1,141 @@
+#!/usr/bin/env bash
+# Names in the output of checkpoints that hold a module tree: the hub's, as save_pretrained writes them, or the stored ones; what is
+# said of tensors that config.json does not know, misses or ties; value heads and the config that fits them.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+data="$TESTS/data/torch"
+
+# variant NAME FIXTURE FIELD=JSON...: a copy of a fixture whose config.json says otherwise; FIELD= removes the field.
+variant() {
+    local name="$1" fixture="$2"
+    shift 2
+    mkdir -p "$WORK/$name" && cp -r "$data/$fixture/source" "$WORK/$name/"
+    python3 - "$WORK/$name/source/huggingface/config.json" "$@" <<'PYTHON'
+import json
+import sys
+
+with open(sys.argv[1], encoding="utf-8") as file:
+    config = json.load(file)
+for edit in sys.argv[2:]:
+    field, _, value = edit.partition("=")
+    config.pop(field, None)
+    if value:
+        config[field] = json.loads(value)
+with open(sys.argv[1], "w", encoding="utf-8") as file:
+    json.dump(config, file, indent=2)
+PYTHON
+}
+
+# merge CODE NAME OUT [options]: a variant, or a fixture
+merge() {
+    local code="$1" dir="$WORK/$2" out="$WORK/$3"
+    [[ -d "$dir/source" ]] || dir="$data/$2"
+    shift 3
+    expect_code "$code" "$SHARDWELD" merge --local_dir "$dir/source" --target_dir "$out" "$@"
+}
+
+# config_says OUT PYTHON-EXPRESSION over `config`
+config_says() {
+    checks=$((checks + 1))
+    python3 -c 'import json, sys; config = json.load(open(sys.argv[1])); sys.exit(not eval(sys.argv[2]))' "$WORK/$1/config.json" "$2" ||
+        fail "$1/config.json: not $2"
+}
+
+# names_in OUT: the names of its tensors
+names_in() {
+    python3 -c 'import json, struct, sys
+f = open(sys.argv[1], "rb"); n = struct.unpack("<Q", f.read(8))[0]
+print("\n".join(sorted(k for k in json.loads(f.read(n)) if k != "__metadata__")))' "$WORK/$1/model.safetensors"
+}
+
+holds() {
+    checks=$((checks + 1))
+    names_in "$1" >"$WORK/names" && grep -qxF -- "$2" "$WORK/names" || fail "$1 has no $2"
+}
+
+lacks() {
+    checks=$((checks + 1))
+    names_in "$1" >"$WORK/names" && ! grep -qxF -- "$2" "$WORK/names" || fail "$1 has $2"
+}
+
+hub_names() {
+    # Packed experts unpacked, prefixes of vision-language models, routers renamed: as save_pretrained writes them. --strict: no
+    # warning on the way.
+    local name
+    for name in plain_w1_bf16_mixtral plain_w1_bf16_phi3 plain_w1_bf16_gemma3 plain_w1_bf16_qwen3_next plain_w1_bf16_gpt_oss \
+        plain_w1_bf16_glm4_moe fsdp2_w2_mixed_deepseek fsdp2_qwen2vl_w2_bf16 fsdp2_w4_bf16_qwen2_tied fsdp2_value_w2_bf16_qwen2; do
+        merge 0 "$name" "$name" --strict && same_as_expected "$data/$name" "$WORK/$name"
+    done
+    holds plain_w1_bf16_mixtral model.layers.1.block_sparse_moe.experts.2.w3.weight
+    holds plain_w1_bf16_gemma3 language_model.model.layers.1.self_attn.q_norm.weight
+    lacks plain_w1_bf16_gemma3 language_model.lm_head.weight
+}
+
+module_names() {
+    merge 0 plain_w1_bf16_mixtral module --names module
+    holds module model.layers.1.mlp.experts.gate_up_proj
+    merge 0 fsdp2_qwen2vl_w2_bf16 module_vl --names module
+    holds module_vl model.language_model.norm.weight
+    variant unknown plain_w1_bf16_mixtral 'model_type="nobody_knows"'
+    merge 0 unknown unknown_out --strict
+    expect_text "nobody_knows"
+    expect_text "tensors keep the names they are stored under"
+    checks=$((checks + 1))
+    cmp -s "$WORK/unknown_out/model.safetensors" "$WORK/module/model.safetensors" || fail "an unknown family is not written as stored"
+}
+
+extra_and_missing() {
+    variant extra plain_w1_bf16_glm4_moe 'use_qk_norm=false'
+    merge 0 extra extra_out
+    expect_text "4 tensor(s) are no part of the glm4_moe model that config.json describes: model.layers.0.self_attn.k_norm.weight"
+    same_as_expected "$data/plain_w1_bf16_glm4_moe" "$WORK/extra_out"
+    merge 14 extra extra_strict --strict
+    expect_text "extra_tensors"
+    expect_absent "$WORK/extra_strict"
+    variant missing plain_w1_bf16_mixtral 'num_hidden_layers=3'
+    merge 6 missing missing_out
+    expect_text "model.layers.2.input_layernorm.weight"
+    expect_text "missing too: model.layers.2."
+    expect_text "(16 in all)"
+    expect_absent "$WORK/missing_out"
+    variant fewer plain_w1_bf16_mixtral 'num_hidden_layers=1'
+    merge 6 fewer fewer_out
+    expect_text "elements that no tensor of the model takes"
+}
+
+tied_heads() {
+    lacks fsdp2_w4_bf16_qwen2_tied lm_head.weight
+    variant untied plain_w1_bf16_phi3 'tie_word_embeddings=true'
+    merge 0 untied untied_out
+    expect_text "lm_head.weight differs from model.embed_tokens.weight"
+    holds untied_out lm_head.weight
+    config_says untied_out 'config["tie_word_embeddings"] is False'
+    merge 14 untied untied_strict --strict
+    expect_text "tied_differs"
+    expect_absent "$WORK/untied_strict"
+}
+
+value_heads() {
+    config_says fsdp2_value_w2_bf16_qwen2 'config == json.load(open("'"$data"'/fsdp2_value_w2_bf16_qwen2/expected/config.json"))'
+    # Some releases of verl leave the config of the base model beside a value model.
+    variant based fsdp2_value_w2_bf16_qwen2 'architectures=["Qwen2ForCausalLM"]' id2label= label2id=
+    merge 0 based based_out --strict
+    expect_text "written as a token classification (value) model"
+    same_as_expected "$data/fsdp2_value_w2_bf16_qwen2" "$WORK/based_out"
+    config_says based_out 'config["architectures"] == ["Qwen2ForTokenClassification"]'
+    config_says based_out 'config["id2label"] == {"0": "LABEL_0"} and config["label2id"] == {"LABEL_0": 0}'
+    merge 0 based flagged_out --is-value-model --strict
+    config_says flagged_out 'config["architectures"] == ["Qwen2ForTokenClassification"]'
+    variant classless fsdp2_value_w2_bf16_qwen2 architectures=
+    merge 0 classless classless_out --strict
+    same_as_expected "$data/fsdp2_value_w2_bf16_qwen2" "$WORK/classless_out"
+    merge 6 plain_w1_bf16_phi3 no_head --is-value-model
+    expect_text "score.weight"
+    expect_absent "$WORK/no_head"
+}
+
+hub_names
+module_names
+extra_and_missing
+tied_heads
+value_heads
+finish
