@@ -7,14 +7,14 @@ for name in llama qwen2 qwen3 qwen2_moe qwen3_moe mixtral deepseek_v3 gemma mega
     checks=$((checks + 1))
     grep -qw "$name" "$WORK/out" || fail "recipes does not list $name"
 done
-for name in llama qwen2 qwen3 qwen2_moe qwen3_moe mixtral deepseek_v3 gemma; do
+for name in llama qwen2 qwen3 qwen2_moe qwen3_moe mixtral deepseek_v3 gemma gemma3 glm4_moe phi3 qwen2_vl; do
     expect_code 0 "$SHARDWELD" recipes "$name"
     fixtures="$(sed -n 's/^verified by //p' "$WORK/out" | tr -d ' ' | tr ',' ' ')"
     checks=$((checks + 1))
     [[ -n "$fixtures" ]] || fail "$name names no fixture that verifies it"
     for fixture in $fixtures; do
         checks=$((checks + 1))
-        [[ -d "$TESTS/data/megatron/$fixture" || -d "$TESTS/data/megatron_more/$fixture" ]] || fail "$name is verified by $fixture, which is not there"
+        [[ -d "$TESTS/data/torch/$fixture" || -d "$TESTS/data/megatron/$fixture" || -d "$TESTS/data/megatron_more/$fixture" ]] || fail "$name is verified by $fixture, which is not there"
     done
 done
 expect_code 2 "$SHARDWELD" recipes no_such_family && expect_text "no_such_family"
