@@ -15,10 +15,11 @@ declare -A ALLOWED=(
     [formats]="core layout io catalogue hdf5 formats"
     [outputs]="core catalogue outputs"
     [plan]="core layout catalogue models outputs plan"
+    [adapters]="core layout catalogue models outputs plan adapters"
     [execute]="core layout io mpi numeric catalogue hdf5 outputs plan execute"
     [publish]="core io mpi models outputs plan publish"
     [upload]="core io upload"
-    [app]="core layout io mpi numeric catalogue models formats outputs plan execute publish upload app"
+    [app]="core layout io mpi numeric catalogue models formats outputs plan adapters execute publish upload app"
     [torch]="core numeric torch"
     [hdf5]="core hdf5"
 )
@@ -44,6 +45,6 @@ third_party() { # HEADER-PATTERN ALLOWED-PATHS WHAT
 third_party 'mpi\.h' '^src/mpi/' 'mpi.h'
 third_party 'hdf5\.h' '^src/hdf5/' 'hdf5.h'
 third_party '(torch|ATen|c10)/' '^src/torch/' 'libtorch'
-third_party '(nlohmann|cxxopts)' '\.cpp$|^src/(app|publish|models|formats)/' 'a third-party header'
+third_party '(nlohmann|cxxopts)' '\.cpp$|^src/(app|publish|models|formats|adapters)/' 'a third-party header'
 third_party '(nlohmann|cxxopts)' '^src/' 'a third-party header'
 exit "$bad"

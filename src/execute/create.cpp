@@ -13,7 +13,13 @@ namespace shardweld::execute {
 namespace {
 
 void create_safetensors(const outputs::OutputFile& file, const fs::path& directory) {
-    io::OutputFile out = io::OutputFile::create(directory / file.name);
+    const fs::path path = directory / file.name;
+    std::error_code failed;
+    fs::create_directories(path.parent_path(), failed);
+    if (failed) {
+        io::throw_errno(failed.value(), "create directory", path.parent_path());
+    }
+    io::OutputFile out = io::OutputFile::create(path);
     out.resize(file.size);
     out.reserve(file.size);
     out.write_at(0, std::as_bytes(std::span(file.header)));

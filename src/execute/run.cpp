@@ -9,6 +9,7 @@
 #include "shardweld/numeric/convert.hpp"
 
 #include "digests.hpp"
+#include "factors.hpp"
 #include "reader.hpp"
 #include "round.hpp"
 #include "sink.hpp"
@@ -27,7 +28,8 @@ class Worker {
           options_(options),
           reader_(source, plan.limits.scratch),
           sink_(plan, directory),
-          digests_(plan) {}
+          digests_(plan),
+          factors_(plan, options.factors) {}
 
     /// Ranks go through common rounds; an error is agreed in the round in which it happens.
     void run_in_lockstep() {
@@ -148,7 +150,7 @@ class Worker {
         const bool is_plain =
             std::all_of(round.slices.begin(), round.slices.end(), [&](const Assembled& one) {
                 const plan::Target& target = plan_.targets[one.slice.target];
-                return target.stored == target.dtype && target.add == 0;
+                return target.stored == target.dtype && target.add == 0 && !target.fold;
             });
         // Slices lie behind one another in both buffers, so without a numeric step the assembled
         // bytes are the output.
@@ -160,7 +162,7 @@ class Worker {
                 static_cast<Bytes>(one.slice.end - one.slice.begin) * size_of(target.dtype);
             const auto place = out.subspan(one.slice.line_begin - range.begin, size);
             if (!is_plain) {
-                convert(target, one.stored, place);
+                convert(one, place);
             }
             if (options_.digests) {
                 digests_.add(one.slice, place);
@@ -174,12 +176,16 @@ class Worker {
         }
     }
 
-    static void convert(const plan::Target& target, std::span<std::byte> stored,
-                        std::span<std::byte> out) {
-        if (target.add != 0) {
-            numeric::add_constant(target.stored, stored, static_cast<float>(target.add));
+    void convert(const Assembled& one, std::span<std::byte> out) {
+        const plan::Target& target = plan_.targets[one.slice.target];
+        if (target.fold) {
+            factors_.fold(one.slice.target, one.slice.begin, one.slice.end, one.stored, out);
+            return;
         }
-        numeric::convert(target.stored, stored, target.dtype, out);
+        if (target.add != 0) {
+            numeric::add_constant(target.stored, one.stored, static_cast<float>(target.add));
+        }
+        numeric::convert(target.stored, one.stored, target.dtype, out);
     }
 
     void note_difference(const Compared& one) {
@@ -216,6 +222,7 @@ class Worker {
     Reader reader_;
     Sink sink_;
     BlockDigests digests_;
+    Factors factors_;
     RoundBuffers buffers_;
     Buffer converted_;
     RankCounts mine_;

@@ -93,4 +93,22 @@ Placement pack(const std::vector<OutputTensor>& tensors, Bytes limit, std::strin
     return placement;
 }
 
+void append(Placement& placement, Placement more) {
+    const auto first_file = static_cast<std::uint32_t>(placement.files.size());
+    const auto first_tensor = static_cast<std::uint32_t>(placement.slots.size());
+    for (OutputFile& file : more.files) {
+        for (std::uint32_t& tensor : file.tensors) {
+            tensor += first_tensor;
+        }
+        placement.files.push_back(std::move(file));
+    }
+    for (const Slot& slot : more.slots) {
+        placement.slots.push_back({slot.file + first_file, slot.offset});
+    }
+    std::move(more.side_files.begin(), more.side_files.end(),
+              std::back_inserter(placement.side_files));
+    placement.tensor_bytes =
+        checked_add_bytes(placement.tensor_bytes, more.tensor_bytes, "the output");
+}
+
 }  // namespace shardweld::outputs

@@ -66,4 +66,11 @@ Placement place_safetensors(const std::vector<OutputTensor>& tensors, Bytes max_
     return placement;
 }
 
+Placement place_in_one_file(const std::vector<OutputTensor>& tensors,
+                            const std::string& file_name) {
+    Placement placement = place_safetensors(tensors, ~Bytes{0});
+    placement.files.front().name = file_name;
+    return placement;
+}
+
 }  // namespace shardweld::outputs

@@ -16,6 +16,7 @@ constexpr Bytes kMiB = Bytes{1} << 20U;
 // and writing, which makes a merge up to four times slower (docs/performance.md).
 constexpr Bytes kCacheStep = kMiB;
 constexpr Bytes kLargestRound = 32 * kMiB;
+constexpr Bytes kLargestFold = 64 * kMiB;
 
 Bytes source_bytes(const Target& target, const Operand& operand) {
     return static_cast<Bytes>(operand.copy.volume()) * size_of(target.stored);
@@ -133,6 +134,32 @@ Index sampling(const Choice& choice, Bytes replica_bytes, Bytes model_bytes) {
                : static_cast<Index>(10 * replica_bytes / std::max<Bytes>(model_bytes, 1)) + 1;
 }
 
+/// The model's files, and behind them those that some targets ask for by name.
+outputs::Placement place(const std::vector<Target>& targets,
+                         const std::vector<outputs::OutputTensor>& tensors, const Choice& choice) {
+    outputs::Placement placement;
+    for (std::size_t begin = 0; begin < targets.size();) {
+        const std::string& file = targets[begin].file;
+        std::size_t end = begin;
+        while (end < targets.size() && targets[end].file == file) {
+            ++end;
+        }
+        const std::vector<outputs::OutputTensor> part(
+            tensors.begin() + static_cast<std::ptrdiff_t>(begin),
+            tensors.begin() + static_cast<std::ptrdiff_t>(end));
+        outputs::Placement more =
+            file.empty() ? outputs::place(choice.output_format, part, choice.max_shard_size)
+                         : outputs::place_in_one_file(part, file);
+        if (begin == 0) {
+            placement = std::move(more);
+        } else {
+            outputs::append(placement, std::move(more));
+        }
+        begin = end;
+    }
+    return placement;
+}
+
 /// FNV-1a over what determines the output files; a fingerprint, not a defence.
 class Fingerprint {
   public:
@@ -178,20 +205,22 @@ Limits split_memory(Bytes memory_limit, Bytes message_limit, const LimitNeeds& n
         throw Error(ErrorCode::usage, "--memory_limit " + human_bytes(memory_limit) +
                                           " is too small: give at least 1MiB a rank");
     }
-    // Buffers: assembled and converted round, scratch of two steps, and for exchanges what is sent
-    // and received.
-    const Bytes part = memory_limit / (needs.is_lockstep ? 10 : 4);
+    // Buffers: assembled and converted round, scratch of two steps, for exchanges what is sent and
+    // received, for folding factors and values.
+    const Bytes part =
+        memory_limit / ((needs.is_lockstep ? 10U : 4U) + (needs.is_folding ? 2U : 0U));
     Limits limits;
     limits.step = std::min(kCacheStep, part);
     limits.round = needs.is_scattered ? std::min(kLargestRound, part) : limits.step;
     limits.scratch = 2 * limits.step;
     limits.send = needs.is_lockstep ? 4 * limits.round : 0;
     limits.message = message_limit == 0 ? limits.send : message_limit;
+    limits.fold = needs.is_folding ? std::min(kLargestFold, 2 * part) : 0;
     return limits;
 }
 
 Bytes Limits::total() const {
-    return 2 * round + scratch + send + (send > 0 ? round : 0);
+    return 2 * round + scratch + send + (send > 0 ? round : 0) + fold;
 }
 
 bool is_scattered(const Target& target) {
@@ -202,6 +231,11 @@ bool is_scattered(const Target& target) {
                    return loop.src_stride == 1 && loop.dst_stride == 1;
                });
     });
+}
+
+bool folds(const std::vector<Target>& targets) {
+    return std::any_of(targets.begin(), targets.end(),
+                       [](const Target& target) { return target.fold.has_value(); });
 }
 
 std::vector<outputs::OutputTensor> output_tensors(const std::vector<Target>& targets) {
@@ -231,7 +265,7 @@ Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& 
     plan.is_lockstep = n_ranks > 1 && (plan.strategy == Strategy::collective ||
                                        hidden_files(visibility, files) > 0);
     const auto tensors = output_tensors(targets);
-    plan.placement = outputs::place(choice.output_format, tensors, choice.max_shard_size);
+    plan.placement = place(targets, tensors, choice);
     plan.line = line_of(tensors, plan.placement);
     plan.cuts = cut_runs(tensors, plan.line, n_ranks);
     plan.read_cuts = cut_reads(targets, n_ranks);
@@ -247,8 +281,8 @@ Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& 
     }
     const bool any_scattered =
         std::find(plan.scattered.begin(), plan.scattered.end(), true) != plan.scattered.end();
-    plan.limits =
-        split_memory(choice.memory_limit, choice.message_limit, {plan.is_lockstep, any_scattered});
+    plan.limits = split_memory(choice.memory_limit, choice.message_limit,
+                               {plan.is_lockstep, any_scattered, folds(targets)});
     plan.targets = std::move(targets);
     return plan;
 }

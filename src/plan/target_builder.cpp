@@ -150,13 +150,18 @@ class TargetBuilder {
         Overlaps found;
         overlap_into(*instance, wanted.patch, found);
         check(found, *instance, wanted, hub);
+        const std::string& stored = instances_.stored_name(instance->name);
         if (target.operands.empty()) {
             target.stored = instance->dtype;
+            target.source = stored;
         } else if (target.stored != instance->dtype) {
             throw Error(ErrorCode::mismatch,
                         hub.name + " would mix " + std::string(safetensors_name(target.stored)) +
                             " and " + std::string(safetensors_name(instance->dtype)) + " (" +
-                            instances_.stored_name(instance->name) + ")");
+                            stored + ")");
+        }
+        if (target.source != stored) {
+            target.source.clear();
         }
         instance->taken += found.volume;
         std::move(found.primary.begin(), found.primary.end(), std::back_inserter(target.operands));

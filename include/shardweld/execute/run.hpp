@@ -65,6 +65,7 @@ struct Options {
     bool write = true;     ///< false: nothing is written
     OnSlice on_slice;      ///< not empty: gets all finished bytes
     OnProgress on_progress;
+    fs::path factors;  ///< the file that the plan's folds read their factors from
 };
 
 /// Collective. Writes the tensor bytes of all files of the placement into `directory` (files must

@@ -65,6 +65,12 @@ struct Placement {
 /// limit. Format: safetensors 0.8, README and tensor.rs.
 Placement place_safetensors(const std::vector<OutputTensor>& tensors, Bytes max_shard_size);
 
+/// The same in one file of the given name (which may have a directory in front), without an index.
+Placement place_in_one_file(const std::vector<OutputTensor>& tensors, const std::string& file_name);
+
+/// Puts another placement behind `placement`; its tensors are counted on.
+void append(Placement& placement, Placement more);
+
 /// HDF5 files, packed as above: one contiguous dataset at the root for each tensor, and
 /// `/__config__`. The library decides where raw data lies, so offsets and sizes are estimates
 /// (is_settled is false). Error(unsupported) for names that cannot be links at the root ("", ".",

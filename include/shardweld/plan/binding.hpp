@@ -12,6 +12,7 @@
 #include "shardweld/models/config.hpp"
 #include "shardweld/models/recipe.hpp"
 #include "shardweld/models/symbols.hpp"
+#include "shardweld/plan/fold.hpp"
 
 namespace shardweld::plan {
 
@@ -32,6 +33,9 @@ struct Target {
     Index add = 0;                  ///< added in fp32, rounded once
     std::vector<Operand> operands;  ///< cover every element exactly once
     std::vector<Operand> replicas;  ///< hold some elements again: compared, never written
+    std::string source;  ///< the stored tensor all elements come from, "" if there are several
+    std::string file;    ///< the file it has to lie in; "": one of the model's own
+    std::optional<Fold> fold;  ///< changes it on the way
 
     [[nodiscard]] Index volume() const;
     [[nodiscard]] Bytes bytes() const;  ///< as written

@@ -45,6 +45,7 @@ struct Limits {
     Bytes send = 0;     ///< sent by one rank in one round
     Bytes scratch = 0;  ///< one read
     Bytes message = 0;  ///< travels between a pair of ranks in one step
+    Bytes fold = 0;     ///< factors and values of folded targets
 
     [[nodiscard]] Bytes total() const;
 };
@@ -53,6 +54,7 @@ struct Limits {
 struct LimitNeeds {
     bool is_lockstep = false;   ///< messages are sent and received
     bool is_scattered = false;  ///< some target is scattered
+    bool is_folding = false;    ///< some target is folded
 };
 
 /// A split of `memory_limit`; `message_limit` 0: as large as what is sent in a round. Error(usage)
@@ -61,6 +63,9 @@ Limits split_memory(Bytes memory_limit, Bytes message_limit, const LimitNeeds& n
 
 /// Whether some operand has no run that is contiguous in source and target (a transpose).
 bool is_scattered(const Target& target);
+
+/// Whether some target is folded.
+bool folds(const std::vector<Target>& targets);
 
 struct Choice {
     Strategy strategy = Strategy::automatic;

@@ -1,0 +1,38 @@
+// The modules a LoRA adapter changes, put together from the names and shapes of its tensors.
+// Pure; knows PEFT's saved names; nothing of values.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "shardweld/core/index.hpp"
+
+namespace shardweld::adapters {
+
+/// A tensor of an adapter under the name it is saved by.
+struct SavedTensor {
+    std::string name;
+    std::vector<Index> shape;
+};
+
+/// One wrapped module. Members that count are indices into the list it was made from.
+struct Module {
+    std::string path;           ///< in the module tree without PEFT: "model.layers.0.mlp.up_proj"
+    bool is_embedding = false;  ///< its weight is [n_in, n_out] (Embedding), not [n_out, n_in]
+    bool is_matrix = true;      ///< false: factors of a convolution
+    Index rank = 0;
+    Index n_in = 0;
+    Index n_out = 0;
+    std::size_t a = 0;                     ///< [rank, n_in]
+    std::size_t b = 0;                     ///< [n_out, rank]
+    std::optional<std::size_t> magnitude;  ///< DoRA: [n_out]
+    std::optional<std::size_t> bias;       ///< lora_B's: [n_out]
+};
+
+/// In the order of the paths. Error(mismatch) for a factor without its partner and for shapes that
+/// do not fit each other. Tensors that are no factors are passed over.
+std::vector<Module> modules_of(std::span<const SavedTensor> tensors);
+
+}  // namespace shardweld::adapters

@@ -1,0 +1,42 @@
+// A checkpoint of a PEFT model taken apart: the base under the names it has without PEFT, the LoRA
+// adapter under those save_pretrained gives it. Knows PEFT's names (peft 0.21); nothing of recipes,
+// files or ranks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shardweld/catalogue/catalogue.hpp"
+
+namespace shardweld::adapters {
+
+/// What stands in front of every name that PEFT saves.
+inline constexpr const char* kPrefix = "base_model.model.";
+
+/// Which biases of the base were trained and belong to the adapter too (`bias` of
+/// adapter_config.json).
+enum class Biases { none, all, of_wrapped };
+
+/// Whose weights the base has where a module was trained as a whole (`modules_to_save`).
+enum class Whole {
+    original,  ///< those from before the training; the trained ones are the adapter's
+    trained,   ///< the trained ones, as a folded model has them
+};
+
+struct Separated {
+    catalogue::Catalogue base;     ///< no tensors when only the adapter was saved
+    catalogue::Catalogue adapter;  ///< named as in adapter_model.safetensors; same list of files
+    std::vector<std::string> whole_modules;  ///< modules trained as a whole, sorted
+};
+
+/// Whether some tensor is part of an adapter.
+bool holds_adapter(const catalogue::Catalogue& catalogue);
+
+/// Whether there is an adapter and nothing else.
+bool holds_adapter_only(const catalogue::Catalogue& catalogue);
+
+/// Takes a catalogue of module names apart. Error(unsupported) for more than one adapter and for
+/// adapters of other kinds than LoRA, naming a tensor.
+Separated separate(catalogue::Catalogue catalogue, Biases biases, Whole whole);
+
+}  // namespace shardweld::adapters

@@ -1,0 +1,55 @@
+// What a LoRA adapter's numbers mean: alpha, scales and the adapter_config.json written beside it.
+// Knows PEFT's configuration (peft 0.21, LoraConfig) and verl's lora_train_meta.json; pure.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "shardweld/adapters/modules.hpp"
+#include "shardweld/adapters/separate.hpp"
+
+namespace shardweld::adapters {
+
+/// A small JSON file beside the checkpoint; text "" when there is none.
+struct ConfigFile {
+    std::string path;  ///< for messages
+    std::string text;
+};
+
+/// Where settings come from, the surest first.
+struct SettingsSources {
+    std::optional<double> alpha;  ///< --lora_alpha
+    ConfigFile adapter_config;    ///< lora_adapter/adapter_config.json
+    ConfigFile train_meta;        ///< lora_train_meta.json
+    std::string base_model;       ///< base_model_name_or_path where the config names none; "" none
+};
+
+/// What else the adapter's configuration depends on.
+struct Surroundings {
+    std::vector<std::string> whole_modules;  ///< trained as a whole
+    std::set<std::string> base_modules;      ///< all modules of the base with a weight
+    std::optional<Index> n_layers;           ///< stands in for base_modules where there is no base
+};
+
+struct Settings {
+    std::vector<double> scales;      ///< by module: alpha / r or alpha / sqrt(r)
+    bool fan_in_fan_out = false;     ///< weights are stored [n_in, n_out]
+    std::string config_text;         ///< adapter_config.json as it is written
+    std::vector<std::string> notes;  ///< contradictions and how they were settled
+};
+
+/// The biases that adapter_config.json counts to the adapter. Error(corrupt) for a file that is no
+/// JSON object.
+Biases biases_of(const SettingsSources& sources);
+
+/// Ranks come from the weights; alpha from --lora_alpha, adapter_config.json, lora_train_meta.json
+/// in this order. Error(mismatch) when none says it (or says 0, as verl does when it does not
+/// know), Error(corrupt) for files that are no JSON objects, Error(unsupported) for patterns that
+/// cannot be read.
+Settings settle(const SettingsSources& sources, std::span<const Module> modules,
+                const Surroundings& surroundings);
+
+}  // namespace shardweld::adapters

@@ -1,0 +1,158 @@
+#include "shardweld/adapters/separate.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "names.hpp"
+
+namespace shardweld::adapters {
+
+namespace {
+
+using catalogue::Catalogue;
+using catalogue::Shard;
+using catalogue::Tensor;
+
+bool is_adapters(Role role) {
+    return role == Role::factor || role == Role::whole || role == Role::foreign;
+}
+
+template <typename Visit>
+void for_each_name(const Catalogue& catalogue, Visit&& visit) {
+    for (const Tensor& tensor : catalogue.tensors) {
+        visit(read_name(tensor.name), tensor.name);
+    }
+    for (const Shard& shard : catalogue.shards) {
+        visit(read_name(shard.name), shard.name);
+    }
+}
+
+/// What was trained as a whole: modules, and the names of their tensors.
+struct WholeNames {
+    std::set<std::string> modules;
+    std::set<std::string> tensors;
+};
+
+/// Refuses what would be read wrongly.
+WholeNames check(const Catalogue& catalogue) {
+    std::set<std::string> adapters;
+    WholeNames whole;
+    for_each_name(catalogue, [&](const PeftName& name, const std::string& stored) {
+        if (name.role == Role::foreign) {
+            throw Error(
+                ErrorCode::unsupported,
+                printable(stored) +
+                    " belongs to an adapter that is not a plain LoRA one (target_parameters,"
+                    " trainable tokens or another PEFT method): merge it with peft itself");
+        }
+        if (is_adapters(name.role)) {
+            adapters.insert(name.adapter_name);
+        }
+        if (name.role == Role::whole) {
+            whole.modules.insert(name.whole_module);
+            whole.tensors.insert(name.module_name);
+        }
+    });
+    if (adapters.size() > 1) {
+        std::string list;
+        for (const std::string& adapter : adapters) {
+            list += (list.empty() ? "" : ", ") + printable(adapter);
+        }
+        throw Error(ErrorCode::unsupported, "the checkpoint holds " +
+                                                std::to_string(adapters.size()) + " adapters (" +
+                                                list + "): only checkpoints with one can be read");
+    }
+    return whole;
+}
+
+/// Whether save_pretrained puts a tensor of the base beside the adapter: trained biases, and
+/// embeddings that LoRA wraps.
+bool is_saved_too(const PeftName& name, Biases biases) {
+    const bool is_bias = name.module_name.ends_with(".bias");
+    if (name.role == Role::wrapped && name.module_name.ends_with(".weight")) {
+        const std::string module = name.module_name.substr(0, name.module_name.size() - 7);
+        const std::string last = module.substr(module.rfind('.') + 1);
+        return last == "embed_tokens" || last == "lm_head";
+    }
+    return is_bias &&
+           (biases == Biases::all || (biases == Biases::of_wrapped && name.role == Role::wrapped));
+}
+
+/// Deals tensors (or shards) out to base and adapter.
+template <typename Item>
+void deal(std::vector<Item> items, Biases biases, Whole whole,
+          const std::set<std::string>& trained_names, std::vector<Item>& base,
+          std::vector<Item>& adapter) {
+    for (Item& item : items) {
+        const PeftName name = read_name(item.name);
+        if (is_adapters(name.role)) {
+            if (name.role == Role::whole && whole == Whole::trained) {
+                base.push_back(item);
+                base.back().name = name.module_name;
+            }
+            item.name = name.saved_name;
+            adapter.push_back(std::move(item));
+            continue;
+        }
+        if (is_saved_too(name, biases)) {
+            adapter.push_back(item);
+            adapter.back().name = name.saved_name;
+        }
+        const bool is_replaced =
+            whole == Whole::trained && trained_names.contains(name.module_name);
+        if (!is_replaced) {
+            item.name = name.module_name;
+            base.push_back(std::move(item));
+        }
+    }
+}
+
+template <typename Item>
+void sort_by_name(std::vector<Item>& items) {
+    std::stable_sort(items.begin(), items.end(),
+                     [](const Item& a, const Item& b) { return a.name < b.name; });
+}
+
+}  // namespace
+
+bool holds_adapter(const Catalogue& catalogue) {
+    bool found = false;
+    for_each_name(catalogue, [&](const PeftName& name, const std::string& stored) {
+        found = found || is_adapters(name.role) || stored.starts_with(kPrefix);
+    });
+    return found;
+}
+
+bool holds_adapter_only(const Catalogue& catalogue) {
+    bool has_base = false;
+    for_each_name(catalogue, [&](const PeftName& name, const std::string&) {
+        has_base = has_base || !is_adapters(name.role);
+    });
+    return !has_base && !(catalogue.tensors.empty() && catalogue.shards.empty());
+}
+
+Separated separate(Catalogue catalogue, Biases biases, Whole whole) {
+    const WholeNames trained = check(catalogue);
+    Separated parts;
+    parts.adapter.format = catalogue.format;
+    parts.adapter.dialect = catalogue.dialect;
+    parts.adapter.files = catalogue.files;
+    parts.adapter.facts = catalogue.facts;
+    deal(std::move(catalogue.tensors), biases, whole, trained.tensors, parts.base.tensors,
+         parts.adapter.tensors);
+    deal(std::move(catalogue.shards), biases, whole, trained.tensors, parts.base.shards,
+         parts.adapter.shards);
+    catalogue.tensors = std::move(parts.base.tensors);
+    catalogue.shards = std::move(parts.base.shards);
+    parts.base = std::move(catalogue);
+    for (Catalogue* part : {&parts.base, &parts.adapter}) {
+        sort_by_name(part->tensors);
+    }
+    parts.whole_modules = {trained.modules.begin(), trained.modules.end()};
+    return parts;
+}
+
+}  // namespace shardweld::adapters

@@ -1,0 +1,272 @@
+#include "shardweld/adapters/settings.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <nlohmann/json.hpp>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "module_pattern.hpp"
+#include "target_modules.hpp"
+
+namespace shardweld::adapters {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+/// The object a file holds; an empty one when there is no file.
+ordered_json parse(const ConfigFile& file) {
+    if (file.text.empty()) {
+        return ordered_json::object();
+    }
+    // A depth beyond any real file's would overflow the parser's stack when it is taken apart.
+    const auto shallow = [](int depth, ordered_json::parse_event_t, ordered_json&) {
+        if (depth > 64) {
+            throw Error(ErrorCode::corrupt, "nested too deeply");
+        }
+        return true;
+    };
+    ordered_json json;
+    try {
+        json = ordered_json::parse(file.text, shallow, true);
+    } catch (const ordered_json::exception& error) {
+        throw Error(ErrorCode::corrupt, file.path + " is not valid JSON: " + error.what());
+    } catch (Error& error) {
+        error.add_context(file.path);
+        throw;
+    }
+    if (!json.is_object()) {
+        throw Error(ErrorCode::corrupt, file.path + " holds no JSON object");
+    }
+    return json;
+}
+
+/// A number above 0; verl writes 0 for an alpha it does not know.
+std::optional<double> positive(const ordered_json& json, const char* field) {
+    const auto found = json.find(field);
+    if (found == json.end() || !found->is_number()) {
+        return std::nullopt;
+    }
+    const auto value = found->get<double>();
+    return std::isfinite(value) && value > 0 ? std::optional(value) : std::nullopt;
+}
+
+bool flag(const ordered_json& json, const char* field) {
+    const auto found = json.find(field);
+    return found != json.end() && found->is_boolean() && found->get<bool>();
+}
+
+/// As JSON: whole numbers without a fraction.
+ordered_json number(double value) {
+    constexpr double kExact = 9e15;
+    const bool is_whole = std::abs(value) < kExact && value == std::floor(value);
+    return is_whole ? ordered_json(static_cast<Index>(value)) : ordered_json(value);
+}
+
+std::string text_of(double value) {
+    return number(value).dump();
+}
+
+/// The value of the first pattern that matches, as peft looks it up.
+std::optional<double> by_pattern(const ordered_json& json, const char* field,
+                                 const std::string& path) {
+    const auto patterns = json.find(field);
+    if (patterns == json.end() || !patterns->is_object()) {
+        return std::nullopt;
+    }
+    for (const auto& [pattern, value] : patterns->items()) {
+        if (value.is_number() && matches_end(pattern, path)) {
+            return value.get<double>();
+        }
+    }
+    return std::nullopt;
+}
+
+/// "TaskType.CAUSAL_LM", as Python prints its enumerations, is meant as "CAUSAL_LM".
+void strip_enumeration(ordered_json& config, const char* field) {
+    const auto found = config.find(field);
+    if (found != config.end() && found->is_string()) {
+        const auto text = found->get<std::string>();
+        *found = text.substr(text.rfind('.') + 1);
+    }
+}
+
+/// Reads what is declared and settles it with what is stored.
+class Settler {
+  public:
+    Settler(const SettingsSources& sources, std::span<const Module> modules,
+            const Surroundings& surroundings)
+        : sources_(sources),
+          modules_(modules),
+          surroundings_(surroundings),
+          declared_(parse(sources.adapter_config)),
+          meta_(parse(sources.train_meta)),
+          config_(declared_) {}
+
+    Settings settle() {
+        settle_alpha();
+        settle_ranks();
+        settle_kinds();
+        settle_names();
+        for (const Module& module : modules_) {
+            settings_.scales.push_back(scale(module));
+        }
+        settings_.config_text = config_.dump(2) + "\n";
+        return std::move(settings_);
+    }
+
+  private:
+    void settle_alpha() {
+        const auto declared = positive(declared_, "lora_alpha");
+        const auto trained = positive(meta_, "lora_alpha");
+        const auto found = declared ? declared : trained;
+        if (sources_.alpha && found && *sources_.alpha != *found) {
+            settings_.notes.push_back(
+                "--lora_alpha " + text_of(*sources_.alpha) + " is taken, though " +
+                (declared ? sources_.adapter_config : sources_.train_meta).path + " says " +
+                text_of(*found));
+        }
+        if (declared && trained && *declared != *trained && !sources_.alpha) {
+            settings_.notes.push_back("lora_alpha is " + text_of(*declared) + " in " +
+                                      sources_.adapter_config.path + " and " + text_of(*trained) +
+                                      " in " + sources_.train_meta.path + ": the first is taken");
+        }
+        const auto alpha = sources_.alpha ? sources_.alpha : found;
+        if (!alpha) {
+            throw Error(ErrorCode::mismatch,
+                        "the checkpoint holds a LoRA adapter but no lora_alpha (in " +
+                            sources_.adapter_config.path + " or " + sources_.train_meta.path +
+                            "; 0 means unknown): give the one it was trained with as --lora_alpha, "
+                            "or leave the adapter out with --lora drop");
+        }
+        alpha_ = *alpha;
+        config_["lora_alpha"] = number(alpha_);
+    }
+
+    [[nodiscard]] double declared_rank(const Module& module, double plain) const {
+        return by_pattern(declared_, "rank_pattern", module.path).value_or(plain);
+    }
+
+    /// Ranks are those of the weights; r becomes the commonest when the config is wrong.
+    void settle_ranks() {
+        const auto declared = positive(declared_, "r");
+        const auto trained = positive(meta_, "r");
+        const double plain = declared ? *declared : trained.value_or(0);
+        const auto wrong = std::find_if(modules_.begin(), modules_.end(), [&](const Module& one) {
+            return declared_rank(one, plain) != static_cast<double>(one.rank);
+        });
+        if (wrong == modules_.end() && plain > 0) {
+            config_["r"] = number(plain);
+            return;
+        }
+        if (plain > 0) {
+            settings_.notes.push_back("the adapter of " + printable(wrong->path) + " has rank " +
+                                      std::to_string(wrong->rank) + ", not " +
+                                      text_of(declared_rank(*wrong, plain)) +
+                                      " as the configuration says: the weights are believed");
+        }
+        std::map<Index, std::size_t> counts;
+        for (const Module& module : modules_) {
+            ++counts[module.rank];
+        }
+        const auto commonest =
+            std::max_element(counts.begin(), counts.end(),
+                             [](const auto& a, const auto& b) { return a.second < b.second; });
+        const Index rank = commonest == counts.end() ? 0 : commonest->first;
+        config_["r"] = rank;
+        config_["rank_pattern"] = ordered_json::object();
+        for (const Module& module : modules_) {
+            if (module.rank != rank) {
+                config_["rank_pattern"][module.path] = module.rank;
+            }
+        }
+    }
+
+    void settle_kinds() {
+        const auto has = [&](auto member) {
+            return std::any_of(modules_.begin(), modules_.end(),
+                               [&](const Module& one) { return (one.*member).has_value(); });
+        };
+        config_["use_rslora"] = flag(declared_, "use_rslora");
+        config_["use_dora"] = has(&Module::magnitude);
+        if (has(&Module::bias) || config_.contains("lora_bias")) {
+            config_["lora_bias"] = has(&Module::bias);
+        }
+        settings_.fan_in_fan_out = flag(declared_, "fan_in_fan_out");
+        config_["fan_in_fan_out"] = settings_.fan_in_fan_out;
+    }
+
+    void settle_names() {
+        config_["peft_type"] = "LORA";
+        config_["inference_mode"] = true;
+        // peft keeps it out of what it saves and cannot read it back.
+        config_.erase("runtime_config");
+        if (!config_.contains("task_type")) {
+            config_["task_type"] =
+                meta_.contains("task_type") ? meta_["task_type"] : ordered_json();
+        }
+        strip_enumeration(config_, "task_type");
+        set_missing("base_model_name_or_path", sources_.base_model.empty()
+                                                   ? ordered_json()
+                                                   : ordered_json(sources_.base_model));
+        set_missing("lora_dropout", 0.0);
+        set_missing("bias", "none");
+        set_missing("rank_pattern", ordered_json::object());
+        set_missing("alpha_pattern", ordered_json::object());
+        set_missing("modules_to_save", ordered_json());
+        if (!surroundings_.whole_modules.empty()) {
+            config_["modules_to_save"] = last_components(surroundings_.whole_modules);
+        }
+        if (!covers(config_.value("target_modules", ordered_json()), modules_)) {
+            config_["target_modules"] = target_modules(modules_, surroundings_);
+        }
+    }
+
+    void set_missing(const char* field, ordered_json value) {
+        if (!config_.contains(field) || (config_[field].is_null() && !value.is_null())) {
+            config_[field] = std::move(value);
+        }
+    }
+
+    [[nodiscard]] double scale(const Module& module) const {
+        const double alpha = by_pattern(declared_, "alpha_pattern", module.path).value_or(alpha_);
+        if (!(std::isfinite(alpha) && alpha > 0)) {
+            throw Error(ErrorCode::mismatch, sources_.adapter_config.path + " gives " +
+                                                 printable(module.path) + " the alpha " +
+                                                 text_of(alpha) + ": correct alpha_pattern");
+        }
+        const auto rank = static_cast<double>(module.rank);
+        return flag(declared_, "use_rslora") ? alpha / std::sqrt(rank) : alpha / rank;
+    }
+
+    const SettingsSources& sources_;
+    std::span<const Module> modules_;
+    const Surroundings& surroundings_;
+    ordered_json declared_;
+    ordered_json meta_;
+    ordered_json config_;  ///< as it is written
+    double alpha_ = 0;
+    Settings settings_;
+};
+
+}  // namespace
+
+Biases biases_of(const SettingsSources& sources) {
+    const ordered_json config = parse(sources.adapter_config);
+    const auto found = config.find("bias");
+    if (found == config.end() || !found->is_string() || *found == "none") {
+        return Biases::none;
+    }
+    return *found == "all" ? Biases::all : Biases::of_wrapped;
+}
+
+Settings settle(const SettingsSources& sources, std::span<const Module> modules,
+                const Surroundings& surroundings) {
+    return Settler(sources, modules, surroundings).settle();
+}
+
+}  // namespace shardweld::adapters

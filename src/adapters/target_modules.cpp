@@ -1,0 +1,132 @@
+#include "target_modules.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "module_pattern.hpp"
+
+namespace shardweld::adapters {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string last_component(const std::string& path) {
+    return path.substr(path.rfind('.') + 1);
+}
+
+/// The numbers of a path's components, and the path without them.
+struct Place {
+    std::string pattern;
+    Index layer = -1;  ///< the first number; -1: none
+};
+
+Place place_of(const std::string& path) {
+    Place place;
+    for (const std::string_view part : split(path, '.')) {
+        const auto number = parse_index(part);
+        place.layer = number && place.layer < 0 ? *number : place.layer;
+        place.pattern += number ? ".#" : "." + std::string(part);
+    }
+    return place;
+}
+
+/// Names of which, as far as the layers tell, not every module is wrapped.
+std::set<std::string> partial_by_layers(std::span<const Module> modules,
+                                        std::optional<Index> n_layers) {
+    std::map<std::string, std::set<Index>> layers;
+    std::map<std::string, std::string> name_of;
+    for (const Module& module : modules) {
+        const Place place = place_of(module.path);
+        layers[place.pattern].insert(place.layer);
+        name_of[place.pattern] = last_component(module.path);
+    }
+    std::set<std::string> partial;
+    for (const auto& [pattern, seen] : layers) {
+        const bool is_single = seen.size() == 1 && seen.contains(-1);
+        if (!is_single && (!n_layers || static_cast<Index>(seen.size()) != *n_layers)) {
+            partial.insert(name_of[pattern]);
+        }
+    }
+    return partial;
+}
+
+/// Names that modules of the base bear which are not wrapped.
+std::set<std::string> partial_by_base(std::span<const Module> modules,
+                                      const std::set<std::string>& base_modules) {
+    std::set<std::string> wrapped;
+    for (const Module& module : modules) {
+        wrapped.insert(module.path);
+    }
+    std::set<std::string> partial;
+    for (const std::string& path : base_modules) {
+        if (!wrapped.contains(path)) {
+            partial.insert(last_component(path));
+        }
+    }
+    return partial;
+}
+
+}  // namespace
+
+bool covers(const ordered_json& declared, std::span<const Module> modules) {
+    if (declared.is_string()) {
+        const auto expression = declared.get<std::string>();
+        try {
+            return expression == "all-linear" ||
+                   std::all_of(modules.begin(), modules.end(), [&](const Module& module) {
+                       return matches_whole(expression, module.path);
+                   });
+        } catch (const Error&) {
+            return false;  // Python's printed set, or beyond what is read: the list says the same
+        }
+    }
+    if (!declared.is_array()) {
+        return false;
+    }
+    std::set<std::string> entries;
+    for (const ordered_json& entry : declared) {
+        if (!entry.is_string()) {
+            return false;
+        }
+        entries.insert(entry.get<std::string>());
+    }
+    // Every end of a path from a dot on is looked up: no product of two long lists.
+    return std::all_of(modules.begin(), modules.end(), [&](const Module& module) {
+        for (std::size_t at = 0; at != std::string::npos;) {
+            if (entries.contains(module.path.substr(at))) {
+                return true;
+            }
+            at = module.path.find('.', at);
+            at += at == std::string::npos ? 0 : 1;
+        }
+        return false;
+    });
+}
+
+std::vector<std::string> target_modules(std::span<const Module> modules,
+                                        const Surroundings& surroundings) {
+    const std::set<std::string> partial = surroundings.base_modules.empty()
+                                              ? partial_by_layers(modules, surroundings.n_layers)
+                                              : partial_by_base(modules, surroundings.base_modules);
+    std::set<std::string> names;
+    for (const Module& module : modules) {
+        const std::string last = last_component(module.path);
+        names.insert(partial.contains(last) ? module.path : last);
+    }
+    return {names.begin(), names.end()};
+}
+
+std::vector<std::string> last_components(std::span<const std::string> paths) {
+    std::set<std::string> names;
+    for (const std::string& path : paths) {
+        names.insert(last_component(path));
+    }
+    return {names.begin(), names.end()};
+}
+
+}  // namespace shardweld::adapters

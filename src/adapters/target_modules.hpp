@@ -1,0 +1,26 @@
+// The `target_modules` of an adapter's configuration: what names the wrapped modules and no others.
+// Facts: peft 0.21, a list entry matches a module whose path is it or ends with it after a dot.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "shardweld/adapters/modules.hpp"
+#include "shardweld/adapters/settings.hpp"
+
+namespace shardweld::adapters {
+
+/// Whether `declared` (a list, or an expression as text) names every wrapped module.
+bool covers(const nlohmann::ordered_json& declared, std::span<const Module> modules);
+
+/// Last components where all modules of that name are wrapped, whole paths where only some are.
+std::vector<std::string> target_modules(std::span<const Module> modules,
+                                        const Surroundings& surroundings);
+
+/// "score" of "model.score", sorted, without repeats.
+std::vector<std::string> last_components(std::span<const std::string> paths);
+
+}  // namespace shardweld::adapters

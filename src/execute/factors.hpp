@@ -1,0 +1,77 @@
+// Low-rank updates applied to parts of targets, with factors read as they are needed.
+// Knows folds and the file of factors; nothing of where a target's own elements come from.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "shardweld/io/file.hpp"
+#include "shardweld/plan/plan.hpp"
+
+namespace shardweld::execute {
+
+/// A block of a target as a matrix, updated, in fp32.
+struct Block {
+    Index row = 0;
+    Index col = 0;
+    Index n_rows = 0;
+    Index n_cols = 0;
+    std::span<float> values;  ///< row-major, dense
+};
+
+/// Works inside Limits::fold bytes. What it gives for an element does not depend on how a target is
+/// cut into slices and blocks.
+class Factors {
+  public:
+    /// `file` is opened when the first factor is needed.
+    Factors(const plan::Plan& plan, std::filesystem::path file);
+
+    /// W + scale * left * right for elements [begin, end) of a target whose stored bytes are
+    /// `stored`; every element once, each row's and each column's in ascending order.
+    /// Error(unsupported) when not even one row of factors fits the memory.
+    void update(std::uint32_t target, Index begin, Index end, std::span<const std::byte> stored,
+                const std::function<void(const Block&)>& visit);
+
+    /// The same, normalised where the fold asks for it and rounded to the written type.
+    void fold(std::uint32_t target, Index begin, Index end, std::span<const std::byte> stored,
+              std::span<std::byte> out);
+
+    /// Reads `out.size()` fp32 values at a file offset.
+    void read(Bytes offset, std::span<float> out);
+
+  private:
+    /// Sizes of the parts of the memory for one target, in elements.
+    struct Sizes {
+        Index width = 0;   ///< columns at a time
+        Index height = 0;  ///< rows at a time
+    };
+    /// Which part of a right factor is loaded.
+    struct Loaded {
+        std::uint32_t target = 0;
+        Index col = -1;
+        Index width = 0;
+        friend bool operator==(const Loaded&, const Loaded&) = default;
+    };
+
+    [[nodiscard]] Sizes sizes_for(const plan::Target& target) const;
+    void load(const plan::Matrix& matrix, Index row, Index n_rows, Index col, Index n_cols,
+              std::span<float> out);
+    void load_right(std::uint32_t target, Index col, Index width);
+    void load_left(const plan::Fold& fold, Index row, Index n_rows);
+    void apply_gains(const plan::Fold& fold, const Block& block);
+
+    const plan::Plan& plan_;
+    std::filesystem::path path_;
+    io::InputFile file_;
+    Index budget_ = 0;  ///< elements in all
+    std::vector<float> right_;
+    std::vector<float> left_;
+    std::vector<float> values_;
+    std::vector<float> staging_;
+    std::vector<float> gains_;
+    Loaded loaded_;
+};
+
+}  // namespace shardweld::execute

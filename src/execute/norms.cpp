@@ -1,0 +1,137 @@
+#include "shardweld/execute/norms.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "shardweld/core/error.hpp"
+
+#include "factors.hpp"
+#include "reader.hpp"
+
+namespace shardweld::execute {
+
+namespace {
+
+/// The rank that takes the norms of the `turn`-th normalised target: by turns among those that see
+/// all its files; -1: none does.
+int taker_of(const plan::Plan& plan, const plan::Target& target, std::size_t turn) {
+    std::vector<int> able;
+    for (int rank = 0; rank < plan.n_ranks(); ++rank) {
+        if (std::all_of(target.operands.begin(), target.operands.end(),
+                        [&](const plan::Operand& operand) {
+                            return plan.visibility.sees(rank, operand.file);
+                        })) {
+            able.push_back(rank);
+        }
+    }
+    return able.empty() ? -1 : able[turn % able.size()];
+}
+
+/// Norms of one rank's targets.
+class Norms {
+  public:
+    Norms(const plan::Plan& plan, const Source& source, const std::filesystem::path& factors)
+        : plan_(plan),
+          reader_(source, plan.limits.scratch),
+          factors_(plan, factors),
+          file_(io::OutputFile::open_existing(factors)) {}
+
+    void take(std::uint32_t target) {
+        const plan::Target& whole = plan_.targets[target];
+        const plan::Fold& fold = *whole.fold;
+        const bool by_row = fold.norm == plan::Fold::Norm::rows;
+        squares_.assign(static_cast<std::size_t>(by_row ? fold.n_rows : fold.n_cols), 0.0);
+        const Index step =
+            std::max<Index>(1, static_cast<Index>(plan_.limits.step / size_of(whole.stored)));
+        for (Index begin = 0; begin < whole.volume(); begin += step) {
+            const Index end = std::min(begin + step, whole.volume());
+            factors_.update(target, begin, end, read(whole, begin, end),
+                            [&](const Block& block) { add_squares(block, by_row); });
+        }
+        write_gains(fold);
+    }
+
+    /// Other ranks open the file next: nothing may be left in this host's buffers.
+    void close() {
+        file_.sync();
+        file_.close();
+    }
+
+  private:
+    std::span<const std::byte> read(const plan::Target& target, Index begin, Index end) {
+        const Bytes size = size_of(target.stored);
+        stored_.resize(static_cast<Bytes>(end - begin) * size);
+        std::vector<Move> moves;
+        for (const plan::Operand& operand : target.operands) {
+            for (layout::Copy part : layout::restrict_dst(operand.copy, begin, end)) {
+                part.dst_offset -= begin;
+                moves.push_back({operand.file, operand.base, static_cast<std::uint32_t>(size), part,
+                                 stored_, nullptr});
+            }
+        }
+        reader_.read(std::move(moves));
+        return stored_;
+    }
+
+    void add_squares(const Block& block, bool by_row) {
+        for (Index i = 0; i < block.n_rows; ++i) {
+            for (Index j = 0; j < block.n_cols; ++j) {
+                const auto value = static_cast<double>(
+                    block.values[static_cast<std::size_t>(i * block.n_cols + j)]);
+                const Index at = by_row ? block.row + i : block.col + j;
+                squares_[static_cast<std::size_t>(at)] += value * value;
+            }
+        }
+    }
+
+    void write_gains(const plan::Fold& fold) {
+        std::vector<float> gains(squares_.size());
+        factors_.read(fold.magnitudes, gains);
+        for (std::size_t i = 0; i < gains.size(); ++i) {
+            gains[i] /= static_cast<float>(std::sqrt(squares_[i]));
+        }
+        file_.write_at(fold.magnitudes, std::as_bytes(std::span(gains)));
+    }
+
+    const plan::Plan& plan_;
+    Reader reader_;
+    Factors factors_;
+    io::OutputFile file_;
+    std::vector<std::byte> stored_;
+    std::vector<double> squares_;
+};
+
+bool is_normalised(const plan::Target& target) {
+    return target.fold && target.fold->norm != plan::Fold::Norm::none;
+}
+
+}  // namespace
+
+void take_norms(mpi::Comm& comm, const plan::Plan& plan, const Source& source,
+                const std::filesystem::path& factors) {
+    if (std::none_of(plan.targets.begin(), plan.targets.end(), is_normalised)) {
+        return;
+    }
+    mpi::collectively(comm, [&] {
+        Norms norms(plan, source, factors);
+        std::size_t turn = 0;
+        for (std::uint32_t i = 0; i < plan.targets.size(); ++i) {
+            if (!is_normalised(plan.targets[i])) {
+                continue;
+            }
+            const int taker = taker_of(plan, plan.targets[i], turn++);
+            if (taker < 0) {
+                throw Error(ErrorCode::unsupported,
+                            "the DoRA norms of " + plan.targets[i].name +
+                                " need all of its files, which no rank sees: fold where all files "
+                                "are visible, or take --lora split");
+            }
+            if (taker == comm.rank()) {
+                norms.take(i);
+            }
+        }
+        norms.close();
+    });
+}
+
+}  // namespace shardweld::execute
