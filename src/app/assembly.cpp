@@ -5,9 +5,12 @@
 #include <unistd.h>
 
 #include "shardweld/core/text.hpp"
+#include "shardweld/execute/norms.hpp"
 #include "shardweld/plan/trace.hpp"
 
 #include "aftermath.hpp"
+#include "base_model.hpp"
+#include "lora.hpp"
 #include "memory.hpp"
 #include "progress.hpp"
 #include "tied.hpp"
@@ -43,8 +46,18 @@ void Assembly::prepare() {
     }
 }
 
-void Assembly::read_metadata() {
+/// The checkpoint, and the base of one that holds an adapter alone.
+void Assembly::look() {
     survey_ = survey(comm_, input_request(options_));
+    if (options_.base) {
+        Survey base = survey(comm_, base_request(options_));
+        base_ = base.location;
+        mpi::collectively(comm_, [&] { add_base(survey_, std::move(base)); });
+    }
+}
+
+void Assembly::read_metadata() {
+    look();
     for (const std::string& note : survey_.catalogue.notes) {
         log_.info(note);
     }
@@ -57,7 +70,8 @@ ModelFiles Assembly::share_model_files() {
     ByteWriter out;
     mpi::collectively(comm_, [&] {
         if (comm_.rank() == survey_.home) {
-            encode(read_model_files(options_, survey_.location), out);
+            const bool is_alone = is_adapter_alone(options_, survey_.catalogue);
+            encode(read_model_files(options_, {survey_.location, base_, !is_alone}), out);
         }
     });
     const auto bytes = comm_.broadcast(out.take(), survey_.home);
@@ -70,7 +84,7 @@ void Assembly::bind_all() {
     source_ = {survey_.location.directory, &survey_.catalogue.files, options_.max_open};
     choice_ = plan_choice(options_, shared_memory_limit(comm_));
     bind(options_.tie_word_embedding);
-    const auto untied = compare_same(comm_, binding_, source_, survey_.visibility, choice_);
+    const auto untied = compare_same(comm_, bound_.binding, source_, survey_.visibility, choice_);
     for (const Untied& one : untied) {
         require_known_shape(one);
     }
@@ -80,13 +94,16 @@ void Assembly::bind_all() {
     for (const std::string& note : prepared_.notes) {
         log_.info(note);
     }
+    for (const std::string& note : bound_.notes) {
+        log_.info(note);
+    }
     for (const plan::Warning& warning : prepared_.warnings) {
         warn(warning);
     }
-    for (const plan::Warning& warning : binding_.warnings) {
+    for (const plan::Warning& warning : bound_.binding.warnings) {
         warn(warning);
     }
-    report_.ledger = binding_.ledger;
+    report_.ledger = bound_.binding.ledger;
     watch_.lap("bind");
 }
 
@@ -98,7 +115,7 @@ void Assembly::bind(bool tie) {
         if (!options_.trace.empty()) {
             trace_ = plan::trace_stored(survey_.catalogue, prepared_.model(), options_.trace);
         }
-        binding_ = bind_model(prepared_, options_, metadata());
+        bound_ = bind_model(prepared_, files_, options_, metadata());
     });
 }
 
@@ -119,7 +136,7 @@ void Assembly::keep_untied(const std::string& stored_name, const std::string& te
         throw Error(ErrorCode::mismatch,
                     text + " and the training job shared them: the checkpoint contradicts itself");
     }
-    survey_ = survey(comm_, input_request(options_));
+    look();
     models::Config config = models::Config::parse(files_.config_text, files_.config_path);
     config.set("tie_word_embeddings", "false");
     files_.config_text = config.text_to_write();
@@ -130,9 +147,17 @@ void Assembly::keep_untied(const std::string& stored_name, const std::string& te
 
 void Assembly::make_plan() {
     plan_ = mpi::collectively_get(comm_, [&] {
-        return plan::make_plan(std::move(binding_.targets), survey_.catalogue.files,
+        return plan::make_plan(std::move(bound_.binding.targets), survey_.catalogue.files,
                                survey_.visibility, choice_);
     });
+    if (!bound_.factors.empty()) {
+        plan::Choice all = choice_;
+        all.replicas = plan::Replicas::verify;
+        factor_plan_ = mpi::collectively_get(comm_, [&] {
+            return plan::make_plan(std::move(bound_.factors), survey_.catalogue.files,
+                                   survey_.visibility, all);
+        });
+    }
     if (plan_.sample_every > 1) {
         warn({"replicas_sampled", "",
               "replicas amount to " + human_bytes(plan_.replica_bytes) + ": every " +
@@ -175,7 +200,27 @@ void Assembly::create_files(const fs::path& directory, const std::string& config
     watch_.lap("create");
 }
 
+/// Gathers the factors of a fold in a file that all ranks read, and takes the norms they need.
+void Assembly::make_factors(const fs::path& directory) {
+    if (directory.empty()) {
+        throw Error(ErrorCode::usage,
+                    "an adapter is folded only by merge: merge with --lora fold, then compare with "
+                    "shardweld diff");
+    }
+    (void)execute::create_files(comm_, *factor_plan_, directory);
+    execute::Options options;
+    options.sync = comm_.size() > 1;
+    const auto result = execute::run(comm_, *factor_plan_, source_, directory, options);
+    require_equal_replicas(result, *factor_plan_, survey_.catalogue.files);
+    execute::take_norms(comm_, plan_, source_, directory / kFactors);
+    watch_.lap("factors");
+}
+
 void Assembly::execute(const fs::path& directory, execute::Options options) {
+    if (factor_plan_) {
+        make_factors(directory);
+        options.factors = directory / kFactors;
+    }
     const bool is_terminal = isatty(STDERR_FILENO) != 0;
     const ProgressStyle style = !log_.shows(LogLevel::info) ? ProgressStyle::silent
                                 : is_terminal               ? ProgressStyle::redrawn
@@ -187,6 +232,11 @@ void Assembly::execute(const fs::path& directory, execute::Options options) {
     options.on_progress = [&](Bytes done) { progress.update(done); };
     const execute::Result result = execute::run(comm_, plan_, source_, directory, options);
     progress.finish();
+    mpi::collectively(comm_, [&] {
+        if (factor_plan_ && comm_.rank() == 0) {
+            fs::remove(options.factors);
+        }
+    });
     require_equal_replicas(result, plan_, survey_.catalogue.files);
     note_result(result, options.digests);
 }

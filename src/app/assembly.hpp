@@ -2,6 +2,7 @@
 // plan, execute. Knows the order of the steps; nothing of where finished tensors go.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "shardweld/execute/run.hpp"
@@ -36,13 +37,18 @@ class Assembly {
     void execute(const fs::path& directory, execute::Options options);
 
     [[nodiscard]] const plan::Plan& plan() const { return plan_; }
-    [[nodiscard]] const plan::Binding& binding() const { return binding_; }
+    [[nodiscard]] const plan::Binding& binding() const { return bound_.binding; }
+    /// False: an adapter is written, without a model.
+    [[nodiscard]] bool has_model() const { return bound_.has_model; }
+    /// What is written beside a split adapter, "" if there is none.
+    [[nodiscard]] const std::string& adapter_config() const { return bound_.adapter_config; }
     [[nodiscard]] const ModelFiles& files() const { return files_; }
     [[nodiscard]] const PreparedModel& model() const { return prepared_; }
     /// The rank that reads config and side files.
     [[nodiscard]] int home() const { return survey_.home; }
 
   private:
+    void look();
     void read_metadata();
     ModelFiles share_model_files();
     void bind_all();
@@ -52,6 +58,7 @@ class Assembly {
     void make_plan();
     void tell_trace();
     void warn(const plan::Warning& warning);
+    void make_factors(const fs::path& directory);
     void note_result(const execute::Result& result, bool has_digests);
 
     mpi::Comm& comm_;
@@ -60,13 +67,15 @@ class Assembly {
     Report& report_;
     Stopwatch& watch_;
     Survey survey_;
+    std::optional<formats::Location> base_;  ///< --base
     ModelFiles files_;
     PreparedModel prepared_;
-    plan::Binding binding_;
+    Bound bound_;
     plan::Choice choice_;
     execute::Source source_;
     plan::Plan plan_;
     std::vector<std::string> trace_;
+    std::optional<plan::Plan> factor_plan_;  ///< what folding needs first
 };
 
 /// Collective. The smallest default memory limit of all ranks, so that all make the same plan.

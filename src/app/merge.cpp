@@ -7,6 +7,7 @@
 
 #include "aftermath.hpp"
 #include "assembly.hpp"
+#include "lora.hpp"
 #include "reported.hpp"
 #include "upload.hpp"
 
@@ -46,8 +47,10 @@ class Merge {
     [[nodiscard]] publish::TargetRequest target_request() const {
         publish::TargetRequest request{
             options_.target_dir, {options_.local_dir}, options_.overwrite};
-        if (options_.hf_config) {
-            request.inputs.push_back(*options_.hf_config);
+        for (const auto& input : {options_.hf_config, options_.base}) {
+            if (input) {
+                request.inputs.push_back(*input);
+            }
         }
         return request;
     }
@@ -104,12 +107,23 @@ class Merge {
         return facts;
     }
 
+    /// Everything beside the tensors: the model's files, the adapter's configuration.
+    [[nodiscard]] std::vector<publish::Asset> assets() const {
+        std::vector<publish::Asset> assets;
+        if (assembly_.has_model()) {
+            assets = side_files(assembly_.files(), assembly_.model(), facts(),
+                                assembly_.plan().placement);
+        }
+        if (!assembly_.adapter_config().empty()) {
+            assets.push_back({kAdapterConfig, {}, assembly_.adapter_config()});
+        }
+        return assets;
+    }
+
     void write_side_files(const fs::path& directory) {
         mpi::collectively(comm_, [&] {
             if (comm_.rank() == assembly_.home()) {
-                publish::write_assets(side_files(assembly_.files(), assembly_.model(), facts(),
-                                                 assembly_.plan().placement),
-                                      directory, options_.sync);
+                publish::write_assets(assets(), directory, options_.sync);
             }
         });
     }

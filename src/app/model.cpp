@@ -9,11 +9,14 @@
 #include "shardweld/io/file.hpp"
 #include "shardweld/models/claims.hpp"
 
+#include "lora.hpp"
+
 namespace shardweld::app {
 
 namespace {
 
 constexpr const char* kConfigName = "config.json";
+constexpr const char* kTrainMeta = "lora_train_meta.json";
 constexpr const char* kModuleTree = "module_tree";
 constexpr const char* kScore = "score.weight";
 constexpr const char* kLanguageHead = "lm_head.weight";
@@ -32,6 +35,13 @@ std::string read_named(const fs::path& path, Bytes limit, const std::string& opt
     }
 }
 
+/// A small file beside the shards; text "" when there is none.
+adapters::ConfigFile read_if_there(const fs::path& path) {
+    std::error_code failed;
+    return {path.string(),
+            fs::is_regular_file(path, failed) ? io::read_text(path, kMaxConfig) : std::string()};
+}
+
 std::string joined(const std::vector<std::string>& words) {
     std::string text;
     for (const std::string& word : words) {
@@ -45,7 +55,7 @@ const models::Recipe& recipe_of(PreparedModel& prepared, const Options& options,
                                 const catalogue::Catalogue& catalogue) {
     const models::Dialect* dialect = prepared.library->find_dialect(catalogue.dialect);
     const bool is_free = dialect != nullptr && dialect->has_own_names;
-    if (is_free && options.names == Names::module) {
+    if (is_free && (options.names == Names::module || is_adapter_alone(options, catalogue))) {
         return *prepared.library->find_recipe(kModuleTree);
     }
     if (!is_free && options.names == Names::module) {
@@ -182,13 +192,19 @@ fs::path hf_directory(const Options& options, const formats::Location& location)
                     "it was trained from with --hf_config DIR");
 }
 
-ModelFiles read_model_files(const Options& options, const formats::Location& location) {
+ModelFiles read_model_files(const Options& options, const Places& places) {
+    const formats::Location& model = places.base ? *places.base : places.checkpoint;
     ModelFiles files;
-    files.hf_directory = hf_directory(options, location);
-    const fs::path config = files.hf_directory / kConfigName;
-    files.config_path = config.string();
-    files.config_text = options.hf_config ? read_named(config, kMaxConfig, "--hf_config")
-                                          : io::read_text(config, kMaxConfig);
+    files.config_text = "{}";
+    if (places.needs_config || options.hf_config || model.hf_directory) {
+        files.hf_directory = hf_directory(options, model);
+        const fs::path config = files.hf_directory / kConfigName;
+        files.config_path = config.string();
+        files.config_text = options.hf_config ? read_named(config, kMaxConfig, "--hf_config")
+                                              : io::read_text(config, kMaxConfig);
+    }
+    files.adapter_config = read_if_there(places.checkpoint.directory / kAdapterConfig);
+    files.train_meta = read_if_there(places.checkpoint.directory / kTrainMeta);
     if (options.recipe) {
         files.recipes.push_back({options.recipe->filename().string(),
                                  read_named(*options.recipe, kMaxRecipe, "--recipe")});
@@ -205,6 +221,10 @@ void encode(const ModelFiles& files, ByteWriter& out) {
         out.put_text(source.file_name);
         out.put_text(source.text);
     }
+    for (const adapters::ConfigFile* file : {&files.adapter_config, &files.train_meta}) {
+        out.put_text(file->path);
+        out.put_text(file->text);
+    }
 }
 
 ModelFiles decode_model_files(ByteReader& in) {
@@ -215,6 +235,10 @@ ModelFiles decode_model_files(ByteReader& in) {
     for (auto n = in.get<std::uint64_t>(); n > 0; --n) {
         std::string name = in.get_text();
         files.recipes.push_back({std::move(name), in.get_text()});
+    }
+    for (adapters::ConfigFile* file : {&files.adapter_config, &files.train_meta}) {
+        file->path = in.get_text();
+        file->text = in.get_text();
     }
     return files;
 }
@@ -242,9 +266,14 @@ PreparedModel prepare_model(const ModelFiles& files, const Options& options,
     return prepared;
 }
 
-plan::Binding bind_model(const PreparedModel& prepared, const Options& options,
-                         catalogue::Catalogue catalogue) {
-    return plan::bind(std::move(catalogue), prepared.model(), {options.dtype});
+Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
+                 catalogue::Catalogue catalogue) {
+    if (prepared.dialect->has_own_names && adapters::holds_adapter(catalogue)) {
+        return bind_peft(prepared, files, options, std::move(catalogue));
+    }
+    Bound bound;
+    bound.binding = plan::bind(std::move(catalogue), prepared.model(), {options.dtype});
+    return bound;
 }
 
 plan::Choice plan_choice(const Options& options, Bytes memory_limit) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "shardweld/adapters/settings.hpp"
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/codec.hpp"
 #include "shardweld/formats/format.hpp"
@@ -26,14 +27,24 @@ struct ModelFiles {
     std::string config_path;  ///< for messages
     std::string config_text;
     std::vector<models::Source> recipes;  ///< --recipe
+    adapters::ConfigFile adapter_config =
+        {};                                ///< the checkpoint's lora_adapter/adapter_config.json
+    adapters::ConfigFile train_meta = {};  ///< its lora_train_meta.json
 };
 
 /// The directory of config.json: --hf_config (or the directory of the file it names), else the
 /// checkpoint's own. Error(usage) when there is none, saying what to do.
 fs::path hf_directory(const Options& options, const formats::Location& location);
 
+/// Where small files are read from.
+struct Places {
+    const formats::Location& checkpoint;
+    std::optional<formats::Location> base = {};  ///< --base: config and tokenizer are its own
+    bool needs_config = true;                    ///< false: without one its text is "{}"
+};
+
 /// Reads the files. Local. Error(usage) as above and when --hf_config or --recipe name nothing.
-ModelFiles read_model_files(const Options& options, const formats::Location& location);
+ModelFiles read_model_files(const Options& options, const Places& places);
 
 void encode(const ModelFiles& files, ByteWriter& out);
 ModelFiles decode_model_files(ByteReader& in);
@@ -56,9 +67,18 @@ struct PreparedModel {
 PreparedModel prepare_model(const ModelFiles& files, const Options& options,
                             const catalogue::Catalogue& catalogue);
 
-/// What the checkpoint's tensors become. Pure; `catalogue` moves into the result.
-plan::Binding bind_model(const PreparedModel& prepared, const Options& options,
-                         catalogue::Catalogue catalogue);
+/// What the checkpoint's tensors become.
+struct Bound {
+    plan::Binding binding;              ///< the model's targets, and behind them a split adapter's
+    std::vector<plan::Target> factors;  ///< what folding reads, in a file of their own
+    std::string adapter_config;         ///< written beside a split adapter, "" if there is none
+    bool has_model = true;              ///< false: only an adapter was saved
+    std::vector<std::string> notes;     ///< for people
+};
+
+/// Binds base and adapter. Pure; `catalogue` moves into the result.
+Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
+                 catalogue::Catalogue catalogue);
 
 /// What plan::make_plan is to choose by. `memory_limit` is used when --memory_limit is not given.
 plan::Choice plan_choice(const Options& options, Bytes memory_limit);

@@ -9,6 +9,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/plan/trace.hpp"
 
+#include "base_model.hpp"
 #include "json_parts.hpp"
 #include "model.hpp"
 #include "table.hpp"
@@ -143,8 +144,15 @@ std::string plan_json(const PlannedMerge& merge) {
 PlannedMerge plan_merge(const Options& options) {
     const formats::Location location = formats::locate(input_request(options));
     // A missing config is told before the longer look at the shards.
-    const ModelFiles files = read_model_files(options, location);
+    Places places{location};
+    if (options.base) {
+        places.base = formats::locate(base_request(options));
+    }
+    const ModelFiles files = read_model_files(options, places);
     catalogue::Catalogue catalogue = formats::read_catalogue(location);
+    if (places.base) {
+        add_base(catalogue, places.base->directory, formats::read_catalogue(*places.base));
+    }
     const PreparedModel prepared = prepare_model(files, options, catalogue);
     PlannedMerge merge;
     merge.input = location.directory.string();
@@ -154,7 +162,7 @@ PlannedMerge plan_merge(const Options& options) {
     if (!options.trace.empty()) {
         merge.trace = plan::trace_stored(catalogue, prepared.model(), options.trace);
     }
-    plan::Binding binding = bind_model(prepared, options, std::move(catalogue));
+    plan::Binding binding = bind_model(prepared, files, options, std::move(catalogue)).binding;
     merge.warnings = prepared.warnings;
     merge.warnings.insert(merge.warnings.end(), binding.warnings.begin(), binding.warnings.end());
     merge.ledger = std::move(binding.ledger);

@@ -29,6 +29,7 @@ std::string renamed(const models::Recipe& recipe, const std::string& name) {
 Target target_as_stored(const catalogue::Tensor& tensor, std::string name, const Wanted& wanted) {
     Target target;
     target.name = std::move(name);
+    target.source = tensor.name;
     target.shape = tensor.shape;
     target.stored = tensor.dtype;
     target.dtype = wanted.dtype && is_float(tensor.dtype) ? *wanted.dtype : tensor.dtype;

@@ -10,9 +10,6 @@
 
 namespace shardweld::plan {
 
-/// The hub's spelling of a module-tree name: the longest matching `rename` rule's.
-std::string renamed(const models::Recipe& recipe, const std::string& name);
-
 /// Appends a target for each tensor. Those whose name is in `presumed` are to be compared with
 /// their replicas in full. A warning lists tensors that no `pass` rule of the recipe covers.
 void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::string>& presumed,

@@ -127,6 +127,9 @@ Facts facts_of(const std::vector<plan::Target>& targets, const std::set<std::str
     facts.logicals = logicals;
     std::map<DType, Bytes> bytes_of;
     for (const plan::Target& target : targets) {
+        if (!target.file.empty()) {
+            continue;  // an adapter's: beside the model
+        }
         if (is_float(target.dtype)) {
             bytes_of[target.dtype] += target.bytes();
         }

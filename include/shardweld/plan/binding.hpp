@@ -88,6 +88,10 @@ struct Model {
     const models::Symbols* symbols = nullptr;
 };
 
+/// The hub's spelling of a module-tree name: the longest matching `rename` rule's. Where a dialect
+/// has the recipe's own names, bind sees all stored names so.
+std::string renamed(const models::Recipe& recipe, const std::string& name);
+
 /// A target that is one stored tensor under `name`, with operands for its pieces. Error(mismatch)
 /// when they do not cover it exactly once.
 Target target_as_stored(const catalogue::Tensor& tensor, std::string name, const Wanted& wanted);

@@ -159,7 +159,7 @@ TEST(PlanMerge, uses_a_recipe_file_and_warns_that_it_is_unverified) {
 TEST(PrepareModel, takes_the_head_of_a_value_model_from_flag_or_class) {
     const auto prepared = [](const Options& options) {
         const auto location = formats::locate(input_request(options));
-        return prepare_model(read_model_files(options, location), options,
+        return prepare_model(read_model_files(options, {location}), options,
                              formats::read_catalogue(location));
     };
     EXPECT_TRUE(prepared(options_for("verl-value-llama-tp2-torchdist-bf16")).is_value);

@@ -1,0 +1,129 @@
+#include "shardweld/adapters/attach.hpp"
+
+#include <map>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+namespace shardweld::adapters {
+
+namespace {
+
+using plan::Fold;
+using plan::Matrix;
+using plan::Target;
+
+bool is_foldable(DType dtype) {
+    return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16 ||
+           dtype == DType::f64;
+}
+
+/// The targets by the stored tensor they are.
+class Attacher {
+  public:
+    Attacher(std::vector<Target>& targets, const Attachment& attachment) : attachment_(attachment) {
+        for (Target& target : targets) {
+            if (!target.source.empty()) {
+                by_source_[target.source].push_back(&target);
+            }
+        }
+    }
+
+    void attach(const Module& module, double scale) {
+        if (!module.is_matrix) {
+            throw Error(ErrorCode::unsupported,
+                        "the adapter of " + printable(module.path) +
+                            " belongs to a convolution, which cannot be folded: take --lora split");
+        }
+        attach_weight(module, scale);
+        if (module.bias) {
+            attach_bias(module, scale);
+        }
+    }
+
+  private:
+    Target& find(const Module& module, const std::string& stored_name) const {
+        const std::string name = attachment_.hub_name(stored_name);
+        if (!attachment_.base_names.contains(name)) {
+            throw Error(ErrorCode::mismatch, "the adapter changes " + printable(stored_name) +
+                                                 ", which the base does not hold");
+        }
+        const auto found = by_source_.find(name);
+        if (found == by_source_.end() || found->second.size() != 1) {
+            throw Error(ErrorCode::unsupported,
+                        "the adapter of " + printable(module.path) +
+                            " cannot be folded: " + printable(name) +
+                            " is not written as it is stored (a tied head, packed experts); take "
+                            "--lora split and let peft merge it");
+        }
+        Target& target = *found->second.front();
+        if (!is_foldable(target.stored) || !is_foldable(target.dtype) || target.add != 0) {
+            throw Error(ErrorCode::unsupported, "the adapter of " + printable(module.path) +
+                                                    " cannot be folded into " +
+                                                    std::string(safetensors_name(target.stored)) +
+                                                    " elements: take --lora split");
+        }
+        return target;
+    }
+
+    void attach_weight(const Module& module, double scale) const {
+        Target& target = find(module, module.path + ".weight");
+        const std::vector<Index> straight{module.n_out, module.n_in};
+        const std::vector<Index> turned{module.n_in, module.n_out};
+        const bool is_turned = module.is_embedding ||
+                               (attachment_.settings->fan_in_fan_out ? target.shape == turned
+                                                                     : target.shape != straight);
+        if (target.shape != (is_turned ? turned : straight)) {
+            throw Error(ErrorCode::mismatch,
+                        target.name + " is " + shape_text(target.shape) + ", but the adapter of " +
+                            printable(module.path) + " is for " +
+                            shape_text(module.is_embedding ? turned : straight));
+        }
+        const Bytes a = attachment_.offsets[module.a];
+        const Bytes b = attachment_.offsets[module.b];
+        Fold fold;
+        fold.n_rows = target.shape[0];
+        fold.n_cols = target.shape[1];
+        fold.rank = module.rank;
+        fold.scale = scale;
+        fold.left = is_turned ? Matrix{a, 1, module.n_in} : Matrix{b, module.rank, 1};
+        fold.right = is_turned ? Matrix{b, 1, module.rank} : Matrix{a, module.n_in, 1};
+        if (module.magnitude) {
+            fold.norm = is_turned ? Fold::Norm::columns : Fold::Norm::rows;
+            fold.magnitudes = attachment_.offsets[*module.magnitude];
+        }
+        target.fold = fold;
+    }
+
+    void attach_bias(const Module& module, double scale) const {
+        Target& target = find(module, module.path + ".bias");
+        if (target.volume() != module.n_out) {
+            throw Error(ErrorCode::mismatch, target.name + " is " + shape_text(target.shape) +
+                                                 ", but lora_B's bias of " +
+                                                 printable(module.path) + " has " +
+                                                 std::to_string(module.n_out) + " elements");
+        }
+        Fold fold;
+        fold.n_rows = 1;
+        fold.n_cols = module.n_out;
+        fold.rank = 1;
+        fold.scale = scale;
+        fold.right = {attachment_.offsets[*module.bias], module.n_out, 1};
+        target.fold = fold;
+    }
+
+    const Attachment& attachment_;
+    std::map<std::string, std::vector<Target*>> by_source_;
+};
+
+}  // namespace
+
+void attach(std::vector<Target>& targets, std::span<const Module> modules,
+            const Attachment& attachment) {
+    Attacher attacher(targets, attachment);
+    for (std::size_t i = 0; i < modules.size(); ++i) {
+        attacher.attach(modules[i], attachment.settings->scales[i]);
+    }
+}
+
+}  // namespace shardweld::adapters

@@ -1,0 +1,198 @@
+#include "lora.hpp"
+
+#include <set>
+
+#include "shardweld/adapters/attach.hpp"
+#include "shardweld/adapters/modules.hpp"
+#include "shardweld/adapters/settings.hpp"
+#include "shardweld/core/error.hpp"
+#include "shardweld/outputs/output.hpp"
+#include "shardweld/plan/plan.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+using catalogue::Catalogue;
+
+/// A comparison has no place for an adapter: it sees the base, unless it is asked to fold.
+Lora lora_of(const Options& options) {
+    const bool is_written = options.command == Command::merge || options.command == Command::plan;
+    return options.lora == Lora::split && !is_written ? Lora::drop : options.lora;
+}
+
+adapters::SettingsSources sources_of(const PreparedModel& prepared, const ModelFiles& files,
+                                     const Options& options) {
+    return {options.lora_alpha, files.adapter_config, files.train_meta,
+            prepared.config.text("_name_or_path").value_or("")};
+}
+
+std::set<std::string> names_of(const Catalogue& catalogue) {
+    std::set<std::string> names;
+    for (const catalogue::Tensor& tensor : catalogue.tensors) {
+        names.insert(tensor.name);
+    }
+    for (const catalogue::Shard& shard : catalogue.shards) {
+        names.insert(shard.name);
+    }
+    return names;
+}
+
+std::set<std::string> modules_with_weight(const std::set<std::string>& names) {
+    constexpr std::string_view kWeight = ".weight";
+    std::set<std::string> modules;
+    for (const std::string& name : names) {
+        if (name.ends_with(kWeight)) {
+            modules.insert(name.substr(0, name.size() - kWeight.size()));
+        }
+    }
+    return modules;
+}
+
+/// Binds the parts of one checkpoint, one after the other.
+class PeftBinder {
+  public:
+    PeftBinder(const PreparedModel& prepared, const ModelFiles& files, const Options& options)
+        : prepared_(prepared),
+          files_(files),
+          options_(options),
+          lora_(lora_of(options)),
+          sources_(sources_of(prepared, files, options)) {}
+
+    Bound bind(Catalogue catalogue) {
+        bound_.has_model = !adapters::holds_adapter_only(catalogue);
+        check_options();
+        const bool is_split = lora_ == Lora::split;
+        adapters::Separated parts = adapters::separate(
+            std::move(catalogue), is_split ? adapters::biases_of(sources_) : adapters::Biases::none,
+            lora_ == Lora::fold ? adapters::Whole::trained : adapters::Whole::original);
+        base_names_ = names_of(parts.base);
+        surroundings_ = {std::move(parts.whole_modules), modules_with_weight(base_names_),
+                         prepared_.config.integer("num_hidden_layers")};
+        if (bound_.has_model) {
+            bound_.binding = plan::bind(std::move(parts.base), prepared_.model(), {options_.dtype});
+        }
+        if (lora_ == Lora::drop) {
+            warn("adapter_dropped",
+                 "the checkpoint's LoRA adapter is left out: the written weights are those of the "
+                 "base");
+            return std::move(bound_);
+        }
+        take_adapter(std::move(parts.adapter));
+        return std::move(bound_);
+    }
+
+  private:
+    void check_options() const {
+        if (!bound_.has_model && lora_ != Lora::split) {
+            throw Error(ErrorCode::usage,
+                        std::string("the checkpoint holds only a LoRA adapter") +
+                            (lora_ == Lora::fold
+                                 ? ": give the model it was trained on with --base DIR to fold it"
+                                 : ": without it nothing is left to write"));
+        }
+        if (lora_ == Lora::split && options_.output_format != OutputFormat::safetensors) {
+            throw Error(ErrorCode::usage,
+                        "a LoRA adapter is written as safetensors only: take --lora fold or --lora "
+                        "drop with --output_format hdf5");
+        }
+    }
+
+    void take_adapter(Catalogue adapter) {
+        Options named = options_;
+        named.names = Names::module;
+        const PreparedModel tree = prepare_model(files_, named, adapter);
+        const bool is_folded = lora_ == Lora::fold;
+        plan::Binding saved = plan::bind(std::move(adapter), tree.model(),
+                                         {is_folded ? std::optional(DType::f32) : options_.dtype});
+        std::vector<adapters::SavedTensor> tensors;
+        for (const plan::Target& target : saved.targets) {
+            tensors.push_back({target.name, target.shape});
+        }
+        const std::vector<adapters::Module> modules = adapters::modules_of(tensors);
+        const adapters::Settings settings = adapters::settle(sources_, modules, surroundings_);
+        for (const std::string& note : settings.notes) {
+            warn("adapter_settings", note);
+        }
+        bound_.binding.ledger.consumed += saved.ledger.consumed;
+        bound_.binding.ledger.replica += saved.ledger.replica;
+        if (is_folded) {
+            fold(std::move(saved.targets), modules, settings);
+        } else {
+            write_beside(std::move(saved));
+            bound_.adapter_config = settings.config_text;
+        }
+    }
+
+    void fold(std::vector<plan::Target> factors, const std::vector<adapters::Module>& modules,
+              const adapters::Settings& settings) {
+        for (plan::Target& target : factors) {
+            target.file = kFactors;
+        }
+        adapters::Attachment attachment;
+        attachment.settings = &settings;
+        const auto placement = outputs::place_in_one_file(plan::output_tensors(factors), kFactors);
+        for (const outputs::Slot& slot : placement.slots) {
+            attachment.offsets.push_back(slot.offset);
+        }
+        attachment.hub_name = [&](const std::string& name) {
+            return plan::renamed(*prepared_.recipe, name);
+        };
+        for (const std::string& name : base_names_) {
+            attachment.base_names.insert(attachment.hub_name(name));
+        }
+        adapters::attach(bound_.binding.targets, modules, attachment);
+        bound_.factors = std::move(factors);
+    }
+
+    /// The adapter's tensors stand behind the model's, in a file of their own.
+    void write_beside(plan::Binding saved) {
+        plan::Binding& binding = bound_.binding;
+        for (plan::SamePair& pair : saved.same) {
+            pair.target += binding.targets.size();
+            binding.same.push_back(std::move(pair));
+        }
+        for (plan::Target& target : saved.targets) {
+            target.file = kAdapterWeights;
+            binding.targets.push_back(std::move(target));
+        }
+        if (!bound_.has_model) {
+            bound_.notes.push_back(
+                "the checkpoint holds only a LoRA adapter: it is written to lora_adapter/; --base "
+                "DIR gives the model it was trained on, to be written beside it or, with --lora "
+                "fold, with it");
+            return;
+        }
+        warn(
+            "adapter_not_folded",
+            "the written model is the base WITHOUT the LoRA adapter, which is written beside it to "
+            "lora_adapter/: load both with peft, or merge again with --lora fold to have the "
+            "adapter in the weights");
+    }
+
+    void warn(const std::string& code, const std::string& text) {
+        bound_.binding.warnings.push_back({code, "", text});
+    }
+
+    const PreparedModel& prepared_;
+    const ModelFiles& files_;
+    const Options& options_;
+    Lora lora_;
+    adapters::SettingsSources sources_;
+    std::set<std::string> base_names_;
+    adapters::Surroundings surroundings_;
+    Bound bound_;
+};
+
+}  // namespace
+
+bool is_adapter_alone(const Options& options, const Catalogue& catalogue) {
+    return lora_of(options) == Lora::split && adapters::holds_adapter_only(catalogue);
+}
+
+Bound bind_peft(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
+                Catalogue catalogue) {
+    return PeftBinder(prepared, files, options).bind(std::move(catalogue));
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# LoRA adapters in checkpoints of PEFT models: split off, folded, dropped, at several numbers of ranks and with both strategies. What is
+# expected was written by peft (save_pretrained, merge_and_unload) under FSDP2.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+torch="$TESTS/data/torch"
+full="$torch/fsdp2_lora_w2_fp32_qwen2"
+only="$torch/fsdp2_loraonly_w2_fp32_qwen2"
+
+# same GOT EXPECTED: models (or adapters) with the same bytes.
+same() {
+    checks=$((checks + 1))
+    python3 "$TESTS/support/compare_safetensors.py" "$1" "$2" >/dev/null 2>"$WORK/compare" || fail "$1: $(cat "$WORK/compare")"
+}
+
+# config_says FILE PYTHON-EXPRESSION over the file's object c
+config_says() {
+    checks=$((checks + 1))
+    python3 -c 'import json, sys; c = json.load(open(sys.argv[1])); sys.exit(not eval(sys.argv[2]))' "$1" "$2" || fail "$1: not $2"
+}
+
+# lora CODE RANKS ARGUMENTS...: merges with messages kept; RANKS 0 means without mpirun.
+lora() {
+    local code="$1" ranks="$2" launcher=()
+    shift 2
+    ((ranks == 0)) || launcher=(mpirun -n "$ranks")
+    expect_code "$code" "${launcher[@]}" "$SHARDWELD" merge "$@"
+}
+
+# copy_of DIR NAME: a checkpoint to be changed.
+copy_of() {
+    rm -rf "${WORK:?}/$2"
+    cp -r "$1/source" "$WORK/$2"
+    chmod -R u+w "$WORK/$2"
+    echo "$WORK/$2"
+}
+
+# every_way SOURCE [OPTIONS]: merges at several numbers of ranks with both strategies, all to the same bytes; the last one stays in $WORK/way.
+every_way() {
+    local first="" ranks strategy
+    for ranks in 0 2 3 5 8; do
+        for strategy in direct collective; do
+            [[ "$ranks" != 0 || "$strategy" == direct ]] || continue
+            rm -rf "$WORK/way"
+            lora 0 "$ranks" --local_dir "$1" --target_dir "$WORK/way" --strategy "$strategy" "${@:2}" || continue
+            checks=$((checks + 1))
+            first="${first:-$(sum_of "$WORK/way")}"
+            [[ "$(sum_of "$WORK/way")" == "$first" ]] || fail "other bytes with $ranks ranks, $strategy: $*"
+        done
+    done
+}
+
+# Split: the base as it was before the training, the adapter as peft saves it, and a plain word about it.
+every_way "$full/source"
+same "$WORK/way" "$full/expected/base"
+same "$WORK/way/lora_adapter" "$full/expected/lora_adapter"
+expect_text "WITHOUT the LoRA adapter"
+expect_text "--lora fold"
+config_says "$WORK/way/lora_adapter/adapter_config.json" \
+    'c["peft_type"] == "LORA" and c["r"] == 4 and c["lora_alpha"] == 10 and c["inference_mode"] and "runtime_config" not in c'
+config_says "$WORK/way/lora_adapter/adapter_config.json" \
+    'sorted(c["target_modules"]) == ["down_proj", "gate_proj", "o_proj", "q_proj", "up_proj", "v_proj"]'
+expect_absent "$WORK/way/.factors.safetensors"
+lora 14 0 --local_dir "$full/source" --target_dir "$WORK/strict" --strict
+expect_absent "$WORK/strict"
+
+# Without the adapter's own configuration the smaller one and the weights say the same.
+bare="$(copy_of "$full" bare)"
+rm -r "$bare/lora_adapter"
+lora 0 2 --local_dir "$bare" --target_dir "$WORK/bare_out"
+same "$WORK/bare_out/lora_adapter" "$full/expected/lora_adapter"
+config_says "$WORK/bare_out/lora_adapter/adapter_config.json" \
+    'c["task_type"] == "CAUSAL_LM" and c["r"] == 4 and c["lora_alpha"] == 10 and c["bias"] == "none" and not c["use_dora"]'
+config_says "$WORK/bare_out/lora_adapter/adapter_config.json" \
+    'c["target_modules"] == ["down_proj", "gate_proj", "o_proj", "q_proj", "up_proj", "v_proj"]'
+
+# Folded: bit for bit what peft's merge gives in fp32, and nothing of the factors stays.
+every_way "$full/source" --lora fold
+same "$WORK/way" "$full/expected/merged"
+expect_absent "$WORK/way/lora_adapter"
+expect_absent "$WORK/way/.factors.safetensors"
+# Tiny buffers cut rows and factors into blocks.
+lora 0 3 --local_dir "$full/source" --target_dir "$WORK/tiny" --lora fold --memory_limit 1MiB --message_limit 64 --strategy collective
+same "$WORK/tiny" "$full/expected/merged"
+# Rounded once: as the folded fp32 weights rounded.
+lora 0 2 --local_dir "$full/source" --target_dir "$WORK/fold_bf16" --lora fold --dtype bf16
+lora 0 1 --local_dir "$full/source" --target_dir "$WORK/split_bf16" --dtype bf16
+config_says "$WORK/fold_bf16/config.json" 'c.get("dtype", c.get("torch_dtype")) == "bfloat16"'
+
+# Dropped: the base alone, said.
+lora 0 2 --local_dir "$full/source" --target_dir "$WORK/dropped" --lora drop
+same "$WORK/dropped" "$full/expected/base"
+expect_absent "$WORK/dropped/lora_adapter"
+expect_text "left out"
+
+# Alpha: never 0, never guessed.
+sed -i 's/"lora_alpha": 10/"lora_alpha": 0/' "$bare/lora_train_meta.json"
+for how in split fold; do
+    lora 6 2 --local_dir "$bare" --target_dir "$WORK/none" --lora $how
+    expect_text "--lora_alpha"
+    expect_absent "$WORK/none"
+done
+rm "$bare/lora_train_meta.json"
+lora 6 0 --local_dir "$bare" --target_dir "$WORK/none" --lora fold
+lora 0 2 --local_dir "$bare" --target_dir "$WORK/given" --lora fold --lora_alpha 10
+same "$WORK/given" "$full/expected/merged"
+lora 0 2 --local_dir "$full/source" --target_dir "$WORK/other" --lora_alpha 20
+expect_text "--lora_alpha 20 is taken"
+config_says "$WORK/other/lora_adapter/adapter_config.json" 'c["lora_alpha"] == 20'
+printf '[]' >"$bare/lora_train_meta.json"
+lora 4 0 --local_dir "$bare" --target_dir "$WORK/none"
+expect_text "lora_train_meta.json"
+
+# Only the adapter was saved: it is written alone; a model needs its base.
+every_way "$only/source"
+same "$WORK/way/lora_adapter" "$only/expected/lora_adapter"
+expect_absent "$WORK/way/config.json"
+expect_absent "$WORK/way/model.safetensors"
+config_says "$WORK/way/lora_adapter/adapter_config.json" 'c["target_modules"] == ["down_proj", "gate_proj", "o_proj", "q_proj", "up_proj", "v_proj"]'
+expect_text "--base"
+without="$(copy_of "$only" without)"
+rm -r "$without/huggingface"
+lora 0 2 --local_dir "$without" --target_dir "$WORK/without_config"
+same "$WORK/without_config/lora_adapter" "$only/expected/lora_adapter"
+lora 2 0 --local_dir "$only/source" --target_dir "$WORK/none" --lora fold
+expect_text "--base"
+lora 2 0 --local_dir "$only/source" --target_dir "$WORK/none" --lora drop
+lora 2 0 --local_dir "$full/source" --target_dir "$WORK/none" --output_format hdf5
+expect_absent "$WORK/none"
+finish

@@ -1,0 +1,138 @@
+// PEFT's names taken apart; facts from models that peft 0.21 made and saved.
+#include "shardweld/adapters/separate.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support/error_text.hpp"
+
+namespace shardweld::adapters {
+namespace {
+
+using catalogue::Catalogue;
+
+Catalogue holding(const std::vector<std::string>& names) {
+    Catalogue catalogue;
+    catalogue.dialect = "hf_module";
+    catalogue.files.push_back({"rank_0.pt", 100});
+    for (const std::string& name : names) {
+        catalogue.tensors.push_back({name, DType::f32, {2, 2}, {}});
+    }
+    return catalogue;
+}
+
+std::vector<std::string> names(const Catalogue& catalogue) {
+    std::vector<std::string> list;
+    for (const catalogue::Tensor& tensor : catalogue.tensors) {
+        list.push_back(tensor.name);
+    }
+    for (const catalogue::Shard& shard : catalogue.shards) {
+        list.push_back(shard.name + "!");
+    }
+    return list;
+}
+
+using List = std::vector<std::string>;
+
+Separated of(const List& stored, Biases biases = Biases::none, Whole whole = Whole::original) {
+    return separate(holding(stored), biases, whole);
+}
+
+TEST(Separate, LinearLayersAreCleanedAndFactorsLoseTheAdaptersName) {
+    const Separated parts =
+        of({"base_model.model.model.norm.weight", "base_model.model.model.q.base_layer.weight",
+            "base_model.model.model.q.base_layer.bias",
+            "base_model.model.model.q.lora_A.default.weight",
+            "base_model.model.model.q.lora_B.default.weight",
+            "base_model.model.model.q.lora_B.default.bias",
+            "base_model.model.model.q.lora_magnitude_vector.default.weight"});
+    EXPECT_EQ(names(parts.base), (List{"model.norm.weight", "model.q.bias", "model.q.weight"}));
+    EXPECT_EQ(names(parts.adapter), (List{"base_model.model.model.q.lora_A.weight",
+                                          "base_model.model.model.q.lora_B.bias",
+                                          "base_model.model.model.q.lora_B.weight",
+                                          "base_model.model.model.q.lora_magnitude_vector"}));
+    EXPECT_EQ(parts.adapter.files.size(), 1U);
+    EXPECT_EQ(parts.adapter.dialect, "hf_module");
+}
+
+TEST(Separate, EmbeddingsAreParametersAndSavedWithTheirBase) {
+    const Separated parts = of({"base_model.model.model.embed_tokens.base_layer.weight",
+                                "base_model.model.model.embed_tokens.lora_embedding_A.mine",
+                                "base_model.model.model.embed_tokens.lora_embedding_B.mine"});
+    EXPECT_EQ(names(parts.base), (List{"model.embed_tokens.weight"}));
+    EXPECT_EQ(names(parts.adapter), (List{"base_model.model.model.embed_tokens.base_layer.weight",
+                                          "base_model.model.model.embed_tokens.lora_embedding_A",
+                                          "base_model.model.model.embed_tokens.lora_embedding_B"}));
+}
+
+// The prefix goes once: a model may have a module of that name itself.
+TEST(Separate, OnlyTheFirstPrefixGoes) {
+    const Separated parts = of(
+        {"base_model.model.base_model.model.q.weight", "base_model.model.x.lora_A.default.weight"});
+    EXPECT_EQ(names(parts.base), (List{"base_model.model.q.weight"}));
+}
+
+TEST(Separate, WholeModulesAreTheOriginalsOrTheTrainedOnes) {
+    const List stored{"base_model.model.score.original_module.weight",
+                      "base_model.model.score.modules_to_save.default.weight",
+                      "base_model.model.q.lora_A.default.weight"};
+    const Separated split = of(stored);
+    EXPECT_EQ(names(split.base), (List{"score.weight"}));
+    EXPECT_EQ(names(split.adapter),
+              (List{"base_model.model.q.lora_A.weight", "base_model.model.score.weight"}));
+    EXPECT_EQ(split.whole_modules, (List{"score"}));
+    Catalogue catalogue = holding(stored);
+    catalogue.tensors[0].shape = {7};  // the original
+    const Separated folded = separate(catalogue, Biases::none, Whole::trained);
+    ASSERT_EQ(names(folded.base), (List{"score.weight"}));
+    EXPECT_EQ(folded.base.tensors[0].shape, (std::vector<Index>{2, 2}));
+}
+
+TEST(Separate, TrainedBiasesBelongToBoth) {
+    const List stored{"base_model.model.norm.bias", "base_model.model.q.base_layer.bias",
+                      "base_model.model.q.lora_A.default.weight"};
+    EXPECT_EQ(names(of(stored, Biases::all).adapter),
+              (List{"base_model.model.norm.bias", "base_model.model.q.base_layer.bias",
+                    "base_model.model.q.lora_A.weight"}));
+    EXPECT_EQ(names(of(stored, Biases::of_wrapped).adapter),
+              (List{"base_model.model.q.base_layer.bias", "base_model.model.q.lora_A.weight"}));
+    EXPECT_EQ(names(of(stored, Biases::all).base), (List{"norm.bias", "q.bias"}));
+}
+
+TEST(Separate, PlainTensorsOfRanksAreDealtOutToo) {
+    Catalogue catalogue = holding({"base_model.model.q.base_layer.weight"});
+    catalogue.shards.push_back(
+        {"base_model.model.q.lora_A.default.weight", DType::f32, {1}, {}, {}});
+    const Separated parts = separate(catalogue, Biases::none, Whole::original);
+    EXPECT_EQ(names(parts.adapter), (List{"base_model.model.q.lora_A.weight!"}));
+    EXPECT_EQ(names(parts.base), (List{"q.weight"}));
+}
+
+TEST(Separate, TellsWhatACheckpointHolds) {
+    EXPECT_FALSE(holds_adapter(holding({"model.q.weight", "model.q.bias"})));
+    EXPECT_TRUE(holds_adapter(holding({"model.q.weight", "model.q.lora_A.default.weight"})));
+    EXPECT_TRUE(holds_adapter_only(holding({"base_model.model.q.lora_A.default.weight"})));
+    EXPECT_FALSE(holds_adapter_only(
+        holding({"base_model.model.q.lora_A.default.weight", "base_model.model.norm.weight"})));
+    EXPECT_FALSE(holds_adapter_only(holding({})));
+}
+
+TEST(Separate, RefusesWhatItCannotRead) {
+    EXPECT_EQ(test::error_text([] {
+                  of({"m.q.lora_A.one.weight", "m.q.lora_A.two.weight", "m.q.weight"});
+              }),
+              "unsupported: the checkpoint holds 2 adapters (one, two): only checkpoints with one "
+              "can be read");
+    for (const char* name :
+         {"base_model.model.experts.base_layer.lora_A.default.weight", "m.q.lora_E.default",
+          "m.experts.base_layer.base_layer.gate_up_proj",
+          "m.embed.token_adapter.trainable_tokens_delta.default", "m.q.ia3_l.default"}) {
+        EXPECT_NE(test::error_text([&] {
+                      of({name, "m.q.lora_A.default.weight"});
+                  }).find(std::string("unsupported: ") + name),
+                  std::string::npos)
+            << name;
+    }
+}
+
+}  // namespace
+}  // namespace shardweld::adapters

@@ -1,0 +1,226 @@
+// Alpha, scales and adapter_config.json, settled from weights, files and options.
+#include "shardweld/adapters/settings.hpp"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "support/error_text.hpp"
+
+namespace shardweld::adapters {
+namespace {
+
+using nlohmann::ordered_json;
+using List = std::vector<std::string>;
+
+std::string saved(const std::string& path, const std::string& component) {
+    return std::string(kPrefix) + path + "." + component;
+}
+
+void add(std::vector<SavedTensor>& tensors, const std::string& path, Index rank) {
+    tensors.push_back({saved(path, "lora_A.weight"), {rank, 6}});
+    tensors.push_back({saved(path, "lora_B.weight"), {8, rank}});
+}
+
+std::vector<Module> two_layers(Index rank = 4) {
+    std::vector<SavedTensor> tensors;
+    for (const char* path : {"model.layers.0.q_proj", "model.layers.1.q_proj"}) {
+        add(tensors, path, rank);
+    }
+    return modules_of(tensors);
+}
+
+SettingsSources sources(const std::string& config, const std::string& meta = "") {
+    return {std::nullopt, {"adapter_config.json", config}, {"lora_train_meta.json", meta}, ""};
+}
+
+ordered_json config_of(const Settings& settings) {
+    return ordered_json::parse(settings.config_text);
+}
+
+TEST(Modules, AreReadFromNamesAndShapes) {
+    std::vector<SavedTensor> tensors;
+    add(tensors, "model.up", 3);
+    tensors.push_back({saved("model.up", "lora_magnitude_vector"), {8}});
+    tensors.push_back({saved("model.up", "lora_B.bias"), {8}});
+    tensors.push_back({saved("model.embed", "lora_embedding_A"), {2, 50}});
+    tensors.push_back({saved("model.embed", "lora_embedding_B"), {16, 2}});
+    tensors.push_back({saved("score", "weight"), {1, 6}});
+    const auto modules = modules_of(tensors);
+    ASSERT_EQ(modules.size(), 2U);
+    EXPECT_EQ(modules[0].path, "model.embed");
+    EXPECT_TRUE(modules[0].is_embedding);
+    EXPECT_EQ(modules[0].n_in, 50);
+    EXPECT_EQ(modules[0].n_out, 16);
+    EXPECT_EQ(modules[1].rank, 3);
+    EXPECT_EQ(modules[1].n_in, 6);
+    EXPECT_EQ(modules[1].n_out, 8);
+    EXPECT_EQ(modules[1].magnitude, 2U);
+    EXPECT_EQ(modules[1].bias, 3U);
+}
+
+TEST(Modules, WithoutPartnersOrWithOtherShapesAreRefused) {
+    EXPECT_EQ(
+        test::error_text([] {
+            (void)modules_of(std::vector<SavedTensor>{{saved("m.q", "lora_A.weight"), {4, 6}}});
+        }),
+        "mismatch: the adapter of m.q has no lora_B: the checkpoint is incomplete");
+    std::vector<SavedTensor> tensors;
+    add(tensors, "m.q", 4);
+    tensors[1].shape = {8, 5};
+    EXPECT_EQ(test::error_text([&] { (void)modules_of(tensors); }),
+              "mismatch: base_model.model.m.q.lora_B.weight is [8, 5], expected [8, 4] after the "
+              "module's other factors");
+    tensors[1].shape = {8};
+    EXPECT_NE(test::error_text([&] { (void)modules_of(tensors); }), "");
+}
+
+TEST(Settings, AlphaComesFromTheSurestSource) {
+    const auto modules = two_layers();
+    const Surroundings none;
+    const std::string config = R"({"r": 4, "lora_alpha": 10})";
+    const std::string meta = R"({"r": 4, "lora_alpha": 12, "task_type": "CAUSAL_LM"})";
+    const Settings both = settle(sources(config, meta), modules, none);
+    EXPECT_EQ(both.scales, (std::vector<double>{2.5, 2.5}));
+    ASSERT_EQ(both.notes.size(), 1U);  // the contradiction
+    EXPECT_EQ(settle(sources("", meta), modules, none).scales[0], 3);
+    EXPECT_EQ(config_of(settle(sources("", meta), modules, none))["task_type"], "CAUSAL_LM");
+    SettingsSources given = sources(config);
+    given.alpha = 8;
+    const Settings asked = settle(given, modules, none);
+    EXPECT_EQ(asked.scales[0], 2);
+    EXPECT_EQ(asked.notes.size(), 1U);
+    EXPECT_EQ(config_of(asked)["lora_alpha"].dump(), "8");
+}
+
+TEST(Settings, AnAlphaThatNobodySaysIsAskedFor) {
+    for (const char* meta : {"", R"({"r": 4, "lora_alpha": 0})", R"({"lora_alpha": "16"})"}) {
+        const std::string text =
+            test::error_text([&] { settle(sources("", meta), two_layers(), {}); });
+        EXPECT_NE(text.find("mismatch: "), std::string::npos) << text;
+        EXPECT_NE(text.find("--lora_alpha"), std::string::npos) << text;
+    }
+}
+
+TEST(Settings, RanksAreThoseOfTheWeights) {
+    std::vector<SavedTensor> tensors;
+    add(tensors, "m.0.q", 4);
+    add(tensors, "m.1.q", 4);
+    add(tensors, "m.2.q", 8);
+    const auto modules = modules_of(tensors);
+    const Settings settings = settle(sources("", R"({"r": 16, "lora_alpha": 16})"), modules, {});
+    EXPECT_EQ(settings.scales, (std::vector<double>{4, 4, 2}));
+    EXPECT_EQ(config_of(settings)["r"], 4);
+    EXPECT_EQ(config_of(settings)["rank_pattern"].dump(), R"({"m.2.q":8})");
+    EXPECT_EQ(settings.notes.size(), 1U);
+    // A configuration that is right stays as it is.
+    const std::string right =
+        R"({"r": 4, "lora_alpha": 16, "rank_pattern": {"2.q": 8}, "alpha_pattern": {"[01].q": 32}})";
+    const Settings kept = settle(sources(right), modules, {});
+    EXPECT_EQ(config_of(kept)["rank_pattern"].dump(), R"({"2.q":8})");
+    EXPECT_EQ(kept.scales, (std::vector<double>{8, 8, 2}));
+    EXPECT_TRUE(kept.notes.empty());
+}
+
+TEST(Settings, RsLoraDividesByTheRoot) {
+    const Settings settings =
+        settle(sources(R"({"r": 4, "lora_alpha": 10, "use_rslora": true})"), two_layers(), {});
+    EXPECT_EQ(settings.scales[0], 10 / std::sqrt(4.0));
+    EXPECT_EQ(config_of(settings)["use_rslora"], true);
+}
+
+// peft matches the end of a path from a dot on, and '.' for any character.
+TEST(Settings, PatternsMatchTheEndsOfPaths) {
+    const auto alpha = [](const std::string& pattern) {
+        const ordered_json config{{"r", 4}, {"lora_alpha", 4}, {"alpha_pattern", {{pattern, 8}}}};
+        return settle(sources(config.dump()), two_layers(), {}).scales[0];
+    };
+    EXPECT_EQ(alpha("q_proj"), 2);
+    EXPECT_EQ(alpha("proj"), 1);
+    EXPECT_EQ(alpha("0.q_proj"), 2);
+    EXPECT_EQ(alpha("layers.0.q_proj"), 2);
+    EXPECT_EQ(alpha("layers.1.q_proj"), 1);
+    EXPECT_EQ(alpha("layers\\.[0-3]\\..*"), 2);
+    EXPECT_EQ(alpha("^model.layers.0.q_proj"), 2);
+    EXPECT_EQ(alpha("^layers.0.q_proj"), 1);
+}
+
+TEST(Settings, HostilePatternsEndSoon) {
+    for (const std::string pattern : {"(a+)+$", "(.*)*(.*)*(.*)*x", "((((("}) {
+        const ordered_json config{{"r", 4}, {"lora_alpha", 4}, {"alpha_pattern", {{pattern, 8}}}};
+        std::vector<SavedTensor> tensors;
+        add(tensors, std::string(200, 'a') + ".b", 4);
+        (void)test::error_text([&] { settle(sources(config.dump()), modules_of(tensors), {}); });
+    }
+    for (const std::string& pattern : {std::string("(a{999}){999}"), std::string(1000, '(')}) {
+        const ordered_json config{{"r", 4}, {"lora_alpha", 4}, {"alpha_pattern", {{pattern, 8}}}};
+        EXPECT_NE(test::error_text([&] {
+                      settle(sources(config.dump()), two_layers(), {});
+                  }).find("unsupported"),
+                  std::string::npos);
+    }
+    EXPECT_NE(test::error_text([] {
+                  settle(sources(R"({"r":4,"lora_alpha":4,"alpha_pattern":{"q_proj":0}})"),
+                         two_layers(), {});
+              }).find("mismatch"),
+              std::string::npos);
+}
+
+TEST(Settings, NamesOfModulesStandForAllOrAreWholePaths) {
+    const auto targets = [](const Surroundings& surroundings) {
+        return config_of(settle(sources(R"({"r": 4, "lora_alpha": 4})"), two_layers(),
+                                surroundings))["target_modules"]
+            .get<List>();
+    };
+    const List paths{"model.layers.0.q_proj", "model.layers.1.q_proj"};
+    EXPECT_EQ(targets({{}, {"model.layers.0.q_proj", "model.layers.1.q_proj", "model.norm"}, {}}),
+              (List{"q_proj"}));
+    EXPECT_EQ(
+        targets({{}, {"model.layers.0.q_proj", "model.layers.1.q_proj", "vision.q_proj"}, {}}),
+        paths);
+    EXPECT_EQ(targets({{}, {}, 2}), (List{"q_proj"}));
+    EXPECT_EQ(targets({{}, {}, 3}), paths);
+    EXPECT_EQ(targets({}), paths);
+}
+
+TEST(Settings, FieldsOfTheConfigurationAreKeptOrCorrected) {
+    const Settings settings =
+        settle(sources(R"({"task_type": "TaskType.CAUSAL_LM", "peft_type": "PeftType.LORA", "r": 4,
+                    "lora_alpha": 10, "target_modules": "{'q_proj'}", "inference_mode": false,
+                    "runtime_config": {"x": 1}, "lora_dropout": 0.1, "mine": [1]})"),
+               two_layers(), {{"a.score", "b.score"}, {}, 2});
+    const ordered_json config = config_of(settings);
+    EXPECT_EQ(config["task_type"], "CAUSAL_LM");
+    EXPECT_EQ(config["peft_type"], "LORA");
+    EXPECT_EQ(config["inference_mode"], true);
+    EXPECT_EQ(config["target_modules"].dump(), R"(["q_proj"])");
+    EXPECT_EQ(config["modules_to_save"].dump(), R"(["score"])");
+    EXPECT_EQ(config["lora_dropout"], 0.1);
+    EXPECT_EQ(config["mine"].dump(), "[1]");
+    EXPECT_FALSE(config.contains("runtime_config"));
+    const std::string expression =
+        R"({"r": 4, "lora_alpha": 10, "target_modules": ".*\\.(q|k)_proj"})";
+    EXPECT_EQ(config_of(settle(sources(expression), two_layers(), {}))["target_modules"],
+              ".*\\.(q|k)_proj");
+}
+
+TEST(Settings, FilesThatAreNoObjectsAreCorrupt) {
+    for (const std::string& text :
+         {std::string("[1]"), std::string("{"), std::string("\"x\""),
+          "{\"a\":" + std::string(5000, '[') + std::string(5000, ']') + "}"}) {
+        EXPECT_NE(
+            test::error_text([&] { settle(sources(text), two_layers(), {}); }).find("corrupt"),
+            std::string::npos);
+    }
+}
+
+TEST(Settings, BiasesAreReadFromTheConfiguration) {
+    EXPECT_EQ(biases_of(sources("")), Biases::none);
+    EXPECT_EQ(biases_of(sources(R"({"bias": "none"})")), Biases::none);
+    EXPECT_EQ(biases_of(sources(R"({"bias": "all"})")), Biases::all);
+    EXPECT_EQ(biases_of(sources(R"({"bias": "lora_only"})")), Biases::of_wrapped);
+}
+
+}  // namespace
+}  // namespace shardweld::adapters
