@@ -218,7 +218,7 @@ class Settler {
         set_missing("rank_pattern", ordered_json::object());
         set_missing("alpha_pattern", ordered_json::object());
         set_missing("modules_to_save", ordered_json());
-        if (!surroundings_.whole_modules.empty()) {
+        if (!names_all(config_["modules_to_save"], surroundings_.whole_modules)) {
             config_["modules_to_save"] = last_components(surroundings_.whole_modules);
         }
         if (!covers(config_.value("target_modules", ordered_json()), modules_)) {

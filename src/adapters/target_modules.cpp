@@ -85,23 +85,27 @@ bool covers(const ordered_json& declared, std::span<const Module> modules) {
             return false;  // Python's printed set, or beyond what is read: the list says the same
         }
     }
-    if (!declared.is_array()) {
-        return false;
+    std::vector<std::string> paths;
+    for (const Module& module : modules) {
+        paths.push_back(module.path);
     }
+    return names_all(declared, paths);
+}
+
+bool names_all(const ordered_json& declared, std::span<const std::string> paths) {
     std::set<std::string> entries;
-    for (const ordered_json& entry : declared) {
-        if (!entry.is_string()) {
-            return false;
+    for (const ordered_json& entry : declared.is_array() ? declared : ordered_json::array()) {
+        if (entry.is_string()) {
+            entries.insert(entry.get<std::string>());
         }
-        entries.insert(entry.get<std::string>());
     }
     // Every end of a path from a dot on is looked up: no product of two long lists.
-    return std::all_of(modules.begin(), modules.end(), [&](const Module& module) {
+    return std::all_of(paths.begin(), paths.end(), [&](const std::string& path) {
         for (std::size_t at = 0; at != std::string::npos;) {
-            if (entries.contains(module.path.substr(at))) {
+            if (entries.contains(path.substr(at))) {
                 return true;
             }
-            at = module.path.find('.', at);
+            at = path.find('.', at);
             at += at == std::string::npos ? 0 : 1;
         }
         return false;

@@ -16,6 +16,9 @@ namespace shardweld::adapters {
 /// Whether `declared` (a list, or an expression as text) names every wrapped module.
 bool covers(const nlohmann::ordered_json& declared, std::span<const Module> modules);
 
+/// Whether the list `declared` names every path, by itself or by its end from a dot on.
+bool names_all(const nlohmann::ordered_json& declared, std::span<const std::string> paths);
+
 /// Last components where all modules of that name are wrapped, whole paths where only some are.
 std::vector<std::string> target_modules(std::span<const Module> modules,
                                         const Surroundings& surroundings);

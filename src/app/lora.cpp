@@ -74,8 +74,7 @@ class PeftBinder {
         }
         if (lora_ == Lora::drop) {
             warn("adapter_dropped",
-                 "the checkpoint's LoRA adapter is left out: the written weights are those of the "
-                 "base");
+                 "the checkpoint's LoRA adapter is left out: the weights are those of the base");
             return std::move(bound_);
         }
         take_adapter(std::move(parts.adapter));

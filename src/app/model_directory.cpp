@@ -61,7 +61,10 @@ std::vector<plan::Target> targets_of(const std::vector<catalogue::Tensor>& tenso
     std::vector<plan::Target> targets;
     targets.reserve(tensors.size());
     for (const catalogue::Tensor& tensor : tensors) {
-        plan::Target target{tensor.name, tensor.dtype, tensor.dtype, tensor.shape, 0, {}, {}};
+        plan::Target target;
+        target.name = tensor.name;
+        target.stored = target.dtype = tensor.dtype;
+        target.shape = tensor.shape;
         const layout::Patch whole = layout::dense_shape(tensor.shape);
         for (const catalogue::Piece& piece : tensor.pieces) {
             if (const auto copy = layout::overlap(piece.patch, whole)) {

@@ -33,8 +33,9 @@ void require_equal_options(mpi::Comm& comm, const Options& options) {
         static_cast<Index>(options.replicas), options.strict ? 1 : 0,
         options.tie_word_embedding ? 1 : 0, options.is_value_model ? 1 : 0,
         options.report.has_value() ? 1 : 0, options.strict_dtype ? 1 : 0,
-        static_cast<Index>(options.command)});
-    out.put_all<double>(std::vector<double>{options.atol, options.rtol});
+        static_cast<Index>(options.command), static_cast<Index>(options.lora)});
+    out.put_all<double>(
+        std::vector<double>{options.atol, options.rtol, options.lora_alpha.value_or(0)});
     const auto all = comm.all_gather(out.take());
     for (std::size_t rank = 1; rank < all.size(); ++rank) {
         if (all[rank] != all[0]) {

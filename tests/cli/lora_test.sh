@@ -126,4 +126,16 @@ expect_text "--base"
 lora 2 0 --local_dir "$only/source" --target_dir "$WORK/none" --lora drop
 lora 2 0 --local_dir "$full/source" --target_dir "$WORK/none" --output_format hdf5
 expect_absent "$WORK/none"
+
+# peft itself loads what is written. Needs a Python with torch, transformers and peft: $SHARDWELD_PYTHON, else python3.
+python="${SHARDWELD_PYTHON:-python3}"
+export HF_HUB_OFFLINE=1
+if "$python" -c 'import torch, transformers, peft' 2>/dev/null; then
+    lora 0 2 --local_dir "$full/source" --target_dir "$WORK/split"
+    checks=$((checks + 1))
+    "$python" "$TESTS/support/compare_peft.py" "$WORK/split" "$WORK/tiny" exact >"$WORK/out" 2>"$WORK/err" || fail "peft: $(tail -1 "$WORK/err")"
+else
+    echo "SKIPPED: $python has no torch, transformers and peft"
+    [[ ",${SHARDWELD_REQUIRE:-}," != *,transformers,* ]] || fail "peft is required"
+fi
 finish
