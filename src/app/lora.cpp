@@ -72,6 +72,9 @@ class PeftBinder {
         if (bound_.has_model) {
             bound_.binding = plan::bind(std::move(parts.base), prepared_.model(), {options_.dtype});
         }
+        if (parts.adapter.tensors.empty() && parts.adapter.shards.empty()) {
+            return std::move(bound_);  // PEFT's names, but nothing trained
+        }
         if (lora_ == Lora::drop) {
             warn("adapter_dropped",
                  "the checkpoint's LoRA adapter is left out: the weights are those of the base");
@@ -109,6 +112,9 @@ class PeftBinder {
             tensors.push_back({target.name, target.shape});
         }
         const std::vector<adapters::Module> modules = adapters::modules_of(tensors);
+        if (is_folded && modules.empty()) {
+            return;  // only modules trained as a whole: the base has them already
+        }
         const adapters::Settings settings = adapters::settle(sources_, modules, surroundings_);
         for (const std::string& note : settings.notes) {
             warn("adapter_settings", note);

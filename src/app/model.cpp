@@ -272,6 +272,9 @@ Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const O
         return bind_peft(prepared, files, options, std::move(catalogue));
     }
     Bound bound;
+    if (options.lora != Lora::split) {
+        bound.notes.emplace_back("the checkpoint holds no LoRA adapter: --lora changes nothing");
+    }
     bound.binding = plan::bind(std::move(catalogue), prepared.model(), {options.dtype});
     return bound;
 }

@@ -83,8 +83,12 @@ lora 0 3 --local_dir "$full/source" --target_dir "$WORK/tiny" --lora fold --memo
 same "$WORK/tiny" "$full/expected/merged"
 # Rounded once: as the folded fp32 weights rounded.
 lora 0 2 --local_dir "$full/source" --target_dir "$WORK/fold_bf16" --lora fold --dtype bf16
-lora 0 1 --local_dir "$full/source" --target_dir "$WORK/split_bf16" --dtype bf16
+lora 0 1 --local_dir "$WORK/tiny" --backend hf --target_dir "$WORK/rounded" --dtype bf16
+same "$WORK/fold_bf16" "$WORK/rounded"
 config_says "$WORK/fold_bf16/config.json" 'c.get("dtype", c.get("torch_dtype")) == "bfloat16"'
+lora 0 1 --local_dir "$full/source" --target_dir "$WORK/split_bf16" --dtype bf16
+checks=$((checks + 1))
+head -c 3000 "$WORK/split_bf16/lora_adapter/adapter_model.safetensors" | grep -q '"dtype":"BF16"' || fail "--dtype does not reach the adapter"
 
 # Dropped: the base alone, said.
 lora 0 2 --local_dir "$full/source" --target_dir "$WORK/dropped" --lora drop
@@ -126,6 +130,41 @@ expect_text "--base"
 lora 2 0 --local_dir "$only/source" --target_dir "$WORK/none" --lora drop
 lora 2 0 --local_dir "$full/source" --target_dir "$WORK/none" --output_format hdf5
 expect_absent "$WORK/none"
+
+# --base: the model the adapter was trained on comes from a directory of its own.
+lora 0 1 --local_dir "$full/source" --target_dir "$WORK/base_model" --lora drop
+every_way "$only/source" --base "$WORK/base_model" --lora fold
+same "$WORK/way" "$only/expected/merged"
+lora 0 2 --local_dir "$only/source" --target_dir "$WORK/with_base" --base "$WORK/base_model" --strategy collective
+same "$WORK/with_base" "$only/expected/base"
+same "$WORK/with_base/lora_adapter" "$only/expected/lora_adapter"
+cp -r "$WORK/base_model" "$WORK/short_base"
+sed -i 's/"num_hidden_layers": 2/"num_hidden_layers": 1/' "$WORK/short_base/config.json"
+lora 6 2 --local_dir "$only/source" --target_dir "$WORK/none" --base "$WORK/short_base" --lora fold
+lora 3 0 --local_dir "$only/source" --target_dir "$WORK/none" --base "$WORK/nowhere" --lora fold
+lora 2 0 --local_dir "$full/source" --target_dir "$WORK/none" --base "$WORK/base_model"
+expect_text "its own base"
+lora 12 0 --local_dir "$only/source" --target_dir "$WORK/base_model" --base "$WORK/base_model" --overwrite
+expect_absent "$WORK/none"
+
+# DoRA on linear layers (norms of rows) and on embeddings (of columns), and a module trained as a whole: peft's norms have no fixed order, so its
+# merge may differ in the last bits; everything else is exact.
+dora="$torch/lora_dora_embed_w2"
+every_way "$dora/source"
+same "$WORK/way" "$dora/expected/base"
+same "$WORK/way/lora_adapter" "$dora/expected/lora_adapter"
+config_says "$WORK/way/lora_adapter/adapter_config.json" 'c["use_dora"] and c["modules_to_save"] == ["lm_head"]'
+every_way "$dora/source" --lora fold
+expect_code 0 "$SHARDWELD" diff "$WORK/way" "$dora/expected/merged" --atol 1e-6 --rtol 1e-6
+expect_code 13 "$SHARDWELD" diff "$WORK/way" "$dora/expected/base" --atol 1e-6 --rtol 1e-6
+
+# rsLoRA, rank and alpha patterns, trained biases and biases of lora_B.
+patterns="$torch/lora_patterns_bias_w1"
+lora 0 2 --local_dir "$patterns/source" --target_dir "$WORK/patterns"
+same "$WORK/patterns" "$patterns/expected/base"
+same "$WORK/patterns/lora_adapter" "$patterns/expected/lora_adapter"
+every_way "$patterns/source" --lora fold
+same "$WORK/way" "$patterns/expected/merged"
 
 # peft itself loads what is written. Needs a Python with torch, transformers and peft: $SHARDWELD_PYTHON, else python3.
 python="${SHARDWELD_PYTHON:-python3}"
