@@ -7,6 +7,8 @@
 
 #include "shardweld/core/text.hpp"
 
+#include "placing.hpp"
+
 namespace shardweld::plan {
 
 namespace {
@@ -132,32 +134,6 @@ Index sampling(const Choice& choice, Bytes replica_bytes, Bytes model_bytes) {
     return choice.replicas == Replicas::verify || is_small
                ? 1
                : static_cast<Index>(10 * replica_bytes / std::max<Bytes>(model_bytes, 1)) + 1;
-}
-
-/// The model's files, and behind them those that some targets ask for by name.
-outputs::Placement place(const std::vector<Target>& targets,
-                         const std::vector<outputs::OutputTensor>& tensors, const Choice& choice) {
-    outputs::Placement placement;
-    for (std::size_t begin = 0; begin < targets.size();) {
-        const std::string& file = targets[begin].file;
-        std::size_t end = begin;
-        while (end < targets.size() && targets[end].file == file) {
-            ++end;
-        }
-        const std::vector<outputs::OutputTensor> part(
-            tensors.begin() + static_cast<std::ptrdiff_t>(begin),
-            tensors.begin() + static_cast<std::ptrdiff_t>(end));
-        outputs::Placement more =
-            file.empty() ? outputs::place(choice.output_format, part, choice.max_shard_size)
-                         : outputs::place_in_one_file(part, file);
-        if (begin == 0) {
-            placement = std::move(more);
-        } else {
-            outputs::append(placement, std::move(more));
-        }
-        begin = end;
-    }
-    return placement;
 }
 
 /// FNV-1a over what determines the output files; a fingerprint, not a defence.
