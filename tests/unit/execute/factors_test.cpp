@@ -80,7 +80,7 @@ struct Example {
                 volatile float delta = 2.5F * sum;
                 volatile float value = weight[static_cast<std::size_t>(i * n_cols + j)] + delta;
                 volatile float scaled = value * gains[static_cast<std::size_t>(out)];
-                result.push_back(is_normalised ? scaled : value);
+                result.push_back(is_normalised ? float{scaled} : float{value});
             }
         }
         return result;
