@@ -33,9 +33,9 @@ struct Target {
     Index add = 0;                  ///< added in fp32, rounded once
     std::vector<Operand> operands;  ///< cover every element exactly once
     std::vector<Operand> replicas;  ///< hold some elements again: compared, never written
-    std::string source;  ///< the stored tensor all elements come from, "" if there are several
-    std::string file;    ///< the file it has to lie in; "": one of the model's own
-    std::optional<Fold> fold;  ///< changes it on the way
+    std::string source = {};  ///< the stored tensor all elements come from, "" if there are several
+    std::string file = {};    ///< the file it has to lie in; "": one of the model's own
+    std::optional<Fold> fold = {};  ///< changes it on the way
 
     [[nodiscard]] Index volume() const;
     [[nodiscard]] Bytes bytes() const;  ///< as written
