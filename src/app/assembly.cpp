@@ -160,9 +160,9 @@ void Assembly::make_plan() {
     }
     if (plan_.sample_every > 1) {
         warn({"replicas_sampled", "",
-              "replicas amount to " + human_bytes(plan_.replica_bytes) + ": every " +
+              "replicas amount to " + human_bytes(plan_.replica_bytes) + ": one megabyte in " +
                   std::to_string(plan_.sample_every) +
-                  "th megabyte is compared; --replicas verify compares all"});
+                  " is compared; --replicas verify compares all"});
     }
     tell_trace();
     watch_.lap("plan");

@@ -126,11 +126,14 @@ Decision decide(const std::vector<Target>& targets, const std::vector<catalogue:
             "all ranks see all files; source runs are " + human_bytes(run) + " on average"};
 }
 
+// Comparing so much costs no noticeable time.
+constexpr Bytes kFewReplicas = Bytes{64} << 20U;
+
 Index sampling(const Choice& choice, Bytes replica_bytes, Bytes model_bytes) {
     if (choice.replicas == Replicas::trust) {
         return 0;
     }
-    const bool is_small = replica_bytes <= model_bytes / 10;
+    const bool is_small = replica_bytes <= std::max(model_bytes / 10, kFewReplicas);
     return choice.replicas == Replicas::verify || is_small
                ? 1
                : static_cast<Index>(10 * replica_bytes / std::max<Bytes>(model_bytes, 1)) + 1;

@@ -22,7 +22,10 @@ for name in llama-tp4-legacy-bf16 qwen2-tp2-pp2-torchdist-bf16 qwen3moe-tp2-ep2-
     deepseekv3-pp2-torchdist-bf16 verl-value-llama-tp2-torchdist-bf16; do
     dir="$TESTS/data/megatron/$name"
     merge_case "$dir" "$WORK/$name" 2 --max_shard_size 100KB || continue
-    same_logits "$name" "$dir/expected" "$dir/hf"
+    # Where only digests of the expected tensors are kept, merge_case has compared them; loading remains.
+    expected="$dir/expected"
+    [[ -e $expected/model.safetensors ]] || expected="$WORK/$name"
+    same_logits "$name" "$expected" "$dir/hf"
 done
 for name in fsdp2_w2_mixed_deepseek fsdp2_qwen2vl_w2_bf16 fsdp2_value_w2_bf16_qwen2; do
     dir="$TESTS/data/torch/$name"

@@ -20,7 +20,7 @@ enum class Strategy {
 
 /// How much of the replicas is compared.
 enum class Replicas {
-    automatic,  ///< all while they are at most a tenth of the model, else samples
+    automatic,  ///< all while they are at most a tenth of the model or 64 MiB, else samples
     verify,
     trust,
 };
