@@ -61,6 +61,10 @@ void Assembly::read_metadata() {
     for (const std::string& note : survey_.catalogue.notes) {
         log_.info(note);
     }
+    log_.info("read the metadata of " + std::to_string(survey_.catalogue.files.size()) +
+              " shard files: " +
+              std::to_string(survey_.catalogue.tensors.size() + survey_.catalogue.shards.size()) +
+              " stored tensors");
     describe_input(report_, survey_.location.directory, survey_.catalogue);
     watch_.lap("survey");
 }
@@ -225,7 +229,8 @@ void Assembly::execute(const fs::path& directory, execute::Options options) {
     const ProgressStyle style = !log_.shows(LogLevel::info) ? ProgressStyle::silent
                                 : is_terminal               ? ProgressStyle::redrawn
                                                             : ProgressStyle::lines;
-    Progress progress(log_.stream(), style, {plan_.placement.tensor_bytes, plan_.cuts[1]},
+    Progress progress(log_.stream(), style,
+                      {plan_.placement.tensor_bytes, plan_.cuts[1], plan_.line.begins},
                       steady_clock());
     options.sync = options_.sync;
     options.digests = options_.report.has_value();
@@ -251,6 +256,9 @@ void Assembly::note_result(const execute::Result& result, bool has_digests) {
         // A message limit cuts one round of reading into several of exchanging.
         report_.rounds = std::max({report_.rounds, rank.rounds, rank.exchange_steps});
     }
+    log_.info("read " + human_bytes(phase.bytes_read) + " from " +
+              std::to_string(survey_.catalogue.files.size()) + " shard files, sent " +
+              human_bytes(phase.bytes_sent) + ", wrote " + human_bytes(phase.bytes_written));
     if (has_digests && comm_.rank() == 0) {
         report_.tensors = tensor_entries(plan_, survey_.catalogue.files, result.tensor_digests);
         report_.root = execute::root_digest(plan_, result.tensor_digests);

@@ -74,6 +74,17 @@ void Progress::finish() {
     }
 }
 
+/// ", 12 of 27 tensors": those that end within the bytes done.
+std::string Progress::tensors_text(Bytes done) const {
+    if (work_.begins.size() < 2) {
+        return "";
+    }
+    const auto after = std::upper_bound(work_.begins.begin(), work_.begins.end(), done);
+    const auto n_begun = after - work_.begins.begin();
+    return ", " + std::to_string(std::max<std::ptrdiff_t>(n_begun - 1, 0)) + " of " +
+           std::to_string(work_.begins.size() - 1) + " tensors";
+}
+
 void Progress::show(Bytes done, double now) {
     shown_ = now;
     const double elapsed = std::max(now - start_, 1e-9);
@@ -82,7 +93,8 @@ void Progress::show(Bytes done, double now) {
                                            : static_cast<Bytes>(100.0 * static_cast<double>(done) /
                                                                 static_cast<double>(work_.total));
     std::string line = "shardweld: " + human_bytes(done) + " of " + human_bytes(work_.total) +
-                       ", " + std::to_string(percent) + " %, " + speed_text(speed);
+                       tensors_text(done) + ", " + std::to_string(percent) + " %, " +
+                       speed_text(speed);
     if (done < work_.total && speed > 0) {
         line += ", " + time_text(static_cast<double>(work_.total - done) / speed) + " left";
     } else if (done >= work_.total) {

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <ostream>
+#include <vector>
 
 #include "shardweld/core/index.hpp"
 
@@ -18,6 +19,9 @@ Clock steady_clock();
 struct Workload {
     Bytes total = 0;  ///< bytes of the output
     Bytes share = 0;  ///< of these, this rank's
+    /// Where each tensor begins among the bytes, and the end behind them; empty: tensors are not
+    /// counted.
+    std::vector<Bytes> begins = {};
 };
 
 enum class ProgressStyle {
@@ -37,6 +41,7 @@ class Progress {
 
   private:
     void show(Bytes done, double now);
+    [[nodiscard]] std::string tensors_text(Bytes done) const;
 
     std::ostream* out_;
     ProgressStyle style_;

@@ -47,6 +47,22 @@ TEST(Progress, writes_plain_lines_every_ten_seconds_and_at_the_end) {
               "shardweld: 8.00 GB of 8.00 GB, 100 %, 0.10 GB/s, 1m20s in all\n");
 }
 
+TEST(Progress, counts_finished_tensors) {
+    std::ostringstream out;
+    double now = 0;
+    Progress progress(out, ProgressStyle::lines, {1000, 500, {0, 400, 400, 1000}},
+                      [&] { return now; });
+    now = 10;
+    progress.update(199);
+    now = 20;
+    progress.update(200);
+    progress.finish();
+    EXPECT_EQ(out.str(),
+              "shardweld: 398 B of 1.00 kB, 0 of 3 tensors, 39 %, 0.00 GB/s, 15s left\n"
+              "shardweld: 400 B of 1.00 kB, 2 of 3 tensors, 40 %, 0.00 GB/s, 30s left\n"
+              "shardweld: 1.00 kB of 1.00 kB, 3 of 3 tensors, 100 %, 0.00 GB/s, 20s in all\n");
+}
+
 TEST(Progress, draws_over_its_line_on_a_terminal) {
     std::ostringstream out;
     double now = 0;
