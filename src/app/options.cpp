@@ -1,97 +1,20 @@
 #include "options.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <limits>
-#include <utility>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
 #include "arguments.hpp"
 #include "nearest.hpp"
+#include "option_reader.hpp"
 #include "option_table.hpp"
 
 namespace shardweld::app {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& message) {
-    throw Error(ErrorCode::usage, message);
-}
-
-/// Reads typed values out of the arguments of one command.
-class Reader {
-  public:
-    explicit Reader(const Arguments& arguments) : arguments_(arguments) {}
-
-    [[nodiscard]] bool has(const std::string& name) const { return arguments_.has(name); }
-
-    [[nodiscard]] std::optional<std::string> text(const std::string& name) const {
-        const auto found = arguments_.values.find(name);
-        return found == arguments_.values.end() ? std::nullopt : std::optional(found->second);
-    }
-
-    [[nodiscard]] std::optional<Bytes> size(const std::string& name) const {
-        const auto value = text(name);
-        const auto bytes = value ? parse_size(*value) : std::nullopt;
-        if (value && (!bytes || *bytes == 0)) {
-            refuse("--" + name + " " + printable(*value) +
-                   " is not a size: give for example 5GB, 512MiB or a number of bytes");
-        }
-        return bytes;
-    }
-
-    [[nodiscard]] std::optional<Index> number(const std::string& name, Index least) const {
-        const auto value = text(name);
-        const auto number = value ? parse_index(*value) : std::nullopt;
-        if (value && (!number || *number < least || *number > kMostNumber)) {
-            refuse("--" + name + " " + printable(*value) + " is not a number from " +
-                   std::to_string(least) + " to " + std::to_string(kMostNumber));
-        }
-        return number;
-    }
-
-    /// A finite number that is not negative.
-    [[nodiscard]] std::optional<double> real(const std::string& name) const {
-        const auto value = text(name);
-        if (!value) {
-            return std::nullopt;
-        }
-        double number = 0;
-        const char* const end = value->data() + value->size();
-        const auto [at, error] = std::from_chars(value->data(), end, number);
-        if (error != std::errc() || at != end || !std::isfinite(number) || number < 0) {
-            refuse("--" + name + " " + printable(*value) + " is not a number such as 16 or 1e-6");
-        }
-        return number;
-    }
-
-    /// One of a few words, e.g. {{"auto", Strategy::automatic}, ...}.
-    template <typename T>
-    [[nodiscard]] std::optional<T> choice(
-        const std::string& name, const std::vector<std::pair<std::string, T>>& words) const {
-        const auto value = text(name);
-        if (!value) {
-            return std::nullopt;
-        }
-        std::string known;
-        for (const auto& [word, meaning] : words) {
-            if (word == *value) {
-                return meaning;
-            }
-            known += (known.empty() ? "" : ", ") + word;
-        }
-        refuse("--" + name + " " + printable(*value) + " is none of: " + known);
-    }
-
-  private:
-    static constexpr Index kMostNumber = std::numeric_limits<int>::max();
-    const Arguments& arguments_;
-};
-
-void read_backend(const Reader& reader, Options& options) {
+void read_backend(const OptionReader& reader, Options& options) {
     options.backend = reader.text("backend").value_or("auto");
     const std::vector<std::string> later = {"deepspeed", "colossalai", "bytecheckpoint"};
     if (std::find(later.begin(), later.end(), options.backend) != later.end()) {
@@ -105,7 +28,7 @@ void read_backend(const Reader& reader, Options& options) {
 }
 
 /// --mesh_dim_names and --mesh_shape, as lists with commas.
-formats::Mesh read_mesh(const Reader& reader) {
+formats::Mesh read_mesh(const OptionReader& reader) {
     formats::Mesh mesh;
     const auto names = reader.text("mesh_dim_names");
     const auto shape = reader.text("mesh_shape");
@@ -132,7 +55,7 @@ formats::Mesh read_mesh(const Reader& reader) {
     return mesh;
 }
 
-void read_input(const Reader& reader, Options& options) {
+void read_input(const OptionReader& reader, Options& options) {
     read_backend(reader, options);
     options.mesh = read_mesh(reader);
     options.prefix = reader.text("prefix").value_or("");
@@ -163,7 +86,7 @@ void read_input(const Reader& reader, Options& options) {
     }
 }
 
-void read_output(const Reader& reader, Options& options) {
+void read_output(const OptionReader& reader, Options& options) {
     options.target_dir = reader.text("target_dir").value_or("tmp");
     options.dtype = reader.choice<DType>(
         "dtype", {{"bf16", DType::bf16}, {"fp16", DType::f16}, {"fp32", DType::f32}});
@@ -180,7 +103,7 @@ void read_output(const Reader& reader, Options& options) {
     }
 }
 
-void read_model(const Reader& reader, Options& options) {
+void read_model(const OptionReader& reader, Options& options) {
     options.tie_word_embedding = reader.has("tie_word_embedding");
     options.is_value_model = reader.has("is_value_model");
     options.names = reader.choice<Names>("names", {{"hub", Names::hub}, {"module", Names::module}})
@@ -199,7 +122,7 @@ void read_model(const Reader& reader, Options& options) {
     }
 }
 
-void read_comparison(const Reader& reader, Options& options) {
+void read_comparison(const OptionReader& reader, Options& options) {
     options.reference = reader.text("test_hf_dir").value_or("");
     if (options.command == Command::test && options.reference.empty()) {
         refuse("test needs a model to compare with: --test_hf_dir DIR");
@@ -209,7 +132,7 @@ void read_comparison(const Reader& reader, Options& options) {
     options.strict_dtype = reader.has("strict_dtype");
 }
 
-void read_upload(const Reader& reader, Options& options) {
+void read_upload(const OptionReader& reader, Options& options) {
     options.upload_path = reader.text("hf_upload_path").value_or("");
     options.is_private = reader.has("private");
     if (const auto client = reader.text("hf_cli")) {
@@ -221,7 +144,7 @@ void read_upload(const Reader& reader, Options& options) {
     }
 }
 
-void read_execution(const Reader& reader, Options& options) {
+void read_execution(const OptionReader& reader, Options& options) {
     using plan::Replicas;
     using plan::Strategy;
     options.strategy = reader
@@ -240,7 +163,7 @@ void read_execution(const Reader& reader, Options& options) {
     options.n_ranks = static_cast<int>(reader.number("ranks", 1).value_or(1));
 }
 
-void read_messages(const Reader& reader, Options& options) {
+void read_messages(const OptionReader& reader, Options& options) {
     options.json = reader.has("json");
     options.trace = reader.text("trace").value_or("");
     options.is_quiet = reader.has("quiet");
@@ -305,6 +228,29 @@ bool asks_for_help(const std::string& argument) {
     return argument == "-h" || argument == "--help";
 }
 
+/// Options that may differ between ranks: they say only how much is told.
+bool is_about_messages(const std::string& name) {
+    return name == "verbose" || name == "quiet" || name == "log_level";
+}
+
+bool names_a_path(const std::string& name) {
+    const auto& lines = option_lines();
+    return std::any_of(lines.begin(), lines.end(), [&](const OptionLine& line) {
+        return line.name == name &&
+               (line.argument == "DIR" || line.argument == "FILE" || line.argument == "PATH");
+    });
+}
+
+std::string shared_text(const CommandLine& command, const Arguments& arguments) {
+    std::string text(command.name);
+    for (const auto& [name, value] : arguments.values) {
+        if (!is_about_messages(name)) {
+            text += "\n--" + name + (names_a_path(name) ? "" : " " + value);
+        }
+    }
+    return text;
+}
+
 }  // namespace
 
 Options parse_options(const std::vector<std::string>& arguments) {
@@ -331,7 +277,7 @@ Options parse_options(const std::vector<std::string>& arguments) {
     }
     options.command = command.command;
     const Arguments split = split_arguments(command, rest);
-    const Reader reader(split);
+    const OptionReader reader(split);
     read_input(reader, options);
     read_output(reader, options);
     read_model(reader, options);
@@ -340,6 +286,7 @@ Options parse_options(const std::vector<std::string>& arguments) {
     read_execution(reader, options);
     read_messages(reader, options);
     place_others(command, split.others, options);
+    options.shared = shared_text(command, split);
     return options;
 }
 

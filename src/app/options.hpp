@@ -92,6 +92,10 @@ struct Options {
     bool is_quiet = false;
     LogLevel log_level = LogLevel::info;
     std::vector<std::string> notes;  ///< options accepted that change nothing, said at debug level
+
+    /// What all ranks must be given alike: the command and its options, but not which path one
+    /// names (node-local disks) nor how much is told.
+    std::string shared;
 };
 
 /// Parses the command line (argv[0] is skipped). '-' and '_' are equal in option names.

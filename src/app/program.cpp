@@ -19,6 +19,7 @@
 #include "options.hpp"
 #include "print_plan.hpp"
 #include "recipes.hpp"
+#include "same_options.hpp"
 #include "upload.hpp"
 #include "verify.hpp"
 #include "version.hpp"
@@ -87,6 +88,7 @@ int run_parallel(mpi::Comm& comm, const Options& options, Log& log) {
 /// for it.
 int run_or_abort(mpi::Comm& comm, const Options& options, Log& log) {
     try {
+        require_same_options(comm, options.shared);
         return run_parallel(comm, options, log);
     } catch (const Error&) {
         throw;
@@ -160,14 +162,18 @@ int run_alone(const Options& options, bool is_first) {
     return code;
 }
 
-/// A wrong command line is wrong on all ranks: they meet before they exit, so that a launcher does
-/// not end the one that speaks.
+/// A wrong command line is mostly wrong on all ranks: they meet before they exit, so that a
+/// launcher does not end the one that speaks, and ranks that were given a right one do not wait.
 int refuse_together(const Error& refused) {
     Log early(std::cerr, LogLevel::error, is_first_by_launcher());
     return guarded(early, [&]() -> int {
         const std::unique_ptr<mpi::Comm> comm = mpi::world_comm();
         Log log(std::cerr, LogLevel::error, comm->rank() == 0);
         log.error(refused.full_text());
+        (void)guarded(log, [&] {
+            require_same_options(*comm, refused.full_text());
+            return 0;
+        });
         comm->barrier();
         return static_cast<int>(refused.code());
     });

@@ -1,7 +1,5 @@
 #include "reported.hpp"
 
-#include "shardweld/core/codec.hpp"
-
 namespace shardweld::app {
 
 namespace {
@@ -22,33 +20,8 @@ void finish_report(Report& report, const Options& options, const std::vector<Pha
 
 }  // namespace
 
-void require_equal_options(mpi::Comm& comm, const Options& options) {
-    ByteWriter out;
-    out.put_text(options.backend + " " + options.role + " " + options.upload_path);
-    out.put_all<Index>(std::vector<Index>{
-        options.iteration.value_or(-1), options.dtype ? static_cast<Index>(*options.dtype) : -1,
-        static_cast<Index>(options.max_shard_size),
-        static_cast<Index>(options.memory_limit.value_or(0)),
-        static_cast<Index>(options.message_limit), static_cast<Index>(options.strategy),
-        static_cast<Index>(options.replicas), options.strict ? 1 : 0,
-        options.tie_word_embedding ? 1 : 0, options.is_value_model ? 1 : 0,
-        options.report.has_value() ? 1 : 0, options.strict_dtype ? 1 : 0,
-        static_cast<Index>(options.command), static_cast<Index>(options.lora)});
-    out.put_all<double>(
-        std::vector<double>{options.atol, options.rtol, options.lora_alpha.value_or(0)});
-    const auto all = comm.all_gather(out.take());
-    for (std::size_t rank = 1; rank < all.size(); ++rank) {
-        if (all[rank] != all[0]) {
-            throw Error(ErrorCode::usage, "ranks 0 and " + std::to_string(rank) +
-                                              " were started with different options: only "
-                                              "directories may differ between ranks");
-        }
-    }
-}
-
 int run_reported(mpi::Comm& comm, const Options& options, Log& log, const std::string& command,
                  const ReportedRun& body) {
-    require_equal_options(comm, options);
     Report report;
     report.command = command;
     report.mpi = comm.library();

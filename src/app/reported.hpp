@@ -14,15 +14,11 @@
 
 namespace shardweld::app {
 
-/// Collective. Ranks started with different options would make different plans and wait for each
-/// other: Error(usage). Directories may differ (node-local disks).
-void require_equal_options(mpi::Comm& comm, const Options& options);
-
 /// What a reported run does; returns its exit code.
 using ReportedRun = std::function<ErrorCode(Report&, Stopwatch&)>;
 
-/// Collective. Refuses ranks with different options (Error(usage)), runs, writes the report where
-/// --report asks for one, and returns the exit code; an Error of `body` is reported and goes on.
+/// Collective. Runs, writes the report where --report asks for one, and returns the exit code; an
+/// Error of `body` is reported and goes on.
 int run_reported(mpi::Comm& comm, const Options& options, Log& log, const std::string& command,
                  const ReportedRun& body);
 

@@ -144,7 +144,6 @@ std::string json_of(const Findings& findings, const fs::path& directory) {
 }  // namespace
 
 int verify(mpi::Comm& comm, const Options& options, Log& log) {
-    require_equal_options(comm, options);
     Findings findings;
     findings.model = share_model(comm, options.local_dir);
     if (options.report) {

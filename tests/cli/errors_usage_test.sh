@@ -54,6 +54,29 @@ more=(--iteration 77)
 refused "an iteration that is not there" 3 0 "--iteration 77" "iter_0000010"
 more=()
 
+# Ranks that were started with different options end at once; rank 0 has none of these.
+apart() {
+    local both=("$SHARDWELD" merge --local_dir "$source" "${options[@]}" --target_dir "$WORK/apart" --lora fold)
+    expect_code 2 mpirun -n 1 "${both[@]}" : -n 1 "${both[@]}" "$@" && expect_text "ranks 0 and 1 were started with different options"
+    expect_absent "$WORK/apart"
+}
+apart --output_format hdf5
+apart --lora_alpha 8
+apart --names module
+apart --mesh_dim_names fsdp --mesh_shape 2
+apart --prefix model
+apart --base "$WORK"
+apart --trace lm_head.weight
+apart --report "$WORK/apart.json"
+apart --no_fsync
+apart --bogus
+both=("$SHARDWELD" diff "$WORK" "$WORK")
+for more in "--atol 1" "--rtol 1" --strict_dtype --json; do
+    # shellcheck disable=SC2086
+    expect_code 2 mpirun -n 1 "${both[@]}" : -n 1 "${both[@]}" $more && expect_text "different options"
+done
+more=()
+
 # The checkpoint's directory.
 source="$WORK/nowhere"
 refused "a directory that is not there" 3 3 "$WORK/nowhere"

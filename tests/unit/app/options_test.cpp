@@ -41,6 +41,24 @@ TEST(ParseOptions, has_the_defaults_of_verl_where_it_has_any) {
                  options.tie_word_embedding || options.is_value_model);
 }
 
+TEST(ParseOptions, tells_what_ranks_must_share) {
+    const auto shared = [](const Words& more) {
+        Words words{"merge", "--local_dir", "in"};
+        words.insert(words.end(), more.begin(), more.end());
+        return parsed(words).shared;
+    };
+    const std::string plain = shared({});
+    EXPECT_EQ(parsed({"merge", "--local-dir=elsewhere"}).shared, plain);
+    EXPECT_EQ(shared({"-q"}), plain);
+    EXPECT_EQ(shared({"--log_level", "debug"}), plain);
+    EXPECT_EQ(shared({"--base", "a"}), shared({"--base", "b"}));
+    EXPECT_NE(shared({"--base", "a"}), plain);
+    EXPECT_NE(shared({"--lora", "fold"}), plain);
+    EXPECT_NE(shared({"--lora", "fold"}), shared({"--lora", "drop"}));
+    EXPECT_NE(shared({"--trace", "a"}), shared({"--trace", "b"}));
+    EXPECT_NE(parsed({"verify", "a"}).shared, parsed({"diff", "a", "b"}).shared);
+}
+
 TEST(ParseOptions, reads_every_option_with_either_dash) {
     const Options options = parsed({"merge",
                                     "--local-dir=in",
