@@ -6,6 +6,9 @@
 
 #include "shardweld/core/text.hpp"
 
+#include "join_choice.hpp"
+#include "shard_group.hpp"
+
 namespace shardweld::plan {
 
 namespace {
@@ -16,54 +19,6 @@ using catalogue::Shard;
 using catalogue::Tensor;
 using models::Join;
 using models::JoinStep;
-
-/// All shards of one global name, and the line that takes them (null: none).
-struct Group {
-    const models::Line* line = nullptr;
-    models::Captures captures;
-    std::vector<const Shard*> shards;
-};
-
-Index group_size(const Catalogue& catalogue, JoinStep::Group group) {
-    const char* const name = group == JoinStep::Group::tp    ? "tp"
-                             : group == JoinStep::Group::etp ? "etp"
-                             : group == JoinStep::Group::ep  ? "ep"
-                                                             : "fsdp";
-    const auto found = catalogue.facts.find(name);
-    return found == catalogue.facts.end() ? 1 : found->second;
-}
-
-int rank_in(const Shard& shard, JoinStep::Group group) {
-    switch (group) {
-        case JoinStep::Group::tp:
-            return shard.at.tp;
-        case JoinStep::Group::etp:
-            return shard.at.etp;
-        case JoinStep::Group::ep:
-            return shard.at.ep;
-        case JoinStep::Group::fsdp:
-            return shard.at.fsdp;
-    }
-    return 0;
-}
-
-std::string_view name_of(JoinStep::Group group) {
-    switch (group) {
-        case JoinStep::Group::tp:
-            return "tensor-parallel";
-        case JoinStep::Group::etp:
-            return "expert-tensor-parallel";
-        case JoinStep::Group::ep:
-            return "expert-parallel";
-        case JoinStep::Group::fsdp:
-            return "data-parallel";
-    }
-    return "";
-}
-
-std::string place_of(const Shard& shard, const Catalogue& catalogue) {
-    return "file " + catalogue.files[shard.piece.file].path;
-}
 
 /// A shard's local shape and patch while steps turn them into global ones.
 struct Placed {
@@ -115,7 +70,7 @@ std::vector<Index> starts_along(const std::vector<Placed>& all, const JoinStep& 
         if (placed == nullptr) {
             throw Error(ErrorCode::not_found,
                         all.front().shard->name + " has no shard of " +
-                            std::string(name_of(step.group)) + " rank " + std::to_string(rank) +
+                            std::string(group_name(step.group)) + " rank " + std::to_string(rank) +
                             " (of " + std::to_string(n_ranks) +
                             "): a rank's file is missing or lacks the tensor; found e.g. in " +
                             place_of(*all.front().shard, catalogue));
@@ -140,7 +95,7 @@ void take_step(std::vector<Placed>& all, const JoinStep& step, const Catalogue& 
                                                  shape_text(placed.shape) + " cannot be rank " +
                                                  std::to_string(rank) + " of " +
                                                  std::to_string(n_ranks) + " in its " +
-                                                 std::string(name_of(step.group)) + " group; " +
+                                                 std::string(group_name(step.group)) + " group; " +
                                                  place_of(*placed.shard, catalogue));
         }
     }
@@ -159,15 +114,9 @@ void take_step(std::vector<Placed>& all, const JoinStep& step, const Catalogue& 
     }
 }
 
-std::vector<Index> full_shape(const Group& group, const Model& model) {
-    return layout::BoundLayout::bind(
-               group.line->layout,
-               [&](const std::string& axis) { return model.symbols->value(axis, group.captures); })
-        .shape();
-}
-
 /// Whether a `k?` step means replicas here: the local extent already is the full one.
-bool is_whole(const Placed& placed, const JoinStep& step, const Group& group, const Model& model) {
+bool is_whole(const Placed& placed, const JoinStep& step, const ShardGroup& group,
+              const Model& model) {
     if (!step.or_replica) {
         return false;
     }
@@ -186,105 +135,7 @@ void check_complete(const std::vector<Placed>& all, std::size_t n_primary, Index
     }
 }
 
-/// The global shape that steps would give, looking at extents only; nullopt when a dim is not
-/// there.
-std::optional<std::vector<Index>> shape_after(const Group& group,
-                                              const std::vector<JoinStep>& steps, Index n_tp) {
-    const std::vector<Index>& local = group.shards.front()->shape;
-    const bool is_same = std::all_of(group.shards.begin(), group.shards.end(),
-                                     [&](const Shard* shard) { return shard->shape == local; });
-    if (steps.empty() && !is_same) {
-        return std::nullopt;  // replicas have one shape: a row on one rank and none on another
-    }
-    std::vector<Index> shape = local;
-    for (const JoinStep& step : steps) {
-        const auto dim = static_cast<std::size_t>(step.dim);
-        if (dim >= shape.size()) {
-            return std::nullopt;
-        }
-        if (step.group == JoinStep::Group::tp) {
-            shape[dim] = checked_mul(shape[dim], n_tp, group.shards.front()->name);
-            continue;
-        }
-        std::map<int, Index> extents;
-        for (const Shard* shard : group.shards) {
-            if (shard->shape.size() != local.size()) {
-                return std::nullopt;
-            }
-            extents[rank_in(*shard, step.group)] = shard->shape[dim];
-        }
-        Index sum = 0;
-        for (const auto& [rank, extent] : extents) {
-            sum = checked_add(sum, extent, group.shards.front()->name);
-        }
-        shape[dim] = sum;
-    }
-    return shape;
-}
-
-/// Ways in which plain tensors may be sharded: data-parallel ranks cut dim 0, tensor-parallel ones
-/// any dim (and are cut again by data-parallel ones).
-std::vector<std::vector<JoinStep>> candidates(std::size_t n_dims, const Catalogue& catalogue) {
-    std::vector<std::vector<JoinStep>> all{{}};
-    const JoinStep fsdp{JoinStep::Group::fsdp, 0, false, false};
-    const bool has_fsdp = group_size(catalogue, fsdp.group) > 1;
-    if (has_fsdp) {
-        all.push_back({fsdp});
-    }
-    for (std::size_t dim = 0; dim < n_dims && group_size(catalogue, JoinStep::Group::tp) > 1;
-         ++dim) {
-        const JoinStep tp{JoinStep::Group::tp, static_cast<int>(dim), false, false};
-        all.push_back({tp});
-        if (has_fsdp) {
-            all.push_back({fsdp, tp});
-        }
-    }
-    return all;
-}
-
-/// The steps that lead from the shards' shapes to the one the layout implies.
-Join join_by_shape(const std::string& name, const Group& group, const Model& model,
-                   const Catalogue& catalogue) {
-    const std::vector<Index> wanted = full_shape(group, model);
-    const Shard& first = *group.shards.front();
-    std::vector<std::vector<JoinStep>> fitting;
-    for (std::vector<JoinStep>& steps : candidates(first.shape.size(), catalogue)) {
-        if (shape_after(group, steps, group_size(catalogue, JoinStep::Group::tp)) == wanted) {
-            fitting.push_back(std::move(steps));
-        }
-    }
-    // Replicas first: a mesh dim of one rank fits in either way.
-    if (!fitting.empty() && (fitting.front().empty() || fitting.size() == 1)) {
-        Join join;
-        join.steps = std::move(fitting.front());
-        return join;
-    }
-    throw Error(ErrorCode::mismatch,
-                name + " has shape " + shape_text(first.shape) + " in " +
-                    place_of(first, catalogue) + ", but config.json implies " + shape_text(wanted) +
-                    (fitting.empty() ? ", which the ranks' parts do not make up"
-                                     : ", which they make up in several ways") +
-                    ": check config.json, or say the device mesh with --mesh_dim_names and "
-                    "--mesh_shape");
-}
-
-/// How a group is joined: as its line says; without one, as a mesh given by hand says, else the
-/// shards are taken for replicas.
-Join join_of(const std::string& name, const Group& group, const Model& model,
-             const Catalogue& catalogue) {
-    if (group.line != nullptr) {
-        const Join join = group.line->join.value_or(Join{});
-        return join.by_shape ? join_by_shape(name, group, model, catalogue) : join;
-    }
-    Join join;
-    if (catalogue.facts.contains(kMeshFact) && !group.shards.front()->shape.empty() &&
-        group_size(catalogue, JoinStep::Group::fsdp) > 1) {
-        join.steps.push_back({JoinStep::Group::fsdp, 0, false, false});
-    }
-    return join;
-}
-
-Tensor join_group(const std::string& name, const Group& group, const Model& model,
+Tensor join_group(const std::string& name, const ShardGroup& group, const Model& model,
                   const Catalogue& catalogue) {
     const Join join = join_of(name, group, model, catalogue);
     std::vector<Placed> all;
@@ -352,10 +203,11 @@ std::string global_name(const Shard& shard, const StoreMatch& match, const Catal
 }  // namespace
 
 Joined join_shards(const Catalogue& catalogue, const Model& model, const StoreMatcher& matcher) {
-    std::map<std::string, Group> groups;
+    std::map<std::string, ShardGroup> groups;
     for (const Shard& shard : catalogue.shards) {
         const auto match = matcher.find(shard.name, shard.shape.size());
-        Group& group = groups[match ? global_name(shard, *match, catalogue, model) : shard.name];
+        ShardGroup& group =
+            groups[match ? global_name(shard, *match, catalogue, model) : shard.name];
         if (match) {
             group.line = match->line;
             group.captures = match->captures;

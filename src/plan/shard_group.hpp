@@ -1,0 +1,36 @@
+// The shards of one stored tensor, and the parallel groups they are spread over.
+// Knows shards and groups; nothing of how they are put together.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/plan/binding.hpp"
+
+namespace shardweld::plan {
+
+/// All shards of one global name, and the line that takes them (null: none).
+struct ShardGroup {
+    const models::Line* line = nullptr;
+    models::Captures captures;
+    std::vector<const catalogue::Shard*> shards;
+};
+
+/// Ranks of a parallel group, as the catalogue's facts say; 1 if they do not.
+Index group_size(const catalogue::Catalogue& catalogue, models::JoinStep::Group group);
+
+/// The shard's rank in a group.
+int rank_in(const catalogue::Shard& shard, models::JoinStep::Group group);
+
+/// "tensor-parallel".
+std::string_view group_name(models::JoinStep::Group group);
+
+/// "file NAME".
+std::string place_of(const catalogue::Shard& shard, const catalogue::Catalogue& catalogue);
+
+/// The whole tensor's shape, as the line's layout implies it. Requires a line.
+std::vector<Index> full_shape(const ShardGroup& group, const Model& model);
+
+}  // namespace shardweld::plan
