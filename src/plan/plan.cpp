@@ -8,6 +8,7 @@
 #include "shardweld/core/text.hpp"
 
 #include "placing.hpp"
+#include "strategy.hpp"
 
 namespace shardweld::plan {
 
@@ -19,10 +20,6 @@ constexpr Bytes kMiB = Bytes{1} << 20U;
 constexpr Bytes kCacheStep = kMiB;
 constexpr Bytes kLargestRound = 32 * kMiB;
 constexpr Bytes kLargestFold = 64 * kMiB;
-
-Bytes source_bytes(const Target& target, const Operand& operand) {
-    return static_cast<Bytes>(operand.copy.volume()) * size_of(target.stored);
-}
 
 Bytes address_of(const Target& target, const Operand& operand) {
     return operand.base + static_cast<Bytes>(operand.copy.src_offset) * size_of(target.stored);
@@ -55,88 +52,6 @@ std::vector<ReadCut> cut_reads(const std::vector<Target>& targets, int n_ranks) 
         cuts.push_back({~std::uint32_t{0}, 0});
     }
     return cuts;
-}
-
-struct Decision {
-    Strategy strategy = Strategy::direct;
-    std::string why;
-};
-
-/// Mean length of the contiguous source runs behind one target byte stream.
-Bytes mean_source_run(const std::vector<Target>& targets) {
-    Bytes bytes = 0;
-    Bytes runs = 0;
-    for (const Target& target : targets) {
-        for (const Operand& operand : target.operands) {
-            const auto volume = static_cast<Bytes>(operand.copy.volume());
-            Bytes run = 1;
-            for (const layout::Loop& loop : operand.copy.loops) {
-                if (loop.src_stride == 1) {
-                    run = static_cast<Bytes>(loop.extent);
-                }
-            }
-            bytes += volume * size_of(target.stored);
-            runs += volume / std::max<Bytes>(run, 1);
-        }
-    }
-    return runs == 0 ? 0 : bytes / runs;
-}
-
-std::size_t hidden_files(const Visibility& visibility, const std::vector<catalogue::File>& files) {
-    std::size_t n_hidden = 0;
-    for (std::size_t file = 0; file < files.size(); ++file) {
-        n_hidden += std::any_of(visibility.group_sees.begin(), visibility.group_sees.end(),
-                                [&](const auto& sees) { return !sees[file]; })
-                        ? 1U
-                        : 0U;
-    }
-    return n_hidden;
-}
-
-Decision decide(const std::vector<Target>& targets, const std::vector<catalogue::File>& files,
-                const Visibility& visibility, Strategy asked) {
-    if (asked == Strategy::collective) {
-        return {asked, "asked for"};
-    }
-    const std::size_t n_hidden = hidden_files(visibility, files);
-    if (asked == Strategy::direct) {
-        return {asked, n_hidden == 0 ? "asked for"
-                                     : "asked for; " + std::to_string(n_hidden) +
-                                           " files that not all ranks see are sent"};
-    }
-    if (visibility.group_of_rank.size() == 1) {
-        return {Strategy::direct, "one rank"};
-    }
-    if (n_hidden > 0) {
-        return {Strategy::collective, std::to_string(n_hidden) + " of " +
-                                          std::to_string(files.size()) +
-                                          " files are seen by some ranks only"};
-    }
-    constexpr Bytes kShortRun = 4096;
-    const Bytes run = mean_source_run(targets);
-    Bytes total = 0;
-    for (const Target& target : targets) {
-        total += target.bytes();
-    }
-    if (run < kShortRun && total > 64 * kMiB) {
-        return {Strategy::collective, "source runs are short (" + human_bytes(run) +
-                                          " on average): reading each byte once pays"};
-    }
-    return {Strategy::direct,
-            "all ranks see all files; source runs are " + human_bytes(run) + " on average"};
-}
-
-// Comparing so much costs no noticeable time.
-constexpr Bytes kFewReplicas = Bytes{64} << 20U;
-
-Index sampling(const Choice& choice, Bytes replica_bytes, Bytes model_bytes) {
-    if (choice.replicas == Replicas::trust) {
-        return 0;
-    }
-    const bool is_small = replica_bytes <= std::max(model_bytes / 10, kFewReplicas);
-    return choice.replicas == Replicas::verify || is_small
-               ? 1
-               : static_cast<Index>(10 * replica_bytes / std::max<Bytes>(model_bytes, 1)) + 1;
 }
 
 /// FNV-1a over what determines the output files; a fingerprint, not a defence.

@@ -1,0 +1,29 @@
+// Which strategy a plan takes, and how much of the replicas it compares.
+// Pure; knows runs, sizes and who sees which file.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shardweld/plan/plan.hpp"
+
+namespace shardweld::plan {
+
+struct Decision {
+    Strategy strategy = Strategy::direct;
+    std::string why;
+};
+
+/// Files that some rank does not see.
+std::size_t hidden_files(const Visibility& visibility, const std::vector<catalogue::File>& files);
+
+Decision decide(const std::vector<Target>& targets, const std::vector<catalogue::File>& files,
+                const Visibility& visibility, Strategy asked);
+
+/// Plan::sample_every.
+Index sampling(const Choice& choice, Bytes replica_bytes, Bytes model_bytes);
+
+/// Bytes of an operand's elements as stored.
+Bytes source_bytes(const Target& target, const Operand& operand);
+
+}  // namespace shardweld::plan
