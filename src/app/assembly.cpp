@@ -206,11 +206,6 @@ void Assembly::create_files(const fs::path& directory, const std::string& config
 
 /// Gathers the factors of a fold in a file that all ranks read, and takes the norms they need.
 void Assembly::make_factors(const fs::path& directory) {
-    if (directory.empty()) {
-        throw Error(ErrorCode::usage,
-                    "an adapter is folded only by merge: merge with --lora fold, then compare with "
-                    "shardweld diff");
-    }
     (void)execute::create_files(comm_, *factor_plan_, directory);
     execute::Options options;
     options.sync = comm_.size() > 1;

@@ -11,6 +11,7 @@
 #include "comparison_output.hpp"
 #include "model_directory.hpp"
 #include "reported.hpp"
+#include "scratch.hpp"
 
 namespace shardweld::app {
 
@@ -110,9 +111,15 @@ int test(mpi::Comm& comm, const Options& options, Log& log) {
         Assembly assembly(comm, halved, log, report, watch);
         assembly.prepare();
         Comparing comparing(comm, options, reference);
-        Outcome outcome =
-            comparing.run(assembly.plan(), ties_of(assembly), *halved.memory_limit,
-                          [&](execute::Options run) { assembly.execute({}, std::move(run)); });
+        // The factors of an adapter are gathered in a file before they are folded.
+        std::optional<Scratch> scratch;
+        if (options.lora == Lora::fold) {
+            scratch.emplace(comm);
+        }
+        Outcome outcome = comparing.run(
+            assembly.plan(), ties_of(assembly), *halved.memory_limit, [&](execute::Options run) {
+                assembly.execute(scratch ? scratch->path() : fs::path(), std::move(run));
+            });
         return comparing.tell("test", std::move(outcome), {});
     });
 }

@@ -78,6 +78,15 @@ every_way "$full/source" --lora fold
 same "$WORK/way" "$full/expected/merged"
 expect_absent "$WORK/way/lora_adapter"
 expect_absent "$WORK/way/.factors.safetensors"
+# test folds as merge does; its factors lie in a temporary directory meanwhile.
+for launcher in "" "mpirun -n 3"; do
+    export TMPDIR="$WORK/temporary"
+    mkdir -p "$TMPDIR"
+    expect_code 0 $launcher "$SHARDWELD" test --local_dir "$full/source" --test_hf_dir "$WORK/way" --lora fold --strategy collective
+    expect_code 13 $launcher "$SHARDWELD" test --local_dir "$full/source" --test_hf_dir "$WORK/way"
+    unset TMPDIR
+    expect_absent "$WORK"/temporary/shardweld.*
+done
 # Tiny buffers cut rows and factors into blocks.
 lora 0 3 --local_dir "$full/source" --target_dir "$WORK/tiny" --lora fold --memory_limit 1MiB --message_limit 64 --strategy collective
 same "$WORK/tiny" "$full/expected/merged"
