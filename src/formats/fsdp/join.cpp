@@ -9,6 +9,7 @@
 #include "shardweld/core/text.hpp"
 
 #include "../directory.hpp"
+#include "../shared/ignored_rows.hpp"
 #include "../shared/replicas.hpp"
 
 namespace shardweld::formats::fsdp {
@@ -43,11 +44,7 @@ class Join {
             add_tensor({shard.name, shard.dtype, {}, {}}, file, true);
             out_.shards.push_back(std::move(shard));
         }
-        for (const auto& row : scan.ignored) {
-            catalogue::Ignored& sum = ignored_[{row.pattern, row.reason}];
-            sum.count += row.count;
-            sum.bytes += row.bytes;
-        }
+        ignored_.add(scan.ignored);
         for (const auto& [global, count] : scan.inert_globals) {
             out_.inert_globals[global] += count;
         }
@@ -74,9 +71,7 @@ class Join {
             shards_to_tensors();
         }
         add_notes(is_on_first_only && out_.files.size() > 1);
-        for (auto& [key, row] : ignored_) {
-            out_.ignored.push_back({key.first, key.second, row.count, row.bytes});
-        }
+        out_.ignored = ignored_.take();
     }
 
   private:
@@ -184,7 +179,7 @@ class Join {
         for (const auto& [name, volume] : volumes) {
             if (volume == 0) {
                 entries_.erase(std::string(name));
-                ++ignored_[{printable(name), "empty tensor"}].count;
+                ignored_.add({printable(name), "empty tensor"}, 1, 0);
             }
         }
         std::vector<catalogue::Shard> kept;
@@ -232,7 +227,7 @@ class Join {
     const std::vector<std::string>& missing_;
     Catalogue& out_;
     std::map<std::string, Entry> entries_;
-    std::map<std::pair<std::string, std::string>, catalogue::Ignored> ignored_;
+    IgnoredRows ignored_;
     Index n_incomplete_ = 0;
 };
 

@@ -7,6 +7,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/shared/torch_file.hpp"
 
+#include "../shared/ignored_rows.hpp"
 #include "../shared/module_names.hpp"
 #include "../shared/torch_storage.hpp"
 #include "dtensor.hpp"
@@ -82,9 +83,7 @@ class RankScan {
                 throw;
             }
         }
-        for (auto& [key, row] : ignored_) {
-            out_.ignored.push_back({key.first, key.second, row.count, row.bytes});
-        }
+        out_.ignored = ignored_.take();
         out_.notes.assign(dtensors_.meshes().begin(), dtensors_.meshes().end());
     }
 
@@ -149,7 +148,7 @@ class RankScan {
     }
 
     void leave_aside(std::string_view name, const std::string& reason) {
-        ++ignored_[{pattern_of(printable(name)), reason}].count;
+        ignored_.add({pattern_of(printable(name)), reason}, 1, 0);
     }
 
     const TorchFile& file_;
@@ -159,7 +158,7 @@ class RankScan {
     std::size_t n_pieces_ = 0;
     catalogue::Coordinates at_;
     std::map<std::string, std::string_view> names_;  // without wrappers -> as pickled
-    std::map<std::pair<std::string, std::string>, catalogue::Ignored> ignored_;
+    IgnoredRows ignored_;
     Catalogue& out_;
 };
 

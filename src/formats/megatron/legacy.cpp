@@ -9,6 +9,7 @@
 #include "shardweld/core/text.hpp"
 
 #include "../directory.hpp"
+#include "../shared/ignored_rows.hpp"
 #include "args.hpp"
 #include "grid.hpp"
 #include "legacy_scan.hpp"
@@ -57,29 +58,14 @@ bool has_old_names(const std::vector<catalogue::Shard>& shards) {
     });
 }
 
-void add_ignored(std::vector<catalogue::Ignored>& all,
-                 const std::vector<catalogue::Ignored>& more) {
-    for (const auto& row : more) {
-        const auto same = std::find_if(all.begin(), all.end(), [&](const auto& known) {
-            return known.pattern == row.pattern && known.reason == row.reason;
-        });
-        if (same == all.end()) {
-            all.push_back(row);
-        } else {
-            same->count += row.count;
-            same->bytes += row.bytes;
-        }
-    }
-}
-
 // Removes the files that repeat others for data-parallel ranks.
-void drop_extra(std::vector<Catalogue>& scans, Grid& grid, Catalogue& out) {
+void drop_extra(std::vector<Catalogue>& scans, Grid& grid, IgnoredRows& ignored) {
     std::vector<Catalogue> kept;
     std::vector<catalogue::Coordinates> places;
     for (std::size_t i = 0; i < scans.size(); ++i) {
         if (grid.extra[i]) {
-            add_ignored(out.ignored, {{"mp_rank_*", "repeated for a data-parallel rank", 1,
-                                       scans[i].files.front().size}});
+            ignored.add({"mp_rank_*", "repeated for a data-parallel rank"}, 1,
+                        scans[i].files.front().size);
         } else {
             kept.push_back(std::move(scans[i]));
             places.push_back(grid.places[i]);
@@ -89,7 +75,7 @@ void drop_extra(std::vector<Catalogue>& scans, Grid& grid, Catalogue& out) {
     grid.places = std::move(places);
 }
 
-void join(std::vector<Catalogue> scans, const Grid& grid, Catalogue& out) {
+void join(std::vector<Catalogue> scans, const Grid& grid, IgnoredRows ignored, Catalogue& out) {
     for (std::size_t i = 0; i < scans.size(); ++i) {
         out.files.push_back(std::move(scans[i].files.front()));
         for (auto& shard : scans[i].shards) {
@@ -99,11 +85,12 @@ void join(std::vector<Catalogue> scans, const Grid& grid, Catalogue& out) {
             shard.piece.file = static_cast<std::uint32_t>(i);
             out.shards.push_back(std::move(shard));
         }
-        add_ignored(out.ignored, scans[i].ignored);
+        ignored.add(scans[i].ignored);
         for (const auto& [global, count] : scans[i].inert_globals) {
             out.inert_globals[global] += count;
         }
     }
+    out.ignored = ignored.take();
 }
 
 void require_chunks(const std::map<std::string, Index>& stated, Index found) {
@@ -214,14 +201,15 @@ Catalogue Legacy::combine(const Location& location, std::vector<Catalogue> scans
     }
     const auto stated = stated_sizes(out.claims);
     Grid grid = place_files(location.shard_files, stated);
-    drop_extra(scans, grid, out);
+    IgnoredRows ignored;
+    drop_extra(scans, grid, ignored);
     const Index vpp = common_fact(scans, "vpp").value_or(1);
     require_chunks(stated, vpp);
     const auto version = common_fact(scans, "version");
     if (const auto iteration = common_fact(scans, "iteration")) {
         out.facts.emplace("iteration", *iteration);
     }
-    join(std::move(scans), grid, out);
+    join(std::move(scans), grid, std::move(ignored), out);
     number_layers(out.shards, out.files, grid.places,
                   {grid.pp, to_int(vpp, "the number of model chunks"),
                    number_claim(out.claims, "num_layers")});

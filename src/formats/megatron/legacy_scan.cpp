@@ -8,6 +8,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/shared/torch_file.hpp"
 
+#include "../shared/ignored_rows.hpp"
 #include "../shared/module_names.hpp"
 #include "args.hpp"
 
@@ -44,9 +45,7 @@ class LegacyScan {
     }
 
     void leave_aside(std::string pattern, std::string reason, Bytes bytes) {
-        catalogue::Ignored& row = ignored_[{std::move(pattern), std::move(reason)}];
-        ++row.count;
-        row.bytes += bytes;
+        ignored_.add({std::move(pattern), std::move(reason)}, 1, bytes);
     }
 
     /// Bytes of storages that no model tensor lies in: optimizer and RNG state.
@@ -59,11 +58,7 @@ class LegacyScan {
         return all > used ? all - used : 0;
     }
 
-    void finish() {
-        for (auto& [key, row] : ignored_) {
-            out_.ignored.push_back({key.first, key.second, row.count, row.bytes});
-        }
-    }
+    void finish() { out_.ignored = ignored_.take(); }
 
   private:
     // Dictionaries may share their values; the number of entries visited is bounded by the pickle's
@@ -137,7 +132,7 @@ class LegacyScan {
     std::size_t entries_left_;
     std::set<std::string> names_;           // of the chunk being added
     std::map<Bytes, Bytes> used_storages_;  // file offset -> size
-    std::map<std::pair<std::string, std::string>, catalogue::Ignored> ignored_;
+    IgnoredRows ignored_;
 };
 
 // `model` alone, or model0, model1... of virtual pipeline stages.

@@ -88,9 +88,7 @@ void absorb(Catalogue scan, IgnoredRows& ignored, Catalogue& out) {
         }
         out.tensors.push_back(std::move(tensor));
     }
-    for (const auto& row : scan.ignored) {
-        ignored.add({row.pattern, row.reason}, row.count, row.bytes);
-    }
+    ignored.add(scan.ignored);
     for (const auto& [global, count] : scan.inert_globals) {
         out.inert_globals[global] += count;
     }
