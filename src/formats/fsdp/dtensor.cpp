@@ -1,6 +1,7 @@
 #include "dtensor.hpp"
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "shardweld/core/error.hpp"
@@ -9,12 +10,14 @@
 #include "owned.hpp"
 #include "pieces.hpp"
 #include "placements.hpp"
+#include "short_list.hpp"
 
 namespace shardweld::formats::fsdp {
 
 namespace {
 
 constexpr std::size_t kMostTexts = 8;
+constexpr std::size_t kMostMeshes = 1024;  // each may list as many ranks as there are
 
 const PickleValue& required(const PickleValue* value, const std::string& what) {
     if (value == nullptr) {
@@ -41,6 +44,35 @@ void check_local(const StoredTensor& local, const std::vector<Runs>& runs, const
     }
 }
 
+// torch's process groups sort their ranks: where a mesh does not, the number of a part is its place
+// in the group for some ways of sharding and the mesh's coordinate for others.
+void check_order(const Placements& placements, const RankMesh& mesh) {
+    for (std::size_t d = 0; d < mesh.ascending.size(); ++d) {
+        if (placements.on[d].is_shard && !mesh.ascending[d]) {
+            throw Error(ErrorCode::unsupported,
+                        "it is sharded over dimension " + std::to_string(d) + " of the mesh " +
+                            mesh_text(mesh) +
+                            ", along which the ranks do not ascend: the file does not tell which "
+                            "part each of them holds; if the parts lie in the order of the ranks, "
+                            "say the mesh by hand: --mesh_dim_names and --mesh_shape");
+        }
+    }
+}
+
+// The shape is pickled twice: as the tensor's own and in TensorMeta(shape, stride, dtype).
+void check_meta(const PickleValue& spec, const Subclass& value) {
+    const PickleValue* const meta = spec.attribute("tensor_meta");
+    const auto parts = meta == nullptr ? std::span<const PickleValue* const>() : meta->arguments();
+    if (parts.empty()) {
+        return;
+    }
+    const auto shape = short_counts(*parts[0], "the shape in a DTensorSpec");
+    if (shape != value.shape) {
+        throw Error(ErrorCode::mismatch, "it has two global shapes: " + shape_text(value.shape) +
+                                             ", and " + shape_text(shape) + " in its DTensorSpec");
+    }
+}
+
 }  // namespace
 
 DTensorReader::DTensorReader(const TorchFile& file, const RankFile& rank, const Mesh& by_hand)
@@ -64,6 +96,10 @@ void DTensorReader::check_rank(const RankMesh& mesh) const {
 const RankMesh& DTensorReader::mesh_in_file(const PickleValue& mesh) {
     const auto [at, is_new] = known_.try_emplace(&mesh);
     if (is_new) {
+        if (known_.size() > kMostMeshes) {
+            throw Error(ErrorCode::unsupported, "the file holds more than " +
+                                                    std::to_string(kMostMeshes) + " DeviceMeshes");
+        }
         at->second = read_mesh(file_, mesh);
         check_rank(at->second);
     }
@@ -102,6 +138,8 @@ catalogue::Tensor DTensorReader::read(const Subclass& value) {
         throw Error(ErrorCode::corrupt, "it has the placements " + placements_text(placements) +
                                             " over the mesh " + mesh_text(mesh));
     }
+    check_meta(spec, value);
+    check_order(placements, mesh);
     const auto runs = owned(value.shape, cuts_of(placements, mesh));
     check_local(*local, runs, value, placements, mesh);
     if (texts_.size() < kMostTexts) {

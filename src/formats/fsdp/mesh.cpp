@@ -6,6 +6,7 @@
 #include "shardweld/core/text.hpp"
 
 #include "../shared/torch_storage.hpp"
+#include "mesh_order.hpp"
 #include "short_list.hpp"
 
 namespace shardweld::formats::fsdp {
@@ -154,11 +155,12 @@ RankMesh read_mesh(const TorchFile& file, const PickleValue& mesh) {
              shape_text(read.coordinate));
     }
     read.rank = read_rank(mesh, read);
+    read.ascending = ascending_dims(mesh, read);
     return read;
 }
 
 RankMesh mesh_by_hand(const Mesh& mesh, Index rank, Index world) {
-    RankMesh made{mesh.shape, mesh.names, std::vector<Index>(mesh.shape.size(), 0), rank};
+    RankMesh made{mesh.shape, mesh.names, std::vector<Index>(mesh.shape.size(), 0), rank, {}};
     if (volume_of(mesh.shape, "--mesh_shape") != world || rank >= world) {
         throw Error(ErrorCode::usage, "--mesh_shape " + shape_text(mesh.shape) + " has " +
                                           std::to_string(volume_of(mesh.shape, "--mesh_shape")) +

@@ -20,6 +20,7 @@ struct RankMesh {
     std::vector<std::string> names;  ///< as many as extents, or none
     std::vector<Index> coordinate;   ///< as many as extents; each below its extent
     std::optional<Index> rank;       ///< global rank, where the file tells it
+    std::vector<bool> ascending;     ///< as many as extents, or none: whether ranks ascend there
 };
 
 /// The DeviceMesh in a file. Error(corrupt) when it is malformed or its rank is outside of it.

@@ -182,7 +182,7 @@ std::string placements_text(const Placements& placements) {
                     ? "_StridedShard(" + dim + ", " + std::to_string(placement.split_factor) + ")"
                     : "Shard(" + dim + ")";
     }
-    return text + ")";
+    return (text.empty() ? "(" : text) + ")";
 }
 
 }  // namespace shardweld::formats::fsdp

@@ -98,6 +98,25 @@ inline std::string mesh_215(const std::string& layout, const Counts& coordinate,
                       {"_rank", integer(rank)},
                       {"_coordinate_on_dim", counts(coordinate)}}));
 }
+/// As pickled by torch 2.15: `strides` into the list of all ranks.
+inline std::string mesh_of_ranks(const Counts& shape, const Counts& strides,
+                                 const Counts& coordinate, std::int64_t rank, const Counts& ranks,
+                                 const std::string& keeps_order = "\x89") {
+    std::vector<std::string> axes;
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+        axes.push_back(
+            made("torch.distributed._mesh_layout _FlatLayout",
+                 dict({{"shape", counts({shape[d]})}, {"stride", counts({strides[d]})}})));
+    }
+    return made("torch.distributed.device_mesh DeviceMesh",
+                dict({{"_device_type", unicode("cuda")},
+                      {"_layout", made("torch.distributed._mesh_layout _MeshLayout",
+                                       dict({{"axes", tuple(axes)}}))},
+                      {"_flatten_rank_map", counts(ranks)},
+                      {"_preserve_rank_order", keeps_order},
+                      {"_rank", integer(rank)},
+                      {"_coordinate_on_dim", counts(coordinate)}}));
+}
 inline std::string layout_of(const Fields& fields) {
     return made("torch.distributed._mesh_layout _MeshLayout", dict(fields));
 }

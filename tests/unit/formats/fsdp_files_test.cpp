@@ -136,6 +136,49 @@ TEST(FsdpFiles, must_be_of_their_rank) {
             {{{"w", half(mesh_215(layout_of({{"shape", counts({0})}}), {0}, 0))}}, {}});
 }
 
+TEST(FsdpFiles, must_agree_with_themselves_about_the_shape) {
+    const auto meta = [](const Counts& shape) {
+        return global("torch.distributed.tensor._dtensor_spec TensorMeta") +
+               tuple({counts(shape), counts({2, 1}), global("torch float32")}) + "\x81";
+    };
+    const auto of_rank = [&](std::int64_t rank, const Counts& shape) {
+        return Fields{{"w", dtensor({4, 2}, local_tensor("a", {2, 2}), mesh_215(kTwo, {rank}, rank),
+                                    {shard(0)}, {{"tensor_meta", meta(shape)}})}};
+    };
+    EXPECT_EQ(read({of_rank(0, {4, 2}), of_rank(1, {4, 2})}).tensors.size(), 1U);
+    refused(ErrorCode::mismatch, "two global shapes: [4, 2], and [2, 4] in its DTensorSpec",
+            {of_rank(0, {4, 2}), of_rank(1, {2, 4})});
+}
+
+// torch numbers the parts by sorted rank in some ways of sharding, by coordinate in others.
+TEST(FsdpFiles, must_be_sharded_over_ascending_ranks) {
+    const std::string part = "it is sharded over dimension 0 of the mesh 2, along which the ranks";
+    refused(ErrorCode::unsupported, part,
+            {{{"w", half(mesh_of_ranks({2}, {1}, {1}, 0, {1, 0}))}},
+             {{"w", half(mesh_of_ranks({2}, {1}, {0}, 1, {1, 0}))}}});
+    refused(ErrorCode::unsupported, part,
+            {{{"w", half(mesh_24({2}, {1}, {1, 0}))}}, {{"w", half(mesh_24({2}, {0}, {1, 0}))}}});
+    const std::string whole = local_tensor("a", {4, 2});
+    read({{{"w", dtensor({4, 2}, whole, mesh_24({2}, {1}, {1, 0}), {replicate()})}},
+          {{"w", dtensor({4, 2}, whole, mesh_24({2}, {0}, {1, 0}), {replicate()})}}});
+    expect_halves(mesh_of_ranks({2}, {1}, {0}, 0, {0, 1}), mesh_of_ranks({2}, {1}, {1}, 1, {0, 1}));
+    // The lower half of a mesh of four ranks in columns: 0 2 / 1 3.
+    expect_halves(mesh_of_ranks({2}, {2}, {0}, 0, {0, 2, 1, 3}),
+                  mesh_of_ranks({2}, {2}, {1}, 1, {0, 2, 1, 3}));
+    // Groups that keep the mesh's order number the parts by coordinate.
+    const auto kept = [](std::int64_t rank) {
+        return half(mesh_of_ranks({2}, {1}, {1 - rank}, rank, {1, 0}, "\x88"));
+    };
+    const auto catalogue = read({{{"w", kept(0)}}, {{"w", kept(1)}}});
+    for (const auto& piece : catalogue.tensors.at(0).pieces) {
+        EXPECT_EQ(piece.patch.axes[0].lo, piece.file == 0 ? 2 : 0);
+    }
+    refused(ErrorCode::corrupt, "at [1], which contradicts its list of 2 ranks",
+            {{{"w", half(mesh_of_ranks({2}, {1}, {1}, 0, {0, 1}))}}, {}});
+    refused(ErrorCode::corrupt, "at [0], which contradicts its list of 2 ranks",
+            {{{"w", half(mesh_of_ranks({2}, {2}, {0}, 0, {0, 1}))}}, {}});
+}
+
 Fields both(const std::string& name, const std::string& value) {
     return {{name, value}};
 }

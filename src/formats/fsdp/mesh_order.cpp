@@ -1,0 +1,164 @@
+#include "mesh_order.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <span>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "../shared/torch_storage.hpp"
+#include "short_list.hpp"
+
+namespace shardweld::formats::fsdp {
+
+namespace {
+
+const std::string kStrides = "the strides of a DeviceMesh";
+
+/// One dimension: several factors where it was made by flattening, outermost first.
+struct Axis {
+    std::vector<Index> extents;
+    std::vector<Index> strides;
+};
+
+std::vector<Index> factors(const PickleValue& value) {
+    return value.kind == PickleKind::integer ? std::vector<Index>{read_count(value, kStrides)}
+                                             : short_counts(value, kStrides);
+}
+
+std::optional<Axis> axis_of(const PickleValue* shape, const PickleValue* stride) {
+    if (shape == nullptr || stride == nullptr) {
+        return std::nullopt;
+    }
+    Axis axis{factors(*shape), factors(*stride)};
+    return axis.extents.size() == axis.strides.size() ? std::optional(std::move(axis))
+                                                      : std::nullopt;
+}
+
+// Axes of one layout each, (size, stride) pairs, or one shape and one stride. Empty where the
+// strides are not said.
+std::vector<Axis> axes_of(const PickleValue& layout) {
+    std::vector<std::optional<Axis>> read;
+    if (const PickleValue* const axes = layout.attribute("axes")) {
+        for (const PickleValue* const axis : short_list(*axes, kStrides)) {
+            read.push_back(axis_of(axis->attribute("shape"), axis->attribute("stride")));
+        }
+    } else if (const PickleValue* const pairs = layout.attribute("sizes_and_strides")) {
+        for (const PickleValue* const pair : short_list(*pairs, kStrides)) {
+            const auto parts = pair->elements();
+            read.push_back(parts.size() == 2 ? axis_of(parts[0], parts[1]) : std::nullopt);
+        }
+    } else {
+        const PickleValue* const shape = layout.attribute("shape");
+        const PickleValue* const stride = layout.attribute("stride");
+        if (shape != nullptr && stride != nullptr && shape->kind == PickleKind::integer) {
+            read.push_back(axis_of(shape, stride));
+        } else if (shape != nullptr && stride != nullptr) {
+            const auto extents = short_list(*shape, kStrides);
+            const auto strides = short_list(*stride, kStrides);
+            for (std::size_t d = 0; d < std::min(extents.size(), strides.size()); ++d) {
+                read.push_back(axis_of(extents[d], strides[d]));
+            }
+        }
+    }
+    std::vector<Axis> axes;
+    for (auto& axis : read) {
+        if (!axis) {
+            return {};
+        }
+        axes.push_back(std::move(*axis));
+    }
+    return axes;
+}
+
+std::vector<Axis> row_major(const RankMesh& mesh) {
+    std::vector<Axis> axes;
+    Index stride = 1;
+    for (std::size_t d = mesh.extents.size(); d-- > 0;) {
+        axes.insert(axes.begin(), {{mesh.extents[d]}, {stride}});
+        stride *= mesh.extents[d];
+    }
+    return axes;
+}
+
+Index offset_of(const Axis& axis, Index at) {
+    Index offset = 0;
+    for (std::size_t i = axis.extents.size(); i-- > 0 && axis.extents[i] > 0;) {
+        offset = checked_add(offset, checked_mul(at % axis.extents[i], axis.strides[i], kStrides),
+                             kStrides);
+        at /= axis.extents[i];
+    }
+    return offset;
+}
+
+using Ranks = std::span<const PickleValue* const>;
+
+/// nullopt outside of the list.
+std::optional<Index> rank_at(Ranks ranks, Index position) {
+    if (position < 0 || position >= static_cast<Index>(ranks.size())) {
+        return std::nullopt;
+    }
+    return read_count(*ranks[static_cast<std::size_t>(position)], "a rank of the DeviceMesh");
+}
+
+enum class Order { ascending, other, outside };
+
+Order order_along(Ranks ranks, const Axis& axis, Index extent, Index begin) {
+    auto order = Order::ascending;
+    Index last = -1;
+    for (Index at = 0; at < extent; ++at) {
+        const auto rank = rank_at(ranks, checked_add(begin, offset_of(axis, at), kStrides));
+        if (!rank) {
+            return Order::outside;
+        }
+        order = *rank > last ? order : Order::other;
+        last = *rank;
+    }
+    return order;
+}
+
+std::optional<Index> position_of(Ranks ranks, Index rank) {
+    const auto at = std::find_if(ranks.begin(), ranks.end(), [&](const PickleValue* value) {
+        return value->kind == PickleKind::integer && value->integer == rank;
+    });
+    return at == ranks.end() ? std::nullopt : std::optional<Index>(at - ranks.begin());
+}
+
+bool keeps_order(const PickleValue& mesh) {
+    const PickleValue* const keeps = mesh.attribute("_preserve_rank_order");
+    return keeps != nullptr && keeps->kind == PickleKind::boolean && keeps->integer != 0;
+}
+
+}  // namespace
+
+std::vector<bool> ascending_dims(const PickleValue& mesh, const RankMesh& known) {
+    std::vector<bool> ascending(known.extents.size(), true);
+    const PickleValue* list = mesh.attribute("_flatten_rank_map");
+    const PickleValue* const layout = mesh.attribute("_layout");
+    const bool is_laid_out = list != nullptr && layout != nullptr;
+    list = is_laid_out ? list : mesh.attribute("_flatten_mesh_list");
+    if (list == nullptr || !known.rank || keeps_order(mesh)) {
+        return ascending;
+    }
+    const std::vector<Axis> axes = is_laid_out ? axes_of(*layout) : row_major(known);
+    const auto own = position_of(list->elements(), *known.rank);
+    if (!own || axes.size() != known.extents.size()) {
+        return ascending;
+    }
+    for (std::size_t d = 0; d < axes.size(); ++d) {
+        const Index begin = *own - offset_of(axes[d], known.coordinate[d]);
+        const Order order = order_along(list->elements(), axes[d], known.extents[d], begin);
+        if (order == Order::outside) {
+            throw Error(ErrorCode::corrupt,
+                        "its DeviceMesh " + mesh_text(known) + " puts this file's rank at " +
+                            shape_text(known.coordinate) + ", which contradicts its list of " +
+                            std::to_string(list->elements().size()) + " ranks");
+        }
+        ascending[d] = order == Order::ascending;
+    }
+    return ascending;
+}
+
+}  // namespace shardweld::formats::fsdp
