@@ -91,6 +91,22 @@ Call unwrap(const PickleValue& value) {
     fail("a tensor is wrapped more than " + std::to_string(kMaxWraps) + " times");
 }
 
+// The lazy bits of torch's conj() and of a conjugate's imaginary part: {"conj": True}.
+void refuse_lazy_bits(const PickleValue& metadata) {
+    constexpr std::size_t kMostBits = 8;
+    const std::size_t n_bits = metadata.is_mapping() ? metadata.pair_count() : 0;
+    if (n_bits > kMostBits) {
+        fail("a tensor has " + std::to_string(n_bits) + " entries of metadata");
+    }
+    for (std::size_t i = 0; i < n_bits; ++i) {
+        if (metadata.value(i).kind == PickleKind::boolean && metadata.value(i).integer != 0) {
+            refuse("a tensor is stored with its bit '" + printable(metadata.key(i).text, 40) +
+                   "' set, so that its bytes are not its values; resolve it before saving "
+                   "(resolve_conj, resolve_neg)");
+        }
+    }
+}
+
 std::vector<Index> read_counts(const PickleValue& value, std::string_view what) {
     if (value.kind != PickleKind::tuple && value.kind != PickleKind::list &&
         value.class_name() != "torch Size") {
@@ -162,6 +178,9 @@ StoredTensor TorchFile::rebuild(const PickleValue& function, Span arguments) con
     const bool has_dtype = name == "torch._utils _rebuild_tensor_v3";
     if (arguments.size() < (has_dtype ? 7U : 4U)) {
         fail("'" + std::string(name) + "' has " + std::to_string(arguments.size()) + " arguments");
+    }
+    if (const std::size_t at = has_dtype ? 7 : 6; arguments.size() > at) {
+        refuse_lazy_bits(*arguments[at]);
     }
     const StorageId id = StorageId::read(*arguments[0]);
     const Record record = storage_of(*arguments[0]);

@@ -141,6 +141,24 @@ TEST(TorchFile, other_values_are_no_tensors) {
               "no tensor");
 }
 
+TEST(TorchFile, refuses_lazy_conjugates) {
+    const auto file = [](const std::string& bit, const std::string& value) {
+        const std::string metadata = "}(" + unicode(bit) + value + "u";
+        return torch_file(
+            call("torch._utils _rebuild_tensor_v2",
+                 {kStorage, integer(0), counts({6}), counts({1}), "\x89", "N", metadata}),
+            kRecords);
+    };
+    EXPECT_EQ(tensor_text(file("conj", "\x89")),
+              tensor_text(torch_file(tensor_v2(kStorage, 0, {6}, {1}), kRecords)));
+    for (const std::string bit : {"conj", "neg"}) {
+        EXPECT_EQ(answer(file(bit, "\x88")),
+                  "unsupported: torch file: a tensor is stored with its bit '" + bit +
+                      "' set, so that its bytes are not its values; resolve it before saving "
+                      "(resolve_conj, resolve_neg)");
+    }
+}
+
 TEST(TorchFile, refuses_tensors_without_plain_bytes) {
     EXPECT_EQ(answer(torch_file(call("torch._utils _rebuild_qtensor", {}), {})),
               "unsupported: torch file: tensors made by 'torch._utils _rebuild_qtensor' "
