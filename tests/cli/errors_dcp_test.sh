@@ -33,6 +33,7 @@ rm "$source/.metadata"
 refused "no metadata" 3 0 ".distcp files but no .metadata"
 dcp_fault "an item past the end of its file" 4 3 "__1_0.distcp" lm_head.weight "1000000000000" -- dcp_place "$head" offset 1000000000000
 dcp_fault "an item that is too long" 4 0 lm_head.weight -- dcp_place "$head" length 1000000000000
+dcp_fault "an item over the bytes of another" 4 3 "__1_0.distcp" lm_head.weight "where another chunk lies" -- dcp_place "$head" offset 3790
 dcp_fault "chunks that overlap" 4 0 lm_head.weight overlap .metadata -- dcp_chunk "$head" 0 sizes 60,48
 dcp_fault "a chunk that is not there" 4 0 lm_head.weight "not covered" -- dcp_drop_chunk "$head"
 dcp_fault "another dtype" 6 0 lm_head.weight bfloat16 -- dcp_dtype "$head" float16

@@ -93,6 +93,7 @@ class ShardFile {
 
     [[nodiscard]] Bytes size() const { return file_.size(); }
 
+    /// Front to back.
     [[nodiscard]] Piece locate(const Tensor& tensor, const Piece& piece) {
         const StoredTensor stored = index_ ? take_from_index(tensor.stored_as) : in_archive(piece);
         require_match(stored, tensor, piece);
@@ -124,13 +125,20 @@ class ShardFile {
         return entry.mapped();
     }
 
-    [[nodiscard]] StoredTensor in_archive(const Piece& piece) const {
+    [[nodiscard]] StoredTensor in_archive(const Piece& piece) {
         if (piece.base > file_.size() || piece.storage_bytes > file_.size() - piece.base) {
             throw Error(ErrorCode::corrupt,
                         "a chunk is said to lie at bytes [" + std::to_string(piece.base) + ", +" +
                             std::to_string(piece.storage_bytes) + "), but the file has " +
                             std::to_string(file_.size()) + " bytes: is it cut short?");
         }
+        if (piece.base < end_) {
+            throw Error(ErrorCode::corrupt,
+                        "a chunk is said to lie at bytes [" + std::to_string(piece.base) + ", +" +
+                            std::to_string(piece.storage_bytes) +
+                            "), where another chunk lies, which ends at " + std::to_string(end_));
+        }
+        end_ = piece.base + piece.storage_bytes;
         const auto archive = TorchFile::read(file_, piece.base, piece.storage_bytes);
         const auto stored = archive.tensor(archive.root());
         if (!stored) {
@@ -140,6 +148,7 @@ class ShardFile {
     }
 
     io::InputFile file_;
+    Bytes end_ = 0;                                             // of the archives read so far
     std::optional<std::map<std::string, StoredTensor>> index_;  // of a safetensors container
 };
 
