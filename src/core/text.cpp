@@ -57,7 +57,43 @@ int natural_compare(std::string_view a, std::string_view b) {
     return static_cast<int>(i < a.size()) - static_cast<int>(j < b.size());
 }
 
+/// Bytes of the code point that begins with `lead`, and the smallest value that needs as many.
+std::pair<std::size_t, std::uint32_t> code_point_size(unsigned char lead) {
+    if (lead < 0x80U) {
+        return {1, 0};
+    }
+    if (lead < 0xE0U) {
+        return {lead < 0xC2U ? 0 : 2, 0x80};
+    }
+    return lead < 0xF0U ? std::pair<std::size_t, std::uint32_t>{3, 0x800}
+                        : std::pair<std::size_t, std::uint32_t>{lead < 0xF5U ? 4 : 0, 0x10000};
+}
+
 }  // namespace
+
+bool is_utf8(std::string_view text) {
+    for (std::size_t i = 0; i < text.size();) {
+        const auto lead = static_cast<unsigned char>(text[i]);
+        const auto [size, smallest] = code_point_size(lead);
+        if (size == 0 || size > text.size() - i) {
+            return false;
+        }
+        std::uint32_t point = size == 1 ? lead : lead & (0x7FU >> size);
+        for (std::size_t k = 1; k < size; ++k) {
+            const auto byte = static_cast<unsigned char>(text[i + k]);
+            if ((byte & 0xC0U) != 0x80U) {
+                return false;
+            }
+            point = point << 6U | (byte & 0x3FU);
+        }
+        const bool is_surrogate = point >= 0xD800 && point < 0xE000;
+        if (point < smallest || is_surrogate || point > 0x10FFFF) {
+            return false;
+        }
+        i += size;
+    }
+    return true;
+}
 
 bool natural_less(std::string_view a, std::string_view b) {
     const int order = natural_compare(a, b);

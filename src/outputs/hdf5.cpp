@@ -19,7 +19,8 @@ constexpr Bytes kDatasetBytes = 768;
 
 void require_link_name(const std::string& name) {
     if (name.empty() || name == "." || name == kConfigDataset ||
-        name.find('/') != std::string::npos || name.find('\0') != std::string::npos) {
+        name.find('/') != std::string::npos || name.find('\0') != std::string::npos ||
+        !is_utf8(name)) {
         throw Error(ErrorCode::unsupported, "tensor name \"" + printable(name) +
                                                 "\" cannot be the name of an HDF5 dataset: use "
                                                 "--output_format safetensors");

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "shardweld/core/error.hpp"
@@ -16,11 +18,23 @@ constexpr Bytes kDataAlignment = 4096;
 constexpr Bytes kMaxHeader = 100'000'000;  // safetensors 0.8, tensor.rs: MAX_HEADER_SIZE
 constexpr Bytes kLengthField = 8;
 
+constexpr std::string_view kMetadata = "__metadata__";
+
+// The header is a JSON object in which the format keeps one name for itself.
+void require_header_name(const std::string& name) {
+    if (name == kMetadata || !is_utf8(name)) {
+        throw Error(ErrorCode::unsupported,
+                    "tensor name \"" + printable(name) +
+                        "\" cannot be written to safetensors: a name is valid UTF-8 and not " +
+                        std::string(kMetadata));
+    }
+}
+
 /// The length field and JSON of a file whose tensors lie in the given order.
 std::string header_of(const std::vector<OutputTensor>& tensors,
                       const std::vector<std::uint32_t>& order) {
     ordered_json json = ordered_json::object();
-    json["__metadata__"] = {{"format", "pt"}};
+    json[kMetadata] = {{"format", "pt"}};
     Bytes offset = 0;
     // Written by hand below the metadata: ordered_json looks every new key up in all earlier ones.
     std::string text = json.dump();
@@ -53,6 +67,8 @@ std::string header_of(const std::vector<OutputTensor>& tensors,
 }  // namespace
 
 Placement place_safetensors(const std::vector<OutputTensor>& tensors, Bytes max_shard_size) {
+    std::for_each(tensors.begin(), tensors.end(),
+                  [](const OutputTensor& tensor) { require_header_name(tensor.name); });
     Placement placement = pack(tensors, max_shard_size, "safetensors");
     for (std::size_t at = 0; at < placement.files.size(); ++at) {
         OutputFile& file = placement.files[at];

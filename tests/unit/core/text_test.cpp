@@ -52,5 +52,17 @@ TEST(Split, keeps_empty_parts) {
     EXPECT_EQ(trim("\n"), "");
 }
 
+TEST(Utf8, takes_code_points_in_their_shortest_form) {
+    for (const char* good :
+         {"", "a", "\xc3\xbc", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf"}) {
+        EXPECT_TRUE(is_utf8(good)) << good;
+    }
+    for (const char* bad : {"\x80", "\xc0\xaf", "\xc1\xbf", "\xc3", "\xc3(", "\xe0\x80\xaf",
+                            "\xed\xa0\x80", "\xed\xbf\xbf", "\xf0\x80\x80\xaf", "\xf4\x90\x80\x80",
+                            "\xf5\x80\x80\x80", "\xff", "a\xe2\x82"}) {
+        EXPECT_FALSE(is_utf8(bad)) << bad;
+    }
+}
+
 }  // namespace
 }  // namespace shardweld

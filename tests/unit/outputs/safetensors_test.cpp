@@ -67,6 +67,13 @@ TEST(PlaceSafetensors, escapes_names_and_keeps_scalars_and_empty_tensors) {
     EXPECT_EQ(header["empty"]["data_offsets"], json::parse("[4, 4]"));
 }
 
+TEST(PlaceSafetensors, refuses_names_that_the_header_cannot_hold) {
+    for (const char* name : {"__metadata__", "a\xed\xa0\x80", "\xff"}) {
+        EXPECT_THROW(place_safetensors({{name, DType::f32, {1}}}, 100), Error) << name;
+    }
+    EXPECT_NO_THROW(place_safetensors({{"\xc3\xbc", DType::f32, {1}}}, 100));
+}
+
 TEST(PlaceSafetensors, refuses_sizes_beyond_64_bits) {
     EXPECT_THROW(place_safetensors({{"a", DType::f32, {Index{1} << 40, Index{1} << 40}}}, 1),
                  Error);
