@@ -65,6 +65,7 @@ void Assembly::read_metadata() {
               " shard files: " +
               std::to_string(survey_.catalogue.tensors.size() + survey_.catalogue.shards.size()) +
               " stored tensors");
+    doubts_ = survey_.catalogue.warnings;
     describe_input(report_, survey_.location.directory, survey_.catalogue);
     watch_.lap("survey");
 }
@@ -94,6 +95,9 @@ void Assembly::bind_all() {
     }
     if (!untied.empty()) {
         keep_untied(untied.front().stored_name, text_of(untied.front()));
+    }
+    for (const auto& [code, text] : doubts_) {
+        warn({code, "", text});
     }
     for (const std::string& note : prepared_.notes) {
         log_.info(note);

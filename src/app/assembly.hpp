@@ -2,6 +2,7 @@
 // plan, execute. Knows the order of the steps; nothing of where finished tensors go.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 
@@ -74,6 +75,7 @@ class Assembly {
     plan::Choice choice_;
     execute::Source source_;
     plan::Plan plan_;
+    std::map<std::string, std::string> doubts_;  ///< Catalogue::warnings
     std::vector<std::string> trace_;
     std::optional<plan::Plan> factor_plan_;  ///< what folding needs first
 };

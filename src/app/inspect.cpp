@@ -145,6 +145,9 @@ std::string inspect_text(const formats::Location& location, const catalogue::Cat
     for (const std::string& note : all_notes(location, catalogue)) {
         head.push_back({"note", printable(note, 1000)});
     }
+    for (const auto& [code, text] : catalogue.warnings) {
+        head.push_back({"warning", printable(text, 1000)});
+    }
     const std::vector<StoredRow> rows = stored_rows(catalogue);
     std::set<std::string> names;
     Bytes bytes = 0;
@@ -166,6 +169,7 @@ std::string inspect_json(const formats::Location& location, const catalogue::Cat
                             ? ordered_json((*location.hf_directory / "config.json").string())
                             : ordered_json();
     json["notes"] = all_notes(location, catalogue);
+    json["warnings"] = ordered_json(catalogue.warnings);
     json["facts"] = ordered_json(catalogue.facts);
     json["claims"] = ordered_json(catalogue.claims);
     ordered_json files = ordered_json::array();

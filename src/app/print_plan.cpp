@@ -162,8 +162,11 @@ PlannedMerge plan_merge(const Options& options) {
     if (!options.trace.empty()) {
         merge.trace = plan::trace_stored(catalogue, prepared.model(), options.trace);
     }
+    for (const auto& [code, text] : catalogue.warnings) {
+        merge.warnings.push_back({code, "", text});
+    }
     plan::Binding binding = bind_model(prepared, files, options, std::move(catalogue)).binding;
-    merge.warnings = prepared.warnings;
+    merge.warnings.insert(merge.warnings.end(), prepared.warnings.begin(), prepared.warnings.end());
     merge.warnings.insert(merge.warnings.end(), binding.warnings.begin(), binding.warnings.end());
     merge.ledger = std::move(binding.ledger);
     merge.plan = plan::make_plan(std::move(binding.targets), merge.files,

@@ -237,6 +237,7 @@ void encode(const Catalogue& catalogue, ByteWriter& out) {
     out.put_text(catalogue.format);
     out.put_text(catalogue.dialect);
     put_list<std::string>(out, catalogue.notes, &put_note);
+    put_claims(out, catalogue.warnings);
     put_list<File>(out, catalogue.files, &put_file);
     put_list<Tensor>(out, catalogue.tensors, &put_tensor);
     put_list<Shard>(out, catalogue.shards, &put_shard);
@@ -251,6 +252,7 @@ Catalogue decode_catalogue(ByteReader& in) {
     catalogue.format = in.get_text();
     catalogue.dialect = in.get_text();
     catalogue.notes = get_list(in, &get_note);
+    catalogue.warnings = get_claims(in);
     catalogue.files = get_list(in, &get_file);
     catalogue.tensors = get_list(in, &get_tensor);
     catalogue.shards = get_list(in, &get_shard);

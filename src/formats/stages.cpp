@@ -143,6 +143,11 @@ void encode(const Location& location, ByteWriter& out) {
         out.put_text(name);
         out.put(value);
     }
+    out.put<std::uint64_t>(location.warnings.size());
+    for (const auto& [code, text] : location.warnings) {
+        out.put_text(code);
+        out.put_text(text);
+    }
     put_texts(out, location.mesh.names);
     out.put_all(std::span<const Index>(location.mesh.shape));
     out.put_text(location.prefix);
@@ -160,6 +165,11 @@ Location decode_location(ByteReader& in) {
     for (std::uint64_t i = 0; i < n_facts; ++i) {
         auto name = in.get_text();
         location.facts[std::move(name)] = in.get<Index>();
+    }
+    const auto n_warnings = in.get<std::uint64_t>();
+    for (std::uint64_t i = 0; i < n_warnings; ++i) {
+        auto code = in.get_text();
+        location.warnings[std::move(code)] = in.get_text();
     }
     location.mesh.names = get_texts(in);
     location.mesh.shape = in.get_all<Index>();

@@ -84,9 +84,11 @@ struct Catalogue {
     std::string format;              ///< e.g. "megatron torch_dist"
     std::string dialect;             ///< e.g. "megatron_core"
     std::vector<std::string> notes;  ///< what was found, for people ("iteration 10 of ...")
-    std::vector<File> files;         ///< sorted naturally by path
-    std::vector<Tensor> tensors;     ///< global tensors, sorted by name
-    std::vector<Shard> shards;       ///< rank-local tensors still to be joined
+    /// What is doubtful about the checkpoint, by code: "replica_absent" -> "...".
+    std::map<std::string, std::string> warnings;
+    std::vector<File> files;      ///< sorted naturally by path
+    std::vector<Tensor> tensors;  ///< global tensors, sorted by name
+    std::vector<Shard> shards;    ///< rank-local tensors still to be joined
     std::vector<Ignored> ignored;
     std::map<std::string, Index> facts;  ///< t, te, tp, pp, vpp, ep, etp, version, iteration...
     Claims claims;

@@ -40,11 +40,12 @@ struct Location {
     std::vector<std::string> shard_files;  ///< relative to directory, natural order
     std::optional<fs::path>
         hf_directory;  ///< huggingface/ with config.json, when the layout has one
-    std::optional<fs::path> claims_file;  ///< verl's transformer_config.json
-    std::vector<std::string> notes;       ///< what was found, for people
-    std::map<std::string, Index> facts;   ///< e.g. iteration
-    Mesh mesh;                            ///< as requested
-    std::string prefix;                   ///< as requested
+    std::optional<fs::path> claims_file;          ///< verl's transformer_config.json
+    std::vector<std::string> notes;               ///< what was found, for people
+    std::map<std::string, Index> facts;           ///< e.g. iteration
+    std::map<std::string, std::string> warnings;  ///< as Catalogue::warnings
+    Mesh mesh;                                    ///< as requested
+    std::string prefix;                           ///< as requested
 };
 
 /// What opening containers told about some files.

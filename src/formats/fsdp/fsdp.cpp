@@ -105,6 +105,10 @@ std::optional<Location> Fsdp::probe(const fs::path& directory) const {
                                               file_name({config->world_size, 0}) +
                                               "...): the model was not saved or not copied here");
     }
+    if (!config) {
+        location.warnings["world_size_from_names"] =
+            "fsdp_config.json is missing: the world size is taken from the names of the rank files";
+    }
     if (config && config->version) {
         location.facts["fsdp_version"] = *config->version;
     }
@@ -125,6 +129,7 @@ Catalogue Fsdp::combine(const Location& location, std::vector<Catalogue> scans) 
     out.facts = location.facts;
     add_mesh_facts(location.mesh, world, out);
     out.notes = location.notes;
+    out.warnings = location.warnings;
     const auto meshes = scans.front().notes;
     join_ranks(std::move(scans), missing_files(ranks), out);
     out.notes.insert(out.notes.begin(), summary(out, meshes, world));

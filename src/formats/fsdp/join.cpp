@@ -215,12 +215,13 @@ class Join {
                 "whole");
         }
         if (!missing_.empty()) {
-            out_.notes.push_back(missing_text() + " (not needed: the others hold every element)");
+            out_.warnings["replica_absent"] =
+                missing_text() + " (not needed: the others hold every element)";
         }
         if (n_incomplete_ > 0) {
-            out_.notes.push_back(std::to_string(n_incomplete_) +
-                                 " tensor(s) are not in every rank's file; the others hold all "
-                                 "their elements");
+            out_.warnings["tensor_not_everywhere"] =
+                std::to_string(n_incomplete_) +
+                " tensor(s) are not in every rank's file; the others hold all their elements";
         }
     }
 

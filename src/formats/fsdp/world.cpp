@@ -99,11 +99,6 @@ std::vector<std::string> choose_rank_files(const std::vector<std::string>& names
                                              std::to_string(by_world.begin()->first) + " (" +
                                              by_world.begin()->second.front() + ")");
     }
-    if (!config) {
-        notes.push_back("fsdp_config.json is missing: the world size " +
-                        std::to_string(by_world.begin()->first) +
-                        " is taken from the names of the rank files");
-    }
     const Index world = config ? config->world_size : by_world.begin()->first;
     for (const auto& [other, files] : by_world) {
         if (other != world) {

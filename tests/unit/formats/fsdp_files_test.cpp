@@ -228,7 +228,8 @@ TEST(FsdpFiles, hold_every_element) {
     };
     const auto catalogue = read({copy(0), {}, copy(2)});
     EXPECT_EQ(catalogue.tensors.at(0).pieces.size(), 2U);
-    EXPECT_NE(catalogue.notes.back().find("1 tensor(s) are not in every rank's file"),
+    EXPECT_NE(catalogue.warnings.at("tensor_not_everywhere")
+                  .find("1 tensor(s) are not in every rank's file"),
               std::string::npos);
 }
 
@@ -342,7 +343,9 @@ TEST(FsdpFiles, make_up_one_world) {
     fs::remove(scratch.path() / "fsdp_config.json");
     expect_error(ErrorCode::mismatch, "rank files of several world sizes", [&] { locate_here(); });
     fs::remove(scratch.path() / "model_world_size_1_rank_0.pt");
-    EXPECT_NE(locate_here().notes.at(0).find("fsdp_config.json is missing"), std::string::npos);
+    EXPECT_NE(
+        locate_here().warnings.at("world_size_from_names").find("fsdp_config.json is missing"),
+        std::string::npos);
     scratch.file("model_world_size_2_rank_00.pt", rank_file({}));
     expect_error(ErrorCode::corrupt, "empty", [&] { read_catalogue(locate_here()); });
     scratch.file("model_world_size_2_rank_0.pt", rank_file({}));

@@ -162,7 +162,8 @@ TEST(Fsdp, does_without_replicas) {
     fs::remove(scratch.path() / "model_world_size_4_rank_0.pt");
     fs::remove(scratch.path() / "model_world_size_4_rank_3.pt");
     const auto catalogue = read(scratch.path());
-    EXPECT_NE(catalogue.notes.back().find("2 of 4 rank files are missing"), std::string::npos);
+    EXPECT_NE(catalogue.warnings.at("replica_absent").find("2 of 4 rank files are missing"),
+              std::string::npos);
     EXPECT_EQ(catalogue.tensors.front().pieces.size(), 2U);
     fs::remove(scratch.path() / "model_world_size_4_rank_2.pt");
     expect_error(ErrorCode::not_found,
