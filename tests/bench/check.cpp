@@ -139,9 +139,14 @@ class Checker {
     [[nodiscard]] CheckResult take() { return std::move(result_); }
 
   private:
-    void fill_as(const std::string& name, Bytes first, std::span<std::byte> out) const {
-        if (dtype_ == values_.dtype) {
-            fill(values_, name, first, out);
+    [[nodiscard]] DType dtype_of(const HubTensor& tensor) const {
+        return tensor.is_f32 ? DType::f32 : dtype_;
+    }
+
+    void fill_as(const HubTensor& tensor, Bytes first, std::span<std::byte> out) const {
+        const std::string& name = tensor.name;
+        if (tensor.is_f32 || dtype_ == values_.dtype) {
+            fill({dtype_of(tensor), values_.seed, values_.is_sparse}, name, first, out);
             return;
         }
         std::vector<std::uint32_t> wide(out.size() / 2);
@@ -160,11 +165,12 @@ class Checker {
             return "is missing";
         }
         const Found& found = at->second;
-        if (found.dtype != safetensors_name(dtype_) || found.shape != expected.shape) {
+        const DType dtype = dtype_of(expected);
+        if (found.dtype != safetensors_name(dtype) || found.shape != expected.shape) {
             return "is " + found.dtype + " " + shape_text(found.shape) + ", expected " +
-                   std::string(safetensors_name(dtype_)) + " " + shape_text(expected.shape);
+                   std::string(safetensors_name(dtype)) + " " + shape_text(expected.shape);
         }
-        const Bytes width = size_of(dtype_);
+        const Bytes width = size_of(dtype);
         const auto n_elements = static_cast<Bytes>(volume_of(expected.shape, "a shape"));
         if (found.size != n_elements * width) {
             return "has " + std::to_string(found.size) + " bytes";
@@ -177,7 +183,7 @@ class Checker {
             const auto have = std::span(read).first(size);
             const auto want = std::span(wanted).first(size);
             merged_.files[found.file].read_at(found.begin + begin, have);
-            fill_as(expected.name, begin / width, want);
+            fill_as(expected, begin / width, want);
             compared += size;
             if (std::memcmp(have.data(), want.data(), size) != 0) {
                 return first_difference(have, want, width, begin / width);

@@ -25,8 +25,8 @@ Bytes write_legacy(const std::filesystem::path& out, const Checkpoint& checkpoin
 Bytes write_torch_dist(const std::filesystem::path& out, const Checkpoint& checkpoint,
                        unsigned n_threads);
 
-/// Writes OUT/source as verl's FSDP2 does: tp * pp ranks that each hold a cut of every tensor's
-/// rows.
+/// Writes OUT/source as verl's FSDP2 does: as many ranks as Megatron had, that each hold a cut of
+/// every tensor's rows.
 Bytes write_fsdp(const std::filesystem::path& out, const Checkpoint& checkpoint,
                  unsigned n_threads);
 

@@ -36,10 +36,10 @@ void put_chunk(PickleWriter& out, const DcpStoredChunk& chunk) {
     out.op(Op::setitems).op(Op::build);
 }
 
-void put_tensor(PickleWriter& out, const DcpStoredTensor& tensor, DType dtype) {
+void put_tensor(PickleWriter& out, const DcpStoredTensor& tensor) {
     put_object(out, kMetadata, "TensorStorageMetadata").op(Op::empty_dict).op(Op::mark);
     out.text("properties");
-    put_properties(out, dtype);
+    put_properties(out, tensor.dtype);
     out.text("size");
     put_size(out, tensor.shape);
     out.text("chunks").op(Op::empty_list).op(Op::mark);
@@ -66,11 +66,11 @@ void put_place(PickleWriter& out, const std::string& key, const std::vector<Inde
     out.op(Op::setitems).op(Op::build);
 }
 
-void put_state(PickleWriter& out, const DcpContent& content, DType dtype) {
+void put_state(PickleWriter& out, const DcpContent& content) {
     out.text("state_dict_metadata").op(Op::empty_dict).op(Op::mark);
     for (const auto& [key, tensor] : content.tensors) {
         out.text(key);
-        put_tensor(out, tensor, dtype);
+        put_tensor(out, tensor);
     }
     for (const auto& [key, place] : content.objects) {
         put_object(out.text(key), kMetadata, "BytesStorageMetadata");
@@ -96,6 +96,7 @@ void put_storage(PickleWriter& out, const DcpContent& content) {
 void DcpContent::merge(DcpContent other) {
     for (auto& [key, tensor] : other.tensors) {
         auto& mine = tensors[key];
+        mine.dtype = tensor.dtype;
         mine.shape = std::move(tensor.shape);
         for (auto& chunk : tensor.chunks) {
             mine.chunks.push_back(std::move(chunk));
@@ -113,10 +114,10 @@ DcpPlace DcpFile::add(const TorchPickle& content, const Values& values) {
     return {name_, begin, file_.position() - begin};
 }
 
-std::string dcp_metadata(const DcpContent& content, DType dtype) {
+std::string dcp_metadata(const DcpContent& content) {
     PickleWriter out(4);
     put_object(out, kMetadata, "Metadata").op(Op::empty_dict).op(Op::mark);
-    put_state(out, content, dtype);
+    put_state(out, content);
     out.text("planner_data").op(Op::none);
     put_storage(out, content);
     out.text("storage_meta");

@@ -25,6 +25,7 @@ struct DcpStoredChunk {
 };
 
 struct DcpStoredTensor {
+    DType dtype = DType::bf16;
     std::vector<Index> shape;
     std::vector<DcpStoredChunk> chunks;
 };
@@ -50,6 +51,6 @@ class DcpFile {
 };
 
 /// The pickle of `.metadata`.
-std::string dcp_metadata(const DcpContent& content, DType dtype);
+std::string dcp_metadata(const DcpContent& content);
 
 }  // namespace shardweld::bench

@@ -32,7 +32,11 @@ void put_size(PickleWriter& out, const std::vector<Index>& shape) {
 }
 
 std::vector<Index> strides_of(const std::vector<Index>& shape) {
-    return shape.size() == 2 ? std::vector<Index>{shape[1], 1} : std::vector<Index>{1};
+    std::vector<Index> strides(shape.size(), 1);
+    for (std::size_t k = shape.size(); k-- > 1;) {
+        strides[k - 1] = strides[k] * shape[k];
+    }
+    return strides;
 }
 
 void put_dtype(PickleWriter& out, DType dtype) {
@@ -88,12 +92,8 @@ TorchTensor local_part(const HubTensor& tensor, DType dtype, Rank rank) {
     const Index step = (rows + rank.world - 1) / rank.world;
     const Index begin = std::min(rank.at * step, rows);
     const Index end = std::min(begin + step, rows);
-    const Index columns = tensor.shape.size() == 2 ? tensor.shape[1] : 1;
-    TorchTensor part{dtype, tensor.shape, {}};
+    TorchTensor part{dtype, tensor.shape, module_rows(tensor, begin, end)};
     part.shape[0] = end - begin;
-    if (end > begin) {
-        part.bands.push_back({tensor.name, columns, begin, end - begin, 0, columns});
-    }
     return part;
 }
 
@@ -126,8 +126,9 @@ void write_rank_file(const fs::path& directory, const Checkpoint& checkpoint, Ra
     TorchPickle out;
     out.pickle.global("collections", "OrderedDict").op(Op::empty_tuple).op(Op::reduce);
     out.pickle.op(Op::mark);
-    for (const HubTensor& tensor : hub_tensors(checkpoint.model)) {
-        put_dtensor(out, tensor, checkpoint.values.dtype, rank);
+    for (const HubTensor& tensor : module_tensors(checkpoint.model)) {
+        const DType dtype = tensor.is_f32 ? DType::f32 : checkpoint.values.dtype;
+        put_dtensor(out, tensor, dtype, rank);
     }
     out.pickle.op(Op::setitems);
     const std::string stem =
@@ -145,7 +146,7 @@ Bytes write_fsdp(const fs::path& out, const Checkpoint& checkpoint, unsigned n_t
         throw Error(ErrorCode::target, directory.string() + " exists: remove it first");
     }
     fs::create_directories(directory);
-    const Index world = checkpoint.grid.tp * checkpoint.grid.pp;
+    const Index world = checkpoint.grid.ranks_per_stage() * checkpoint.grid.pp;
     io::write_text(
         directory / "fsdp_config.json",
         "{\n    \"FSDP_version\": 2,\n    \"world_size\": " + std::to_string(world) + "\n}", false);

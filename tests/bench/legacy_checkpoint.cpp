@@ -19,7 +19,7 @@ std::string digits(Index value, std::size_t width) {
 
 // A legacy file holds the chunks of a rank as one tensor, joined along the rows.
 void put_shard(TorchPickle& out, const std::string& name, const Shard& shard, DType dtype) {
-    TorchTensor tensor{dtype, shard.chunks.front().sizes, {}};
+    TorchTensor tensor{shard.is_f32 ? DType::f32 : dtype, shard.chunks.front().sizes, {}};
     tensor.shape[0] = 0;
     for (const Chunk& chunk : shard.chunks) {
         tensor.shape[0] += chunk.sizes[0];
@@ -29,31 +29,40 @@ void put_shard(TorchPickle& out, const std::string& name, const Shard& shard, DT
     out.tensor(std::move(tensor));
 }
 
+void put_extra_state(TorchPickle& out, const std::string& name) {
+    out.pickle.text(name);
+    out.tensor({DType::u8, {0}, {}});
+}
+
+// Experts are numbered from 0 on each rank, and share one extra state.
 void put_layer(TorchPickle& out, const std::string& prefix, const std::vector<Shard>& shards,
-               DType dtype) {
+               Index first_expert, DType dtype) {
     for (const Shard& shard : shards) {
-        put_shard(out, prefix + shard.name, shard, dtype);
-        if (has_extra_state(shard)) {
-            out.pickle.text(prefix + extra_state_of(shard.name));
-            out.tensor({DType::u8, {0}, {}});
+        const Index expert = shard.is_expert() ? shard.expert - first_expert : 0;
+        const std::string number = shard.is_expert() ? std::to_string(expert) : "";
+        put_shard(out, prefix + shard.name + number, shard, dtype);
+        if (has_extra_state(shard) && expert == 0) {
+            put_extra_state(out, prefix + extra_state_of(shard.name));
         }
     }
 }
 
-void put_model(TorchPickle& out, const Checkpoint& checkpoint, const Stage& stage, Index tp) {
+void put_model(TorchPickle& out, const Checkpoint& checkpoint, const Stage& stage,
+               const Place& place) {
     const auto& [model, grid, values] = checkpoint;
     out.pickle.global("collections", "OrderedDict").op(Op::empty_tuple).op(Op::reduce);
     out.pickle.op(Op::mark);
     if (stage.is_first) {
-        const Shard embedding = embedding_shard(model, grid, tp);
+        const Shard embedding = embedding_shard(model, grid, place.tp);
         put_shard(out, embedding.name, embedding, values.dtype);
     }
     for (Index i = 0; i < stage.n_layers; ++i) {
         put_layer(out, "decoder.layers." + std::to_string(i) + ".",
-                  layer_shards(model, grid, stage.first_layer + i, tp), values.dtype);
+                  layer_shards(model, grid, stage.first_layer + i, place),
+                  place.ep * model.experts / grid.ep, values.dtype);
     }
     if (stage.is_last) {
-        for (const Shard& shard : {final_norm_shard(model), head_shard(model, grid, tp)}) {
+        for (const Shard& shard : {final_norm_shard(model), head_shard(model, grid, place.tp)}) {
             put_shard(out, shard.name, shard, values.dtype);
         }
         out.pickle.text("output_layer._extra_state").op(Op::none);
@@ -61,20 +70,25 @@ void put_model(TorchPickle& out, const Checkpoint& checkpoint, const Stage& stag
     out.pickle.op(Op::setitems);
 }
 
-void write_rank_file(const fs::path& directory, const Checkpoint& checkpoint, Index pp, Index tp) {
+// mp_rank_TT[_PPP][_EEE].
+std::string rank_name(const Grid& grid, Index pp, const Place& place) {
+    return "mp_rank_" + digits(place.tp, 2) + (grid.pp == 1 ? "" : "_" + digits(pp, 3)) +
+           (grid.ep == 1 ? "" : "_" + digits(place.ep, 3));
+}
+
+void write_rank_file(const fs::path& directory, const Checkpoint& checkpoint, Index pp,
+                     const Place& place) {
     TorchPickle out;
     out.pickle.op(Op::empty_dict).op(Op::mark);
     put_common_state(out.pickle, checkpoint);
     for (Index vpp = 0; vpp < checkpoint.grid.vpp; ++vpp) {
         out.pickle.text(checkpoint.grid.vpp == 1 ? "model" : "model" + std::to_string(vpp));
-        put_model(out, checkpoint, stage_of(checkpoint, pp, vpp), tp);
+        put_model(out, checkpoint, stage_of(checkpoint, pp, vpp), place);
     }
     out.pickle.op(Op::setitems);
-    const std::string rank = "mp_rank_" + digits(tp, 2);
-    const fs::path place =
-        directory / (checkpoint.grid.pp == 1 ? rank : rank + "_" + digits(pp, 3));
-    fs::create_directory(place);
-    AppendFile file(place / "model_optim_rng.pt");
+    const fs::path rank = directory / rank_name(checkpoint.grid, pp, place);
+    fs::create_directory(rank);
+    AppendFile file(rank / "model_optim_rng.pt");
     append_archive(file, "model_optim_rng", out, checkpoint.values);
     file.close();
 }
@@ -83,11 +97,12 @@ void write_rank_file(const fs::path& directory, const Checkpoint& checkpoint, In
 
 Bytes write_legacy(const fs::path& out, const Checkpoint& checkpoint, unsigned n_threads) {
     const fs::path directory = make_iteration_directory(out);
-    const Index tp = checkpoint.grid.tp;
-    const auto n_files = static_cast<std::size_t>(tp * checkpoint.grid.pp);
+    const Index n_ranks = checkpoint.grid.ranks_per_stage();
+    const auto n_files = static_cast<std::size_t>(n_ranks * checkpoint.grid.pp);
     run_jobs(n_files, n_threads, [&](std::size_t i) {
         const auto file = static_cast<Index>(i);
-        write_rank_file(directory, checkpoint, file / tp, file % tp);
+        write_rank_file(directory, checkpoint, file / n_ranks,
+                        place_of(checkpoint.grid, file % n_ranks));
     });
     return bytes_below(directory);
 }

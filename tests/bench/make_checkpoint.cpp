@@ -1,5 +1,6 @@
 // make_checkpoint OUT ...: a synthetic Megatron checkpoint of a given size, for benches and tests.
 // make_checkpoint --check DIR ...: compares a merge of it with what it must be.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -18,6 +19,7 @@ namespace {
 
 namespace bench = shardweld::bench;
 using bench::Checkpoint;
+using bench::Grid;
 using shardweld::Bytes;
 using shardweld::DType;
 using shardweld::Error;
@@ -32,11 +34,18 @@ cxxopts::Options make_options() {
     auto add = options.add_options();
     add("out", "directory to write", cxxopts::value<std::string>());
     add("gb", "size of the weights in GB", cxxopts::value<double>()->default_value("1"));
+    add("model", "llama (of --gb), or with experts: moe (1 MB), 671b, 1t",
+        cxxopts::value<std::string>()->default_value("llama"));
+    add("layers", "of models with experts; 0: their own number",
+        cxxopts::value<Index>()->default_value("0"));
     add("format", "legacy, torch_dist or fsdp",
         cxxopts::value<std::string>()->default_value("legacy"));
     add("tp", "tensor parallel ranks", cxxopts::value<Index>()->default_value("2"));
     add("pp", "pipeline stages", cxxopts::value<Index>()->default_value("1"));
     add("vpp", "virtual stages per rank", cxxopts::value<Index>()->default_value("1"));
+    add("ep", "expert parallel ranks", cxxopts::value<Index>()->default_value("1"));
+    add("etp", "tensor parallel ranks of experts", cxxopts::value<Index>()->default_value("1"));
+    add("writers", "torch_dist: files of a rank", cxxopts::value<Index>()->default_value("2"));
     add("dtype", "bf16 or fp32", cxxopts::value<std::string>()->default_value("bf16"));
     add("seed", "of the values", cxxopts::value<std::uint64_t>()->default_value("0"));
     add("sparse", "zeros, as holes of the files");
@@ -65,14 +74,22 @@ DType merged_dtype(const cxxopts::ParseResult& given) {
 
 Checkpoint checkpoint_of(const cxxopts::ParseResult& given) {
     Checkpoint checkpoint;
-    checkpoint.grid = {given["tp"].as<Index>(), given["pp"].as<Index>(), given["vpp"].as<Index>()};
+    Grid& grid = checkpoint.grid;
+    const auto number = [&](const char* name) { return given[name].as<Index>(); };
+    grid = {number("tp"), number("pp"),  number("vpp"),
+            number("ep"), number("etp"), number("writers")};
     checkpoint.values.dtype = dtype_of(given["dtype"].as<std::string>(), "--dtype");
     checkpoint.values.seed = given["seed"].as<std::uint64_t>();
     checkpoint.values.is_sparse = given.count("sparse") != 0;
-    const bool is_grid =
-        checkpoint.grid.tp > 0 && checkpoint.grid.pp > 0 && checkpoint.grid.vpp > 0;
-    if (!is_grid || (checkpoint.grid.vpp > 1 && checkpoint.grid.pp == 1)) {
-        throw Error(ErrorCode::usage, "tp, pp, vpp must be positive, and vpp > 1 needs pp > 1");
+    const Index least = std::min({grid.tp, grid.pp, grid.vpp, grid.ep, grid.etp, grid.writers});
+    if (least < 1 || (grid.vpp > 1 && grid.pp == 1)) {
+        throw Error(ErrorCode::usage,
+                    "tp, pp, vpp, ep, etp, writers must be positive, and vpp > 1 needs pp > 1");
+    }
+    const auto model = given["model"].as<std::string>();
+    if (model != "llama") {
+        checkpoint.model = bench::model_named(model, number("layers"), grid);
+        return checkpoint;
     }
     checkpoint.model = bench::model_of_size(given["gb"].as<double>() * 1e9, checkpoint.values.dtype,
                                             checkpoint.grid);

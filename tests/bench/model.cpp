@@ -6,6 +6,8 @@
 
 #include "shardweld/core/error.hpp"
 
+#include "cuts.hpp"
+
 namespace shardweld::bench {
 
 namespace {
@@ -33,38 +35,6 @@ Index elements_per_layer(const Model& model) {
     return attention + 3 * model.hidden * model.ffn + 2 * model.hidden;
 }
 
-std::string layer_name(Index layer) {
-    return "model.layers." + std::to_string(layer) + ".";
-}
-
-/// Rows [row, row + n_rows) of a hub tensor with `columns` columns.
-Band rows(const std::string& tensor, Index columns, Index row, Index n_rows) {
-    return {tensor, columns, row, n_rows, 0, columns};
-}
-
-Shard norm(std::string name, const std::string& hub, Index size) {
-    return {std::move(name), {size}, {{{0}, {size}, {rows(hub, size, 0, 1)}}}, true};
-}
-
-/// Whole rows of a matrix, cut evenly among tp ranks.
-Shard row_split(const std::string& name, const Band& whole, const Grid& grid, Index rank) {
-    const Index n = whole.n_rows / grid.tp;
-    const Band mine = rows(whole.tensor, whole.n_columns, rank * n, n);
-    return {name,
-            {whole.n_rows, whole.n_columns},
-            {{{rank * n, 0}, {n, whole.n_columns}, {mine}}},
-            false};
-}
-
-Shard column_split(const std::string& name, const Band& whole, const Grid& grid, Index rank) {
-    const Index n = whole.n_columns / grid.tp;
-    Band mine = whole;
-    mine.column = rank * n;
-    mine.n_columns = n;
-    return {
-        name, {whole.n_rows, whole.n_columns}, {{{0, rank * n}, {whole.n_rows, n}, {mine}}}, false};
-}
-
 /// Group by group: its query heads, its key head, its value head.
 Shard qkv(const Model& model, const Grid& grid, const std::string& hub, Index rank) {
     const Index d = model.head_dim;
@@ -80,20 +50,6 @@ Shard qkv(const Model& model, const Grid& grid, const std::string& hub, Index ra
         chunk.bands.push_back(rows(attention + "v_proj.weight", model.hidden, group * d, d));
     }
     return {"self_attention.linear_qkv.weight", {grid.tp * n, model.hidden}, {chunk}, false};
-}
-
-/// This rank's gate rows, then its up rows; in the whole tensor all gate rows come first.
-Shard gate_up(const Model& model, const Grid& grid, const std::string& hub, Index rank) {
-    const Index n = model.ffn / grid.tp;
-    Shard shard{"mlp.linear_fc1.weight", {2 * model.ffn, model.hidden}, {}, false};
-    const std::array<std::string, 2> halves = {"mlp.gate_proj.weight", "mlp.up_proj.weight"};
-    for (Index half = 0; half < 2; ++half) {
-        const std::string& name = halves[static_cast<std::size_t>(half)];
-        shard.chunks.push_back({{half * model.ffn + rank * n, 0},
-                                {n, model.hidden},
-                                {rows(hub + name, model.hidden, rank * n, n)}});
-    }
-    return shard;
 }
 
 }  // namespace
@@ -133,6 +89,14 @@ Index padded_vocab(const Model& model, const Grid& grid) {
     return (model.vocab + multiple - 1) / multiple * multiple;
 }
 
+Index Grid::ranks_per_stage() const {
+    return std::max(tp, ep * etp);
+}
+
+Place place_of(const Grid& grid, Index rank) {
+    return {rank % grid.tp, rank % grid.etp, rank / grid.etp % grid.ep, rank / grid.tp};
+}
+
 std::vector<HubTensor> hub_tensors(const Model& model) {
     const Index query_rows = model.heads * model.head_dim;
     const Index key_rows = model.groups * model.head_dim;
@@ -141,6 +105,10 @@ std::vector<HubTensor> hub_tensors(const Model& model) {
                                   {"lm_head.weight", {model.vocab, model.hidden}}};
     for (Index layer = 0; layer < model.layers; ++layer) {
         const std::string name = layer_name(layer);
+        if (model.has_experts()) {
+            add_latent_layer(model, layer, all);
+            continue;
+        }
         all.push_back({name + "input_layernorm.weight", {model.hidden}});
         all.push_back({name + "self_attn.q_proj.weight", {query_rows, model.hidden}});
         all.push_back({name + "self_attn.k_proj.weight", {key_rows, model.hidden}});
@@ -154,33 +122,40 @@ std::vector<HubTensor> hub_tensors(const Model& model) {
     return all;
 }
 
-std::vector<Shard> layer_shards(const Model& model, const Grid& grid, Index layer, Index rank) {
+std::vector<Shard> layer_shards(const Model& model, const Grid& grid, Index layer,
+                                const Place& place) {
+    if (model.has_experts()) {
+        return latent_layer_shards(model, grid, layer, place);
+    }
     const std::string hub = layer_name(layer);
+    const Index rank = place.tp;
     const Index query_rows = model.heads * model.head_dim;
     return {
         column_split("self_attention.linear_proj.weight",
-                     rows(hub + "self_attn.o_proj.weight", query_rows, 0, model.hidden), grid,
+                     rows(hub + "self_attn.o_proj.weight", query_rows, 0, model.hidden), grid.tp,
                      rank),
         qkv(model, grid, hub, rank),
         norm("self_attention.linear_qkv.layer_norm_weight", hub + "input_layernorm.weight",
              model.hidden),
-        gate_up(model, grid, hub, rank),
+        gate_up_split("mlp.linear_fc1.weight",
+                      rows(hub + "mlp.gate_proj.weight", model.hidden, 0, model.ffn),
+                      rows(hub + "mlp.up_proj.weight", model.hidden, 0, model.ffn), grid.tp, rank),
         norm("mlp.linear_fc1.layer_norm_weight", hub + "post_attention_layernorm.weight",
              model.hidden),
         column_split("mlp.linear_fc2.weight",
-                     rows(hub + "mlp.down_proj.weight", model.ffn, 0, model.hidden), grid, rank),
+                     rows(hub + "mlp.down_proj.weight", model.ffn, 0, model.hidden), grid.tp, rank),
     };
 }
 
 Shard embedding_shard(const Model& model, const Grid& grid, Index rank) {
     return row_split("embedding.word_embeddings.weight",
                      rows("model.embed_tokens.weight", model.hidden, 0, padded_vocab(model, grid)),
-                     grid, rank);
+                     grid.tp, rank);
 }
 
 Shard head_shard(const Model& model, const Grid& grid, Index rank) {
     return row_split("output_layer.weight",
-                     rows("lm_head.weight", model.hidden, 0, padded_vocab(model, grid)), grid,
+                     rows("lm_head.weight", model.hidden, 0, padded_vocab(model, grid)), grid.tp,
                      rank);
 }
 

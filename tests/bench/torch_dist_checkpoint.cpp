@@ -1,6 +1,5 @@
-#include <array>
-#include <optional>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -16,13 +15,32 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What one rank writes of a torch_dist checkpoint: two files, filled in turns.
+/// One of several tensors that are stored as one, stacked along leading axes.
+struct Stack {
+    Index at = 0;
+    Index size = 0;
+};
+
+std::vector<Index> led(const std::vector<Stack>& stacks, Index Stack::*value,
+                       const std::vector<Index>& values) {
+    std::vector<Index> all;
+    for (const Stack& stack : stacks) {
+        all.push_back(value == nullptr ? 1 : stack.*value);
+    }
+    all.insert(all.end(), values.begin(), values.end());
+    return all;
+}
+
+// What one rank writes of a torch_dist checkpoint: some files, filled in turns.
 class DistRank {
   public:
     DistRank(const fs::path& directory, const Checkpoint& checkpoint, Index rank)
-        : checkpoint_(checkpoint),
-          files_{DcpFile(directory, "__" + std::to_string(rank) + "_0.distcp"),
-                 DcpFile(directory, "__" + std::to_string(rank) + "_1.distcp")} {}
+        : checkpoint_(checkpoint) {
+        for (Index i = 0; i < checkpoint.grid.writers; ++i) {
+            files_.emplace_back(directory,
+                                "__" + std::to_string(rank) + "_" + std::to_string(i) + ".distcp");
+        }
+    }
 
     void add_object(const std::string& key) {
         TorchPickle out;
@@ -32,25 +50,16 @@ class DistRank {
         content_.objects[key] = next_file().add(out, checkpoint_.values);
     }
 
-    void add(const std::string& key, const Shard& shard) { add(key, shard, std::nullopt); }
-
-    /// Stacked along a leading axis of all layers when `layer` is given.
-    void add(const std::string& key, const Shard& shard, std::optional<Index> layer) {
-        const auto led = [&](const std::vector<Index>& values, Index first) {
-            std::vector<Index> all = values;
-            if (layer) {
-                all.insert(all.begin(), first);
-            }
-            return all;
-        };
+    void add(const std::string& key, const Shard& shard, const std::vector<Stack>& stacks) {
         DcpStoredTensor& tensor = content_.tensors[key];
-        tensor.shape = led(shard.shape, checkpoint_.model.layers);
+        tensor.dtype = shard.is_f32 ? DType::f32 : checkpoint_.values.dtype;
+        tensor.shape = led(stacks, &Stack::size, shard.shape);
         for (const Chunk& chunk : shard.chunks) {
             TorchPickle out;
-            const auto sizes = led(chunk.sizes, 1);
-            out.tensor({checkpoint_.values.dtype, sizes, chunk.bands});
+            const auto sizes = led(stacks, nullptr, chunk.sizes);
+            out.tensor({tensor.dtype, sizes, chunk.bands});
             const DcpPlace place = next_file().add(out, checkpoint_.values);
-            tensor.chunks.push_back({led(chunk.offsets, layer.value_or(0)), sizes, place});
+            tensor.chunks.push_back({led(stacks, &Stack::at, chunk.offsets), sizes, place});
         }
     }
 
@@ -63,66 +72,120 @@ class DistRank {
 
   private:
     DcpFile& next_file() {
-        turn_ = 1 - turn_;
+        turn_ = (turn_ + 1) % files_.size();
         return files_[turn_];
     }
 
     const Checkpoint& checkpoint_;
-    std::array<DcpFile, 2> files_;
+    std::vector<DcpFile> files_;
     std::size_t turn_ = 0;
     DcpContent content_;
 };
 
+// How a layer's tensors are stored: all layers as one when they are alike, else each by its number;
+// all experts of a layer as one.
+struct LayerKey {
+    std::string prefix;
+    std::vector<Stack> stacks;
+};
+
+LayerKey key_of(const Checkpoint& checkpoint, Index layer, const Shard& shard) {
+    LayerKey key{"decoder.layers.", {}};
+    if (!checkpoint.model.has_experts()) {
+        key.stacks.push_back({layer, checkpoint.model.layers});
+        return key;
+    }
+    key.prefix += std::to_string(layer) + ".";
+    if (shard.is_expert()) {
+        key.stacks.push_back({shard.expert, checkpoint.model.experts});
+    }
+    return key;
+}
+
+// "mlp.experts.experts.linear_fc1.weight".
+std::string stored_name(const Shard& shard) {
+    const std::size_t size = std::string("mlp.experts.").size();
+    return shard.is_expert() ? "mlp.experts.experts." + shard.name.substr(size) : shard.name;
+}
+
+// Of the ranks that hold the same dense tensors each stores some; only the first tp rank stores
+// what all tp ranks hold.
+class DenseTurns {
+  public:
+    DenseTurns(const Grid& grid, const Place& place)
+        : place_(place), n_dp_(grid.ranks_per_stage() / grid.tp) {}
+
+    bool is_mine(const Shard& shard) {
+        if (shard.is_expert()) {
+            return true;
+        }
+        const bool is_my_turn = turn_++ % n_dp_ == place_.dp;
+        return is_my_turn && (place_.tp == 0 || !shard.is_replicated);
+    }
+
+  private:
+    Place place_;
+    Index n_dp_;
+    Index turn_ = 0;
+};
+
+// "decoder.layers.mlp.linear_fc1._extra_state/shard_3_32".
+std::string object_name(const LayerKey& key, const Shard& shard) {
+    const Stack stack = key.stacks.empty() ? Stack{0, 1} : key.stacks.front();
+    return key.prefix + extra_state_of(stored_name(shard)) + "/shard_" + std::to_string(stack.at) +
+           "_" + std::to_string(stack.size);
+}
+
 // Byte objects come before tensors in the files.
-void add_extra_states(DistRank& out, const Checkpoint& checkpoint, Index layer) {
-    const std::string place =
-        "/shard_" + std::to_string(layer) + "_" + std::to_string(checkpoint.model.layers);
-    for (const Shard& shard : layer_shards(checkpoint.model, checkpoint.grid, layer, 0)) {
-        if (has_extra_state(shard)) {
-            out.add_object("decoder.layers." + extra_state_of(shard.name) + place);
+void add_extra_states(DistRank& out, const Checkpoint& checkpoint, Index layer,
+                      const Place& place) {
+    for (const Shard& shard : layer_shards(checkpoint.model, checkpoint.grid, layer, place)) {
+        const bool is_mine = shard.is_expert() ? place.etp == 0 : place.tp == 0 && place.dp == 0;
+        if (is_mine && has_extra_state(shard)) {
+            out.add_object(object_name(key_of(checkpoint, layer, shard), shard));
         }
     }
 }
 
-// Of equal copies only that of the first tp rank is stored.
-void add_layer(DistRank& out, const Checkpoint& checkpoint, Index layer, Index tp) {
-    for (const Shard& shard : layer_shards(checkpoint.model, checkpoint.grid, layer, tp)) {
-        if (tp == 0 || !shard.is_replicated) {
-            out.add("decoder.layers." + shard.name, shard, layer);
-        }
-    }
-}
-
-void add_tensors(DistRank& out, const Checkpoint& checkpoint, const Stage& stage, Index tp) {
+void add_tensors(DistRank& out, const Checkpoint& checkpoint, const Stage& stage,
+                 const Place& place) {
     const auto& [model, grid, values] = checkpoint;
+    DenseTurns turns(grid, place);
+    const auto add_end = [&](const Shard& shard) {
+        if (turns.is_mine(shard)) {
+            out.add(shard.name, shard, {});
+        }
+    };
     if (stage.is_first) {
-        const Shard embedding = embedding_shard(model, grid, tp);
-        out.add(embedding.name, embedding);
+        add_end(embedding_shard(model, grid, place.tp));
     }
     for (Index i = 0; i < stage.n_layers; ++i) {
-        add_layer(out, checkpoint, stage.first_layer + i, tp);
+        const Index layer = stage.first_layer + i;
+        for (const Shard& shard : layer_shards(model, grid, layer, place)) {
+            if (turns.is_mine(shard)) {
+                const LayerKey key = key_of(checkpoint, layer, shard);
+                out.add(key.prefix + stored_name(shard), shard, key.stacks);
+            }
+        }
     }
     if (stage.is_last) {
-        const Shard head = head_shard(model, grid, tp);
-        out.add(head.name, head);
-    }
-    if (stage.is_last && tp == 0) {
-        const Shard norm = final_norm_shard(model);
-        out.add(norm.name, norm);
+        add_end(head_shard(model, grid, place.tp));
+        add_end(final_norm_shard(model));
     }
 }
 
-DcpContent write_dist_rank(const fs::path& directory, const Checkpoint& checkpoint, Index pp,
-                           Index tp) {
-    DistRank out(directory, checkpoint, pp * checkpoint.grid.tp + tp);
-    for (Index vpp = 0; tp == 0 && vpp < checkpoint.grid.vpp; ++vpp) {
-        const Stage stage = stage_of(checkpoint, pp, vpp);
+DcpContent write_dist_rank(const fs::path& directory, const Checkpoint& checkpoint, Index rank) {
+    DistRank out(directory, checkpoint, rank);
+    const Index n_ranks = checkpoint.grid.ranks_per_stage();
+    const Place place = place_of(checkpoint.grid, rank % n_ranks);
+    for (Index vpp = 0; vpp < checkpoint.grid.vpp; ++vpp) {
+        const Stage stage = stage_of(checkpoint, rank / n_ranks, vpp);
         for (Index i = 0; i < stage.n_layers; ++i) {
-            add_extra_states(out, checkpoint, stage.first_layer + i);
+            add_extra_states(out, checkpoint, stage.first_layer + i, place);
         }
     }
     for (Index vpp = 0; vpp < checkpoint.grid.vpp; ++vpp) {
-        add_tensors(out, checkpoint, stage_of(checkpoint, pp, vpp), tp);
+        add_tensors(out, checkpoint, stage_of(checkpoint, rank / n_ranks, vpp), place);
     }
     return out.finish();
 }
@@ -146,18 +209,17 @@ void write_common(const fs::path& directory, const Checkpoint& checkpoint) {
 
 Bytes write_torch_dist(const fs::path& out, const Checkpoint& checkpoint, unsigned n_threads) {
     const fs::path directory = make_iteration_directory(out);
-    const Index tp = checkpoint.grid.tp;
-    std::vector<DcpContent> parts(static_cast<std::size_t>(tp * checkpoint.grid.pp));
+    const Grid& grid = checkpoint.grid;
+    std::vector<DcpContent> parts(static_cast<std::size_t>(grid.ranks_per_stage() * grid.pp));
     run_jobs(parts.size(), n_threads, [&](std::size_t i) {
-        const auto rank = static_cast<Index>(i);
-        parts[i] = write_dist_rank(directory, checkpoint, rank / tp, rank % tp);
+        parts[i] = write_dist_rank(directory, checkpoint, static_cast<Index>(i));
     });
     DcpContent content;
     for (DcpContent& part : parts) {
         content.merge(std::move(part));
     }
     write_common(directory, checkpoint);
-    io::write_text(directory / ".metadata", dcp_metadata(content, checkpoint.values.dtype), false);
+    io::write_text(directory / ".metadata", dcp_metadata(content), false);
     return bytes_below(directory);
 }
 

@@ -76,7 +76,7 @@ void append_archive(AppendFile& file, std::string_view name, const TorchPickle& 
             zip.add_hole(entry, tensor.bytes());
             continue;
         }
-        BandStream stream(tensor.bands, values);
+        BandStream stream(tensor.bands, {tensor.dtype, values.seed, false});
         zip.add(entry, tensor.bytes(), [&](std::span<std::byte> out) { stream.read(out); });
     }
     zip.add(prefix + "version", "3\n");

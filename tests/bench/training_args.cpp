@@ -13,11 +13,11 @@ using Flag = std::pair<const char*, bool>;
 std::vector<Number> numbers(const Model& model, const Grid& grid) {
     return {{"tensor_model_parallel_size", grid.tp},
             {"pipeline_model_parallel_size", grid.pp},
-            {"expert_model_parallel_size", 1},
-            {"expert_tensor_parallel_size", grid.tp},
+            {"expert_model_parallel_size", grid.ep},
+            {"expert_tensor_parallel_size", model.has_experts() ? grid.etp : grid.tp},
             {"context_parallel_size", 1},
-            {"data_parallel_size", 1},
-            {"world_size", grid.tp * grid.pp},
+            {"data_parallel_size", grid.ranks_per_stage() / grid.tp},
+            {"world_size", grid.ranks_per_stage() * grid.pp},
             {"num_layers", model.layers},
             {"hidden_size", model.hidden},
             {"ffn_hidden_size", model.ffn},
@@ -33,8 +33,20 @@ std::vector<Number> numbers(const Model& model, const Grid& grid) {
             {"iteration", 1}};
 }
 
+std::vector<Number> numbers_of_experts(const Model& model) {
+    return {{"num_experts", model.experts},
+            {"moe_ffn_hidden_size", model.expert_ffn},
+            {"moe_shared_expert_intermediate_size", model.expert_ffn},
+            {"q_lora_rank", model.query_rank},
+            {"kv_lora_rank", model.key_rank},
+            {"qk_head_dim", model.head_dim},
+            {"qk_pos_emb_head_dim", model.rope_dim},
+            {"v_head_dim", model.value_dim}};
+}
+
 std::vector<Flag> flags(const Checkpoint& checkpoint) {
-    return {{"group_query_attention", true},
+    const bool has_experts = checkpoint.model.has_experts();
+    return {{"group_query_attention", !has_experts},
             {"swiglu", true},
             {"untie_embeddings_and_output_weights", true},
             {"add_bias_linear", false},
@@ -43,7 +55,7 @@ std::vector<Flag> flags(const Checkpoint& checkpoint) {
             {"rotary_interleaved", false},
             {"apply_layernorm_1p", false},
             {"layernorm_zero_centered_gamma", false},
-            {"multi_latent_attention", false},
+            {"multi_latent_attention", has_experts},
             {"use_distributed_optimizer", false},
             {"fp16", false},
             {"bf16", checkpoint.values.dtype == DType::bf16}};
@@ -55,6 +67,13 @@ void put_args(PickleWriter& out, const Checkpoint& checkpoint) {
     for (const auto& [name, value] : numbers(checkpoint.model, checkpoint.grid)) {
         out.text(name).integer(value);
     }
+    if (checkpoint.model.has_experts()) {
+        for (const auto& [name, value] : numbers_of_experts(checkpoint.model)) {
+            out.text(name).integer(value);
+        }
+    } else {
+        out.text("num_experts").op(Op::none);
+    }
     for (const auto& [name, value] : flags(checkpoint)) {
         out.text(name).boolean(value);
     }
@@ -64,7 +83,6 @@ void put_args(PickleWriter& out, const Checkpoint& checkpoint) {
     } else {
         out.op(Op::none);
     }
-    out.text("num_experts").op(Op::none);
     out.text("params_dtype").global("torch", torch_name(checkpoint.values.dtype));
     out.text("norm_epsilon").real(1e-5);
     out.text("rotary_percent").real(1.0);
