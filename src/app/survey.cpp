@@ -73,7 +73,13 @@ Finding decode_finding(const std::vector<std::byte>& bytes) {
     return finding;
 }
 
-/// One location for all ranks: the first group's, with the shard files of all groups.
+/// Whether `other` is the better place to read the files beside the shards from: the first one that
+/// has a model's config.json.
+bool is_better(const Finding& other, const Finding& known) {
+    return other.location->hf_directory && !known.location->hf_directory;
+}
+
+/// One location for all ranks: the best group's, with the shard files of all groups.
 void find_checkpoint(mpi::Comm& comm, const formats::Request& request, const Views& views,
                      Survey& survey) {
     const auto mine = views.leads(comm.rank()) ? look(request) : std::vector<std::byte>{};
@@ -95,7 +101,7 @@ void find_checkpoint(mpi::Comm& comm, const formats::Request& request, const Vie
         }
         shard_files.insert(finding.location->shard_files.begin(),
                            finding.location->shard_files.end());
-        if (!first) {
+        if (!first || is_better(finding, *first)) {
             survey.home = leader;
             first = std::move(finding);
         }

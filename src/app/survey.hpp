@@ -13,7 +13,7 @@ struct Survey {
     formats::Location location;      ///< with this rank's own directories
     catalogue::Catalogue catalogue;  ///< the same on all ranks
     plan::Visibility visibility;
-    int home = 0;  ///< lowest rank that found the checkpoint: reads its config and side files
+    int home = 0;  ///< found the checkpoint and its config, if any did: reads the side files
 };
 
 /// Collective. Ranks with the same view of the directory (host, mounts, directory) form a group

@@ -8,6 +8,8 @@
 
 #include "shardweld/core/error.hpp"
 
+#include "same_content.hpp"
+
 namespace shardweld::app {
 
 namespace {
@@ -45,21 +47,27 @@ Views group_views(mpi::Comm& comm, const std::filesystem::path& directory) {
 
 SizesByGroup see(mpi::Comm& comm, const Views& views, const std::filesystem::path& directory,
                  const std::vector<std::string>& files) {
-    std::vector<Index> mine;
+    std::vector<Look> mine;
     if (views.leads(comm.rank())) {
         for (const std::string& file : files) {
-            std::error_code error;
-            const auto size = fs::file_size(directory / file, error);
-            mine.push_back(error ? -1 : static_cast<Index>(size));
+            mine.push_back(look_at(directory / file));
         }
     }
     const auto all = comm.all_gather(std::as_bytes(std::span(mine)));
-    SizesByGroup sizes;
+    Looks looks;
     for (const int leader : views.leaders) {
         const auto& bytes = all[static_cast<std::size_t>(leader)];
-        std::vector<Index>& group = sizes.emplace_back(bytes.size() / sizeof(Index));
+        std::vector<Look>& group = looks.emplace_back(bytes.size() / sizeof(Look));
         if (!group.empty()) {
             std::memcpy(group.data(), bytes.data(), bytes.size());
+        }
+    }
+    check_same_content(comm, views, looks, directory, files);
+    SizesByGroup sizes;
+    for (const auto& group : looks) {
+        std::vector<Index>& of_group = sizes.emplace_back();
+        for (const Look& look : group) {
+            of_group.push_back(look.size);
         }
     }
     return sizes;

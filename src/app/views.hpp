@@ -29,6 +29,7 @@ Views group_views(mpi::Comm& comm, const std::filesystem::path& directory);
 using SizesByGroup = std::vector<std::vector<Index>>;
 
 /// Collective. Looks for files below a directory; every file is looked at once a group.
+/// Error(mismatch) when two groups hold different files of one size (see same_content.hpp).
 SizesByGroup see(mpi::Comm& comm, const Views& views, const std::filesystem::path& directory,
                  const std::vector<std::string>& files);
 

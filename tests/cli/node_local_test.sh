@@ -51,6 +51,19 @@ truncate -s -1 "$WORK"/b/iter_*/__3_1.distcp
 merge_apart 6 "$dist/hf" "$WORK/out_dir" && expect_text "__3_1.distcp"
 expect_absent "$WORK/out_dir"
 
+# The same file with one size and other bytes on two nodes: one of them is stale.
+split_case "$dist"
+python3 - "$WORK"/b/iter_*/__3_1.distcp <<'P'
+import sys
+with open(sys.argv[1], "r+b") as file:
+    file.seek(3000)
+    byte = file.read(1)
+    file.seek(3000)
+    file.write(bytes([byte[0] ^ 1]))
+P
+merge_apart 6 "$dist/hf" "$WORK/out_dir" && expect_text "__3_1.distcp has other contents"
+expect_absent "$WORK/out_dir"
+
 # A target that is not one directory for all ranks: a private mount hides rank 0's.
 if unshare --mount true 2>/dev/null; then
     split_case "$legacy"
