@@ -25,7 +25,8 @@ legacy="$TESTS/data/megatron/llama-tp4-legacy-bf16"
 dist="$TESTS/data/megatron/qwen2-tp2-pp2-torchdist-bf16"
 fsdp="$TESTS/data/torch/fsdp2_w12_bf16_qwen2"
 verl="$TESTS/data/megatron/verl-qwen3-tp2-pp2-torchdist-bf16"
-for dir in "$legacy" "$dist" "$fsdp" "$verl"; do
+hsdp="$TESTS/data/torch/hsdp2_w4_bf16_llama"
+for dir in "$legacy" "$dist" "$fsdp" "$hsdp" "$verl"; do
     local_case "$dir"
 done
 make_big

@@ -15,8 +15,9 @@ unset "${!SLURM_@}"
 command=(mpirun --host "$layout" -n "$n" --bind-to none --mca plm rsh --mca plm_rsh_agent "$here/ssh.sh" --mca orte_tmpdir_base /dev/shm
     --mca pml ob1 --mca btl self,vader,tcp --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0
     "$here/rank.sh" "$@")
-# mpirun ends all ranks as soon as one has failed, before the others can say how they ended; left alone, it returns 0.
-[[ -n "${MPIRUN_ENDS_RANKS:-}" ]] || command=(mpirun --mca orte_abort_on_non_zero_status 0 "${command[@]:1}")
+# mpirun ends all ranks as soon as one has failed, before the others can say how they ended; told not to, it returns 0.
+[[ -z "${MPIRUN_ENDS_RANKS:-}" ]] || exec "$here/ssh.sh" h1 "${command[*]@Q}"
+command=(mpirun --mca orte_abort_on_non_zero_status 0 "${command[@]:1}")
 code=0
 "$here/ssh.sh" h1 "${command[*]@Q}" || code=$?
 ((code == 0)) || exit "$code"
