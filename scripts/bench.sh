@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Times `shardweld merge` of synthetic Megatron and FSDP checkpoints against `cp -r` of the same checkpoint
-# and against plain parallel copying (io_roof), in interleaved runs on one file system.
-# Needs the programs shardweld, make_checkpoint, io_roof, report_figures, and mpirun.
+# and against plain parallel copying (shardweld iobench), in interleaved runs on one file system.
+# Needs the programs shardweld, make_checkpoint, report_figures, and mpirun.
 set -euo pipefail
 
 usage() {
@@ -20,13 +20,13 @@ scripts/bench.sh [options]
   --clean           remove the checkpoints at the end
 
 A case is timed with the page cache warm: all input is read once before. Each pair runs the merge,
-`cp -r` and io_roof one after the other, in another order each time; outputs are removed and the
+`cp -r` and iobench one after the other, in another order each time; outputs are removed and the
 file system synced between runs, outside the timing. With fsync the merge syncs
-what it writes, `cp -r` is followed by `sync` of its files and directories, io_roof syncs each file.
+what it writes, `cp -r` is followed by `sync` of its files and directories, iobench syncs each file.
 Every output of a first pair is compared with the values it must have.
 
 Columns: medians of the wall times in seconds; the paired ratio merge / cp as median and quartiles;
-percent of the roof (io_roof / merge, paired median); CPU seconds (user and system, all ranks);
+seconds of the roof are those of iobench's copy; percent of the roof (GB/s of both, paired median); CPU seconds (user and system, all ranks);
 peak memory of the largest rank (MiB); GB read and sent; rounds.
 TEXT
 }
@@ -69,7 +69,7 @@ mkdir -p "$dir"
 dir=$(cd "$dir" && pwd)
 work=$(mktemp -d "$dir/run.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-for program in shardweld make_checkpoint io_roof report_figures; do
+for program in shardweld make_checkpoint report_figures; do
     [[ -x $bin/$program ]] || fail "$bin/$program is missing: build it first (--bin DIR)"
 done
 
@@ -108,6 +108,7 @@ merge() { # RANKS STRATEGY FSYNC [PREFIX...]
     local ranks=$1 strategy=$2 fsync=$3 options=()
     shift 3
     [[ $fsync == yes ]] || options=(--no_fsync)
+    [[ ! -e $work/roof.json ]] || options+=(--roof "$work/roof.json")
     mpirun -n "$ranks" --bind-to none "$@" "$bin/shardweld" merge --backend "$backend" "${cast[@]}" \
         --local_dir "$checkpoint/source" --hf_config "$checkpoint/hf" \
         --target_dir "$work/merged" --strategy "$strategy" --report "$work/report.json" -q \
@@ -121,18 +122,19 @@ copy() { # FSYNC
 
 roof() { # RANKS FSYNC
     local options=()
-    [[ $2 == no ]] || options=(--fsync)
-    "$bin/io_roof" "$checkpoint/source" "$work/roof" --ranks "$1" "${options[@]}"
+    [[ $2 == yes ]] || options=(--no_fsync)
+    mpirun -n "$1" --bind-to none "$bin/shardweld" iobench "$work" --source "$checkpoint/source" --repeats 1 \
+        --report "$work/roof.json" "${options[@]}"
 }
 
 tidy() {
-    rm -rf "$work/merged" "$work/copied" "$work/roof"
+    rm -rf "$work/merged" "$work/copied"
     sync -f "$dir"
 }
 
 # What the report must say, whatever the speed.
 check_report() { # RANKS STRATEGY
-    read -r did read_bytes sent_bytes rounds peak_bytes n < <("$bin/report_figures" \
+    read -r did read_bytes sent_bytes rounds peak_bytes n gbs < <("$bin/report_figures" \
         "$work/report.json") || fail "no figures in the report"
     [[ $did == "$2" ]] || fail "asked for $2, the merge was $did"
     [[ $n == "$1" ]] || fail "asked for $1 ranks, the merge had $n"
@@ -156,9 +158,12 @@ run_one() { # KIND RANKS STRATEGY FSYNC PAIR: adds a line to the file of its kin
             [[ $5 != 0 ]] || check_values
             ;;
         copy) timed copy "$4" ;;
-        roof) timed roof "$2" "$4" ;;
+        roof)
+            timed roof "$2" "$4"
+            read -r wall cpu gbs < <("$bin/report_figures" "$work/roof.json")
+            ;;
     esac
-    echo "$wall $cpu" >>"$work/times.$1"
+    echo "$wall $cpu $gbs" >>"$work/times.$1"
     tidy
 }
 
@@ -175,7 +180,7 @@ median() { # COLUMN KIND
 }
 
 ratios() { # KIND KIND: of wall times, pair by pair
-    paste -d' ' "$work/times.$1" "$work/times.$2" | awk '{ print $1 / $3 }' | quartiles
+    paste -d' ' "$work/times.$1" "$work/times.$2" | awk '{ print $1 / $4 }' | quartiles
 }
 
 # All orders, merge and copy first in turns: no kind always follows the same other one.
@@ -184,14 +189,15 @@ orders=("merge copy roof" "copy roof merge" "roof merge copy"
 
 run_case() { # FORMAT RANKS STRATEGY FSYNC
     rm -f "$work"/times.*
-    local kind pair ratio low high of_roof
+    local kind pair ratio low high of_roof gbs=0
+    timed roof "$2" "$4" # each merge reports its speed beside some roof: the first one beside this
     for ((pair = 0; pair < pairs; ++pair)); do
         for kind in ${orders[pair % 6]}; do
             run_one "$kind" "$2" "$3" "$4" "$pair"
         done
     done
     read -r ratio low high < <(ratios merge copy)
-    of_roof=$(ratios roof merge | awk '{ print 100 * $1 }')
+    of_roof=$(paste -d' ' "$work/times.merge" "$work/times.roof" | awk '{ print 100 * $3 / $6 }' | quartiles | cut -d' ' -f1)
     printf '%-10s %5d %-10s %-5s %8.2f %8.2f %8.2f %6.2f [%4.2f %4.2f] %5.0f %7.2f %7.2f %6.0f %6.2f %6.2f %6d\n' \
         "$1" "$2" "$3" "$4" "$(median 1 merge)" "$(median 1 copy)" "$(median 1 roof)" \
         "$ratio" "$low" "$high" "$of_roof" "$(median 2 merge)" "$(median 2 copy)" \

@@ -9,6 +9,8 @@
 #include "assembly.hpp"
 #include "lora.hpp"
 #include "reported.hpp"
+#include "roof.hpp"
+#include "striping.hpp"
 #include "upload.hpp"
 
 namespace shardweld::app {
@@ -22,11 +24,13 @@ class Merge {
         : comm_(comm),
           options_(options),
           log_(log),
+          report_(report),
           watch_(watch),
           assembly_(comm, options, log, report, watch) {}
 
     void run() {
         check_target();
+        look_at_roof();
         upload::Access access;
         if (is_uploaded()) {
             access = prepare_upload(comm_, options_);
@@ -64,6 +68,36 @@ class Merge {
         });
     }
 
+    /// A roof that cannot be read is said before hours of merging.
+    void look_at_roof() {
+        if (!options_.roof) {
+            return;
+        }
+        mpi::collectively(comm_, [&] {
+            if (is_first()) {
+                roof_ = read_roof(*options_.roof);
+                for (const std::string& doubt : roof_doubts(*roof_, comm_.size(), options_.sync)) {
+                    log_.warning(doubt);
+                }
+            }
+        });
+    }
+
+    /// How near to the roof the merge came; where one is known, on rank 0.
+    void report_speed() {
+        if (!roof_) {
+            return;
+        }
+        Bytes read = 0;
+        for (const plan::Target& target : assembly_.plan().targets) {
+            read += target.bytes() / size_of(target.dtype) * size_of(target.stored);
+        }
+        const double speed =
+            merge_gbs(watch_.phases(), read, assembly_.plan().placement.tensor_bytes);
+        report_.roof = Roof{roof_->copy_gbs, speed, 100 * speed / roof_->copy_gbs};
+        log_.info(text_of(*report_.roof));
+    }
+
     void say_plan() {
         const plan::Plan& plan = assembly_.plan();
         log_.info("writing " + human_bytes(plan.placement.tensor_bytes) + " in " +
@@ -83,6 +117,7 @@ class Merge {
                 partial.emplace(publish::PartialDirectory::create(target_request()));
                 publish::check_space(partial->path(), plan.placement.total_bytes(),
                                      static_cast<Index>(plan.placement.files.size()));
+                stripe(partial->path(), options_);
             }
         });
         const fs::path directory = share_path(partial ? partial->path() : fs::path());
@@ -98,6 +133,7 @@ class Merge {
         });
         watch_.lap("publish");
         log_.info("wrote " + options_.target_dir.string());
+        report_speed();
     }
 
     [[nodiscard]] publish::Facts facts() const {
@@ -138,7 +174,9 @@ class Merge {
     mpi::Comm& comm_;
     const Options& options_;
     Log& log_;
+    Report& report_;
     Stopwatch& watch_;
+    std::optional<MeasuredRoof> roof_;
     Assembly assembly_;
 };
 

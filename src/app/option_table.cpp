@@ -31,11 +31,16 @@ const std::vector<OptionLine>& option_lines() {
         {"overwrite", 0, "", kWrite, "Output", "replace a target that is not empty"},
         {"dtype", 0, "TYPE", kModel, "Output",
          "write floats as bf16, fp16 or fp32 (default: as stored)"},
-        {"max_shard_size", 0, "SIZE", kWrite, "Output", "tensor bytes in a file (default 5GB)"},
-        {"no_fsync", 0, "", kWrite, "Output", "do not wait until files are on disk"},
+        {"max_shard_size", 0, "SIZE", kWrite | kIobench, "Output",
+         "tensor bytes in a file (default 5GB)"},
+        {"no_fsync", 0, "", kWrite | kIobench, "Output", "do not wait until files are on disk"},
+        {"stripe", 0, "COUNT[,SIZE]", kWrite | kIobench, "Output",
+         "Lustre: stripe new files over COUNT targets (or all), SIZE each; needs lfs"},
         {"output_format", 0, "NAME", kWrite, "Output", "safetensors (default) or hdf5"},
-        {"report", 0, "FILE", kModel | kVerify, "Output",
+        {"report", 0, "FILE", kModel | kVerify | kIobench, "Output",
          "write a report in JSON; verify: the report to check against"},
+        {"roof", 0, "FILE", kMerge, "Output",
+         "a report of iobench: the merge's report and last line give its speed as a percentage"},
 
         {"tie_word_embedding", 0, "", kModel, "Model", "embedding and output head are one tensor"},
         {"is_value_model", 0, "", kModel, "Model", "a value model: the head is score.weight"},
@@ -56,6 +61,14 @@ const std::vector<OptionLine>& option_lines() {
         {"strict_dtype", 0, "", kTest | kDiff, "Comparison",
          "another dtype is a difference (default: compared in the narrower one)"},
 
+        {"size", 0, "SIZE", kIobench, "Measuring", "bytes written by all ranks (default 4GB)"},
+        {"source", 0, "DIR", kIobench, "Measuring",
+         "read and copy the files below DIR instead of files made for it"},
+        {"extent", 0, "SIZE", kIobench, "Measuring", "one read and one write (default 1MiB)"},
+        {"repeats", 0, "N", kIobench, "Measuring", "runs of each kind (default 3)"},
+        {"cold", 0, "", kIobench, "Measuring", "drop what is read from the page cache first"},
+        {"keep", 0, "", kIobench, "Measuring", "do not remove the directory made in DIR"},
+
         {"hf_upload_path", 0, "ORG/NAME", kMerge | kUpload, "Upload",
          "upload the result to this repository of the Hub with the official client"},
         {"private", 0, "", kMerge | kUpload, "Upload", "create the repository as a private one"},
@@ -74,7 +87,8 @@ const std::vector<OptionLine>& option_lines() {
         {"strict", 0, "", kModel, "Execution", "warnings end the run with exit code 14"},
         {"ranks", 0, "N", kPlan, "Execution", "plan for so many ranks (default 1)"},
 
-        {"json", 0, "", kPlan | kInspect | kTest | kDiff | kVerify, "Messages", "print JSON"},
+        {"json", 0, "", kPlan | kInspect | kTest | kDiff | kVerify | kIobench, "Messages",
+         "print JSON"},
         {"trace", 0, "NAME", kModel, "Messages",
          "tell one tensor's whole way: pieces, placements, layout, target"},
         {"verbose", 'v', "", kEvery, "Messages", "same as --log_level debug"},
@@ -145,6 +159,16 @@ const std::vector<CommandLine>& command_lines() {
          "\n"
          "Examples:\n"
          "  shardweld upload merged --hf_upload_path me/my-model --private\n"},
+        {"iobench", Command::iobench, kIobench, "shardweld iobench DIR [options]",
+         "measure plain parallel reads and writes in DIR: the roof of a merge",
+         "Writes, reads and copies as many bytes as a merge would, with the same ranks. The copy "
+         "is\n"
+         "the roof. Makes a hidden directory in DIR and removes it; needs room for twice the "
+         "size.\n"
+         "\n"
+         "Examples:\n"
+         "  mpirun -n 8 shardweld iobench /scratch --report roof.json\n"
+         "  mpirun -n 8 shardweld iobench /scratch --source ckpt/global_step_100/actor --cold\n"},
     };
     return lines;
 }

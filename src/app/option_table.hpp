@@ -18,7 +18,8 @@ inline constexpr unsigned kTest = 16;
 inline constexpr unsigned kDiff = 32;
 inline constexpr unsigned kVerify = 64;
 inline constexpr unsigned kUpload = 128;
-inline constexpr unsigned kEvery = 255;
+inline constexpr unsigned kIobench = 256;
+inline constexpr unsigned kEvery = 511;
 
 struct OptionLine {
     std::string_view name;      ///< with '_'

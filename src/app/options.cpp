@@ -9,6 +9,8 @@
 #include "nearest.hpp"
 #include "option_reader.hpp"
 #include "option_table.hpp"
+#include "same_options.hpp"
+#include "storage_options.hpp"
 
 namespace shardweld::app {
 
@@ -186,7 +188,7 @@ void place_others(const CommandLine& command, std::vector<std::string> others, O
     const bool takes_some =
         options.command == Command::inspect || options.command == Command::recipes ||
         options.command == Command::diff || options.command == Command::verify ||
-        options.command == Command::upload;
+        options.command == Command::upload || options.command == Command::iobench;
     const std::size_t most = options.command == Command::diff ? 2 : takes_some ? 1 : 0;
     if (others.size() > most) {
         refuse("unexpected argument " + printable(others.back()) +
@@ -221,34 +223,11 @@ const CommandLine& find_command(const std::string& name) {
         known.emplace_back(line.name);
     }
     refuse("unknown command " + printable(name) + suggestion(name, known) +
-           " (commands: merge, test, plan, inspect, diff, verify, upload, recipes, help)");
+           " (commands: merge, test, plan, inspect, diff, verify, upload, iobench, recipes, help)");
 }
 
 bool asks_for_help(const std::string& argument) {
     return argument == "-h" || argument == "--help";
-}
-
-/// Options that may differ between ranks: they say only how much is told.
-bool is_about_messages(const std::string& name) {
-    return name == "verbose" || name == "quiet" || name == "log_level";
-}
-
-bool names_a_path(const std::string& name) {
-    const auto& lines = option_lines();
-    return std::any_of(lines.begin(), lines.end(), [&](const OptionLine& line) {
-        return line.name == name &&
-               (line.argument == "DIR" || line.argument == "FILE" || line.argument == "PATH");
-    });
-}
-
-std::string shared_text(const CommandLine& command, const Arguments& arguments) {
-    std::string text(command.name);
-    for (const auto& [name, value] : arguments.values) {
-        if (!is_about_messages(name)) {
-            text += "\n--" + name + (names_a_path(name) ? "" : " " + value);
-        }
-    }
-    return text;
 }
 
 }  // namespace
@@ -257,7 +236,7 @@ Options parse_options(const std::vector<std::string>& arguments) {
     if (arguments.size() < 2) {
         refuse(
             "no command is given (commands: merge, test, plan, inspect, diff, verify, upload, "
-            "recipes, help)");
+            "iobench, recipes, help)");
     }
     Options options;
     const std::string& first = arguments[1];
@@ -283,6 +262,7 @@ Options parse_options(const std::vector<std::string>& arguments) {
     read_model(reader, options);
     read_comparison(reader, options);
     read_upload(reader, options);
+    read_storage(reader, options);
     read_execution(reader, options);
     read_messages(reader, options);
     place_others(command, split.others, options);

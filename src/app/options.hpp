@@ -11,6 +11,7 @@
 #include "shardweld/formats/format.hpp"
 #include "shardweld/outputs/output.hpp"
 #include "shardweld/plan/plan.hpp"
+#include "shardweld/publish/striping.hpp"
 
 #include "log.hpp"
 
@@ -18,7 +19,19 @@ namespace shardweld::app {
 
 namespace fs = std::filesystem;
 
-enum class Command { merge, plan, inspect, recipes, test, diff, verify, upload, help, version };
+enum class Command {
+    merge,
+    plan,
+    inspect,
+    recipes,
+    test,
+    diff,
+    verify,
+    upload,
+    iobench,
+    help,
+    version
+};
 
 /// What becomes of a LoRA adapter in the checkpoint.
 enum class Lora {
@@ -72,6 +85,16 @@ struct Options {
     double atol = 1e-6;
     double rtol = 1e-6;
     bool strict_dtype = false;
+
+    // Measuring storage.
+    std::optional<fs::path> roof;  ///< merge: the report of an iobench in the same place
+    std::optional<publish::Striping> striping;
+    Bytes bench_size = 4'000'000'000;
+    Bytes extent = Bytes{1} << 20U;
+    int n_repeats = 3;
+    std::optional<fs::path> bench_source;
+    bool is_cold = false;
+    bool is_kept = false;
 
     // Upload.
     std::string upload_path;  ///< ORG/NAME, "" if not asked for

@@ -14,6 +14,7 @@
 
 #include "compare.hpp"
 #include "inspect.hpp"
+#include "iobench.hpp"
 #include "log.hpp"
 #include "merge.hpp"
 #include "options.hpp"
@@ -66,7 +67,7 @@ void say_notes(const Options& options, Log& log) {
 /// Commands that all ranks run together.
 bool is_parallel(Command command) {
     return command == Command::merge || command == Command::test || command == Command::diff ||
-           command == Command::verify || command == Command::upload;
+           command == Command::verify || command == Command::upload || command == Command::iobench;
 }
 
 int run_parallel(mpi::Comm& comm, const Options& options, Log& log) {
@@ -79,6 +80,8 @@ int run_parallel(mpi::Comm& comm, const Options& options, Log& log) {
             return verify(comm, options, log);
         case Command::upload:
             return upload_model(comm, options, log);
+        case Command::iobench:
+            return iobench(comm, options, log);
         default:
             return merge(comm, options, log);
     }
@@ -150,6 +153,7 @@ int run_alone(const Options& options, bool is_first) {
             case Command::diff:
             case Command::verify:
             case Command::upload:
+            case Command::iobench:
                 break;
         }
         throw Error(ErrorCode::unsupported, "this command is not in this version yet");

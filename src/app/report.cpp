@@ -124,6 +124,10 @@ std::string to_json(const Report& report) {
                     {"why", report.why},
                     {"rounds", report.rounds}};
     json["phases"] = phases_json(report.phases);
+    json["roof"] = report.roof ? ordered_json({{"copy_gbs", report.roof->copy_gbs},
+                                               {"merge_gbs", report.roof->merge_gbs},
+                                               {"percent", report.roof->percent}})
+                               : ordered_json();
     json["ranks"] = ranks_json(report.ranks);
     json["ledger"] = json_of(report.ledger);
     json["tensors"] = json_list(report.tensors);
@@ -133,9 +137,13 @@ std::string to_json(const Report& report) {
 }
 
 void write_report(const Report& report, const fs::path& path) {
+    write_json(to_json(report), path);
+}
+
+void write_json(const std::string& text, const fs::path& path) {
     fs::path partial = path;
     partial += ".partial-" + std::to_string(::getpid());
-    io::write_text(partial, to_json(report), true);
+    io::write_text(partial, text, true);
     if (::rename(partial.c_str(), path.c_str()) != 0) {
         const int error = errno;
         (void)::unlink(partial.c_str());

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@ namespace shardweld::app {
 
 namespace fs = std::filesystem;
 
-/// One part of the run. Times stand here only, so that everything else of two equal runs is equal.
+/// One part of the run. Times stand here (and in Roof) only, so that everything else of two equal runs is equal.
 struct Phase {
     std::string name;  ///< "survey", "plan", "execute", "publish", ...
     double wall_s = 0;
@@ -24,6 +25,13 @@ struct Phase {
     Bytes bytes_read = 0;
     Bytes bytes_written = 0;
     Bytes bytes_sent = 0;
+};
+
+/// A merge's speed beside what iobench reached; speeds in GB/s (1e9).
+struct Roof {
+    double copy_gbs = 0;
+    double merge_gbs = 0;
+    double percent = 0;
 };
 
 /// One output tensor and where it lies.
@@ -60,6 +68,7 @@ struct Report {
     Index rounds = 0;
 
     std::vector<Phase> phases;
+    std::optional<Roof> roof;  ///< when one was given
     std::vector<execute::RankResult> ranks;
     plan::Ledger ledger;
     std::vector<TensorEntry> tensors;
@@ -81,7 +90,10 @@ void describe_plan(Report& report, const plan::Plan& plan,
 /// The report as JSON text.
 std::string to_json(const Report& report);
 
-/// Writes the report under a temporary name and renames it. Local; one rank calls it. Error(io).
+/// Writes JSON text under a temporary name and renames it. Local. Error(io).
+void write_json(const std::string& text, const fs::path& path);
+
+/// Writes the report in the same way. Local; one rank calls it. Error(io).
 void write_report(const Report& report, const fs::path& path);
 
 }  // namespace shardweld::app

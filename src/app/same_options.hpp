@@ -1,12 +1,18 @@
 // Ranks started with different options would make different plans and wait for each other.
-// Knows options as one text; nothing of what they say.
+// Knows which options must be equal; nothing of what they say.
 #pragma once
 
 #include <string>
 
 #include "shardweld/mpi/comm.hpp"
 
+#include "arguments.hpp"
+
 namespace shardweld::app {
+
+/// What all ranks must be given alike, as one text (Options::shared): the command and its options,
+/// but not which path one names, nor how much is told.
+std::string shared_text(const CommandLine& command, const Arguments& arguments);
 
 /// Collective, before anything else that ranks do together. Error(usage) on all of them unless each
 /// gives the same `text` (Options::shared; of a refused command line its error).

@@ -7,16 +7,19 @@
 #include <system_error>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/io/file.hpp"
 #include "shardweld/publish/target.hpp"
 
 namespace shardweld::app {
 
 namespace {
 
+constexpr const char* kUnique = "XXXXXX";
+
 std::string make_directory() {
     std::error_code failed;
     const auto base = std::filesystem::temp_directory_path(failed);
-    std::string name = ((failed ? "/tmp" : base) / "shardweld.XXXXXX").string();
+    std::string name = ((failed ? "/tmp" : base) / "shardweld.").string() + kUnique;
     if (mkdtemp(name.data()) == nullptr) {
         throw Error(ErrorCode::io, "cannot make a temporary directory " + name + ": " +
                                        std::generic_category().message(errno) +
@@ -25,17 +28,46 @@ std::string make_directory() {
     return name;
 }
 
+std::string make_directory_below(const std::filesystem::path& directory,
+                                 const std::string& prefix) {
+    std::string name = (std::filesystem::absolute(directory) / (prefix + kUnique)).string();
+    if (mkdtemp(name.data()) != nullptr) {
+        return name;
+    }
+    const int error = errno;
+    if (error == EACCES || error == EPERM || error == EROFS || error == ENOTDIR) {
+        throw Error(ErrorCode::target, "cannot make a directory in " + directory.string() + ": " +
+                                           std::generic_category().message(error) +
+                                           "; name a directory that may be written");
+    }
+    io::throw_errno(error, "make a directory in", directory);
+}
+
 }  // namespace
 
 Scratch::Scratch(mpi::Comm& comm) {
-    std::string name;
     mpi::collectively(comm, [&] {
         if (comm.rank() == 0) {
-            name = make_directory();
-            path_ = name;
+            path_ = make_directory();
             is_mine_ = true;
         }
     });
+    share(comm, "the temporary directory; say one that all ranks share with TMPDIR");
+}
+
+Scratch::Scratch(mpi::Comm& comm, const std::filesystem::path& directory,
+                 const std::string& prefix) {
+    mpi::collectively(comm, [&] {
+        if (comm.rank() == 0) {
+            path_ = make_directory_below(directory, prefix);
+            is_mine_ = true;
+        }
+    });
+    share(comm, "the directory made in " + directory.string());
+}
+
+void Scratch::share(mpi::Comm& comm, const std::string& advice) {
+    const std::string name = path_.string();
     const auto bytes = std::as_bytes(std::span(name));
     const auto shared = comm.broadcast({bytes.begin(), bytes.end()}, 0);
     path_ = std::string(reinterpret_cast<const char*>(shared.data()), shared.size());
@@ -46,7 +78,7 @@ Scratch::Scratch(mpi::Comm& comm) {
             std::error_code ignored;
             std::filesystem::remove_all(path_, ignored);
         }
-        error.add_context("the temporary directory; say one that all ranks share with TMPDIR");
+        error.add_context(advice);
         throw;
     }
 }

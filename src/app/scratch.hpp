@@ -1,19 +1,24 @@
-// A temporary directory that all ranks see, for runs that have no target.
+// A temporary directory that all ranks see, for runs that have no target of their own.
 // Knows directories and ranks; nothing of what is put into it.
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "shardweld/mpi/comm.hpp"
 
 namespace shardweld::app {
 
-/// Made by rank 0 below TMPDIR (else /tmp); gone with the object, whatever it holds.
+/// Made by rank 0; gone with the object, whatever it holds, unless it is kept.
 class Scratch {
   public:
-    /// Collective. Error(io) when it cannot be made, Error(launch) when the ranks do not all see
-    /// it.
+    /// Collective: below TMPDIR (else /tmp). Error(io) when it cannot be made, Error(launch) when
+    /// the ranks do not all see it.
     explicit Scratch(mpi::Comm& comm);
+    /// Collective: below `directory`, its name beginning with `prefix`. Error(not_found) when there
+    /// is no such directory, Error(target) when nothing may be made in it, Error(io),
+    /// Error(launch).
+    Scratch(mpi::Comm& comm, const std::filesystem::path& directory, const std::string& prefix);
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
     Scratch(Scratch&&) = delete;
@@ -21,8 +26,13 @@ class Scratch {
     ~Scratch();
 
     [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+    /// It stays.
+    void keep() { is_mine_ = false; }
 
   private:
+    /// Rank 0's path becomes everybody's, checked; `advice` says what to do else.
+    void share(mpi::Comm& comm, const std::string& advice);
+
     std::filesystem::path path_;
     bool is_mine_ = false;
 };

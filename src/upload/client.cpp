@@ -3,8 +3,6 @@
 #include <cerrno>
 #include <system_error>
 
-#include <unistd.h>
-
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
@@ -20,21 +18,6 @@ constexpr std::size_t kMostLine = 400;
 /// No question about new versions, no colours, no held-back output.
 std::vector<std::string> quiet_environment() {
     return {"HF_HUB_DISABLE_UPDATE_CHECK=1", "NO_COLOR=1", "PYTHONUNBUFFERED=1"};
-}
-
-bool is_program(const fs::path& path) {
-    std::error_code failed;
-    return fs::is_regular_file(path, failed) && ::access(path.c_str(), X_OK) == 0;
-}
-
-std::optional<fs::path> find_on_path(const std::string& name, const std::string& path) {
-    for (const std::string_view directory : split(path, ':')) {
-        const fs::path program = fs::path(directory.empty() ? "." : directory) / name;
-        if (is_program(program)) {
-            return fs::absolute(program);
-        }
-    }
-    return std::nullopt;
 }
 
 [[noreturn]] void refuse(const std::string& what) {
@@ -55,7 +38,7 @@ std::string fault_of(const fs::path& client, const std::vector<std::string>& sec
         last = printable(redacted(line, secrets), kMostLine);
     };
     const auto ending =
-        run({client, {"upload", "--help"}, quiet_environment(), kHelpLimit_s, read});
+        process::run({client, {"upload", "--help"}, quiet_environment(), kHelpLimit_s, read});
     if (!ending) {
         return "it cannot be started (" + std::generic_category().message(errno) + ")";
     }
@@ -76,12 +59,12 @@ std::string fault_of(const fs::path& client, const std::vector<std::string>& sec
 /// A client given with --hf_cli: a path, or a name on PATH.
 fs::path given_client(const fs::path& given, const std::string& path) {
     if (given.has_parent_path()) {
-        if (!is_program(given)) {
+        if (!process::is_program(given)) {
             refuse("--hf_cli " + given.string() + " is not a program that can be run");
         }
         return fs::absolute(given);
     }
-    const auto found = find_on_path(given.string(), path);
+    const auto found = process::find_program(given.string(), path);
     if (!found) {
         refuse("--hf_cli " + given.string() + " is not on PATH");
     }
@@ -98,7 +81,7 @@ fs::path find_client(const std::optional<fs::path>& given, const Environment& en
         candidates.push_back(given_client(*given, path));
     } else {
         for (const char* name : {"hf", "huggingface-cli"}) {
-            if (const auto found = find_on_path(name, path)) {
+            if (const auto found = process::find_program(name, path)) {
                 candidates.push_back(*found);
             }
         }
@@ -118,7 +101,7 @@ fs::path find_client(const std::optional<fs::path>& given, const Environment& en
                          : fault);
 }
 
-Process upload_process(const Request& request, const fs::path& client) {
+process::Process upload_process(const Request& request, const fs::path& client) {
     // The client makes the repository itself; absolute, so that no name looks like an option.
     std::vector<std::string> arguments = {
         "upload", request.repository, fs::absolute(request.directory).string(),

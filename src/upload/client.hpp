@@ -5,9 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "shardweld/process/process.hpp"
 #include "shardweld/upload/upload.hpp"
-
-#include "process.hpp"
 
 namespace shardweld::upload {
 
@@ -17,6 +16,6 @@ fs::path find_client(const std::optional<fs::path>& given, const Environment& en
                      const std::vector<std::string>& secrets);
 
 /// The process that creates the repository, if there is none, and uploads the directory.
-Process upload_process(const Request& request, const fs::path& client);
+process::Process upload_process(const Request& request, const fs::path& client);
 
 }  // namespace shardweld::upload

@@ -9,7 +9,6 @@
 
 #include "client.hpp"
 #include "failure.hpp"
-#include "process.hpp"
 #include "redact.hpp"
 #include "token.hpp"
 
@@ -64,7 +63,7 @@ std::string signal_text(int signal) {
     return "signal " + std::to_string(signal) + (signal == SIGKILL ? ", killed" : "");
 }
 
-Failure failure_of_ending(const std::optional<Ending>& ending, const Output& output) {
+Failure failure_of_ending(const std::optional<process::Ending>& ending, const Output& output) {
     if (!ending) {
         return {ErrorCode::no_client,
                 "the client cannot be started (" + std::generic_category().message(errno) + ")"};
@@ -124,13 +123,13 @@ Access check_access(const Request& request, const Environment& environment) {
 void upload(const Request& request, const Access& access,
             const std::function<void(std::string_view)>& on_line) {
     Output output;
-    Process process = upload_process(request, access.client);
-    process.on_line = [&](std::string_view line) {
+    process::Process client = upload_process(request, access.client);
+    client.on_line = [&](std::string_view line) {
         const std::string shown = printable(redacted(line, access.secrets), kMostLine);
         output.add(shown);
         on_line(shown);
     };
-    const std::optional<Ending> ending = run(process);
+    const std::optional<process::Ending> ending = process::run(client);
     if (ending && ending->is_success()) {
         return;
     }

@@ -1,5 +1,6 @@
-// report_figures REPORT: one line for scripts from a merge's report: strategy, bytes read, bytes
-// sent, rounds, largest peak of a rank, number of ranks.
+// report_figures REPORT: one line for scripts from a report. Of a merge: strategy, bytes read, bytes
+// sent, rounds, largest peak of a rank, number of ranks, GB/s (0 without --roof). Of iobench: wall
+// seconds, CPU seconds and GB/s of the copy.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -14,6 +15,12 @@ using Bytes = unsigned long long;
 
 int run(const char* path) {
     const auto report = nlohmann::json::parse(std::ifstream(path));
+    if (report.at("command") == "iobench") {
+        const auto& copy = report.at("copy");
+        std::printf("%.4f %.4f %.4f\n", copy.at("wall_s").get<double>(),
+                    copy.at("cpu_s").get<double>(), copy.at("gbs").get<double>());
+        return 0;
+    }
     if (report.at("exit").at("code") != 0) {
         std::fprintf(stderr, "report_figures: the run failed: %s\n",
                      report.at("exit").at("message").get<std::string>().c_str());
@@ -29,9 +36,10 @@ int run(const char* path) {
         peak = std::max(peak, rank.at("peak_bytes").get<Bytes>());
         rounds = std::max(rounds, rank.at("rounds").get<Bytes>());
     }
-    std::printf("%s %llu %llu %llu %llu %zu\n",
+    std::printf("%s %llu %llu %llu %llu %zu %.4f\n",
                 report.at("plan").at("strategy").get<std::string>().c_str(), read, sent, rounds,
-                peak, report.at("ranks").size());
+                peak, report.at("ranks").size(),
+                report.at("roof").is_null() ? 0 : report.at("roof").at("merge_gbs").get<double>());
     return 0;
 }
 

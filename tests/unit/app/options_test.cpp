@@ -203,7 +203,7 @@ TEST(ParseOptions, suggests_the_nearest_name) {
               "usage: unknown option --zzzzzz (see shardweld merge --help)");
     EXPECT_EQ(refusal({"plam"}),
               "usage: unknown command plam; did you mean plan? (commands: merge, test, plan, "
-              "inspect, diff, verify, upload, recipes, help)");
+              "inspect, diff, verify, upload, iobench, recipes, help)");
     EXPECT_EQ(refusal({"merge", "--ranks", "2"}),
               "usage: --ranks is not an option of merge (see shardweld merge --help)");
 }
@@ -211,7 +211,7 @@ TEST(ParseOptions, suggests_the_nearest_name) {
 TEST(ParseOptions, refuses_missing_and_bad_values) {
     EXPECT_EQ(refusal({}),
               "usage: no command is given (commands: merge, test, plan, inspect, diff, verify, "
-              "upload, recipes, help)");
+              "upload, iobench, recipes, help)");
     EXPECT_EQ(refusal({"merge"}),
               "usage: no directory is given (usage: shardweld merge --local_dir DIR [--target_dir "
               "DIR] [options])");

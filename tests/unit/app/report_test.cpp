@@ -66,7 +66,7 @@ TEST(Report, has_the_fields_of_schema_one) {
         keys.push_back(key);
     }
     EXPECT_EQ(keys, (std::vector<std::string>{"schema", "tool", "command", "exit", "environment",
-                                              "input", "plan", "phases", "ranks", "ledger",
+                                              "input", "plan", "phases", "roof", "ranks", "ledger",
                                               "tensors", "warnings", "root"}));
     EXPECT_EQ(json["schema"], 1);
     EXPECT_EQ(json["tool"], (ordered_json{{"version", version()}, {"git", git_version()}}));

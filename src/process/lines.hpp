@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-namespace shardweld::upload {
+namespace shardweld::process {
 
 /// Hands out each line once, at its end (LF or CR); of a longer one the first kMost bytes; none
 /// that are empty.
@@ -40,4 +40,4 @@ class Lines {
     std::string line_;
 };
 
-}  // namespace shardweld::upload
+}  // namespace shardweld::process

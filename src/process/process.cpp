@@ -1,4 +1,4 @@
-#include "process.hpp"
+#include "shardweld/process/process.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,11 +12,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "shardweld/core/text.hpp"
+
 #include "lines.hpp"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): not every libc declares it
 
-namespace shardweld::upload {
+namespace shardweld::process {
 
 namespace {
 
@@ -256,4 +258,19 @@ std::optional<Ending> run(const Process& process) {
     return Follower(process, *id, pipe.end(0)).run();
 }
 
-}  // namespace shardweld::upload
+bool is_program(const fs::path& path) {
+    std::error_code failed;
+    return fs::is_regular_file(path, failed) && ::access(path.c_str(), X_OK) == 0;
+}
+
+std::optional<fs::path> find_program(const std::string& name, const std::string& path) {
+    for (const std::string_view directory : split(path, ':')) {
+        const fs::path program = fs::path(directory.empty() ? "." : directory) / name;
+        if (is_program(program)) {
+            return fs::absolute(program);
+        }
+    }
+    return std::nullopt;
+}
+
+}  // namespace shardweld::process

@@ -1,5 +1,5 @@
 // Real processes: what they say, how they end, what they inherit.
-#include "../../../src/upload/process.hpp"
+#include "shardweld/process/process.hpp"
 
 #include <cerrno>
 #include <csignal>
@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-namespace shardweld::upload {
+namespace shardweld::process {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -93,4 +93,4 @@ TEST(Run, says_when_there_is_nothing_to_run) {
 }
 
 }  // namespace
-}  // namespace shardweld::upload
+}  // namespace shardweld::process

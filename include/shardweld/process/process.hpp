@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace shardweld::upload {
+namespace shardweld::process {
 
 namespace fs = std::filesystem;
 
@@ -38,4 +38,10 @@ struct Ending {
 /// nullopt when it cannot be started (errno says why).
 std::optional<Ending> run(const Process& process);
 
-}  // namespace shardweld::upload
+/// Whether a path names a file that this user may run.
+bool is_program(const fs::path& path);
+
+/// The first program of this name in a list of directories such as PATH's, absolute.
+std::optional<fs::path> find_program(const std::string& name, const std::string& path);
+
+}  // namespace shardweld::process

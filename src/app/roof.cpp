@@ -1,0 +1,83 @@
+#include "roof.hpp"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+
+#include "shardweld/io/file.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr Bytes kLargestReport = Bytes{16} << 20U;
+
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why) {
+    throw Error(ErrorCode::corrupt, "--roof " + path.string() + " is no report of iobench: " + why +
+                                        "; make one with: shardweld iobench DIR --report FILE");
+}
+
+}  // namespace
+
+MeasuredRoof read_roof(const std::filesystem::path& path) {
+    const json report = json::parse(io::read_text(path, kLargestReport), nullptr, false);
+    if (!report.is_object() || report.value("command", json()) != json(kRoofCommand)) {
+        refuse(path, "it does not say so");
+    }
+    if (report.value("schema", json()) != json(kRoofSchema)) {
+        throw Error(ErrorCode::unsupported,
+                    "--roof " + path.string() + " has another schema than this version's");
+    }
+    const json copy = report.value("copy", json::object());
+    const json gbs = copy.is_object() ? copy.value("gbs", json()) : json();
+    const json ranks = report.value("ranks", json());
+    const json sync = report.value("fsync", json());
+    if (!gbs.is_number() || !std::isfinite(gbs.get<double>()) || gbs.get<double>() <= 0) {
+        refuse(path, "copy.gbs is not a positive number");
+    }
+    if (!ranks.is_number_integer() || !sync.is_boolean()) {
+        refuse(path, "it says neither ranks nor fsync");
+    }
+    return {gbs.get<double>(), ranks.get<int>(), sync.get<bool>()};
+}
+
+std::vector<std::string> roof_doubts(const MeasuredRoof& roof, int n_ranks, bool sync) {
+    std::vector<std::string> doubts;
+    if (roof.n_ranks != n_ranks) {
+        doubts.push_back("the roof was measured with " + std::to_string(roof.n_ranks) +
+                         " ranks, this merge has " + std::to_string(n_ranks));
+    }
+    if (roof.sync != sync) {
+        doubts.push_back(std::string("the roof was measured ") + (roof.sync ? "with" : "without") +
+                         " fsync, this merge is " + (sync ? "with" : "without"));
+    }
+    return doubts;
+}
+
+double merge_gbs(const std::vector<Phase>& phases, Bytes read, Bytes written) {
+    double seconds = 0;
+    bool is_counted = false;
+    for (const Phase& phase : phases) {
+        is_counted = is_counted || phase.name == "create";
+        seconds += is_counted ? phase.wall_s : 0;
+        if (phase.name == "publish") {
+            break;
+        }
+    }
+    return seconds > 0 ? (static_cast<double>(read) + static_cast<double>(written)) / 2e9 / seconds
+                       : 0;
+}
+
+std::string text_of(const Roof& roof) {
+    std::array<char, 96> text{};
+    (void)std::snprintf(text.data(), text.size(),
+                        "%.2f GB/s, %.0f %% of the roof measured by iobench", roof.merge_gbs,
+                        roof.percent);
+    return text.data();
+}
+
+}  // namespace shardweld::app

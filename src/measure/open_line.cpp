@@ -1,0 +1,57 @@
+#include "open_line.hpp"
+
+#include "shardweld/core/error.hpp"
+
+namespace shardweld::measure {
+
+const io::InputFile& LineReader::file(std::size_t at) {
+    if (!open_.is_open() || at != at_) {
+        open_ = io::InputFile::open(line_.files()[at].path);
+        at_ = at;
+        if (open_.size() != line_.files()[at].size) {
+            throw Error(ErrorCode::corrupt,
+                        open_.path().string() + " has changed while it was being measured: " +
+                            std::to_string(open_.size()) + " bytes, " +
+                            std::to_string(line_.files()[at].size) + " at the start");
+        }
+    }
+    return open_;
+}
+
+void LineReader::read(Bytes position, std::span<std::byte> out) {
+    for (const Part& part : line_.parts({position, position + out.size()}, out.size())) {
+        file(part.file).read_at(part.offset, out.subspan(part.line_begin - position, part.size));
+    }
+}
+
+void LineWriter::create(std::size_t first, std::size_t every) const {
+    for (std::size_t at = first; at < line_.files().size(); at += every) {
+        const LineFile& file = line_.files()[at];
+        io::OutputFile out = io::OutputFile::create(file.path);
+        out.resize(file.size);
+        out.reserve(file.size);
+        out.close();
+    }
+}
+
+void LineWriter::write(const Part& part, std::span<const std::byte> bytes) {
+    auto found = open_.find(part.file);
+    if (found == open_.end()) {
+        found =
+            open_.emplace(part.file, io::OutputFile::open_existing(line_.files()[part.file].path))
+                .first;
+    }
+    found->second.write_at(part.offset, bytes);
+}
+
+void LineWriter::finish(bool sync) {
+    for (auto& [at, file] : open_) {
+        if (sync) {
+            file.sync();
+        }
+        file.close();
+    }
+    open_.clear();
+}
+
+}  // namespace shardweld::measure

@@ -1,0 +1,55 @@
+#include "shardweld/publish/striping.hpp"
+
+#include <cerrno>
+#include <system_error>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/process/process.hpp"
+
+namespace shardweld::publish {
+
+namespace {
+
+constexpr double kLimit_s = 120;  // a busy metadata server is slow
+constexpr std::size_t kMostLine = 300;
+constexpr const char* kAdvice = ": leave out --stripe to take the directory's own striping";
+
+std::string reason(const std::optional<process::Ending>& ending, const std::string& said) {
+    if (!ending) {
+        return "cannot be started (" + std::generic_category().message(errno) + ")";
+    }
+    const std::string how = ending->took_too_long ? "does not end within two minutes"
+                            : ending->code ? "ends with code " + std::to_string(*ending->code)
+                                           : "is ended by a signal";
+    return how + (said.empty() ? "" : " (" + said + ")");
+}
+
+}  // namespace
+
+void set_striping(const std::filesystem::path& directory, const Striping& striping,
+                  const std::string& path) {
+    const auto lfs = process::find_program("lfs", path);
+    if (!lfs) {
+        throw Error(
+            ErrorCode::unsupported,
+            std::string("--stripe needs Lustre's program lfs, which is not on PATH") + kAdvice);
+    }
+    std::vector<std::string> arguments{"setstripe", "-c", std::to_string(striping.count)};
+    if (striping.size != 0) {
+        arguments.insert(arguments.end(), {"-S", std::to_string(striping.size)});
+    }
+    arguments.push_back(std::filesystem::absolute(directory).string());
+    std::string said;
+    const auto ending =
+        process::run({*lfs, std::move(arguments), {}, kLimit_s, [&](std::string_view line) {
+                          said = printable(line, kMostLine);
+                      }});
+    if (!ending || !ending->is_success()) {
+        throw Error(ErrorCode::unsupported, "cannot stripe " + directory.string() + ": " +
+                                                lfs->string() + " setstripe " +
+                                                reason(ending, said) + kAdvice);
+    }
+}
+
+}  // namespace shardweld::publish
