@@ -20,7 +20,7 @@ bool runs_outside(const Loop& a, const Loop& b) {
 }
 
 /// Inserts a loop into loops already in order, behind its equals; drops unit loops.
-void insert_in_order(InlineVector<Loop, kMaxAxes>& loops, const Loop& loop) {
+void insert_in_order(Loops& loops, const Loop& loop) {
     if (loop.extent == 1) {
         return;
     }
@@ -32,7 +32,7 @@ void insert_in_order(InlineVector<Loop, kMaxAxes>& loops, const Loop& loop) {
     loops[at] = loop;
 }
 
-void merge_neighbours(InlineVector<Loop, kMaxAxes>& loops) {
+void merge_neighbours(Loops& loops) {
     std::size_t kept = 0;
     for (std::size_t i = 1; i < loops.size(); ++i) {
         const Loop inner = loops[i];

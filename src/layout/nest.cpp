@@ -24,7 +24,7 @@ void require_inside(Range span, std::size_t bytes, std::size_t element_bytes, co
 }
 
 /// The loop in which the source is densest; the last one when the source does not move at all.
-std::size_t densest_in_src(const InlineVector<Loop, kMaxAxes>& loops) {
+std::size_t densest_in_src(const Loops& loops) {
     std::size_t best = loops.size() - 1;
     for (std::size_t k = loops.size(); k > 0; --k) {
         const Index stride = std::abs(loops[k - 1].src_stride);

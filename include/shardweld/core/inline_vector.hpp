@@ -1,4 +1,4 @@
-// A vector of bounded length without heap storage, for values made by the million.
+// A short vector of bounded length, mostly without heap storage, for values made by the million.
 // Knows nothing of its elements but that they are trivially copyable.
 #pragma once
 
@@ -7,16 +7,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include "shardweld/core/error.hpp"
 
 namespace shardweld {
 
-template <typename T, std::size_t N>
+/// Up to `Here` elements lie in the object itself; the few vectors that grow longer, up to `N`,
+/// move to the heap.
+template <typename T, std::size_t N, std::size_t Here = N>
 class InlineVector {
-    static_assert(std::is_trivially_copyable_v<T>);
+    static_assert(std::is_trivially_copyable_v<T> && Here <= N);
 
   public:
     InlineVector() = default;
@@ -25,19 +29,40 @@ class InlineVector {
             push_back(value);
         }
     }
+    ~InlineVector() = default;
+    InlineVector(const InlineVector& other)
+        : here_(other.here_),
+          all_(other.all_ ? std::make_unique<All>(*other.all_) : nullptr),
+          size_(other.size_) {}
+    InlineVector& operator=(const InlineVector& other) {
+        if (this != &other) {
+            *this = InlineVector(other);
+        }
+        return *this;
+    }
+    InlineVector(InlineVector&& other) noexcept
+        : here_(other.here_), all_(std::move(other.all_)), size_(std::exchange(other.size_, 0)) {}
+    InlineVector& operator=(InlineVector&& other) noexcept {
+        here_ = other.here_;
+        all_ = std::move(other.all_);
+        size_ = std::exchange(other.size_, 0);
+        return *this;
+    }
 
     /// Appends; throws Error(unsupported) when full.
     void push_back(const T& value) {
-        if (size_ == N) {
-            throw Error(ErrorCode::unsupported, "a tensor has more axes than shardweld handles (" +
-                                                    std::to_string(N) + ")");
-        }
-        values_[size_++] = value;
+        const T kept = value;  // may be one of ours, which growing moves
+        resize(size_ + std::size_t{1});
+        back() = kept;
     }
     void resize(std::size_t size) {
         if (size > N) {
             throw Error(ErrorCode::unsupported, "a tensor has more axes than shardweld handles (" +
                                                     std::to_string(N) + ")");
+        }
+        if (size > Here && !all_) {
+            all_ = std::make_unique<All>();
+            std::copy(here_.begin(), here_.end(), all_->begin());
         }
         size_ = static_cast<std::uint32_t>(size);
     }
@@ -52,14 +77,14 @@ class InlineVector {
 
     [[nodiscard]] std::size_t size() const { return size_; }
     [[nodiscard]] bool empty() const { return size_ == 0; }
-    T& operator[](std::size_t i) { return values_[i]; }
-    const T& operator[](std::size_t i) const { return values_[i]; }
-    T& back() { return values_[size_ - 1]; }
-    [[nodiscard]] const T& back() const { return values_[size_ - 1]; }
-    T* begin() { return values_.data(); }
-    T* end() { return values_.data() + size_; }
-    [[nodiscard]] const T* begin() const { return values_.data(); }
-    [[nodiscard]] const T* end() const { return values_.data() + size_; }
+    T& operator[](std::size_t i) { return begin()[i]; }
+    const T& operator[](std::size_t i) const { return begin()[i]; }
+    T& back() { return begin()[size_ - 1]; }
+    [[nodiscard]] const T& back() const { return begin()[size_ - 1]; }
+    T* begin() { return all_ ? all_->data() : here_.data(); }
+    T* end() { return begin() + size_; }
+    [[nodiscard]] const T* begin() const { return all_ ? all_->data() : here_.data(); }
+    [[nodiscard]] const T* end() const { return begin() + size_; }
     [[nodiscard]] std::span<const T> span() const { return {begin(), size_}; }
 
     friend bool operator==(const InlineVector& a, const InlineVector& b) {
@@ -67,7 +92,10 @@ class InlineVector {
     }
 
   private:
-    std::array<T, N> values_{};
+    using All = std::array<T, N>;
+
+    std::array<T, Here> here_{};
+    std::unique_ptr<All> all_;  ///< once longer than `Here`
     std::uint32_t size_ = 0;
 };
 

@@ -22,12 +22,15 @@ struct Loop {
     friend bool operator==(const Loop&, const Loop&) = default;
 };
 
+/// In normal form hardly any copy has more than three.
+using Loops = InlineVector<Loop, kMaxAxes, 3>;
+
 /// dst[dst_offset + sum(j * dst_stride)] = src[src_offset + sum(j * src_stride)] for every j of the
 /// nest.
 struct Copy {
     Index src_offset = 0;
     Index dst_offset = 0;
-    InlineVector<Loop, kMaxAxes> loops;
+    Loops loops;
 
     [[nodiscard]] Index volume() const;
     friend bool operator==(const Copy&, const Copy&) = default;

@@ -13,6 +13,8 @@
 namespace shardweld::layout {
 
 inline constexpr std::size_t kMaxAxes = 8;
+/// Stacked layers of stacked experts have four; more lie on the heap.
+inline constexpr std::size_t kUsualAxes = 4;
 
 /// One axis of a patch: logical indices [lo, lo + extent), `stride` storage elements apart.
 struct Axis {
@@ -26,7 +28,7 @@ struct Axis {
 /// stride_k.
 struct Patch {
     Index offset = 0;
-    InlineVector<Axis, kMaxAxes> axes;
+    InlineVector<Axis, kMaxAxes, kUsualAxes> axes;
 
     /// Number of elements (1 for a scalar).
     [[nodiscard]] Index volume() const;
@@ -39,7 +41,7 @@ struct Range {
     Index extent = 0;
     friend bool operator==(const Range&, const Range&) = default;
 };
-using Box = InlineVector<Range, kMaxAxes>;
+using Box = InlineVector<Range, kMaxAxes, kUsualAxes>;
 
 /// Row-major patch over a box. Throws Error(corrupt) when its volume overflows.
 Patch dense(const Box& box, Index offset = 0);
