@@ -70,22 +70,11 @@ void Assembly::read_metadata() {
     watch_.lap("survey");
 }
 
-/// config.json and recipes, read by the rank that sees the checkpoint.
-ModelFiles Assembly::share_model_files() {
-    ByteWriter out;
-    mpi::collectively(comm_, [&] {
-        if (comm_.rank() == survey_.home) {
-            const bool is_alone = is_adapter_alone(options_, survey_.catalogue);
-            encode(read_model_files(options_, {survey_.location, base_, !is_alone}), out);
-        }
-    });
-    const auto bytes = comm_.broadcast(out.take(), survey_.home);
-    ByteReader in(bytes);
-    return decode_model_files(in);
-}
-
 void Assembly::bind_all() {
-    files_ = share_model_files();
+    files_ = share_model_files(comm_, survey_.home, [&] {
+        const bool is_alone = is_adapter_alone(options_, survey_.catalogue);
+        return read_model_files(options_, {survey_.location, base_, !is_alone});
+    });
     source_ = {survey_.location.directory, &survey_.catalogue.files, options_.max_open};
     choice_ = plan_choice(options_, shared_memory_limit(comm_));
     bind(options_.tie_word_embedding);

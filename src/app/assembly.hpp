@@ -51,7 +51,6 @@ class Assembly {
   private:
     void look();
     void read_metadata();
-    ModelFiles share_model_files();
     void bind_all();
     void bind(bool tie);
     catalogue::Catalogue metadata();

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "shardweld/plan/footprint.hpp"
+
 namespace shardweld::app {
 
 namespace {
@@ -71,6 +73,7 @@ Figures figures_of(const plan::Plan& plan) {
     figures.mean = static_cast<double>(plan.placement.tensor_bytes) /
                    static_cast<double>(figures.written.size());
     figures.buffer_bytes = plan.limits.total();
+    figures.metadata_bytes = plan::metadata_bytes(plan);
     figures.rounds =
         count_rounds(plan, static_cast<std::size_t>(busiest - figures.written.begin()));
     return figures;

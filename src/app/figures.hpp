@@ -13,9 +13,10 @@ struct Figures {
     Bytes least = 0;             ///< of these
     Bytes busiest = 0;
     double mean = 0;
-    Bytes buffer_bytes = 0;   ///< of one rank
-    Bytes network_bytes = 0;  ///< sent from rank to rank by all, replicas included
-    Index rounds = 0;         ///< of the busiest rank
+    Bytes buffer_bytes = 0;    ///< of one rank
+    Bytes metadata_bytes = 0;  ///< of one rank
+    Bytes network_bytes = 0;   ///< sent from rank to rank by all, replicas included
+    Index rounds = 0;          ///< of the busiest rank
 };
 
 /// Computed as the run itself does it; takes time like the rounds of one rank.

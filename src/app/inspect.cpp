@@ -9,6 +9,7 @@
 
 #include "inspect_rows.hpp"
 #include "json_parts.hpp"
+#include "survey.hpp"
 #include "table.hpp"
 
 namespace shardweld::app {
@@ -187,13 +188,17 @@ std::string inspect_json(const formats::Location& location, const catalogue::Cat
     return json_text(json);
 }
 
-int inspect(const Options& options, std::ostream& out) {
-    formats::Location location = formats::locate(input_request(options));
+int inspect(mpi::Comm& comm, const Options& options, std::ostream& out) {
+    Survey found = survey(comm, input_request(options));
     if (options.hf_config) {
-        location.hf_directory = *options.hf_config;
+        found.location.hf_directory = *options.hf_config;
     }
-    const catalogue::Catalogue catalogue = formats::read_catalogue(location);
-    out << (options.json ? inspect_json(location, catalogue) : inspect_text(location, catalogue));
+    mpi::collectively(comm, [&] {
+        if (comm.rank() == 0) {
+            out << (options.json ? inspect_json(found.location, found.catalogue)
+                                 : inspect_text(found.location, found.catalogue));
+        }
+    });
     return 0;
 }
 

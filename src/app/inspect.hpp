@@ -7,6 +7,7 @@
 
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/formats/format.hpp"
+#include "shardweld/mpi/comm.hpp"
 
 #include "options.hpp"
 
@@ -16,7 +17,8 @@ namespace shardweld::app {
 std::string inspect_text(const formats::Location& location, const catalogue::Catalogue& catalogue);
 std::string inspect_json(const formats::Location& location, const catalogue::Catalogue& catalogue);
 
-/// Local: finds and reads the checkpoint, prints to `out`. Returns the exit code.
-int inspect(const Options& options, std::ostream& out);
+/// Collective: the ranks find and read the checkpoint together, rank 0 prints to `out`. Returns the
+/// exit code.
+int inspect(mpi::Comm& comm, const Options& options, std::ostream& out);
 
 }  // namespace shardweld::app

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include "shardweld/models/config.hpp"
 #include "shardweld/models/recipe.hpp"
 #include "shardweld/models/symbols.hpp"
+#include "shardweld/mpi/comm.hpp"
 #include "shardweld/plan/binding.hpp"
 
 #include "options.hpp"
@@ -46,8 +48,11 @@ struct Places {
 /// Reads the files. Local. Error(usage) as above and when --hf_config or --recipe name nothing.
 ModelFiles read_model_files(const Options& options, const Places& places);
 
+/// To bytes and back, for sharing between ranks; model_files_codec.cpp.
 void encode(const ModelFiles& files, ByteWriter& out);
 ModelFiles decode_model_files(ByteReader& in);
+/// Collective. What rank `home` reads, on all ranks.
+ModelFiles share_model_files(mpi::Comm& comm, int home, const std::function<ModelFiles()>& read);
 
 struct PreparedModel {
     std::shared_ptr<const models::Library> library;  ///< owns recipe and dialect

@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstdio>
+#include <optional>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -11,7 +13,9 @@
 
 #include "base_model.hpp"
 #include "json_parts.hpp"
+#include "lora.hpp"
 #include "model.hpp"
+#include "survey.hpp"
 #include "table.hpp"
 
 namespace shardweld::app {
@@ -77,6 +81,7 @@ std::vector<std::vector<std::string>> plan_rows(const PlannedMerge& merge, const
                                   ", mean " + human_bytes(mean) + ", busiest / mean " +
                                   ratio_text(imbalance(figures))},
         {"buffers of a rank", human_bytes(figures.buffer_bytes)},
+        {"metadata of a rank", human_bytes(figures.metadata_bytes)},
         {"rounds", std::to_string(figures.rounds)},
         {"strategy", std::string(plan::name_of(plan.strategy)) + ": " + plan.why},
         {"sent over the network", human_bytes(figures.network_bytes)},
@@ -130,6 +135,7 @@ std::string plan_json(const PlannedMerge& merge) {
     json["written_by_rank"] = figures.written;
     json["imbalance"] = imbalance(figures);
     json["buffer_bytes"] = figures.buffer_bytes;
+    json["metadata_bytes"] = figures.metadata_bytes;
     json["network_bytes"] = figures.network_bytes;
     json["rounds"] = figures.rounds;
     json["is_estimate"] = !plan.placement.is_settled;
@@ -141,21 +147,34 @@ std::string plan_json(const PlannedMerge& merge) {
     return json_text(json);
 }
 
-PlannedMerge plan_merge(const Options& options) {
-    const formats::Location location = formats::locate(input_request(options));
-    // A missing config is told before the longer look at the shards.
-    Places places{location};
+namespace {
+
+/// What the ranks find out together.
+struct Input {
+    Survey survey;
+    std::optional<formats::Location> base;
+    ModelFiles files;
+};
+
+Input read_input(mpi::Comm& comm, const Options& options) {
+    Input input{survey(comm, input_request(options)), std::nullopt, {}};
     if (options.base) {
-        places.base = formats::locate(base_request(options));
+        Survey base = survey(comm, base_request(options));
+        input.base = base.location;
+        mpi::collectively(comm, [&] { add_base(input.survey, std::move(base)); });
     }
-    const ModelFiles files = read_model_files(options, places);
-    catalogue::Catalogue catalogue = formats::read_catalogue(location);
-    if (places.base) {
-        add_base(catalogue, places.base->directory, formats::read_catalogue(*places.base));
-    }
-    const PreparedModel prepared = prepare_model(files, options, catalogue);
+    input.files = share_model_files(comm, input.survey.home, [&] {
+        const bool is_alone = is_adapter_alone(options, input.survey.catalogue);
+        return read_model_files(options, {input.survey.location, input.base, !is_alone});
+    });
+    return input;
+}
+
+PlannedMerge plan_alone(Input input, const Options& options) {
+    catalogue::Catalogue& catalogue = input.survey.catalogue;
+    const PreparedModel prepared = prepare_model(input.files, options, catalogue);
     PlannedMerge merge;
-    merge.input = location.directory.string();
+    merge.input = input.survey.location.directory.string();
     merge.format = catalogue.format;
     merge.recipe = prepared.recipe->name;
     merge.files = catalogue.files;
@@ -165,7 +184,8 @@ PlannedMerge plan_merge(const Options& options) {
     for (const auto& [code, text] : catalogue.warnings) {
         merge.warnings.push_back({code, "", text});
     }
-    plan::Binding binding = bind_model(prepared, files, options, std::move(catalogue)).binding;
+    plan::Binding binding =
+        bind_model(prepared, input.files, options, std::move(catalogue)).binding;
     merge.warnings.insert(merge.warnings.end(), prepared.warnings.begin(), prepared.warnings.end());
     merge.warnings.insert(merge.warnings.end(), binding.warnings.begin(), binding.warnings.end());
     merge.ledger = std::move(binding.ledger);
@@ -182,8 +202,7 @@ PlannedMerge plan_merge(const Options& options) {
     return merge;
 }
 
-int print_plan(const Options& options, std::ostream& out, Log& log) {
-    const PlannedMerge merge = plan_merge(options);
+void show(const PlannedMerge& merge, const Options& options, std::ostream& out, Log& log) {
     for (const plan::Warning& warning : merge.warnings) {
         log.warning((warning.tensor.empty() ? "" : printable(warning.tensor) + ": ") +
                     warning.text);
@@ -196,6 +215,28 @@ int print_plan(const Options& options, std::ostream& out, Log& log) {
         throw Error(ErrorCode::strict, counted(merge.warnings.size(), "warning") +
                                            " under --strict: the merge would end so");
     }
+}
+
+}  // namespace
+
+PlannedMerge plan_merge(mpi::Comm& comm, const Options& options) {
+    Input input = read_input(comm, options);
+    PlannedMerge merge;
+    mpi::collectively(comm, [&] {
+        if (comm.rank() == 0) {
+            merge = plan_alone(std::move(input), options);
+        }
+    });
+    return merge;
+}
+
+int print_plan(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
+    const PlannedMerge merge = plan_merge(comm, options);
+    mpi::collectively(comm, [&] {
+        if (comm.rank() == 0) {
+            show(merge, options, out, log);
+        }
+    });
     return 0;
 }
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "shardweld/mpi/comm.hpp"
+
 #include "figures.hpp"
 #include "log.hpp"
 #include "options.hpp"
@@ -29,10 +31,11 @@ std::string plan_text(const PlannedMerge& merge);
 /// Fields are never renamed or removed.
 std::string plan_json(const PlannedMerge& merge);
 
-/// Local: plans a merge by --ranks ranks that all see the checkpoint.
-PlannedMerge plan_merge(const Options& options);
+/// Collective: the ranks read the metadata together; rank 0 plans a merge by --ranks ranks that all
+/// see the checkpoint. Empty on the others.
+PlannedMerge plan_merge(mpi::Comm& comm, const Options& options);
 
-/// Local: plans and prints to `out`. Returns the exit code.
-int print_plan(const Options& options, std::ostream& out, Log& log);
+/// Collective: plans; rank 0 prints to `out`. Returns the exit code.
+int print_plan(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
 
 }  // namespace shardweld::app

@@ -66,8 +66,17 @@ void say_notes(const Options& options, Log& log) {
 
 /// Commands that all ranks run together.
 bool is_parallel(Command command) {
-    return command == Command::merge || command == Command::test || command == Command::diff ||
-           command == Command::verify || command == Command::upload || command == Command::iobench;
+    return command != Command::recipes && command != Command::help && command != Command::version;
+}
+
+/// The code of a command whose result goes to standard output.
+int printed(int code, Log& log) {
+    std::cout.flush();
+    if (code == 0 && !std::cout) {
+        log.error("cannot write the result to standard output");
+        return static_cast<int>(ErrorCode::io);
+    }
+    return code;
 }
 
 int run_parallel(mpi::Comm& comm, const Options& options, Log& log) {
@@ -82,6 +91,10 @@ int run_parallel(mpi::Comm& comm, const Options& options, Log& log) {
             return upload_model(comm, options, log);
         case Command::iobench:
             return iobench(comm, options, log);
+        case Command::plan:
+            return printed(print_plan(comm, options, std::cout, log), log);
+        case Command::inspect:
+            return printed(inspect(comm, options, std::cout), log);
         default:
             return merge(comm, options, log);
     }
@@ -138,32 +151,18 @@ int run_alone(const Options& options, bool is_first) {
     const int code = guarded(log, [&] {
         say_notes(options, log);
         switch (options.command) {
-            case Command::plan:
-                return print_plan(options, std::cout, log);
-            case Command::inspect:
-                return inspect(options, std::cout);
             case Command::recipes:
                 return recipes(options, std::cout);
             case Command::help:
                 return print(help_text(options.topic));
             case Command::version:
                 return print("shardweld " + version() + " (" + git_version() + ")\n");
-            case Command::merge:
-            case Command::test:
-            case Command::diff:
-            case Command::verify:
-            case Command::upload:
-            case Command::iobench:
+            default:
                 break;
         }
         throw Error(ErrorCode::unsupported, "this command is not in this version yet");
     });
-    std::cout.flush();
-    if (code == 0 && !std::cout) {
-        log.error("cannot write the result to standard output");
-        return static_cast<int>(ErrorCode::io);
-    }
-    return code;
+    return printed(code, log);
 }
 
 /// A wrong command line is mostly wrong on all ranks: they meet before they exit, so that a

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shardweld/io/file.hpp"
+#include "shardweld/plan/footprint.hpp"
 
 #include "json_parts.hpp"
 #include "version.hpp"
@@ -103,6 +104,7 @@ void describe_plan(Report& report, const plan::Plan& plan,
     report.plan_hash = plan.hash();
     report.strategy = plan::name_of(plan.strategy);
     report.why = plan.why;
+    report.metadata_bytes = plan::metadata_bytes(plan);
     report.tensors = tensor_entries(plan, files, {});
 }
 
@@ -122,7 +124,8 @@ std::string to_json(const Report& report) {
     json["plan"] = {{"hash", known(report.plan_hash)},
                     {"strategy", known(report.strategy)},
                     {"why", report.why},
-                    {"rounds", report.rounds}};
+                    {"rounds", report.rounds},
+                    {"metadata_bytes", report.metadata_bytes}};
     json["phases"] = phases_json(report.phases);
     json["roof"] = report.roof ? ordered_json({{"copy_gbs", report.roof->copy_gbs},
                                                {"merge_gbs", report.roof->merge_gbs},

@@ -66,6 +66,7 @@ struct Report {
     std::string strategy;
     std::string why;
     Index rounds = 0;
+    Bytes metadata_bytes = 0;  ///< that the plan holds on each rank
 
     std::vector<Phase> phases;
     std::optional<Roof> roof;  ///< when one was given

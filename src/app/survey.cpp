@@ -115,30 +115,35 @@ void find_checkpoint(mpi::Comm& comm, const formats::Request& request, const Vie
     rebase(survey.location, first->directory, request.directory);
 }
 
-/// Calls `handle` for each file of this rank and gathers what it wrote, by file, on all ranks.
-std::vector<std::vector<std::byte>> spread(
-    mpi::Comm& comm, const Views& views, const SizesByGroup& sizes, std::size_t n_files,
-    const std::function<void(std::size_t, ByteWriter&)>& handle) {
+/// Each file scanned by one rank that sees it, on all ranks.
+std::vector<Catalogue> share_scans(mpi::Comm& comm, const Views& views, const SizesByGroup& sizes,
+                                   const Location& location,
+                                   const std::vector<std::string>& files) {
+    const formats::Format& format = formats::format_of(location);
+    std::vector<Catalogue> scans(files.size());
     ByteWriter mine;
     mpi::collectively(comm, [&] {
-        for (std::size_t file = 0; file < n_files; ++file) {
-            if (handler_of(file, sizes, views) == comm.rank()) {
-                ByteWriter one;
-                handle(file, one);
+        for (std::size_t file = 0; file < files.size(); ++file) {
+            if (handler_of(file, sizes, views) != comm.rank()) {
+                continue;
+            }
+            scans[file] = format.scan(location, files[file]);
+            if (comm.size() > 1) {
                 mine.put<std::uint64_t>(file);
-                mine.put_all<std::byte>(one.take());
+                catalogue::encode(scans[file], mine);
             }
         }
     });
-    std::vector<std::vector<std::byte>> by_file(n_files);
-    for (const auto& bytes : comm.all_gather(mine.take())) {
+    auto all = comm.all_gather(mine.take());
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+        const std::vector<std::byte> bytes = std::move(all[rank]);
         ByteReader in(bytes);
-        while (!in.at_end()) {
+        while (static_cast<int>(rank) != comm.rank() && !in.at_end()) {
             const auto file = in.get<std::uint64_t>();
-            by_file[file] = in.get_all<std::byte>();
+            scans[file] = catalogue::decode_catalogue(in);
         }
     }
-    return by_file;
+    return scans;
 }
 
 /// One rank's list on all ranks.
@@ -161,21 +166,14 @@ std::vector<std::string> share_list(mpi::Comm& comm, int home,
     return shared;
 }
 
-Catalogue scan_all(mpi::Comm& comm, const Views& views, const Location& location, int home) {
+Catalogue scan_all(mpi::Comm& comm, const Views& views, Sights& sights, const Location& location,
+                   int home) {
     const formats::Format& format = formats::format_of(location);
     const std::vector<std::string> files =
         share_list(comm, home, [&] { return format.scan_list(location); });
-    const auto sizes = see(comm, views, location.directory, files);
+    const auto sizes = sights.sizes_of(files);
     check_seen(sizes, files, location.directory);
-    const auto encoded =
-        spread(comm, views, sizes, files.size(), [&](std::size_t file, ByteWriter& out) {
-            catalogue::encode(format.scan(location, files[file]), out);
-        });
-    std::vector<Catalogue> scans;
-    for (const auto& bytes : encoded) {
-        ByteReader in(bytes);
-        scans.push_back(catalogue::decode_catalogue(in));
-    }
+    auto scans = share_scans(comm, views, sizes, location, files);
     return mpi::collectively_get(comm, [&] { return format.combine(location, std::move(scans)); });
 }
 
@@ -193,13 +191,22 @@ void resolve_all(mpi::Comm& comm, const Views& views, const SizesByGroup& sizes,
             mine.push_back(file);
         }
     }
+    std::vector<formats::Resolution> resolutions(static_cast<std::size_t>(comm.size()));
+    const auto own = static_cast<std::size_t>(comm.rank());
     ByteWriter out;
-    mpi::collectively(comm,
-                      [&] { formats::encode(format.resolve(location, catalogue, mine), out); });
-    std::vector<formats::Resolution> resolutions;
-    for (const auto& bytes : comm.all_gather(out.take())) {
-        ByteReader in(bytes);
-        resolutions.push_back(formats::decode_resolution(in));
+    mpi::collectively(comm, [&] {
+        resolutions[own] = format.resolve(location, catalogue, mine);
+        if (comm.size() > 1) {
+            formats::encode(resolutions[own], out);
+        }
+    });
+    auto all = comm.all_gather(out.take());
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+        const std::vector<std::byte> bytes = std::move(all[rank]);
+        if (rank != own) {
+            ByteReader in(bytes);
+            resolutions[rank] = formats::decode_resolution(in);
+        }
     }
     mpi::collectively(comm, [&] { formats::settle(catalogue, resolutions); });
 }
@@ -210,12 +217,13 @@ Survey survey(mpi::Comm& comm, const formats::Request& request) {
     Survey survey;
     const Views views = group_views(comm, request.directory);
     find_checkpoint(comm, request, views, survey);
-    survey.catalogue = scan_all(comm, views, survey.location, survey.home);
+    Sights sights(comm, views, survey.location.directory);
+    survey.catalogue = scan_all(comm, views, sights, survey.location, survey.home);
     std::vector<std::string> files;
     for (const catalogue::File& file : survey.catalogue.files) {
         files.push_back(file.path);
     }
-    const auto sizes = see(comm, views, survey.location.directory, files);
+    const auto sizes = sights.sizes_of(files);
     check_seen(sizes, files, survey.location.directory);
     resolve_all(comm, views, sizes, survey.location, survey.catalogue);
     survey.visibility.group_of_rank = views.group_of_rank;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <map>
+#include <span>
 
 #include <sys/stat.h>
 
@@ -45,29 +47,48 @@ Views group_views(mpi::Comm& comm, const std::filesystem::path& directory) {
     return views;
 }
 
-SizesByGroup see(mpi::Comm& comm, const Views& views, const std::filesystem::path& directory,
-                 const std::vector<std::string>& files) {
+void Sights::look_for(const std::vector<std::string>& files) {
+    const auto own = static_cast<std::size_t>(comm_.rank());
+    std::vector<std::size_t> position(views_.group_of_rank.size());  // of a rank in its group
+    std::vector<std::size_t> n_ranks(views_.leaders.size(), 0);      // of a group
+    for (std::size_t rank = 0; rank < position.size(); ++rank) {
+        position[rank] = n_ranks[views_.group_of_rank[rank]]++;
+    }
     std::vector<Look> mine;
-    if (views.leads(comm.rank())) {
-        for (const std::string& file : files) {
-            mine.push_back(look_at(directory / file));
+    for (std::size_t i = position[own]; i < files.size(); i += n_ranks[views_.group_of_rank[own]]) {
+        mine.push_back(look_at(directory_ / files[i]));
+    }
+    const auto all = comm_.all_gather(std::as_bytes(std::span(mine)));
+    Looks looks(views_.leaders.size(), std::vector<Look>(files.size()));
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+        const std::uint32_t group = views_.group_of_rank[rank];
+        std::vector<Look> found(all[rank].size() / sizeof(Look));
+        if (!found.empty()) {
+            std::memcpy(found.data(), all[rank].data(), all[rank].size());
+        }
+        for (std::size_t i = 0; i < found.size(); ++i) {
+            looks[group][position[rank] + i * n_ranks[group]] = found[i];
         }
     }
-    const auto all = comm.all_gather(std::as_bytes(std::span(mine)));
-    Looks looks;
-    for (const int leader : views.leaders) {
-        const auto& bytes = all[static_cast<std::size_t>(leader)];
-        std::vector<Look>& group = looks.emplace_back(bytes.size() / sizeof(Look));
-        if (!group.empty()) {
-            std::memcpy(group.data(), bytes.data(), bytes.size());
+    check_same_content(comm_, views_, looks, directory_, files);
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        std::vector<Index>& sizes = known_[files[i]];
+        for (const auto& group : looks) {
+            sizes.push_back(group[i].size);
         }
     }
-    check_same_content(comm, views, looks, directory, files);
-    SizesByGroup sizes;
-    for (const auto& group : looks) {
-        std::vector<Index>& of_group = sizes.emplace_back();
-        for (const Look& look : group) {
-            of_group.push_back(look.size);
+}
+
+SizesByGroup Sights::sizes_of(const std::vector<std::string>& files) {
+    std::vector<std::string> unknown;
+    std::copy_if(files.begin(), files.end(), std::back_inserter(unknown),
+                 [&](const std::string& file) { return !known_.contains(file); });
+    look_for(unknown);
+    SizesByGroup sizes(views_.leaders.size());
+    for (const std::string& file : files) {
+        const std::vector<Index>& by_group = known_.at(file);
+        for (std::size_t group = 0; group < sizes.size(); ++group) {
+            sizes[group].push_back(by_group[group]);
         }
     }
     return sizes;

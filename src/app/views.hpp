@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "shardweld/core/index.hpp"
@@ -28,10 +30,25 @@ Views group_views(mpi::Comm& comm, const std::filesystem::path& directory);
 /// Sizes of files by group; -1: the group does not see it.
 using SizesByGroup = std::vector<std::vector<Index>>;
 
-/// Collective. Looks for files below a directory; every file is looked at once a group.
-/// Error(mismatch) when two groups hold different files of one size (see same_content.hpp).
-SizesByGroup see(mpi::Comm& comm, const Views& views, const std::filesystem::path& directory,
-                 const std::vector<std::string>& files);
+/// What the groups see below a directory. A group's ranks share the looking among them, and no file
+/// is looked at twice by a group: on a parallel file system each look is a request to one server.
+class Sights {
+  public:
+    Sights(mpi::Comm& comm, const Views& views, std::filesystem::path directory)
+        : comm_(comm), views_(views), directory_(std::move(directory)) {}
+
+    /// Collective. Looks for the files that were not asked for before.
+    /// Error(mismatch) when two groups see different contents under one name.
+    SizesByGroup sizes_of(const std::vector<std::string>& files);
+
+  private:
+    void look_for(const std::vector<std::string>& files);
+
+    mpi::Comm& comm_;
+    const Views& views_;
+    std::filesystem::path directory_;
+    std::unordered_map<std::string, std::vector<Index>> known_;  // sizes by group
+};
 
 /// Error(not_found) listing all files that no group sees; Error(mismatch) when two groups see
 /// different sizes.

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "shardweld/core/text.hpp"
@@ -200,20 +203,40 @@ std::string global_name(const Shard& shard, const StoreMatch& match, const Catal
     return name;
 }
 
+/// The shards under their global names. Thousands of ranks repeat the same local names: each is
+/// matched once for all of them, and made global once for each expert-parallel rank.
+std::map<std::string, ShardGroup> groups_of(const Catalogue& catalogue, const Model& model,
+                                            const StoreMatcher& matcher) {
+    struct Known {
+        std::optional<StoreMatch> match;
+        std::map<int, ShardGroup*> by_expert_rank;
+    };
+    std::map<std::string, ShardGroup> groups;
+    std::map<std::size_t, std::unordered_map<std::string_view, Known>> known;  // by number of dims
+    for (const Shard& shard : catalogue.shards) {
+        const auto [at, is_new] = known[shard.shape.size()].try_emplace(shard.name);
+        Known& name = at->second;
+        if (is_new) {
+            name.match = matcher.find(shard.name, shard.shape.size());
+        }
+        ShardGroup*& group = name.by_expert_rank[shard.at.ep];
+        if (group == nullptr) {
+            group = &groups[name.match ? global_name(shard, *name.match, catalogue, model)
+                                       : shard.name];
+            if (name.match) {
+                group->line = name.match->line;
+                group->captures = name.match->captures;
+            }
+        }
+        group->shards.push_back(&shard);
+    }
+    return groups;
+}
+
 }  // namespace
 
 Joined join_shards(const Catalogue& catalogue, const Model& model, const StoreMatcher& matcher) {
-    std::map<std::string, ShardGroup> groups;
-    for (const Shard& shard : catalogue.shards) {
-        const auto match = matcher.find(shard.name, shard.shape.size());
-        ShardGroup& group =
-            groups[match ? global_name(shard, *match, catalogue, model) : shard.name];
-        if (match) {
-            group.line = match->line;
-            group.captures = match->captures;
-        }
-        group.shards.push_back(&shard);
-    }
+    std::map<std::string, ShardGroup> groups = groups_of(catalogue, model, matcher);
     Joined joined;
     joined.tensors.reserve(groups.size());
     for (auto& [name, group] : groups) {

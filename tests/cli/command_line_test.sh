@@ -53,6 +53,13 @@ expect_code 0 mpirun -n 3 "$SHARDWELD" inspect "$CASE/source" --json
 checks=$((checks + 1))
 python3 -m json.tool "$WORK/out" >/dev/null || fail "inspect under mpirun printed something else than one JSON text"
 
+# Ranks read the metadata together and tell what one tells alone.
+for command in "inspect $CASE/source" "plan --local_dir $CASE/source --hf_config $CASE/hf --ranks 5"; do
+    expect_code 0 "$SHARDWELD" $command --json && cp "$WORK/out" "$WORK/alone"
+    expect_code 0 mpirun -n 3 "$SHARDWELD" $command --json && checks=$((checks + 1)) &&
+        { cmp -s "$WORK/alone" "$WORK/out" || fail "3 ranks tell something else than one: $command"; }
+done
+
 # Results that cannot be written are an error, not a success.
 checks=$((checks + 1))
 "$SHARDWELD" recipes >/dev/full 2>"$WORK/err"

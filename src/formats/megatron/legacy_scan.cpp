@@ -1,7 +1,7 @@
 #include "legacy_scan.hpp"
 
 #include <map>
-#include <set>
+#include <unordered_set>
 #include <utility>
 
 #include "shardweld/core/error.hpp"
@@ -130,8 +130,8 @@ class LegacyScan {
     const TorchFile& file_;
     Catalogue& out_;
     std::size_t entries_left_;
-    std::set<std::string> names_;           // of the chunk being added
-    std::map<Bytes, Bytes> used_storages_;  // file offset -> size
+    std::unordered_set<std::string> names_;  // of the chunk being added
+    std::map<Bytes, Bytes> used_storages_;   // file offset -> size
     IgnoredRows ignored_;
 };
 

@@ -1,8 +1,10 @@
 #include "numbering.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "shardweld/core/error.hpp"
@@ -22,15 +24,35 @@ bool is_stack_name(std::string_view part) {
     return part == "decoder" || part == "encoder" || part == "transformer";
 }
 
-std::map<std::string, LayersByChunk> collect(const std::vector<catalogue::Shard>& shards) {
-    std::map<std::string, LayersByChunk> stacks;
+/// The parts of names that thousands of files repeat.
+class SplitNames {
+  public:
+    const std::optional<LayerName>& of(const std::string& name) {
+        const auto [at, is_new] = known_.try_emplace(name);
+        if (is_new) {
+            at->second = split_layer(at->first);  // views of the kept name
+        }
+        return at->second;
+    }
+
+  private:
+    std::unordered_map<std::string, std::optional<LayerName>> known_;
+};
+
+std::map<std::string, LayersByChunk, std::less<>> collect(
+    const std::vector<catalogue::Shard>& shards, SplitNames& names) {
+    std::map<std::string, LayersByChunk, std::less<>> stacks;
     for (const auto& shard : shards) {
-        if (const auto name = split_layer(shard.name)) {
+        if (const auto& name = names.of(shard.name)) {
             if (name->layer >= kMostLayers) {
                 throw Error(ErrorCode::corrupt, "tensor " + printable(shard.name) +
                                                     " has a layer number out of bounds");
             }
-            stacks[std::string(name->stack)][{shard.piece.file, shard.at.vpp}].insert(name->layer);
+            auto stack = stacks.find(name->stack);
+            if (stack == stacks.end()) {
+                stack = stacks.try_emplace(std::string(name->stack)).first;
+            }
+            stack->second[{shard.piece.file, shard.at.vpp}].insert(name->layer);
         }
     }
     return stacks;
@@ -121,7 +143,9 @@ bool is_language_stack(std::string_view stack) {
     return split(stack, '.').size() == 3;
 }
 
-void require_total(const std::map<std::string, StackOrder>& orders, const Pipeline& pipeline) {
+using Orders = std::map<std::string, StackOrder, std::less<>>;
+
+void require_total(const Orders& orders, const Pipeline& pipeline) {
     const auto is_language = [](const auto& order) { return is_language_stack(order.first); };
     const auto found = std::find_if(orders.begin(), orders.end(), is_language);
     // An encoder and a decoder have a number of layers each.
@@ -152,16 +176,17 @@ std::optional<LayerName> split_layer(std::string_view name) {
 
 void number_layers(std::vector<catalogue::Shard>& shards, const std::vector<catalogue::File>& files,
                    const std::vector<catalogue::Coordinates>& places, const Pipeline& pipeline) {
-    std::map<std::string, StackOrder> orders;
-    for (const auto& [stack, layers] : collect(shards)) {
+    SplitNames names;
+    Orders orders;
+    for (const auto& [stack, layers] : collect(shards, names)) {
         orders.emplace(stack, StackOrder(stack, layers, files, places, pipeline));
     }
     require_total(orders, pipeline);
     for (auto& shard : shards) {
-        if (const auto name = split_layer(shard.name)) {
-            const StackOrder& order = orders.at(std::string(name->stack));
+        if (const auto& name = names.of(shard.name)) {
+            const StackOrder& order = orders.find(name->stack)->second;
             const Index layer = name->layer + order.offset(shard.at.pp, shard.at.vpp);
-            shard.name = std::string(name->stack) + std::to_string(layer) + std::string(name->rest);
+            shard.name = std::string(name->stack).append(std::to_string(layer)).append(name->rest);
         }
     }
 }

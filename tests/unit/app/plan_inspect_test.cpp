@@ -33,7 +33,7 @@ ordered_json planned(const Options& options) {
     std::ostringstream out;
     std::ostringstream messages;
     Log log(messages, LogLevel::info, true);
-    EXPECT_EQ(print_plan(options, out, log), 0);
+    EXPECT_EQ(print_plan(*mpi::serial_comm(), options, out, log), 0);
     EXPECT_EQ(messages.str(), "");
     return ordered_json::parse(out.str());
 }
@@ -89,7 +89,7 @@ TEST(PrintPlan, tells_people_files_balance_memory_and_why) {
     Options options = options_for("llama-tp4-legacy-bf16");
     options.max_shard_size = 100'000;
     options.memory_limit = Bytes{8} << 20U;
-    const PlannedMerge merge = plan_merge(options);
+    const PlannedMerge merge = plan_merge(*mpi::serial_comm(), options);
     const std::string text = plan_text(merge);
     EXPECT_LE(merge.plan.limits.total(), *options.memory_limit);
     const std::string buffers =
@@ -97,8 +97,8 @@ TEST(PrintPlan, tells_people_files_balance_memory_and_why) {
     for (const char* part :
          {"recipe                 llama\n", "output                 4 files, 39 tensors, ",
           "strategy               direct: one rank\n", "busiest / mean 1.000\n",
-          "model-00001-of-00004.safetensors", "model.safetensors.index.json", buffers.c_str(),
-          "  ignored rng_state"}) {
+          "metadata of a rank     ", "model-00001-of-00004.safetensors",
+          "model.safetensors.index.json", buffers.c_str(), "  ignored rng_state"}) {
         EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
     }
 }
@@ -107,15 +107,15 @@ TEST(PlanMerge, asks_for_a_config_and_checks_it) {
     Options options = options_for("llama-tp4-legacy-bf16");
     options.hf_config.reset();
     const std::string directory = (options.local_dir / "iter_0000010").string();
-    EXPECT_EQ(test::error_text([&] { plan_merge(options); }),
+    EXPECT_EQ(test::error_text([&] { plan_merge(*mpi::serial_comm(), options); }),
               "usage: the checkpoint in " + directory +
                   " has no HuggingFace config.json beside it: give the directory of the model it "
                   "was trained from with --hf_config DIR");
     options.hf_config = "/nowhere";
-    EXPECT_EQ(test::error_text([&] { plan_merge(options); }),
+    EXPECT_EQ(test::error_text([&] { plan_merge(*mpi::serial_comm(), options); }),
               "usage: --hf_config: there is no file /nowhere/config.json");
     options.hf_config = kData / "mixtral-ep2-pp2-legacy-bf16/hf";
-    EXPECT_EQ(test::error_text([&] { plan_merge(options); }),
+    EXPECT_EQ(test::error_text([&] { plan_merge(*mpi::serial_comm(), options); }),
               "mismatch: " + (*options.hf_config / "config.json").string() +
                   " does not describe this checkpoint:\n"
                   "  config.json says intermediate_size 32, the checkpoint's args say "
@@ -127,13 +127,13 @@ TEST(PlanMerge, asks_for_a_config_and_checks_it) {
 
 TEST(PlanMerge, takes_the_config_by_its_directory_or_its_file) {
     Options options = options_for("llama-tp4-legacy-bf16");
-    const std::string hash = plan_merge(options).plan.hash();
+    const std::string hash = plan_merge(*mpi::serial_comm(), options).plan.hash();
     *options.hf_config /= "config.json";
-    EXPECT_EQ(plan_merge(options).plan.hash(), hash);
+    EXPECT_EQ(plan_merge(*mpi::serial_comm(), options).plan.hash(), hash);
     // verl's layout brings its own.
     Options own = options_for("verl-qwen3-tp2-pp2-torchdist-bf16");
     own.hf_config.reset();
-    EXPECT_EQ(plan_merge(own).recipe, "qwen3");
+    EXPECT_EQ(plan_merge(*mpi::serial_comm(), own).recipe, "qwen3");
 }
 
 TEST(PlanMerge, uses_a_recipe_file_and_warns_that_it_is_unverified) {
@@ -141,17 +141,17 @@ TEST(PlanMerge, uses_a_recipe_file_and_warns_that_it_is_unverified) {
     Options options = options_for("llama-tp4-legacy-bf16");
     options.recipe =
         place.put("mine.recipe", "recipe mine\nextends llama\nmatch @model_type = \"llama\"\n");
-    const PlannedMerge merge = plan_merge(options);
+    const PlannedMerge merge = plan_merge(*mpi::serial_comm(), options);
     EXPECT_EQ(merge.recipe, "mine");
     ASSERT_EQ(merge.warnings.size(), 1U);
     EXPECT_EQ(merge.warnings[0].code, "recipe_unverified");
     options.strict = true;
     std::ostringstream out;
     Log log(out, LogLevel::error, true);
-    EXPECT_EQ(test::error_text([&] { print_plan(options, out, log); }),
+    EXPECT_EQ(test::error_text([&] { print_plan(*mpi::serial_comm(), options, out, log); }),
               "strict: 1 warning under --strict: the merge would end so");
     options.recipe = "/nowhere/x.recipe";
-    EXPECT_EQ(test::error_text([&] { plan_merge(options); }),
+    EXPECT_EQ(test::error_text([&] { plan_merge(*mpi::serial_comm(), options); }),
               "usage: --recipe: there is no file /nowhere/x.recipe");
 }
 
@@ -192,7 +192,7 @@ TEST(Inspect, shows_global_tensors_with_their_shards) {
     Options options = options_for("verl-qwen3-tp2-pp2-torchdist-bf16");
     options.hf_config.reset();
     std::ostringstream out;
-    EXPECT_EQ(inspect(options, out), 0);
+    EXPECT_EQ(inspect(*mpi::serial_comm(), options, out), 0);
     const auto json = ordered_json::parse(out.str());
     std::vector<std::string> keys;
     for (const auto& [key, value] : json.items()) {
@@ -220,7 +220,7 @@ TEST(Inspect, shows_global_tensors_with_their_shards) {
 TEST(Inspect, shows_local_shards_with_their_ranks) {
     Options options = options_for("llama-tp4-legacy-bf16");
     std::ostringstream out;
-    EXPECT_EQ(inspect(options, out), 0);
+    EXPECT_EQ(inspect(*mpi::serial_comm(), options, out), 0);
     const auto json = ordered_json::parse(out.str());
     const auto& first = json["tensors"][1];
     EXPECT_EQ(first.dump(),
@@ -231,7 +231,7 @@ TEST(Inspect, shows_local_shards_with_their_ranks) {
     options.json = false;
     options.hf_config.reset();
     std::ostringstream text;
-    EXPECT_EQ(inspect(options, text), 0);
+    EXPECT_EQ(inspect(*mpi::serial_comm(), options, text), 0);
     EXPECT_NE(text.str().find("none: a merge needs --hf_config\n"), std::string::npos);
     EXPECT_NE(text.str().find("shape (of a shard)"), std::string::npos);
     EXPECT_NE(text.str().find("tp0 etp0, tp1 etp1, ...\n"), std::string::npos) << text.str();

@@ -1,0 +1,13 @@
+// The memory that a plan takes on every rank, beside the buffers.
+// Knows the plan's containers; nothing of what executes it.
+#pragma once
+
+#include "shardweld/plan/plan.hpp"
+
+namespace shardweld::plan {
+
+/// Bytes of targets, operands, names, headers and views that the plan holds: what --memory_limit
+/// leaves out while tensors move. Reading and planning take some times as much before.
+Bytes metadata_bytes(const Plan& plan);
+
+}  // namespace shardweld::plan

@@ -1,0 +1,51 @@
+// Config and recipes from the rank that reads them to all others.
+#include <utility>
+
+#include "model.hpp"
+
+namespace shardweld::app {
+
+void encode(const ModelFiles& files, ByteWriter& out) {
+    out.put_text(files.hf_directory.string());
+    out.put_text(files.config_path);
+    out.put_text(files.config_text);
+    out.put<std::uint64_t>(files.recipes.size());
+    for (const models::Source& source : files.recipes) {
+        out.put_text(source.file_name);
+        out.put_text(source.text);
+    }
+    for (const adapters::ConfigFile* file : {&files.adapter_config, &files.train_meta}) {
+        out.put_text(file->path);
+        out.put_text(file->text);
+    }
+}
+
+ModelFiles decode_model_files(ByteReader& in) {
+    ModelFiles files;
+    files.hf_directory = in.get_text();
+    files.config_path = in.get_text();
+    files.config_text = in.get_text();
+    for (auto n = in.get<std::uint64_t>(); n > 0; --n) {
+        std::string name = in.get_text();
+        files.recipes.push_back({std::move(name), in.get_text()});
+    }
+    for (adapters::ConfigFile* file : {&files.adapter_config, &files.train_meta}) {
+        file->path = in.get_text();
+        file->text = in.get_text();
+    }
+    return files;
+}
+
+ModelFiles share_model_files(mpi::Comm& comm, int home, const std::function<ModelFiles()>& read) {
+    ByteWriter out;
+    mpi::collectively(comm, [&] {
+        if (comm.rank() == home) {
+            encode(read(), out);
+        }
+    });
+    const auto bytes = comm.broadcast(out.take(), home);
+    ByteReader in(bytes);
+    return decode_model_files(in);
+}
+
+}  // namespace shardweld::app
