@@ -249,12 +249,16 @@ Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const O
 }
 
 plan::Choice plan_choice(const Options& options, Bytes memory_limit) {
-    return {options.strategy,
-            options.replicas,
-            options.max_shard_size,
-            options.output_format,
-            options.memory_limit.value_or(memory_limit),
-            options.message_limit};
+    plan::Choice choice{options.strategy,
+                        options.replicas,
+                        options.max_shard_size,
+                        options.output_format,
+                        options.memory_limit.value_or(memory_limit),
+                        options.message_limit};
+    if (options.striping && options.striping->size != 0) {
+        choice.alignment = options.striping->size;
+    }
+    return choice;
 }
 
 }  // namespace shardweld::app

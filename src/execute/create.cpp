@@ -1,5 +1,6 @@
 // Creates the output files, in the way their format asks for.
 // Knows placements; writes headers, no tensor bytes.
+#include <algorithm>
 #include <system_error>
 
 #include "shardweld/core/codec.hpp"
@@ -15,7 +16,9 @@ namespace {
 void create_safetensors(const outputs::OutputFile& file, const fs::path& directory) {
     const fs::path path = directory / file.name;
     std::error_code failed;
-    fs::create_directories(path.parent_path(), failed);
+    if (fs::path(file.name).has_parent_path()) {
+        fs::create_directories(path.parent_path(), failed);
+    }
     if (failed) {
         io::throw_errno(failed.value(), "create directory", path.parent_path());
     }
@@ -24,6 +27,22 @@ void create_safetensors(const outputs::OutputFile& file, const fs::path& directo
     out.reserve(file.size);
     out.write_at(0, std::as_bytes(std::span(file.header)));
     out.close();
+}
+
+/// Every file is made by the rank that owns its first tensor byte: many files are made by many
+/// ranks, and who writes the header is among those that fsync the file.
+void create_own(int rank, const plan::Plan& plan, const fs::path& directory) {
+    Bytes begin = 0;
+    for (const outputs::OutputFile& file : plan.placement.files) {
+        const auto after = std::upper_bound(plan.cuts.begin(), plan.cuts.end(), begin);
+        const int owner = std::min(static_cast<int>(after - plan.cuts.begin()), plan.n_ranks()) - 1;
+        if (owner == rank) {
+            create_safetensors(file, directory);
+        }
+        for (const std::uint32_t tensor : file.tensors) {
+            begin += plan.targets[tensor].bytes();
+        }
+    }
 }
 
 /// What the library made becomes full-sized and gets its config.
@@ -120,13 +139,7 @@ std::vector<std::string> create_files(mpi::Comm& comm, plan::Plan& plan,
                                       const fs::path& directory) {
     outputs::Placement& placement = plan.placement;
     if (placement.format == outputs::OutputFormat::safetensors) {
-        mpi::collectively(comm, [&] {
-            if (comm.rank() == 0) {
-                for (const outputs::OutputFile& file : placement.files) {
-                    create_safetensors(file, directory);
-                }
-            }
-        });
+        mpi::collectively(comm, [&] { create_own(comm.rank(), plan, directory); });
         return {};
     }
     Hdf5Creator creator(comm, plan, directory);

@@ -5,6 +5,7 @@
 
 #include <xxhash.h>
 
+#include "shardweld/core/codec.hpp"
 #include "shardweld/execute/run.hpp"
 
 namespace shardweld::execute {
@@ -17,13 +18,6 @@ Digest canonical(XXH128_hash_t hash) {
     Digest digest;
     std::memcpy(digest.data(), bytes.digest, digest.size());
     return digest;
-}
-
-Index block_elements(const plan::Target& target) {
-    const outputs::OutputTensor tensor{target.name, target.dtype, target.shape};
-    const Index rows = target.shape.empty() ? 1 : target.shape.front();
-    return rows == 0 ? 1
-                     : std::max<Index>(1, target.volume() / rows * plan::rows_per_block(tensor));
 }
 
 }  // namespace
@@ -44,7 +38,6 @@ Digest digest_of(std::span<const std::byte> bytes) {
 
 struct BlockDigests::State {
     XXH3_state_t* hash = XXH3_createState();
-    Index at = 0;  // element of the tensor up to which the open block is hashed
 
     State() = default;
     ~State() { XXH3_freeState(hash); }
@@ -60,25 +53,84 @@ BlockDigests::~BlockDigests() = default;
 
 void BlockDigests::add(const plan::Slice& slice, std::span<const std::byte> bytes) {
     const plan::Target& target = plan_.targets[slice.target];
-    const Index block = block_elements(target);
     const Bytes size = size_of(target.dtype);
+    const auto block = static_cast<Index>(kDigestBlock / size);
     for (Index at = slice.begin; at < slice.end;) {
         const Index end = std::min({slice.end, (at / block + 1) * block, target.volume()});
-        if (at % block == 0) {
-            (void)XXH3_128bits_reset(state_->hash);
-        }
         const auto part = bytes.subspan(static_cast<std::size_t>(at - slice.begin) * size,
                                         static_cast<std::size_t>(end - at) * size);
-        (void)XXH3_128bits_update(state_->hash, part.data(), part.size());
-        if (end % block == 0 || end == target.volume()) {
-            blocks_.push_back(
-                {at / block, slice.target, canonical(XXH3_128bits_digest(state_->hash))});
+        if (at % block == 0) {
+            (void)XXH3_128bits_reset(state_->hash);
+            edges_.open = at / block;
+            edges_.open_tensor = slice.target;
+        }
+        if (edges_.open != kNone) {
+            (void)XXH3_128bits_update(state_->hash, part.data(), part.size());
+        } else {
+            edges_.fragment = at / block;
+            edges_.fragment_tensor = slice.target;
+            fragment_.insert(fragment_.end(), part.begin(), part.end());
+        }
+        if (edges_.open != kNone && (end % block == 0 || end == target.volume())) {
+            finish_block();
         }
         at = end;
     }
 }
 
-std::vector<std::string> BlockDigests::gather(mpi::Comm& comm) const {
+void BlockDigests::finish_block() {
+    blocks_.push_back(
+        {edges_.open, edges_.open_tensor, canonical(XXH3_128bits_digest(state_->hash))});
+    edges_.open = kNone;
+}
+
+/// The rank that holds the beginning of the block whose end is rank `rank`'s fragment.
+std::size_t BlockDigests::beginner_of(const std::vector<Edges>& all, std::size_t rank) {
+    const Edges& mine = all[rank];
+    for (std::size_t other = rank; other-- > 0;) {
+        if (all[other].open == mine.fragment && all[other].open_tensor == mine.fragment_tensor) {
+            return other;
+        }
+    }
+    throw Error(ErrorCode::internal, "nobody has the beginning of a block of " +
+                                         std::to_string(mine.fragment_bytes) + " bytes");
+}
+
+/// Hands fragments to the ranks where their blocks begin, which then finish these.
+void BlockDigests::complete(mpi::Comm& comm) {
+    edges_.fragment_bytes = fragment_.size();
+    std::vector<Edges> all;
+    for (const auto& bytes : comm.all_gather(std::as_bytes(std::span(&edges_, 1)))) {
+        all.push_back(ByteReader(bytes).get<Edges>());
+    }
+    const auto own = static_cast<std::size_t>(comm.rank());
+    std::vector<std::span<const std::byte>> to_send(all.size());
+    std::vector<std::vector<std::byte>> received(all.size());
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+        if (all[rank].fragment == kNone) {
+            continue;
+        }
+        const std::size_t beginner = beginner_of(all, rank);
+        if (rank == own) {
+            to_send[beginner] = fragment_;
+        }
+        if (beginner == own) {
+            received[rank].resize(all[rank].fragment_bytes);
+        }
+    }
+    const std::vector<std::span<std::byte>> to_receive(received.begin(), received.end());
+    (void)comm.exchange(to_send, to_receive, kDigestBlock);
+    if (edges_.open == kNone) {
+        return;
+    }
+    for (const auto& part : received) {
+        (void)XXH3_128bits_update(state_->hash, part.data(), part.size());
+    }
+    finish_block();
+}
+
+std::vector<std::string> BlockDigests::gather(mpi::Comm& comm) {
+    complete(comm);
     const auto all = comm.all_gather(std::as_bytes(std::span(blocks_)));
     if (comm.rank() != 0) {
         return {};

@@ -1,5 +1,5 @@
-// Checksums of the output as it is written: xxh3-128 per block, per tensor over its blocks'
-// digests. Knows bytes and block sizes; nothing of files or ranks.
+// Checksums of the output as it is written: xxh3-128 per block of a tensor's bytes, per tensor over
+// its blocks' digests. They depend on nothing but the tensors. Knows no files.
 #pragma once
 
 #include <array>
@@ -20,7 +20,12 @@ using Digest = std::array<std::byte, 16>;
 std::string hex(const Digest& digest);
 Digest digest_of(std::span<const std::byte> bytes);
 
-/// Digests of the blocks one rank owns; bytes arrive in line order.
+/// Bytes of a tensor in one block; its last block may have less.
+inline constexpr Bytes kDigestBlock = Bytes{1} << 20U;
+
+/// Digests of the blocks that begin in one rank's run; bytes arrive in line order. The end of a
+/// block whose beginning is another rank's is kept, less than a block, until gather() hands it
+/// over.
 class BlockDigests {
   public:
     explicit BlockDigests(const plan::Plan& plan);
@@ -34,7 +39,7 @@ class BlockDigests {
     void add(const plan::Slice& slice, std::span<const std::byte> bytes);
 
     /// Collective: every tensor's digest in hex, on rank 0 (empty elsewhere).
-    std::vector<std::string> gather(mpi::Comm& comm) const;
+    std::vector<std::string> gather(mpi::Comm& comm);
 
   private:
     struct State;
@@ -44,8 +49,24 @@ class BlockDigests {
         std::uint32_t tensor = 0;
         Digest digest{};
     };
+    /// What one rank has of the blocks at both ends of its run.
+    struct Edges {
+        Index fragment = kNone;  ///< number of the block that begins before the run
+        Index open = kNone;      ///< number of the block begun and not finished
+        Bytes fragment_bytes = 0;
+        std::uint32_t fragment_tensor = 0;
+        std::uint32_t open_tensor = 0;
+    };
+    static constexpr Index kNone = -1;
+
+    void finish_block();
+    void complete(mpi::Comm& comm);
+    static std::size_t beginner_of(const std::vector<Edges>& all, std::size_t rank);
+
     const plan::Plan& plan_;
     std::unique_ptr<State> state_;
+    std::vector<std::byte> fragment_;
+    Edges edges_;
     std::vector<Block> blocks_;
 };
 

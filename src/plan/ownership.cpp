@@ -6,39 +6,111 @@ namespace shardweld::plan {
 
 namespace {
 
-// A cut moves to a tensor's begin when that costs at most this part of a rank's share: busiest at
-// most 1.05 of the mean in all.
+// A cut moves from its balanced place by at most this part of a rank's share: busiest at most 1.05
+// of the mean in all.
 constexpr Bytes kSnapPart = 64;
 
 Bytes distance(Bytes a, Bytes b) {
     return a > b ? a - b : b - a;
 }
 
-/// The block begin of the tensor at [begin, end) that is nearest to `ideal`.
-Bytes nearest_block(const outputs::OutputTensor& tensor, Bytes begin, Bytes end, Bytes ideal) {
-    const Bytes n_rows = tensor.shape.empty() ? 1 : static_cast<Bytes>(tensor.shape.front());
-    const Bytes row = n_rows == 0 ? 0 : (end - begin) / n_rows;
-    const Bytes block = row * static_cast<Bytes>(rows_per_block(tensor));
-    if (block == 0) {
-        return begin;
+/// Where the tensor bytes of each file begin on the line, and the line's end.
+std::vector<Bytes> file_begins(const OutputLine& line, const outputs::Placement& placement) {
+    std::vector<Bytes> begins;
+    std::size_t at = 0;
+    for (const outputs::OutputFile& file : placement.files) {
+        begins.push_back(line.begins[at]);
+        at += file.tensors.size();
     }
-    const Bytes below = begin + (ideal - begin) / block * block;
-    const Bytes above = std::min(below + block, end);
-    return distance(below, ideal) <= distance(above, ideal) ? below : above;
+    begins.push_back(line.begins.back());
+    return begins;
 }
+
+/// The index of the interval that holds a position before the end of the line.
+std::size_t interval_of(const std::vector<Bytes>& begins, Bytes position) {
+    const auto after = std::upper_bound(begins.begin(), begins.end(), position);
+    return static_cast<std::size_t>(after - begins.begin()) - 1;
+}
+
+/// What file offsets of cuts are multiples of, for ranks that write `share` bytes each.
+Bytes usable_alignment(Bytes alignment, Bytes share) {
+    if (alignment > share / kSnapPart) {
+        alignment = kPageBytes;
+    }
+    while (alignment > 1 && alignment > share / kSnapPart) {
+        alignment /= 2;
+    }
+    return alignment;
+}
+
+class Cutter {
+  public:
+    Cutter(const std::vector<outputs::OutputTensor>& tensors, const OutputLine& line,
+           const outputs::Placement& placement, Bytes share, Bytes alignment)
+        : tensors_(tensors),
+          line_(line),
+          placement_(placement),
+          files_(file_begins(line, placement)),
+          reach_(share / kSnapPart),
+          alignment_(usable_alignment(alignment, share)) {}
+
+    /// The best place near `ideal`: where a file begins, else where a tensor does that is aligned,
+    /// else what is aligned.
+    [[nodiscard]] Bytes cut(Bytes ideal) const {
+        if (ideal >= files_.back()) {
+            return files_.back();
+        }
+        const Bytes file = nearest(files_, ideal);
+        if (distance(file, ideal) <= reach_) {
+            return file;
+        }
+        const Bytes tensor = nearest(line_.begins, ideal);
+        if (distance(tensor, ideal) <= reach_ && aligned(tensor) == tensor) {
+            return tensor;
+        }
+        return at_element(aligned(ideal));
+    }
+
+  private:
+    static Bytes nearest(const std::vector<Bytes>& begins, Bytes position) {
+        const std::size_t at = interval_of(begins, position);
+        return distance(begins[at], position) <= distance(begins[at + 1], position)
+                   ? begins[at]
+                   : begins[at + 1];
+    }
+
+    /// The nearest position of the same file whose offset in it is a multiple of the alignment.
+    [[nodiscard]] Bytes aligned(Bytes position) const {
+        if (position >= files_.back()) {
+            return files_.back();
+        }
+        const std::size_t at = interval_of(files_, position);
+        const Bytes data = placement_.slots[placement_.files[at].tensors.front()].offset;
+        const Bytes offset = data + (position - files_[at]);
+        const Bytes rounded = (offset + alignment_ / 2) / alignment_ * alignment_;
+        return rounded <= data ? files_[at]
+                               : std::min(files_[at] + (rounded - data), files_[at + 1]);
+    }
+
+    /// No element has two owners. Does nothing in safetensors files, where elements are aligned.
+    [[nodiscard]] Bytes at_element(Bytes position) const {
+        if (position >= files_.back()) {
+            return files_.back();
+        }
+        const std::size_t at = interval_of(line_.begins, position);
+        const Bytes size = size_of(tensors_[line_.order[at]].dtype);
+        return position - (position - line_.begins[at]) % size;
+    }
+
+    const std::vector<outputs::OutputTensor>& tensors_;
+    const OutputLine& line_;
+    const outputs::Placement& placement_;
+    std::vector<Bytes> files_;
+    Bytes reach_;
+    Bytes alignment_;
+};
 
 }  // namespace
-
-Index rows_per_block(const outputs::OutputTensor& tensor) {
-    if (tensor.shape.empty() || tensor.shape.front() == 0) {
-        return 1;
-    }
-    const Bytes row = tensor.bytes() / static_cast<Bytes>(tensor.shape.front());
-    if (row == 0) {
-        return tensor.shape.front();
-    }
-    return std::min(tensor.shape.front(), static_cast<Index>((kBlockBytes + row - 1) / row));
-}
 
 OutputLine line_of(const std::vector<outputs::OutputTensor>& tensors,
                    const outputs::Placement& placement) {
@@ -54,25 +126,15 @@ OutputLine line_of(const std::vector<outputs::OutputTensor>& tensors,
 }
 
 std::vector<Bytes> cut_runs(const std::vector<outputs::OutputTensor>& tensors,
-                            const OutputLine& line, int n_ranks) {
+                            const OutputLine& line, const outputs::Placement& placement,
+                            int n_ranks, Bytes alignment) {
     const Bytes total = line.begins.back();
     const auto n = static_cast<Bytes>(n_ranks);
-    const Bytes share = total / n;
+    const Cutter cutter(tensors, line, placement, total / n, alignment);
     std::vector<Bytes> cuts{0};
     for (Bytes rank = 1; rank < n; ++rank) {
-        const Bytes ideal = share * rank + (total % n) * rank / n;
-        const auto after = std::upper_bound(line.begins.begin(), line.begins.end(), ideal);
-        Bytes cut = total;
-        if (after != line.begins.end()) {
-            const Bytes end = *after;
-            const Bytes begin = *(after - 1);
-            cut = distance(begin, ideal) <= distance(end, ideal) ? begin : end;
-            if (distance(cut, ideal) > share / kSnapPart) {
-                const auto at = static_cast<std::size_t>(after - line.begins.begin()) - 1;
-                cut = nearest_block(tensors[line.order[at]], begin, end, ideal);
-            }
-        }
-        cuts.push_back(std::max(cut, cuts.back()));
+        const Bytes ideal = total / n * rank + (total % n) * rank / n;
+        cuts.push_back(std::max(cutter.cut(ideal), cuts.back()));
     }
     cuts.push_back(total);
     return cuts;

@@ -161,7 +161,7 @@ Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& 
     const auto tensors = output_tensors(targets);
     plan.placement = place(targets, tensors, choice);
     plan.line = line_of(tensors, plan.placement);
-    plan.cuts = cut_runs(tensors, plan.line, n_ranks);
+    plan.cuts = cut_runs(tensors, plan.line, plan.placement, n_ranks, choice.alignment);
     plan.read_cuts = cut_reads(targets, n_ranks);
     for (const Target& target : targets) {
         for (const Operand& replica : target.replicas) {

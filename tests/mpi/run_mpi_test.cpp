@@ -7,7 +7,10 @@
 #include <numeric>
 #include <random>
 
+#include <sys/stat.h>
+
 #include <gtest/gtest.h>
+#include <xxhash.h>
 
 #include "shardweld/core/text.hpp"
 #include "shardweld/execute/run.hpp"
@@ -217,27 +220,101 @@ TEST(Run, gives_the_same_bytes_with_any_strategy_and_message_size) {
     }
 }
 
-TEST(Run, gives_the_same_digests_for_every_strategy) {
-    mpi::Comm& comm = mpi::world();
-    Sample sample(comm);
-    fill(sample);
-    std::vector<std::vector<std::string>> digests;
+std::string hex_of(const void* bytes, std::size_t size, std::string* raw) {
+    XXH128_canonical_t canonical;
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes, size));
+    std::string text;
+    for (const unsigned char byte : canonical.digest) {
+        text += "0123456789abcdef"[byte / 16];
+        text += "0123456789abcdef"[byte % 16];
+    }
+    raw->append(reinterpret_cast<const char*>(canonical.digest), sizeof canonical.digest);
+    return text;
+}
+
+/// xxh3-128 of the digests of a tensor's mebibytes, of the output's bytes as they must be.
+std::string expected_digest(const plan::Plan& plan, std::size_t at, const std::string& bytes) {
+    const outputs::Slot& slot = plan.placement.slots[at];
+    Bytes begin = slot.offset;
+    for (std::uint32_t file = 0; file < slot.file; ++file) {
+        begin += plan.placement.files[file].size;
+    }
+    const std::string tensor = bytes.substr(begin, plan.targets[at].bytes());
+    std::string blocks;
+    for (std::size_t from = 0; from < tensor.size(); from += 1U << 20U) {
+        const std::string block = tensor.substr(from, 1U << 20U);
+        (void)hex_of(block.data(), block.size(), &blocks);
+    }
+    std::string ignored;
+    return hex_of(blocks.data(), blocks.size(), &ignored);
+}
+
+void expect_digests(mpi::Comm& comm, Sample& sample, plan::Choice choice) {
     for (const plan::Strategy strategy : {plan::Strategy::direct, plan::Strategy::collective}) {
-        plan::Choice choice;
         choice.strategy = strategy;
-        choice.memory_limit = Bytes{1} << 20U;
         const plan::Plan plan = plan::make_plan(
             sample.targets(), sample.files(),
             plan::Visibility::everywhere(comm.size(), sample.files().size()), choice);
         execute::Result result;
         (void)sample.merge(plan, result);
-        digests.push_back(result.tensor_digests);
+        ASSERT_EQ(result.tensor_digests.size(), comm.rank() == 0 ? plan.targets.size() : 0U);
+        for (std::size_t i = 0; i < result.tensor_digests.size(); ++i) {
+            EXPECT_EQ(result.tensor_digests[i], expected_digest(plan, i, sample.expected(plan)))
+                << plan.targets[i].name << " with " << comm.size() << " ranks";
+        }
     }
-    EXPECT_EQ(digests[0], digests[1]);
-    EXPECT_EQ(digests[0].size(), comm.rank() == 0 ? 5U : 0U);
-    if (comm.rank() == 0) {
-        // One rank's or five ranks' runs must name the same model: the value is fixed here.
-        EXPECT_EQ(digests[0][0].size(), 32U);
+}
+
+TEST(Run, digests_do_not_depend_on_ranks_cuts_or_strategy) {
+    mpi::Comm& comm = mpi::world();
+    plan::Choice choice;
+    choice.memory_limit = Bytes{1} << 20U;
+    {
+        Sample sample(comm);
+        fill(sample);
+        for (const Bytes shard_size : {Bytes{5'000'000'000}, Bytes{20'000}}) {
+            choice.max_shard_size = shard_size;
+            expect_digests(comm, sample, choice);
+        }
+    }
+    // One block and a bit: at five ranks, four of them hold nothing but parts of the first block.
+    Sample sample(comm);
+    sample.add("small_a", 1, 3, 0, 1, false);
+    sample.add("block_b", 541, 997, 0, 2, false);
+    sample.write_files();
+    expect_digests(comm, sample, choice);
+}
+
+TEST(Run, files_are_made_by_the_ranks_that_write_their_first_bytes) {
+    mpi::Comm& comm = mpi::world();
+    Sample sample(comm);
+    for (char id = 'a'; id <= 'k'; ++id) {
+        sample.add(std::string("tensor_") + id, 100, 100, 0, 1, false);
+    }
+    sample.write_files();
+    plan::Choice choice;
+    choice.max_shard_size = 20'000;
+    choice.strategy = plan::Strategy::direct;
+    const plan::Plan plan =
+        plan::make_plan(sample.targets(), sample.files(),
+                        plan::Visibility::everywhere(comm.size(), sample.files().size()), choice);
+    ASSERT_EQ(plan.placement.files.size(), 11U);
+    execute::Result result;
+    // A rank's umask marks the files that it makes.
+    const auto mask_of = [](int rank) { return static_cast<mode_t>(rank % 4 * 2) << 3U; };
+    const mode_t before = ::umask(mask_of(comm.rank()));
+    EXPECT_TRUE(sample.merge(plan, result) == sample.expected(plan));
+    ::umask(before);
+    Bytes begin = 0;
+    for (const outputs::OutputFile& file : plan.placement.files) {
+        struct stat status {};
+        ASSERT_COLLECTIVE(::stat((sample.directory() / "out" / file.name).c_str(), &status) == 0);
+        int owner = comm.size() - 1;
+        while (plan.cuts[static_cast<std::size_t>(owner)] > begin) {
+            --owner;
+        }
+        EXPECT_EQ(status.st_mode & 0070U, 0060U & ~mask_of(owner)) << file.name;
+        begin += 20'000;
     }
 }
 

@@ -1,5 +1,5 @@
-// Which rank owns which part of the output: contiguous runs of blocks, balanced by bytes.
-// Pure; knows sizes only.
+// Which rank owns which part of the output: contiguous runs, balanced by bytes, cut where file
+// systems like it. Pure; knows sizes only.
 #pragma once
 
 #include <vector>
@@ -8,11 +8,8 @@
 
 namespace shardweld::plan {
 
-/// A block is the fewest whole rows of one tensor that reach this many bytes.
-inline constexpr Bytes kBlockBytes = Bytes{1} << 20U;
-
-/// Rows (slices of dim 0) in one block of a tensor; a scalar counts as one row.
-Index rows_per_block(const outputs::OutputTensor& tensor);
+/// A page, and a block of most file systems.
+inline constexpr Bytes kPageBytes = 4096;
 
 /// All tensor bytes of the output in file order as one line [0, tensor_bytes), headers left out.
 struct OutputLine {
@@ -24,9 +21,12 @@ OutputLine line_of(const std::vector<outputs::OutputTensor>& tensors,
                    const outputs::Placement& placement);
 
 /// Line positions at which ranks' runs begin: n_ranks + 1 values, cuts[r]..cuts[r+1] is rank r's
-/// run. Every cut is a block's begin; a tensor's begin where one is near enough to the balanced
-/// place.
+/// run, at most 1.05 of the mean unless elements are too large for it. A cut is a file's or an
+/// aligned tensor's begin where one is near enough to the balanced place, else a multiple of
+/// `alignment` (4096, or a stripe's size) in its file, so that no page or stripe has two writers;
+/// of less where shares are small. It may lie inside a row, never inside an element.
 std::vector<Bytes> cut_runs(const std::vector<outputs::OutputTensor>& tensors,
-                            const OutputLine& line, int n_ranks);
+                            const OutputLine& line, const outputs::Placement& placement,
+                            int n_ranks, Bytes alignment = kPageBytes);
 
 }  // namespace shardweld::plan

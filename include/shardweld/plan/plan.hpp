@@ -74,6 +74,7 @@ struct Choice {
     outputs::OutputFormat output_format = outputs::OutputFormat::safetensors;
     Bytes memory_limit = Bytes{256} << 20U;
     Bytes message_limit = 0;
+    Bytes alignment = kPageBytes;  ///< of the cuts between owners, in files
 };
 
 /// The place in the source line (file, address) at which a rank's share of reading begins.
