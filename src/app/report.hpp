@@ -17,7 +17,8 @@ namespace shardweld::app {
 
 namespace fs = std::filesystem;
 
-/// One part of the run. Times stand here (and in Roof) only, so that everything else of two equal runs is equal.
+/// One part of the run. Times stand here (and in Roof) only, so that everything else of two equal
+/// runs is equal.
 struct Phase {
     std::string name;  ///< "survey", "plan", "execute", "publish", ...
     double wall_s = 0;

@@ -1,6 +1,6 @@
-// report_figures REPORT: one line for scripts from a report. Of a merge: strategy, bytes read, bytes
-// sent, rounds, largest peak of a rank, number of ranks, GB/s (0 without --roof). Of iobench: wall
-// seconds, CPU seconds and GB/s of the copy.
+// report_figures REPORT: one line for scripts from a report. Of a merge: strategy, bytes read,
+// bytes sent, rounds, largest peak of a rank, number of ranks, GB/s (0 without --roof). Of iobench:
+// wall seconds, CPU seconds and GB/s of the copy.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
