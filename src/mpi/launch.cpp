@@ -1,6 +1,7 @@
 #include "launch.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
 #include <string>
@@ -55,6 +56,31 @@ int promised_ranks(const Lookup& environment, Library library) {
     // Inside mpirun, Slurm's numbers count mpirun's daemons.
     const int ranks = number_in(environment, "OMPI_COMM_WORLD_SIZE");
     return ranks > 0 ? ranks : std::max(tasks, 1);
+}
+
+bool has_fabric(const std::filesystem::path& root) {
+    namespace fs = std::filesystem;
+    constexpr std::array kClasses{"sys/class/infiniband", "sys/class/cxi", "sys/class/bxi",
+                                  "sys/class/hsi"};
+    constexpr std::array kDevices{"dev/hfi1_0", "dev/hfi1", "dev/ipath", "dev/ipath0",
+                                  "dev/cxi0",   "dev/bxi0", "dev/mx0",   "dev/usnic_verbs_0"};
+    std::error_code failed;
+    const auto has_entries = [&](const char* name) {
+        const fs::directory_iterator entries(root / name, failed);
+        return !failed && entries != fs::directory_iterator();
+    };
+    return std::any_of(kClasses.begin(), kClasses.end(), has_entries) ||
+           std::any_of(kDevices.begin(), kDevices.end(),
+                       [&](const char* name) { return fs::exists(root / name, failed); });
+}
+
+const char* quick_transport(const Lookup& environment, const std::filesystem::path& root) {
+    // Set by the user, or by mpirun --mca for its ranks.
+    constexpr std::array kChoices{"OMPI_MCA_pml", "OMPI_MCA_mtl"};
+    const bool is_chosen = std::any_of(kChoices.begin(), kChoices.end(), [&](const char* name) {
+        return environment(name) != nullptr;
+    });
+    return is_chosen || has_fabric(root) ? nullptr : "ob1";
 }
 
 }  // namespace shardweld::mpi

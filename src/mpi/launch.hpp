@@ -2,6 +2,7 @@
 // Knows nothing of MPI calls.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 
 namespace shardweld::mpi {
@@ -16,5 +17,13 @@ enum class Library { open_mpi, mpich };
 /// 1 or more when MPI is to be initialised (1 also when the number is not told).
 /// Error(launch) when several tasks were started in a way that this MPI library cannot join.
 int promised_ranks(const Lookup& environment, Library library);
+
+/// Whether this node has a network that MPI libraries reach by other means than sockets
+/// (InfiniBand, Omni-Path, Slingshot, BXI, ...). `root` is "/" but for tests.
+bool has_fabric(const std::filesystem::path& root);
+
+/// What Open MPI takes on a node without a fabric anyway, after half a second's probing (of
+/// Omni-Path, mostly): "ob1"; nullptr where there is a fabric or the user has chosen.
+const char* quick_transport(const Lookup& environment, const std::filesystem::path& root);
 
 }  // namespace shardweld::mpi

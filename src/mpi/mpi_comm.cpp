@@ -28,6 +28,7 @@ class Session {
         if (initialised != 0) {
             return;
         }
+        choose_transport();
         int provided = MPI_THREAD_SINGLE;
         check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
         owned_ = true;
@@ -44,6 +45,17 @@ class Session {
     Session& operator=(Session&&) = delete;
 
   private:
+    static void choose_transport() {
+        if (kLibrary != Library::open_mpi) {
+            return;
+        }
+        const char* transport =
+            quick_transport([](const char* name) { return std::getenv(name); }, "/");
+        if (transport != nullptr) {
+            setenv("OMPI_MCA_pml", transport, 0);
+        }
+    }
+
     bool owned_ = false;
 };
 

@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <map>
 #include <string>
 
@@ -6,6 +7,7 @@
 #include "shardweld/core/error.hpp"
 
 #include "../../src/mpi/launch.hpp"
+#include "../support/temporary_directory.hpp"
 
 namespace shardweld::mpi {
 namespace {
@@ -65,6 +67,27 @@ TEST(Launch, refuses_tasks_that_cannot_find_each_other) {
 TEST(Launch, ignores_numbers_that_are_none) {
     EXPECT_EQ(promised({{"SLURM_STEP_NUM_TASKS", "many"}}, Library::open_mpi), 0);
     EXPECT_EQ(promised({{"OMPI_COMM_WORLD_SIZE", ""}}, Library::open_mpi), 1);
+}
+
+TEST(Launch, spares_the_search_for_a_fabric_where_none_is) {
+    const test::TemporaryDirectory root;
+    const auto none = [](const char*) -> const char* { return nullptr; };
+    EXPECT_FALSE(has_fabric(root.path()));
+    std::filesystem::create_directories(root.path() / "sys/class/infiniband");
+    EXPECT_FALSE(has_fabric(root.path())) << "a driver without a device is no fabric";
+    EXPECT_STREQ(quick_transport(none, root.path()), "ob1");
+
+    (void)root.put("sys/class/infiniband/mlx5_0");
+    EXPECT_TRUE(has_fabric(root.path()));
+    EXPECT_EQ(quick_transport(none, root.path()), nullptr);
+}
+
+TEST(Launch, leaves_a_chosen_transport_alone) {
+    const test::TemporaryDirectory root;
+    const auto chosen = [](const char* name) {
+        return std::string(name) == "OMPI_MCA_mtl" ? "ofi" : nullptr;
+    };
+    EXPECT_EQ(quick_transport(chosen, root.path()), nullptr);
 }
 
 }  // namespace
