@@ -68,8 +68,7 @@ const io::InputFile& OpenFiles::get(std::uint32_t file) {
         return recent_.front().second;
     }
     if (recent_.size() >= source_.max_open) {
-        by_file_.erase(recent_.back().first);
-        recent_.pop_back();
+        close_oldest();
     }
     const catalogue::File& wanted = (*source_.files)[file];
     io::InputFile opened = io::InputFile::open(source_.directory / wanted.path);
@@ -79,9 +78,34 @@ const io::InputFile& OpenFiles::get(std::uint32_t file) {
                         " has changed while it was being merged: " + std::to_string(opened.size()) +
                         " bytes, " + std::to_string(wanted.size) + " at the start");
     }
+    if (!cold_[file]) {
+        constexpr double kLittle = 0.1;
+        cold_[file] = opened.cached_share() < kLittle;
+    }
     recent_.emplace_front(file, std::move(opened));
     by_file_[file] = recent_.begin();
     return recent_.front().second;
+}
+
+void OpenFiles::done_with(std::uint32_t file, Bytes offset, Bytes size) {
+    if (cold_[file].value_or(false)) {
+        recent_.front().second.forget(offset, size);
+    }
+}
+
+void OpenFiles::close_oldest() {
+    const auto& [file, opened] = recent_.back();
+    if (cold_[file].value_or(false)) {
+        opened.forget(0, opened.size());
+    }
+    by_file_.erase(file);
+    recent_.pop_back();
+}
+
+OpenFiles::~OpenFiles() {
+    while (!recent_.empty()) {
+        close_oldest();
+    }
 }
 
 Reader::Reader(const Source& source, Bytes scratch_bytes)
@@ -115,8 +139,10 @@ bool Reader::read_runs(const Move& move) {
             src += j * starts.loops[loop].src_stride;
             dst += j * starts.loops[loop].dst_stride;
         }
-        fetch(move.file, move.base + static_cast<Bytes>(src) * move.element_bytes,
+        const Bytes begin = move.base + static_cast<Bytes>(src) * move.element_bytes;
+        fetch(move.file, begin,
               move.dst.subspan(static_cast<std::size_t>(dst) * move.element_bytes, run));
+        files_.done_with(move.file, begin, run);
     }
     return true;
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <list>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -14,19 +15,31 @@
 
 namespace shardweld::execute {
 
-/// A bounded set of open source files; the least recently used one is closed first.
+/// A bounded set of open source files; the least recently used one is closed first. The page cache
+/// keeps what it held before: of files that were not in it, nothing is left there at the end.
 class OpenFiles {
   public:
-    explicit OpenFiles(const Source& source) : source_(source) {}
+    explicit OpenFiles(const Source& source) : source_(source), cold_(source.files->size()) {}
+    ~OpenFiles();
+    OpenFiles(const OpenFiles&) = delete;
+    OpenFiles& operator=(const OpenFiles&) = delete;
+    OpenFiles(OpenFiles&&) = delete;
+    OpenFiles& operator=(OpenFiles&&) = delete;
 
     /// Error(corrupt) when the file's size is no longer what the catalogue says.
     const io::InputFile& get(std::uint32_t file);
 
+    /// Says that these bytes of a file that `get` gave last are not read again by this rank.
+    void done_with(std::uint32_t file, Bytes offset, Bytes size);
+
   private:
     using Entry = std::pair<std::uint32_t, io::InputFile>;
+    void close_oldest();
+
     const Source& source_;
     std::list<Entry> recent_;
     std::unordered_map<std::uint32_t, std::list<Entry>::iterator> by_file_;
+    std::vector<std::optional<bool>> cold_;  ///< by file: was not in the page cache when first met
 };
 
 /// Elements of one file to be brought to `dst`, or compared with what is there.

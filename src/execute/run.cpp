@@ -27,7 +27,7 @@ class Worker {
           plan_(plan),
           options_(options),
           reader_(source, plan.limits.scratch),
-          sink_(plan, directory),
+          sink_(plan, directory, options.sync),
           digests_(plan),
           factors_(plan, options.factors) {}
 
@@ -74,7 +74,7 @@ class Worker {
 
     void close() {
         const double begin = wall_seconds();
-        mpi::collectively(comm_, [&] { sink_.finish(options_.sync); });
+        mpi::collectively(comm_, [&] { sink_.finish(); });
         mine_.write_s += wall_seconds() - begin;
     }
 

@@ -1,16 +1,26 @@
 #include "sink.hpp"
 
+#include "shardweld/core/usage.hpp"
+
 namespace shardweld::execute {
 
-io::OutputFile& Sink::file(std::uint32_t at) {
-    auto found = open_.find(at);
-    if (found == open_.end()) {
-        found = open_
-                    .emplace(at, io::OutputFile::open_existing(directory_ /
-                                                               plan_.placement.files[at].name))
-                    .first;
+const io::OutputFile& Sink::file(std::uint32_t at) {
+    if (!open_ || open_->at != at) {
+        finish();
+        open_ = {at, io::OutputFile::open_existing(directory_ / plan_.placement.files[at].name)};
     }
-    return found->second;
+    return open_->file;
+}
+
+void Sink::put(const io::OutputFile& file, Bytes offset, std::span<const std::byte> bytes) {
+    const double begin = wall_seconds();
+    file.write_at(offset, bytes);
+    // What is synced goes to the disk anyway: the sooner the better.
+    if (sync_ || is_behind_) {
+        behind_.add(file, offset, bytes.size());
+    }
+    is_behind_ = pace_.next(bytes.size(), wall_seconds() - begin);
+    bytes_written_ += bytes.size();
 }
 
 void Sink::write(plan::LineRange range, std::span<const std::byte> bytes) {
@@ -27,8 +37,7 @@ void Sink::write(plan::LineRange range, std::span<const std::byte> bytes) {
         const Bytes offset = slot.offset + static_cast<Bytes>(slices[first].begin) * size;
         const auto part = bytes.subspan(slices[first].line_begin - range.begin,
                                         line_end - slices[first].line_begin);
-        file(slot.file).write_at(offset, part);
-        bytes_written_ += part.size();
+        put(file(slot.file), offset, part);
         first = last;
     }
 }
@@ -40,14 +49,17 @@ bool Sink::follows(const plan::Slice& before, const plan::Slice& slice) const {
            begin.offset == end.offset + plan_.targets[before.target].bytes();
 }
 
-void Sink::finish(bool sync) {
-    for (auto& [at, file] : open_) {
-        if (sync) {
-            file.sync();
-        }
-        file.close();
+void Sink::finish() {
+    if (!open_) {
+        return;
     }
-    open_.clear();
+    if (sync_) {
+        behind_.finish(open_->file);
+        open_->file.sync();
+    }
+    behind_ = {};
+    open_->file.close();
+    open_.reset();
 }
 
 }  // namespace shardweld::execute

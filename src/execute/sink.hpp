@@ -3,36 +3,50 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
+#include <optional>
 #include <span>
 
 #include "shardweld/io/file.hpp"
 #include "shardweld/plan/plan.hpp"
 
+#include "write_behind.hpp"
+
 namespace shardweld::execute {
 
-/// One rank's open output files; each is opened when its first byte is written.
+/// One rank's side of writing. A rank's part of the line goes through the files in their order, so
+/// one file is open at a time.
 class Sink {
   public:
-    Sink(const plan::Plan& plan, std::filesystem::path directory)
-        : plan_(plan), directory_(std::move(directory)) {}
+    /// With `sync` files are synced when this rank's part of them is written.
+    Sink(const plan::Plan& plan, std::filesystem::path directory, bool sync)
+        : plan_(plan), directory_(std::move(directory)), sync_(sync) {}
 
     /// Writes the bytes of a part of the line (contiguous, in line order). Error(io), Error(space).
     void write(plan::LineRange range, std::span<const std::byte> bytes);
 
-    /// fsyncs (if asked) and closes all files, checked.
-    void finish(bool sync);
+    /// Brings to the disk (if asked to sync) and closes what is open, checked.
+    void finish();
 
     [[nodiscard]] Bytes bytes_written() const { return bytes_written_; }
 
   private:
-    io::OutputFile& file(std::uint32_t at);
+    struct Open {
+        std::uint32_t at = 0;  ///< index of the placement's file
+        io::OutputFile file;
+    };
+
+    const io::OutputFile& file(std::uint32_t at);
+    void put(const io::OutputFile& file, Bytes offset, std::span<const std::byte> bytes);
     /// Whether `slice`, the next of the line, begins where the tensor of `before` ends in its file.
     [[nodiscard]] bool follows(const plan::Slice& before, const plan::Slice& slice) const;
 
     const plan::Plan& plan_;
     std::filesystem::path directory_;
-    std::map<std::uint32_t, io::OutputFile> open_;
+    bool sync_;
+    std::optional<Open> open_;
+    WriteBehind behind_;
+    Pace pace_;
+    bool is_behind_ = false;
     Bytes bytes_written_ = 0;
 };
 

@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <cerrno>
 #include <limits>
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -90,6 +92,33 @@ void InputFile::read_at(Bytes offset, std::span<std::byte> out) const {
         }
         done += static_cast<std::size_t>(got);
     }
+}
+
+double InputFile::cached_share() const {
+    constexpr Bytes kSamples = 64;
+    const auto page = static_cast<Bytes>(::sysconf(_SC_PAGESIZE));
+    void* const mapped =
+        size_ == 0 ? MAP_FAILED : ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, fd_, 0);
+    if (mapped == MAP_FAILED) {
+        return 1;
+    }
+    // The mapping is asked about, never read: it cannot fault.
+    const Bytes n_pages = (size_ + page - 1) / page;
+    const Bytes n_samples = std::min(n_pages, kSamples);
+    Bytes n_cached = 0;
+    for (Bytes i = 0; i < n_samples; ++i) {
+        unsigned char is_cached = 1;
+        const Bytes at = n_pages * i / n_samples * page;
+        (void)::mincore(static_cast<std::byte*>(mapped) + at, page, &is_cached);
+        n_cached += is_cached & 1U;
+    }
+    (void)::munmap(mapped, size_);
+    return static_cast<double>(n_cached) / static_cast<double>(n_samples);
+}
+
+void InputFile::forget(Bytes offset, Bytes size) const {
+    (void)::posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(size),
+                          POSIX_FADV_DONTNEED);
 }
 
 InputFile::InputFile(InputFile&& other) noexcept

@@ -96,6 +96,29 @@ void OutputFile::sync() const {
     }
 }
 
+void OutputFile::start_writeback(Bytes offset, Bytes size) const {
+    // A hint: what goes wrong with the bytes is told by finish_writeback, sync or close.
+    (void)::sync_file_range(fd_, file_offset(offset, path_), static_cast<off_t>(size),
+                            SYNC_FILE_RANGE_WRITE);
+}
+
+void OutputFile::finish_writeback(Bytes offset, Bytes size) const {
+    const auto begin = file_offset(offset, path_);
+    int status = 0;
+    do {
+        status = ::sync_file_range(
+            fd_, begin, static_cast<off_t>(size),
+            SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+    } while (status != 0 && errno == EINTR);
+    if (status != 0 && (errno == EIO || errno == ENOSPC || errno == EDQUOT)) {
+        throw_errno(errno,
+                    "bring " + std::to_string(size) + " bytes at offset " + std::to_string(offset) +
+                        " to the disk, of",
+                    path_);
+    }
+    (void)::posix_fadvise(fd_, begin, static_cast<off_t>(size), POSIX_FADV_DONTNEED);
+}
+
 void OutputFile::close() {
     // The descriptor is gone whatever close(2) answers on Linux: never close twice.
     const int fd = std::exchange(fd_, -1);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 
 #include "shardweld/plan/plan.hpp"
 
@@ -26,6 +27,18 @@ void add_sent(const Plan& plan, int owner, LineRange range, std::vector<Bytes>& 
     }
 }
 
+/// The line position nearest below `end` at which the file's offset is a multiple of the part's
+/// size (rounded down to a power of two), so that the parts that follow are whole extents; `end`
+/// where there is none. The part begins at `begin` and ends inside target `line.order[at]`.
+Bytes aligned_end(const Plan& plan, std::size_t at, Bytes begin, Bytes end) {
+    const std::uint32_t target = plan.line.order[at];
+    const Bytes extent = std::bit_floor(end - begin);
+    const Bytes offset = plan.placement.slots[target].offset + (end - plan.line.begins[at]);
+    const Bytes beyond = offset % extent;
+    const bool is_whole = beyond % size_of(plan.targets[target].dtype) == 0;
+    return is_whole && beyond < end - std::max(begin, plan.line.begins[at]) ? end - beyond : end;
+}
+
 }  // namespace
 
 Rounds::Rounds(const Plan& plan)
@@ -41,8 +54,8 @@ Rounds::Rounds(const Plan& plan, int rank) : Rounds(plan) {
     }
 }
 
-/// The largest line position whose slices from `begin` need at most `most` buffer bytes, or a
-/// round's for scattered targets; at least one element further.
+/// The largest line position whose slices from `begin` lie in one file and need at most `most`
+/// buffer bytes, or a round's for scattered targets; at least one element further.
 Bytes Rounds::step_end(Bytes begin, Bytes run_end, Bytes most) const {
     const auto& begins = plan_.line.begins;
     auto at = static_cast<std::size_t>(std::upper_bound(begins.begin(), begins.end(), begin) -
@@ -51,10 +64,14 @@ Bytes Rounds::step_end(Bytes begin, Bytes run_end, Bytes most) const {
     const bool is_scattered = plan_.scattered[plan_.line.order[at]];
     Bytes room =
         is_scattered ? std::min(most, plan_.limits.round) : std::min(most, plan_.limits.step);
+    const auto file_of = [&](std::size_t position) {
+        return plan_.placement.slots[plan_.line.order[position]].file;
+    };
+    const std::uint32_t file = file_of(at);
     Bytes end = begin;
     for (; at < plan_.line.order.size() && begins[at] < run_end; ++at) {
         const Target& target = plan_.targets[plan_.line.order[at]];
-        if (plan_.scattered[plan_.line.order[at]] != is_scattered) {
+        if (plan_.scattered[plan_.line.order[at]] != is_scattered || file_of(at) != file) {
             break;
         }
         const Bytes size = size_of(target.dtype);
@@ -64,7 +81,7 @@ Bytes Rounds::step_end(Bytes begin, Bytes run_end, Bytes most) const {
             std::min(n_left, std::max(room / width, end == begin ? Bytes{1} : Bytes{0}));
         end += n_fit * size;
         if (n_fit < n_left) {
-            break;
+            return aligned_end(plan_, at, begin, end);
         }
         room -= std::min(room, n_fit * width);
     }

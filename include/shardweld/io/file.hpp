@@ -31,6 +31,12 @@ class InputFile {
     /// read; EINTR and short reads are continued.
     void read_at(Bytes offset, std::span<std::byte> out) const;
 
+    /// About the part of the file that lies in the page cache, 0 to 1, from samples; 1 where the
+    /// system does not tell (of files that others own).
+    [[nodiscard]] double cached_share() const;
+    /// Gives the pages that lie wholly inside these bytes back to the system. Never fails.
+    void forget(Bytes offset, Bytes size) const;
+
     InputFile(InputFile&& other) noexcept;
     InputFile& operator=(InputFile&& other) noexcept;
     InputFile(const InputFile&) = delete;
@@ -61,6 +67,12 @@ class OutputFile {
     /// Writes all of `data` at `offset`; ENOSPC, EDQUOT are Error(space), others Error(io).
     void write_at(Bytes offset, std::span<const std::byte> data) const;
     void sync() const;
+    /// Starts bringing these written bytes to the disk and returns; may do nothing where the file
+    /// system cannot.
+    void start_writeback(Bytes offset, Bytes size) const;
+    /// Waits until these bytes are on their way no more and gives their pages back. Not a sync: the
+    /// disk's own cache and the file's metadata are not flushed. Error(io), Error(space).
+    void finish_writeback(Bytes offset, Bytes size) const;
     /// Closes and checks; Error(io) when the system reports a late write error.
     void close();
     [[nodiscard]] bool is_open() const { return fd_ >= 0; }

@@ -1,0 +1,94 @@
+#include "write_behind.hpp"
+
+#include <algorithm>
+
+namespace shardweld::execute {
+
+namespace {
+
+constexpr Bytes kMiB = Bytes{1} << 20U;
+// Large enough for the disk; the speed measured was the same from 4 to 256 MiB on the way.
+constexpr Bytes kExtent = 4 * kMiB;
+constexpr Bytes kMostOnTheWay = 32 * kMiB;
+
+// What one judgement is based on, and after how much a judgement may have become wrong.
+constexpr Bytes kTrial = 64 * kMiB;
+constexpr Bytes kLongTrial = 256 * kMiB;
+constexpr Bytes kTrustedFor = 2048 * kMiB;
+// Bytes per second of one rank: a page cache below is in trouble, and disks may be quicker.
+constexpr double kSlow = 1.2e9;
+
+}  // namespace
+
+bool Pace::next(Bytes bytes, double seconds) {
+    bytes_ += bytes;
+    seconds_ += seconds;
+    since_change_ += bytes;
+    // What takes as long as a whole slow trial is slow.
+    const bool is_slow = !is_behind_ && seconds_ > static_cast<double>(kTrial) / kSlow;
+    if (is_slow || bytes_ >= (is_behind_ ? kLongTrial : kTrial)) {
+        judge(static_cast<double>(bytes_) / std::max(seconds_, 1e-9));
+        bytes_ = 0;
+        seconds_ = 0;
+    }
+    return is_behind_;
+}
+
+void Pace::judge(double rate) {
+    const bool is_old = since_change_ > kTrustedFor;
+    if (is_behind_) {
+        behind_rate_ = rate;
+        change(is_old || rate < cache_rate_);
+    } else {
+        cache_rate_ = rate;
+        change(rate < kSlow && (behind_rate_ == 0 || behind_rate_ > rate || is_old));
+    }
+}
+
+void Pace::change(bool is_due) {
+    if (is_due) {
+        is_behind_ = !is_behind_;
+        since_change_ = 0;
+    }
+}
+
+void WriteBehind::add(const io::OutputFile& file, Bytes offset, Bytes size) {
+    if (open_.begin < open_.end && open_.end != offset) {
+        start(file);
+    }
+    if (open_.begin == open_.end) {
+        open_ = {offset, offset};
+    }
+    open_.end = offset + size;
+    if (open_.end - open_.begin >= kExtent) {
+        start(file);
+    }
+    while (bytes_on_the_way_ > kMostOnTheWay) {
+        finish_oldest(file);
+    }
+}
+
+void WriteBehind::finish(const io::OutputFile& file) {
+    if (open_.begin < open_.end) {
+        start(file);
+    }
+    while (!on_the_way_.empty()) {
+        finish_oldest(file);
+    }
+}
+
+void WriteBehind::start(const io::OutputFile& file) {
+    file.start_writeback(open_.begin, open_.end - open_.begin);
+    on_the_way_.push_back(open_);
+    bytes_on_the_way_ += open_.end - open_.begin;
+    open_ = {};
+}
+
+void WriteBehind::finish_oldest(const io::OutputFile& file) {
+    const Extent oldest = on_the_way_.front();
+    on_the_way_.pop_front();
+    bytes_on_the_way_ -= oldest.end - oldest.begin;
+    file.finish_writeback(oldest.begin, oldest.end - oldest.begin);
+}
+
+}  // namespace shardweld::execute

@@ -1,0 +1,55 @@
+// Brings written bytes to the disk while later ones are made, and gives their pages back.
+// Knows one output file at a time and nothing of what the bytes are.
+#pragma once
+
+#include <deque>
+
+#include "shardweld/core/index.hpp"
+#include "shardweld/io/file.hpp"
+
+namespace shardweld::execute {
+
+/// Chooses by measurement whether written pages stay in the page cache. Pages that the machine has
+/// not used for a while can cost more than the disk takes: then it is quicker to send bytes to the
+/// disk at once and write the next ones to the same pages.
+class Pace {
+  public:
+    /// Told after every write: its bytes and seconds. Returns whether to write behind from now on.
+    bool next(Bytes bytes, double seconds);
+
+  private:
+    void judge(double rate);
+    void change(bool is_due);
+
+    bool is_behind_ = false;
+    Bytes bytes_ = 0;  ///< since the last judgement
+    double seconds_ = 0;
+    Bytes since_change_ = 0;
+    double cache_rate_ = 0;  ///< bytes per second, 0: not known
+    double behind_rate_ = 0;
+};
+
+/// The extents of one file that are on their way to the disk, a bounded number of bytes.
+class WriteBehind {
+  public:
+    /// Takes note of written bytes and starts bringing them to the disk; waits for earlier ones
+    /// when too many are on their way. Error(io), Error(space).
+    void add(const io::OutputFile& file, Bytes offset, Bytes size);
+
+    /// Waits for everything that is on its way; must be called before the file is closed.
+    void finish(const io::OutputFile& file);
+
+  private:
+    struct Extent {
+        Bytes begin = 0;
+        Bytes end = 0;
+    };
+    void start(const io::OutputFile& file);
+    void finish_oldest(const io::OutputFile& file);
+
+    Extent open_;  ///< written, not yet started
+    std::deque<Extent> on_the_way_;
+    Bytes bytes_on_the_way_ = 0;
+};
+
+}  // namespace shardweld::execute
