@@ -11,8 +11,8 @@
 #include "aftermath.hpp"
 #include "base_model.hpp"
 #include "lora.hpp"
-#include "memory.hpp"
 #include "progress.hpp"
+#include "resources.hpp"
 #include "tied.hpp"
 
 namespace shardweld::app {
@@ -76,7 +76,7 @@ void Assembly::bind_all() {
         return read_model_files(options_, {survey_.location, base_, !is_alone});
     });
     source_ = {survey_.location.directory, &survey_.catalogue.files, options_.max_open};
-    choice_ = plan_choice(options_, shared_memory_limit(comm_));
+    choice_ = plan_choice(options_, shared_resources(comm_));
     bind(options_.tie_word_embedding);
     const auto untied = compare_same(comm_, bound_.binding, source_, survey_.visibility, choice_);
     for (const Untied& one : untied) {
@@ -221,6 +221,7 @@ void Assembly::execute(const fs::path& directory, execute::Options options) {
                       {plan_.placement.tensor_bytes, plan_.cuts[1], plan_.line.begins},
                       steady_clock());
     options.sync = options_.sync;
+    options.direct = options_.is_direct;
     options.digests = options_.report.has_value();
     options.on_progress = [&](Bytes done) { progress.update(done); };
     const execute::Result result = execute::run(comm_, plan_, source_, directory, options);
@@ -251,14 +252,6 @@ void Assembly::note_result(const execute::Result& result, bool has_digests) {
         report_.tensors = tensor_entries(plan_, survey_.catalogue.files, result.tensor_digests);
         report_.root = execute::root_digest(plan_, result.tensor_digests);
     }
-}
-
-Bytes shared_memory_limit(mpi::Comm& comm) {
-    const auto hosts = comm.all_gather(std::as_bytes(std::span(comm.host())));
-    const auto local =
-        std::count(hosts.begin(), hosts.end(), hosts[static_cast<std::size_t>(comm.rank())]);
-    const Bytes mine = default_memory_limit(system_memory_sources(), static_cast<int>(local));
-    return static_cast<Bytes>(-comm.all_max(-static_cast<Index>(mine)));
 }
 
 }  // namespace shardweld::app

@@ -79,7 +79,4 @@ class Assembly {
     std::optional<plan::Plan> factor_plan_;  ///< what folding needs first
 };
 
-/// Collective. The smallest default memory limit of all ranks, so that all make the same plan.
-Bytes shared_memory_limit(mpi::Comm& comm);
-
 }  // namespace shardweld::app

@@ -11,6 +11,7 @@
 #include "comparison_output.hpp"
 #include "model_directory.hpp"
 #include "reported.hpp"
+#include "resources.hpp"
 #include "scratch.hpp"
 
 namespace shardweld::app {
@@ -21,7 +22,7 @@ constexpr Bytes kLeastMemory = Bytes{2} << 20U;
 
 /// Half of a rank's memory assembles, half reads the reference.
 Bytes half_memory(mpi::Comm& comm, const Options& options) {
-    const Bytes limit = options.memory_limit.value_or(shared_memory_limit(comm));
+    const Bytes limit = options.memory_limit.value_or(shared_resources(comm).memory_limit);
     if (limit < kLeastMemory) {
         throw Error(ErrorCode::usage, "--memory_limit " + human_bytes(limit) +
                                           " is too small: a comparison needs at least 2MiB a rank");

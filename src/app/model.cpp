@@ -248,13 +248,14 @@ Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const O
     return bound;
 }
 
-plan::Choice plan_choice(const Options& options, Bytes memory_limit) {
+plan::Choice plan_choice(const Options& options, const Resources& resources) {
     plan::Choice choice{options.strategy,
                         options.replicas,
                         options.max_shard_size,
                         options.output_format,
-                        options.memory_limit.value_or(memory_limit),
+                        options.memory_limit.value_or(resources.memory_limit),
                         options.message_limit};
+    choice.read_ahead = options.read_ahead.value_or(resources.has_spare_core);
     if (options.striping && options.striping->size != 0) {
         choice.alignment = options.striping->size;
     }

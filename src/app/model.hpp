@@ -20,6 +20,7 @@
 #include "shardweld/plan/binding.hpp"
 
 #include "options.hpp"
+#include "resources.hpp"
 
 namespace shardweld::app {
 
@@ -85,7 +86,7 @@ struct Bound {
 Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
                  catalogue::Catalogue catalogue);
 
-/// What plan::make_plan is to choose by. `memory_limit` is used when --memory_limit is not given.
-plan::Choice plan_choice(const Options& options, Bytes memory_limit);
+/// What plan::make_plan is to choose by; options win over `resources`.
+plan::Choice plan_choice(const Options& options, const Resources& resources);
 
 }  // namespace shardweld::app

@@ -95,6 +95,7 @@ void read_output(const OptionReader& reader, Options& options) {
     options.max_shard_size = reader.size("max_shard_size").value_or(options.max_shard_size);
     options.overwrite = reader.has("overwrite");
     options.sync = !reader.has("no_fsync");
+    options.is_direct = reader.has("direct_io");
     options.output_format =
         reader
             .choice<OutputFormat>("output_format", {{"safetensors", OutputFormat::safetensors},
@@ -161,6 +162,11 @@ void read_execution(const OptionReader& reader, Options& options) {
                            .value_or(Replicas::automatic);
     options.memory_limit = reader.size("memory_limit");
     options.message_limit = reader.size("message_limit").value_or(0);
+    options.read_ahead =
+        reader
+            .choice<std::optional<bool>>("read_ahead",
+                                         {{"auto", std::nullopt}, {"yes", true}, {"no", false}})
+            .value_or(std::nullopt);
     options.strict = reader.has("strict");
     options.n_ranks = static_cast<int>(reader.number("ranks", 1).value_or(1));
 }

@@ -69,6 +69,7 @@ struct Options {
     Bytes max_shard_size = 5'000'000'000;
     bool overwrite = false;
     bool sync = true;
+    bool is_direct = false;  ///< --direct_io
     std::optional<fs::path> report;
     OutputFormat output_format = OutputFormat::safetensors;
 
@@ -106,6 +107,7 @@ struct Options {
     plan::Replicas replicas = plan::Replicas::automatic;
     std::optional<Bytes> memory_limit;  ///< not given: default_memory_limit()
     Bytes message_limit = 0;            ///< 0: as large as a round
+    std::optional<bool> read_ahead;     ///< not given: where ranks have a core to spare
     bool strict = false;
     int n_ranks = 1;  ///< plan only
 

@@ -191,7 +191,7 @@ PlannedMerge plan_alone(Input input, const Options& options) {
     merge.ledger = std::move(binding.ledger);
     merge.plan = plan::make_plan(std::move(binding.targets), merge.files,
                                  plan::Visibility::everywhere(options.n_ranks, merge.files.size()),
-                                 plan_choice(options, kMemoryLimit));
+                                 plan_choice(options, {kMemoryLimit, false}));
     if (!options.trace.empty()) {
         const auto written = plan::trace_target(merge.plan, merge.files, options.trace);
         merge.trace.insert(merge.trace.end(), written.begin(), written.end());

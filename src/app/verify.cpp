@@ -12,6 +12,7 @@
 #include "model_directory.hpp"
 #include "reported.hpp"
 #include "reported_output.hpp"
+#include "resources.hpp"
 #include "table.hpp"
 #include "written_model.hpp"
 
@@ -46,7 +47,7 @@ WrittenModel share_model(mpi::Comm& comm, const fs::path& directory) {
 /// Collective. Reads all tensors; checksums on rank 0.
 ReportedOutput compute_output(mpi::Comm& comm, const Options& options, const WrittenModel& model) {
     plan::Choice choice;
-    choice.memory_limit = shared_memory_limit(comm);
+    choice.memory_limit = shared_resources(comm).memory_limit;
     const auto plan = mpi::collectively_get(comm, [&] {
         return plan::make_plan(targets_of(model.tensors), model.files,
                                plan::Visibility::everywhere(comm.size(), model.files.size()),

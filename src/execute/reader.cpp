@@ -109,7 +109,7 @@ OpenFiles::~OpenFiles() {
 }
 
 Reader::Reader(const Source& source, Bytes scratch_bytes)
-    : files_(source), scratch_(scratch_bytes) {}
+    : files_(source), scratch_bytes_(scratch_bytes) {}
 
 void Reader::fetch(std::uint32_t file, Bytes offset, std::span<std::byte> out) {
     files_.get(file).read_at(offset, out);
@@ -162,7 +162,7 @@ void Reader::split(const Move& move, std::vector<Spanned>& out) const {
     const layout::Range span = layout::src_span(move.copy);
     // Half the scratch, so that the same stretch of two moves (gate and up of one piece) fits one
     // window.
-    const auto window = static_cast<Index>(scratch_.size() / 2 / move.element_bytes);
+    const auto window = static_cast<Index>(scratch_bytes_ / 2 / move.element_bytes);
     if (span.extent <= window) {
         const Bytes begin = move.base + static_cast<Bytes>(span.lo) * move.element_bytes;
         const Bytes end = begin + span_bytes(move);
@@ -185,6 +185,7 @@ void Reader::read_window(std::span<const Spanned> window) {
     for (const Spanned& part : window) {
         end = std::max(end, part.end);
     }
+    scratch_.resize(scratch_bytes_);
     const std::span<std::byte> bytes = std::span(scratch_).first(end - begin);
     fetch(window.front().move.file, begin, bytes);
     for (const Spanned& part : window) {
@@ -223,7 +224,7 @@ void Reader::read(std::vector<Move> moves) {
         std::size_t last = first + 1;
         while (last < parts.size() && parts[last].move.file == parts[first].move.file &&
                parts[last].begin <= end + kSmallGap &&
-               std::max(end, parts[last].end) - parts[first].begin <= scratch_.size()) {
+               std::max(end, parts[last].end) - parts[first].begin <= scratch_bytes_) {
             end = std::max(end, parts[last].end);
             ++last;
         }

@@ -75,7 +75,8 @@ class Reader {
     void fetch(std::uint32_t file, Bytes offset, std::span<std::byte> out);
 
     OpenFiles files_;
-    std::vector<std::byte> scratch_;
+    Bytes scratch_bytes_;
+    std::vector<std::byte> scratch_;  ///< made when first needed
     Bytes bytes_read_ = 0;
 };
 

@@ -82,7 +82,8 @@ class RoundMaker {
         for (const Slice& slice : slices) {
             total += stored_bytes(slice);
         }
-        std::span<std::byte> place = buffers_.assembled.get(total);
+        std::span<std::byte> place =
+            buffers_.assembled.get(total, file_offset_of(plan_, slices.front()));
         for (const Slice& slice : slices) {
             round_.slices.push_back({slice, place.first(stored_bytes(slice))});
             place = place.subspan(stored_bytes(slice));
@@ -166,7 +167,12 @@ class RoundMaker {
 
 }  // namespace
 
-Round make_round(const Plan& plan, const std::vector<plan::LineRange>& ranges, int rank,
+Bytes file_offset_of(const plan::Plan& plan, const plan::Slice& slice) {
+    return plan.placement.slots[slice.target].offset +
+           static_cast<Bytes>(slice.begin) * size_of(plan.targets[slice.target].dtype);
+}
+
+Round make_round(const Plan& plan, std::vector<plan::LineRange> ranges, int rank,
                  RoundBuffers& buffers) {
     Round round;
     RoundMaker maker(plan, rank, buffers, round);
@@ -176,6 +182,7 @@ Round make_round(const Plan& plan, const std::vector<plan::LineRange>& ranges, i
         }
     }
     maker.finish();
+    round.ranges = std::move(ranges);
     return round;
 }
 

@@ -2,6 +2,7 @@
 // Knows plans and buffers; does no I/O and no MPI itself.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <span>
 #include <vector>
@@ -16,13 +17,17 @@ namespace shardweld::execute {
 /// costs most.
 class Buffer {
   public:
-    /// At least `size` bytes; earlier contents are not kept.
-    std::span<std::byte> get(Bytes size) {
-        if (bytes_.size() < size) {
+    /// `size` bytes whose address has the same place in a block as byte `offset` of a file, which
+    /// direct I/O asks for; earlier contents are not kept.
+    std::span<std::byte> get(Bytes size, Bytes offset = 0) {
+        constexpr Bytes kBlock = io::kDirectBlock;
+        if (bytes_.size() < size + 2 * kBlock) {
             bytes_.clear();
-            bytes_.resize(size);
+            bytes_.resize(size + 2 * kBlock);
         }
-        return std::span(bytes_).first(size);
+        const auto address = reinterpret_cast<std::uintptr_t>(bytes_.data());
+        const Bytes to_block = (kBlock - address % kBlock) % kBlock;
+        return std::span(bytes_).subspan(to_block + offset % kBlock, size);
     }
 
   private:
@@ -52,8 +57,9 @@ struct Compared {
 };
 
 struct Round {
-    std::vector<Assembled> slices;  ///< this rank's own part
-    std::vector<Move> reads;        ///< into slices and outgoing messages
+    std::vector<plan::LineRange> ranges;  ///< by owner; empty after the last round
+    std::vector<Assembled> slices;        ///< this rank's own part
+    std::vector<Move> reads;              ///< into slices and outgoing messages
     std::vector<Move>
         compares;  ///< replicas this rank reads for itself, after everything is in place
     std::vector<Unpack> unpacks;
@@ -61,6 +67,7 @@ struct Round {
     std::vector<std::span<const std::byte>> to_send;  ///< by rank
     std::vector<std::span<std::byte>> to_receive;     ///< by rank
     std::deque<Compared> compared;                    ///< addresses stay valid
+    double read_s = 0;                                ///< spent on `reads`
 };
 
 /// The buffers rounds use, one after another.
@@ -70,7 +77,10 @@ struct RoundBuffers {
 
 /// Lays out round `ranges` (one range per owner) for `rank`. Sender and receiver go through
 /// operands in the same order, so no description travels with the data.
-Round make_round(const plan::Plan& plan, const std::vector<plan::LineRange>& ranges, int rank,
+Round make_round(const plan::Plan& plan, std::vector<plan::LineRange> ranges, int rank,
                  RoundBuffers& buffers);
+
+/// Where a slice's first byte lies in its file.
+Bytes file_offset_of(const plan::Plan& plan, const plan::Slice& slice);
 
 }  // namespace shardweld::execute

@@ -1,7 +1,8 @@
 #include "shardweld/execute/run.hpp"
 
 #include <algorithm>
-#include <memory>
+#include <array>
+#include <future>
 #include <optional>
 
 #include "shardweld/core/codec.hpp"
@@ -27,41 +28,48 @@ class Worker {
           plan_(plan),
           options_(options),
           reader_(source, plan.limits.scratch),
-          sink_(plan, directory, options.sync),
+          compare_reader_(source, plan.limits.scratch),
+          sink_(plan, directory, {options.sync, options.direct}),
           digests_(plan),
           factors_(plan, options.factors) {}
 
-    /// Ranks go through common rounds; an error is agreed in the round in which it happens.
+    /// Ranks go through common rounds; an error is agreed before the next one.
     void run_in_lockstep() {
         plan::Rounds rounds(plan_);
-        std::vector<plan::LineRange> ranges;
-        while (rounds.next(ranges)) {
+        std::future<Round> next = start_reading(rounds);
+        std::optional<Error> failure;
+        while (true) {
             Round round;
             mpi::collectively(comm_, [&] {
-                round = make_round(plan_, ranges, comm_.rank(), buffers_);
-                read(round);
+                if (failure) {
+                    throw Error(*failure);
+                }
+                round = next.get();
             });
+            if (round.ranges.empty()) {
+                return;
+            }
+            next = start_reading(rounds);
             exchange(round);
-            mpi::collectively(comm_, [&] { finish(round, ranges[own()]); });
+            failure = mpi::error_of([&] { finish(round); });
         }
     }
 
     /// Ranks go their own way and look out for another's error.
     void run_freely() {
-        std::optional<Error> failure;
-        try {
+        const std::optional<Error> failure = mpi::error_of([&] {
             plan::Rounds rounds(plan_, comm_.rank());
-            std::vector<plan::LineRange> ranges;
-            while (!comm_.alarm() && rounds.next(ranges)) {
-                Round round = make_round(plan_, ranges, comm_.rank(), buffers_);
-                read(round);
-                finish(round, ranges[own()]);
+            std::future<Round> next = start_reading(rounds);
+            while (!comm_.alarm()) {
+                Round round = next.get();
+                if (round.ranges.empty()) {
+                    return;
+                }
+                next = start_reading(rounds);
+                finish(round);
             }
-        } catch (const Error& error) {
-            failure = error;
-            comm_.raise_alarm();
-        } catch (const std::exception& error) {
-            failure = Error(ErrorCode::internal, error.what());
+        });
+        if (failure) {
             comm_.raise_alarm();
         }
         comm_.end_of_free_run();
@@ -81,7 +89,7 @@ class Worker {
     /// Everybody's counters and differences, on every rank.
     Result result(double wall_s, double cpu_s) {
         mine_.peak_bytes = std::max(mine_.peak_bytes, resident_bytes());
-        mine_.bytes_read = reader_.bytes_read();
+        mine_.bytes_read = reader_.bytes_read() + compare_reader_.bytes_read();
         mine_.bytes_written = sink_.bytes_written();
         mine_.wall_s = wall_s;
         mine_.cpu_s = cpu_s;
@@ -96,10 +104,25 @@ class Worker {
   private:
     [[nodiscard]] std::size_t own() const { return static_cast<std::size_t>(comm_.rank()); }
 
-    void read(Round& round) {
+    /// Lays out the next round and reads for it: in a thread of its own, beside what happens to the
+    /// round before, where the plan has memory for that; else when it is asked for.
+    std::future<Round> start_reading(plan::Rounds& rounds) {
+        const bool is_ahead = plan_.limits.ahead > 0;
+        RoundBuffers& buffers = buffers_[is_ahead ? n_started_++ % buffers_.size() : 0];
+        return std::async(is_ahead ? std::launch::async : std::launch::deferred,
+                          [this, &rounds, &buffers] { return read_next(rounds, buffers); });
+    }
+
+    Round read_next(plan::Rounds& rounds, RoundBuffers& buffers) {
+        std::vector<plan::LineRange> ranges;
+        if (!rounds.next(ranges)) {
+            return {};
+        }
+        Round round = make_round(plan_, std::move(ranges), comm_.rank(), buffers);
         const double begin = wall_seconds();
         reader_.read(std::move(round.reads));
-        mine_.read_s += wall_seconds() - begin;
+        round.read_s = wall_seconds() - begin;
+        return round;
     }
 
     void exchange(const Round& round) {
@@ -113,7 +136,9 @@ class Worker {
     }
 
     /// Unpacks, compares replicas, converts and puts out.
-    void finish(Round& round, plan::LineRange range) {
+    void finish(Round& round) {
+        const plan::LineRange range = round.ranges[own()];
+        mine_.read_s += round.read_s;
         for (const Unpack& part : round.unpacks) {
             layout::run(part.copy, part.element_bytes, part.src, part.dst);
         }
@@ -121,7 +146,7 @@ class Worker {
             *part.n_different +=
                 layout::count_different(part.copy, part.element_bytes, part.src, part.dst);
         }
-        reader_.read(std::move(round.compares));
+        compare_reader_.read(std::move(round.compares));
         for (const Compared& one : round.compared) {
             note_difference(one);
         }
@@ -154,8 +179,10 @@ class Worker {
             });
         // Slices lie behind one another in both buffers, so without a numeric step the assembled
         // bytes are the output.
-        const std::span<std::byte> out = is_plain ? buffers_.assembled.get(range.end - range.begin)
-                                                  : converted_.get(range.end - range.begin);
+        const plan::Slice& first = round.slices.front().slice;
+        const std::span<std::byte> out =
+            is_plain ? std::span(round.slices.front().stored.data(), range.end - range.begin)
+                     : converted_.get(range.end - range.begin, file_offset_of(plan_, first));
         for (const Assembled& one : round.slices) {
             const plan::Target& target = plan_.targets[one.slice.target];
             const Bytes size =
@@ -220,10 +247,12 @@ class Worker {
     const plan::Plan& plan_;
     const Options& options_;
     Reader reader_;
+    Reader compare_reader_;  ///< of replicas, while the other may be busy with the next round
     Sink sink_;
     BlockDigests digests_;
     Factors factors_;
-    RoundBuffers buffers_;
+    std::array<RoundBuffers, 2> buffers_;
+    std::size_t n_started_ = 0;  ///< rounds read ahead
     Buffer converted_;
     RankCounts mine_;
     std::vector<Difference> differences_;

@@ -1,26 +1,53 @@
 #include "sink.hpp"
 
+#include <algorithm>
+#include <cstdint>
+
 #include "shardweld/core/usage.hpp"
+
+#include "round.hpp"
 
 namespace shardweld::execute {
 
-const io::OutputFile& Sink::file(std::uint32_t at) {
+const Sink::Open& Sink::file(std::uint32_t at) {
     if (!open_ || open_->at != at) {
         finish();
-        open_ = {at, io::OutputFile::open_existing(directory_ / plan_.placement.files[at].name)};
+        const std::filesystem::path path = directory_ / plan_.placement.files[at].name;
+        open_ = {at, io::OutputFile::open_existing(path), std::nullopt};
+        if (manner_.direct) {
+            open_->direct = io::OutputFile::open_direct(path);
+        }
     }
-    return open_->file;
+    return *open_;
 }
 
-void Sink::put(const io::OutputFile& file, Bytes offset, std::span<const std::byte> bytes) {
+void Sink::put(const Open& open, Bytes offset, std::span<const std::byte> bytes) {
+    bytes_written_ += bytes.size();
+    const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
+    const Bytes head = std::min<Bytes>(
+        (io::kDirectBlock - offset % io::kDirectBlock) % io::kDirectBlock, bytes.size());
+    const Bytes whole = (bytes.size() - head) / io::kDirectBlock * io::kDirectBlock;
+    if (!open.direct || whole == 0 || (address + head) % io::kDirectBlock != 0) {
+        put_cached(open.file, offset, bytes);
+        return;
+    }
+    // Blocks that are shared with the neighbours in the file go through the cache.
+    put_cached(open.file, offset, bytes.first(head));
+    open.direct->write_at(offset + head, bytes.subspan(head, whole));
+    put_cached(open.file, offset + head + whole, bytes.subspan(head + whole));
+}
+
+void Sink::put_cached(const io::OutputFile& file, Bytes offset, std::span<const std::byte> bytes) {
+    if (bytes.empty()) {
+        return;
+    }
     const double begin = wall_seconds();
     file.write_at(offset, bytes);
     // What is synced goes to the disk anyway: the sooner the better.
-    if (sync_ || is_behind_) {
+    if (manner_.sync || is_behind_) {
         behind_.add(file, offset, bytes.size());
     }
     is_behind_ = pace_.next(bytes.size(), wall_seconds() - begin);
-    bytes_written_ += bytes.size();
 }
 
 void Sink::write(plan::LineRange range, std::span<const std::byte> bytes) {
@@ -33,8 +60,7 @@ void Sink::write(plan::LineRange range, std::span<const std::byte> bytes) {
             ++last;
         }
         const Bytes line_end = last < slices.size() ? slices[last].line_begin : range.end;
-        const Bytes size = size_of(plan_.targets[slices[first].target].dtype);
-        const Bytes offset = slot.offset + static_cast<Bytes>(slices[first].begin) * size;
+        const Bytes offset = file_offset_of(plan_, slices[first]);
         const auto part = bytes.subspan(slices[first].line_begin - range.begin,
                                         line_end - slices[first].line_begin);
         put(file(slot.file), offset, part);
@@ -53,12 +79,15 @@ void Sink::finish() {
     if (!open_) {
         return;
     }
-    if (sync_) {
+    if (manner_.sync) {
         behind_.finish(open_->file);
         open_->file.sync();
     }
     behind_ = {};
     open_->file.close();
+    if (open_->direct) {
+        open_->direct->close();
+    }
     open_.reset();
 }
 

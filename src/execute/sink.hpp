@@ -17,9 +17,13 @@ namespace shardweld::execute {
 /// one file is open at a time.
 class Sink {
   public:
-    /// With `sync` files are synced when this rank's part of them is written.
-    Sink(const plan::Plan& plan, std::filesystem::path directory, bool sync)
-        : plan_(plan), directory_(std::move(directory)), sync_(sync) {}
+    /// How bytes get to the disk.
+    struct Manner {
+        bool sync = true;     ///< files are synced when this rank's part of them is written
+        bool direct = false;  ///< whole blocks are written past the page cache
+    };
+    Sink(const plan::Plan& plan, std::filesystem::path directory, Manner manner)
+        : plan_(plan), directory_(std::move(directory)), manner_(manner) {}
 
     /// Writes the bytes of a part of the line (contiguous, in line order). Error(io), Error(space).
     void write(plan::LineRange range, std::span<const std::byte> bytes);
@@ -33,16 +37,18 @@ class Sink {
     struct Open {
         std::uint32_t at = 0;  ///< index of the placement's file
         io::OutputFile file;
+        std::optional<io::OutputFile> direct;
     };
 
-    const io::OutputFile& file(std::uint32_t at);
-    void put(const io::OutputFile& file, Bytes offset, std::span<const std::byte> bytes);
+    const Open& file(std::uint32_t at);
+    void put(const Open& open, Bytes offset, std::span<const std::byte> bytes);
+    void put_cached(const io::OutputFile& file, Bytes offset, std::span<const std::byte> bytes);
     /// Whether `slice`, the next of the line, begins where the tensor of `before` ends in its file.
     [[nodiscard]] bool follows(const plan::Slice& before, const plan::Slice& slice) const;
 
     const plan::Plan& plan_;
     std::filesystem::path directory_;
-    bool sync_;
+    Manner manner_;
     std::optional<Open> open_;
     WriteBehind behind_;
     Pace pace_;

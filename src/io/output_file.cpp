@@ -49,6 +49,20 @@ OutputFile OutputFile::open_existing(const fs::path& path) {
     return file;
 }
 
+OutputFile OutputFile::open_direct(const fs::path& path) {
+    OutputFile file;
+    file.path_ = path;
+    file.fd_ = ::open(path.c_str(), O_WRONLY | O_DIRECT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (file.fd_ < 0 && errno == EINVAL) {
+        throw Error(ErrorCode::unsupported, "the file system of " + path.string() +
+                                                " does not do direct I/O: leave out --direct_io");
+    }
+    if (file.fd_ < 0) {
+        throw_errno(errno, "open for direct writing", path);
+    }
+    return file;
+}
+
 void OutputFile::resize(Bytes size) {
     int status = 0;
     do {

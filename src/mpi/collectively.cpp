@@ -7,23 +7,6 @@ namespace shardweld::mpi {
 
 namespace {
 
-std::optional<Error> outcome_of(const std::function<void()>& local) {
-    try {
-        local();
-        return std::nullopt;
-    } catch (const Error& error) {
-        return Error(error.code(), error.full_text());
-    } catch (const std::bad_alloc&) {
-        return Error(ErrorCode::memory,
-                     "memory ran out; give the job more memory per rank or "
-                     "lower --memory_limit");
-    } catch (const std::exception& error) {
-        return Error(ErrorCode::internal, std::string("unexpected error: ") + error.what());
-    } catch (...) {
-        return Error(ErrorCode::internal, "unexpected error of an unknown type");
-    }
-}
-
 /// First byte the code, then the text.
 std::vector<std::byte> encode(const Error& error, const std::string& prefix) {
     const std::string text = prefix + error.what();
@@ -50,8 +33,25 @@ std::string others_failed(Index others) {
 
 }  // namespace
 
+std::optional<Error> error_of(const std::function<void()>& local) {
+    try {
+        local();
+        return std::nullopt;
+    } catch (const Error& error) {
+        return Error(error.code(), error.full_text());
+    } catch (const std::bad_alloc&) {
+        return Error(ErrorCode::memory,
+                     "memory ran out; give the job more memory per rank or "
+                     "lower --memory_limit");
+    } catch (const std::exception& error) {
+        return Error(ErrorCode::internal, std::string("unexpected error: ") + error.what());
+    } catch (...) {
+        return Error(ErrorCode::internal, "unexpected error of an unknown type");
+    }
+}
+
 void collectively(Comm& comm, const std::function<void()>& local) {
-    const std::optional<Error> mine = outcome_of(local);
+    const std::optional<Error> mine = error_of(local);
     if (comm.size() == 1) {
         if (mine) {
             throw Error(*mine);

@@ -101,8 +101,10 @@ Limits split_memory(Bytes memory_limit, Bytes message_limit, const LimitNeeds& n
     }
     // Buffers: assembled and converted round, scratch of two steps, for exchanges what is sent and
     // received, for folding factors and values.
+    const Bytes of_round = needs.is_lockstep ? 6U : 1U;
     const Bytes part =
-        memory_limit / ((needs.is_lockstep ? 10U : 4U) + (needs.is_folding ? 2U : 0U));
+        memory_limit / ((needs.is_lockstep ? 10U : 4U) + (needs.is_folding ? 2U : 0U) +
+                        (needs.is_ahead ? of_round : 0U));
     Limits limits;
     limits.step = std::min(kCacheStep, part);
     limits.round = needs.is_scattered ? std::min(kLargestRound, part) : limits.step;
@@ -110,11 +112,13 @@ Limits split_memory(Bytes memory_limit, Bytes message_limit, const LimitNeeds& n
     limits.send = needs.is_lockstep ? 4 * limits.round : 0;
     limits.message = message_limit == 0 ? limits.send : message_limit;
     limits.fold = needs.is_folding ? std::min(kLargestFold, 2 * part) : 0;
+    limits.ahead =
+        needs.is_ahead ? limits.round + limits.send + (limits.send > 0 ? limits.round : 0) : 0;
     return limits;
 }
 
 Bytes Limits::total() const {
-    return 2 * round + scratch + send + (send > 0 ? round : 0) + fold;
+    return 2 * round + scratch + send + (send > 0 ? round : 0) + fold + ahead;
 }
 
 bool is_scattered(const Target& target) {
@@ -175,8 +179,9 @@ Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& 
     }
     const bool any_scattered =
         std::find(plan.scattered.begin(), plan.scattered.end(), true) != plan.scattered.end();
-    plan.limits = split_memory(choice.memory_limit, choice.message_limit,
-                               {plan.is_lockstep, any_scattered, folds(targets)});
+    plan.limits =
+        split_memory(choice.memory_limit, choice.message_limit,
+                     {plan.is_lockstep, any_scattered, folds(targets), choice.read_ahead});
     plan.targets = std::move(targets);
     return plan;
 }

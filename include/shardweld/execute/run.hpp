@@ -61,6 +61,7 @@ struct Result {
 
 struct Options {
     bool sync = true;      ///< fsync the output files
+    bool direct = false;   ///< write past the page cache
     bool digests = false;  ///< compute xxh3-128 of every tensor
     bool write = true;     ///< false: nothing is written
     OnSlice on_slice;      ///< not empty: gets all finished bytes

@@ -49,6 +49,9 @@ class InputFile {
     fs::path path_;
 };
 
+/// What direct I/O asks of addresses, offsets and sizes on all usual devices.
+inline constexpr Bytes kDirectBlock = 4096;
+
 /// A file being written at offsets. Move-only. Must be closed by close(): the destructor closes
 /// without checking.
 class OutputFile {
@@ -59,6 +62,9 @@ class OutputFile {
     static OutputFile create(const fs::path& path);
     /// Opens an existing file for writing, not truncated.
     static OutputFile open_existing(const fs::path& path);
+    /// The same past the page cache (O_DIRECT): address, offset and size of every write must be
+    /// multiples of kDirectBlock. Error(unsupported) where the file system does not do it.
+    static OutputFile open_direct(const fs::path& path);
 
     void resize(Bytes size);
     /// Reserves space for the first `size` bytes where the file system can: Error(space) now rather

@@ -69,10 +69,13 @@ std::unique_ptr<Comm> serial_comm();
 /// PMIX_RANK), saying what to do (srun --mpi=pmix).
 std::unique_ptr<Comm> world_comm();
 
+/// Runs `local` and returns what it threw, as an Error: non-shardweld exceptions become
+/// Error(internal), std::bad_alloc Error(memory). Local.
+std::optional<Error> error_of(const std::function<void()>& local);
+
 /// Runs `local` on this rank, then agrees: when any rank threw, every rank throws the same Error
 /// (the lowest failing rank's code; message prefixed "rank R (host): " when there is more than one
-/// rank). Non-shardweld exceptions become Error(internal), std::bad_alloc Error(memory).
-/// Collective.
+/// rank). Exceptions of other kinds: see error_of. Collective.
 void collectively(Comm& comm, const std::function<void()>& local);
 
 /// As above with a value.

@@ -46,6 +46,7 @@ struct Limits {
     Bytes scratch = 0;  ///< one read
     Bytes message = 0;  ///< travels between a pair of ranks in one step
     Bytes fold = 0;     ///< factors and values of folded targets
+    Bytes ahead = 0;    ///< the next round, read while one is exchanged, converted and written
 
     [[nodiscard]] Bytes total() const;
 };
@@ -55,6 +56,7 @@ struct LimitNeeds {
     bool is_lockstep = false;   ///< messages are sent and received
     bool is_scattered = false;  ///< some target is scattered
     bool is_folding = false;    ///< some target is folded
+    bool is_ahead = false;      ///< the next round is read meanwhile
 };
 
 /// A split of `memory_limit`; `message_limit` 0: as large as what is sent in a round. Error(usage)
@@ -75,6 +77,7 @@ struct Choice {
     Bytes memory_limit = Bytes{256} << 20U;
     Bytes message_limit = 0;
     Bytes alignment = kPageBytes;  ///< of the cuts between owners, in files
+    bool read_ahead = false;       ///< ranks have a core to spare: read the next round meanwhile
 };
 
 /// The place in the source line (file, address) at which a rank's share of reading begins.

@@ -1,0 +1,18 @@
+// What this job's ranks may use of their nodes: memory and cores.
+// Knows the system and the group of ranks; nothing of what the resources are for.
+#pragma once
+
+#include "shardweld/core/index.hpp"
+#include "shardweld/mpi/comm.hpp"
+
+namespace shardweld::app {
+
+struct Resources {
+    Bytes memory_limit = 0;       ///< of a rank, where --memory_limit does not say it
+    bool has_spare_core = false;  ///< every rank has two cores at least
+};
+
+/// Collective. The least that any rank has, so that all make the same plan.
+Resources shared_resources(mpi::Comm& comm);
+
+}  // namespace shardweld::app
