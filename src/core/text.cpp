@@ -105,6 +105,7 @@ std::optional<Bytes> parse_size(std::string_view text) {
         {"", 1},
         {"B", 1},
         {"KB", 1e3},
+        {"kB", 1e3},
         {"MB", 1e6},
         {"GB", 1e9},
         {"TB", 1e12},

@@ -12,7 +12,7 @@ all_ways() {
     for strategy in direct collective; do
         for ranks in 1 3; do
             for manner in "--read_ahead yes" "--read_ahead no --no_fsync" "--direct_io" "--read_ahead yes --memory_limit 1MiB --max_open 1" \
-                "--direct_io --no_fsync --max_shard_size 20KB"; do
+                "--direct_io --no_fsync --max_shard_size 20kB"; do
                 rm -rf "$WORK/merged"
                 # shellcheck disable=SC2086
                 merge_case "$dir" "$WORK/merged" "$ranks" --strategy "$strategy" $manner || continue
