@@ -101,7 +101,7 @@ bool natural_less(std::string_view a, std::string_view b) {
 }
 
 std::optional<Bytes> parse_size(std::string_view text) {
-    static constexpr std::array<std::pair<std::string_view, double>, 14> kUnits = {{
+    static constexpr std::array<std::pair<std::string_view, double>, 15> kUnits = {{
         {"", 1},
         {"B", 1},
         {"KB", 1e3},
