@@ -1,28 +1,27 @@
-// What a plan costs: balance, memory, messages, rounds.
+// What a plan costs: traffic, balance, memory, rounds.
 // Pure; knows plans only.
 #pragma once
 
-#include <vector>
-
 #include "shardweld/plan/plan.hpp"
+#include "shardweld/plan/traffic.hpp"
 
 namespace shardweld::app {
 
 struct Figures {
-    std::vector<Bytes> written;  ///< by rank
-    Bytes least = 0;             ///< of these
-    Bytes busiest = 0;
-    double mean = 0;
+    plan::Traffic traffic;
+    plan::Spread written;     ///< bytes, by rank
+    plan::Spread read;        ///< bytes, by rank
+    plan::Spread readers;     ///< ranks, by shard file
+    plan::Spread writers;     ///< ranks, by output file
+    Bytes network_bytes = 0;  ///< sent from rank to rank by all, replicas included
+    Bytes read_over_bytes = 0;
+    Index reads = 0;
+    Index messages = 0;
     Bytes buffer_bytes = 0;    ///< of one rank
     Bytes metadata_bytes = 0;  ///< of one rank
-    Bytes network_bytes = 0;   ///< sent from rank to rank by all, replicas included
-    Index rounds = 0;          ///< of the busiest rank
+    Index rounds = 0;          ///< of the busiest rank, at least
 };
 
-/// Computed as the run itself does it; takes time like the rounds of one rank.
 Figures figures_of(const plan::Plan& plan);
-
-/// How many times the mean the busiest rank writes; 1 for an empty output.
-double imbalance(const Figures& figures);
 
 }  // namespace shardweld::app

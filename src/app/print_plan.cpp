@@ -37,6 +37,20 @@ std::string ratio_text(double ratio) {
     return text.data();
 }
 
+/// "2.0 GB to 2.1 GB, mean 2.0 GB, busiest / mean 1.020"
+std::string spread_text(const plan::Spread& spread) {
+    return human_bytes(static_cast<Bytes>(spread.least)) + " to " +
+           human_bytes(static_cast<Bytes>(spread.most)) + ", mean " +
+           human_bytes(static_cast<Bytes>(spread.mean)) + ", busiest / mean " +
+           ratio_text(spread.imbalance());
+}
+
+/// "at most 3, mean 1.250"
+std::string most_text(const plan::Spread& spread) {
+    return "at most " + std::to_string(static_cast<Index>(spread.most)) + ", mean " +
+           ratio_text(spread.mean);
+}
+
 std::string counted(std::size_t count, const std::string& noun) {
     return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
@@ -67,7 +81,6 @@ std::string replicas_text(const plan::Plan& plan) {
 
 std::vector<std::vector<std::string>> plan_rows(const PlannedMerge& merge, const Figures& figures) {
     const plan::Plan& plan = merge.plan;
-    const auto mean = static_cast<Bytes>(figures.mean);
     return {
         {"checkpoint", merge.input},
         {"format", merge.format},
@@ -77,14 +90,19 @@ std::vector<std::vector<std::string>> plan_rows(const PlannedMerge& merge, const
                        human_bytes(plan.placement.total_bytes()) +
                        (plan.placement.is_settled ? "" : kEstimated)},
         {"ranks", std::to_string(plan.n_ranks())},
-        {"written by a rank", human_bytes(figures.least) + " to " + human_bytes(figures.busiest) +
-                                  ", mean " + human_bytes(mean) + ", busiest / mean " +
-                                  ratio_text(imbalance(figures))},
+        {"written by a rank", spread_text(figures.written)},
+        {"read by a rank", spread_text(figures.read)},
+        {"reads", std::to_string(figures.reads) + ", " + human_bytes(figures.read_over_bytes) +
+                      " in gaps between short runs"},
+        {"readers of a shard", most_text(figures.readers)},
+        {"writers of a file", most_text(figures.writers)},
         {"buffers of a rank", human_bytes(figures.buffer_bytes)},
         {"metadata of a rank", human_bytes(figures.metadata_bytes)},
         {"rounds", std::to_string(figures.rounds)},
         {"strategy", std::string(plan::name_of(plan.strategy)) + ": " + plan.why},
-        {"sent over the network", human_bytes(figures.network_bytes)},
+        {"sent over the network",
+         human_bytes(figures.network_bytes) + " in " +
+             counted(static_cast<std::size_t>(figures.messages), "message")},
         {"replicas", replicas_text(plan)},
         {"plan", plan.hash()},
     };
@@ -100,6 +118,19 @@ std::string ledger_text(const plan::Ledger& ledger) {
                          std::to_string(ignored.bytes), printable(ignored.reason)});
     }
     return "input bytes\n" + table({Align::left, Align::right, Align::right, Align::left}, cells);
+}
+
+ordered_json by_rank(const std::vector<plan::RankTraffic>& ranks,
+                     Bytes plan::RankTraffic::*figure) {
+    ordered_json values = ordered_json::array();
+    for (const plan::RankTraffic& rank : ranks) {
+        values.push_back(rank.*figure);
+    }
+    return values;
+}
+
+ordered_json most_json(const plan::Spread& spread) {
+    return {{"max", static_cast<Index>(spread.most)}, {"mean", spread.mean}};
 }
 
 ordered_json files_json(const plan::Plan& plan) {
@@ -132,11 +163,19 @@ std::string plan_json(const PlannedMerge& merge) {
         {"why", plan.why}};
     json["tensor_bytes"] = plan.placement.tensor_bytes;
     json["total_bytes"] = plan.placement.total_bytes();
-    json["written_by_rank"] = figures.written;
-    json["imbalance"] = imbalance(figures);
+    json["written_by_rank"] = by_rank(figures.traffic.ranks, &plan::RankTraffic::bytes_written);
+    json["imbalance"] = figures.written.imbalance();
+    json["read_by_rank"] = by_rank(figures.traffic.ranks, &plan::RankTraffic::bytes_read);
+    json["read_imbalance"] = figures.read.imbalance();
+    json["read_over_bytes"] = figures.read_over_bytes;
+    json["reads"] = figures.reads;
+    json["readers_per_file"] = most_json(figures.readers);
+    json["writers_per_file"] = most_json(figures.writers);
     json["buffer_bytes"] = figures.buffer_bytes;
     json["metadata_bytes"] = figures.metadata_bytes;
     json["network_bytes"] = figures.network_bytes;
+    json["sent_by_rank"] = by_rank(figures.traffic.ranks, &plan::RankTraffic::bytes_sent);
+    json["messages"] = figures.messages;
     json["rounds"] = figures.rounds;
     json["is_estimate"] = !plan.placement.is_settled;
     json["replicas"] = {{"bytes", plan.replica_bytes}, {"sample_every", plan.sample_every}};

@@ -4,6 +4,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/plan/reading.hpp"
 
 namespace shardweld::execute {
 
@@ -11,10 +12,8 @@ namespace {
 
 using layout::Copy;
 
-// Runs at least this long are read straight into place; shorter ones share a read.
-constexpr Bytes kLongRun = Bytes{64} << 10U;
-// Two parts of a file are read together when no more than this lies between them.
-constexpr Bytes kSmallGap = Bytes{32} << 10U;
+using plan::kLongRun;
+using plan::kSmallGap;
 
 /// Position of the loop that is contiguous on both sides, or the number of loops.
 std::size_t contiguous_loop(const Copy& copy) {

@@ -25,16 +25,23 @@ Bytes address_of(const Target& target, const Operand& operand) {
     return operand.base + static_cast<Bytes>(operand.copy.src_offset) * size_of(target.stored);
 }
 
-/// Cuts the used source bytes, in file order, into n_ranks even parts.
-std::vector<ReadCut> cut_reads(const std::vector<Target>& targets, int n_ranks) {
+/// Cuts the source bytes that are read, in file order, into n_ranks even parts; of replicas one in
+/// `sample_every` is.
+std::vector<ReadCut> cut_reads(const std::vector<Target>& targets, int n_ranks,
+                               Index sample_every) {
     std::vector<std::pair<ReadCut, Bytes>> reads;
     Bytes total = 0;
     for (const Target& target : targets) {
-        for (const auto* operands : {&target.operands, &target.replicas}) {
-            for (const Operand& operand : *operands) {
-                reads.push_back(
-                    {{operand.file, address_of(target, operand)}, source_bytes(target, operand)});
-                total += reads.back().second;
+        const auto add = [&](const Operand& operand, Bytes bytes) {
+            reads.push_back({{operand.file, address_of(target, operand)}, bytes});
+            total += bytes;
+        };
+        for (const Operand& operand : target.operands) {
+            add(operand, source_bytes(target, operand));
+        }
+        if (sample_every > 0) {
+            for (const Operand& replica : target.replicas) {
+                add(replica, source_bytes(target, replica) / static_cast<Bytes>(sample_every));
             }
         }
     }
@@ -43,7 +50,7 @@ std::vector<ReadCut> cut_reads(const std::vector<Target>& targets, int n_ranks) 
     Bytes seen = 0;
     for (const auto& [at, bytes] : reads) {
         while (cuts.size() < static_cast<std::size_t>(n_ranks) &&
-               seen >= total / static_cast<Bytes>(n_ranks) * cuts.size() && seen > 0) {
+               seen + bytes / 2 >= total / static_cast<Bytes>(n_ranks) * cuts.size() && seen > 0) {
             cuts.push_back(at);
         }
         seen += bytes;
@@ -166,13 +173,13 @@ Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& 
     plan.placement = place(targets, tensors, choice);
     plan.line = line_of(tensors, plan.placement);
     plan.cuts = cut_runs(tensors, plan.line, plan.placement, n_ranks, choice.alignment);
-    plan.read_cuts = cut_reads(targets, n_ranks);
     for (const Target& target : targets) {
         for (const Operand& replica : target.replicas) {
             plan.replica_bytes += source_bytes(target, replica);
         }
     }
     plan.sample_every = sampling(choice, plan.replica_bytes, plan.placement.tensor_bytes);
+    plan.read_cuts = cut_reads(targets, n_ranks, plan.sample_every);
     plan.visibility = std::move(visibility);
     for (const Target& target : targets) {
         plan.scattered.push_back(is_scattered(target));

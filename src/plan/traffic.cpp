@@ -1,0 +1,168 @@
+#include "shardweld/plan/traffic.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "shardweld/plan/reading.hpp"
+
+namespace shardweld::plan {
+
+namespace {
+
+std::size_t index_of(int rank) {
+    return static_cast<std::size_t>(rank);
+}
+
+/// The rounds of one owner, counted along its part of the line as if they were always full.
+class RoundLine {
+  public:
+    RoundLine(const Limits& limits, int n_ranks) : limits_(limits), next_(index_of(n_ranks), 0) {}
+
+    void enter(bool is_scattered) {
+        if (is_scattered != is_scattered_) {
+            at_ = std::ceil(at_);
+            is_scattered_ = is_scattered;
+        }
+    }
+    /// Elements of a target that one round assembles.
+    [[nodiscard]] Index elements(const Target& target) const {
+        const Bytes room = is_scattered_ ? limits_.round : limits_.step;
+        return std::max<Index>(1, static_cast<Index>(room / buffer_bytes(target, 1)));
+    }
+    void advance(double rounds) { at_ += rounds; }
+    [[nodiscard]] Index count() const { return static_cast<Index>(std::ceil(at_)); }
+
+    /// Rounds between two places behind here (in rounds) in which `sender` has not sent so far.
+    Index new_rounds(int sender, double begin, double end) {
+        Index& next = next_[index_of(sender)];
+        const Index first = std::max(next, static_cast<Index>(std::floor(at_ + begin)));
+        const Index last = std::max(first, static_cast<Index>(std::ceil(at_ + end)));
+        next = std::max(next, last);
+        return last - first;
+    }
+
+  private:
+    const Limits& limits_;
+    std::vector<Index> next_;  ///< by sender: the first round without a message of it
+    double at_ = 0;
+    bool is_scattered_ = false;
+};
+
+class Counter {
+  public:
+    explicit Counter(const Plan& plan) : plan_(plan) {
+        const std::size_t n_files =
+            plan.visibility.group_sees.empty() ? 0 : plan.visibility.group_sees.front().size();
+        traffic_.ranks.resize(index_of(plan.n_ranks()));
+        traffic_.inputs.resize(n_files);
+        traffic_.outputs.resize(plan.placement.files.size());
+        reads_file_.assign(traffic_.ranks.size(), std::vector<bool>(n_files, false));
+    }
+
+    Traffic count() {
+        for (int owner = 0; owner < plan_.n_ranks(); ++owner) {
+            RoundLine rounds(plan_.limits, plan_.n_ranks());
+            std::size_t last_file = traffic_.outputs.size();
+            for (const Slice& slice :
+                 slices_of(plan_, {plan_.cuts[index_of(owner)], plan_.cuts[index_of(owner) + 1]})) {
+                const std::size_t file = plan_.placement.slots[slice.target].file;
+                add_written(owner, slice, file, file != last_file);
+                add_slice(owner, slice, rounds);
+                last_file = file;
+            }
+            traffic_.ranks[index_of(owner)].rounds = rounds.count();
+        }
+        return std::move(traffic_);
+    }
+
+  private:
+    void add_written(int owner, const Slice& slice, std::size_t file, bool is_new) {
+        RankTraffic& rank = traffic_.ranks[index_of(owner)];
+        const Bytes bytes = static_cast<Bytes>(slice.end - slice.begin) *
+                            size_of(plan_.targets[slice.target].dtype);
+        rank.bytes_written += bytes;
+        rank.files_written += is_new ? 1 : 0;
+        traffic_.outputs[file].bytes += bytes;
+        traffic_.outputs[file].ranks += is_new ? 1 : 0;
+    }
+
+    void add_slice(int owner, const Slice& slice, RoundLine& rounds) {
+        const Target& target = plan_.targets[slice.target];
+        rounds.enter(plan_.scattered[slice.target]);
+        for (const Operand& operand : target.operands) {
+            add_operand(owner, slice, operand, 1, rounds);
+        }
+        if (plan_.sample_every > 0) {
+            for (const Operand& replica : target.replicas) {
+                add_operand(owner, slice, replica, plan_.sample_every, rounds);
+            }
+        }
+        rounds.advance(static_cast<double>(slice.end - slice.begin) /
+                       static_cast<double>(rounds.elements(target)));
+    }
+
+    void add_operand(int owner, const Slice& slice, const Operand& operand, Index sample_every,
+                     RoundLine& rounds) {
+        const Target& target = plan_.targets[slice.target];
+        const auto parts = layout::restrict_dst(operand.copy, slice.begin, slice.end);
+        if (parts.empty()) {
+            return;
+        }
+        const int reader = plan_.reader_of(operand, target, owner);
+        const Index round = rounds.elements(target);
+        const ReadingSteps steps{size_of(target.stored), round,
+                                 std::max<Bytes>(plan_.limits.scratch / 2, 1), reader != owner};
+        Bytes bytes = 0;
+        for (const layout::Copy& part : parts) {
+            const Bytes needed = static_cast<Bytes>(part.volume()) * steps.element_bytes;
+            add_read(reader, operand.file, reading_of(part, steps), needed, sample_every);
+            bytes += needed / static_cast<Bytes>(sample_every);
+            if (reader != owner) {
+                const layout::Range span = layout::dst_span(part);
+                const auto place = [&](Index element) {
+                    return static_cast<double>(element - slice.begin) / static_cast<double>(round);
+                };
+                add_messages(
+                    reader, owner,
+                    rounds.new_rounds(reader, place(span.lo), place(span.lo + span.extent)));
+            }
+        }
+        if (reader != owner) {
+            traffic_.ranks[index_of(reader)].bytes_sent += bytes;
+            traffic_.ranks[index_of(owner)].bytes_received += bytes;
+        }
+    }
+
+    void add_read(int reader, std::uint32_t file, Reading reading, Bytes needed,
+                  Index sample_every) {
+        RankTraffic& rank = traffic_.ranks[index_of(reader)];
+        const auto n = static_cast<Bytes>(sample_every);
+        rank.bytes_read += reading.bytes / n;
+        rank.bytes_read_over += (reading.bytes - needed) / n;
+        rank.reads += (reading.requests + sample_every - 1) / sample_every;
+        FileTraffic& input = traffic_.inputs[file];
+        input.bytes += reading.bytes / n;
+        if (!reads_file_[index_of(reader)][file]) {
+            reads_file_[index_of(reader)][file] = true;
+            ++rank.files_read;
+            ++input.ranks;
+        }
+    }
+
+    void add_messages(int from, int to, Index count) {
+        traffic_.ranks[index_of(from)].messages_sent += count;
+        traffic_.ranks[index_of(to)].messages_received += count;
+    }
+
+    const Plan& plan_;
+    Traffic traffic_;
+    std::vector<std::vector<bool>> reads_file_;  ///< [rank][file]
+};
+
+}  // namespace
+
+Traffic traffic_of(const Plan& plan) {
+    return Counter(plan).count();
+}
+
+}  // namespace shardweld::plan
