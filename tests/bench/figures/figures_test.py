@@ -1,0 +1,125 @@
+"""What the figures stand on: the arithmetic of pairs, records that stay, a page that is made of them, and a page cache that is what it is said to be."""
+import json
+import os
+import sys
+import tempfile
+import unittest
+import unittest.mock
+
+import page
+import page_cache
+import pairs
+import process
+import records
+
+MACHINE = {"cores": 2, "cpu": "x", "file_system": "ext4", "kernel": "6", "memory_gib": 8, "mpi": "m"}
+
+
+def merge_record(ranks, walls):
+    return {"kind": "merge", "input": "fsdp", "dtype": "bf16", "ranks": ranks, "strategy": "direct", "did": "direct", "cache": "warm", "fsync": "no", "gb": 4,
+            "bytes_read": 4e9, "bytes_written": 4e9, "bytes_sent": 0, "rounds": 1, "pairs": len(walls), "peak_bytes": 30 << 20, "tool": {"git": "a", "version": "1"},
+            "samples": {"merge": {"wall_s": walls, "cpu_s": walls, "gbs": [1.0] * len(walls), "whole_gbs": [0.5] * len(walls)},
+                        "copy": {"wall_s": [2.0, 4.0, 8.0], "cpu_s": [1.0] * 3}, "roof": {"wall_s": [1.0] * 3, "gbs": [2.0, 1.25, 1.0]}}}
+
+
+class Arithmetic(unittest.TestCase):
+    def test_quartiles_are_interpolated(self):
+        self.assertEqual(page.quartiles([4, 1, 3, 2]), (1.75, 2.5, 3.25))
+        self.assertEqual(page.quartiles([7]), (7, 7, 7))
+
+    def test_ratios_are_formed_pair_by_pair(self):
+        """The median of the ratios, 1.0, is not the ratio of the medians, 0.5."""
+        self.assertIn("| 1.00 (0.62 - 1.25) | 80 (65 - 90) | 40 |", page.render("<!-- figures: merge -->\n<!-- end -->", content_of(merge_record(2, [2.0, 1.0, 12.0]))))
+
+    def test_orders_change_and_each_side_runs_once(self):
+        orders = [tuple(pairs.order_of(["a", "b", "c"], pair)) for pair in range(6)]
+        self.assertEqual(len(set(orders)), 6)
+        self.assertTrue(all(sorted(order) == ["a", "b", "c"] for order in orders))
+
+
+def content_of(*given):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "p.json")
+        for record in given:
+            records.put(path, record, MACHINE)
+        return records.load(path)
+
+
+class Records(unittest.TestCase):
+    def test_a_new_record_takes_the_place_of_its_case_only(self):
+        content = content_of(merge_record(1, [1.0, 1.0, 1.0]), merge_record(2, [1.0, 1.0, 1.0]), merge_record(2, [5.0, 5.0, 5.0]))
+        self.assertEqual({record["ranks"]: record["samples"]["merge"]["wall_s"][0] for record in content["records"].values()}, {1: 1.0, 2: 5.0})
+        self.assertEqual(records.text_of(json.loads(records.text_of(content))), records.text_of(content))
+
+    def test_another_schema_is_refused(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            file.write('{"schema": 2}')
+            file.flush()
+            self.assertRaises(SystemExit, records.load, file.name)
+
+
+class Page(unittest.TestCase):
+    def test_prose_stays_and_rendering_again_changes_nothing(self):
+        page_text = "before\n<!-- figures: merge -->\nold\n<!-- end -->\nbetween\n<!-- figures: launch -->\n<!-- end -->\nbehind\n"
+        once = page.render(page_text, content_of(merge_record(2, [2.0, 1.0, 12.0])))
+        self.assertTrue(once.startswith("before\n") and "\nbetween\n" in once and once.endswith("\nbehind\n") and "old" not in once)
+        self.assertEqual(page.render(once, content_of(merge_record(2, [2.0, 1.0, 12.0]))), once)
+
+    def test_worst_case_of_a_bound_is_named(self):
+        text = page.render("<!-- figures: bounds -->\n<!-- end -->", content_of(merge_record(2, [2.0, 1.0, 12.0])))
+        self.assertIn("| merge / `cp -r`, warm, no fsync | <= 0.7 | 1.00 | 1.00 | fsdp, bf16, direct, warm, no fsync, 4 GB |", text)
+
+
+class PageCache(unittest.TestCase):
+    def test_cold_is_cold_and_warm_is_warm(self):
+        with tempfile.TemporaryDirectory(dir=os.environ.get("FIGURES_DIR")) as folder:
+            path = os.path.join(folder, "file")
+            with open(path, "wb") as file:
+                file.write(os.urandom(5 * 4096 + 1))
+                file.flush()
+                os.fsync(file.fileno())
+            if page_cache.cached_pages(path) != (6, 6):
+                self.skipTest("the file system does not say what is cached")
+            page_cache.make_cold([path])
+            self.assertEqual(page_cache.cached_pages(path), (0, 6))
+            with open(path, "rb", buffering=0) as file:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+                os.pread(file.fileno(), 1, 0)
+            self.assertEqual(page_cache.cached_pages(path), (1, 6))
+            page_cache.make_warm([path])
+            self.assertEqual(page_cache.cached_pages(path), (6, 6))
+
+    def test_what_stays_cached_is_an_error(self):
+        """Pages of tmpfs cannot be dropped."""
+        if not os.path.isdir("/dev/shm"):
+            self.skipTest("no /dev/shm")
+        with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+            file.write(b"x" * 4096)
+            file.flush()
+            with unittest.mock.patch.object(page_cache, "N_TRIES", 1):  # no need to drop the whole machine's cache
+                self.assertRaises(process.Failed, page_cache.make_cold, [file.name])
+
+
+class Processes(unittest.TestCase):
+    def run_python(self, program, sampled=False):
+        with tempfile.NamedTemporaryFile() as log:
+            return process.run([sys.executable, "-c", program], log.name, sampled)
+
+    def test_memory_of_children_counts_together(self):
+        """Parent and child hold 40 MiB each at the same time."""
+        hold = "x = bytearray(40 << 20); x[::4096] = b'1' * len(x[::4096]); import time; time.sleep(0.5)"
+        taken = self.run_python(f"import subprocess, sys; c = subprocess.Popen([sys.executable, '-c', {hold!r}]); {hold}; c.wait()", True)
+        self.assertTrue(80 << 20 < taken.peak_bytes < 140 << 20, taken.peak_bytes)
+
+    def test_cpu_of_children_counts(self):
+        work = "import time\nwhile time.process_time() < 0.3: pass"
+        taken = self.run_python(f"import subprocess, sys; subprocess.run([sys.executable, '-c', {work!r}])")
+        self.assertGreaterEqual(taken.cpu_s, 0.3)
+
+    def test_failures_say_what_was_printed(self):
+        with self.assertRaisesRegex(process.Failed, "(?s)exit code 3.*why"):
+            self.run_python("print('why'); raise SystemExit(3)")
+
+
+if __name__ == "__main__":
+    unittest.main()

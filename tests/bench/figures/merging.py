@@ -1,0 +1,131 @@
+"""The sides of a merge's pairs: the merge, `cp -r` and plain parallel copying (shardweld iobench). Knows their command lines and reports."""
+import json
+import os
+from dataclasses import dataclass
+
+import pairs
+import process
+from place import Model, Place, mpirun
+from process import Failed
+
+N_TRIES = 3
+
+
+@dataclass(frozen=True)
+class Case:
+    """What the sides of one interleaved run have in common."""
+    model: Model
+    ranks: int
+    cache: str   # warm or cold
+    fsync: str   # yes or no
+
+    def record(self, strategy):
+        return {"kind": "merge", "input": self.model.layout, "dtype": self.model.dtype, "ranks": self.ranks, "strategy": strategy, "cache": self.cache,
+                "fsync": self.fsync, "gb": self.model.gb}
+
+    def no_fsync(self):
+        return ["--no_fsync"] if self.fsync == "no" else []
+
+
+def merge_command(place, model, checkpoint, target, strategy, report):
+    return [place.program("shardweld"), "merge", *model.merged_with(), "--local_dir", f"{checkpoint}/source", "--hf_config", f"{checkpoint}/hf",
+            "--target_dir", target, "--strategy", strategy, "--report", report, "-q"]
+
+
+def totals_of(report):
+    """Sums over the ranks of a merge's report."""
+    return {name: sum(rank[name] for rank in report["ranks"]) for name in ("bytes_read", "bytes_written", "bytes_sent")}
+
+
+class Merging:
+    """The sides of one case. The last reports of the strategies stay in `reports`."""
+
+    def __init__(self, place: Place, case: Case):
+        self.place, self.case = place, case
+        self.checkpoint = place.checkpoint(case.model)
+        self.inputs = place.inputs(self.checkpoint)
+        self.reports = {}
+        self._roof = os.path.join(place.work, "roof.json")
+
+    def sides(self, strategies):
+        """The roof comes first: each merge's report gives its speed beside the latest one."""
+        copied = os.path.join(self.place.work, "copied")
+        return [pairs.Side("roof", self._run_roof), pairs.Side("copy", lambda sampled: self._run_copy(copied, sampled), (copied,)),
+                *(self._merge_side(strategy) for strategy in strategies)]
+
+    def _merge_side(self, strategy):
+        merged = os.path.join(self.place.work, "merged")
+        return pairs.Side(strategy, lambda sampled: self._run_merge(strategy, merged, sampled), (merged,),
+                          lambda: self.place.check_values(merged, self.case.model))
+
+    def _run_merge(self, strategy, merged, sampled):
+        path = os.path.join(self.place.work, "report.json")
+        command = merge_command(self.place, self.case.model, self.checkpoint, merged, strategy, path)
+        taken = process.run([*mpirun(self.case.ranks), *command, "--roof", self._roof, *self.case.no_fsync()], self.place.log, sampled)
+        with open(path, encoding="utf-8") as file:
+            report = json.load(file)
+        self._check(report, strategy)
+        self.reports[strategy] = report
+        totals = totals_of(report)
+        moved = (totals["bytes_read"] + totals["bytes_written"]) / 2e9
+        return figures(taken, {"gbs": report["roof"]["merge_gbs"], "whole_gbs": moved / taken.wall_s})
+
+    def _check(self, report, strategy):
+        """What the report must say, whatever the speed."""
+        did, totals, n_ranks = report["plan"]["strategy"], totals_of(report), len(report["ranks"])
+        if strategy not in (did, "auto") or n_ranks != self.case.ranks:
+            raise Failed(f"asked for {strategy} with {self.case.ranks} ranks, the merge was {did} with {n_ranks}")
+        if (totals["bytes_sent"] > 0) != (did == "collective" and n_ranks > 1) or min(totals["bytes_read"], totals["bytes_written"]) == 0:
+            raise Failed(f"a merge cannot be {did} and move these bytes: {totals}")
+
+    def _run_copy(self, copied, sampled):
+        script = 'cp -r "$1" "$2"' + (' && find "$2" -depth -exec sync {} +' if self.case.fsync == "yes" else "")
+        return figures(process.run(["sh", "-c", script, "copy", f"{self.checkpoint}/source", copied], self.place.log, sampled))
+
+    def _run_roof(self, _):
+        """Of iobench's three passes only the copy counts; it drops the cache itself, pass by pass."""
+        cold = ["--cold"] if self.case.cache == "cold" else []
+        for _ in range(N_TRIES):
+            process.run([*mpirun(self.case.ranks), self.place.program("shardweld"), "iobench", self.place.work, "--source", f"{self.checkpoint}/source",
+                         "--repeats", "1", "--report", self._roof, *cold, *self.case.no_fsync()], self.place.log)
+            with open(self._roof, encoding="utf-8") as file:
+                report = json.load(file)
+            if not cold or report["stayed_cached_bytes"] == 0:
+                return {name: report["copy"][name] for name in ("wall_s", "cpu_s", "gbs")}
+        raise Failed(f"{report['stayed_cached_bytes']} bytes of the input stayed in the page cache under iobench")
+
+    def records(self, sides):
+        """One record for each strategy; the other sides' samples are in each of them."""
+        others = {side.name: side for side in sides if side.name in ("roof", "copy")}
+        for side in sides:
+            if side.name in others:
+                continue
+            report = self.reports[side.name]
+            yield dict(self.case.record(side.name), **totals_of(report), input_bytes=sum(map(os.path.getsize, self.inputs)), did=report["plan"]["strategy"],
+                       rounds=max(rank["rounds"] for rank in report["ranks"]), pairs=len(side.samples["wall_s"]), peak_bytes=side.peak_bytes,
+                       copy_peak_bytes=others["copy"].peak_bytes,
+                       samples={"merge": side.samples, **{name: other.samples for name, other in others.items()}})
+
+
+def figures(taken, more=None):
+    known = {"wall_s": taken.wall_s, "cpu_s": taken.cpu_s, "disk_read_bytes": taken.disk_read_bytes, **(more or {})}
+    return dict(known, peak_bytes=taken.peak_bytes) if taken.peak_bytes else known
+
+
+def measure(place, case, strategies, n_pairs):
+    """All records of one case."""
+    merging = Merging(place, case)
+    sides = merging.sides(strategies)
+    pairs.measure(sides, n_pairs, merging.inputs, case.cache)
+    if case.cache == "cold":
+        _check_cold(sides, merging.inputs)
+    return list(merging.records(sides))
+
+
+def _check_cold(sides, inputs):
+    """The kernel's word: what is read cold comes from a device. File systems without one (tmpfs, network) count nothing."""
+    size = sum(map(os.path.getsize, inputs))
+    for side in sides:
+        fetched = side.samples.get("disk_read_bytes", [])
+        if any(0 < value < 0.95 * size for value in fetched):
+            raise Failed(f"{side.name} fetched {min(fetched):.0f} of {size} bytes from the disk: it did not read all input, or not cold")

@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""Runs one other merger in the Python that has it: peer_program.py NAME SOURCE HF TARGET. Or makes what one reads: peer_program.py make_NAME OUT GB. The last line printed is JSON: seconds of the work, imports
+left out, and versions. Peers run as their authors wrote them, in one process on the CPU; what is replaced is said at each."""
+import contextlib
+import importlib.abc
+import importlib.machinery
+import json
+import math
+import os
+import sys
+import time
+import types
+import zlib
+
+HIDDEN, FFN, VOCAB, GROUPS, HEADS, WORLD = 2048, 5632, 32000, 512, 16, 8
+os.environ.update(CUDA_VISIBLE_DEVICES="", HF_HUB_OFFLINE="1", DS_ACCELERATOR="cpu")
+
+
+class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Empty modules for what verl imports at the top and merging never uses, where it is not installed."""
+    NAMES = ("ray", "tensordict", "datasets", "codetiming", "hydra", "omegaconf", "pandas", "torchdata", "PIL", "dill")
+
+    class Anything(types.ModuleType):
+        __path__ = []
+
+        def __getattr__(self, name):
+            if name.startswith("__"):
+                raise AttributeError(name)
+            return type(name, (), {"__init__": lambda s, *a, **k: None, "__call__": lambda s, *a, **k: a[0] if a and callable(a[0]) else s,
+                                   "__class_getitem__": classmethod(lambda c, i: c)})
+
+    def find_spec(self, name, path, target=None):
+        return importlib.machinery.ModuleSpec(name, self, is_package=True) if name.split(".")[0] in self.NAMES else None
+
+    def create_module(self, spec):
+        return self.Anything(spec.name)
+
+    def exec_module(self, module):
+        pass
+
+
+def verl_fsdp():
+    """verl's FSDPModelMerger. The synthetic model has no tokenizer: its loading is left out."""
+    sys.meta_path.append(StandIns())
+    import torch
+    import verl.model_merger.base_model_merger as base
+    from verl.model_merger.fsdp_model_merger import FSDPModelMerger
+    base.hf_tokenizer = base.hf_processor = lambda *given, **named: None
+
+    def work(source, hf, target):
+        os.makedirs(target)
+        FSDPModelMerger(base.ModelMergerConfig(operation="merge", backend="fsdp", local_dir=source, target_dir=target, hf_model_config_path=hf)).merge_and_save()
+    return work, f"verl {_version('verl')} FSDPModelMerger, torch {torch.__version__}"
+
+
+def verl_megatron():
+    """verl's MegatronModelMerger over megatron-core's dist_checkpointing, on the CPU with gloo: calls of CUDA do nothing, and the model is built
+    from megatron-core's own layers instead of Transformer Engine's, which need CUDA; names in the checkpoint are the same."""
+    sys.meta_path.append(StandIns())
+    import torch
+    import torch._dynamo  # looks over the functions of torch as they were
+    _without_cuda(torch)
+    import verl.model_merger.base_model_merger as base
+    import verl.model_merger.megatron_model_merger as merger
+    import verl.models.mcore.model_initializer as initializer
+    import verl.utils.megatron_utils as utils
+    real_spec = initializer.get_gpt_decoder_block_spec
+    wanted = {"use_transformer_engine": False}
+
+    def local_spec(config, use_transformer_engine, vp_stage=None, **named):
+        return real_spec(config, **wanted, **({"vp_stage": vp_stage} if vp_stage is not None else {}), **named)
+    local_spec.__signature__ = __import__("inspect").signature(real_spec)
+    initializer.get_gpt_decoder_block_spec = local_spec
+    merger.get_device_name, merger.get_nccl_backend = lambda: "cpu", lambda: "gloo"
+    merger.get_torch_device = lambda: types.SimpleNamespace(set_device=lambda *given: None)
+    merger.set_numa_affinity = lambda: None
+    merger.model_parallel_cuda_manual_seed = lambda *given: None
+    merger.hf_tokenizer = merger.hf_processor = base.hf_tokenizer = base.hf_processor = lambda *given, **named: None
+    utils.get_device_id = lambda: torch.device("cpu")
+
+    def work(source, hf, target):
+        utils.get_model_dist_checkpoint_path = lambda _: _iteration_of(source)
+        config = base.ModelMergerConfig(operation="merge", backend="megatron", local_dir=source, target_dir=target, hf_model_config_path=hf, hf_upload_path=None,
+                                        private=False, test_hf_dir=None, tie_word_embedding=False, trust_remote_code=False, is_value_model=False,
+                                        use_cpu_initialization=True)
+        merger.MegatronModelMerger(config).merge_and_save()
+    return work, f"verl {_version('verl')} MegatronModelMerger, megatron-core {_version('megatron-core')}, torch {torch.__version__}"
+
+
+def _without_cuda(torch):
+    cpu, nothing = torch.device("cpu"), lambda *given, **named: None
+    for name in ("synchronize", "empty_cache", "set_device"):
+        setattr(torch.cuda, name, nothing)
+    torch.cuda.current_device = lambda: cpu
+    torch.cuda.get_rng_state = lambda *given, **named: torch.zeros(16, dtype=torch.uint8)
+    torch.cuda.memory_allocated = lambda *given, **named: 0
+    torch.cuda.current_stream = torch.cuda.Stream = torch.cuda.Event = lambda *given, **named: types.SimpleNamespace(
+        wait_stream=nothing, synchronize=nothing, record=nothing, wait=nothing)
+    torch.cuda.stream = lambda *given: contextlib.nullcontext()
+    torch.Tensor.cuda = torch.nn.Module.cuda = lambda self, *given, **named: self
+
+    def here(make):
+        def made(*given, **named):
+            named.pop("pin_memory", None)
+            if str(named.get("device", "")).startswith("cuda") or isinstance(named.get("device"), int):
+                named["device"] = cpu
+            return make(*given, **named)
+        return made
+    for name in ("tensor", "zeros", "empty", "ones", "full", "arange"):
+        setattr(torch, name, here(getattr(torch, name)))
+
+
+def _iteration_of(source):
+    """Where the .distcp files are."""
+    return next(folder for folder, _, names in os.walk(source) if any(name.endswith(".distcp") for name in names))
+
+
+def torch_consolidate():
+    """torch's consolidation of sharded safetensors, with as many threads as cores."""
+    import torch
+    from safetensors import safe_open
+    from torch.distributed.checkpoint._consolidate_hf_safetensors import consolidate_safetensors_files
+
+    def work(source, _, target):
+        os.makedirs(target)
+        with safe_open(os.path.join(source, sorted(os.listdir(source))[0]), "pt") as file:
+            names = list(file.keys())
+        consolidate_safetensors_files(source, target, {name: 1 for name in names}, num_threads=os.cpu_count())
+    return work, f"torch {torch.__version__} consolidate_safetensors_files"
+
+
+def zero_to_fp32():
+    """DeepSpeed's converter of ZeRO checkpoints to safetensors."""
+    import deepspeed
+    import torch
+    from deepspeed.utils.zero_to_fp32 import convert_zero_checkpoint_to_fp32_state_dict
+
+    def work(source, _, target):
+        convert_zero_checkpoint_to_fp32_state_dict(source, target, max_shard_size="5GB", safe_serialization=True)
+    return work, f"DeepSpeed {deepspeed.__version__} zero_to_fp32, torch {torch.__version__}"
+
+
+def shapes(layers):
+    """Names and shapes of a Llama without a config of its own."""
+    yield "model.embed_tokens.weight", (VOCAB, HIDDEN)
+    for layer in range(layers):
+        prefix = f"model.layers.{layer}."
+        yield prefix + "self_attn.q_proj.weight", (HIDDEN, HIDDEN)
+        yield prefix + "self_attn.k_proj.weight", (GROUPS, HIDDEN)
+        yield prefix + "self_attn.v_proj.weight", (GROUPS, HIDDEN)
+        yield prefix + "self_attn.o_proj.weight", (HIDDEN, HIDDEN)
+        yield prefix + "mlp.gate_proj.weight", (FFN, HIDDEN)
+        yield prefix + "mlp.up_proj.weight", (FFN, HIDDEN)
+        yield prefix + "mlp.down_proj.weight", (HIDDEN, FFN)
+        yield prefix + "input_layernorm.weight", (HIDDEN,)
+        yield prefix + "post_attention_layernorm.weight", (HIDDEN,)
+    yield "model.norm.weight", (HIDDEN,)
+    yield "lm_head.weight", (VOCAB, HIDDEN)
+
+
+def layers_of(gigabytes, width):
+    per_layer = sum(math.prod(shape) for name, shape in shapes(1) if ".0." in name)
+    return max(1, round((gigabytes * 1e9 / width - 2 * VOCAB * HIDDEN) / per_layer))
+
+
+def make_fsdp(out, gigabytes):
+    """A verl FSDP2 checkpoint of bf16 weights in OUT/source and its config in OUT/hf. Saved by this torch, which reads no older one's device meshes; each
+    rank's DTensors lie on a real mesh over torch's fake process group."""
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import DTensor, Shard
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+    layers = layers_of(gigabytes, 2)
+    pool = torch.randn(1 << 25, generator=torch.Generator().manual_seed(0)).mul_(0.02).bfloat16()
+
+    def local(name, rank, shape):
+        step = -(-shape[0] // WORLD)
+        rows = max(0, min((rank + 1) * step, shape[0]) - min(rank * step, shape[0]))
+        begin = zlib.crc32(f"{name}/{rank}".encode()) % (1 << 20)
+        # A storage of its own, as torch.save writes whole storages.
+        return pool[begin:begin + rows * math.prod(shape[1:])].clone().view(rows, *shape[1:])
+
+    os.makedirs(f"{out}/source")
+    for rank in range(WORLD):
+        dist.init_process_group("fake", rank=rank, world_size=WORLD, store=FakeStore())
+        mesh = init_device_mesh("cpu", (WORLD,), mesh_dim_names=("fsdp",))
+        state = {name: DTensor.from_local(local(name, rank, shape), mesh, [Shard(0)], run_check=False, shape=torch.Size(shape),
+                                          stride=(shape[1], 1) if len(shape) > 1 else (1,)) for name, shape in shapes(layers)}
+        torch.save(state, f"{out}/source/model_world_size_{WORLD}_rank_{rank}.pt")
+        dist.destroy_process_group()
+    os.makedirs(f"{out}/hf")
+    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": HIDDEN, "intermediate_size": FFN, "num_hidden_layers": layers,
+              "num_attention_heads": HEADS, "num_key_value_heads": GROUPS * HEADS // HIDDEN, "head_dim": HIDDEN // HEADS, "vocab_size": VOCAB,
+              "tie_word_embeddings": False, "torch_dtype": "bfloat16"}
+    for path, content in ((f"{out}/source/fsdp_config.json", {"FSDP_version": 2, "world_size": WORLD}), (f"{out}/hf/config.json", config)):
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(content, file)
+
+
+def make_zero(out, gigabytes):
+    """A ZeRO-3 checkpoint of fp32 weights in OUT/source. Layout: deepspeed 0.19, deepspeed/utils/zero_to_fp32.py. Holds no optimizer moments, which
+    the converter would load and drop."""
+    import deepspeed
+    import torch
+    from deepspeed.runtime.zero.config import ZeroStageEnum
+    wanted = {name: torch.Size(shape) for name, shape in shapes(layers_of(gigabytes, 4))}
+    folder = f"{out}/source/global_step1"
+    os.makedirs(folder)
+    for rank in range(WORLD):
+        state = {"module": {}, "buffer_names": [], "param_shapes": [wanted], "frozen_param_shapes": {}, "frozen_param_fragments": {}, "shared_params": {},
+                 "dp_world_size": WORLD, "mp_world_size": 1, "ds_version": deepspeed.__version__}
+        torch.save(state, f"{folder}/zero_pp_rank_{rank}_mp_rank_00_model_states.pt")
+        n_elements = sum(-(-math.prod(shape) // WORLD) for shape in wanted.values())
+        flat = torch.randn(n_elements, generator=torch.Generator().manual_seed(rank))
+        optimizer = {"zero_stage": ZeroStageEnum.weights, "partition_count": WORLD, "fp32_flat_groups": [flat]}
+        torch.save({"optimizer_state_dict": optimizer, "ds_version": deepspeed.__version__}, f"{folder}/bf16_zero_pp_rank_{rank}_mp_rank_00_optim_states.pt")
+    with open(f"{out}/source/latest", "w", encoding="ascii") as file:
+        file.write("global_step1")
+
+
+def _version(package):
+    import importlib.metadata
+    return importlib.metadata.version(package)
+
+
+def main():
+    name, *paths = sys.argv[1:]
+    makers = {"make_fsdp": make_fsdp, "make_zero": make_zero}
+    if name in makers:
+        makers[name](paths[0], float(paths[1]))
+        return
+    work, version = {"verl_fsdp": verl_fsdp, "verl_megatron": verl_megatron, "torch_consolidate": torch_consolidate, "zero_to_fp32": zero_to_fp32}[name]()
+    begin = time.perf_counter()
+    work(*paths)
+    print(json.dumps({"work_s": time.perf_counter() - begin, "peer": version}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""Where a bench works and with which programs; makes checkpoints once and keeps them. Knows make_checkpoint; nothing of pairs."""
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+
+import page_cache
+import process
+from process import Failed
+
+PROGRAMS = ("shardweld", "make_checkpoint")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A synthetic checkpoint and what is to be made of it."""
+    layout: str         # legacy, torch_dist, fsdp
+    dtype: str          # bf16, or fp32_bf16: fp32 in the files, merged with --dtype bf16
+    gb: float           # of tensors in the checkpoint
+    tp: int = 4
+    pp: int = 2
+    sparse: bool = False
+
+    def made_with(self):
+        sparse = ["--sparse"] if self.sparse else []
+        return ["--gb", f"{self.gb:g}", "--tp", str(self.tp), "--pp", str(self.pp), "--dtype", self.dtype.partition("_")[0], *sparse]
+
+    def merged_with(self):
+        backend = "fsdp" if self.layout == "fsdp" else "megatron"
+        return ["--backend", backend, *(["--dtype", "bf16"] if self.dtype == "fp32_bf16" else [])]
+
+    def name(self):
+        return f"{self.layout}-{self.dtype.partition('_')[0]}-{self.gb:g}gb-tp{self.tp}-pp{self.pp}{'-sparse' if self.sparse else ''}"
+
+
+class Place:
+    """A directory to work in: checkpoints stay in it for the next time, `work` goes at the end."""
+
+    def __init__(self, directory, programs):
+        os.makedirs(directory, exist_ok=True)
+        self.directory = os.path.realpath(directory)
+        self._programs = programs
+        for name in PROGRAMS:
+            if not os.access(self.program(name), os.X_OK):
+                raise Failed(f"{self.program(name)} is missing: build it first (--bin DIR)")
+        self.work = tempfile.mkdtemp(prefix="run.", dir=self.directory)
+        self.log = os.path.join(self.work, "log")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.work, ignore_errors=True)
+
+    def program(self, name):
+        return os.path.join(self._programs, name)
+
+    def version(self):
+        """Version and git revision of the program under test."""
+        words = subprocess.run([self.program("shardweld"), "--version"], capture_output=True, text=True, check=True).stdout.split()
+        return {"version": words[1], "git": words[2].strip("()")}
+
+    def checkpoint(self, model):
+        """The directory of a checkpoint, made where it is not there yet."""
+        make = [self.program("make_checkpoint"), "--format", model.layout, *model.made_with()]
+        return self.made(model.name(), lambda path: process.run([*make, path], self.log))
+
+    def made(self, name, make):
+        """A directory that stays for the next time; `make(path)` makes it."""
+        path = os.path.join(self.directory, name)
+        if not os.path.exists(path):
+            partial = os.path.join(self.work, name)
+            make(partial)
+            os.sync()
+            os.rename(partial, path)
+        return path
+
+    def forget(self, model):
+        shutil.rmtree(os.path.join(self.directory, model.name()), ignore_errors=True)
+
+    def check_values(self, merged, model):
+        """The merged model has the values that the generator put into the checkpoint; Failed otherwise."""
+        process.run([self.program("make_checkpoint"), "--check", merged, *model.made_with(), "--merged_dtype", "bf16"], self.log)
+
+    def inputs(self, checkpoint):
+        return page_cache.files_below(os.path.join(checkpoint, "source"))
+
+
+def mpirun(n_ranks):
+    return ["mpirun", "-n", str(n_ranks), "--bind-to", "none"]

@@ -1,0 +1,143 @@
+"""Times merges beside `cp -r`, plain parallel copying and other mergers, and keeps the figures. Called by scripts/bench.sh; --help says what is measured."""
+import argparse
+import itertools
+import os
+import sys
+import tempfile
+import time
+
+import merging
+import page
+import peers
+import records
+import small
+from place import Model, Place
+from process import Failed
+
+ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "../../.."))
+ABOUT = """Times merges of synthetic checkpoints in interleaved runs, keeps all samples in docs/performance.json and renders docs/performance.md from it.
+
+kinds:
+  merge   beside `cp -r` of the same files and plain parallel copying of them (shardweld iobench), for each format, dtype, number of ranks, cache and fsync;
+          all strategies in the same run
+  peer    beside other mergers, in a Python that has them (--python): verl's for FSDP and Megatron, torch's consolidation, DeepSpeed's zero_to_fp32
+  launch  a merge of next to nothing
+  memory  checkpoints of holes of growing size
+
+Each pair runs all sides one after the other, in an order that changes. Before each run, outside its time, the input is brought into the page cache (warm)
+or out of it (cold), and mincore(2) has to confirm it; afterwards outputs are removed and file systems synced. With fsync a merge syncs what it writes,
+`cp -r` is followed by sync of its files and directories, iobench syncs each file. The first run of each side is not timed: its memory is sampled (anonymous and shared memory
+of all its processes together, every 5 ms) and its output is compared with the values it must have. CPU seconds are user and system time of all processes, from wait4(2).
+
+A record takes the place of the one of the same case; all others stay. --continue leaves out what this revision of the program has measured at this size, --seconds ends
+between cases: the same command again and again finishes a long list in pieces. Exit code 0: all cases measured; 3: out of time, call again."""
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="scripts/bench.sh", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter)
+    listed = {"type": lambda text: text.split(",")}
+    parser.add_argument("--kind", **listed, default=["merge", "launch"], help="LIST of merge,peer,launch,memory (default merge,launch)")
+    parser.add_argument("--gb", type=float, help="size of the checkpoint's tensors (4; peers: 2)")
+    parser.add_argument("--pairs", type=int, help="runs of each side (9; peers: 2)")
+    parser.add_argument("--format", **listed, default=["legacy", "torch_dist", "fsdp"], help="LIST of legacy,torch_dist,fsdp")
+    parser.add_argument("--dtype", **listed, default=["bf16", "fp32_bf16"], help="LIST of bf16,fp32_bf16")
+    parser.add_argument("--ranks", **listed, default=["2", "1", "4"], help="LIST of numbers (2,1,4)")
+    parser.add_argument("--strategy", **listed, default=["direct", "collective"], help="LIST of direct,collective,auto; one rank is direct only")
+    parser.add_argument("--cache", **listed, default=["warm", "cold"], help="LIST of warm,cold")
+    parser.add_argument("--fsync", **listed, default=["no", "yes"], help="LIST of no,yes")
+    parser.add_argument("--peer", **listed, default=list(peers.PEERS), help="LIST of " + ",".join(peers.PEERS))
+    parser.add_argument("--python", default=os.environ.get("SHARDWELD_PYTHON", "python3"), help="for peers ($SHARDWELD_PYTHON, python3)")
+    parser.add_argument("--memory", **listed, default=["merge-1", "merge-4", "test-1", "test-8", "test-64"],
+                        help="LIST of COMMAND-GB: merge writes as much to the disk, test writes nothing (merge-1,merge-4,test-1,test-8,test-64)")
+    parser.add_argument("--dir", default=os.path.join(tempfile.gettempdir(), "shardweld-bench"), help="where to work; keeps checkpoints for the next time")
+    parser.add_argument("--bin", default=os.path.join(ROOT, "build/bin"), help="where the programs are (build/bin)")
+    parser.add_argument("--json", default=os.path.join(ROOT, "docs/performance.json"), help="where records are kept")
+    parser.add_argument("--page", default=os.path.join(ROOT, "docs/performance.md"), help="what is rendered from them")
+    parser.add_argument("--continue", dest="is_continued", action="store_true", help="leave out cases that are measured")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start no case after so long")
+    parser.add_argument("--clean", action="store_true", help="remove each checkpoint behind its last case")
+    parser.add_argument("--list", action="store_true", help="only print the cases")
+    parser.add_argument("--quick", action="store_true", help="each value of each option once, 20 MB, 1 pair, figures thrown away: does everything work?")
+    parser.add_argument("--render", action="store_true", help="only render the page")
+    parser.add_argument("--check", action="store_true", help="only say whether the page is what the records make of it")
+    return parser.parse_args()
+
+
+def merge_cases(given):
+    """(case, strategies) of what was asked for; --quick takes every seventh, in which each value of each option occurs."""
+    cases = []
+    for layout, dtype, ranks, cache, fsync in itertools.product(given.format, given.dtype, given.ranks, given.cache, given.fsync):
+        strategies = [name for name in given.strategy if int(ranks) > 1 or name != "collective"]
+        if strategies:
+            cases.append((merging.Case(Model(layout, dtype, given.gb or 4), int(ranks), cache, fsync), strategies))
+    return cases[::7] if given.quick else cases
+
+
+def jobs(given):
+    """Everything asked for, as (records' beginnings, function of a place that measures the records, models used)."""
+    if "merge" in given.kind:
+        for case, strategies in merge_cases(given):
+            yield ([case.record(name) for name in strategies], lambda place, c=case, s=strategies: merging.measure(place, c, s, given.pairs or 9), [case.model])
+    if "launch" in given.kind:
+        for ranks in map(int, given.ranks):
+            yield [small.launch_key(ranks)], lambda place, n=ranks: [small.launch_record(place, n, given.pairs or 9)], []
+    if "peer" in given.kind:
+        peer_gb = given.gb or 2
+        for name in given.peer:
+            yield [peers.key(name, peer_gb)], lambda place, n=name: [peers.record(place, n, peer_gb, given.pairs or 2, given.python)], []
+    if "memory" in given.kind:
+        for how, _, gb in (item.partition("-") for item in given.memory):
+            yield [small.memory_key(how, float(gb), "legacy")], lambda place, h=how, g=float(gb): [small.memory_record(place, h, g, "legacy")], []
+
+
+def is_measured(beginnings, given, tool):
+    known = records.load(given.json)["records"]
+    found = [known.get(records.key_of(beginning)) for beginning in beginnings]
+    return all(record and record["tool"] == tool and record["gb"] == beginning["gb"] and record["pairs"] >= (given.pairs or 1)
+               for record, beginning in zip(found, beginnings))
+
+
+def measure(given):
+    begin = time.monotonic()
+    with Place(given.dir, given.bin) as place:
+        machine, tool = records.machine_at(place.directory), place.version()
+        todo = [job for job in jobs(given) if not (given.is_continued and is_measured(job[0], given, tool))]
+        for number, (beginnings, run, models) in enumerate(todo, 1):
+            if time.monotonic() - begin > given.seconds:
+                print(f"out of time: {len(todo) - number + 1} of {len(todo)} cases left", flush=True)
+                return 3
+            load = os.getloadavg()[0]
+            for record in run(place):
+                records.put(given.json, dict(record, tool=tool, load=round(load, 2)), machine)
+                print(f"[{number}/{len(todo)}, {time.monotonic() - begin:.0f} s] {page.line_of(record)}", flush=True)
+            for model in models:
+                if given.clean and not any(model in later[2] for later in todo[number:]):
+                    place.forget(model)
+    return 0
+
+
+def main():
+    given = arguments()
+    if given.quick:
+        given.gb, given.pairs, given.ranks = 0.02, 1, ["3", "1"]
+        given.json, given.page = os.path.join(given.dir, "performance.json"), None
+    if given.list:
+        print("\n".join(records.key_of(beginning) for job in jobs(given) for beginning in job[0]))
+        return 0
+    if given.check:
+        if page.update(given.page, given.json, check=True):
+            return 0
+        print(f"{given.page} is not what {given.json} renders to: edit prose outside of the markers only, and run scripts/bench.sh --render")
+        return 1
+    code = 0 if given.render else measure(given)
+    if given.page:
+        page.update(given.page, given.json)
+    return code
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Failed as failure:
+        print(f"bench: {failure}", file=sys.stderr)
+        sys.exit(1)

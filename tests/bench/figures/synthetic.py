@@ -1,0 +1,65 @@
+"""Inputs that make_checkpoint does not make, from a plan of shardweld's: sharded safetensors as torch's DCP saves them, and a model of holes. Knows safetensors
+headers; nothing of who reads them. Format: github.com/huggingface/safetensors, README; offsets of shards: torch 2.15,
+torch/distributed/checkpoint/_hf_utils.py."""
+import json
+import math
+import os
+import random
+import shutil
+import struct
+import subprocess
+
+WIDTH = 2  # all are bf16
+
+
+def planned_tensors(place, model, checkpoint):
+    """The tensors of a merge, in its files' order: name, shape, file."""
+    said = subprocess.run([place.program("shardweld"), "plan", *model.merged_with(), "--local_dir", f"{checkpoint}/source", "--hf_config", f"{checkpoint}/hf",
+                           "--dtype", "bf16", "--json", "-q"], capture_output=True, text=True, check=True).stdout
+    return json.loads(said)["tensors"]
+
+
+def write_header(file, shapes, metadata):
+    header, end = {"__metadata__": metadata}, 0
+    for name, shape in shapes:
+        size = math.prod(shape) * WIDTH
+        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [end, end + size]}
+        end += size
+    text = json.dumps(header).encode()
+    file.write(struct.pack("<Q", len(text)) + text)
+    return 8 + len(text) + end
+
+
+def write_shards(directory, tensors, n_shards=8):
+    """Every tensor cut into `n_shards` runs of rows, values random."""
+    os.makedirs(directory)
+    values = random.Random(0).randbytes(1 << 20)
+    for rank in range(n_shards):
+        parts, offsets = [], {}
+        for tensor in tensors:
+            rows, *rest = tensor["shape"]
+            step = -(-rows // n_shards)
+            lo, hi = min(rank * step, rows), min((rank + 1) * step, rows)
+            if lo < hi:
+                parts.append((tensor["name"], [hi - lo, *rest]))
+                offsets[tensor["name"]] = {"saved_offsets": [lo, *(0 for _ in rest)]}
+        with open(os.path.join(directory, f"shard-{rank + 1:05d}-model-00001-of-00001.safetensors"), "wb") as file:
+            left = write_header(file, parts, {"DCP_SHARDING_INFO": json.dumps(offsets), "DCP_VERSION": "1.0", "format": "pt"}) - file.tell()
+            while left > 0:
+                begin = random.Random(left + rank).randrange(len(values))
+                left -= file.write(values[begin:begin + left])
+
+
+def write_holes(directory, tensors, config):
+    """A model directory whose tensors are all holes."""
+    os.makedirs(directory)
+    files = {}
+    for tensor in tensors:
+        files.setdefault(tensor["file"], []).append((tensor["name"], tensor["shape"]))
+    for name, shapes in files.items():
+        with open(os.path.join(directory, name), "wb") as file:
+            file.truncate(write_header(file, shapes, {"format": "pt"}))
+    index = {"metadata": {}, "weight_map": {tensor: name for name, shapes in files.items() for tensor, _ in shapes}}
+    with open(os.path.join(directory, "model.safetensors.index.json"), "w", encoding="utf-8") as file:
+        json.dump(index, file)
+    shutil.copy(config, directory)
