@@ -2,6 +2,7 @@
 """Runs one other merger in the Python that has it: peer_program.py NAME SOURCE HF TARGET. Or makes what one reads: peer_program.py make_NAME OUT GB. The last line printed is JSON: seconds of the work, imports
 left out, and versions. Peers run as their authors wrote them, in one process on the CPU; what is replaced is said at each."""
 import contextlib
+import functools
 import importlib.abc
 import importlib.machinery
 import json
@@ -18,7 +19,7 @@ os.environ.update(CUDA_VISIBLE_DEVICES="", HF_HUB_OFFLINE="1", DS_ACCELERATOR="c
 
 class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Empty modules for what verl imports at the top and merging never uses, where it is not installed."""
-    NAMES = ("ray", "tensordict", "datasets", "codetiming", "hydra", "omegaconf", "pandas", "torchdata", "PIL", "dill")
+    NAMES = ("ray", "tensordict", "datasets", "codetiming", "hydra", "omegaconf", "pandas", "torchdata", "PIL", "dill", "orjson")
 
     class Anything(types.ModuleType):
         __path__ = []
@@ -58,18 +59,16 @@ def verl_megatron():
     from megatron-core's own layers instead of Transformer Engine's, which need CUDA; names in the checkpoint are the same."""
     sys.meta_path.append(StandIns())
     import torch
-    import torch._dynamo  # looks over the functions of torch as they were
-    _without_cuda(torch)
     import verl.model_merger.base_model_merger as base
     import verl.model_merger.megatron_model_merger as merger
     import verl.models.mcore.model_initializer as initializer
     import verl.utils.megatron_utils as utils
+    _without_cuda(torch)  # behind the imports: some look at torch's functions and types
     real_spec = initializer.get_gpt_decoder_block_spec
-    wanted = {"use_transformer_engine": False}
 
-    def local_spec(config, use_transformer_engine, vp_stage=None, **named):
-        return real_spec(config, **wanted, **({"vp_stage": vp_stage} if vp_stage is not None else {}), **named)
-    local_spec.__signature__ = __import__("inspect").signature(real_spec)
+    @functools.wraps(real_spec)  # verl looks at its parameters
+    def local_spec(config, use_transformer_engine, **named):
+        return real_spec(config, use_transformer_engine=False, **named)
     initializer.get_gpt_decoder_block_spec = local_spec
     merger.get_device_name, merger.get_nccl_backend = lambda: "cpu", lambda: "gloo"
     merger.get_torch_device = lambda: types.SimpleNamespace(set_device=lambda *given: None)
