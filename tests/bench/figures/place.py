@@ -72,7 +72,9 @@ class Place:
         if not os.path.exists(path):
             partial = os.path.join(self.work, name)
             make(partial)
-            os.sync()
+            for written in page_cache.files_below(partial):  # dirty pages cannot be dropped
+                with open(written, "rb") as file:
+                    os.fsync(file.fileno())
             os.rename(partial, path)
         return path
 
