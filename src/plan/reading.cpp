@@ -47,6 +47,7 @@ Index run_of(const Copy& copy) {
 /// Reads of short runs: turns with large gaps between them each have a window of their own, smaller
 /// gaps are read.
 Reading in_windows(Copy copy, const ReadingSteps& steps) {
+    const Bytes volume = static_cast<Bytes>(copy.volume()) * steps.element_bytes;
     Index n_windows = 1;
     Index span = layout::src_span(copy).extent;
     while (!copy.loops.empty()) {
@@ -64,7 +65,7 @@ Reading in_windows(Copy copy, const ReadingSteps& steps) {
     }
     const Bytes bytes = static_cast<Bytes>(span) * steps.element_bytes;
     const Bytes reads = (bytes + steps.window - 1) / steps.window;
-    return {n_windows * static_cast<Index>(reads), static_cast<Bytes>(n_windows) * bytes};
+    return {n_windows * static_cast<Index>(reads), static_cast<Bytes>(n_windows) * bytes, volume};
 }
 
 Reading in_one_round(const Copy& copy, const ReadingSteps& steps) {
@@ -72,7 +73,7 @@ Reading in_one_round(const Copy& copy, const ReadingSteps& steps) {
     const Index run = run_of(placed);
     if (static_cast<Bytes>(run) * steps.element_bytes >= kLongRun) {
         const Index volume = copy.volume();
-        return {volume / run, static_cast<Bytes>(volume) * steps.element_bytes};
+        return {volume / run, static_cast<Bytes>(volume) * steps.element_bytes, 0};
     }
     return in_windows(placed, steps);
 }
@@ -84,13 +85,15 @@ Reading reading_of(const Copy& copy, const ReadingSteps& steps) {
     if (volume == 0) {
         return {};
     }
-    const RoundPart part = part_of_round(copy, steps.round);
+    RoundPart part = part_of_round(copy, steps.round);
+    part.times = std::max(part.times, static_cast<double>(steps.n_rounds));
     const Reading once = in_one_round(part.copy, steps);
     const Bytes needed = static_cast<Bytes>(part.copy.volume()) * steps.element_bytes;
     const auto all = [&](auto value) { return std::ceil(static_cast<double>(value) * part.times); };
     const Bytes gaps = once.bytes > needed ? static_cast<Bytes>(all(once.bytes - needed)) : 0;
     return {static_cast<Index>(all(once.requests)),
-            static_cast<Bytes>(volume) * steps.element_bytes + gaps};
+            static_cast<Bytes>(volume) * steps.element_bytes + gaps,
+            once.copied > 0 ? static_cast<Bytes>(volume) * steps.element_bytes : 0};
 }
 
 }  // namespace shardweld::plan

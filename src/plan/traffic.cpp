@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
 
 #include "shardweld/plan/reading.hpp"
 
@@ -32,7 +33,12 @@ class RoundLine {
     void advance(double rounds) { at_ += rounds; }
     [[nodiscard]] Index count() const { return static_cast<Index>(std::ceil(at_)); }
 
-    /// Rounds between two places behind here (in rounds) in which `sender` has not sent so far.
+    /// Rounds that meet the stretch between two places behind here (in rounds).
+    [[nodiscard]] Index met(double begin, double end) const {
+        return static_cast<Index>(std::ceil(at_ + end)) -
+               static_cast<Index>(std::floor(at_ + begin));
+    }
+    /// Rounds between two places behind here in which `sender` has not sent so far.
     Index new_rounds(int sender, double begin, double end) {
         Index& next = next_[index_of(sender)];
         const Index first = std::max(next, static_cast<Index>(std::floor(at_ + begin)));
@@ -46,6 +52,13 @@ class RoundLine {
     std::vector<Index> next_;  ///< by sender: the first round without a message of it
     double at_ = 0;
     bool is_scattered_ = false;
+};
+
+/// Reads of one operand with gaps, for all of its owners.
+struct GappyRead {
+    int reader = 0;
+    Reading most;  ///< of one owner
+    Bytes needed = 0;
 };
 
 class Counter {
@@ -71,6 +84,11 @@ class Counter {
                 last_file = file;
             }
             traffic_.ranks[index_of(owner)].rounds = rounds.count();
+        }
+        for (const auto& [operand, read] : gappy_) {
+            Reading once = read.most;
+            once.bytes = std::max(once.bytes, read.needed);
+            add_read(read.reader, operand->file, once, read.needed);
         }
         return std::move(traffic_);
     }
@@ -110,38 +128,61 @@ class Counter {
         }
         const int reader = plan_.reader_of(operand, target, owner);
         const Index round = rounds.elements(target);
-        const ReadingSteps steps{size_of(target.stored), round,
-                                 std::max<Bytes>(plan_.limits.scratch / 2, 1), reader != owner};
+        ReadingSteps steps{size_of(target.stored), round, 0,
+                           std::max<Bytes>(plan_.limits.scratch / 2, 1), reader != owner};
         Bytes bytes = 0;
         for (const layout::Copy& part : parts) {
-            const Bytes needed = static_cast<Bytes>(part.volume()) * steps.element_bytes;
-            add_read(reader, operand.file, reading_of(part, steps), needed, sample_every);
-            bytes += needed / static_cast<Bytes>(sample_every);
+            const layout::Range span = layout::dst_span(part);
+            const auto place = [&](Index element) {
+                return static_cast<double>(element - slice.begin) / static_cast<double>(round);
+            };
+            const double begin = place(span.lo);
+            const double end = place(span.lo + span.extent);
+            steps.n_rounds = rounds.met(begin, end);
+            const Reading reading = sampled(reading_of(part, steps), sample_every);
+            const Bytes used = static_cast<Bytes>(part.volume()) * steps.element_bytes /
+                               static_cast<Bytes>(sample_every);
+            if (plan_.is_lockstep && reading.bytes > used) {
+                add_gappy(reader, operand, reading, used);
+            } else {
+                add_read(reader, operand.file, reading, used);
+            }
+            bytes += used;
             if (reader != owner) {
-                const layout::Range span = layout::dst_span(part);
-                const auto place = [&](Index element) {
-                    return static_cast<double>(element - slice.begin) / static_cast<double>(round);
-                };
-                add_messages(
-                    reader, owner,
-                    rounds.new_rounds(reader, place(span.lo), place(span.lo + span.extent)));
+                add_messages(reader, owner, rounds.new_rounds(reader, begin, end));
             }
         }
         if (reader != owner) {
             traffic_.ranks[index_of(reader)].bytes_sent += bytes;
             traffic_.ranks[index_of(owner)].bytes_received += bytes;
+            traffic_.ranks[index_of(owner)].bytes_copied += bytes;
         }
     }
 
-    void add_read(int reader, std::uint32_t file, Reading reading, Bytes needed,
-                  Index sample_every) {
+    static Reading sampled(Reading reading, Index every) {
+        const auto n = static_cast<Bytes>(every);
+        return {(reading.requests + every - 1) / every, reading.bytes / n, reading.copied / n};
+    }
+
+    /// In lockstep a reader serves all owners of a round from the same windows: what lies between
+    /// the elements of one belongs to the others.
+    void add_gappy(int reader, const Operand& operand, const Reading& reading, Bytes needed) {
+        GappyRead& read = gappy_[&operand];
+        read.reader = reader;
+        read.needed += needed;
+        read.most.requests = std::max(read.most.requests, reading.requests);
+        read.most.bytes = std::max(read.most.bytes, reading.bytes);
+        read.most.copied += reading.copied;
+    }
+
+    void add_read(int reader, std::uint32_t file, const Reading& reading, Bytes needed) {
         RankTraffic& rank = traffic_.ranks[index_of(reader)];
-        const auto n = static_cast<Bytes>(sample_every);
-        rank.bytes_read += reading.bytes / n;
-        rank.bytes_read_over += (reading.bytes - needed) / n;
-        rank.reads += (reading.requests + sample_every - 1) / sample_every;
+        rank.bytes_read += reading.bytes;
+        rank.bytes_read_over += reading.bytes - needed;
+        rank.bytes_copied += reading.copied;
+        rank.reads += reading.requests;
         FileTraffic& input = traffic_.inputs[file];
-        input.bytes += reading.bytes / n;
+        input.bytes += reading.bytes;
         if (!reads_file_[index_of(reader)][file]) {
             reads_file_[index_of(reader)][file] = true;
             ++rank.files_read;
@@ -157,6 +198,7 @@ class Counter {
     const Plan& plan_;
     Traffic traffic_;
     std::vector<std::vector<bool>> reads_file_;  ///< [rank][file]
+    std::unordered_map<const Operand*, GappyRead> gappy_;
 };
 
 }  // namespace

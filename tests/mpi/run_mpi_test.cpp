@@ -15,6 +15,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/execute/run.hpp"
 #include "shardweld/mpi/comm.hpp"
+#include "shardweld/plan/traffic.hpp"
 
 #include "world.hpp"
 
@@ -217,6 +218,57 @@ TEST(Run, gives_the_same_bytes_with_any_strategy_and_message_size) {
                 EXPECT_TRUE(result.differences.empty());
             }
         }
+    }
+}
+
+TEST(Run, reads_and_sends_what_the_traffic_of_the_plan_says) {
+    mpi::Comm& comm = mpi::world();
+    Sample sample(comm);
+    sample.add("columns_a", 3000, 1024, 1, 4, false);
+    sample.add("rows_b", 3000, 1024, 0, 4, false);
+    sample.add("one_c", 1, 1, 0, 1, false);
+    sample.write_files();
+    for (const plan::Strategy strategy : {plan::Strategy::direct, plan::Strategy::collective}) {
+        plan::Choice choice;
+        choice.strategy = strategy;
+        const plan::Plan plan = plan::make_plan(
+            sample.targets(), sample.files(),
+            plan::Visibility::everywhere(comm.size(), sample.files().size()), choice);
+        const plan::Traffic traffic = plan::traffic_of(plan);
+        execute::Result result;
+        (void)sample.merge(plan, result);
+        for (std::size_t rank = 0; rank < result.ranks.size(); ++rank) {
+            EXPECT_EQ(result.ranks[rank].bytes_read, traffic.ranks[rank].bytes_read) << rank;
+            EXPECT_EQ(result.ranks[rank].bytes_sent, traffic.ranks[rank].bytes_sent) << rank;
+            EXPECT_EQ(result.ranks[rank].bytes_written, traffic.ranks[rank].bytes_written) << rank;
+        }
+    }
+}
+
+TEST(Run, reads_about_the_gaps_that_the_traffic_of_the_plan_says) {
+    mpi::Comm& comm = mpi::world();
+    Sample sample(comm);
+    sample.add("transposed_a", 3000, 1024, 0, 2, true);
+    sample.write_files();
+    for (const plan::Strategy strategy : {plan::Strategy::direct, plan::Strategy::collective}) {
+        plan::Choice choice;
+        choice.strategy = strategy;
+        choice.memory_limit = Bytes{4} << 20U;
+        const plan::Plan plan = plan::make_plan(
+            sample.targets(), sample.files(),
+            plan::Visibility::everywhere(comm.size(), sample.files().size()), choice);
+        const plan::Traffic traffic = plan::traffic_of(plan);
+        execute::Result result;
+        (void)sample.merge(plan, result);
+        double read = 0;
+        for (const execute::RankResult& rank : result.ranks) {
+            read += static_cast<double>(rank.bytes_read);
+        }
+        const double expected =
+            plan::spread_of(traffic.ranks, &plan::RankTraffic::bytes_read).total;
+        EXPECT_GT(expected, 6'144'000);
+        EXPECT_GT(read, 0.5 * expected) << plan::name_of(strategy);
+        EXPECT_LT(read, 2.0 * expected) << plan::name_of(strategy);
     }
 }
 

@@ -14,13 +14,15 @@ inline constexpr Bytes kSmallGap = Bytes{32} << 10U;
 /// What reading takes.
 struct Reading {
     Index requests = 0;
-    Bytes bytes = 0;  ///< gaps between short runs included
+    Bytes bytes = 0;   ///< gaps between short runs included
+    Bytes copied = 0;  ///< of these out of windows, the elements of short runs
 };
 
 /// How a copy is carried out.
 struct ReadingSteps {
     Bytes element_bytes = 1;
     Index round = 1;       ///< elements of the destination (and of others' copies) in one round
+    Index n_rounds = 0;    ///< that meet the copy, at least; 0: as many as its size makes
     Bytes window = 1;      ///< the largest read of short runs
     bool is_sent = false;  ///< packed into a message instead of read into place
 };

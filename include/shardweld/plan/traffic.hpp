@@ -12,6 +12,7 @@ struct RankTraffic {
     Bytes bytes_read = 0;       ///< of shard files, `bytes_read_over` included
     Bytes bytes_read_over = 0;  ///< in gaps between short runs; those of interleaved operands of
                                 ///< one target count once for each of them
+    Bytes bytes_copied = 0;     ///< in memory: short runs out of windows, elements out of messages
     Index reads = 0;            ///< requests, about
     Index files_read = 0;
     Bytes bytes_sent = 0;  ///< to other ranks

@@ -22,7 +22,7 @@ Copy copy_of(std::initializer_list<layout::Loop> loops, Index src_offset = 0,
 
 /// Two-byte elements in rounds of 1 MiB, read through windows of 1 MiB.
 Reading reading(const Copy& copy, bool is_sent = false) {
-    return reading_of(copy, {2, 524'288, kMiB, is_sent});
+    return reading_of(copy, {2, 524'288, 0, kMiB, is_sent});
 }
 
 TEST(Reading, of_one_long_run_is_one_request_a_round) {

@@ -1,0 +1,54 @@
+// What a plan's traffic takes on a machine: the model behind the choice of a strategy.
+// Pure arithmetic on figures; knows nothing of how they are measured.
+#pragma once
+
+#include "shardweld/plan/traffic.hpp"
+
+namespace shardweld::plan {
+
+/// One rank's speed while all ranks are at work. Rates are bytes per second, 0: takes no time.
+struct Rates {
+    double read_latency_s = 0;  ///< of one request, whatever its size
+    double read_bytes_s = 0;
+    double message_latency_s = 0;  ///< of one message, whatever its size
+    double exchange_bytes_s = 0;   ///< sent, while as much comes in
+    double copy_bytes_s = 0;       ///< in memory
+    double write_bytes_s = 0;
+};
+
+/// What ranks share, for machines that nobody can measure here. 0: no limit.
+struct Shared {
+    int ranks_per_node = 1;  ///< consecutive ranks
+    double node_read_bytes_s = 0;
+    double node_write_bytes_s = 0;
+    double node_exchange_bytes_s = 0;  ///< of what leaves a node
+    double system_read_bytes_s = 0;    ///< all nodes together
+    double system_write_bytes_s = 0;
+    double system_reads_s = 0;  ///< requests a second, all nodes together
+};
+
+struct Machine {
+    Rates rank;
+    Shared shared;
+};
+
+/// Seconds of the phases of a run. A phase lasts as long as the busiest rank, node or system needs.
+struct Timeline {
+    double read_s = 0;
+    double exchange_s = 0;
+    double copy_s = 0;
+    double write_s = 0;
+    double total_s = 0;
+};
+
+/// Nothing overlaps: reading = requests * latency + bytes / rate, exchange = messages * latency +
+/// the greater of sent and received / rate, copying and writing = bytes / rate.
+/// In lockstep each phase waits for its slowest rank: the total is the sum of the phases. Ranks
+/// that run freely wait for nobody: it is the greater of the slowest rank's own sum and of what
+/// nodes and system need in all. What ranks send is taken to go to all others alike.
+Timeline timeline_of(const Traffic& traffic, const Machine& machine, bool is_lockstep);
+
+/// The total for ranks that share nothing beyond what their rates show already.
+double seconds_of(const Traffic& traffic, const Rates& rates, bool is_lockstep);
+
+}  // namespace shardweld::plan

@@ -1,0 +1,113 @@
+#include "shardweld/plan/cost.hpp"
+
+#include <algorithm>
+
+namespace shardweld::plan {
+
+namespace {
+
+double over(double amount, double rate) {
+    return rate > 0 ? amount / rate : 0;
+}
+
+double over(Bytes bytes, double rate) {
+    return over(static_cast<double>(bytes), rate);
+}
+
+/// What a rank needs for itself; total_s is the sum.
+Timeline alone(const RankTraffic& rank, const Rates& rates) {
+    Timeline time;
+    time.read_s = static_cast<double>(rank.reads) * rates.read_latency_s +
+                  over(rank.bytes_read, rates.read_bytes_s);
+    time.exchange_s = static_cast<double>(std::max(rank.messages_sent, rank.messages_received)) *
+                          rates.message_latency_s +
+                      over(std::max(rank.bytes_sent, rank.bytes_received), rates.exchange_bytes_s);
+    time.copy_s = over(rank.bytes_copied, rates.copy_bytes_s);
+    time.write_s = over(rank.bytes_written, rates.write_bytes_s);
+    time.total_s = time.read_s + time.exchange_s + time.copy_s + time.write_s;
+    return time;
+}
+
+/// The longer of both, phase by phase.
+void extend(Timeline& time, const Timeline& other) {
+    time.read_s = std::max(time.read_s, other.read_s);
+    time.exchange_s = std::max(time.exchange_s, other.exchange_s);
+    time.copy_s = std::max(time.copy_s, other.copy_s);
+    time.write_s = std::max(time.write_s, other.write_s);
+}
+
+/// What the links of a node and of the whole system need; total_s is the sum.
+class SharedTime {
+  public:
+    SharedTime(const Traffic& traffic, const Shared& shared) : traffic_(traffic), shared_(shared) {}
+
+    Timeline get() {
+        Timeline time;
+        const auto per_node = static_cast<std::size_t>(std::max(shared_.ranks_per_node, 1));
+        const std::size_t n_ranks = traffic_.ranks.size();
+        for (std::size_t begin = 0; begin < n_ranks; begin += per_node) {
+            extend(time, node(begin, std::min(n_ranks, begin + per_node)));
+        }
+        extend(time, system());
+        time.total_s = time.read_s + time.exchange_s + time.write_s;
+        return time;
+    }
+
+  private:
+    [[nodiscard]] Timeline node(std::size_t begin, std::size_t end) const {
+        Bytes read = 0;
+        Bytes written = 0;
+        Bytes sent = 0;
+        Bytes received = 0;
+        for (std::size_t rank = begin; rank < end; ++rank) {
+            read += traffic_.ranks[rank].bytes_read;
+            written += traffic_.ranks[rank].bytes_written;
+            sent += traffic_.ranks[rank].bytes_sent;
+            received += traffic_.ranks[rank].bytes_received;
+        }
+        // Of the other ranks, those on other nodes.
+        const auto others = static_cast<double>(traffic_.ranks.size() - 1);
+        const auto outside = static_cast<double>(traffic_.ranks.size() - (end - begin));
+        const double leaves = others > 0 ? outside / others : 0;
+        Timeline time;
+        time.read_s = over(read, shared_.node_read_bytes_s);
+        time.write_s = over(written, shared_.node_write_bytes_s);
+        time.exchange_s = leaves * over(std::max(sent, received), shared_.node_exchange_bytes_s);
+        return time;
+    }
+
+    [[nodiscard]] Timeline system() const {
+        Timeline time;
+        const auto total = [&](auto figure) { return spread_of(traffic_.ranks, figure).total; };
+        time.read_s = std::max(over(total(&RankTraffic::bytes_read), shared_.system_read_bytes_s),
+                               over(total(&RankTraffic::reads), shared_.system_reads_s));
+        time.write_s = over(total(&RankTraffic::bytes_written), shared_.system_write_bytes_s);
+        return time;
+    }
+
+    const Traffic& traffic_;
+    const Shared& shared_;
+};
+
+}  // namespace
+
+Timeline timeline_of(const Traffic& traffic, const Machine& machine, bool is_lockstep) {
+    Timeline time;
+    double slowest = 0;
+    for (const RankTraffic& rank : traffic.ranks) {
+        const Timeline mine = alone(rank, machine.rank);
+        extend(time, mine);
+        slowest = std::max(slowest, mine.total_s);
+    }
+    const Timeline shared = SharedTime(traffic, machine.shared).get();
+    extend(time, shared);
+    time.total_s = is_lockstep ? time.read_s + time.exchange_s + time.copy_s + time.write_s
+                               : std::max(slowest, shared.total_s);
+    return time;
+}
+
+double seconds_of(const Traffic& traffic, const Rates& rates, bool is_lockstep) {
+    return timeline_of(traffic, {rates, {}}, is_lockstep).total_s;
+}
+
+}  // namespace shardweld::plan
