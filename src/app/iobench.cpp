@@ -189,7 +189,7 @@ int iobench(mpi::Comm& comm, const Options& options, Log& log) {
         const std::string json = json_of(comm, options, bench, measured);
         put_out(options.json ? json : text_of(comm, bench, measured));
         if (options.report) {
-            write_json(json, *options.report);
+            write_json(json, *options.report, options.sync);
         }
     });
     return 0;

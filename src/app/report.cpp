@@ -139,14 +139,14 @@ std::string to_json(const Report& report) {
     return json_text(json);
 }
 
-void write_report(const Report& report, const fs::path& path) {
-    write_json(to_json(report), path);
+void write_report(const Report& report, const fs::path& path, bool sync) {
+    write_json(to_json(report), path, sync);
 }
 
-void write_json(const std::string& text, const fs::path& path) {
+void write_json(const std::string& text, const fs::path& path, bool sync) {
     fs::path partial = path;
     partial += ".partial-" + std::to_string(::getpid());
-    io::write_text(partial, text, true);
+    io::write_text(partial, text, sync);
     if (::rename(partial.c_str(), path.c_str()) != 0) {
         const int error = errno;
         (void)::unlink(partial.c_str());

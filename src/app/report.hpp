@@ -92,10 +92,10 @@ void describe_plan(Report& report, const plan::Plan& plan,
 /// The report as JSON text.
 std::string to_json(const Report& report);
 
-/// Writes JSON text under a temporary name and renames it. Local. Error(io).
-void write_json(const std::string& text, const fs::path& path);
+/// Writes JSON text under a temporary name, synced if asked, and renames it. Local. Error(io).
+void write_json(const std::string& text, const fs::path& path, bool sync);
 
 /// Writes the report in the same way. Local; one rank calls it. Error(io).
-void write_report(const Report& report, const fs::path& path);
+void write_report(const Report& report, const fs::path& path, bool sync);
 
 }  // namespace shardweld::app

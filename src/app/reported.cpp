@@ -11,7 +11,7 @@ void finish_report(Report& report, const Options& options, const std::vector<Pha
     }
     report.phases = phases;
     try {
-        write_report(report, *options.report);
+        write_report(report, *options.report, options.sync);
     } catch (const Error& error) {
         log.error(error.full_text());
         report.code = report.code == ErrorCode::ok ? error.code() : report.code;

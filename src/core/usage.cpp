@@ -1,6 +1,7 @@
 #include "shardweld/core/usage.hpp"
 
 #include <chrono>
+#include <ctime>
 #include <fstream>
 #include <string>
 
@@ -29,6 +30,12 @@ double cpu_seconds() {
         return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
     };
     return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+double thread_cpu_seconds() {
+    timespec time{};
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
 double wall_seconds() {

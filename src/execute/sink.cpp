@@ -41,13 +41,14 @@ void Sink::put_cached(const io::OutputFile& file, Bytes offset, std::span<const 
     if (bytes.empty()) {
         return;
     }
-    const double begin = wall_seconds();
+    const double wall = wall_seconds();
+    const double cpu = thread_cpu_seconds();
     file.write_at(offset, bytes);
     // What is synced goes to the disk anyway: the sooner the better.
     if (manner_.sync || is_behind_) {
         behind_.add(file, offset, bytes.size());
     }
-    is_behind_ = pace_.next(bytes.size(), wall_seconds() - begin);
+    is_behind_ = pace_.next(bytes.size(), wall_seconds() - wall, thread_cpu_seconds() - cpu);
 }
 
 void Sink::write(plan::LineRange range, std::span<const std::byte> bytes) {

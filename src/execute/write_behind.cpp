@@ -20,28 +20,33 @@ constexpr double kSlow = 1.2e9;
 
 }  // namespace
 
-bool Pace::next(Bytes bytes, double seconds) {
+bool Pace::next(Bytes bytes, double wall_s, double cpu_s) {
     bytes_ += bytes;
-    seconds_ += seconds;
+    wall_s_ += wall_s;
+    cpu_s_ += cpu_s;
     since_change_ += bytes;
     // What takes as long as a whole slow trial is slow.
-    const bool is_slow = !is_behind_ && seconds_ > static_cast<double>(kTrial) / kSlow;
+    const bool is_slow = !is_behind_ && cpu_s_ > static_cast<double>(kTrial) / kSlow;
     if (is_slow || bytes_ >= (is_behind_ ? kLongTrial : kTrial)) {
-        judge(static_cast<double>(bytes_) / std::max(seconds_, 1e-9));
+        judge();
         bytes_ = 0;
-        seconds_ = 0;
+        wall_s_ = 0;
+        cpu_s_ = 0;
     }
     return is_behind_;
 }
 
-void Pace::judge(double rate) {
+void Pace::judge() {
+    const double rate = static_cast<double>(bytes_) / std::max(wall_s_, 1e-9);
     const bool is_old = since_change_ > kTrustedFor;
     if (is_behind_) {
         behind_rate_ = rate;
         change(is_old || rate < cache_rate_);
     } else {
+        // Other processes and locks take wall time; new pages take the processor's.
+        const bool is_slow = static_cast<double>(bytes_) < kSlow * cpu_s_;
         cache_rate_ = rate;
-        change(rate < kSlow && (behind_rate_ == 0 || behind_rate_ > rate || is_old));
+        change(is_slow && (behind_rate_ == 0 || behind_rate_ > rate || is_old));
     }
 }
 

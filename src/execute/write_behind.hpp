@@ -14,16 +14,18 @@ namespace shardweld::execute {
 /// disk at once and write the next ones to the same pages.
 class Pace {
   public:
-    /// Told after every write: its bytes and seconds. Returns whether to write behind from now on.
-    bool next(Bytes bytes, double seconds);
+    /// Told after every write: its bytes and the seconds it took, by the wall clock and of this
+    /// thread's processor. Returns whether to write behind from now on.
+    bool next(Bytes bytes, double wall_s, double cpu_s);
 
   private:
-    void judge(double rate);
+    void judge();
     void change(bool is_due);
 
     bool is_behind_ = false;
     Bytes bytes_ = 0;  ///< since the last judgement
-    double seconds_ = 0;
+    double wall_s_ = 0;
+    double cpu_s_ = 0;
     Bytes since_change_ = 0;
     double cache_rate_ = 0;  ///< bytes per second, 0: not known
     double behind_rate_ = 0;

@@ -10,6 +10,8 @@ namespace shardweld {
 Bytes resident_bytes();
 /// User and system time of the process in seconds.
 double cpu_seconds();
+/// The same of the calling thread.
+double thread_cpu_seconds();
 /// Monotonic time in seconds.
 double wall_seconds();
 

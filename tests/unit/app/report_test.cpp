@@ -133,15 +133,16 @@ TEST(WriteReport, replaces_the_file_and_leaves_no_other) {
     const fs::path path = place.put("report.json", "old");
     Report report = full_report();
     report.message = "bad \xff text";
-    write_report(report, path);
+    write_report(report, path, true);
     EXPECT_EQ(ordered_json::parse(test::content_of(path))["exit"]["message"],
               "bad \xef\xbf\xbd text");
     EXPECT_EQ(std::distance(fs::directory_iterator(place.path()), fs::directory_iterator()), 1);
 }
 
 TEST(WriteReport, says_when_it_cannot) {
-    EXPECT_EQ(test::error_text([] { write_report(Report{}, "/no/such/r.json"); }).substr(0, 40),
-              "not_found: cannot create /no/such/r.json");
+    EXPECT_EQ(
+        test::error_text([] { write_report(Report{}, "/no/such/r.json", true); }).substr(0, 40),
+        "not_found: cannot create /no/such/r.json");
 }
 
 }  // namespace

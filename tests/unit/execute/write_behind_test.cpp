@@ -18,7 +18,8 @@ constexpr Bytes kMiB = Bytes{1} << 20U;
 bool after(Pace& pace, Bytes bytes, double rate) {
     bool is_behind = false;
     for (Bytes done = 0; done < bytes; done += kMiB) {
-        is_behind = pace.next(kMiB, static_cast<double>(kMiB) / rate);
+        is_behind =
+            pace.next(kMiB, static_cast<double>(kMiB) / rate, static_cast<double>(kMiB) / rate);
     }
     return is_behind;
 }
@@ -26,6 +27,13 @@ bool after(Pace& pace, Bytes bytes, double rate) {
 TEST(Pace, leaves_a_quick_cache_alone) {
     Pace pace;
     EXPECT_FALSE(after(pace, 8192 * kMiB, 4e9));
+}
+
+TEST(Pace, is_not_misled_by_other_processes) {
+    Pace pace;
+    for (Bytes done = 0; done < 1024 * kMiB; done += kMiB) {
+        EXPECT_FALSE(pace.next(kMiB, 0.01, 0.0002)) << "100 MB/s by the wall clock";
+    }
 }
 
 TEST(Pace, tries_the_disk_when_the_cache_is_slow) {
@@ -39,7 +47,7 @@ TEST(Pace, returns_from_a_disk_that_is_slower_still) {
     Pace pace;
     EXPECT_TRUE(after(pace, 64 * kMiB, 0.5e9));
     Bytes n_behind = 0;
-    while (pace.next(kMiB, static_cast<double>(kMiB) / 0.1e9)) {
+    while (pace.next(kMiB, static_cast<double>(kMiB) / 0.1e9, 0)) {
         n_behind += kMiB;
         ASSERT_LT(n_behind, 512 * kMiB);
     }
