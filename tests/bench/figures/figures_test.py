@@ -6,6 +6,7 @@ import tempfile
 import unittest
 import unittest.mock
 
+import arithmetic
 import page
 import page_cache
 import pairs
@@ -16,20 +17,22 @@ MACHINE = {"cores": 2, "cpu": "x", "file_system": "ext4", "kernel": "6", "memory
 
 
 def merge_record(ranks, walls):
-    return {"kind": "merge", "input": "fsdp", "dtype": "bf16", "ranks": ranks, "strategy": "direct", "did": "direct", "cache": "warm", "fsync": "no", "gb": 4,
-            "bytes_read": 4e9, "bytes_written": 4e9, "bytes_sent": 0, "rounds": 1, "pairs": len(walls), "peak_bytes": 30 << 20, "tool": {"git": "a", "version": "1"},
+    return {"kind": "merge", "input": "fsdp", "dtype": "bf16", "ranks": ranks, "strategy": "direct", "did": "direct", "cache": "warm", "fsync": "no",
+            "gb": 4, "bytes_read": 4e9, "bytes_written": 4e9, "bytes_sent": 0, "rounds": 1, "pairs": len(walls), "peak_bytes": 30 << 20,
+            "tool": {"git": "a", "version": "1"},
             "samples": {"merge": {"wall_s": walls, "cpu_s": walls, "gbs": [1.0] * len(walls), "whole_gbs": [0.5] * len(walls)},
                         "copy": {"wall_s": [2.0, 4.0, 8.0], "cpu_s": [1.0] * 3}, "roof": {"wall_s": [1.0] * 3, "gbs": [2.0, 1.25, 1.0]}}}
 
 
 class Arithmetic(unittest.TestCase):
     def test_quartiles_are_interpolated(self):
-        self.assertEqual(page.quartiles([4, 1, 3, 2]), (1.75, 2.5, 3.25))
-        self.assertEqual(page.quartiles([7]), (7, 7, 7))
+        self.assertEqual(arithmetic.quartiles([4, 1, 3, 2]), (1.75, 2.5, 3.25))
+        self.assertEqual(arithmetic.quartiles([7]), (7, 7, 7))
 
     def test_ratios_are_formed_pair_by_pair(self):
         """The median of the ratios, 1.0, is not the ratio of the medians, 0.5."""
-        self.assertIn("| 1.00 (0.62 - 1.25) | 80 (65 - 90) | 40 |", page.render("<!-- figures: merge -->\n<!-- end -->", content_of(merge_record(2, [2.0, 1.0, 12.0]))))
+        text = page.render("<!-- figures: merge -->\n<!-- end -->", content_of(merge_record(2, [2.0, 1.0, 12.0])))
+        self.assertIn("| 1.00 (0.62 - 1.25) | 80 (65 - 90) | 40 |", text)
 
     def test_orders_change_and_each_side_runs_once(self):
         orders = [tuple(pairs.order_of(["a", "b", "c"], pair)) for pair in range(6)]
@@ -67,7 +70,14 @@ class Page(unittest.TestCase):
 
     def test_worst_case_of_a_bound_is_named(self):
         text = page.render("<!-- figures: bounds -->\n<!-- end -->", content_of(merge_record(2, [2.0, 1.0, 12.0])))
-        self.assertIn("| merge / `cp -r`, warm, no fsync | <= 0.7 | 1.00 | 1.00 | fsdp, bf16, direct, warm, no fsync, 4 GB |", text)
+        self.assertIn("| merge / `cp -r`, 2 ranks, warm, no fsync | <= 0.7 | 1.00 | 1.00 | fsdp, bf16, direct, warm, no fsync, 4 GB |", text)
+
+
+    def test_auto_is_held_against_the_better_strategy(self):
+        """1.2 beside direct's 1.0 and collective's 4.0."""
+        known = [dict(merge_record(2, [wall] * 3), strategy=name) for name, wall in (("direct", 1.0), ("collective", 4.0), ("auto", 1.2))]
+        text = page.render("<!-- figures: bounds -->\n<!-- end -->", content_of(*known))
+        self.assertIn("| `auto` / the better strategy | <= 1.15 | 1.20 | 1.20 |", text)
 
 
 class PageCache(unittest.TestCase):

@@ -101,8 +101,8 @@ class Merging:
             if side.name in others:
                 continue
             report = self.reports[side.name]
-            yield dict(self.case.record(side.name), **totals_of(report), input_bytes=sum(map(os.path.getsize, self.inputs)), did=report["plan"]["strategy"],
-                       rounds=max(rank["rounds"] for rank in report["ranks"]), pairs=len(side.samples["wall_s"]), peak_bytes=side.peak_bytes,
+            yield dict(self.case.record(side.name), **totals_of(report), input_bytes=sum(map(os.path.getsize, self.inputs)),
+                       did=report["plan"]["strategy"], rounds=max(rank["rounds"] for rank in report["ranks"]), pairs=len(side.samples["wall_s"]), peak_bytes=side.peak_bytes,
                        copy_peak_bytes=others["copy"].peak_bytes,
                        samples={"merge": side.samples, **{name: other.samples for name, other in others.items()}})
 

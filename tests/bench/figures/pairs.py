@@ -32,7 +32,7 @@ def order_of(sides, pair):
 
 def measure(sides, n_pairs, inputs, cache):
     """A first run of each side, not timed: its memory is sampled and its output checked. Then the pairs. Before each run the
-    input is brought to the wanted state, behind it outputs are removed and file systems synced, all outside the timing. A single
+    file systems are synced and the input is brought to the wanted state, behind it outputs are removed, all outside the timing. A single
     pair is a trial: nothing is synced."""
     for side in sides:
         side.peak_bytes = int(_one(side, inputs, cache, True).get("peak_bytes", 0))

@@ -1,6 +1,11 @@
 #!/usr/bin/env python3
-"""Runs one other merger in the Python that has it: peer_program.py NAME SOURCE HF TARGET. Or makes what one reads: peer_program.py make_NAME OUT GB. The last line printed is JSON: seconds of the work, imports
-left out, and versions. Peers run as their authors wrote them, in one process on the CPU; what is replaced is said at each."""
+"""Runs one other merger in the Python that has it, or makes what one reads:
+
+    peer_program.py NAME SOURCE HF TARGET
+    peer_program.py make_NAME OUT GB
+
+The last line printed by the former is JSON: seconds of the work, imports left out, and versions. Peers run as their authors wrote them, in one process
+on the CPU; what is replaced is said at each."""
 import contextlib
 import functools
 import importlib.abc
@@ -50,7 +55,8 @@ def verl_fsdp():
 
     def work(source, hf, target):
         os.makedirs(target)
-        FSDPModelMerger(base.ModelMergerConfig(operation="merge", backend="fsdp", local_dir=source, target_dir=target, hf_model_config_path=hf)).merge_and_save()
+        config = base.ModelMergerConfig(operation="merge", backend="fsdp", local_dir=source, target_dir=target, hf_model_config_path=hf)
+        FSDPModelMerger(config).merge_and_save()
     return work, f"verl {_version('verl')} FSDPModelMerger, torch {torch.__version__}"
 
 
@@ -79,8 +85,8 @@ def verl_megatron():
 
     def work(source, hf, target):
         utils.get_model_dist_checkpoint_path = lambda _: _iteration_of(source)
-        config = base.ModelMergerConfig(operation="merge", backend="megatron", local_dir=source, target_dir=target, hf_model_config_path=hf, hf_upload_path=None,
-                                        private=False, test_hf_dir=None, tie_word_embedding=False, trust_remote_code=False, is_value_model=False,
+        config = base.ModelMergerConfig(operation="merge", backend="megatron", local_dir=source, target_dir=target, hf_model_config_path=hf,
+                                        hf_upload_path=None, private=False, test_hf_dir=None, tie_word_embedding=False, trust_remote_code=False, is_value_model=False,
                                         use_cpu_initialization=True)
         merger.MegatronModelMerger(config).merge_and_save()
     return work, f"verl {_version('verl')} MegatronModelMerger, megatron-core {_version('megatron-core')}, torch {torch.__version__}"

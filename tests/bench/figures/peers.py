@@ -22,7 +22,8 @@ def key(name, gb):
 
 
 class Beside:
-    """The sides of one peer's pairs: it, and a merge of the same input with 2 ranks, warm, neither waiting for the disk. The first results are compared."""
+    """The sides of one peer's pairs: it, and a merge of the same input with 2 ranks, warm, neither waiting for the disk. The first results are
+    compared."""
 
     def __init__(self, place, name, gb, python):
         self.place, self.name, self.python = place, name, python

@@ -52,7 +52,7 @@ def text_of(content):
 
 def machine_at(directory):
     """What the figures of a run depend on, apart from the program."""
-    return {"cores": len(os.sched_getaffinity(0)), "cpu": _line("/proc/cpuinfo", "model name"), "file_system": _said("stat", "-f", "-c", "%T", directory),
+    return {"cores": len(os.sched_getaffinity(0)), "cpu": _line("/proc/cpuinfo", "model name"), "file_system": _said("df", "--output=fstype", directory).split()[-1],
             "kernel": platform.release(), "memory_gib": round(int(_line("/proc/meminfo", "MemTotal").split()[0]) / 2**20),
             "mpi": _said("mpirun", "--version").splitlines()[0]}
 

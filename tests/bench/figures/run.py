@@ -1,4 +1,4 @@
-"""Times merges beside `cp -r`, plain parallel copying and other mergers, and keeps the figures. Called by scripts/bench.sh; --help says what is measured."""
+"""Times merges beside `cp -r`, plain parallel copying and other mergers, and keeps the figures. Called by scripts/bench.sh; --help says more."""
 import argparse
 import itertools
 import os
@@ -18,19 +18,21 @@ ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "../../.."))
 ABOUT = """Times merges of synthetic checkpoints in interleaved runs, keeps all samples in docs/performance.json and renders docs/performance.md from it.
 
 kinds:
-  merge   beside `cp -r` of the same files and plain parallel copying of them (shardweld iobench), for each format, dtype, number of ranks, cache and fsync;
-          all strategies in the same run
+  merge   beside `cp -r` of the same files and plain parallel copying of them (shardweld iobench), for each format, dtype, number of ranks, cache
+          and fsync; all strategies in the same run
   peer    beside other mergers, in a Python that has them (--python): verl's for FSDP and Megatron, torch's consolidation, DeepSpeed's zero_to_fp32
   launch  a merge of next to nothing
   memory  checkpoints of holes of growing size
 
-Each pair runs all sides one after the other, in an order that changes. Before each run, outside its time, the input is brought into the page cache (warm)
-or out of it (cold), and mincore(2) has to confirm it; afterwards outputs are removed and file systems synced. With fsync a merge syncs what it writes,
-`cp -r` is followed by sync of its files and directories, iobench syncs each file. The first run of each side is not timed: its memory is sampled (anonymous and shared memory
-of all its processes together, every 5 ms) and its output is compared with the values it must have. CPU seconds are user and system time of all processes, from wait4(2).
+Each pair runs all sides one after the other, in an order that changes. Before each run, outside its time, file systems are synced and the input is
+brought into the page cache (warm) or out of it (cold), which mincore(2) has to confirm; afterwards outputs are removed. With fsync a merge syncs what it
+writes, `cp -r` is followed by sync of its files and directories, iobench syncs each file. The first run of each side is not timed: its memory is sampled
+(anonymous and shared memory of all its processes together, every 5 ms) and its output is compared with the values it must have. CPU seconds are user
+and system time of all processes, from wait4(2).
 
-A record takes the place of the one of the same case; all others stay. --continue leaves out what this revision of the program has measured at this size, --seconds ends
-between cases: the same command again and again finishes a long list in pieces. Exit code 0: all cases measured; 3: out of time, call again."""
+A record takes the place of the one of the same case; all others stay. --continue leaves out what this revision of the program has measured at this size,
+--seconds ends between cases: the same command again and again finishes a long list in pieces. Exit code 0: all cases measured; 3: out of time, call
+again."""
 
 
 def arguments():
@@ -74,26 +76,30 @@ def merge_cases(given):
 
 
 def jobs(given):
-    """Everything asked for, as (records' beginnings, function of a place that measures the records, models used)."""
+    """Everything asked for, as (beginnings of its records, function of a place that measures them, models used)."""
     if "merge" in given.kind:
+        n_pairs = given.pairs or 9
         for case, strategies in merge_cases(given):
-            yield ([case.record(name) for name in strategies], lambda place, c=case, s=strategies: merging.measure(place, c, s, given.pairs or 9), [case.model])
+            yield ([dict(case.record(name), pairs=n_pairs) for name in strategies], lambda place, c=case, s=strategies: merging.measure(place, c, s, n_pairs),
+                   [case.model])
     if "launch" in given.kind:
         for ranks in map(int, given.ranks):
-            yield [small.launch_key(ranks)], lambda place, n=ranks: [small.launch_record(place, n, given.pairs or 9)], []
+            n_launches = given.pairs or 9
+            yield [dict(small.launch_key(ranks), pairs=n_launches)], lambda place, n=ranks: [small.launch_record(place, n, n_launches)], []
     if "peer" in given.kind:
-        peer_gb = given.gb or 2
+        peer_gb, peer_pairs = given.gb or 2, given.pairs or 2
         for name in given.peer:
-            yield [peers.key(name, peer_gb)], lambda place, n=name: [peers.record(place, n, peer_gb, given.pairs or 2, given.python)], []
+            yield [dict(peers.key(name, peer_gb), pairs=peer_pairs)], lambda place, n=name: [peers.record(place, n, peer_gb, peer_pairs, given.python)], []
     if "memory" in given.kind:
-        for how, _, gb in (item.partition("-") for item in given.memory):
-            yield [small.memory_key(how, float(gb), "legacy")], lambda place, h=how, g=float(gb): [small.memory_record(place, h, g, "legacy")], []
+        for how, _, size in (item.partition("-") for item in given.memory):
+            sparse_gb = float(size)
+            yield [dict(small.memory_key(how, sparse_gb, "legacy"), pairs=1)], lambda place, h=how, g=sparse_gb: [small.memory_record(place, h, g, "legacy")], []
 
 
-def is_measured(beginnings, given, tool):
-    known = records.load(given.json)["records"]
+def is_measured(beginnings, known, tool):
+    """Whether records of the same program hold each of the cases, as large and with as many pairs."""
     found = [known.get(records.key_of(beginning)) for beginning in beginnings]
-    return all(record and record["tool"] == tool and record["gb"] == beginning["gb"] and record["pairs"] >= (given.pairs or 1)
+    return all(record and record["tool"] == tool and record["gb"] == beginning["gb"] and record["pairs"] >= beginning["pairs"]
                for record, beginning in zip(found, beginnings))
 
 
@@ -101,7 +107,8 @@ def measure(given):
     begin = time.monotonic()
     with Place(given.dir, given.bin) as place:
         machine, tool = records.machine_at(place.directory), place.version()
-        todo = [job for job in jobs(given) if not (given.is_continued and is_measured(job[0], given, tool))]
+        known = records.load(given.json)["records"]
+        todo = [job for job in jobs(given) if not (given.is_continued and is_measured(job[0], known, tool))]
         for number, (beginnings, run, models) in enumerate(todo, 1):
             if time.monotonic() - begin > given.seconds:
                 print(f"out of time: {len(todo) - number + 1} of {len(todo)} cases left", flush=True)

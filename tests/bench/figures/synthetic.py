@@ -1,5 +1,5 @@
-"""Inputs that make_checkpoint does not make, from a plan of shardweld's: sharded safetensors as torch's DCP saves them, and a model of holes. Knows safetensors
-headers; nothing of who reads them. Format: github.com/huggingface/safetensors, README; offsets of shards: torch 2.15,
+"""Inputs that make_checkpoint does not make, from a plan of shardweld's: sharded safetensors as torch's DCP saves them, and a model of holes. Knows
+headers of safetensors; nothing of who reads them. Format: github.com/huggingface/safetensors, README; offsets of shards: torch 2.15,
 torch/distributed/checkpoint/_hf_utils.py."""
 import json
 import math

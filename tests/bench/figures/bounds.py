@@ -1,0 +1,68 @@
+"""What is wanted of merges, as lines that records are held against. Knows which cases a line is about; nothing of tables."""
+import statistics
+from dataclasses import dataclass
+from typing import Callable
+
+import records
+from arithmetic import median_ratio, median_wall, of_roof
+
+
+@dataclass(frozen=True)
+class Bound:
+    what: str
+    sign: str         # <= or >=
+    limit: float
+    wanted: dict      # fields that a record must have
+    value: Callable   # of (record, all records by key); None when it does not apply
+
+    def values(self, known):
+        """(value, record) of all cases that the line is about."""
+        about = (record for record in known.values() if all(record[name] == value for name, value in self.wanted.items()))
+        return [(value, record) for value, record in ((self.value(record, known), record) for record in about) if value is not None]
+
+
+def _copy_ratio(record, _):
+    return median_ratio(record, "merge", "copy")
+
+
+def _cpu_ratio(record, _):
+    return median_ratio(record, "merge", "copy", "cpu_s")
+
+
+def _roof(record, _):
+    return statistics.median(of_roof(record))
+
+
+def _faster(record, _):
+    return median_ratio(record, "peer", "merge", ("work_s", "wall_s"))
+
+
+def _smaller(record, _):
+    return record["peer_peak_bytes"] / record["peak_bytes"]
+
+
+def _beside_better(record, known):
+    """Of medians in the same interleaved run."""
+    others = (known.get(records.key_of(dict(record, strategy=name))) for name in ("direct", "collective"))
+    walls = [median_wall(other) for other in others if other and other["gb"] == record["gb"]]
+    return median_wall(record) / min(walls) if walls else None
+
+
+_MERGE = {"kind": "merge", "ranks": 2}
+_PLAIN, _CAST = dict(_MERGE, dtype="bf16"), dict(_MERGE, dtype="fp32_bf16")
+_FSDP, _MEGATRON = {"kind": "peer-verl_fsdp"}, {"kind": "peer-verl_megatron"}
+
+BOUNDS = (
+    Bound("% of the roof, 2 ranks", ">=", 85, _MERGE, _roof),
+    Bound("merge / `cp -r`, 2 ranks, warm, no fsync", "<=", 0.7, dict(_PLAIN, cache="warm", fsync="no"), _copy_ratio),
+    Bound("merge / `cp -r`, 2 ranks, cold, no fsync", "<=", 1.0, dict(_PLAIN, cache="cold", fsync="no"), _copy_ratio),
+    Bound("merge / `cp -r`, 2 ranks, fsync", "<=", 0.8, dict(_PLAIN, fsync="yes"), _copy_ratio),
+    Bound("merge / `cp -r` of the fp32 files, 2 ranks, to bf16", "<=", 0.7, _CAST, _copy_ratio),
+    Bound("CPU seconds / those of `cp`, 2 ranks, direct", "<=", 1.5, dict(_MERGE, strategy="direct"), _cpu_ratio),
+    Bound("`auto` / the better strategy", "<=", 1.15, {"kind": "merge", "strategy": "auto"}, _beside_better),
+    Bound("times faster than verl's FSDP merger", ">=", 10, _FSDP, _faster),
+    Bound("times faster than verl's Megatron merger", ">=", 15, _MEGATRON, _faster),
+    Bound("memory of verl's FSDP merger / ours, all ranks", ">=", 10, _FSDP, _smaller),
+    Bound("memory of verl's Megatron merger / ours, all ranks", ">=", 10, _MEGATRON, _smaller),
+    Bound("seconds of a tiny model on 4 ranks, all in", "<=", 1, {"kind": "launch", "ranks": 4}, lambda record, _: median_wall(record)),
+)
