@@ -1,0 +1,171 @@
+// simulate_merge SOURCE ...: what a merge of a checkpoint takes on machines that are not here.
+// Reads the checkpoint's metadata, plans for every number of ranks and both strategies, and prints
+// a JSON line with the phases of each. Machines are assumptions: tests/bench/machines.json.
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <cxxopts.hpp>
+#include <nlohmann/json.hpp>
+
+#include "shardweld/core/text.hpp"
+#include "shardweld/plan/cost.hpp"
+#include "shardweld/plan/traffic.hpp"
+
+#include "../../src/app/print_plan.hpp"
+
+namespace {
+
+using namespace shardweld;
+using nlohmann::ordered_json;
+
+/// A machine as it is written down.
+struct Described {
+    std::string name;
+    bool is_local = false;  ///< shards lie on the nodes' own disks, in the order of their names
+    double plan_s = 0;      ///< reading the metadata and planning: every rank plans alike
+    double metadata_ops_s = 0;
+    plan::Machine machine;
+};
+
+Described described(const ordered_json& json) {
+    const auto gbs = [&](const char* part, const char* field) {
+        return json.at(part).at(field).get<double>() * 1e9;
+    };
+    Described made;
+    made.name = json.at("name").get<std::string>();
+    made.is_local = json.at("shards").get<std::string>() == "local";
+    made.plan_s = json.at("plan_s");
+    made.metadata_ops_s = json.at("metadata_ops_s");
+    plan::Rates& rank = made.machine.rank;
+    rank.read_latency_s = json.at("rank").at("read_latency_s");
+    rank.read_bytes_s = gbs("rank", "read_gbs");
+    rank.message_latency_s = json.at("rank").at("message_latency_s");
+    rank.exchange_bytes_s = gbs("rank", "exchange_gbs");
+    rank.copy_bytes_s = gbs("rank", "copy_gbs");
+    rank.write_bytes_s = gbs("rank", "write_gbs");
+    plan::Shared& shared = made.machine.shared;
+    shared.ranks_per_node = json.at("ranks_per_node");
+    shared.node_read_bytes_s = gbs("node", "read_gbs");
+    shared.node_write_bytes_s = gbs("node", "write_gbs");
+    shared.node_exchange_bytes_s = gbs("node", "exchange_gbs");
+    shared.system_read_bytes_s = gbs("system", "read_gbs");
+    shared.system_write_bytes_s = gbs("system", "write_gbs");
+    shared.system_reads_s = json.at("system").at("reads_s");
+    return made;
+}
+
+plan::Visibility visibility_of(const Described& machine, int n_ranks, std::size_t n_files) {
+    const int per_node = machine.machine.shared.ranks_per_node;
+    const int n_nodes = (n_ranks + per_node - 1) / per_node;
+    if (!machine.is_local || n_nodes == 1) {
+        return plan::Visibility::everywhere(n_ranks, n_files);
+    }
+    plan::Visibility visibility;
+    for (int rank = 0; rank < n_ranks; ++rank) {
+        visibility.group_of_rank.push_back(static_cast<std::uint32_t>(rank / per_node));
+    }
+    visibility.group_sees.assign(static_cast<std::size_t>(n_nodes),
+                                 std::vector<bool>(n_files, false));
+    for (std::size_t file = 0; file < n_files; ++file) {
+        visibility.group_sees[file * static_cast<std::size_t>(n_nodes) / n_files][file] = true;
+    }
+    return visibility;
+}
+
+/// Which bound alone takes the longest.
+const char* limit_of(const plan::Traffic& traffic, const Described& machine, bool is_lockstep,
+                     double metadata_s) {
+    plan::Machine nodes{{}, machine.machine.shared};
+    nodes.shared.system_read_bytes_s = nodes.shared.system_write_bytes_s = 0;
+    nodes.shared.system_reads_s = 0;
+    plan::Machine system{{}, machine.machine.shared};
+    system.shared.node_read_bytes_s = system.shared.node_write_bytes_s = 0;
+    system.shared.node_exchange_bytes_s = 0;
+    const auto total = [&](const plan::Machine& one) {
+        return plan::timeline_of(traffic, one, is_lockstep).total_s;
+    };
+    const std::vector<std::pair<double, const char*>> bounds{
+        {total({machine.machine.rank, {}}), "ranks"},
+        {total(nodes), "nodes"},
+        {total(system), "file system"},
+        {metadata_s, "metadata"}};
+    return std::max_element(bounds.begin(), bounds.end())->second;
+}
+
+ordered_json simulated(const plan::Plan& plan, const Described& machine) {
+    const plan::Traffic traffic = plan::traffic_of(plan);
+    const plan::Timeline time = plan::timeline_of(traffic, machine.machine, plan.is_lockstep);
+    const auto spread = [&](auto figure) { return plan::spread_of(traffic.ranks, figure); };
+    const double opens = spread(&plan::RankTraffic::files_read).total +
+                         spread(&plan::RankTraffic::files_written).total +
+                         static_cast<double>(traffic.inputs.size());
+    const double metadata_s = machine.plan_s + opens / machine.metadata_ops_s;
+    return {{"machine", machine.name},
+            {"strategy", std::string(plan::name_of(plan.strategy))},
+            {"ranks", plan.n_ranks()},
+            {"lockstep", plan.is_lockstep},
+            {"metadata_s", metadata_s},
+            {"read_s", time.read_s},
+            {"exchange_s", time.exchange_s},
+            {"copy_s", time.copy_s},
+            {"write_s", time.write_s},
+            {"total_s", metadata_s + time.total_s},
+            {"limit", limit_of(traffic, machine, plan.is_lockstep, metadata_s)},
+            {"read_bytes", spread(&plan::RankTraffic::bytes_read).total},
+            {"read_imbalance", spread(&plan::RankTraffic::bytes_read).imbalance()},
+            {"written_imbalance", spread(&plan::RankTraffic::bytes_written).imbalance()},
+            {"sent_bytes", spread(&plan::RankTraffic::bytes_sent).total},
+            {"reads", spread(&plan::RankTraffic::reads).total},
+            {"opens", opens},
+            {"readers_per_file", plan::spread_of(traffic.inputs, &plan::FileTraffic::ranks).most}};
+}
+
+void simulate(const cxxopts::ParseResult& given) {
+    app::Options options;
+    options.local_dir = given["source"].as<std::string>();
+    options.hf_config = given["hf_config"].as<std::string>();
+    std::ifstream file(given["machines"].as<std::string>());
+    const ordered_json machines = ordered_json::parse(file);
+    app::PlannedMerge merge = app::plan_merge(*mpi::serial_comm(), options);
+    const int most = to_int(parse_index(given["ranks"].as<std::string>()).value_or(1), "--ranks");
+    for (const ordered_json& json : machines) {
+        const Described machine = described(json);
+        for (int n_ranks = 1; n_ranks <= most; n_ranks *= 2) {
+            for (const auto strategy : {plan::Strategy::direct, plan::Strategy::collective}) {
+                plan::Choice choice;
+                choice.strategy = strategy;
+                ordered_json line = {{"model", given["name"].as<std::string>()}};
+                line.update(simulated(
+                    plan::make_plan(merge.plan.targets, merge.files,
+                                    visibility_of(machine, n_ranks, merge.files.size()), choice),
+                    machine));
+                std::printf("%s\n", line.dump().c_str());
+            }
+        }
+    }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    cxxopts::Options options("simulate_merge", "Simulated merges of a checkpoint, as JSON lines.");
+    auto add = options.add_options();
+    add("source", "the checkpoint", cxxopts::value<std::string>());
+    add("hf_config", "directory of its config.json", cxxopts::value<std::string>());
+    add("machines", "JSON list of machines", cxxopts::value<std::string>());
+    add("name", "of the model", cxxopts::value<std::string>()->default_value("model"));
+    add("ranks", "the most; simulated are powers of two up to it",
+        cxxopts::value<std::string>()->default_value("512"));
+    options.parse_positional({"source"});
+    options.positional_help("SOURCE");
+    try {
+        simulate(options.parse(argc, argv));
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "simulate_merge: %s\n", error.what());
+        return 1;
+    }
+    return 0;
+}
