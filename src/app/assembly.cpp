@@ -6,6 +6,8 @@
 
 #include "shardweld/core/text.hpp"
 #include "shardweld/execute/norms.hpp"
+#include "shardweld/execute/rates.hpp"
+#include "shardweld/plan/cost.hpp"
 #include "shardweld/plan/trace.hpp"
 
 #include "aftermath.hpp"
@@ -142,7 +144,26 @@ void Assembly::keep_untied(const std::string& stored_name, const std::string& te
           text + ": both are written and config.json's tie_word_embeddings is set to false"});
 }
 
+/// Where ranks may choose and much is to be read, a short measurement tells what reading and
+/// sending cost here.
+void Assembly::measure() {
+    constexpr Bytes kWorthwhile = Bytes{256} << 20U;
+    Bytes total = 0;
+    for (const plan::Target& target : bound_.binding.targets) {
+        total += target.bytes();
+    }
+    if (choice_.strategy != plan::Strategy::automatic || comm_.size() == 1 || total < kWorthwhile) {
+        return;
+    }
+    const plan::Rates rates = execute::measure_rates(comm_, source_, survey_.visibility);
+    choice_.cost = [rates](const plan::Plan& plan) {
+        return plan::seconds_of(plan::traffic_of(plan), rates, plan.is_lockstep);
+    };
+    watch_.lap("measure");
+}
+
 void Assembly::make_plan() {
+    measure();
     plan_ = mpi::collectively_get(comm_, [&] {
         return plan::make_plan(std::move(bound_.binding.targets), survey_.catalogue.files,
                                survey_.visibility, choice_);

@@ -55,6 +55,7 @@ class Assembly {
     void bind(bool tie);
     catalogue::Catalogue metadata();
     void keep_untied(const std::string& stored_name, const std::string& text);
+    void measure();
     void make_plan();
     void tell_trace();
     void warn(const plan::Warning& warning);

@@ -249,12 +249,13 @@ Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const O
 }
 
 plan::Choice plan_choice(const Options& options, const Resources& resources) {
-    plan::Choice choice{options.strategy,
-                        options.replicas,
-                        options.max_shard_size,
-                        options.output_format,
-                        options.memory_limit.value_or(resources.memory_limit),
-                        options.message_limit};
+    plan::Choice choice;
+    choice.strategy = options.strategy;
+    choice.replicas = options.replicas;
+    choice.max_shard_size = options.max_shard_size;
+    choice.output_format = options.output_format;
+    choice.memory_limit = options.memory_limit.value_or(resources.memory_limit);
+    choice.message_limit = options.message_limit;
     choice.read_ahead = options.read_ahead.value_or(resources.has_spare_core);
     if (options.striping && options.striping->size != 0) {
         choice.alignment = options.striping->size;

@@ -82,6 +82,43 @@ class Fingerprint {
     std::uint64_t hash_ = 0xCBF29CE484222325ULL;
 };
 
+void set_strategy(Plan& plan, Strategy strategy, bool is_hiding, const Choice& choice) {
+    plan.strategy = strategy;
+    plan.is_lockstep = plan.n_ranks() > 1 && (strategy == Strategy::collective || is_hiding);
+    const bool any_scattered =
+        std::find(plan.scattered.begin(), plan.scattered.end(), true) != plan.scattered.end();
+    plan.limits =
+        split_memory(choice.memory_limit, choice.message_limit,
+                     {plan.is_lockstep, any_scattered, folds(plan.targets), choice.read_ahead});
+}
+
+/// What is asked for, else what costs less, else what is likely to.
+void choose_strategy(Plan& plan, const std::vector<catalogue::File>& files, const Choice& choice) {
+    const bool is_hiding = hidden_files(plan.visibility, files) > 0;
+    if (choice.strategy != Strategy::automatic || plan.n_ranks() == 1 || !choice.cost) {
+        const Decision decision = decide(plan.targets, files, plan.visibility, choice.strategy);
+        plan.why = decision.why;
+        set_strategy(plan, decision.strategy, is_hiding, choice);
+        return;
+    }
+    const auto cost_of = [&](Strategy strategy) {
+        set_strategy(plan, strategy, is_hiding, choice);
+        return choice.cost(plan);
+    };
+    const double collective = cost_of(Strategy::collective);
+    const double direct = cost_of(Strategy::direct);
+    // Near each other, the one that needs no network.
+    constexpr double kClearly = 0.9;
+    if (collective < kClearly * direct) {
+        set_strategy(plan, Strategy::collective, is_hiding, choice);
+    }
+    std::array<char, 96> why{};
+    (void)std::snprintf(why.data(), why.size(),
+                        "by a measurement: direct %.3g s, collective %.3g s, writing apart", direct,
+                        collective);
+    plan.why = why.data();
+}
+
 }  // namespace
 
 std::string_view name_of(Strategy strategy) {
@@ -164,11 +201,6 @@ Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& 
     }
     const int n_ranks = static_cast<int>(visibility.group_of_rank.size());
     Plan plan;
-    const Decision decision = decide(targets, files, visibility, choice.strategy);
-    plan.strategy = decision.strategy;
-    plan.why = decision.why;
-    plan.is_lockstep = n_ranks > 1 && (plan.strategy == Strategy::collective ||
-                                       hidden_files(visibility, files) > 0);
     const auto tensors = output_tensors(targets);
     plan.placement = place(targets, tensors, choice);
     plan.line = line_of(tensors, plan.placement);
@@ -184,12 +216,8 @@ Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& 
     for (const Target& target : targets) {
         plan.scattered.push_back(is_scattered(target));
     }
-    const bool any_scattered =
-        std::find(plan.scattered.begin(), plan.scattered.end(), true) != plan.scattered.end();
-    plan.limits =
-        split_memory(choice.memory_limit, choice.message_limit,
-                     {plan.is_lockstep, any_scattered, folds(targets), choice.read_ahead});
     plan.targets = std::move(targets);
+    choose_strategy(plan, files, choice);
     return plan;
 }
 

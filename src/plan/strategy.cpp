@@ -63,11 +63,6 @@ Decision decide(const std::vector<Target>& targets, const std::vector<catalogue:
     if (visibility.group_of_rank.size() == 1) {
         return {Strategy::direct, "one rank"};
     }
-    if (n_hidden > 0) {
-        return {Strategy::collective, std::to_string(n_hidden) + " of " +
-                                          std::to_string(files.size()) +
-                                          " files are seen by some ranks only"};
-    }
     constexpr Bytes kShortRun = 4096;
     const Bytes run = mean_source_run(targets);
     Bytes total = 0;
@@ -78,8 +73,11 @@ Decision decide(const std::vector<Target>& targets, const std::vector<catalogue:
         return {Strategy::collective, "source runs are short (" + human_bytes(run) +
                                           " on average): reading each byte once pays"};
     }
-    return {Strategy::direct,
-            "all ranks see all files; source runs are " + human_bytes(run) + " on average"};
+    const std::string seen = n_hidden == 0 ? "all ranks see all files"
+                                           : std::to_string(n_hidden) + " of " +
+                                                 std::to_string(files.size()) +
+                                                 " files are seen by some ranks only, and sent";
+    return {Strategy::direct, seen + "; source runs are " + human_bytes(run) + " on average"};
 }
 
 Index sampling(const Choice& choice, Bytes replica_bytes, Bytes model_bytes) {

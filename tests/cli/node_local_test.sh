@@ -25,7 +25,7 @@ for strategy in auto direct collective; do
     python3 - "$WORK/report.json" "$strategy" <<'P' || fail "report of $strategy"
 import json, sys
 report = json.load(open(sys.argv[1]))
-assert report["plan"]["strategy"] == ("direct" if sys.argv[2] == "direct" else "collective"), report["plan"]
+assert report["plan"]["strategy"] == ("collective" if sys.argv[2] == "collective" else "direct"), report["plan"]
 assert all(rank["bytes_sent"] > 0 for rank in report["ranks"]), report["ranks"]
 P
 done

@@ -381,14 +381,13 @@ TEST(Run, sends_only_what_a_rank_cannot_see) {
         visibility.group_sees[1][0] = false;
         visibility.group_sees[0][1] = false;
     }
-    for (const plan::Strategy strategy : {plan::Strategy::direct, plan::Strategy::automatic}) {
+    for (const plan::Strategy strategy : {plan::Strategy::direct, plan::Strategy::collective}) {
         plan::Choice choice;
         choice.strategy = strategy;
         choice.memory_limit = Bytes{1} << 20U;
         const plan::Plan plan =
             plan::make_plan(sample.targets(), sample.files(), visibility, choice);
-        EXPECT_EQ(plan.strategy == plan::Strategy::collective,
-                  comm.size() > 1 && strategy == plan::Strategy::automatic);
+        EXPECT_EQ(plan.strategy, strategy);
         execute::Result result;
         EXPECT_TRUE(sample.merge(plan, result) == sample.expected(plan));
     }

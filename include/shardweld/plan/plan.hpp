@@ -2,6 +2,7 @@
 // Pure; knows sizes, owners and readers, no descriptors and no MPI.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,8 @@ bool is_scattered(const Target& target);
 /// Whether some target is folded.
 bool folds(const std::vector<Target>& targets);
 
+struct Plan;
+
 struct Choice {
     Strategy strategy = Strategy::automatic;
     Replicas replicas = Replicas::automatic;
@@ -77,7 +80,10 @@ struct Choice {
     Bytes memory_limit = Bytes{256} << 20U;
     Bytes message_limit = 0;
     Bytes alignment = kPageBytes;  ///< of the cuts between owners, in files
-    bool read_ahead = false;       ///< ranks have a core to spare: read the next round meanwhile
+    /// Seconds that a plan takes, by a measurement; decides between the strategies where neither is
+    /// asked for. Empty: not measured.
+    std::function<double(const Plan&)> cost;
+    bool read_ahead = false;  ///< ranks have a core to spare: read the next round meanwhile
 };
 
 /// The place in the source line (file, address) at which a rank's share of reading begins.

@@ -93,6 +93,31 @@ Plan plan_of(std::vector<Target> targets, Visibility visibility, Strategy strate
     return make_plan(std::move(targets), kFiles, std::move(visibility), choice);
 }
 
+TEST(Strategy, is_the_one_that_costs_clearly_less) {
+    const auto chosen = [](double direct_s, double collective_s) {
+        Choice choice;
+        choice.cost = [=](const Plan& plan) {
+            EXPECT_EQ(plan.is_lockstep, plan.strategy == Strategy::collective);
+            return plan.strategy == Strategy::direct ? direct_s : collective_s;
+        };
+        return make_plan({target("x", 2 * 1024 * 1024, {0, 1})}, kFiles,
+                         Visibility::everywhere(2, 2), choice);
+    };
+    EXPECT_EQ(chosen(1, 2).strategy, Strategy::direct);
+    EXPECT_EQ(chosen(1, 0.95).strategy, Strategy::direct) << "not clearly";
+    const Plan plan = chosen(2, 1);
+    EXPECT_EQ(plan.strategy, Strategy::collective);
+    EXPECT_TRUE(plan.is_lockstep);
+    EXPECT_EQ(plan.why, "by a measurement: direct 2 s, collective 1 s, writing apart");
+}
+
+TEST(Strategy, without_a_measurement_follows_the_runs) {
+    EXPECT_EQ(plan_of({target("x", 2 * 1024 * 1024, {0, 1})}, Visibility::everywhere(2, 2),
+                      Strategy::automatic)
+                  .strategy,
+              Strategy::direct);
+}
+
 TEST(Traffic, of_direct_owners_is_what_they_write) {
     // 8 MiB out of two files by two ranks: each owns one tensor and file, half of it from each
     // file.
