@@ -87,6 +87,7 @@ Bench bench_of(mpi::Comm& comm, const Options& options) {
     bench.n_repeats = options.n_repeats;
     bench.sync = options.sync;
     bench.is_cold = options.is_cold;
+    bench.copies_only = options.copies_only;
     return bench;
 }
 
@@ -119,6 +120,8 @@ std::string json_of(mpi::Comm& comm, const Options& options, const Bench& bench,
     json["write"] = json_of(measured.write);
     json["read"] = json_of(measured.read);
     json["copy"] = json_of(measured.copy);
+    json["copy_behind"] = json_of(measured.copy_behind);
+    json["roof"] = json_of(measured.roof());
     return json_text(json);
 }
 
@@ -138,12 +141,16 @@ std::string text_of(mpi::Comm& comm, const Bench& bench, const Measured& measure
                        human_bytes(bench.extent) + (bench.sync ? ", fsync" : ", no fsync") +
                        (bench.is_cold ? ", cold" : ", warm") + "; medians of " +
                        std::to_string(bench.n_repeats) + "\n";
-    text += table({Align::left, Align::right, Align::right, Align::right},
-                  {{"", "GB/s", "seconds", "CPU s"},
-                   row_of("write", measured.write),
-                   row_of("read", measured.read),
-                   row_of("copy (roof)", measured.copy)});
-    return text;
+    std::vector<std::vector<std::string>> rows{{"", "GB/s", "seconds", "CPU s"}};
+    if (!bench.copies_only) {
+        rows.push_back(row_of("write", measured.write));
+        rows.push_back(row_of("read", measured.read));
+    }
+    const bool is_behind = &measured.roof() == &measured.copy_behind;
+    rows.push_back(row_of(is_behind ? "copy" : "copy (roof)", measured.copy));
+    rows.push_back(row_of(is_behind ? "copy, written behind (roof)" : "copy, written behind",
+                          measured.copy_behind));
+    return text + table({Align::left, Align::right, Align::right, Align::right}, rows);
 }
 
 void say_cached(const Bench& bench, const Measured& measured, Log& log) {

@@ -69,6 +69,7 @@ const std::vector<OptionLine>& option_lines() {
         {"extent", 0, "SIZE", kIobench, "Measuring", "one read and one write (default 1MiB)"},
         {"repeats", 0, "N", kIobench, "Measuring", "runs of each kind (default 3)"},
         {"cold", 0, "", kIobench, "Measuring", "drop what is read from the page cache first"},
+        {"copies_only", 0, "", kIobench, "Measuring", "only what gives the roof"},
         {"keep", 0, "", kIobench, "Measuring", "do not remove the directory made in DIR"},
 
         {"hf_upload_path", 0, "ORG/NAME", kMerge | kUpload, "Upload",

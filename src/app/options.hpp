@@ -96,6 +96,7 @@ struct Options {
     std::optional<fs::path> bench_source;
     bool is_cold = false;
     bool is_kept = false;
+    bool copies_only = false;
 
     // Upload.
     std::string upload_path;  ///< ORG/NAME, "" if not asked for

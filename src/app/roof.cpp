@@ -32,12 +32,12 @@ MeasuredRoof read_roof(const std::filesystem::path& path) {
         throw Error(ErrorCode::unsupported,
                     "--roof " + path.string() + " has another schema than this version's");
     }
-    const json copy = report.value("copy", json::object());
-    const json gbs = copy.is_object() ? copy.value("gbs", json()) : json();
+    const json roof = report.value("roof", json::object());
+    const json gbs = roof.is_object() ? roof.value("gbs", json()) : json();
     const json ranks = report.value("ranks", json());
     const json sync = report.value("fsync", json());
     if (!gbs.is_number() || !std::isfinite(gbs.get<double>()) || gbs.get<double>() <= 0) {
-        refuse(path, "copy.gbs is not a positive number");
+        refuse(path, "roof.gbs is not a positive number");
     }
     if (!ranks.is_number_integer() || !sync.is_boolean()) {
         refuse(path, "it says neither ranks nor fsync");

@@ -61,6 +61,7 @@ void read_bench(const OptionReader& reader, Options& options) {
     options.n_repeats = static_cast<int>(reader.number("repeats", 1).value_or(options.n_repeats));
     options.is_cold = reader.has("cold");
     options.is_kept = reader.has("keep");
+    options.copies_only = reader.has("copies_only");
 }
 
 }  // namespace

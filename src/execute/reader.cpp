@@ -64,7 +64,7 @@ const io::InputFile& OpenFiles::get(std::uint32_t file) {
     const auto found = by_file_.find(file);
     if (found != by_file_.end()) {
         recent_.splice(recent_.begin(), recent_, found->second);
-        return recent_.front().second;
+        return recent_.front().opened;
     }
     if (recent_.size() >= source_.max_open) {
         close_oldest();
@@ -81,23 +81,30 @@ const io::InputFile& OpenFiles::get(std::uint32_t file) {
         constexpr double kLittle = 0.1;
         cold_[file] = opened.cached_share() < kLittle;
     }
-    recent_.emplace_front(file, std::move(opened));
+    recent_.push_front({file, std::move(opened)});
     by_file_[file] = recent_.begin();
-    return recent_.front().second;
+    return recent_.front().opened;
 }
 
 void OpenFiles::done_with(std::uint32_t file, Bytes offset, Bytes size) {
-    if (cold_[file].value_or(false)) {
-        recent_.front().second.forget(offset, size);
+    if (!cold_[file].value_or(false)) {
+        return;
     }
+    // One range later: pages reach beyond a range's end, and the next one is mostly read next.
+    Entry& entry = recent_.front();
+    if (entry.done_size > 0) {
+        entry.opened.forget(entry.done_begin, entry.done_size);
+    }
+    entry.done_begin = offset;
+    entry.done_size = size;
 }
 
 void OpenFiles::close_oldest() {
-    const auto& [file, opened] = recent_.back();
-    if (cold_[file].value_or(false)) {
-        opened.forget(0, opened.size());
+    const Entry& oldest = recent_.back();
+    if (cold_[oldest.file].value_or(false)) {
+        oldest.opened.forget(0, oldest.opened.size());
     }
-    by_file_.erase(file);
+    by_file_.erase(oldest.file);
     recent_.pop_back();
 }
 

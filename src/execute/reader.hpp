@@ -33,7 +33,12 @@ class OpenFiles {
     void done_with(std::uint32_t file, Bytes offset, Bytes size);
 
   private:
-    using Entry = std::pair<std::uint32_t, io::InputFile>;
+    struct Entry {
+        std::uint32_t file = 0;
+        io::InputFile opened;
+        Bytes done_begin = 0;  ///< not read again, but perhaps in one page with what follows
+        Bytes done_size = 0;
+    };
     void close_oldest();
 
     const Source& source_;

@@ -7,9 +7,8 @@
 #include <span>
 
 #include "shardweld/io/file.hpp"
+#include "shardweld/io/write_behind.hpp"
 #include "shardweld/plan/plan.hpp"
-
-#include "write_behind.hpp"
 
 namespace shardweld::execute {
 
@@ -50,8 +49,8 @@ class Sink {
     std::filesystem::path directory_;
     Manner manner_;
     std::optional<Open> open_;
-    WriteBehind behind_;
-    Pace pace_;
+    io::WriteBehind behind_;
+    io::Pace pace_;
     bool is_behind_ = false;
     Bytes bytes_written_ = 0;
 };

@@ -37,19 +37,23 @@ void LineWriter::create(std::size_t first, std::size_t every) const {
 void LineWriter::write(const Part& part, std::span<const std::byte> bytes) {
     auto found = open_.find(part.file);
     if (found == open_.end()) {
-        found =
-            open_.emplace(part.file, io::OutputFile::open_existing(line_.files()[part.file].path))
-                .first;
+        const auto& path = line_.files()[part.file].path;
+        found = open_.emplace(part.file, Open{io::OutputFile::open_existing(path), {}}).first;
     }
-    found->second.write_at(part.offset, bytes);
+    Open& open = found->second;
+    open.file.write_at(part.offset, bytes);
+    if (is_behind_) {
+        open.behind.add(open.file, part.offset, bytes.size());
+    }
 }
 
 void LineWriter::finish(bool sync) {
-    for (auto& [at, file] : open_) {
+    for (auto& [at, open] : open_) {
         if (sync) {
-            file.sync();
+            open.behind.finish(open.file);
+            open.file.sync();
         }
-        file.close();
+        open.file.close();
     }
     open_.clear();
 }

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "shardweld/io/file.hpp"
+#include "shardweld/io/write_behind.hpp"
 #include "shardweld/measure/file_line.hpp"
 
 namespace shardweld::measure {
@@ -30,7 +31,8 @@ class LineReader {
 /// Writes new files of a line.
 class LineWriter {
   public:
-    explicit LineWriter(const FileLine& line) : line_(line) {}
+    /// With `behind` what is written goes to the disk at once, and its pages are given back.
+    LineWriter(const FileLine& line, bool behind) : line_(line), is_behind_(behind) {}
 
     /// Makes every n-th file from `first` on, full-sized, with its space reserved.
     void create(std::size_t first, std::size_t every) const;
@@ -40,7 +42,12 @@ class LineWriter {
 
   private:
     const FileLine& line_;
-    std::map<std::size_t, io::OutputFile> open_;
+    struct Open {
+        io::OutputFile file;
+        io::WriteBehind behind;
+    };
+    bool is_behind_;
+    std::map<std::size_t, Open> open_;
 };
 
 }  // namespace shardweld::measure

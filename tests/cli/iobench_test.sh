@@ -27,7 +27,7 @@ for ranks in 1 3; do
     expect_json "$WORK/roof$ranks.json" "r['schema'] == 1 and r['command'] == 'iobench' and r['ranks'] == $ranks"
     expect_json "$WORK/roof$ranks.json" "r['bytes'] == 20000001 and r['file_bytes'] == 7000000 and r['extent_bytes'] == 65536"
     expect_json "$WORK/roof$ranks.json" "r['fsync'] is True and r['cold'] is False and r['source'] is None and r['repeats'] == 3"
-    for pass in write read copy; do
+    for pass in write read copy copy_behind roof; do
         expect_json "$WORK/roof$ranks.json" \
             "(lambda p: len(p['runs_wall_s']) == 3 and len(p['runs_cpu_s']) == 3 and sorted(p['runs_wall_s'])[1] == p['wall_s'] > 0
               and abs(p['gbs'] - r['bytes'] / 1e9 / p['wall_s']) < 1e-9 * p['gbs'])(r['$pass'])"
@@ -42,7 +42,7 @@ head -c 1234567 /dev/urandom >"$WORK/source/below/b"
 sum="$(sum_of "$WORK/source")"
 expect_code 0 "$SHARDWELD" iobench "$place" --source "$WORK/source" --repeats 2 --no_fsync --keep --max_shard_size 1MB
 expect_text 'kept '
-grep -q 'copy (roof)' "$WORK/out" || fail "no table: $(cat "$WORK/out")"
+grep -q '(roof)' "$WORK/out" || fail "no table: $(cat "$WORK/out")"
 [[ "$(ls -A "$place")" == .shardweld-iobench-* ]] || fail "kept: $(ls -A "$place")"
 rm -rf "$place"/.shardweld-iobench-*
 expect_code 0 "$SHARDWELD" iobench "$place" --source "$WORK/source" --cold --repeats 1 --json
@@ -54,14 +54,18 @@ expect_empty "$place"
 if command -v strace >/dev/null; then
     expect_code 0 strace -f -o "$WORK/calls" -e trace=pread64,pwrite64,fallocate "$SHARDWELD" iobench "$place" --size 5MB --repeats 1 --extent 1MiB
     moved() { awk -F' = ' -v call="$1" 'index($1, call "(") { total += $NF } END { printf "%d", total }' "$WORK/calls"; }
-    # Written: the source, the write pass, the copy. Read: the read pass and the copy.
-    [[ "$(moved pwrite64)" -ge 15000000 && "$(moved pwrite64)" -lt 15000200 ]] || fail "wrote $(moved pwrite64) bytes"
-    [[ "$(moved pread64)" -ge 10000000 && "$(moved pread64)" -lt 10200000 ]] || fail "read $(moved pread64) bytes"
-    [[ "$(grep -c 'fallocate(' "$WORK/calls")" == 3 ]] || fail "space was not reserved"
+    # Written: the source, the write pass, both copies. Read: the read pass and both copies.
+    [[ "$(moved pwrite64)" -ge 20000000 && "$(moved pwrite64)" -lt 20000200 ]] || fail "wrote $(moved pwrite64) bytes"
+    [[ "$(moved pread64)" -ge 15000000 && "$(moved pread64)" -lt 15200000 ]] || fail "read $(moved pread64) bytes"
+    [[ "$(grep -c 'fallocate(' "$WORK/calls")" == 4 ]] || fail "space was not reserved"
     checks=$((checks + 3))
 else
     echo "SKIPPED: strace is not installed: the calls of iobench were not counted"
 fi
+
+# What only writes or only reads can be left out.
+expect_code 0 "$SHARDWELD" iobench "$place" --size 1MB --repeats 1 --copies_only --json
+expect_json "$WORK/out" "r['write']['runs_wall_s'] == r['read']['runs_wall_s'] == [] and r['roof']['gbs'] == max(r['copy']['gbs'], r['copy_behind']['gbs']) > 0"
 
 # Refusals.
 expect_code 2 "$SHARDWELD" iobench && expect_text 'no directory is given'
@@ -116,7 +120,7 @@ written = sum(tensor["bytes"] for tensor in report["tensors"])
 speed = 2 * written / 2e9 / seconds  # nothing is cast: as many bytes are read
 got = report["roof"]
 near = lambda a, b: abs(a - b) <= 1e-9 * abs(b)
-ok = near(got["merge_gbs"], speed) and got["copy_gbs"] == roof["copy"]["gbs"] and near(got["percent"], 100 * speed / roof["copy"]["gbs"])
+ok = near(got["merge_gbs"], speed) and got["copy_gbs"] == roof["roof"]["gbs"] and near(got["percent"], 100 * speed / roof["roof"]["gbs"])
 print("equal" if ok and names.index("create") < names.index("execute") else f"report {got}, computed {speed}")
 PY
     )" >"$WORK/arithmetic"
@@ -136,11 +140,11 @@ refused() { # CODE TEXT [LAUNCHER...]: of the file $WORK/bad.json
 }
 refused 3 bad.json mpirun -n 3
 for text in '' '[]' '{}' '{"command": "merge", "schema": 1}' '{"command": ["iobench"], "schema": 1}' \
-    '{"command": "iobench", "schema": 1}' '{"command": "iobench", "schema": 1, "copy": 7}' \
-    '{"command": "iobench", "schema": 1, "copy": {"gbs": 0}, "ranks": 1, "fsync": true}' \
-    '{"command": "iobench", "schema": 1, "copy": {"gbs": "2"}, "ranks": 1, "fsync": true}' \
-    '{"command": "iobench", "schema": 1, "copy": {"gbs": 1e999}, "ranks": 1, "fsync": true}' \
-    '{"command": "iobench", "schema": 1, "copy": {"gbs": 2}, "ranks": 1}'; do
+    '{"command": "iobench", "schema": 1}' '{"command": "iobench", "schema": 1, "roof": 7}' \
+    '{"command": "iobench", "schema": 1, "roof": {"gbs": 0}, "ranks": 1, "fsync": true}' \
+    '{"command": "iobench", "schema": 1, "roof": {"gbs": "2"}, "ranks": 1, "fsync": true}' \
+    '{"command": "iobench", "schema": 1, "roof": {"gbs": 1e999}, "ranks": 1, "fsync": true}' \
+    '{"command": "iobench", "schema": 1, "roof": {"gbs": 2}, "ranks": 1}'; do
     echo "$text" >"$WORK/bad.json"
     refused 4 'is no report of iobench'
 done

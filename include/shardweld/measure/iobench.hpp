@@ -19,8 +19,9 @@ struct Bench {
     Bytes file_size = 0;              ///< of the largest file made
     Bytes extent = 0;                 ///< of one read and one write
     int n_repeats = 1;
-    bool sync = true;      ///< fsync what is written, as a merge does
-    bool is_cold = false;  ///< drop what is read from the page cache first
+    bool sync = true;          ///< fsync what is written, as a merge does
+    bool copies_only = false;  ///< leave out the passes that only write and only read
+    bool is_cold = false;      ///< drop what is read from the page cache first
 };
 
 /// Many runs of one pass; rates are bytes / 1e9 / median wall seconds.
@@ -35,6 +36,10 @@ struct Pass {
 
 struct Measured {
     Pass write, read, copy;
+    Pass copy_behind;  ///< as a merge may do it: to the disk at once, pages used again
+    /// The faster way of copying.
+    [[nodiscard]] const Pass& roof() const;
+
     Bytes stayed_cached = 0;  ///< of what should have been dropped: the most of any run
 };
 

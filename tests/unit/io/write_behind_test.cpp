@@ -1,4 +1,4 @@
-#include "../../../src/execute/write_behind.hpp"
+#include "shardweld/io/write_behind.hpp"
 
 #include <string>
 #include <vector>
@@ -9,7 +9,7 @@
 
 #include "support/temporary_directory.hpp"
 
-namespace shardweld::execute {
+namespace shardweld::io {
 namespace {
 
 constexpr Bytes kMiB = Bytes{1} << 20U;
@@ -73,7 +73,7 @@ TEST(WriteBehind, leaves_nothing_in_the_page_cache) {
         GTEST_SKIP() << "tmpfs has no disk";
     }
     const auto path = directory.path() / "out";
-    io::OutputFile file = io::OutputFile::create(path);
+    OutputFile file = OutputFile::create(path);
     std::string text;
     WriteBehind behind;
     for (int i = 0; i < 48; ++i) {
@@ -82,13 +82,13 @@ TEST(WriteBehind, leaves_nothing_in_the_page_cache) {
         behind.add(file, text.size(), part.size());
         text += part;
     }
-    EXPECT_GT(io::InputFile::open(path).cached_share(), 0) << "the last extents are on their way";
+    EXPECT_GT(InputFile::open(path).cached_share(), 0) << "the last extents are on their way";
     behind.finish(file);
     file.close();
 
-    EXPECT_EQ(io::InputFile::open(path).cached_share(), 0);
+    EXPECT_EQ(InputFile::open(path).cached_share(), 0);
     EXPECT_EQ(test::content_of(path), text);
-    const auto input = io::InputFile::open(path);
+    const auto input = InputFile::open(path);
     EXPECT_GT(input.cached_share(), 0.9) << "reading brought it back";
     input.forget(0, input.size());
     EXPECT_EQ(input.cached_share(), 0);
@@ -97,7 +97,7 @@ TEST(WriteBehind, leaves_nothing_in_the_page_cache) {
 TEST(WriteBehind, takes_extents_in_any_order) {
     const test::TemporaryDirectory directory;
     const auto path = directory.path() / "out";
-    io::OutputFile file = io::OutputFile::create(path);
+    OutputFile file = OutputFile::create(path);
     WriteBehind behind;
     const std::string a(5000, 'a');
     const std::string b(3000, 'b');
@@ -111,4 +111,4 @@ TEST(WriteBehind, takes_extents_in_any_order) {
 }
 
 }  // namespace
-}  // namespace shardweld::execute
+}  // namespace shardweld::io

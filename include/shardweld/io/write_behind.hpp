@@ -7,7 +7,7 @@
 #include "shardweld/core/index.hpp"
 #include "shardweld/io/file.hpp"
 
-namespace shardweld::execute {
+namespace shardweld::io {
 
 /// Chooses by measurement whether written pages stay in the page cache. Pages that the machine has
 /// not used for a while can cost more than the disk takes: then it is quicker to send bytes to the
@@ -36,22 +36,22 @@ class WriteBehind {
   public:
     /// Takes note of written bytes and starts bringing them to the disk; waits for earlier ones
     /// when too many are on their way. Error(io), Error(space).
-    void add(const io::OutputFile& file, Bytes offset, Bytes size);
+    void add(const OutputFile& file, Bytes offset, Bytes size);
 
     /// Waits for everything that is on its way; must be called before the file is closed.
-    void finish(const io::OutputFile& file);
+    void finish(const OutputFile& file);
 
   private:
     struct Extent {
         Bytes begin = 0;
         Bytes end = 0;
     };
-    void start(const io::OutputFile& file);
-    void finish_oldest(const io::OutputFile& file);
+    void start(const OutputFile& file);
+    void finish_oldest(const OutputFile& file);
 
     Extent open_;  ///< written, not yet started
     std::deque<Extent> on_the_way_;
     Bytes bytes_on_the_way_ = 0;
 };
 
-}  // namespace shardweld::execute
+}  // namespace shardweld::io

@@ -1,8 +1,8 @@
-#include "write_behind.hpp"
+#include "shardweld/io/write_behind.hpp"
 
 #include <algorithm>
 
-namespace shardweld::execute {
+namespace shardweld::io {
 
 namespace {
 
@@ -57,7 +57,7 @@ void Pace::change(bool is_due) {
     }
 }
 
-void WriteBehind::add(const io::OutputFile& file, Bytes offset, Bytes size) {
+void WriteBehind::add(const OutputFile& file, Bytes offset, Bytes size) {
     if (open_.begin < open_.end && open_.end != offset) {
         start(file);
     }
@@ -73,7 +73,7 @@ void WriteBehind::add(const io::OutputFile& file, Bytes offset, Bytes size) {
     }
 }
 
-void WriteBehind::finish(const io::OutputFile& file) {
+void WriteBehind::finish(const OutputFile& file) {
     if (open_.begin < open_.end) {
         start(file);
     }
@@ -82,18 +82,18 @@ void WriteBehind::finish(const io::OutputFile& file) {
     }
 }
 
-void WriteBehind::start(const io::OutputFile& file) {
+void WriteBehind::start(const OutputFile& file) {
     file.start_writeback(open_.begin, open_.end - open_.begin);
     on_the_way_.push_back(open_);
     bytes_on_the_way_ += open_.end - open_.begin;
     open_ = {};
 }
 
-void WriteBehind::finish_oldest(const io::OutputFile& file) {
+void WriteBehind::finish_oldest(const OutputFile& file) {
     const Extent oldest = on_the_way_.front();
     on_the_way_.pop_front();
     bytes_on_the_way_ -= oldest.end - oldest.begin;
     file.finish_writeback(oldest.begin, oldest.end - oldest.begin);
 }
 
-}  // namespace shardweld::execute
+}  // namespace shardweld::io
