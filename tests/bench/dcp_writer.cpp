@@ -49,18 +49,18 @@ void put_tensor(PickleWriter& out, const DcpStoredTensor& tensor) {
     out.op(Op::appends).op(Op::setitems).op(Op::build);
 }
 
-// Key and value of storage_data; byte objects have no offsets.
+// Key and value of storage_data; byte objects have no offsets. Each writer's texts are its own.
 void put_place(PickleWriter& out, const std::string& key, const std::vector<Index>* offsets,
                const DcpPlace& place) {
     put_object(out, kMetadata, "MetadataIndex").op(Op::empty_dict).op(Op::mark);
-    out.text("fqn").text(key).text("index").op(Op::none);
+    out.text("fqn").text(key, place.file).text("index").op(Op::none);
     if (offsets != nullptr) {
         out.text("offset");
         put_size(out, *offsets);
     }
     out.op(Op::setitems).op(Op::build);
     put_object(out, kFilesystem, "_StorageInfo").op(Op::empty_dict).op(Op::mark);
-    out.text("relative_path").text(place.file);
+    out.text("relative_path").text(place.file, place.file);
     out.text("offset").integer(static_cast<Index>(place.offset));
     out.text("length").integer(static_cast<Index>(place.length));
     out.op(Op::setitems).op(Op::build);

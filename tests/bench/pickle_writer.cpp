@@ -1,5 +1,7 @@
 #include "pickle_writer.hpp"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <limits>
 
@@ -13,6 +15,13 @@ std::string little_endian(std::uint64_t value, std::size_t size) {
         bytes += static_cast<char>((value >> (8 * i)) & 0xFFU);
     }
     return bytes;
+}
+
+// What Python keeps in the memo; marks, scalars and empty tuples it does not.
+bool is_kept(Op code) {
+    constexpr std::array<Op, 8> kKept = {Op::empty_dict, Op::empty_list, Op::tuple,  Op::tuple1,
+                                         Op::tuple2,     Op::tuple3,     Op::reduce, Op::newobj};
+    return std::find(kKept.begin(), kKept.end(), code) != kKept.end();
 }
 
 }  // namespace
@@ -33,8 +42,11 @@ bool PickleWriter::recall(const std::string& key) {
 }
 
 void PickleWriter::memoize(const std::string& key) {
-    const auto slot = static_cast<std::uint32_t>(memo_.size());
-    memo_.emplace(key, slot);
+    memo_.emplace(key, n_slots_ - 1);
+}
+
+void PickleWriter::put() {
+    const std::uint32_t slot = n_slots_++;
     if (protocol_ >= 4) {
         body_ += '\x94';  // MEMOIZE: the next slot
         return;
@@ -45,11 +57,14 @@ void PickleWriter::memoize(const std::string& key) {
 
 PickleWriter& PickleWriter::op(Op code) {
     body_ += static_cast<char>(code);
+    if (is_kept(code)) {
+        put();
+    }
     return *this;
 }
 
-PickleWriter& PickleWriter::text(std::string_view value) {
-    const std::string key = "t" + std::string(value);
+PickleWriter& PickleWriter::text(std::string_view value, std::string_view scope) {
+    const std::string key = "t" + std::string(scope) + "/" + std::string(value);
     if (recall(key)) {
         return *this;
     }
@@ -57,6 +72,7 @@ PickleWriter& PickleWriter::text(std::string_view value) {
     body_ += is_short ? '\x8c' : 'X';  // SHORT_BINUNICODE, BINUNICODE
     number(value.size(), is_short ? 1 : 4);
     body_ += value;
+    put();
     memoize(key);
     return *this;
 }
@@ -103,16 +119,21 @@ PickleWriter& PickleWriter::global(std::string_view module, std::string_view nam
     } else {
         body_ += "c" + std::string(module) + "\n" + std::string(name) + "\n";
     }
+    put();
     memoize(key);
     return *this;
 }
 
 PickleWriter& PickleWriter::indices(std::span<const Index> values) {
-    op(Op::mark);
+    constexpr std::array<Op, 4> kShort = {Op::empty_tuple, Op::tuple1, Op::tuple2, Op::tuple3};
+    const bool is_short = values.size() < kShort.size();
+    if (!is_short) {
+        op(Op::mark);
+    }
     for (const Index value : values) {
         integer(value);
     }
-    return op(Op::tuple);
+    return op(is_short ? kShort.at(values.size()) : Op::tuple);
 }
 
 std::string PickleWriter::finish() const {

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 #include "shardweld/core/index.hpp"
 
@@ -21,6 +21,7 @@ enum class Op : char {
     tuple = 't',
     tuple1 = '\x85',
     tuple2 = '\x86',
+    tuple3 = '\x87',
     appends = 'e',
     append = 'a',
     setitems = 'u',
@@ -31,14 +32,17 @@ enum class Op : char {
     none = 'N',
 };
 
-/// Writes a pickle from front to back; texts and globals that repeat are taken from the memo.
+/// Writes a pickle from front to back as Python's own pickler does: all but scalars goes into the
+/// memo; texts and globals that repeat are taken from there.
 class PickleWriter {
   public:
     /// Requires protocol 2 or 4.
     explicit PickleWriter(int protocol) : protocol_(protocol) {}
 
     PickleWriter& op(Op code);
-    PickleWriter& text(std::string_view value);
+    /// Equal texts are one object within a `scope`: what came from another process is another
+    /// object.
+    PickleWriter& text(std::string_view value, std::string_view scope = {});
     PickleWriter& integer(std::int64_t value);
     PickleWriter& real(double value);
     PickleWriter& boolean(bool value);
@@ -48,7 +52,7 @@ class PickleWriter {
 
     /// Fetches the object kept under `key`; false when it must be written, and then kept.
     bool recall(const std::string& key);
-    /// Keeps what was written last.
+    /// Keeps what was put into the memo last.
     void memoize(const std::string& key);
 
     /// The whole pickle.
@@ -56,10 +60,12 @@ class PickleWriter {
 
   private:
     void number(std::uint64_t value, std::size_t size);
+    void put();
 
     int protocol_;
     std::string body_;
-    std::map<std::string, std::uint32_t> memo_;
+    std::unordered_map<std::string, std::uint32_t> memo_;
+    std::uint32_t n_slots_ = 0;  // of the memo, most of which are never used
 };
 
 }  // namespace shardweld::bench
