@@ -127,7 +127,7 @@ std::vector<std::string> mesh_dim_names(const PickleValue& mesh) {
     std::vector<std::string> names;
     if (const PickleValue* const list = attribute_of(mesh, "mesh_dim_names")) {
         for (const PickleValue* const name : short_list(*list, "the names of a DeviceMesh")) {
-            names.emplace_back(printable(name->text, 60));
+            names.emplace_back(printable(name->text(), 60));
         }
     }
     return names;

@@ -73,17 +73,17 @@ class RankScan {
     void add_entries(const PickleValue& state) {
         for (std::size_t i = 0; i < state.pair_count(); ++i) {
             const PickleValue& key = state.key(i);
-            if (key.kind != PickleKind::text || key.text.size() > kLongestName ||
-                !is_utf8(key.text)) {
+            if (key.kind != PickleKind::text || key.text().size() > kLongestName ||
+                !is_utf8(key.text())) {
                 throw Error(
                     ErrorCode::corrupt,
                     "has an entry whose key is no name: " +
-                        (key.kind == PickleKind::text ? printable(key.text, 60) : describe(key)));
+                        (key.kind == PickleKind::text ? printable(key.text(), 60) : describe(key)));
             }
             try {
-                add(key.text, state.value(i));
+                add(key.text(), state.value(i));
             } catch (Error& error) {
-                error.add_context("tensor " + printable(key.text));
+                error.add_context("tensor " + printable(key.text()));
                 throw;
             }
         }

@@ -30,7 +30,7 @@ Tensors torch_tensors(const io::InputFile& input, Catalogue& out) {
     IgnoredRows ignored;
     for (std::size_t i = 0; i < file.root().pair_count(); ++i) {
         const PickleValue& key = file.root().key(i);
-        const std::string name(key.kind == PickleKind::text ? key.text : "(no text)");
+        const std::string name(key.kind == PickleKind::text ? key.text() : "(no text)");
         try {
             if (auto tensor = file.tensor(file.root().value(i));
                 tensor && key.kind == PickleKind::text) {

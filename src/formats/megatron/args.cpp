@@ -69,7 +69,7 @@ std::optional<std::string> scalar_text(const PickleValue& value) {
         case PickleKind::real:
             return text_of(value.real);
         case PickleKind::text:
-            return value.text.size() <= kLongestText ? std::optional(std::string(value.text))
+            return value.text().size() <= kLongestText ? std::optional(std::string(value.text()))
                                                      : std::nullopt;
         default:
             return std::nullopt;
@@ -119,8 +119,8 @@ Claims claims_of(const PickleValue& args) {
     for (std::size_t i = 0; i < n_pairs; ++i) {
         const PickleValue& key = attributes->key(i);
         auto text = scalar_text(attributes->value(i));
-        if (key.kind == PickleKind::text && key.text.size() <= kLongestText && text) {
-            claims[std::string(key.text)] = std::move(*text);
+        if (key.kind == PickleKind::text && key.text().size() <= kLongestText && text) {
+            claims[std::string(key.text())] = std::move(*text);
         }
     }
     return claims;

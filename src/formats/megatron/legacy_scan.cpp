@@ -74,11 +74,11 @@ class LegacyScan {
                 throw Error(ErrorCode::corrupt, "its model refers to itself");
             }
             const PickleValue& key = dictionary.key(i);
-            if (key.kind != PickleKind::text || prefix.size() + key.text.size() > kLongestName) {
+            if (key.kind != PickleKind::text || prefix.size() + key.text().size() > kLongestName) {
                 throw Error(ErrorCode::corrupt,
                             "its model has a key that is no name, below " + printable(prefix));
             }
-            const std::string name = prefix + std::string(key.text);
+            const std::string name = prefix + std::string(key.text());
             const PickleValue& value = dictionary.value(i);
             if (value.is_mapping() && !is_extra_state(name)) {
                 add_entries(value, name + ".", chunk, depth + 1);
@@ -155,7 +155,7 @@ std::vector<const PickleValue*> models_of(const PickleValue& root) {
 std::string keys_text(const PickleValue& root) {
     std::string text;
     for (std::size_t i = 0; i < root.pair_count() && text.size() < 300; ++i) {
-        text += (text.empty() ? "" : ", ") + printable(root.key(i).text, 60);
+        text += (text.empty() ? "" : ", ") + printable(root.key(i).text(), 60);
     }
     return text;
 }
@@ -170,7 +170,7 @@ bool is_model_key(std::string_view key) {
 void require_all(const PickleValue& root, std::size_t n_models) {
     std::size_t n_keys = 0;
     for (std::size_t i = 0; i < root.pair_count(); ++i) {
-        n_keys += is_model_key(root.key(i).text) ? 1U : 0U;
+        n_keys += is_model_key(root.key(i).text()) ? 1U : 0U;
     }
     if (n_keys != n_models) {
         throw Error(ErrorCode::corrupt,
@@ -206,7 +206,7 @@ void leave_other_keys(const PickleValue& root, LegacyScan& scan) {
         scan.leave_aside("(outside the model)", "training state", bytes);
     }
     for (std::size_t i = 0; i < root.pair_count(); ++i) {
-        const std::string_view key = root.key(i).text;
+        const std::string_view key = root.key(i).text();
         if (!is_model_key(key) && key != "args" && key != "checkpoint_version" &&
             key != "iteration" && key != "optimizer" && key != "rng_state") {
             scan.leave_aside(printable(key, 60), "training state", 0);

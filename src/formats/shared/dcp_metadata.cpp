@@ -106,11 +106,11 @@ void read_entries(const PickleValue& root, const DcpStorage& storage, DcpMetadat
             fail("a key of state_dict_metadata is " + describe(name));
         }
         if (is_class(entry, "TensorStorageMetadata")) {
-            metadata.tensors.push_back(read_tensor(name.text, entry, storage));
+            metadata.tensors.push_back(read_tensor(name.text(), entry, storage));
         } else if (is_class(entry, "BytesStorageMetadata")) {
-            metadata.objects.push_back({std::string(name.text), storage.object_bytes(name.text)});
+            metadata.objects.push_back({std::string(name.text()), storage.object_bytes(name.text())});
         } else {
-            fail("entry '" + printable(name.text) + "' is " + describe(entry) +
+            fail("entry '" + printable(name.text()) + "' is " + describe(entry) +
                  ", expected a tensor or bytes");
         }
     }
@@ -138,9 +138,9 @@ void read_paths(const PickleValue& root, DcpMetadata& metadata) {
         std::vector<std::string> path;
         for (const PickleValue* const part : planner->value(i).elements()) {
             const bool is_number = part->kind == PickleKind::integer;
-            path.push_back(is_number ? std::to_string(part->integer) : std::string(part->text));
+            path.push_back(is_number ? std::to_string(part->integer) : std::string(part->text()));
         }
-        metadata.paths.insert_or_assign(std::string(planner->key(i).text), std::move(path));
+        metadata.paths.insert_or_assign(std::string(planner->key(i).text()), std::move(path));
     }
 }
 

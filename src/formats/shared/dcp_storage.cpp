@@ -43,7 +43,7 @@ std::string_view text_attribute(const PickleValue& object, std::string_view attr
     if (value == nullptr || value->kind != PickleKind::text) {
         fail("an entry of storage_data has no " + std::string(attribute));
     }
-    return value->text;
+    return value->text();
 }
 
 }  // namespace

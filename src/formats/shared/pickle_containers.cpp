@@ -1,7 +1,7 @@
 // Containers, stack and memo of a pickle.
 #include <algorithm>
+#include <bit>
 #include <charconv>
-#include <cstring>
 #include <limits>
 
 #include "pickle_machine.hpp"
@@ -15,23 +15,15 @@ constexpr std::uint16_t kMaxDepth = 2000;
 
 }  // namespace
 
-void PickleMachine::nest(PickleValue& parent, const PickleValue& child) const {
-    if (child.depth < parent.depth) {
-        return;
-    }
+void PickleMachine::nest_deeper(PickleValue& parent, const PickleValue& child) const {
     if (child.depth >= kMaxDepth) {
         fail("nesting too deep: more than " + std::to_string(kMaxDepth) + " levels");
     }
     parent.depth = static_cast<std::uint16_t>(child.depth + 1);
 }
 
-PickleItems* PickleMachine::fresh_items(std::size_t capacity) {
-    if (capacity > std::numeric_limits<std::uint32_t>::max()) {
-        fail("a container of more than 2^32 elements");
-    }
-    void* const place = pickle_.arena_->allocate(sizeof(PickleItems) + capacity * kReferenceBytes,
-                                                 alignof(PickleValue));
-    return new (place) PickleItems{0, static_cast<std::uint32_t>(capacity)};
+PickleValue** PickleMachine::fresh_parts(std::size_t capacity) {
+    return static_cast<PickleValue**>(arena_.allocate(capacity * sizeof(PickleValue*)));
 }
 
 PickleValue* PickleMachine::fresh_tuple(std::span<PickleValue* const> values) {
@@ -40,31 +32,35 @@ PickleValue* PickleMachine::fresh_tuple(std::span<PickleValue* const> values) {
     }
     PickleValue* const tuple = fresh(PickleKind::tuple);
     if (!is_skipped(tuple)) {
-        append(tuple->parts, *tuple, values);
+        append(*tuple, *tuple, values);
     }
     return tuple;
 }
 
-void PickleMachine::append(PickleItems*& items, PickleValue& owner,
+// `owner` is the container, or the object that it belongs to.
+void PickleMachine::append(PickleValue& container, PickleValue& owner,
                            std::span<PickleValue* const> values) {
-    if (values.empty()) {
-        return;
-    }
-    const std::size_t old_size = items == nullptr ? 0 : items->size;
+    const std::size_t old_size = container.size;
     const std::size_t size = old_size + values.size();
-    if (items == nullptr || size > items->capacity) {
+    if (size > std::numeric_limits<std::uint32_t>::max() / 2) {
+        fail("a container of more than 2^31 elements");
+    }
+    const bool is_grown = (container.detail & pickle_detail::kGrown) != 0;
+    if (old_size == 0) {
+        container.parts = fresh_parts(size);
+    } else if (!is_grown || size > std::bit_ceil(old_size)) {
         // Doubling keeps many small appends linear.
-        PickleItems* const grown = fresh_items(std::max(size, 2 * old_size));
-        if (items != nullptr) {
-            std::memcpy(grown->data(), items->data(), old_size * kReferenceBytes);
-        }
-        items = grown;
+        PickleValue** const grown = fresh_parts(std::bit_ceil(size));
+        std::copy_n(container.parts, old_size, grown);
+        container.parts = grown;
+        container.detail |= pickle_detail::kGrown;
     }
-    for (std::size_t i = 0; i < values.size(); ++i) {
-        nest(owner, *values[i]);
-        items->data()[old_size + i] = values[i];
+    PickleValue** out = container.parts + old_size;
+    for (PickleValue* const value : values) {
+        nest(owner, *value);
+        *out++ = value;
     }
-    items->size = static_cast<std::uint32_t>(size);
+    container.size = static_cast<std::uint32_t>(size);
 }
 
 void PickleMachine::tuple_of(std::size_t count) {
@@ -86,42 +82,58 @@ void PickleMachine::collect(PickleKind kind) {
     PickleValue* const made = fresh(kind);
     const auto values = above_mark();
     if (kind == PickleKind::dict) {
-        set_items(*made, values);
+        set_on(*made, values);
     } else if (!is_skipped(made)) {
-        append(made->parts, *made, values);
+        append(*made, *made, values);
     }
     drop_mark();
     push(made);
 }
 
-PickleItems** PickleMachine::items_to_append(PickleValue& target) {
-    if (target.kind == PickleKind::list || target.kind == PickleKind::set) {
-        return &target.parts;
+void PickleMachine::append_to(PickleValue& target, std::span<PickleValue* const> values) {
+    if (is_skipped(&target)) {
+        return;
     }
-    if (target.kind != PickleKind::object || target.object->extra_is_pairs) {
+    if (target.kind == PickleKind::list || target.kind == PickleKind::set) {
+        append(target, target, values);
+        return;
+    }
+    if (target.kind != PickleKind::object ||
+        (target.object->extra != nullptr && target.object->extra->kind == PickleKind::dict)) {
         fail("elements are appended to " + in_words(target.kind));
     }
-    return &target.object->extra;
+    if (target.object->extra == nullptr && !values.empty()) {
+        target.object->extra = make(PickleKind::list);
+    }
+    if (!values.empty()) {
+        append(*target.object->extra, target, values);
+    }
 }
 
-PickleItems** PickleMachine::items_to_set(PickleValue& target) {
-    if (target.kind == PickleKind::dict) {
-        return &target.parts;
+void PickleMachine::set_on(PickleValue& target, std::span<PickleValue* const> values) {
+    if (values.size() % 2 != 0) {
+        fail("a key without a value");
     }
-    const bool is_object = target.kind == PickleKind::object;
-    if (!is_object || (target.object->extra != nullptr && !target.object->extra_is_pairs)) {
+    if (is_skipped(&target)) {
+        return;
+    }
+    if (target.kind == PickleKind::dict) {
+        append(target, target, values);
+        return;
+    }
+    if (target.kind != PickleKind::object ||
+        (target.object->extra != nullptr && target.object->extra->kind == PickleKind::list)) {
         fail("items are set on " + in_words(target.kind));
     }
-    target.object->extra_is_pairs = true;
-    return &target.object->extra;
+    if (target.object->extra == nullptr) {
+        target.object->extra = make(PickleKind::dict);
+    }
+    append(*target.object->extra, target, values);
 }
 
 void PickleMachine::on_append() {
     PickleValue* const value = pop();
-    PickleValue& target = top();
-    if (!is_skipped(&target)) {
-        append(*items_to_append(target), target, std::span(&value, 1));
-    }
+    append_to(top(), std::span(&value, 1));
 }
 
 void PickleMachine::on_appends() {
@@ -131,27 +143,15 @@ void PickleMachine::on_appends() {
     if (mark <= floor()) {
         fail("stack underflow: nothing to append to");
     }
-    PickleValue& target = *stack_[mark - 1];
-    if (!is_skipped(&target)) {
-        append(*items_to_append(target), target, values);
-    }
+    append_to(*stack_[mark - 1], values);
     stack_.resize(mark);
-}
-
-void PickleMachine::set_items(PickleValue& target, std::span<PickleValue* const> values) {
-    if (values.size() % 2 != 0) {
-        fail("a key without a value");
-    }
-    if (!is_skipped(&target)) {
-        append(*items_to_set(target), target, values);
-    }
 }
 
 void PickleMachine::on_setitem() {
     if (stack_.size() - floor() < 3) {
         fail("stack underflow: SETITEM needs a dict, a key and a value");
     }
-    set_items(*stack_[stack_.size() - 3], std::span(stack_).last(2));
+    set_on(*stack_[stack_.size() - 3], std::span(stack_).last(2));
     stack_.resize(stack_.size() - 2);
 }
 
@@ -162,7 +162,7 @@ void PickleMachine::on_setitems() {
     if (mark <= floor()) {
         fail("stack underflow: nothing to set items on");
     }
-    set_items(*stack_[mark - 1], values);
+    set_on(*stack_[mark - 1], values);
     stack_.resize(mark);
 }
 
@@ -185,19 +185,6 @@ void PickleMachine::on_pop() {
         return;
     }
     pop();
-}
-
-PickleValue* PickleMachine::pop() {
-    PickleValue* const value = &top();
-    stack_.pop_back();
-    return value;
-}
-
-PickleValue& PickleMachine::top() {
-    if (stack_.size() <= floor()) {
-        fail("stack underflow");
-    }
-    return *stack_.back();
 }
 
 void PickleMachine::memoise(std::uint64_t at) {

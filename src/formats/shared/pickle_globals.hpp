@@ -13,8 +13,8 @@ bool is_denied_global(std::string_view module, std::string_view name);
 /// True for names torch's and megatron's own files use as a matter of course.
 bool is_known_global(std::string_view module, std::string_view name);
 
-/// What the machine does when such a global is called; kept in the global's `integer`.
-enum class SpecialGlobal : std::int64_t { none, size, encode, reconstructor };
+/// What the machine does when such a global is called; kept in the global's `detail`.
+enum class SpecialGlobal : std::uint8_t { none, size, encode, reconstructor };
 SpecialGlobal special_global(std::string_view module, std::string_view name);
 
 }  // namespace shardweld::formats

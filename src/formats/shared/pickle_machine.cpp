@@ -1,7 +1,7 @@
 #include "pickle_machine.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <limits>
 
 #include "shardweld/core/text.hpp"
 
@@ -12,8 +12,6 @@ namespace shardweld::formats {
 namespace {
 
 constexpr std::size_t kMaxNameBytes = 512;
-constexpr std::size_t kFirstArenaBytes = 1024;
-constexpr std::size_t kMaxFirstArenaBytes = 1U << 20U;
 
 bool is_plain_name(std::string_view name) {
     return !name.empty() && name.size() <= kMaxNameBytes &&
@@ -30,12 +28,16 @@ bool is_ascii(std::string_view text) {
 
 }  // namespace
 
+Pickle::Pickle() = default;
+Pickle::Pickle(Pickle&&) noexcept = default;
+Pickle& Pickle::operator=(Pickle&&) noexcept = default;
+Pickle::~Pickle() = default;
+
 Pickle Pickle::parse(std::vector<std::byte> bytes, std::string_view skipped_key) {
-    const std::size_t guess = std::min(bytes.size() * 4, kMaxFirstArenaBytes);
+    const std::size_t guess = bytes.size() * 4;
     const auto run = [&bytes, guess](std::string_view key) {
         Pickle pickle;
-        pickle.arena_ = std::make_unique<std::pmr::monotonic_buffer_resource>(
-            std::max(guess, kFirstArenaBytes));
+        pickle.arena_ = std::make_unique<PickleArena>(guess);
         pickle.bytes_ = std::move(bytes);
         try {
             PickleMachine(pickle, key).run();
@@ -54,6 +56,7 @@ Pickle Pickle::parse(std::vector<std::byte> bytes, std::string_view skipped_key)
 
 PickleMachine::PickleMachine(Pickle& pickle, std::string_view skipped_key)
     : pickle_(pickle),
+      arena_(*pickle.arena_),
       bytes_(reinterpret_cast<const char*>(pickle.bytes_.data()), pickle.bytes_.size()),
       skipped_key_(skipped_key) {
     none_ = fresh(PickleKind::none);
@@ -102,20 +105,14 @@ std::string_view PickleMachine::line(std::string_view what) {
     return part;
 }
 
-PickleValue* PickleMachine::fresh(PickleKind kind) {
-    if (skipping_ && kind != PickleKind::text && kind != PickleKind::global) {
-        return skipped_;
-    }
-    void* const place = pickle_.arena_->allocate(sizeof(PickleValue), alignof(PickleValue));
-    auto* const value = new (place) PickleValue;
-    value->kind = kind;
-    return value;
-}
-
 PickleValue* PickleMachine::fresh_text(PickleKind kind, std::string_view text) {
+    if (text.size() > std::numeric_limits<std::uint32_t>::max()) {
+        fail("text of more than 2^32 bytes");
+    }
     PickleValue* const value = fresh(kind);
     if (!is_skipped(value)) {
-        value->text = text;
+        value->chars = text.data();
+        value->size = static_cast<std::uint32_t>(text.size());
     }
     return value;
 }
@@ -131,7 +128,7 @@ void PickleMachine::on_stack_global() {
     if (name->kind != PickleKind::text || module->kind != PickleKind::text) {
         fail("STACK_GLOBAL needs two texts");
     }
-    push_global(module->text, name->text);
+    push_global(module->text(), name->text());
 }
 
 void PickleMachine::push_global(std::string_view module, std::string_view name) {
@@ -150,7 +147,7 @@ void PickleMachine::push_global(std::string_view module, std::string_view name) 
     }
     const std::string_view text = pickle_.texts_.emplace_back(name_);
     PickleValue* const global = fresh_text(PickleKind::global, text);
-    global->integer = static_cast<std::int64_t>(special_global(module, name));
+    global->detail = static_cast<std::uint8_t>(special_global(module, name));
     globals_.emplace(text, global);
     if (!is_known_global(module, name)) {
         pickle_.inert_.emplace(text);
@@ -171,8 +168,8 @@ PickleValue* PickleMachine::fresh_object(PickleValue* callee, PickleValue* argum
     }
     PickleValue* const value = fresh(PickleKind::object);
     if (!is_skipped(value)) {
-        void* const place = pickle_.arena_->allocate(sizeof(PickleObject), alignof(PickleObject));
-        value->object = new (place) PickleObject{callee, arguments, nullptr, nullptr, false};
+        value->object = new (arena_.allocate(sizeof(PickleObject)))
+            PickleObject{callee, arguments, nullptr, nullptr};
         nest(*value, *callee);
         nest(*value, *arguments);
     }
@@ -190,17 +187,17 @@ void PickleMachine::on_reduce() {
 }
 
 PickleValue* PickleMachine::reduce_known(const PickleValue& callee, PickleValue* arguments) {
-    const std::size_t count = arguments->parts == nullptr ? 0 : arguments->parts->size;
-    PickleValue* const* const given = count == 0 ? nullptr : arguments->parts->data();
-    switch (static_cast<SpecialGlobal>(callee.integer)) {
+    const std::size_t count = arguments->size;
+    PickleValue* const* const given = arguments->parts;
+    switch (static_cast<SpecialGlobal>(callee.detail & pickle_detail::kSpecial)) {
         case SpecialGlobal::none:
             return nullptr;
         case SpecialGlobal::size:
             return count == 1 && given[0]->kind == PickleKind::tuple ? given[0] : nullptr;
         case SpecialGlobal::encode: {
             const bool is_text = count == 2 && given[0]->kind == PickleKind::text;
-            const bool is_bytes = is_text && is_latin1(given[1]->text) && !skipping_;
-            return is_bytes ? decode_latin1(*given[0]) : nullptr;
+            const bool is_bytes = is_text && is_latin1(given[1]->text()) && !skipping_;
+            return is_bytes ? decode_latin1(given[0]->text()) : nullptr;
         }
         case SpecialGlobal::reconstructor:
             // (class, base, base's state), as protocols 0 and 1 write plain objects.
@@ -211,25 +208,25 @@ PickleValue* PickleMachine::reduce_known(const PickleValue& callee, PickleValue*
 }
 
 // Protocol 2 has no bytes: Python 3 writes them as text whose code points are the byte values.
-PickleValue* PickleMachine::decode_latin1(const PickleValue& text) {
+PickleValue* PickleMachine::decode_latin1(std::string_view text) {
     // Kept per text, so that a large one named again and again is decoded once.
-    PickleValue*& value = latin1_[text.text.data()];
+    PickleValue*& value = latin1_[text.data()];
     if (value != nullptr) {
         return value;
     }
-    if (is_ascii(text.text)) {
-        return value = fresh_text(PickleKind::bytes, text.text);
+    if (is_ascii(text)) {
+        return value = fresh_text(PickleKind::bytes, text);
     }
     std::string decoded;
-    decoded.reserve(text.text.size());
-    for (std::size_t i = 0; i < text.text.size(); ++i) {
-        const auto lead = static_cast<unsigned char>(text.text[i]);
+    decoded.reserve(text.size());
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const auto lead = static_cast<unsigned char>(text[i]);
         if (lead < 0x80) {
             decoded.push_back(static_cast<char>(lead));
             continue;
         }
-        const bool has_next = i + 1 < text.text.size();
-        const unsigned next = has_next ? static_cast<unsigned char>(text.text[++i]) : 0U;
+        const bool has_next = i + 1 < text.size();
+        const unsigned next = has_next ? static_cast<unsigned char>(text[++i]) : 0U;
         if ((lead != 0xC2 && lead != 0xC3) || (next & 0xC0U) != 0x80U) {
             fail("text of _codecs.encode is not Latin-1");
         }
@@ -266,7 +263,8 @@ void PickleMachine::on_binpersid() {
     PickleValue* const id = pop();
     PickleValue* const value = fresh(PickleKind::persistent);
     if (!is_skipped(value)) {
-        append(value->parts, *value, std::span(&id, 1));
+        nest(*value, *id);
+        value->id = id;
         pickle_.persistents_.push_back(value);
     }
     push(value);

@@ -11,29 +11,23 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/formats/shared/pickle.hpp"
 
+#include "pickle_arena.hpp"
+
 namespace shardweld::formats {
 
-/// The elements of a container: `size` pointers lie straight behind it.
-struct PickleItems {
-    std::uint32_t size;
-    std::uint32_t capacity;
-
-    [[nodiscard]] PickleValue** data() { return reinterpret_cast<PickleValue**>(this + 1); }
-    [[nodiscard]] std::span<const PickleValue* const> span() const {
-        return {reinterpret_cast<const PickleValue* const*>(this + 1), size};
-    }
-};
-inline constexpr std::size_t kReferenceBytes = sizeof(void*);
-static_assert(sizeof(PickleItems) == kReferenceBytes);
-
-/// The parts of an object. `extra`: what was appended to it or set on it afterwards.
+/// The parts of an object.
 struct PickleObject {
-    const PickleValue* callee;
-    const PickleValue* arguments;  // a tuple
-    const PickleValue* state;      // null without BUILD
-    PickleItems* extra;            // null when there is nothing
-    bool extra_is_pairs;
+    PickleValue* callee;
+    PickleValue* arguments;  // a tuple
+    PickleValue* state;      // null without BUILD
+    PickleValue* extra;      // what was appended (a list) or set (a dict) afterwards, or null
 };
+
+/// PickleValue::detail: the lowest bits of a global are its SpecialGlobal.
+namespace pickle_detail {
+inline constexpr std::uint8_t kSpecial = 0x03;
+inline constexpr std::uint8_t kGrown = 0x20;  ///< capacity is the next power of two above size
+}  // namespace pickle_detail
 
 /// The kind with its article: "a list", "an integer".
 std::string in_words(PickleKind kind);
@@ -79,22 +73,44 @@ class PickleMachine {
     std::string_view sized(std::string_view what);
 
     // Values and stack.
-    [[nodiscard]] PickleValue* fresh(PickleKind kind);
+    [[nodiscard]] PickleValue* make(PickleKind kind) {
+        auto* const value = new (arena_.allocate(sizeof(PickleValue))) PickleValue;
+        value->kind = kind;
+        return value;
+    }
+    [[nodiscard]] PickleValue* fresh(PickleKind kind) {
+        const bool is_kept = !skipping_ || kind == PickleKind::text || kind == PickleKind::global;
+        return is_kept ? make(kind) : skipped_;
+    }
     [[nodiscard]] PickleValue* fresh_text(PickleKind kind, std::string_view text);
     [[nodiscard]] PickleValue* fresh_tuple(std::span<PickleValue* const> values);
-    [[nodiscard]] PickleItems* fresh_items(std::size_t capacity);
+    [[nodiscard]] PickleValue** fresh_parts(std::size_t capacity);
     void push(PickleValue* value) { stack_.push_back(value); }
     void push_integer(std::int64_t value);
     void push_text(std::string_view text);
     [[nodiscard]] std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
-    PickleValue* pop();
-    PickleValue& top();
+    PickleValue* pop() {
+        PickleValue* const value = &top();
+        stack_.pop_back();
+        return value;
+    }
+    PickleValue& top() {
+        if (stack_.size() <= floor()) {
+            fail("stack underflow");
+        }
+        return *stack_.back();
+    }
     [[nodiscard]] std::span<PickleValue* const> above_mark();
     void drop_mark();
-    void nest(PickleValue& parent, const PickleValue& child) const;
-    void append(PickleItems*& items, PickleValue& owner, std::span<PickleValue* const> values);
-    PickleItems** items_to_append(PickleValue& target);
-    PickleItems** items_to_set(PickleValue& target);
+    void nest(PickleValue& parent, const PickleValue& child) const {
+        if (child.depth >= parent.depth) {
+            nest_deeper(parent, child);
+        }
+    }
+    void nest_deeper(PickleValue& parent, const PickleValue& child) const;
+    void append(PickleValue& container, PickleValue& owner, std::span<PickleValue* const> values);
+    void append_to(PickleValue& target, std::span<PickleValue* const> values);
+    void set_on(PickleValue& target, std::span<PickleValue* const> values);
 
     // Opcodes: scalars (pickle_scalars.cpp).
     void on_none();
@@ -141,7 +157,6 @@ class PickleMachine {
     void on_appends();
     void on_setitem();
     void on_setitems();
-    void set_items(PickleValue& target, std::span<PickleValue* const> values);
     void on_mark() { marks_.push_back(stack_.size()); }
     void on_pop();
     void on_pop_mark() { drop_mark(); }
@@ -166,7 +181,7 @@ class PickleMachine {
     void on_newobj_ex();
     PickleValue* fresh_object(PickleValue* callee, PickleValue* arguments);
     PickleValue* reduce_known(const PickleValue& callee, PickleValue* arguments);
-    PickleValue* decode_latin1(const PickleValue& text);
+    PickleValue* decode_latin1(std::string_view text);
     void on_build();
     void on_binpersid();
     void on_proto();
@@ -180,6 +195,7 @@ class PickleMachine {
     void start_skipping_at(std::string_view text);
 
     Pickle& pickle_;
+    PickleArena& arena_;
     std::string_view bytes_;
     std::size_t position_ = 0;
     std::size_t opcode_at_ = 0;

@@ -18,11 +18,12 @@ bool is_sequence(const PickleValue& value) {
 }
 
 Span parts_of(const PickleValue& value) {
-    return value.parts == nullptr ? Span{} : value.parts->span();
+    return {value.parts, value.size};
 }
 
 Span extra_of(const PickleValue& object) {
-    return object.object->extra == nullptr ? Span{} : object.object->extra->span();
+    const PickleValue* const extra = object.object->extra;
+    return extra == nullptr ? Span{} : parts_of(*extra);
 }
 
 // Classes of which protocol 2 writes an instance as a call with one sequence.
@@ -86,16 +87,21 @@ std::string in_words(PickleKind kind) {
 
 std::string_view PickleValue::class_name() const {
     if (kind == PickleKind::global) {
-        return text;
+        return text();
     }
     const PickleValue* const called = callee();
-    return called != nullptr && called->kind == PickleKind::global ? called->text
+    return called != nullptr && called->kind == PickleKind::global ? called->text()
                                                                    : std::string_view{};
 }
 
+bool PickleValue::has_pairs() const {
+    return kind == PickleKind::object && object->extra != nullptr &&
+           object->extra->kind == PickleKind::dict;
+}
+
 bool PickleValue::is_mapping() const {
-    return kind == PickleKind::dict || (kind == PickleKind::object &&
-                                        (object->extra_is_pairs || is_mapping_class(class_name())));
+    return kind == PickleKind::dict || has_pairs() ||
+           (kind == PickleKind::object && is_mapping_class(class_name()));
 }
 
 std::size_t PickleValue::pair_count() const {
@@ -130,7 +136,7 @@ Span PickleValue::elements() const {
     if (is_sequence(*this)) {
         return parts_of(*this);
     }
-    if (kind != PickleKind::object || object->extra_is_pairs) {
+    if (kind != PickleKind::object || has_pairs()) {
         return {};
     }
     if (const Span extra = extra_of(*this); !extra.empty()) {
@@ -171,7 +177,7 @@ const PickleValue* PickleValue::attribute(std::string_view name) const {
 }
 
 const PickleValue* PickleValue::persistent_id() const {
-    return kind == PickleKind::persistent ? parts->span().front() : nullptr;
+    return kind == PickleKind::persistent ? id : nullptr;
 }
 
 }  // namespace shardweld::formats

@@ -97,12 +97,12 @@ StorageId StorageId::read(const PickleValue& persistent) {
         fail("a persistent id is not ('storage', class, key, location, count)");
     }
     StorageId storage;
-    storage.dtype = dtype_of_class(parts[1]->text);
-    storage.key = parts[2]->kind == PickleKind::text ? parts[2]->text : std::string_view{};
+    storage.dtype = dtype_of_class(parts[1]->text());
+    storage.key = parts[2]->kind == PickleKind::text ? parts[2]->text() : std::string_view{};
     if (!is_plain_key(storage.key)) {
-        fail("storage key '" + printable(parts[2]->text) + "' is not a plain record name");
+        fail("storage key '" + printable(parts[2]->text()) + "' is not a plain record name");
     }
-    storage.location = parts[3]->text;
+    storage.location = parts[3]->text();
     storage.count = read_count(*parts[4], "the size of storage '" + std::string(storage.key) + "'");
     if (parts.size() > 5) {
         storage.view = read_view(*parts[5]);

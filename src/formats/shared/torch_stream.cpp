@@ -105,13 +105,13 @@ TorchStream TorchStream::read(RangeReader& reader) {
         fail("the list of its storages is " + describe(keys.root()));
     }
     for (const PickleValue* const key : keys.root().elements()) {
-        const auto found = expected.find(key->text);
+        const auto found = expected.find(key->text());
         if (key->kind != PickleKind::text || found == expected.end()) {
-            fail("storage '" + printable(key->text) + "' is not named in the pickle");
+            fail("storage '" + printable(key->text()) + "' is not named in the pickle");
         }
-        const Storage storage = next_storage(reader, position, found->second, key->text);
-        if (!stream.storages.emplace(key->text, storage).second) {
-            fail("two storages with one key: '" + printable(key->text) + "'");
+        const Storage storage = next_storage(reader, position, found->second, key->text());
+        if (!stream.storages.emplace(key->text(), storage).second) {
+            fail("two storages with one key: '" + printable(key->text()) + "'");
         }
     }
     return stream;

@@ -100,7 +100,7 @@ void refuse_lazy_bits(const PickleValue& metadata) {
     }
     for (std::size_t i = 0; i < n_bits; ++i) {
         if (metadata.value(i).kind == PickleKind::boolean && metadata.value(i).integer != 0) {
-            refuse("a tensor is stored with its bit '" + printable(metadata.key(i).text, 40) +
+            refuse("a tensor is stored with its bit '" + printable(metadata.key(i).text(), 40) +
                    "' set, so that its bytes are not its values; resolve it before saving "
                    "(resolve_conj, resolve_neg)");
         }
@@ -235,11 +235,11 @@ std::optional<DType> dtype_of_global(const PickleValue& value) {
         return std::nullopt;
     }
     constexpr std::string_view kModule = "torch ";
-    if (value.kind != PickleKind::global || !value.text.starts_with(kModule)) {
+    if (value.kind != PickleKind::global || !value.text().starts_with(kModule)) {
         throw Error(ErrorCode::corrupt,
                     "a dtype is " + describe(value) + ", expected one such as torch.bfloat16");
     }
-    const std::string_view name = value.text.substr(kModule.size());
+    const std::string_view name = value.text().substr(kModule.size());
     const std::optional<DType> dtype = dtype_from_torch(name);
     if (!dtype) {
         throw Error(ErrorCode::unsupported, "dtype torch." + printable(name) + " is not supported");

@@ -61,9 +61,9 @@ std::string shown(const PickleValue& value) {
         case PickleKind::real:
             return std::to_string(value.real);
         case PickleKind::text:
-            return "'" + std::string(value.text) + "'";
+            return "'" + std::string(value.text()) + "'";
         case PickleKind::bytes:
-            return "b'" + std::string(value.text) + "'";
+            return "b'" + std::string(value.text()) + "'";
         case PickleKind::tuple:
             return "(" + shown_all(value.elements()) + ")";
         case PickleKind::list:
@@ -73,13 +73,13 @@ std::string shown(const PickleValue& value) {
         case PickleKind::dict:
             return "{" + shown_pairs(value) + "}";
         case PickleKind::global:
-            return "<" + std::string(value.text) + ">";
+            return "<" + std::string(value.text()) + ">";
         case PickleKind::object:
             return shown_object(value);
         case PickleKind::persistent:
             return "@" + shown(*value.persistent_id());
         case PickleKind::big_integer:
-            return "big(" + std::to_string(value.text.size()) + ")";
+            return "big(" + std::to_string(value.text().size()) + ")";
     }
     return "?";
 }

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <memory_resource>
 #include <set>
 #include <span>
 #include <string>
@@ -37,27 +36,36 @@ enum class PickleKind : std::uint8_t {
 /// The kind's name for messages: "tuple".
 std::string_view name_of(PickleKind kind);
 
-struct PickleItems;
 struct PickleObject;
+class PickleArena;
 
 /// One value; lives as long as its Pickle. Containers hold references, so shared values stay
 /// shared; hostile pickles may hold cycles, so a caller that descends bounds its depth.
-/// Compact (32 bytes): files hold them by the million. `integer` and `real` mean something for
-/// their kinds only; `text` is empty where it has no meaning. Never built by callers.
+/// Compact (16 bytes): files hold them by the million. `integer` and `real` mean something for
+/// their kinds only. Never built by callers.
 struct PickleValue {
     PickleKind kind = PickleKind::none;
+    std::uint8_t detail = 0;  ///< private to the machine
     std::uint16_t depth = 0;  ///< nesting below this value as it was built
+    std::uint32_t size = 0;   ///< private to the machine: bytes of text, number of parts
     union {
         std::int64_t integer = 0;  ///< boolean, integer
         double real;
-        PickleItems* parts;    ///< private to the machine: tuple, list, set, dict, persistent
-        PickleObject* object;  ///< private to the machine: object
+        const char* chars;     ///< private to the machine, as are all below: text and the like
+        PickleValue** parts;   ///< tuple, list, set, dict
+        PickleObject* object;  ///< object
+        PickleValue* id;       ///< persistent
     };
-    /// text, bytes; big_integer (raw two's complement, little-endian); global: "module name".
-    std::string_view text;
 
+    /// text, bytes; big_integer (raw two's complement, little-endian); global: "module name"; ""
+    /// for every other kind.
+    [[nodiscard]] std::string_view text() const {
+        const bool has_text = kind == PickleKind::text || kind == PickleKind::bytes ||
+                              kind == PickleKind::big_integer || kind == PickleKind::global;
+        return has_text ? std::string_view(chars, size) : std::string_view();
+    }
     [[nodiscard]] bool is_text(std::string_view s) const {
-        return kind == PickleKind::text && text == s;
+        return kind == PickleKind::text && std::string_view(chars, size) == s;
     }
     /// For global and object: the class's or function's "module name", e.g. "torch._utils
     /// _rebuild_tensor_v2"; "" otherwise.
@@ -87,8 +95,11 @@ struct PickleValue {
 
     /// Of a persistent: its id, otherwise nullptr.
     [[nodiscard]] const PickleValue* persistent_id() const;
+
+  private:
+    [[nodiscard]] bool has_pairs() const;
 };
-static_assert(sizeof(PickleValue) == 32);
+static_assert(sizeof(PickleValue) == 16);
 
 /// A parsed pickle: owns its values and the bytes they view.
 class Pickle {
@@ -113,17 +124,17 @@ class Pickle {
     /// Every persistent value, in the order of the stream.
     [[nodiscard]] std::span<const PickleValue* const> persistents() const { return persistents_; }
 
-    Pickle(Pickle&&) noexcept = default;
-    Pickle& operator=(Pickle&&) noexcept = default;
     Pickle(const Pickle&) = delete;
     Pickle& operator=(const Pickle&) = delete;
-    ~Pickle() = default;
+    Pickle(Pickle&&) noexcept;
+    Pickle& operator=(Pickle&&) noexcept;
+    ~Pickle();
 
   private:
-    Pickle() = default;
+    Pickle();
     friend class PickleMachine;
     std::vector<std::byte> bytes_;
-    std::unique_ptr<std::pmr::monotonic_buffer_resource> arena_;  // values: all trivially destroyed
+    std::unique_ptr<PickleArena> arena_;  // values
     std::deque<std::string> texts_;  // names of globals, decoded escapes, _codecs.encode results
     std::vector<const PickleValue*> persistents_;
     const PickleValue* root_ = nullptr;

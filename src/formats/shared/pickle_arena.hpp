@@ -1,0 +1,77 @@
+// Memory of a pickle's values: taken in order, given back all at once or block by block.
+// Knows sizes only; nothing is ever destroyed in it.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace shardweld::formats {
+
+class PickleArena {
+  public:
+    /// `guess`: bytes that will be needed, if known.
+    explicit PickleArena(std::size_t guess)
+        : next_chunk_(std::clamp(guess, kSmallestChunk, kLargestChunk)) {}
+
+    /// Memory for `size` bytes, aligned to 8.
+    void* allocate(std::size_t size) {
+        const std::size_t words = words_of(size);
+        if (words < free_.size() && free_[words] != nullptr) {
+            Free* const block = free_[words];
+            free_[words] = block->next;
+            return block;
+        }
+        const std::size_t rounded = words * kWord;
+        if (rounded > static_cast<std::size_t>(end_ - at_)) {
+            return from_new_chunk(rounded);
+        }
+        std::byte* const block = at_;
+        at_ += rounded;
+        return block;
+    }
+
+    /// Gives back what allocate(size) gave, for allocations of the same size; large blocks are not
+    /// used again.
+    void release(void* block, std::size_t size) {
+        const std::size_t words = words_of(size);
+        if (words < free_.size()) {
+            free_[words] = new (block) Free{free_[words]};
+        }
+    }
+
+  private:
+    struct Free {
+        Free* next;
+    };
+    static constexpr std::size_t kWord = 8;
+    static constexpr std::size_t kSmallestChunk = 1024;
+    static constexpr std::size_t kLargestChunk = 1U << 20U;
+
+    static std::size_t words_of(std::size_t size) {
+        return std::max<std::size_t>((size + kWord - 1) / kWord, 1);
+    }
+
+    void* from_new_chunk(std::size_t size) {
+        if (size > kLargestChunk / 4) {
+            return chunks_.emplace_back(std::make_unique_for_overwrite<std::byte[]>(size)).get();
+        }
+        const std::size_t chunk = std::max(next_chunk_, size);
+        next_chunk_ = std::min(next_chunk_ * 2, kLargestChunk);
+        at_ = chunks_.emplace_back(std::make_unique_for_overwrite<std::byte[]>(chunk)).get();
+        end_ = at_ + chunk;
+        std::byte* const block = at_;
+        at_ += size;
+        return block;
+    }
+
+    std::vector<std::unique_ptr<std::byte[]>> chunks_;
+    std::size_t next_chunk_;
+    std::byte* at_ = nullptr;
+    std::byte* end_ = nullptr;
+    std::array<Free*, 33> free_{};  // by size in words
+};
+
+}  // namespace shardweld::formats
