@@ -19,9 +19,9 @@ namespace {
 constexpr std::size_t kMostTexts = 8;
 constexpr std::size_t kMostMeshes = 1024;  // each may list as many ranks as there are
 
-const PickleValue& required(const PickleValue* value, const std::string& what) {
+const PickleValue& required(const PickleValue* value, std::string_view what) {
     if (value == nullptr) {
-        throw Error(ErrorCode::corrupt, "a DTensor has no " + what);
+        throw Error(ErrorCode::corrupt, "a DTensor has no " + std::string(what));
     }
     return *value;
 }
@@ -106,7 +106,7 @@ const RankMesh& DTensorReader::mesh_in_file(const PickleValue& mesh) {
     return at->second;
 }
 
-RankMesh DTensorReader::mesh_of(const PickleValue& spec, std::size_t n_placements) {
+const RankMesh& DTensorReader::mesh_of(const PickleValue& spec, std::size_t n_placements) {
     const PickleValue& value = required(spec.attribute("mesh"), "mesh");
     if (!by_hand_) {
         return mesh_in_file(value);
@@ -121,7 +121,22 @@ RankMesh DTensorReader::mesh_of(const PickleValue& spec, std::size_t n_placement
                         " mesh dimension(s) without names, the mesh given by hand has " +
                         std::to_string(by_hand_->extents.size()));
     }
-    return part_of_mesh(*by_hand_, names);
+    const auto [at, is_new] = parts_.try_emplace(names);
+    if (is_new) {
+        at->second = part_of_mesh(*by_hand_, names);
+    }
+    return at->second;
+}
+
+const std::string& DTensorReader::text_of(const RankMesh& mesh) {
+    const auto [at, is_new] = mesh_texts_.try_emplace(&mesh);
+    if (is_new) {
+        at->second = mesh_text(mesh);
+        if (texts_.size() < kMostTexts) {
+            texts_.insert(at->second);
+        }
+    }
+    return at->second;
 }
 
 catalogue::Tensor DTensorReader::read(const Subclass& value) {
@@ -133,7 +148,7 @@ catalogue::Tensor DTensorReader::read(const Subclass& value) {
     }
     volume_of(value.shape, "a tensor's global shape");
     const Placements placements = read_placements(spec, value.shape.size());
-    const RankMesh mesh = mesh_of(spec, placements.on.size());
+    const RankMesh& mesh = mesh_of(spec, placements.on.size());
     if (mesh.extents.size() != placements.on.size()) {
         throw Error(ErrorCode::corrupt, "it has the placements " + placements_text(placements) +
                                             " over the mesh " + mesh_text(mesh));
@@ -142,14 +157,11 @@ catalogue::Tensor DTensorReader::read(const Subclass& value) {
     check_order(placements, mesh);
     const auto runs = owned(value.shape, cuts_of(placements, mesh));
     check_local(*local, runs, value, placements, mesh);
-    if (texts_.size() < kMostTexts) {
-        texts_.insert(mesh_text(mesh));
-    }
     catalogue::Tensor tensor;
     tensor.dtype = local->dtype;
     tensor.shape = value.shape;
     tensor.pieces = pieces_of(*local, runs);
-    tensor.placement = placements_text(placements) + " over the mesh " + mesh_text(mesh);
+    tensor.placement = placements_text(placements) + " over the mesh " + text_of(mesh);
     return tensor;
 }
 

@@ -33,13 +33,16 @@ class DTensorReader {
 
   private:
     const RankMesh& mesh_in_file(const PickleValue& mesh);
-    RankMesh mesh_of(const PickleValue& spec, std::size_t n_placements);
+    const RankMesh& mesh_of(const PickleValue& spec, std::size_t n_placements);
+    const std::string& text_of(const RankMesh& mesh);
     void check_rank(const RankMesh& mesh) const;
 
     const TorchFile& file_;
     RankFile rank_;
     std::optional<RankMesh> by_hand_;
-    std::map<const PickleValue*, RankMesh> known_;  // one object serves many tensors
+    std::map<const PickleValue*, RankMesh> known_;        // one object serves many tensors
+    std::map<std::vector<std::string>, RankMesh> parts_;  // of by_hand_, by the names of their dims
+    std::map<const RankMesh*, std::string> mesh_texts_;
     std::set<std::string> texts_;
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <set>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
@@ -154,10 +153,12 @@ Placements read_placements(const PickleValue& spec, std::size_t n_dims) {
 }
 
 std::vector<Cut> cuts_of(const Placements& placements, const RankMesh& mesh) {
-    std::set<std::size_t> dims;
+    std::vector<std::size_t> dims;
     for (const std::size_t d : placements.order) {
-        dims.insert(placements.on[d].dim);
+        dims.push_back(placements.on[d].dim);
     }
+    std::sort(dims.begin(), dims.end());
+    dims.erase(std::unique(dims.begin(), dims.end()), dims.end());
     std::vector<Cut> cuts;
     for (const std::size_t dim : dims) {
         const auto inner_first = order_by_factors(placements, mesh, dim);

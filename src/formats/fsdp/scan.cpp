@@ -1,6 +1,6 @@
 #include "scan.hpp"
 
-#include <map>
+#include <unordered_map>
 #include <utility>
 
 #include "shardweld/core/error.hpp"
@@ -71,6 +71,7 @@ class RankScan {
     }
 
     void add_entries(const PickleValue& state) {
+        names_.reserve(state.pair_count());
         for (std::size_t i = 0; i < state.pair_count(); ++i) {
             const PickleValue& key = state.key(i);
             if (key.kind != PickleKind::text || key.text().size() > kLongestName ||
@@ -161,7 +162,7 @@ class RankScan {
     std::size_t entries_left_;
     std::size_t n_pieces_ = 0;
     catalogue::Coordinates at_;
-    std::map<std::string, std::string_view> names_;  // without wrappers -> as pickled
+    std::unordered_map<std::string, std::string_view> names_;  // without wrappers -> as pickled
     IgnoredRows ignored_;
     Catalogue& out_;
 };

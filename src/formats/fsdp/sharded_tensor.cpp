@@ -38,10 +38,10 @@ std::optional<Index> integer_of(const PickleValue* value) {
                                                                   : std::nullopt;
 }
 
-Place read_place(const PickleValue& metadata, const std::vector<Index>& shape) {
-    Place place;
-    place.offsets = short_counts(required(metadata, "shard_offsets"), "a shard's offsets");
-    place.sizes = short_counts(required(metadata, "shard_sizes"), "a shard's sizes");
+// Into `place`, whose memory is used again: a file tells the places of all ranks' shards.
+void read_place(const PickleValue& metadata, const std::vector<Index>& shape, Place& place) {
+    read_short_counts(required(metadata, "shard_offsets"), "a shard's offsets", place.offsets);
+    read_short_counts(required(metadata, "shard_sizes"), "a shard's sizes", place.sizes);
     bool is_inside = place.offsets.size() == shape.size() && place.sizes.size() == shape.size();
     for (std::size_t k = 0; is_inside && k < shape.size(); ++k) {
         is_inside = place.offsets[k] <= shape[k] && place.sizes[k] <= shape[k] - place.offsets[k];
@@ -50,10 +50,8 @@ Place read_place(const PickleValue& metadata, const std::vector<Index>& shape) {
         fail("of shape " + shape_text(shape) + " has a shard of " + shape_text(place.sizes) +
              " at " + shape_text(place.offsets));
     }
-    if (const PickleValue* const placement = metadata.attribute("placement")) {
-        place.rank = integer_of(placement->attribute("_rank"));
-    }
-    return place;
+    const PickleValue* const placement = metadata.attribute("placement");
+    place.rank = placement == nullptr ? std::nullopt : integer_of(placement->attribute("_rank"));
 }
 
 void check_rank(std::optional<Index> found, const RankFile& expected) {
@@ -77,11 +75,12 @@ void check_metadata(const PickleValue& metadata, const std::vector<Index>& shape
         fail("has two global shapes");
     }
     std::size_t n_own = 0;
+    Place place;
     for (const PickleValue* const entry : required(metadata, "shards_metadata").elements()) {
         if (entries_left-- == 0) {
             fail("repeats the list of its shards more often than its file is long");
         }
-        const Place place = read_place(*entry, shape);
+        read_place(*entry, shape, place);
         if (place.rank != rank.rank || volume_of(place.sizes, "a shard") == 0) {
             continue;
         }
@@ -106,7 +105,8 @@ Place add_shard(const TorchFile& file, const PickleValue& shard, const RankFile&
     if (!local) {
         fail("has a shard that is no tensor");
     }
-    Place place = read_place(required(shard, "metadata"), tensor.shape);
+    Place place;
+    read_place(required(shard, "metadata"), tensor.shape, place);
     check_rank(place.rank, rank);
     if (local->shape != place.sizes) {
         throw Error(ErrorCode::mismatch, "its shard at " + shape_text(place.offsets) + " is " +

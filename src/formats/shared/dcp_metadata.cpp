@@ -108,7 +108,8 @@ void read_entries(const PickleValue& root, const DcpStorage& storage, DcpMetadat
         if (is_class(entry, "TensorStorageMetadata")) {
             metadata.tensors.push_back(read_tensor(name.text(), entry, storage));
         } else if (is_class(entry, "BytesStorageMetadata")) {
-            metadata.objects.push_back({std::string(name.text()), storage.object_bytes(name.text())});
+            metadata.objects.push_back(
+                {std::string(name.text()), storage.object_bytes(name.text())});
         } else {
             fail("entry '" + printable(name.text()) + "' is " + describe(entry) +
                  ", expected a tensor or bytes");

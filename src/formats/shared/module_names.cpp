@@ -20,7 +20,11 @@ bool is_wrapper(std::string_view component) {
 
 std::string without_wrappers(std::string_view name) {
     std::string bare;
-    for (const std::string_view component : split(name, '.')) {
+    bare.reserve(name.size());
+    for (std::string_view rest = name; rest.data() != nullptr;) {
+        const std::size_t dot = rest.find('.');
+        const std::string_view component = rest.substr(0, dot);
+        rest = dot == std::string_view::npos ? std::string_view() : rest.substr(dot + 1);
         const bool leads =
             bare.empty() && (component == "module" || component == "pretrained_model");
         if (!leads && !is_wrapper(component)) {

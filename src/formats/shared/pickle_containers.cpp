@@ -166,11 +166,8 @@ void PickleMachine::on_setitems() {
     stack_.resize(mark);
 }
 
-std::span<PickleValue* const> PickleMachine::above_mark() {
-    if (marks_.empty()) {
-        fail("stack underflow: no mark");
-    }
-    return std::span(stack_).subspan(marks_.back());
+void PickleMachine::throw_no_mark() const {
+    fail("stack underflow: no mark");
 }
 
 void PickleMachine::drop_mark() {
@@ -187,30 +184,20 @@ void PickleMachine::on_pop() {
     pop();
 }
 
-void PickleMachine::memoise(std::uint64_t at) {
+void PickleMachine::memoise_elsewhere(std::uint64_t at) {
     // Every entry takes an opcode, so an honest index is never larger than the bytes before it.
     if (at > opcode_at_) {
         fail("memo index " + std::to_string(at) + " is out of range");
     }
     PickleValue* const value = &top();
-    if (at == memo_.size()) {
-        memo_.push_back(value);
-        return;
-    }
     if (at > memo_.size()) {
         memo_.resize(at + 1, nullptr);
     }
     memo_[at] = value;
 }
 
-void PickleMachine::recall(std::uint64_t at) {
-    if (at >= memo_.size() || memo_[at] == nullptr) {
-        fail("memo index " + std::to_string(at) + " was never set");
-    }
-    if (is_skipped(memo_[at]) && !skipping_) {
-        throw SkippedValueNeeded{};
-    }
-    push(memo_[at]);
+void PickleMachine::throw_not_set(std::uint64_t at) const {
+    fail("memo index " + std::to_string(at) + " was never set");
 }
 
 std::uint64_t PickleMachine::memo_line() {

@@ -66,6 +66,62 @@ PickleMachine::PickleMachine(Pickle& pickle, std::string_view skipped_key)
     booleans_[1]->integer = 1;
 }
 
+// Those that most of a file is made of, without an indirect call; false for all others.
+bool PickleMachine::step(unsigned char opcode) {
+    switch (opcode) {
+        case 'q':
+            on_binput();
+            return true;
+        case 'r':
+            on_long_binput();
+            return true;
+        case 0x94:
+            on_memoize();
+            return true;
+        case 'h':
+            on_binget();
+            return true;
+        case 'j':
+            on_long_binget();
+            return true;
+        case 'K':
+            on_binint1();
+            return true;
+        case '(':
+            on_mark();
+            return true;
+        case ')':
+            push(empty_tuple_);
+            return true;
+        case '}':
+            on_empty_dict();
+            return true;
+        case 0x85:
+            on_tuple1();
+            return true;
+        case 0x86:
+            on_tuple2();
+            return true;
+        case 't':
+            on_tuple();
+            return true;
+        case 'u':
+            on_setitems();
+            return true;
+        case 'R':
+            on_reduce();
+            return true;
+        case 0x81:
+            on_newobj();
+            return true;
+        case 'b':
+            on_build();
+            return true;
+        default:
+            return false;
+    }
+}
+
 void PickleMachine::run() {
     const Handlers& table = handlers();
     while (!done_) {
@@ -77,7 +133,9 @@ void PickleMachine::run() {
         }
         opcode_at_ = position_;
         const auto opcode = static_cast<unsigned char>(bytes_[position_++]);
-        (this->*table[opcode])();
+        if (!step(opcode)) {
+            (this->*table[opcode])();
+        }
     }
 }
 

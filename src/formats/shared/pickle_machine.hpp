@@ -86,7 +86,17 @@ class PickleMachine {
     [[nodiscard]] PickleValue* fresh_tuple(std::span<PickleValue* const> values);
     [[nodiscard]] PickleValue** fresh_parts(std::size_t capacity);
     void push(PickleValue* value) { stack_.push_back(value); }
-    void push_integer(std::int64_t value);
+    void push_integer(std::int64_t value) {
+        const bool is_small = value >= 0 && value < 256;
+        PickleValue* const known =
+            is_small ? small_integers_[static_cast<std::size_t>(value)] : nullptr;
+        if (known != nullptr) {
+            push(known);
+        } else {
+            push_new_integer(value);
+        }
+    }
+    void push_new_integer(std::int64_t value);
     void push_text(std::string_view text);
     [[nodiscard]] std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
     PickleValue* pop() {
@@ -100,7 +110,13 @@ class PickleMachine {
         }
         return *stack_.back();
     }
-    [[nodiscard]] std::span<PickleValue* const> above_mark();
+    [[nodiscard]] std::span<PickleValue* const> above_mark() const {
+        if (marks_.empty()) {
+            throw_no_mark();
+        }
+        return std::span(stack_).subspan(marks_.back());
+    }
+    [[noreturn]] void throw_no_mark() const;
     void drop_mark();
     void nest(PickleValue& parent, const PickleValue& child) const {
         if (child.depth >= parent.depth) {
@@ -161,8 +177,25 @@ class PickleMachine {
     void on_pop();
     void on_pop_mark() { drop_mark(); }
     void on_dup() { push(&top()); }
-    void memoise(std::uint64_t at);
-    void recall(std::uint64_t at);
+    void memoise(std::uint64_t at) {
+        if (at == memo_.size()) {
+            memo_.push_back(&top());
+        } else {
+            memoise_elsewhere(at);
+        }
+    }
+    void memoise_elsewhere(std::uint64_t at);
+    void recall(std::uint64_t at) {
+        if (at >= memo_.size() || memo_[at] == nullptr) {
+            throw_not_set(at);
+        }
+        if (is_skipped(memo_[at]) && !skipping_) {
+            throw SkippedValueNeeded{};
+        }
+        push(memo_[at]);
+    }
+    [[noreturn]] void throw_not_set(std::uint64_t at) const;
+    bool step(unsigned char opcode);
     std::uint64_t memo_line();
     void on_put() { memoise(memo_line()); }
     void on_binput() { memoise(number<std::uint8_t>("BINPUT")); }

@@ -123,20 +123,15 @@ bool decode_raw_unicode(std::string_view text, std::string& out) {
 
 }  // namespace
 
-void PickleMachine::push_integer(std::int64_t value) {
-    const bool is_small = value >= 0 && value < 256;
-    if (is_small && small_integers_[static_cast<std::size_t>(value)] != nullptr) {
-        push(small_integers_[static_cast<std::size_t>(value)]);
-        return;
-    }
-    PickleValue* const fresh_value = fresh(PickleKind::integer);
-    if (!is_skipped(fresh_value)) {
-        fresh_value->integer = value;
-        if (is_small) {
-            small_integers_[static_cast<std::size_t>(value)] = fresh_value;
+void PickleMachine::push_new_integer(std::int64_t value) {
+    PickleValue* const made = fresh(PickleKind::integer);
+    if (!is_skipped(made)) {
+        made->integer = value;
+        if (value >= 0 && value < 256) {
+            small_integers_[static_cast<std::size_t>(value)] = made;
         }
     }
-    push(fresh_value);
+    push(made);
 }
 
 void PickleMachine::on_none() {

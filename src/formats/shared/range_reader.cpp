@@ -67,8 +67,14 @@ std::span<const std::byte> RangeReader::at(Bytes offset, Bytes size, std::string
 }
 
 std::vector<std::byte> RangeReader::copy(Bytes offset, Bytes size, std::string_view what) {
-    const auto part = at(offset, size, what);
-    return {part.begin(), part.end()};
+    if (size <= kWholeBytes) {
+        const auto part = at(offset, size, what);
+        return {part.begin(), part.end()};
+    }
+    check(offset, size, what);
+    std::vector<std::byte> bytes(to_size(size, what));
+    file_->read_at(begin_ + offset, bytes);
+    return bytes;
 }
 
 }  // namespace shardweld::formats

@@ -65,9 +65,12 @@ void check_byte_order(RangeReader& reader, const ZipArchive& archive) {
 
 void check_no_script(const ZipArchive& archive) {
     const std::string code = archive.prefix + "code/";
-    const auto first = archive.entries.lower_bound(code);
-    const bool has_code = first != archive.entries.end() && first->first.starts_with(code);
-    if (has_code || archive.find(archive.prefix + "constants.pkl") != nullptr) {
+    const std::string constants = archive.prefix + "constants.pkl";
+    const bool is_script = std::any_of(
+        archive.entries.begin(), archive.entries.end(), [&](const NamedZipEntry& named) {
+            return named.name.starts_with(code) || named.name == constants;
+        });
+    if (is_script) {
         throw Error(ErrorCode::unsupported,
                     "torch file: it is a TorchScript archive; save the state_dict instead");
     }
@@ -91,10 +94,12 @@ TorchFile TorchFile::read_archive(RangeReader& reader) {
     torch_file.pickle_ = std::make_shared<Pickle>(
         Pickle::parse(reader.copy(pickle->offset - reader.begin(), pickle->size, "data.pkl")));
     const std::string folder = archive.prefix + "data/";
-    for (auto at = archive.entries.lower_bound(folder);
-         at != archive.entries.end() && at->first.starts_with(folder); ++at) {
-        torch_file.records_.emplace(at->first.substr(folder.size()),
-                                    Record{at->second.offset, at->second.size, at->second.crc32});
+    torch_file.records_.reserve(archive.entries.size());
+    for (const auto& [name, entry] : archive.entries) {
+        if (name.starts_with(folder)) {
+            torch_file.records_.add(name.substr(folder.size()),
+                                    {entry.offset, entry.size, entry.crc32});
+        }
     }
     return torch_file;
 }
@@ -104,7 +109,7 @@ TorchFile TorchFile::read_stream(RangeReader& reader) {
     TorchFile torch_file;
     torch_file.pickle_ = std::make_shared<Pickle>(std::move(stream.pickle));
     for (auto& [key, storage] : stream.storages) {
-        torch_file.records_.emplace(key, Record{storage.offset, storage.size, 0});
+        torch_file.records_.add(key, {storage.offset, storage.size, 0});
     }
     return torch_file;
 }
@@ -142,11 +147,7 @@ TorchFile TorchFile::read(const io::InputFile& file, Bytes begin, std::optional<
 }
 
 Bytes TorchFile::storage_bytes() const {
-    Bytes sum = 0;
-    for (const auto& [key, record] : records_) {
-        sum = checked_add_bytes(sum, record.size, "the size of all storages");
-    }
-    return sum;
+    return records_.bytes();
 }
 
 }  // namespace shardweld::formats

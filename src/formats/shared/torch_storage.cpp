@@ -74,15 +74,15 @@ std::string describe(const PickleValue& value) {
 }
 
 Index read_count(const PickleValue& value, std::string_view what) {
+    if (value.kind == PickleKind::integer && value.integer >= 0) {
+        return value.integer;
+    }
     if (value.kind != PickleKind::integer) {
         throw Error(ErrorCode::corrupt,
                     std::string(what) + " is " + describe(value) + ", expected a number");
     }
-    if (value.integer < 0) {
-        throw Error(ErrorCode::corrupt,
-                    std::string(what) + " is negative: " + std::to_string(value.integer));
-    }
-    return value.integer;
+    throw Error(ErrorCode::corrupt,
+                std::string(what) + " is negative: " + std::to_string(value.integer));
 }
 
 StorageId StorageId::read(const PickleValue& persistent) {
@@ -103,7 +103,7 @@ StorageId StorageId::read(const PickleValue& persistent) {
         fail("storage key '" + printable(parts[2]->text()) + "' is not a plain record name");
     }
     storage.location = parts[3]->text();
-    storage.count = read_count(*parts[4], "the size of storage '" + std::string(storage.key) + "'");
+    storage.count = read_count(*parts[4], "the size of a storage");
     if (parts.size() > 5) {
         storage.view = read_view(*parts[5]);
     }

@@ -110,11 +110,13 @@ void refuse_lazy_bits(const PickleValue& metadata) {
 std::vector<Index> read_counts(const PickleValue& value, std::string_view what) {
     if (value.kind != PickleKind::tuple && value.kind != PickleKind::list &&
         value.class_name() != "torch Size") {
-        fail("a tensor's " + std::string(what) + " is " + describe(value) + ", expected a tuple");
+        fail(std::string(what) + " is " + describe(value) + ", expected a tuple");
     }
+    const auto elements = value.elements();
     std::vector<Index> counts;
-    for (const PickleValue* const element : value.elements()) {
-        counts.push_back(read_count(*element, "a tensor's " + std::string(what)));
+    counts.reserve(elements.size());
+    for (const PickleValue* const element : elements) {
+        counts.push_back(read_count(*element, what));
     }
     return counts;
 }
@@ -183,12 +185,12 @@ StoredTensor TorchFile::rebuild(const PickleValue& function, Span arguments) con
         refuse_lazy_bits(*arguments[at]);
     }
     const StorageId id = StorageId::read(*arguments[0]);
-    const Record record = storage_of(*arguments[0]);
+    const Record record = storage_of(id);
     StoredTensor tensor;
     tensor.dtype = has_dtype ? dtype_of_global(*arguments[6]).value_or(id.dtype) : id.dtype;
     tensor.element_offset = read_count(*arguments[1], "a tensor's storage offset");
-    tensor.shape = read_counts(*arguments[2], "size");
-    tensor.strides = read_counts(*arguments[3], "stride");
+    tensor.shape = read_counts(*arguments[2], "a tensor's size");
+    tensor.strides = read_counts(*arguments[3], "a tensor's stride");
     if (tensor.shape.size() != tensor.strides.size()) {
         fail("a tensor has " + std::to_string(tensor.shape.size()) + " sizes and " +
              std::to_string(tensor.strides.size()) + " strides");
@@ -200,16 +202,15 @@ StoredTensor TorchFile::rebuild(const PickleValue& function, Span arguments) con
     return tensor;
 }
 
-TorchFile::Record TorchFile::storage_of(const PickleValue& persistent) const {
-    const StorageId id = StorageId::read(persistent);
+TorchFile::Record TorchFile::storage_of(const StorageId& id) const {
     if (id.location == "meta") {
         refuse("storage '" + std::string(id.key) + "' lies on the meta device: it has no data");
     }
-    const auto found = records_.find(id.key);
-    if (found == records_.end()) {
+    const Record* const found = records_.find(id.key);
+    if (found == nullptr) {
         fail("record data/" + std::string(id.key) + " is missing");
     }
-    Record record = found->second;
+    Record record = *found;
     const auto bytes_of = [&id](Index count) {
         return checked_mul_bytes(to_bytes(count, "a storage's size"), size_of(id.dtype),
                                  "a storage's size");

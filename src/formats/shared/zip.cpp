@@ -1,6 +1,7 @@
 #include "shardweld/formats/shared/zip.hpp"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/cursor.hpp"
 
+#include "zip_layout.hpp"
 #include "zip_reader.hpp"
 
 namespace shardweld::formats {
@@ -32,7 +34,7 @@ std::string in_quotes(std::string_view name) {
 }
 
 struct Central {
-    std::string name;
+    std::string_view name;
     unsigned flags = 0;
     std::uint16_t method = 0;
     std::uint32_t crc = 0;
@@ -46,13 +48,13 @@ void widen(Central& entry, Bytes& stored_size, std::span<const std::byte> extra)
     while (cursor.remaining() >= 4) {
         const auto id = cursor.get<std::uint16_t>("extra field");
         const auto size = cursor.get<std::uint16_t>("extra field");
-        io::Cursor field(cursor.take(size, "an extra field of " + in_quotes(entry.name)));
+        io::Cursor field(cursor.take(size, "an extra field"));
         if (id != kZip64Extra) {
             continue;
         }
         for (Bytes* const value : {&entry.size, &stored_size, &entry.header}) {
             if (*value == kFull32) {
-                *value = field.get<std::uint64_t>("the zip64 field of " + in_quotes(entry.name));
+                *value = field.get<std::uint64_t>("the zip64 field");
             }
         }
         return;
@@ -98,15 +100,20 @@ Central read_central(io::Cursor& cursor) {
     cursor.take(8, kWhat);  // disk, attributes
     entry.header = cursor.get<std::uint32_t>(kWhat);
     entry.name = cursor.text(name_bytes, kWhat);
-    widen(entry, stored_size, cursor.take(extra_bytes, kWhat));
+    try {
+        widen(entry, stored_size, cursor.take(extra_bytes, kWhat));
+    } catch (Error& error) {
+        error.add_context("entry " + in_quotes(entry.name));
+        throw;
+    }
     cursor.take(comment_bytes, kWhat);
     check_stored(entry, stored_size);
     return entry;
 }
 
-std::vector<Central> read_centrals(RangeReader& reader, const ZipDirectory& directory) {
-    io::Cursor cursor(reader.at(directory.offset, directory.size, "the central directory"),
-                      directory.offset);
+std::vector<Central> read_centrals(std::span<const std::byte> bytes,
+                                   const ZipDirectory& directory) {
+    io::Cursor cursor(bytes, directory.offset);
     std::vector<Central> entries;
     entries.reserve(to_size(directory.count, "a count of entries"));
     for (Bytes i = 0; i < directory.count; ++i) {
@@ -146,9 +153,19 @@ Bytes data_offset(RangeReader& reader, const Central& entry) {
     return entry.header + kLocalBytes + name_bytes + extra_bytes;
 }
 
+void require_distinct(const std::vector<NamedZipEntry>& entries) {
+    std::unordered_set<std::string_view> names;
+    names.reserve(entries.size());
+    for (const auto& [name, entry] : entries) {
+        if (!names.insert(name).second) {
+            fail("two entries with one name: " + in_quotes(name));
+        }
+    }
+}
+
 std::string find_prefix(const ZipArchive& archive) {
     constexpr std::string_view kPickle = "/data.pkl";
-    const std::string* best = nullptr;
+    const std::string_view* best = nullptr;
     std::ptrdiff_t best_depth = 0;
     bool is_unique = true;
     for (const auto& [name, entry] : archive.entries) {
@@ -167,36 +184,41 @@ std::string find_prefix(const ZipArchive& archive) {
     if (!is_unique) {
         fail("two archives in one file: more than one entry is a data.pkl");
     }
-    return best == nullptr ? std::string{} : best->substr(0, best->size() - kPickle.size() + 1);
+    return std::string(best == nullptr ? std::string_view()
+                                       : best->substr(0, best->size() - kPickle.size() + 1));
 }
 
 }  // namespace
 
 ZipArchive read_zip(RangeReader& reader) {
     const ZipDirectory directory = find_zip_directory(reader);
-    std::vector<Central> centrals = read_centrals(reader, directory);
-    // In the order of the file: neighbouring headers come with one read, overlaps show.
-    std::sort(centrals.begin(), centrals.end(),
-              [](const Central& a, const Central& b) { return a.header < b.header; });
     ZipArchive archive;
+    archive.names_ = reader.copy(directory.offset, directory.size, "the central directory");
+    std::vector<Central> centrals = read_centrals(archive.names_, directory);
+    // In the order of the file: neighbouring headers come with one read, overlaps show.
+    const auto by_place = [](const Central& a, const Central& b) { return a.header < b.header; };
+    if (!std::is_sorted(centrals.begin(), centrals.end(), by_place)) {
+        std::sort(centrals.begin(), centrals.end(), by_place);
+    }
+    archive.entries.reserve(centrals.size());
     Bytes previous_end = 0;
-    for (Central& entry : centrals) {
+    for (std::size_t i = 0; i < centrals.size(); ++i) {
+        const Central& entry = centrals[i];
         if (entry.header < previous_end) {
             fail("entry " + in_quotes(entry.name) + " overlaps the one before it");
         }
-        const Bytes offset = data_offset(reader, entry);
+        const Bytes next = i + 1 < centrals.size() ? centrals[i + 1].header : directory.offset;
+        const auto by_layout = torch_data_offset(entry.header, entry.name.size(), entry.size, next);
+        const Bytes offset = by_layout ? *by_layout : data_offset(reader, entry);
         if (offset > directory.offset || entry.size > directory.offset - offset) {
             fail("entry " + in_quotes(entry.name) + " (" + std::to_string(entry.size) +
                  " bytes at offset " + std::to_string(offset) +
                  ") runs past the central directory at " + std::to_string(directory.offset));
         }
         previous_end = offset + entry.size;
-        const ZipEntry placed{reader.begin() + offset, entry.size, entry.crc};
-        const auto [at, is_new] = archive.entries.emplace(std::move(entry.name), placed);
-        if (!is_new) {
-            fail("two entries with one name: " + in_quotes(at->first));
-        }
+        archive.entries.push_back({entry.name, {reader.begin() + offset, entry.size, entry.crc}});
     }
+    require_distinct(archive.entries);
     archive.prefix = find_prefix(archive);
     return archive;
 }
@@ -207,8 +229,10 @@ ZipArchive ZipArchive::read(const io::InputFile& file, Bytes begin, Bytes length
 }
 
 const ZipEntry* ZipArchive::find(std::string_view name) const {
-    const auto found = entries.find(name);
-    return found == entries.end() ? nullptr : &found->second;
+    const auto found =
+        std::find_if(entries.begin(), entries.end(),
+                     [name](const NamedZipEntry& named) { return named.name == name; });
+    return found == entries.end() ? nullptr : &found->entry;
 }
 
 }  // namespace shardweld::formats

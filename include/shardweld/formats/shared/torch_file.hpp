@@ -3,7 +3,6 @@
 // torch 2.15 torch/serialization.py, torch/_utils.py (_rebuild_tensor_v2/_v3).
 #pragma once
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,11 +12,13 @@
 #include "shardweld/core/dtype.hpp"
 #include "shardweld/core/index.hpp"
 #include "shardweld/formats/shared/pickle.hpp"
+#include "shardweld/formats/shared/torch_records.hpp"
 #include "shardweld/io/file.hpp"
 
 namespace shardweld::formats {
 
 class RangeReader;
+struct StorageId;
 
 /// A tensor as stored: a strided view of raw bytes at an absolute place of the file.
 struct StoredTensor {
@@ -58,18 +59,14 @@ class TorchFile {
     [[nodiscard]] Bytes storage_bytes() const;
 
   private:
-    struct Record {
-        Bytes offset = 0;
-        Bytes size = 0;
-        std::uint32_t crc32 = 0;
-    };
+    using Record = TorchRecords::Record;
     static TorchFile read_archive(RangeReader& reader);
     static TorchFile read_stream(RangeReader& reader);  // pre-zip
-    [[nodiscard]] Record storage_of(const PickleValue& persistent) const;
+    [[nodiscard]] Record storage_of(const StorageId& id) const;
     [[nodiscard]] StoredTensor rebuild(const PickleValue& call,
                                        std::span<const PickleValue* const> arguments) const;
 
-    std::map<std::string, Record, std::less<>> records_;  // storage key -> raw bytes
+    TorchRecords records_;
     std::shared_ptr<Pickle> pickle_;
 };
 

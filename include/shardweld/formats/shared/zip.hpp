@@ -3,13 +3,17 @@
 // torch 2.15, caffe2/serialize/inline_container.cc.
 #pragma once
 
-#include <map>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "shardweld/core/index.hpp"
 #include "shardweld/io/file.hpp"
 
 namespace shardweld::formats {
+
+class RangeReader;
 
 /// One stored entry: where its raw bytes lie in the file (absolute).
 struct ZipEntry {
@@ -18,19 +22,38 @@ struct ZipEntry {
     std::uint32_t crc32 = 0;
 };
 
+struct NamedZipEntry {
+    std::string_view name;  ///< as written
+    ZipEntry entry;
+};
+
 /// The entries of the archive occupying [begin, begin + length) of a file. Names are kept as
 /// written. The offsets in the archive are relative to `begin`. Everything is checked:
 /// end-of-central-directory present, entries inside the archive, local headers agreeing with the
 /// central directory, no duplicate names, method 0 only (Error(unsupported) for compressed or
 /// encrypted entries), no allocation beyond the directory's real size. Error(corrupt) otherwise.
-/// The local headers' name and extra lengths are read from the file to find the data.
-struct ZipArchive {
-    std::map<std::string, ZipEntry, std::less<>> entries;
+/// A local header is read to find where its data begins, but for entries laid out as torch's writer
+/// does: there the directory alone tells it, twice over (zip_layout.hpp). Owns the names.
+class ZipArchive {
+  public:
+    std::vector<NamedZipEntry> entries;  ///< in the order of the file
     std::string prefix;  ///< first path component of data.pkl, with '/', e.g. "archive/"; "" when
                          ///< there is no */data.pkl
 
     static ZipArchive read(const io::InputFile& file, Bytes begin, Bytes length);
+    /// Linear.
     [[nodiscard]] const ZipEntry* find(std::string_view name) const;
+
+    ZipArchive() = default;
+    ZipArchive(ZipArchive&&) = default;
+    ZipArchive& operator=(ZipArchive&&) = default;
+    ZipArchive(const ZipArchive&) = delete;
+    ZipArchive& operator=(const ZipArchive&) = delete;
+    ~ZipArchive() = default;
+
+  private:
+    friend ZipArchive read_zip(RangeReader& reader);
+    std::vector<std::byte> names_;  // the central directory
 };
 
 /// CRC-32 (zip) of bytes; chainable.
