@@ -1,5 +1,6 @@
 #include "scan.hpp"
 
+#include <deque>
 #include <unordered_map>
 #include <utility>
 
@@ -104,7 +105,7 @@ class RankScan {
                         "weights it is made of; save with SHARDED_STATE_DICT instead");
         }
         const std::string name = without_wrappers(key);
-        const auto [at, is_new] = names_.emplace(name, key);
+        const auto [at, is_new] = names_.emplace(name == key ? key : bare_.emplace_back(name), key);
         if (!is_new) {
             const bool is_repeated = at->second == key;
             throw Error(is_repeated ? ErrorCode::corrupt : ErrorCode::mismatch,
@@ -162,7 +163,9 @@ class RankScan {
     std::size_t entries_left_;
     std::size_t n_pieces_ = 0;
     catalogue::Coordinates at_;
-    std::unordered_map<std::string, std::string_view> names_;  // without wrappers -> as pickled
+    std::unordered_map<std::string_view, std::string_view>
+        names_;                     // without wrappers -> as pickled
+    std::deque<std::string> bare_;  // those that differ
     IgnoredRows ignored_;
     Catalogue& out_;
 };

@@ -10,13 +10,19 @@ namespace {
 
 // The ends of a torch blob: its pickle and headers in front, its directory behind.
 constexpr Bytes kEndBytes = 4096;
+// Larger files have larger directories.
+constexpr Bytes kLargestTail = 65536;
+constexpr Bytes kTailShare = 256;
 // A range up to this size is read at once.
 constexpr Bytes kWholeBytes = 16384;
 
 }  // namespace
 
 RangeReader::RangeReader(const io::InputFile& file, Bytes begin, Bytes length)
-    : file_(&file), begin_(begin), length_(length) {
+    : file_(&file),
+      begin_(begin),
+      length_(length),
+      tail_bytes_(std::clamp(length / kTailShare, kEndBytes, kLargestTail)) {
     if (begin > file.size() || length > file.size() - begin) {
         throw Error(ErrorCode::corrupt, "an item of " + std::to_string(length) +
                                             " bytes at offset " + std::to_string(begin) +
@@ -54,10 +60,10 @@ std::span<const std::byte> RangeReader::at(Bytes offset, Bytes size, std::string
         if (head_.bytes.empty()) {
             load(head_, 0, head_size);
         }
-    } else if (offset >= length_ - kEndBytes) {
+    } else if (offset >= length_ - tail_bytes_) {
         window = &tail_;
         if (tail_.bytes.empty()) {
-            load(tail_, length_ - kEndBytes, kEndBytes);
+            load(tail_, length_ - tail_bytes_, tail_bytes_);
         }
     } else if (!moving_.holds(offset, size)) {
         load(moving_, offset, std::min(std::max(size, kEndBytes), length_ - offset));
@@ -67,7 +73,7 @@ std::span<const std::byte> RangeReader::at(Bytes offset, Bytes size, std::string
 }
 
 std::vector<std::byte> RangeReader::copy(Bytes offset, Bytes size, std::string_view what) {
-    if (size <= kWholeBytes) {
+    if (size <= kWholeBytes || offset >= length_ - tail_bytes_) {
         const auto part = at(offset, size, what);
         return {part.begin(), part.end()};
     }

@@ -39,6 +39,7 @@ class RangeReader {
     const io::InputFile* file_;
     Bytes begin_;
     Bytes length_;
+    Bytes tail_bytes_;
     Window head_;
     Window tail_;
     Window moving_;

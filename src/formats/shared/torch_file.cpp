@@ -41,19 +41,7 @@ std::string head_text(std::string_view head) {
     return "'" + printable(head.substr(0, kShown)) + "'";
 }
 
-std::string record_text(RangeReader& reader, const ZipEntry& entry) {
-    constexpr Bytes kMaxText = 64;
-    const auto bytes =
-        reader.at(entry.offset - reader.begin(), std::min(entry.size, kMaxText), "a record");
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-void check_byte_order(RangeReader& reader, const ZipArchive& archive) {
-    const ZipEntry* const entry = archive.find(archive.prefix + "byteorder");
-    if (entry == nullptr) {
-        return;  // before torch 2.0: always little
-    }
-    const std::string order = record_text(reader, *entry);
+void check_byte_order(std::string_view order) {
     if (order == "big") {
         throw Error(ErrorCode::unsupported,
                     "torch file: its byteorder record says big; save it on a little-endian host");
@@ -61,6 +49,37 @@ void check_byte_order(RangeReader& reader, const ZipArchive& archive) {
     if (order != "little") {
         fail("its byteorder record holds '" + printable(order) + "', expected little or big");
     }
+}
+
+/// data.pkl, and the byteorder record, "little" in files before torch 2.0, that had none.
+struct Head {
+    std::vector<std::byte> pickle;
+    std::string byte_order = "little";
+};
+
+// The record follows the pickle as a rule: one read for both.
+Head read_head(RangeReader& reader, const ZipEntry& pickle, const ZipEntry* byte_order) {
+    constexpr Bytes kMaxText = 64;
+    constexpr Bytes kNear = 4096;
+    const Bytes end = pickle.offset + pickle.size;
+    const auto text_of = [](std::span<const std::byte> bytes) {
+        return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    };
+    Bytes behind = 0;
+    const Bytes order_bytes = byte_order == nullptr ? 0 : std::min(byte_order->size, kMaxText);
+    if (byte_order != nullptr && byte_order->offset >= end && byte_order->offset - end < kNear) {
+        behind = byte_order->offset - end + order_bytes;
+    }
+    Head head;
+    head.pickle = reader.copy(pickle.offset - reader.begin(), pickle.size + behind, "data.pkl");
+    if (behind != 0) {
+        head.byte_order = text_of(std::span<const std::byte>(head.pickle).last(order_bytes));
+        head.pickle.resize(to_size(pickle.size, "data.pkl"));
+    } else if (byte_order != nullptr) {
+        head.byte_order =
+            text_of(reader.at(byte_order->offset - reader.begin(), order_bytes, "a record"));
+    }
+    return head;
 }
 
 void check_no_script(const ZipArchive& archive) {
@@ -85,14 +104,14 @@ TorchFile TorchFile::read_archive(RangeReader& reader) {
         fail("the archive holds no data.pkl");
     }
     check_no_script(archive);
-    check_byte_order(reader, archive);
     if (pickle->size > kMaxPickleBytes) {
         fail("data.pkl has " + std::to_string(pickle->size) + " bytes, at most " +
              std::to_string(kMaxPickleBytes) + " are expected");
     }
+    Head head = read_head(reader, *pickle, archive.find(archive.prefix + "byteorder"));
+    check_byte_order(head.byte_order);
     TorchFile torch_file;
-    torch_file.pickle_ = std::make_shared<Pickle>(
-        Pickle::parse(reader.copy(pickle->offset - reader.begin(), pickle->size, "data.pkl")));
+    torch_file.pickle_ = std::make_shared<Pickle>(Pickle::parse(std::move(head.pickle)));
     const std::string folder = archive.prefix + "data/";
     torch_file.records_.reserve(archive.entries.size());
     for (const auto& [name, entry] : archive.entries) {

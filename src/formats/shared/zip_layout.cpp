@@ -24,7 +24,7 @@ Bytes zip64_field(Bytes header, Bytes size) {
 std::optional<Bytes> torch_data_offset(Bytes header, Bytes name_bytes, Bytes size, Bytes next) {
     const Bytes field = zip64_field(header, size);
     const Bytes fixed = kLocalBytes + name_bytes + kFieldHead + field;
-    if (next < header || fixed + kAlignment > next - header || size > next - header) {
+    if (next < header || fixed > next - header) {
         return std::nullopt;
     }
     const Bytes start = header + fixed;
