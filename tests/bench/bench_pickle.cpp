@@ -7,7 +7,6 @@
 #include <functional>
 #include <string>
 
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -85,7 +84,6 @@ void measure(const std::string& name, const fs::path& directory, const std::stri
     const double base = peak_mib();
     const auto first = format.scan(location, file);
     const double peak = peak_mib() - base;
-    ::prctl(PR_SET_NAME, "scan");
     const double begin = processor_seconds();
     int n_scans = 0;
     while (n_scans == 0 || processor_seconds() - begin < 1) {

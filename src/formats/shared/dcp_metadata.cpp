@@ -8,7 +8,9 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/shared/torch_file.hpp"
 
+#include "dcp_records.hpp"
 #include "dcp_storage.hpp"
+#include "pickle_arena.hpp"
 #include "torch_storage.hpp"
 #include "torch_stream.hpp"
 
@@ -70,7 +72,7 @@ void check_bounds(const DcpTensor& tensor, const DcpChunk& chunk) {
     }
 }
 
-DcpTensor read_tensor(std::string_view name, const PickleValue& metadata,
+DcpTensor read_tensor(std::string_view name, const PickleValue& metadata, DcpRecords& records,
                       const DcpStorage& storage) {
     const std::string owner = "tensor '" + printable(name) + "'";
     DcpTensor tensor;
@@ -81,20 +83,20 @@ DcpTensor read_tensor(std::string_view name, const PickleValue& metadata,
     const PickleValue& chunks = required(metadata, "chunks", owner);
     tensor.chunks.reserve(chunks.elements().size());
     for (const PickleValue* const part : chunks.elements()) {
-        DcpChunk chunk;
-        chunk.offsets =
-            read_extents(required(*part, "offsets", owner), owner + ": a chunk's offsets");
-        chunk.sizes = read_extents(required(*part, "sizes", owner), owner + ": a chunk's sizes");
-        check_bounds(tensor, chunk);
-        tensor.chunks.push_back(std::move(chunk));
+        const auto [offsets, sizes] = records.chunk(*part, owner);
+        tensor.chunks.push_back({offsets, sizes, 0, 0, 0});
+        check_bounds(tensor, tensor.chunks.back());
     }
-    std::sort(tensor.chunks.begin(), tensor.chunks.end(),
-              [](const DcpChunk& a, const DcpChunk& b) { return a.offsets < b.offsets; });
+    std::sort(tensor.chunks.begin(), tensor.chunks.end(), [](const auto& a, const auto& b) {
+        return std::lexicographical_compare(a.offsets.begin(), a.offsets.end(), b.offsets.begin(),
+                                            b.offsets.end());
+    });
     storage.place(tensor);
     return tensor;
 }
 
-void read_entries(const PickleValue& root, const DcpStorage& storage, DcpMetadata& metadata) {
+void read_entries(const PickleValue& root, DcpRecords& records, const DcpStorage& storage,
+                  DcpMetadata& metadata) {
     const PickleValue& entries = required(root, "state_dict_metadata", "Metadata");
     if (!entries.is_mapping()) {
         fail("state_dict_metadata is " + describe(entries));
@@ -106,7 +108,7 @@ void read_entries(const PickleValue& root, const DcpStorage& storage, DcpMetadat
             fail("a key of state_dict_metadata is " + describe(name));
         }
         if (is_class(entry, "TensorStorageMetadata")) {
-            metadata.tensors.push_back(read_tensor(name.text(), entry, storage));
+            metadata.tensors.push_back(read_tensor(name.text(), entry, records, storage));
         } else if (is_class(entry, "BytesStorageMetadata")) {
             metadata.objects.push_back(
                 {std::string(name.text()), storage.object_bytes(name.text())});
@@ -150,17 +152,19 @@ void read_paths(const PickleValue& root, DcpMetadata& metadata) {
 DcpMetadata DcpMetadata::read(const io::fs::path& path) {
     try {
         // Megatron appends every rank's plan: most of the file, and nothing a reader needs.
+        const auto numbers = std::make_shared<PickleArena>(0);
+        DcpRecords records(numbers);
         const Pickle pickle =
-            Pickle::parse(io::read_bytes(path, kMaxPickleBytes), "all_local_plans");
+            Pickle::parse(io::read_bytes(path, kMaxPickleBytes), "all_local_plans", &records);
         if (!is_class(pickle.root(), "Metadata")) {
             fail("it holds " + describe(pickle.root()) + ", expected torch's Metadata");
         }
-        const DcpStorage storage =
-            DcpStorage::read(required(pickle.root(), "storage_data", "Metadata"));
+        DcpStorage storage(required(pickle.root(), "storage_data", "Metadata"), records);
         DcpMetadata metadata;
-        metadata.files = storage.files();
+        metadata.numbers = numbers;
         metadata.has_transforms = storage.has_transforms();
-        read_entries(pickle.root(), storage, metadata);
+        read_entries(pickle.root(), records, storage, metadata);
+        metadata.files = storage.take_files();
         sort_by_name(metadata.tensors);
         sort_by_name(metadata.objects);
         read_paths(pickle.root(), metadata);

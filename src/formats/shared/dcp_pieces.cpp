@@ -37,6 +37,7 @@ catalogue::Tensor tensor_of(const DcpTensor& stored) {
     tensor.stored_as = stored.name;
     tensor.dtype = stored.dtype;
     tensor.shape = stored.shape;
+    tensor.pieces.reserve(stored.chunks.size());
     for (const DcpChunk& chunk : stored.chunks) {
         if (std::find(chunk.sizes.begin(), chunk.sizes.end(), 0) == chunk.sizes.end()) {
             tensor.pieces.push_back(piece_of(chunk));
@@ -70,14 +71,22 @@ void check_tiling(const catalogue::Tensor& tensor) {
     DcpTensor boxes;
     boxes.name = tensor.name;
     boxes.shape = tensor.shape;
+    const std::size_t n_axes = layout::kMaxAxes;
+    std::vector<Index> numbers;                          // offsets and sizes, piece by piece
+    numbers.reserve(tensor.pieces.size() * 2 * n_axes);  // views stay valid
     for (const catalogue::Piece& piece : tensor.pieces) {
-        if (piece.replica == 0) {
-            DcpChunk& chunk = boxes.chunks.emplace_back();
-            for (const layout::Axis& axis : piece.patch.axes) {
-                chunk.offsets.push_back(axis.lo);
-                chunk.sizes.push_back(axis.extent);
-            }
+        if (piece.replica != 0) {
+            continue;
         }
+        const std::size_t begin = numbers.size();
+        for (const layout::Axis& axis : piece.patch.axes) {
+            numbers.push_back(axis.lo);
+        }
+        for (const layout::Axis& axis : piece.patch.axes) {
+            numbers.push_back(axis.extent);
+        }
+        const auto all = std::span<const Index>(numbers).subspan(begin);
+        boxes.chunks.push_back({all.first(all.size() / 2), all.subspan(all.size() / 2), 0, 0, 0});
     }
     check_tiling(boxes);
 }

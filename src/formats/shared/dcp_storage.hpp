@@ -10,19 +10,18 @@
 #include "shardweld/formats/shared/dcp_metadata.hpp"
 #include "shardweld/formats/shared/pickle.hpp"
 
-namespace shardweld::formats {
+#include "dcp_records.hpp"
 
-/// A torch.Size of non-negative numbers. Error(corrupt) naming `what` otherwise.
-std::vector<Index> read_extents(const PickleValue& value, const std::string& what);
+namespace shardweld::formats {
 
 /// Borrows names from the pickle it was read from.
 class DcpStorage {
   public:
     /// `storage_data`: MetadataIndex -> _StorageInfo. Error(corrupt) when malformed or when a path
-    /// leaves the directory.
-    static DcpStorage read(const PickleValue& storage_data);
+    /// leaves the directory. `records` must outlive it.
+    DcpStorage(const PickleValue& storage_data, DcpRecords& records);
 
-    [[nodiscard]] const std::vector<std::string>& files() const { return files_; }
+    [[nodiscard]] std::vector<std::string> take_files() { return std::move(files_); }
     [[nodiscard]] bool has_transforms() const { return has_transforms_; }
     /// Length of a byte object; 0 when it is not stored.
     [[nodiscard]] Bytes object_bytes(std::string_view name) const;
@@ -32,21 +31,22 @@ class DcpStorage {
     void place(DcpTensor& tensor) const;
 
   private:
+    /// Numbers of records.
     struct Item {
-        std::vector<Index> at;  // offsets in the tensor
-        bool has_place = false;
-        bool is_transformed = false;
-        std::uint32_t file = 0;
-        Bytes offset = 0;
-        Bytes length = 0;
+        std::uint32_t key = 0;
+        std::uint32_t place = 0;
     };
-    void add(const PickleValue& index, const PickleValue& info);
-    std::uint32_t file_number(std::string_view path);
+    [[nodiscard]] std::span<const Index> at(const Item& item) const {
+        return records_.key(item.key).at;
+    }
+    [[nodiscard]] const Item* find(const std::vector<Item>& items,
+                                   std::span<const Index> offsets) const;
     void sort_files();
     void sort_items();
 
+    const DcpRecords& records_;
     std::vector<std::string> files_;
-    std::unordered_map<std::string_view, std::uint32_t> file_numbers_;
+    std::vector<std::uint32_t> file_places_;  // from the records' numbers to those in files_
     std::unordered_map<std::string_view, std::vector<Item>> items_;  // by tensor, sorted by `at`
     bool has_transforms_ = false;
 };

@@ -177,7 +177,7 @@ void PickleMachine::drop_mark() {
 }
 
 void PickleMachine::on_pop() {
-    if (!marks_.empty() && stack_.size() == marks_.back()) {
+    if (marks_.size() > 1 && stack_.size() == marks_.back()) {
         marks_.pop_back();
         return;
     }
@@ -194,6 +194,26 @@ void PickleMachine::memoise_elsewhere(std::uint64_t at) {
         memo_.resize(at + 1, nullptr);
     }
     memo_[at] = value;
+}
+
+void PickleMachine::memoise_recalled(std::uint64_t at) {
+    if (at > opcode_at_) {
+        fail("memo index " + std::to_string(at) + " is out of range");
+    }
+    n_slots_ = std::max(n_slots_, at + 1);
+    PickleValue& value = top();
+    if (recalls_->has(at)) {
+        value.detail |= pickle_detail::kShared;
+        memo_[recalls_->place(at)] = &value;
+    }
+}
+
+// An entry that was never set has no place.
+std::uint64_t PickleMachine::place_of(std::uint64_t at) const {
+    if (!recalls_->has(at) || memo_[recalls_->place(at)] == nullptr) {
+        throw_not_set(at);
+    }
+    return recalls_->place(at);
 }
 
 void PickleMachine::throw_not_set(std::uint64_t at) const {

@@ -33,14 +33,15 @@ Pickle::Pickle(Pickle&&) noexcept = default;
 Pickle& Pickle::operator=(Pickle&&) noexcept = default;
 Pickle::~Pickle() = default;
 
-Pickle Pickle::parse(std::vector<std::byte> bytes, std::string_view skipped_key) {
+Pickle Pickle::parse(std::vector<std::byte> bytes, std::string_view skipped_key,
+                     PickleReducer* reducer) {
     const std::size_t guess = bytes.size() * 4;
-    const auto run = [&bytes, guess](std::string_view key) {
+    const auto run = [&bytes, guess, reducer](std::string_view key) {
         Pickle pickle;
         pickle.arena_ = std::make_unique<PickleArena>(guess);
         pickle.bytes_ = std::move(bytes);
         try {
-            PickleMachine(pickle, key).run();
+            PickleMachine(pickle, key, reducer).run();
         } catch (const SkippedValueNeeded&) {
             bytes = std::move(pickle.bytes_);
             throw;
@@ -50,24 +51,35 @@ Pickle Pickle::parse(std::vector<std::byte> bytes, std::string_view skipped_key)
     try {
         return run(skipped_key);
     } catch (const SkippedValueNeeded&) {
+        if (reducer != nullptr) {
+            reducer->restart();
+        }
         return run({});
     }
 }
 
-PickleMachine::PickleMachine(Pickle& pickle, std::string_view skipped_key)
+PickleMachine::PickleMachine(Pickle& pickle, std::string_view skipped_key, PickleReducer* reducer)
     : pickle_(pickle),
       arena_(*pickle.arena_),
       bytes_(reinterpret_cast<const char*>(pickle.bytes_.data()), pickle.bytes_.size()),
+      reducer_(reducer),
       skipped_key_(skipped_key) {
+    if (reducer_ != nullptr) {
+        recalls_.emplace(bytes_);
+        memo_.resize(recalls_->count(), nullptr);
+    }
     none_ = fresh(PickleKind::none);
     skipped_ = fresh(PickleKind::none);
     empty_tuple_ = fresh(PickleKind::tuple);
     booleans_ = {fresh(PickleKind::boolean), fresh(PickleKind::boolean)};
     booleans_[1]->integer = 1;
+    for (PickleValue* const value : {none_, skipped_, empty_tuple_, booleans_[0], booleans_[1]}) {
+        value->detail = pickle_detail::kShared;
+    }
 }
 
 // Those that most of a file is made of, without an indirect call; false for all others.
-bool PickleMachine::step(unsigned char opcode) {
+inline bool PickleMachine::step(unsigned char opcode) {
     switch (opcode) {
         case 'q':
             on_binput();
@@ -205,7 +217,12 @@ void PickleMachine::push_global(std::string_view module, std::string_view name) 
     }
     const std::string_view text = pickle_.texts_.emplace_back(name_);
     PickleValue* const global = fresh_text(PickleKind::global, text);
-    global->detail = static_cast<std::uint8_t>(special_global(module, name));
+    global->detail = static_cast<std::uint8_t>(
+        static_cast<std::uint8_t>(special_global(module, name)) | pickle_detail::kShared);
+    if (const auto number = reducer_ == nullptr ? std::nullopt : reducer_->takes(text)) {
+        global->detail |= pickle_detail::kReduced;
+        reduced_classes_.emplace_back(global, *number);
+    }
     globals_.emplace(text, global);
     if (!is_known_global(module, name)) {
         pickle_.inert_.emplace(text);
@@ -251,7 +268,10 @@ PickleValue* PickleMachine::reduce_known(const PickleValue& callee, PickleValue*
         case SpecialGlobal::none:
             return nullptr;
         case SpecialGlobal::size:
-            return count == 1 && given[0]->kind == PickleKind::tuple ? given[0] : nullptr;
+            if (count != 1 || given[0]->kind != PickleKind::tuple) {
+                return nullptr;
+            }
+            return reducer_ == nullptr ? given[0] : only_part(arguments);
         case SpecialGlobal::encode: {
             const bool is_text = count == 2 && given[0]->kind == PickleKind::text;
             const bool is_bytes = is_text && is_latin1(given[1]->text()) && !skipping_;
@@ -273,7 +293,9 @@ PickleValue* PickleMachine::decode_latin1(std::string_view text) {
         return value;
     }
     if (is_ascii(text)) {
-        return value = fresh_text(PickleKind::bytes, text);
+        value = fresh_text(PickleKind::bytes, text);
+        value->detail |= pickle_detail::kShared;
+        return value;
     }
     std::string decoded;
     decoded.reserve(text.size());
@@ -290,7 +312,9 @@ PickleValue* PickleMachine::decode_latin1(std::string_view text) {
         }
         decoded.push_back(static_cast<char>(((lead & 0x03U) << 6U) | (next & 0x3FU)));
     }
-    return value = fresh_text(PickleKind::bytes, pickle_.texts_.emplace_back(std::move(decoded)));
+    value = fresh_text(PickleKind::bytes, pickle_.texts_.emplace_back(std::move(decoded)));
+    value->detail |= pickle_detail::kShared;
+    return value;
 }
 
 void PickleMachine::on_newobj() {
@@ -315,6 +339,10 @@ void PickleMachine::on_build() {
     }
     nest(target, *state);
     target.object->state = state;
+    if ((target.object->callee->detail & pickle_detail::kReduced) != 0 &&
+        target.object->callee->kind == PickleKind::global) {
+        reduce(target);
+    }
 }
 
 void PickleMachine::on_binpersid() {
@@ -323,6 +351,7 @@ void PickleMachine::on_binpersid() {
     if (!is_skipped(value)) {
         nest(*value, *id);
         value->id = id;
+        value->detail = pickle_detail::kShared;
         pickle_.persistents_.push_back(value);
     }
     push(value);

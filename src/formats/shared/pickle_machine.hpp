@@ -3,15 +3,18 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/formats/shared/pickle.hpp"
 
 #include "pickle_arena.hpp"
+#include "pickle_memo.hpp"
 
 namespace shardweld::formats {
 
@@ -26,7 +29,9 @@ struct PickleObject {
 /// PickleValue::detail: the lowest bits of a global are its SpecialGlobal.
 namespace pickle_detail {
 inline constexpr std::uint8_t kSpecial = 0x03;
-inline constexpr std::uint8_t kGrown = 0x20;  ///< capacity is the next power of two above size
+inline constexpr std::uint8_t kReduced = 0x10;  ///< of a global: the reducer takes its objects
+inline constexpr std::uint8_t kGrown = 0x20;    ///< capacity is the next power of two above size
+inline constexpr std::uint8_t kShared = 0x40;   ///< more than one reference may lead to it
 }  // namespace pickle_detail
 
 /// The kind with its article: "a list", "an integer".
@@ -44,7 +49,7 @@ struct SkippedValueNeeded {};
 /// Parses one pickle into `pickle`, which already holds the bytes.
 class PickleMachine {
   public:
-    PickleMachine(Pickle& pickle, std::string_view skipped_key);
+    PickleMachine(Pickle& pickle, std::string_view skipped_key, PickleReducer* reducer);
     void run();
 
   private:
@@ -98,7 +103,7 @@ class PickleMachine {
     }
     void push_new_integer(std::int64_t value);
     void push_text(std::string_view text);
-    [[nodiscard]] std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
+    [[nodiscard]] std::size_t floor() const { return marks_.back(); }
     PickleValue* pop() {
         PickleValue* const value = &top();
         stack_.pop_back();
@@ -111,7 +116,7 @@ class PickleMachine {
         return *stack_.back();
     }
     [[nodiscard]] std::span<PickleValue* const> above_mark() const {
-        if (marks_.empty()) {
+        if (marks_.size() == 1) {
             throw_no_mark();
         }
         return std::span(stack_).subspan(marks_.back());
@@ -176,16 +181,23 @@ class PickleMachine {
     void on_mark() { marks_.push_back(stack_.size()); }
     void on_pop();
     void on_pop_mark() { drop_mark(); }
-    void on_dup() { push(&top()); }
+    void on_dup() {
+        top().detail |= pickle_detail::kShared;
+        push(&top());
+    }
     void memoise(std::uint64_t at) {
-        if (at == memo_.size()) {
+        if (recalls_) {
+            memoise_recalled(at);
+        } else if (at == memo_.size()) {
             memo_.push_back(&top());
         } else {
             memoise_elsewhere(at);
         }
     }
     void memoise_elsewhere(std::uint64_t at);
+    void memoise_recalled(std::uint64_t at);
     void recall(std::uint64_t at) {
+        at = recalls_ ? place_of(at) : at;
         if (at >= memo_.size() || memo_[at] == nullptr) {
             throw_not_set(at);
         }
@@ -194,13 +206,14 @@ class PickleMachine {
         }
         push(memo_[at]);
     }
+    [[nodiscard]] std::uint64_t place_of(std::uint64_t at) const;
     [[noreturn]] void throw_not_set(std::uint64_t at) const;
-    bool step(unsigned char opcode);
+    [[gnu::always_inline]] inline bool step(unsigned char opcode);
     std::uint64_t memo_line();
     void on_put() { memoise(memo_line()); }
     void on_binput() { memoise(number<std::uint8_t>("BINPUT")); }
     void on_long_binput() { memoise(number<std::uint32_t>("LONG_BINPUT")); }
-    void on_memoize() { memoise(memo_.size()); }
+    void on_memoize() { memoise(recalls_ ? n_slots_ : memo_.size()); }
     void on_get() { recall(memo_line()); }
     void on_binget() { recall(number<std::uint8_t>("BINGET")); }
     void on_long_binget() { recall(number<std::uint32_t>("LONG_BINGET")); }
@@ -223,6 +236,12 @@ class PickleMachine {
     void on_refused();
     void on_unknown();
 
+    // Reducing (pickle_reduce.cpp).
+    void reduce(PickleValue& object);
+    void release(PickleValue* value);
+    void release_parts(const PickleValue& value);
+    PickleValue* only_part(PickleValue* tuple);
+
     // Skipping.
     [[nodiscard]] bool is_skipped(const PickleValue* value) const { return value == skipped_; }
     void start_skipping_at(std::string_view text);
@@ -234,8 +253,12 @@ class PickleMachine {
     std::size_t opcode_at_ = 0;
     bool done_ = false;
     std::vector<PickleValue*> stack_;
-    std::vector<std::size_t> marks_;  // heights of the stack
+    std::vector<std::size_t> marks_ = {0};  // heights of the stack; the first is its floor
     std::vector<PickleValue*> memo_;
+    std::optional<PickleRecalls> recalls_;  // with a reducer: which entries memo_ holds
+    std::uint64_t n_slots_ = 0;             // then: the memo's size as the pickle sees it
+    PickleReducer* reducer_ = nullptr;
+    std::vector<std::pair<const PickleValue*, std::uint32_t>> reduced_classes_;
     std::array<PickleValue*, 256> small_integers_{};
     PickleValue* none_ = nullptr;
     std::array<PickleValue*, 2> booleans_{};

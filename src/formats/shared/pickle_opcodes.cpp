@@ -137,7 +137,7 @@ void PickleMachine::on_frame() {
 
 void PickleMachine::on_stop() {
     pickle_.root_ = pop();
-    if (!marks_.empty()) {
+    if (marks_.size() > 1) {
         fail("STOP behind an open mark");
     }
     pickle_.consumed_ = position_;

@@ -128,6 +128,7 @@ void PickleMachine::push_new_integer(std::int64_t value) {
     if (!is_skipped(made)) {
         made->integer = value;
         if (value >= 0 && value < 256) {
+            made->detail = pickle_detail::kShared;
             small_integers_[static_cast<std::size_t>(value)] = made;
         }
     }
@@ -251,7 +252,7 @@ void PickleMachine::push_text(std::string_view text) {
 // The key of the outermost state has just come: under the only mark lie the state's dict and its
 // object. A text at the key's own height afterwards begins the next key.
 void PickleMachine::start_skipping_at(std::string_view text) {
-    if (marks_.size() != 1) {
+    if (marks_.size() != 2) {
         return;
     }
     if (skipping_) {

@@ -71,9 +71,10 @@ const PickleValue& pair_part(const PickleValue& mapping, std::size_t i, std::siz
 }  // namespace
 
 std::string_view name_of(PickleKind kind) {
-    constexpr std::array<std::string_view, 14> kNames = {
-        "none", "boolean", "integer", "real",   "text",   "bytes",      "tuple",
-        "list", "dict",    "set",     "global", "object", "persistent", "big integer"};
+    constexpr std::array<std::string_view, 15> kNames = {
+        "none",   "boolean", "integer",    "real",        "text",
+        "bytes",  "tuple",   "list",       "dict",        "set",
+        "global", "object",  "persistent", "big integer", "reduced object"};
     return kNames.at(static_cast<std::size_t>(kind));
 }
 

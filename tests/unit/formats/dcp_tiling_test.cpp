@@ -1,4 +1,5 @@
 #include <chrono>
+#include <deque>
 #include <random>
 #include <set>
 #include <string>
@@ -17,8 +18,9 @@ using test::error_text;
 
 DcpChunk chunk(std::vector<Index> offsets, std::vector<Index> sizes) {
     DcpChunk made;
-    made.offsets = std::move(offsets);
-    made.sizes = std::move(sizes);
+    static std::deque<std::vector<Index>> numbers;
+    made.offsets = numbers.emplace_back(std::move(offsets));
+    made.sizes = numbers.emplace_back(std::move(sizes));
     return made;
 }
 

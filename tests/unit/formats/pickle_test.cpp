@@ -76,6 +76,8 @@ std::string shown(const PickleValue& value) {
             return "<" + std::string(value.text()) + ">";
         case PickleKind::object:
             return shown_object(value);
+        case PickleKind::reduced:
+            return "reduced(" + std::to_string(value.integer) + ")";
         case PickleKind::persistent:
             return "@" + shown(*value.persistent_id());
         case PickleKind::big_integer:

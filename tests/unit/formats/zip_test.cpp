@@ -28,7 +28,7 @@ std::string listed(const std::string& file_text, Bytes begin = 0, Bytes cut = 0)
         std::string data(entry.size, '?');
         file.read_at(entry.offset, std::as_writable_bytes(std::span(data)));
         EXPECT_EQ(entry.crc32, test::crc_of(data)) << name;
-        text += name + "=" + data + ";";
+        text += std::string(name) + "=" + data + ";";
     }
     return text;
 }

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <map>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,9 +15,12 @@
 
 namespace shardweld::formats {
 
+class PickleArena;
+
+/// Compact: there are millions of them. The numbers are DcpMetadata's.
 struct DcpChunk {
-    std::vector<Index> offsets;
-    std::vector<Index> sizes;
+    std::span<const Index> offsets;
+    std::span<const Index> sizes;
     std::uint32_t file = 0;  ///< index into DcpMetadata::files
     Bytes offset = 0;        ///< of the blob in that file
     Bytes length = 0;
@@ -42,6 +47,7 @@ struct DcpMetadata {
     bool has_transforms = false;  ///< some byte object is stored as a compressed stream (zstd)
     std::map<std::string, std::vector<std::string>>
         paths;  ///< planner_data: flattened name -> path, when present
+    std::shared_ptr<const PickleArena> numbers;  ///< what the chunks view
 
     /// Parses the file; time near linear in its size. Error(corrupt) on malformed data, chunks
     /// outside their tensor, a chunk without storage, negative or overflowing numbers, paths

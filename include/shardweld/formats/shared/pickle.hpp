@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -30,7 +31,8 @@ enum class PickleKind : std::uint8_t {
     global,
     object,
     persistent,
-    big_integer
+    big_integer,
+    reduced  ///< an object that a PickleReducer took: `integer` is what it answered
 };
 
 /// The kind's name for messages: "tuple".
@@ -47,9 +49,9 @@ struct PickleValue {
     PickleKind kind = PickleKind::none;
     std::uint8_t detail = 0;  ///< private to the machine
     std::uint16_t depth = 0;  ///< nesting below this value as it was built
-    std::uint32_t size = 0;   ///< private to the machine: bytes of text, number of parts
+    std::uint32_t size = 0;   ///< of reduced: number of its class; else private to the machine
     union {
-        std::int64_t integer = 0;  ///< boolean, integer
+        std::int64_t integer = 0;  ///< boolean, integer, reduced
         double real;
         const char* chars;     ///< private to the machine, as are all below: text and the like
         PickleValue** parts;   ///< tuple, list, set, dict
@@ -101,6 +103,25 @@ struct PickleValue {
 };
 static_assert(sizeof(PickleValue) == 16);
 
+/// Takes objects out of a pickle as soon as they are whole, so that those of which there are
+/// millions need not be held as values.
+class PickleReducer {
+  public:
+    PickleReducer() = default;
+    PickleReducer(const PickleReducer&) = delete;
+    PickleReducer& operator=(const PickleReducer&) = delete;
+    virtual ~PickleReducer() = default;
+
+    /// The number by which the caller knows a class ("module name"); nullopt: not taken. Asked when
+    /// the class is first met.
+    virtual std::optional<std::uint32_t> takes(std::string_view class_name) = 0;
+    /// An object of such a class, built; it is gone afterwards, its texts live as long as the
+    /// Pickle. What a value of kind reduced holds in its place; nullopt: it stays as it is.
+    virtual std::optional<std::int64_t> reduce(std::uint32_t number, const PickleValue& object) = 0;
+    /// All is forgotten and parsed again.
+    virtual void restart() = 0;
+};
+
 /// A parsed pickle: owns its values and the bytes they view.
 class Pickle {
   public:
@@ -114,7 +135,9 @@ class Pickle {
     /// out-of-band buffers are Error(corrupt) as well.
     /// Where the outermost object's state has the key `skipped_key` (if not ""), its value is
     /// checked but not kept: it reads as none.
-    static Pickle parse(std::vector<std::byte> bytes, std::string_view skipped_key = {});
+    /// With a `reducer`, which is to live for this call, memory goes with what is left.
+    static Pickle parse(std::vector<std::byte> bytes, std::string_view skipped_key = {},
+                        PickleReducer* reducer = nullptr);
 
     [[nodiscard]] const PickleValue& root() const { return *root_; }
     /// Bytes consumed, STOP included (pre-zip torch files hold several pickles one after another).
