@@ -143,7 +143,7 @@ void write_dcp_case(const fs::path& directory, Index n_tensors, Index n_ranks) {
                                      {"__" + std::to_string(rank) + "_0.distcp", at, 4000}});
         }
     }
-    io::write_text(directory / ".metadata", dcp_metadata(content, DType::bf16), false);
+    io::write_text(directory / ".metadata", dcp_metadata(content), false);
 }
 
 }  // namespace shardweld::bench
