@@ -138,24 +138,33 @@ std::uint32_t DcpRecords::place_number(const PickleValue& value, std::string_vie
                                           : add_place(value, name);
 }
 
-std::span<const Index> DcpRecords::kept(const PickleValue& value, const std::string& what) {
-    if (!is_extents(value)) {
-        (void)read_extents(value, what);  // throws
-    }
+// `what`: makes the words for a message.
+template <typename What>
+std::span<const Index> DcpRecords::kept(const PickleValue& value, const What& what) {
     const auto elements = value.elements();
+    const bool is_plain =
+        is_extents(value) &&
+        std::all_of(elements.begin(), elements.end(), [](const PickleValue* element) {
+            return element->kind == PickleKind::integer && element->integer >= 0;
+        });
+    if (!is_plain) {
+        (void)read_extents(value, what());  // throws
+    }
     if (elements.empty()) {
         return {};
     }
     auto* const numbers = static_cast<Index*>(memory_->allocate(elements.size() * sizeof(Index)));
     std::transform(elements.begin(), elements.end(), numbers,
-                   [&](const PickleValue* element) { return read_count(*element, what); });
+                   [](const PickleValue* element) { return element->integer; });
     return {numbers, elements.size()};
 }
 
 std::uint32_t DcpRecords::add_chunk(const PickleValue& value, const std::string& owner) {
     Chunk chunk;
-    chunk.offsets = kept(required(value, "offsets", owner), owner + ": a chunk's offsets");
-    chunk.sizes = kept(required(value, "sizes", owner), owner + ": a chunk's sizes");
+    chunk.offsets =
+        kept(required(value, "offsets", owner), [&owner] { return owner + ": a chunk's offsets"; });
+    chunk.sizes =
+        kept(required(value, "sizes", owner), [&owner] { return owner + ": a chunk's sizes"; });
     chunks_.push_back(chunk);
     return static_cast<std::uint32_t>(chunks_.size() - 1);
 }
@@ -166,7 +175,8 @@ std::uint32_t DcpRecords::add_key(const PickleValue& value) {
     if (const PickleValue* const at = value.attribute("offset");
         at != nullptr && at->kind != PickleKind::none) {
         key.has_place = true;
-        key.at = kept(*at, "the offset of an item of .metadata");
+        key.at =
+            kept(*at, [&key] { return "the offset of an item of '" + printable(key.name) + "'"; });
     }
     keys_.push_back(key);
     return static_cast<std::uint32_t>(keys_.size() - 1);

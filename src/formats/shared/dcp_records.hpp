@@ -69,7 +69,8 @@ class DcpRecords final : public PickleReducer {
     std::uint32_t add_chunk(const PickleValue& value, const std::string& owner);
     std::uint32_t add_key(const PickleValue& value);
     std::uint32_t add_place(const PickleValue& value, std::string_view name);
-    std::span<const Index> kept(const PickleValue& value, const std::string& what);
+    template <typename What>
+    std::span<const Index> kept(const PickleValue& value, const What& what);
     std::uint32_t file_number(std::string_view path);
 
     std::shared_ptr<PickleArena> memory_;

@@ -218,7 +218,7 @@ class PickleMachine {
     void on_binget() { recall(number<std::uint8_t>("BINGET")); }
     void on_long_binget() { recall(number<std::uint32_t>("LONG_BINGET")); }
 
-    // Opcodes: globals, objects, control (pickle_machine.cpp).
+    // Opcodes: globals, objects (pickle_objects.cpp), control (pickle_opcodes.cpp).
     void on_global();
     void on_stack_global();
     void push_global(std::string_view module, std::string_view name);

@@ -98,6 +98,27 @@ TEST(DcpMetadata, reads_a_whole_tensor_indexed_without_offset) {
               "w bfloat16 [3]: [0][3]=f+1,2\n");
 }
 
+// The rank that coordinates a save has its own chunks' offsets in both places as one object.
+TEST(DcpMetadata, reads_offsets_that_index_and_chunks_share) {
+    Pairs entries;
+    Pairs places;
+    std::string wanted;
+    for (int i = 0; i < 100; ++i) {
+        const std::string name = "w" + std::to_string(1000 + i);
+        const std::string slot(1, static_cast<char>(i));
+        const std::string at = size_of_counts({0, 0}) + "q" + slot;
+        entries.emplace_back(
+            unicode(name),
+            tensor_of({2, 3 + i},
+                      {test::object(test::kDcp + "ChunkStorageMetadata",
+                                    {{"offsets", at}, {"sizes", size_of_counts({2, 3 + i})}})}));
+        places.emplace_back(index_of(name, "h" + slot), place_of("f", i, 10));
+        wanted += name + " bfloat16 [2, " + std::to_string(3 + i) + "]: [0, 0][2, " +
+                  std::to_string(3 + i) + "]=f+" + std::to_string(i) + ",10\n";
+    }
+    EXPECT_EQ(shown(read(metadata_of(entries, places))), wanted);
+}
+
 TEST(DcpMetadata, leaves_tiling_to_its_caller) {
     const DcpMetadata metadata =
         read(metadata_of({{unicode("w"), tensor_of({9}, {chunk_of({0}, {3})})}},
