@@ -2,10 +2,15 @@
 runs is its own matter."""
 import os
 import shutil
+import time
 from dataclasses import dataclass, field
 from typing import Callable
 
 import page_cache
+
+# Freed memory of a virtual machine goes back to its host within some seconds, removed files leave work to the file system: without a rest a run is
+# quick or slow by what ran before it.
+REST_S = 4
 
 
 @dataclass
@@ -32,14 +37,15 @@ def order_of(sides, pair):
 
 def measure(sides, n_pairs, inputs, cache):
     """A first run of each side, not timed: its memory is sampled and its output checked. Then the pairs. Before each run the
-    file systems are synced and the input is brought to the wanted state, behind it outputs are removed, all outside the timing. A single
-    pair is a trial: nothing is synced."""
+    file systems are synced, the machine rests and the input is brought to the wanted state, behind it outputs are removed, all outside the timing. A single
+    pair is a trial: nothing is synced and nobody rests."""
     for side in sides:
         side.peak_bytes = int(_one(side, inputs, cache, True).get("peak_bytes", 0))
     for pair in range(n_pairs):
         for side in order_of(sides, pair):
             if n_pairs > 1:
                 os.sync()
+                time.sleep(REST_S)
             side.add(_one(side, inputs, cache, False))
 
 

@@ -24,8 +24,8 @@ kinds:
   launch  a merge of next to nothing
   memory  checkpoints of holes of growing size
 
-Each pair runs all sides one after the other, in an order that changes. Before each run, outside its time, file systems are synced and the input is
-brought into the page cache (warm) or out of it (cold), which mincore(2) has to confirm; afterwards outputs are removed. With fsync a merge syncs what it
+Each pair runs all sides one after the other, in an order that changes. Before each run, outside its time, file systems are synced, the machine rests for
+4 s and the input is brought into the page cache (warm) or out of it (cold), which mincore(2) has to confirm; afterwards outputs are removed. With fsync a merge syncs what it
 writes, `cp -r` is followed by sync of its files and directories, iobench syncs each file. The first run of each side is not timed: its memory is sampled
 (anonymous and shared memory of all its processes together, every 5 ms) and its output is compared with the values it must have. CPU seconds are user
 and system time of all processes, from wait4(2).
