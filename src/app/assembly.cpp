@@ -183,6 +183,7 @@ void Assembly::make_plan() {
                   " is compared; --replicas verify compares all"});
     }
     tell_trace();
+    meter_.planned();
     watch_.lap("plan");
 }
 
@@ -259,6 +260,7 @@ void Assembly::execute(const fs::path& directory, execute::Options options) {
 void Assembly::note_result(const execute::Result& result, bool has_digests) {
     Phase& phase = watch_.lap("execute");
     report_.ranks = result.ranks;
+    report_.memory = meter_.gather(comm_);
     for (const execute::RankResult& rank : result.ranks) {
         phase.bytes_read += rank.bytes_read;
         phase.bytes_written += rank.bytes_written;

@@ -11,6 +11,7 @@
 #include "shardweld/plan/plan.hpp"
 
 #include "log.hpp"
+#include "memory_meter.hpp"
 #include "model.hpp"
 #include "options.hpp"
 #include "report.hpp"
@@ -78,6 +79,7 @@ class Assembly {
     std::map<std::string, std::string> doubts_;  ///< Catalogue::warnings
     std::vector<std::string> trace_;
     std::optional<plan::Plan> factor_plan_;  ///< what folding needs first
+    MemoryMeter meter_;
 };
 
 }  // namespace shardweld::app

@@ -18,14 +18,12 @@ namespace shardweld::app {
 
 namespace {
 
-constexpr Bytes kLeastMemory = Bytes{2} << 20U;
-
 /// Half of a rank's memory assembles, half reads the reference.
 Bytes half_memory(mpi::Comm& comm, const Options& options) {
     const Bytes limit = options.memory_limit.value_or(shared_resources(comm).memory_limit);
-    if (limit < kLeastMemory) {
+    if (limit < plan::kLeastMemory) {
         throw Error(ErrorCode::usage, "--memory_limit " + human_bytes(limit) +
-                                          " is too small: a comparison needs at least 2MiB a rank");
+                                          " is too small: give at least 1MiB a rank");
     }
     return limit / 2;
 }

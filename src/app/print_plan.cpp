@@ -14,6 +14,7 @@
 #include "base_model.hpp"
 #include "json_parts.hpp"
 #include "lora.hpp"
+#include "memory_meter.hpp"
 #include "model.hpp"
 #include "survey.hpp"
 #include "table.hpp"
@@ -27,6 +28,8 @@ using nlohmann::ordered_json;
 constexpr int kSchema = 1;
 // Plans are for another machine: this one's limits say nothing.
 constexpr Bytes kMemoryLimit = Bytes{256} << 20U;
+// What a process without MPI says of it.
+constexpr std::string_view kNoLibrary = "none";
 
 // What follows a size that only creating the files tells exactly.
 constexpr const char* kEstimated = " (HDF5: sizes and offsets are estimates)";
@@ -98,6 +101,10 @@ std::vector<std::vector<std::string>> plan_rows(const PlannedMerge& merge, const
         {"writers of a file", most_text(figures.writers)},
         {"buffers of a rank", human_bytes(figures.buffer_bytes)},
         {"metadata of a rank", human_bytes(figures.metadata_bytes)},
+        {"peak of a rank", human_bytes(merge.memory.peak()) + ": program " +
+                               human_bytes(merge.memory.base) + ", planning " +
+                               human_bytes(merge.memory.metadata) + ", then plan and buffers " +
+                               human_bytes(merge.memory.plan + merge.memory.buffers)},
         {"rounds", std::to_string(figures.rounds)},
         {"strategy", std::string(plan::name_of(plan.strategy)) + ": " + plan.why},
         {"sent over the network",
@@ -173,6 +180,11 @@ std::string plan_json(const PlannedMerge& merge) {
     json["writers_per_file"] = most_json(figures.writers);
     json["buffer_bytes"] = figures.buffer_bytes;
     json["metadata_bytes"] = figures.metadata_bytes;
+    json["peak_bytes"] = merge.memory.peak();
+    json["memory"] = {
+        {"base_bytes", merge.memory.base},    {"metadata_bytes", merge.memory.metadata},
+        {"plan_bytes", merge.memory.plan},    {"buffer_bytes", merge.memory.buffers},
+        {"limit_bytes", plan.limits.total()}, {"read_ahead", plan.limits.ahead > 0}};
     json["network_bytes"] = figures.network_bytes;
     json["sent_by_rank"] = by_rank(figures.traffic.ranks, &plan::RankTraffic::bytes_sent);
     json["messages"] = figures.messages;
@@ -209,7 +221,7 @@ Input read_input(mpi::Comm& comm, const Options& options) {
     return input;
 }
 
-PlannedMerge plan_alone(Input input, const Options& options) {
+PlannedMerge plan_alone(Input input, const Options& options, MemoryMeter meter, bool has_mpi) {
     catalogue::Catalogue& catalogue = input.survey.catalogue;
     const PreparedModel prepared = prepare_model(input.files, options, catalogue);
     PlannedMerge merge;
@@ -228,9 +240,13 @@ PlannedMerge plan_alone(Input input, const Options& options) {
     merge.warnings.insert(merge.warnings.end(), prepared.warnings.begin(), prepared.warnings.end());
     merge.warnings.insert(merge.warnings.end(), binding.warnings.begin(), binding.warnings.end());
     merge.ledger = std::move(binding.ledger);
-    merge.plan = plan::make_plan(std::move(binding.targets), merge.files,
-                                 plan::Visibility::everywhere(options.n_ranks, merge.files.size()),
-                                 plan_choice(options, {kMemoryLimit, false}));
+    merge.plan =
+        plan::make_plan(std::move(binding.targets), merge.files,
+                        plan::Visibility::everywhere(options.n_ranks, merge.files.size()),
+                        plan_choice(options, {kMemoryLimit, has_spare_core(options.n_ranks)}));
+    // A merge holds what is held here: the model's recipes, the checkpoint's files.
+    meter.planned();
+    merge.memory = forecast_memory(merge.plan, meter.memory(), has_mpi);
     if (!options.trace.empty()) {
         const auto written = plan::trace_target(merge.plan, merge.files, options.trace);
         merge.trace.insert(merge.trace.end(), written.begin(), written.end());
@@ -259,11 +275,12 @@ void show(const PlannedMerge& merge, const Options& options, std::ostream& out, 
 }  // namespace
 
 PlannedMerge plan_merge(mpi::Comm& comm, const Options& options) {
+    const MemoryMeter meter;
     Input input = read_input(comm, options);
     PlannedMerge merge;
     mpi::collectively(comm, [&] {
         if (comm.rank() == 0) {
-            merge = plan_alone(std::move(input), options);
+            merge = plan_alone(std::move(input), options, meter, comm.library() != kNoLibrary);
         }
     });
     return merge;

@@ -10,6 +10,7 @@
 
 #include "figures.hpp"
 #include "log.hpp"
+#include "memory_forecast.hpp"
 #include "options.hpp"
 #include "report.hpp"
 
@@ -25,6 +26,7 @@ struct PlannedMerge {
     plan::Ledger ledger;
     std::vector<plan::Warning> warnings;
     std::vector<std::string> trace;  ///< --trace
+    MemoryForecast memory;
 };
 
 std::string plan_text(const PlannedMerge& merge);

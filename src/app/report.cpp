@@ -49,13 +49,18 @@ ordered_json phases_json(const std::vector<Phase>& phases) {
     return list;
 }
 
-ordered_json ranks_json(const std::vector<execute::RankResult>& ranks) {
+ordered_json ranks_json(const Report& report) {
     ordered_json list = ordered_json::array();
-    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-        const execute::RankResult& done = ranks[rank];
+    for (std::size_t rank = 0; rank < report.ranks.size(); ++rank) {
+        const execute::RankResult& done = report.ranks[rank];
+        const RankMemory memory = rank < report.memory.size() ? report.memory[rank] : RankMemory();
         list.push_back({{"rank", rank},
                         {"host", done.host},
                         {"peak_bytes", done.peak_bytes},
+                        {"base_bytes", memory.base},
+                        {"metadata_bytes", memory.metadata},
+                        {"plan_bytes", memory.plan},
+                        {"buffer_bytes", done.buffer_bytes},
                         {"bytes_read", done.bytes_read},
                         {"bytes_written", done.bytes_written},
                         {"bytes_sent", done.bytes_sent},
@@ -131,7 +136,7 @@ std::string to_json(const Report& report) {
                                                {"merge_gbs", report.roof->merge_gbs},
                                                {"percent", report.roof->percent}})
                                : ordered_json();
-    json["ranks"] = ranks_json(report.ranks);
+    json["ranks"] = ranks_json(report);
     json["ledger"] = json_of(report.ledger);
     json["tensors"] = json_list(report.tensors);
     json["warnings"] = json_list(report.warnings);

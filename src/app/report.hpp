@@ -35,6 +35,13 @@ struct Roof {
     double percent = 0;
 };
 
+/// What one rank's process held, measured: anonymous and shared memory in bytes.
+struct RankMemory {
+    Bytes base = 0;      ///< before anything was read: the program and MPI
+    Bytes metadata = 0;  ///< beside it, at most, until the plan was made
+    Bytes plan = 0;      ///< beside it, when the plan was made
+};
+
 /// One output tensor and where it lies.
 struct TensorEntry {
     std::string name;
@@ -72,6 +79,7 @@ struct Report {
     std::vector<Phase> phases;
     std::optional<Roof> roof;  ///< when one was given
     std::vector<execute::RankResult> ranks;
+    std::vector<RankMemory> memory;  ///< by rank; may be empty
     plan::Ledger ledger;
     std::vector<TensorEntry> tensors;
     std::vector<plan::Warning> warnings;

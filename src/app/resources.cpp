@@ -19,16 +19,19 @@ Index cores_allowed() {
 
 }  // namespace
 
+bool has_spare_core(Index ranks_on_host) {
+    const auto online = static_cast<Index>(std::thread::hardware_concurrency());
+    return std::min(cores_allowed(), online / ranks_on_host) >= 2;
+}
+
 Resources shared_resources(mpi::Comm& comm) {
     const auto hosts = comm.all_gather(std::as_bytes(std::span(comm.host())));
     const auto local =
         std::count(hosts.begin(), hosts.end(), hosts[static_cast<std::size_t>(comm.rank())]);
     const Bytes memory = default_memory_limit(system_memory_sources(), static_cast<int>(local));
-    // A rank that is not bound shares all cores with the others of its node.
-    const auto online = static_cast<Index>(std::thread::hardware_concurrency());
-    const Index cores = std::min(cores_allowed(), online / local);
+    const Index lacks_core = has_spare_core(local) ? 0 : 1;
     return {static_cast<Bytes>(-comm.all_max(-static_cast<Index>(memory))),
-            -comm.all_max(-cores) >= 2};
+            comm.all_max(lacks_core) == 0};
 }
 
 }  // namespace shardweld::app

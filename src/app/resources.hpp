@@ -12,6 +12,10 @@ struct Resources {
     bool has_spare_core = false;  ///< every rank has two cores at least
 };
 
+/// Whether each of so many ranks on this node has two cores; one that is not bound shares all cores
+/// with the others.
+bool has_spare_core(Index ranks_on_host);
+
 /// Collective. The least that any rank has, so that all make the same plan.
 Resources shared_resources(mpi::Comm& comm);
 

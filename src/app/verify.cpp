@@ -47,7 +47,7 @@ WrittenModel share_model(mpi::Comm& comm, const fs::path& directory) {
 /// Collective. Reads all tensors; checksums on rank 0.
 ReportedOutput compute_output(mpi::Comm& comm, const Options& options, const WrittenModel& model) {
     plan::Choice choice;
-    choice.memory_limit = shared_resources(comm).memory_limit;
+    choice.memory_limit = options.memory_limit.value_or(shared_resources(comm).memory_limit);
     const auto plan = mpi::collectively_get(comm, [&] {
         return plan::make_plan(targets_of(model.tensors), model.files,
                                plan::Visibility::everywhere(comm.size(), model.files.size()),

@@ -1,26 +1,66 @@
 #include "shardweld/core/usage.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <ctime>
 #include <fstream>
+#include <malloc.h>
 #include <string>
 
 #include <sys/resource.h>
 
 namespace shardweld {
 
-Bytes resident_bytes() {
+namespace {
+
+/// Lines of /proc/self/status (proc(5)), in bytes.
+struct Resident {
+    Bytes most = 0;  ///< of all kinds, since the start
+    Bytes anonymous = 0;
+    Bytes shared = 0;
+    Bytes file = 0;
+};
+
+Resident resident() {
     std::ifstream status("/proc/self/status");
-    std::string word;
-    Bytes total = 0;
-    while (status >> word) {
-        if (word == "RssAnon:" || word == "RssShmem:") {
-            Bytes kibibytes = 0;
-            status >> kibibytes;
-            total += kibibytes * 1024;
+    Resident found;
+    for (std::string word; status >> word;) {
+        Bytes* const value = word == "VmHWM:"      ? &found.most
+                             : word == "RssAnon:"  ? &found.anonymous
+                             : word == "RssShmem:" ? &found.shared
+                             : word == "RssFile:"  ? &found.file
+                                                   : nullptr;
+        if (value != nullptr) {
+            status >> *value;
+            *value *= 1024;
         }
     }
-    return total;
+    return found;
+}
+
+}  // namespace
+
+Bytes resident_bytes() {
+    const Resident now = resident();
+    return now.anonymous + now.shared;
+}
+
+Bytes peak_bytes() {
+    static std::atomic<Bytes> most{0};
+    const Resident now = resident();
+    const Bytes seen =
+        std::max(now.anonymous + now.shared, now.most - std::min(now.most, now.file));
+    Bytes known = most.load();
+    while (known < seen && !most.compare_exchange_weak(known, seen)) {
+    }
+    return std::max(known, seen);
+}
+
+void return_freed_memory() {
+#ifdef __GLIBC__
+    (void)malloc_trim(0);
+#endif
 }
 
 double cpu_seconds() {

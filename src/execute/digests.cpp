@@ -69,6 +69,10 @@ void BlockDigests::add(const plan::Slice& slice, std::span<const std::byte> byte
         } else {
             edges_.fragment = at / block;
             edges_.fragment_tensor = slice.target;
+            if (fragment_.empty()) {
+                const Index whole = std::min((at / block + 1) * block, target.volume());
+                fragment_.reserve(static_cast<std::size_t>(whole - at) * size);
+            }
             fragment_.insert(fragment_.end(), part.begin(), part.end());
         }
         if (edges_.open != kNone && (end % block == 0 || end == target.volume())) {

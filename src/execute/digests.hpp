@@ -20,8 +20,7 @@ using Digest = std::array<std::byte, 16>;
 std::string hex(const Digest& digest);
 Digest digest_of(std::span<const std::byte> bytes);
 
-/// Bytes of a tensor in one block; its last block may have less.
-inline constexpr Bytes kDigestBlock = Bytes{1} << 20U;
+using plan::kDigestBlock;
 
 /// Digests of the blocks that begin in one rank's run; bytes arrive in line order. The end of a
 /// block whose beginning is another rank's is kept, less than a block, until gather() hands it
@@ -37,6 +36,9 @@ class BlockDigests {
 
     /// The written bytes of a slice, in the order of the line.
     void add(const plan::Slice& slice, std::span<const std::byte> bytes);
+
+    /// Of the block that another rank begins.
+    [[nodiscard]] Bytes buffer_bytes() const { return fragment_.capacity(); }
 
     /// Collective: every tensor's digest in hex, on rank 0 (empty elsewhere).
     std::vector<std::string> gather(mpi::Comm& comm);

@@ -16,7 +16,9 @@ namespace {
 std::span<float> at_least(std::vector<float>& buffer, Index size) {
     const auto n = static_cast<std::size_t>(size);
     if (buffer.size() < n) {
-        buffer.resize(n);
+        // The old memory goes first, and no more is taken than asked for.
+        std::vector<float>().swap(buffer);
+        buffer = std::vector<float>(n);
     }
     return std::span(buffer).first(n);
 }

@@ -41,6 +41,11 @@ class Factors {
     /// Reads `out.size()` fp32 values at a file offset.
     void read(Bytes offset, std::span<float> out);
 
+    [[nodiscard]] Bytes buffer_bytes() const {
+        return (right_.size() + left_.size() + values_.size() + staging_.size() + gains_.size()) *
+               sizeof(float);
+    }
+
   private:
     /// Sizes of the parts of the memory for one target, in elements.
     struct Sizes {

@@ -15,6 +15,9 @@ using layout::Copy;
 using plan::kLongRun;
 using plan::kSmallGap;
 
+// Parts that are gathered before they are read, whatever the memory.
+constexpr Bytes kFewParts = 16;
+
 /// Position of the loop that is contiguous on both sides, or the number of loops.
 std::size_t contiguous_loop(const Copy& copy) {
     std::size_t k = 0;
@@ -154,7 +157,7 @@ bool Reader::read_runs(const Move& move) {
 }
 
 /// Cuts a move into parts that span at most the scratch buffer and hold no large gaps.
-void Reader::split(const Move& move, std::vector<Spanned>& out) const {
+void Reader::split(const Move& move, std::vector<Spanned>& out) {
     const std::size_t sparse = sparse_loop(move);
     if (sparse < move.copy.loops.size()) {
         const Index n_turns = move.copy.loops[sparse].extent;
@@ -172,7 +175,7 @@ void Reader::split(const Move& move, std::vector<Spanned>& out) const {
     if (span.extent <= window) {
         const Bytes begin = move.base + static_cast<Bytes>(span.lo) * move.element_bytes;
         const Bytes end = begin + span_bytes(move);
-        out.push_back({move, begin, end});
+        add_part({move, begin, end}, out);
         return;
     }
     for (Index at = span.lo; at < span.lo + span.extent; at += window) {
@@ -182,6 +185,15 @@ void Reader::split(const Move& move, std::vector<Spanned>& out) const {
             split(cut, out);
         }
     }
+}
+
+/// A transpose can fall into as many parts as it has elements: the list of them is bounded too.
+void Reader::add_part(Spanned part, std::vector<Spanned>& parts) {
+    const Bytes most = std::max<Bytes>(scratch_bytes_ / 8 / sizeof(Spanned), kFewParts);
+    if (parts.size() >= most) {
+        read_parts(parts);
+    }
+    parts.push_back(std::move(part));
 }
 
 /// One read for moves that lie close together.
@@ -211,7 +223,7 @@ void Reader::read_window(std::span<const Spanned> window) {
 
 void Reader::read(std::vector<Move> moves) {
     std::vector<Spanned> parts;
-    std::stable_sort(moves.begin(), moves.end(), [](const Move& a, const Move& b) {
+    std::sort(moves.begin(), moves.end(), [](const Move& a, const Move& b) {
         return std::tuple(a.file,
                           a.base + static_cast<Bytes>(a.copy.src_offset) * a.element_bytes) <
                std::tuple(b.file, b.base + static_cast<Bytes>(b.copy.src_offset) * b.element_bytes);
@@ -221,7 +233,12 @@ void Reader::read(std::vector<Move> moves) {
             split(move, parts);
         }
     }
-    std::stable_sort(parts.begin(), parts.end(), [](const Spanned& a, const Spanned& b) {
+    read_parts(parts);
+}
+
+/// Reads the parts, those that lie close together at once, and forgets them.
+void Reader::read_parts(std::vector<Spanned>& parts) {
+    std::sort(parts.begin(), parts.end(), [](const Spanned& a, const Spanned& b) {
         return std::tie(a.move.file, a.begin) < std::tie(b.move.file, b.begin);
     });
     std::size_t first = 0;
@@ -237,6 +254,7 @@ void Reader::read(std::vector<Move> moves) {
         read_window(std::span(parts).subspan(first, last - first));
         first = last;
     }
+    parts.clear();
 }
 
 }  // namespace shardweld::execute

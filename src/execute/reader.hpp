@@ -65,6 +65,7 @@ class Reader {
     void read(std::vector<Move> moves);
 
     [[nodiscard]] Bytes bytes_read() const { return bytes_read_; }
+    [[nodiscard]] Bytes buffer_bytes() const { return scratch_.size(); }
 
   private:
     /// A move and the bytes of the file it spans.
@@ -75,7 +76,9 @@ class Reader {
     };
 
     bool read_runs(const Move& move);
-    void split(const Move& move, std::vector<Spanned>& out) const;
+    void split(const Move& move, std::vector<Spanned>& out);
+    void add_part(Spanned part, std::vector<Spanned>& parts);
+    void read_parts(std::vector<Spanned>& parts);
     void read_window(std::span<const Spanned> window);
     void fetch(std::uint32_t file, Bytes offset, std::span<std::byte> out);
 

@@ -53,8 +53,14 @@ class RoundMaker {
             n_sent += message_bytes(outgoing_[rank]);
             n_received += message_bytes(incoming_[rank]);
         }
-        std::span<std::byte> sent = buffers_.sent.get(n_sent);
-        std::span<std::byte> received = buffers_.received.get(n_received);
+        std::span<std::byte> sent;
+        std::span<std::byte> received;
+        if (n_sent > 0) {
+            sent = buffers_.sent.get(n_sent);
+        }
+        if (n_received > 0) {
+            received = buffers_.received.get(n_received);
+        }
         for (std::size_t rank = 0; rank < outgoing_.size(); ++rank) {
             const Bytes send_bytes = message_bytes(outgoing_[rank]);
             const Bytes receive_bytes = message_bytes(incoming_[rank]);

@@ -2,8 +2,10 @@
 // Knows plans and buffers; does no I/O and no MPI itself.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -13,25 +15,38 @@
 
 namespace shardweld::execute {
 
-/// Memory that grows to the largest size asked for and is reused: first touch of new pages is what
-/// costs most.
+/// Memory that is allocated once and reused: first touch of new pages is what costs most, and pages
+/// that are never touched cost nothing.
 class Buffer {
   public:
+    /// `most`: the largest size that will be asked for, where it is known.
+    explicit Buffer(Bytes most = 0) : most_(most) {}
+
     /// `size` bytes whose address has the same place in a block as byte `offset` of a file, which
     /// direct I/O asks for; earlier contents are not kept.
     std::span<std::byte> get(Bytes size, Bytes offset = 0) {
         constexpr Bytes kBlock = io::kDirectBlock;
-        if (bytes_.size() < size + 2 * kBlock) {
-            bytes_.clear();
-            bytes_.resize(size + 2 * kBlock);
+        if (allocated_ < size + 2 * kBlock) {
+            bytes_.reset();
+            allocated_ = 0;
+            const Bytes wanted = std::max(size, most_) + 2 * kBlock;
+            bytes_ = std::make_unique_for_overwrite<std::byte[]>(wanted);
+            allocated_ = wanted;
         }
-        const auto address = reinterpret_cast<std::uintptr_t>(bytes_.data());
+        used_ = std::max(used_, size);
+        const auto address = reinterpret_cast<std::uintptr_t>(bytes_.get());
         const Bytes to_block = (kBlock - address % kBlock) % kBlock;
-        return std::span(bytes_).subspan(to_block + offset % kBlock, size);
+        return std::span(bytes_.get(), allocated_).subspan(to_block + offset % kBlock, size);
     }
 
+    /// The largest size asked for so far.
+    [[nodiscard]] Bytes used() const { return used_; }
+
   private:
-    std::vector<std::byte> bytes_;
+    std::unique_ptr<std::byte[]> bytes_;  // NOLINT(modernize-avoid-c-arrays): not initialised
+    Bytes most_ = 0;
+    Bytes allocated_ = 0;
+    Bytes used_ = 0;
 };
 
 /// A slice of this rank's part of the line and where its elements are assembled, as stored.
@@ -72,7 +87,12 @@ struct Round {
 
 /// The buffers rounds use, one after another.
 struct RoundBuffers {
+    explicit RoundBuffers(const plan::Limits& limits)
+        : assembled(limits.assembled), sent(limits.send), received(limits.receive) {}
+
     Buffer assembled, sent, received;
+
+    [[nodiscard]] Bytes used() const { return assembled.used() + sent.used() + received.used(); }
 };
 
 /// Lays out round `ranges` (one range per owner) for `rank`. Sender and receiver go through

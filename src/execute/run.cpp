@@ -28,16 +28,18 @@ class Worker {
           plan_(plan),
           options_(options),
           reader_(source, plan.limits.scratch),
-          compare_reader_(source, plan.limits.scratch),
+          compare_reader_(source, plan.limits.compare),
           sink_(plan, directory, {options.sync, options.direct}),
           digests_(plan),
-          factors_(plan, options.factors) {}
+          factors_(plan, options.factors),
+          buffers_{RoundBuffers(plan.limits), RoundBuffers(plan.limits)},
+          converted_(plan.limits.converted) {}
 
     /// Ranks go through common rounds; an error is agreed before the next one.
     void run_in_lockstep() {
         plan::Rounds rounds(plan_);
-        std::future<Round> next = start_reading(rounds);
-        std::optional<Error> failure;
+        std::future<Round> next;
+        std::optional<Error> failure = mpi::error_of([&] { next = start_reading(rounds); });
         while (true) {
             Round round;
             mpi::collectively(comm_, [&] {
@@ -49,9 +51,12 @@ class Worker {
             if (round.ranges.empty()) {
                 return;
             }
-            next = start_reading(rounds);
+            // An error waits for the next meeting of all ranks.
+            failure = mpi::error_of([&] { next = start_reading(rounds); });
             exchange(round);
-            failure = mpi::error_of([&] { finish(round); });
+            if (!failure) {
+                failure = mpi::error_of([&] { finish(round); });
+            }
         }
     }
 
@@ -88,7 +93,8 @@ class Worker {
 
     /// Everybody's counters and differences, on every rank.
     Result result(double wall_s, double cpu_s) {
-        mine_.peak_bytes = std::max(mine_.peak_bytes, resident_bytes());
+        mine_.peak_bytes = peak_bytes();
+        mine_.buffer_bytes = buffer_bytes();
         mine_.bytes_read = reader_.bytes_read() + compare_reader_.bytes_read();
         mine_.bytes_written = sink_.bytes_written();
         mine_.wall_s = wall_s;
@@ -156,14 +162,16 @@ class Worker {
             mine_.write_s += wall_seconds() - begin;
         }
         ++mine_.rounds;
-        // Asking the system costs as much as a small write.
-        if (mine_.rounds % 64 == 1) {
-            mine_.peak_bytes = std::max(mine_.peak_bytes, resident_bytes());
-        }
         done_ += range.end - range.begin;
         if (options_.on_progress) {
             options_.on_progress(done_);
         }
+    }
+
+    [[nodiscard]] Bytes buffer_bytes() const {
+        return buffers_[0].used() + buffers_[1].used() + converted_.used() +
+               reader_.buffer_bytes() + compare_reader_.buffer_bytes() + factors_.buffer_bytes() +
+               digests_.buffer_bytes();
     }
 
     [[nodiscard]] bool wants_output() const {

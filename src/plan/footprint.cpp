@@ -1,8 +1,13 @@
 #include "shardweld/plan/footprint.hpp"
 
+#include <algorithm>
+
 namespace shardweld::plan {
 
 namespace {
+
+// Rounds times ranks squared that are walked through for a forecast; about a second.
+constexpr Index kWalked = Index{1} << 18U;
 
 /// What a string or a vector holds on the heap.
 template <typename Container>
@@ -16,6 +21,36 @@ Bytes held_by(const Target& target) {
 }
 
 }  // namespace
+
+Bytes used_buffers(const Plan& plan) {
+    const Limits& limits = plan.limits;
+    Rounds::Most most;
+    if (plan.is_lockstep) {
+        Rounds rounds(plan);
+        std::vector<LineRange> ranges;
+        const auto n_ranks = static_cast<Index>(plan.n_ranks());
+        Index left = kWalked / n_ranks / n_ranks;
+        while (left-- > 0 && rounds.next(ranges)) {
+        }
+        most = rounds.most();
+        if (left < 0) {
+            most.sent = limits.send;
+            most.received = limits.receive;
+        }
+    }
+    Bytes largest = 0;
+    for (std::size_t rank = 0; rank + 1 < plan.cuts.size(); ++rank) {
+        largest = std::max(largest, plan.cuts[rank + 1] - plan.cuts[rank]);
+    }
+    // What a rank assembles at once is no more than its part, however large a round may be; stored
+    // elements may be wider than written ones.
+    constexpr Bytes kWidest = 8;
+    const Bytes assembled = std::min(limits.assembled, kWidest * largest);
+    const Bytes of_round = assembled + most.sent + most.received;
+    return of_round + (limits.ahead > 0 ? of_round : 0) +
+           std::min(limits.converted, kWidest * largest) + limits.scratch + limits.compare +
+           limits.fold + limits.digests + limits.edges;
+}
 
 Bytes metadata_bytes(const Plan& plan) {
     Bytes bytes = held(plan.targets) + held(plan.line.order) + held(plan.line.begins) +

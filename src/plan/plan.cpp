@@ -14,13 +14,6 @@ namespace shardweld::plan {
 
 namespace {
 
-constexpr Bytes kMiB = Bytes{1} << 20U;
-// One round's output: with larger ones the bytes leave the processor's own cache between reading
-// and writing, which makes a merge up to four times slower (docs/performance.md).
-constexpr Bytes kCacheStep = kMiB;
-constexpr Bytes kLargestRound = 32 * kMiB;
-constexpr Bytes kLargestFold = 64 * kMiB;
-
 Bytes address_of(const Target& target, const Operand& operand) {
     return operand.base + static_cast<Bytes>(operand.copy.src_offset) * size_of(target.stored);
 }
@@ -87,9 +80,12 @@ void set_strategy(Plan& plan, Strategy strategy, bool is_hiding, const Choice& c
     plan.is_lockstep = plan.n_ranks() > 1 && (strategy == Strategy::collective || is_hiding);
     const bool any_scattered =
         std::find(plan.scattered.begin(), plan.scattered.end(), true) != plan.scattered.end();
-    plan.limits =
-        split_memory(choice.memory_limit, choice.message_limit,
-                     {plan.is_lockstep, any_scattered, folds(plan.targets), choice.read_ahead});
+    LimitNeeds needs{plan.n_ranks(), plan.is_lockstep, any_scattered, folds(plan.targets),
+                     choice.read_ahead};
+    needs.has_replicas = plan.replica_bytes > 0 && plan.sample_every > 0;
+    needs.has_digests = choice.digests;
+    note_shares(plan.targets, needs);
+    plan.limits = split_memory(choice.memory_limit, choice.message_limit, needs);
 }
 
 /// What is asked for, else what costs less, else what is likely to.
@@ -136,33 +132,6 @@ std::string_view name_of(Strategy strategy) {
 Visibility Visibility::everywhere(int n_ranks, std::size_t n_files) {
     return {std::vector<std::uint32_t>(static_cast<std::size_t>(n_ranks), 0),
             {std::vector<bool>(n_files, true)}};
-}
-
-Limits split_memory(Bytes memory_limit, Bytes message_limit, const LimitNeeds& needs) {
-    if (memory_limit < kMiB) {
-        throw Error(ErrorCode::usage, "--memory_limit " + human_bytes(memory_limit) +
-                                          " is too small: give at least 1MiB a rank");
-    }
-    // Buffers: assembled and converted round, scratch of two steps, for exchanges what is sent and
-    // received, for folding factors and values.
-    const Bytes of_round = needs.is_lockstep ? 6U : 1U;
-    const Bytes part =
-        memory_limit / ((needs.is_lockstep ? 10U : 4U) + (needs.is_folding ? 2U : 0U) +
-                        (needs.is_ahead ? of_round : 0U));
-    Limits limits;
-    limits.step = std::min(kCacheStep, part);
-    limits.round = needs.is_scattered ? std::min(kLargestRound, part) : limits.step;
-    limits.scratch = 2 * limits.step;
-    limits.send = needs.is_lockstep ? 4 * limits.round : 0;
-    limits.message = message_limit == 0 ? limits.send : message_limit;
-    limits.fold = needs.is_folding ? std::min(kLargestFold, 2 * part) : 0;
-    limits.ahead =
-        needs.is_ahead ? limits.round + limits.send + (limits.send > 0 ? limits.round : 0) : 0;
-    return limits;
-}
-
-Bytes Limits::total() const {
-    return 2 * round + scratch + send + (send > 0 ? round : 0) + fold + ahead;
 }
 
 bool is_scattered(const Target& target) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "shardweld/plan/plan.hpp"
 
@@ -93,19 +94,35 @@ void Rounds::fill(int owner, LineRange& range, std::vector<Bytes>& sent) {
     const Bytes limit = step_end(at_[o], end_[o], plan_.limits.round);
     const bool is_first =
         std::all_of(sent.begin(), sent.end(), [](Bytes bytes) { return bytes == 0; });
+    const auto total = [](const std::vector<Bytes>& bytes) {
+        return std::accumulate(bytes.begin(), bytes.end(), Bytes{0});
+    };
+    const Bytes before = total(sent);
+    Bytes received = 0;
     while (range.end < limit) {
         // Small limits need small steps: one step never sends more than a round holds.
-        const Bytes stop = std::min(limit, step_end(range.end, end_[o], plan_.limits.step));
-        std::vector<Bytes> with = sent;
-        add_sent(plan_, owner, {range.end, stop}, with);
-        const bool fits = std::all_of(with.begin(), with.end(),
+        Bytes most = plan_.limits.step;
+        Bytes stop = 0;
+        std::vector<Bytes> with;
+        // Replicas are received beside what they are compared with.
+        do {
+            stop = std::min(limit, step_end(range.end, end_[o], most));
+            with = sent;
+            add_sent(plan_, owner, {range.end, stop}, with);
+            received = total(with) - before;
+            most /= 2;
+        } while (received > plan_.limits.receive && range.end == range.begin && most > 0);
+        const bool fits = received <= plan_.limits.receive &&
+                          std::all_of(with.begin(), with.end(),
                                       [&](Bytes bytes) { return bytes <= plan_.limits.send; });
         if (!fits && !(is_first && range.end == range.begin)) {
             break;
         }
         sent = std::move(with);
         range.end = stop;
+        most_.received = std::max(most_.received, received);
     }
+    most_.line = std::max(most_.line, range.end - range.begin);
     at_[o] = range.end;
 }
 
@@ -123,9 +140,11 @@ bool Rounds::next(std::vector<LineRange>& ranges) {
             fill(static_cast<int>(owner), range, sent);
         } else {
             range.end = at_[owner] = step_end(range.begin, end_[owner], plan_.limits.round);
+            most_.line = std::max(most_.line, range.end - range.begin);
         }
         any = any || range.end > range.begin;
     }
+    most_.sent = std::max(most_.sent, *std::max_element(sent.begin(), sent.end()));
     return any;
 }
 

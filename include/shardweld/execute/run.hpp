@@ -45,7 +45,8 @@ struct RankCounts {
     Index rounds = 0;      ///< of reading and writing
     Index exchange_steps = 0;
     double read_s = 0, exchange_s = 0, write_s = 0, wall_s = 0, cpu_s = 0;
-    Bytes peak_bytes = 0;  ///< RssAnon + RssShmem at most, from the system
+    Bytes peak_bytes = 0;    ///< of the process so far: RssAnon + RssShmem, from the system
+    Bytes buffer_bytes = 0;  ///< of this run, at most
 };
 
 struct RankResult : RankCounts {

@@ -10,4 +10,8 @@ namespace shardweld::plan {
 /// leaves out while tensors move. Reading and planning take some times as much before.
 Bytes metadata_bytes(const Plan& plan);
 
+/// Bytes of the buffers that the busiest rank will use: Limits::total() at most, less where rounds
+/// never fill what they may. Walks through the rounds of small groups of ranks.
+Bytes used_buffers(const Plan& plan);
+
 }  // namespace shardweld::plan

@@ -43,26 +43,46 @@ struct Limits {
     Bytes step = 0;  ///< output assembled in one round by one owner; about a processor's cache
     Bytes round =
         0;  ///< the same for scattered targets, whose sources would else be read again and again
-    Bytes send = 0;     ///< sent by one rank in one round
-    Bytes scratch = 0;  ///< one read
-    Bytes message = 0;  ///< travels between a pair of ranks in one step
-    Bytes fold = 0;     ///< factors and values of folded targets
-    Bytes ahead = 0;    ///< the next round, read while one is exchanged, converted and written
+    Bytes assembled = 0;  ///< a round as it is stored
+    Bytes converted = 0;  ///< a round as it is written, where that differs
+    Bytes send = 0;       ///< sent by one rank in one round
+    Bytes receive = 0;    ///< received by one rank in one round
+    Bytes scratch = 0;    ///< one read
+    Bytes compare = 0;    ///< one read of replicas
+    Bytes message = 0;    ///< travels between a pair of ranks in one step
+    Bytes fold = 0;       ///< factors and values of folded targets
+    Bytes ahead = 0;      ///< the next round, read while one is exchanged, converted and written
+    Bytes digests = 0;    ///< of a block that another rank begins, for checksums
+    Bytes edges = 0;      ///< what places of buffers in a disk's blocks cost
 
     [[nodiscard]] Bytes total() const;
 };
 
 /// What the split of the memory depends on.
 struct LimitNeeds {
+    int n_ranks = 1;
     bool is_lockstep = false;   ///< messages are sent and received
     bool is_scattered = false;  ///< some target is scattered
     bool is_folding = false;    ///< some target is folded
     bool is_ahead = false;      ///< the next round is read meanwhile
+    bool has_replicas = false;  ///< some are compared
+    bool has_digests = false;   ///< checksums are computed
+    double stored_share = 1;    ///< of a round's bytes, at most, as it is stored
+    double written_share = 0;   ///< the same as it is written; 0: nothing is converted
 };
 
+/// Notes how much of a round's bytes, which count the wider type of each target, is what is stored
+/// and what is written.
+void note_shares(const std::vector<Target>& targets, LimitNeeds& needs);
+
 /// A split of `memory_limit`; `message_limit` 0: as large as what is sent in a round. Error(usage)
-/// below 1 MiB.
+/// below kLeastMemory.
 Limits split_memory(Bytes memory_limit, Bytes message_limit, const LimitNeeds& needs);
+
+/// Bytes of a tensor in one block of its checksum; its last block may have less.
+inline constexpr Bytes kDigestBlock = Bytes{1} << 20U;
+
+inline constexpr Bytes kLeastMemory = Bytes{1} << 20U;
 
 /// Whether some operand has no run that is contiguous in source and target (a transpose).
 bool is_scattered(const Target& target);
@@ -83,6 +103,7 @@ struct Choice {
     /// Seconds that a plan takes, by a measurement; decides between the strategies where neither is
     /// asked for. Empty: not measured.
     std::function<double(const Plan&)> cost;
+    bool digests = false;     ///< of all tensors are computed
     bool read_ahead = false;  ///< ranks have a core to spare: read the next round meanwhile
 };
 
@@ -154,6 +175,14 @@ class Rounds {
     /// False when nothing is left. `ranges` gets one range per rank.
     bool next(std::vector<LineRange>& ranges);
 
+    /// The most that one rank had in one round so far.
+    struct Most {
+        Bytes line = 0;  ///< of the output
+        Bytes sent = 0;
+        Bytes received = 0;
+    };
+    [[nodiscard]] const Most& most() const { return most_; }
+
   private:
     [[nodiscard]] Bytes step_end(Bytes begin, Bytes run_end, Bytes most) const;
     void fill(int owner, LineRange& range, std::vector<Bytes>& sent);
@@ -161,6 +190,7 @@ class Rounds {
     const Plan& plan_;
     std::vector<Bytes> at_;
     std::vector<Bytes> end_;
+    Most most_;
 };
 
 /// Bytes that one round of a target costs per written byte: the wider of stored and written type.

@@ -1,0 +1,89 @@
+// How a rank's memory is split among its buffers.
+// Knows what a plan needs memory for; nothing of how buffers are used.
+#include <algorithm>
+#include <cmath>
+
+#include "shardweld/core/text.hpp"
+#include "shardweld/plan/plan.hpp"
+
+namespace shardweld::plan {
+
+namespace {
+
+constexpr Bytes kMiB = Bytes{1} << 20U;
+// One round's output: with larger ones the bytes leave the processor's own cache between reading
+// and writing, which makes a merge up to four times slower (docs/performance.md).
+constexpr Bytes kCacheStep = kMiB;
+constexpr Bytes kLargestRound = 32 * kMiB;
+constexpr Bytes kLargestFold = 64 * kMiB;
+// Rounds that one rank sends in one round of its own, at most.
+constexpr Bytes kMostSent = 4;
+// A buffer may begin anywhere in a disk's block, and its last page may hold little.
+constexpr Bytes kEdge = 2 * kPageBytes;
+
+Bytes share(Bytes bytes, double of) {
+    return static_cast<Bytes>(std::ceil(static_cast<double>(bytes) * of));
+}
+
+bool is_converted(const Target& target) {
+    return target.stored != target.dtype || target.add != 0 || target.fold;
+}
+
+}  // namespace
+
+void note_shares(const std::vector<Target>& targets, LimitNeeds& needs) {
+    needs.stored_share = 0;
+    double written = 0;
+    bool any = false;
+    for (const Target& target : targets) {
+        const auto width = static_cast<double>(buffer_bytes(target, 1));
+        needs.stored_share =
+            std::max(needs.stored_share, static_cast<double>(size_of(target.stored)) / width);
+        written = std::max(written, static_cast<double>(size_of(target.dtype)) / width);
+        any = any || is_converted(target);
+    }
+    needs.written_share = any ? written : 0;
+}
+
+Limits split_memory(Bytes memory_limit, Bytes message_limit, const LimitNeeds& needs) {
+    if (memory_limit < kLeastMemory / 2) {
+        throw Error(ErrorCode::usage, "--memory_limit " + human_bytes(memory_limit) +
+                                          " is too small: give at least 1MiB a rank");
+    }
+    const bool has_edges = needs.has_digests && needs.n_ranks > 1;
+    const Bytes digests = has_edges ? kDigestBlock : 0;
+    // With the smallest limits a block's end comes on top.
+    const Bytes rest = memory_limit - (memory_limit >= 2 * digests ? digests : 0);
+    const auto others = static_cast<Bytes>(std::max(0, needs.n_ranks - 1));
+    const Bytes sends =
+        needs.is_lockstep ? std::min(kMostSent, needs.has_replicas ? kMostSent : others) : 0;
+    const Bytes receives = needs.is_lockstep ? 1 : 0;
+    const Bytes of_round = 1 + sends + receives;
+    Limits limits;
+    limits.digests = digests;
+    limits.edges = kEdge * ((needs.is_ahead ? 2 : 1) * of_round + 1);
+    // Assembled, sent and received, all twice where rounds are read ahead; converted; one or two
+    // reads of two steps; for folding factors and values.
+    const Bytes parts = of_round * (needs.is_ahead ? 2 : 1) + (needs.written_share > 0 ? 1 : 0) +
+                        (needs.has_replicas ? 4 : 2) + (needs.is_folding ? 2 : 0);
+    const Bytes part = (rest - limits.edges) / parts;
+    limits.step = std::min(kCacheStep, part);
+    limits.round = needs.is_scattered ? std::min(kLargestRound, part) : limits.step;
+    limits.assembled = share(limits.round, needs.stored_share);
+    limits.converted = share(limits.round, needs.written_share);
+    limits.scratch = 2 * limits.step;
+    limits.compare = needs.has_replicas ? limits.scratch : 0;
+    limits.send = sends * limits.round;
+    limits.receive = receives * limits.round;
+    limits.message = message_limit == 0 ? limits.send : message_limit;
+    limits.fold = needs.is_folding ? std::min(kLargestFold, 2 * part) : 0;
+    limits.ahead = needs.is_ahead ? limits.assembled + limits.send + limits.receive : 0;
+    return limits;
+}
+
+Bytes Limits::total() const {
+    return assembled + converted + send + receive + scratch + compare + fold + ahead + digests +
+           edges;
+}
+
+}  // namespace shardweld::plan
