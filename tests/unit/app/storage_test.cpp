@@ -55,7 +55,7 @@ TEST(ReadRoof, takes_what_iobench_says) {
     const test::TemporaryDirectory directory;
     const auto path = directory.put("roof.json",
                                     R"({"schema": 1, "command": "iobench", "ranks": 3,
-                                        "fsync": false, "copy": {"gbs": 2.5}})");
+                                        "fsync": false, "roof": {"gbs": 2.5}})");
     const MeasuredRoof roof = read_roof(path);
     EXPECT_DOUBLE_EQ(roof.copy_gbs, 2.5);
     EXPECT_TRUE(roof_doubts(roof, 3, false).empty());
