@@ -70,7 +70,7 @@ std::optional<std::string> scalar_text(const PickleValue& value) {
             return text_of(value.real);
         case PickleKind::text:
             return value.text().size() <= kLongestText ? std::optional(std::string(value.text()))
-                                                     : std::nullopt;
+                                                       : std::nullopt;
         default:
             return std::nullopt;
     }
