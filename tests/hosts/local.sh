@@ -9,9 +9,9 @@ local_case() {
     sum="$(sum_of "$HOSTS/one")"
     rm -rf "$HOSTS/one"
     spread "$dir/source" h1 $(host_names)
-    merge_local "$name, all hosts" "$sum" "$(ranks_each 1)" auto collective "${config[@]}"
+    merge_local "$name, all hosts" "$sum" "$(ranks_each 1)" collective collective "${config[@]}"
     spread "$dir/source" h2 h1 h2
-    merge_local "$name, two hosts" "$sum" "$(ranks_each 2)" direct direct "${config[@]}"
+    merge_local "$name, two hosts" "$sum" "$(ranks_each 2)" auto direct "${config[@]}"
 }
 
 merge_local() { # NAME SUM RANKS-BY-HOST STRATEGY ITS-NAME-IN-THE-REPORT [options]
