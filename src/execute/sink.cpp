@@ -9,6 +9,12 @@
 
 namespace shardweld::execute {
 
+namespace {
+
+constexpr Bytes kSmallWrite = Bytes{16} << 10U;
+
+}  // namespace
+
 const Sink::Open& Sink::file(std::uint32_t at) {
     if (!open_ || open_->at != at) {
         finish();
@@ -43,7 +49,12 @@ void Sink::put_cached(const io::OutputFile& file, Bytes offset, std::span<const 
     }
     const double wall = wall_seconds();
     const double cpu = thread_cpu_seconds();
-    file.write_at(offset, bytes);
+    // Pages that are to be used again soon are best large; where they stay, the kernel finds small
+    // ones more quickly: docs/performance.md.
+    const Bytes most = manner_.sync || is_behind_ ? bytes.size() : kSmallWrite;
+    for (Bytes done = 0; done < bytes.size(); done += most) {
+        file.write_at(offset + done, bytes.subspan(done, std::min(most, bytes.size() - done)));
+    }
     // What is synced goes to the disk anyway: the sooner the better.
     if (manner_.sync || is_behind_) {
         behind_.add(file, offset, bytes.size());

@@ -16,7 +16,7 @@ constexpr Bytes kTrial = 64 * kMiB;
 constexpr Bytes kLongTrial = 256 * kMiB;
 constexpr Bytes kTrustedFor = 2048 * kMiB;
 // Bytes per second of one rank: a page cache below is in trouble, and disks may be quicker.
-constexpr double kSlow = 1.2e9;
+constexpr double kSlow = 0.7e9;
 
 }  // namespace
 
