@@ -4,6 +4,7 @@
 #include <array>
 #include <future>
 #include <optional>
+#include <system_error>
 
 #include "shardweld/core/codec.hpp"
 #include "shardweld/core/usage.hpp"
@@ -115,8 +116,17 @@ class Worker {
     std::future<Round> start_reading(plan::Rounds& rounds) {
         const bool is_ahead = plan_.limits.ahead > 0;
         RoundBuffers& buffers = buffers_[is_ahead ? n_started_++ % buffers_.size() : 0];
-        return std::async(is_ahead ? std::launch::async : std::launch::deferred,
-                          [this, &rounds, &buffers] { return read_next(rounds, buffers); });
+        try {
+            return std::async(is_ahead ? std::launch::async : std::launch::deferred,
+                              [this, &rounds, &buffers] { return read_next(rounds, buffers); });
+        } catch (const std::system_error& error) {
+            // A thread's stack is memory, its number is limited.
+            throw Error(error.code() == std::errc::resource_unavailable_try_again
+                            ? ErrorCode::memory
+                            : ErrorCode::internal,
+                        std::string("cannot start a thread: ") + error.what() +
+                            "; give the job more memory or take --read_ahead no");
+        }
     }
 
     Round read_next(plan::Rounds& rounds, RoundBuffers& buffers) {
@@ -180,11 +190,9 @@ class Worker {
 
     /// Makes the output's bytes and hands them to everyone who asked for them.
     void put_out(const Round& round, plan::LineRange range) {
-        const bool is_plain =
-            std::all_of(round.slices.begin(), round.slices.end(), [&](const Assembled& one) {
-                const plan::Target& target = plan_.targets[one.slice.target];
-                return target.stored == target.dtype && target.add == 0 && !target.fold;
-            });
+        const bool is_plain = std::none_of(
+            round.slices.begin(), round.slices.end(),
+            [&](const Assembled& one) { return plan_.targets[one.slice.target].is_converted(); });
         // Slices lie behind one another in both buffers, so without a numeric step the assembled
         // bytes are the output.
         const plan::Slice& first = round.slices.front().slice;

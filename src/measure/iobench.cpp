@@ -172,7 +172,7 @@ class Runner {
         mpi::collectively(comm_, [&] {
             LineReader in(source_);
             for (const Part& part : whole_parts(source_)) {
-                drop_cached(in.file(part.file).fd(), part.offset, part.size);
+                in.file(part.file).forget(part.offset, part.size);
             }
         });
         mpi::collectively(comm_, [&] {

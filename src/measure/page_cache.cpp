@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -42,11 +41,6 @@ Bytes cached_in_window(int fd, Bytes begin, Bytes end) {
 }
 
 }  // namespace
-
-void drop_cached(int fd, Bytes offset, Bytes size) {
-    (void)::posix_fadvise(fd, static_cast<off_t>(offset), static_cast<off_t>(size),
-                          POSIX_FADV_DONTNEED);
-}
 
 Bytes cached_bytes(int fd, Bytes offset, Bytes size) {
     Bytes total = 0;

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <new>
-#include <system_error>
 
 #include "shardweld/mpi/comm.hpp"
 
@@ -44,13 +43,6 @@ std::optional<Error> error_of(const std::function<void()>& local) {
         return Error(ErrorCode::memory,
                      "memory ran out; give the job more memory per rank or "
                      "lower --memory_limit");
-    } catch (const std::system_error& error) {
-        // Of a thread: its stack is memory, its number is limited.
-        return Error(error.code() == std::errc::resource_unavailable_try_again
-                         ? ErrorCode::memory
-                         : ErrorCode::internal,
-                     std::string("cannot start a thread: ") + error.what() +
-                         "; give the job more memory or take --read_ahead no");
     } catch (const std::exception& error) {
         return Error(ErrorCode::internal, std::string("unexpected error: ") + error.what());
     } catch (...) {

@@ -168,6 +168,10 @@ Bytes Target::bytes() const {
     return bytes_of(volume(), dtype);
 }
 
+bool Target::is_converted() const {
+    return stored != dtype || add != 0 || fold;
+}
+
 Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {
     Binding binding;
     binding.ledger.ignored = std::move(catalogue.ignored);

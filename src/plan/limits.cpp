@@ -25,10 +25,6 @@ Bytes share(Bytes bytes, double of) {
     return static_cast<Bytes>(std::ceil(static_cast<double>(bytes) * of));
 }
 
-bool is_converted(const Target& target) {
-    return target.stored != target.dtype || target.add != 0 || target.fold;
-}
-
 }  // namespace
 
 void note_shares(const std::vector<Target>& targets, LimitNeeds& needs) {
@@ -40,7 +36,7 @@ void note_shares(const std::vector<Target>& targets, LimitNeeds& needs) {
         needs.stored_share =
             std::max(needs.stored_share, static_cast<double>(size_of(target.stored)) / width);
         written = std::max(written, static_cast<double>(size_of(target.dtype)) / width);
-        any = any || is_converted(target);
+        any = any || target.is_converted();
     }
     needs.written_share = any ? written : 0;
 }

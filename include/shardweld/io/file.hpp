@@ -34,7 +34,7 @@ class InputFile {
     /// About the part of the file that lies in the page cache, 0 to 1, from samples; 1 where the
     /// system does not tell (of files that others own).
     [[nodiscard]] double cached_share() const;
-    /// Gives the pages that lie wholly inside these bytes back to the system. Never fails.
+    /// Gives the clean pages that lie wholly inside these bytes back to the system. Never fails.
     void forget(Bytes offset, Bytes size) const;
 
     InputFile(InputFile&& other) noexcept;

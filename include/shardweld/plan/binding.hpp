@@ -39,6 +39,8 @@ struct Target {
 
     [[nodiscard]] Index volume() const;
     [[nodiscard]] Bytes bytes() const;  ///< as written
+    /// Whether its bytes change on the way: cast, added to or folded.
+    [[nodiscard]] bool is_converted() const;
 };
 
 struct Warning {

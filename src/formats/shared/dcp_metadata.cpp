@@ -18,24 +18,11 @@ namespace shardweld::formats {
 
 namespace {
 
-[[noreturn]] void fail(const std::string& message) {
-    throw Error(ErrorCode::corrupt, ".metadata: " + message);
-}
-
 // The class without its module: torch moved these between modules over time.
 bool is_class(const PickleValue& value, std::string_view name) {
     const std::string_view full = value.class_name();
     return full.size() > name.size() && full.ends_with(name) &&
            full[full.size() - name.size() - 1] == ' ';
-}
-
-const PickleValue& required(const PickleValue& object, std::string_view attribute,
-                            const std::string& owner) {
-    const PickleValue* const value = object.attribute(attribute);
-    if (value == nullptr) {
-        fail(owner + " has no " + std::string(attribute));
-    }
-    return *value;
 }
 
 // TensorProperties is built with a tuple (dtype first) by its __getstate__, or with a dict.
@@ -55,7 +42,7 @@ DType read_dtype(const PickleValue& metadata, const std::string& owner) {
         error.add_context(owner);
         throw;
     }
-    fail(owner + " has no dtype");
+    bad_metadata(owner + " has no dtype");
 }
 
 void check_bounds(const DcpTensor& tensor, const DcpChunk& chunk) {
@@ -66,9 +53,9 @@ void check_bounds(const DcpTensor& tensor, const DcpChunk& chunk) {
                     chunk.sizes[axis] <= tensor.shape[axis] - chunk.offsets[axis];
     }
     if (!is_inside) {
-        fail("tensor '" + printable(tensor.name) + "' of shape " + shape_text(tensor.shape) +
-             " has a chunk outside of it: " + shape_text(chunk.sizes) + " at " +
-             shape_text(chunk.offsets));
+        bad_metadata("tensor '" + printable(tensor.name) + "' of shape " +
+                     shape_text(tensor.shape) + " has a chunk outside of it: " +
+                     shape_text(chunk.sizes) + " at " + shape_text(chunk.offsets));
     }
 }
 
@@ -99,13 +86,13 @@ void read_entries(const PickleValue& root, DcpRecords& records, const DcpStorage
                   DcpMetadata& metadata) {
     const PickleValue& entries = required(root, "state_dict_metadata", "Metadata");
     if (!entries.is_mapping()) {
-        fail("state_dict_metadata is " + describe(entries));
+        bad_metadata("state_dict_metadata is " + describe(entries));
     }
     for (std::size_t i = 0; i < entries.pair_count(); ++i) {
         const PickleValue& name = entries.key(i);
         const PickleValue& entry = entries.value(i);
         if (name.kind != PickleKind::text) {
-            fail("a key of state_dict_metadata is " + describe(name));
+            bad_metadata("a key of state_dict_metadata is " + describe(name));
         }
         if (is_class(entry, "TensorStorageMetadata")) {
             metadata.tensors.push_back(read_tensor(name.text(), entry, records, storage));
@@ -113,8 +100,8 @@ void read_entries(const PickleValue& root, DcpRecords& records, const DcpStorage
             metadata.objects.push_back(
                 {std::string(name.text()), storage.object_bytes(name.text())});
         } else {
-            fail("entry '" + printable(name.text()) + "' is " + describe(entry) +
-                 ", expected a tensor or bytes");
+            bad_metadata("entry '" + printable(name.text()) + "' is " + describe(entry) +
+                         ", expected a tensor or bytes");
         }
     }
 }
@@ -127,7 +114,7 @@ void sort_by_name(std::vector<Entry>& entries) {
         std::adjacent_find(entries.begin(), entries.end(),
                            [](const Entry& a, const Entry& b) { return a.name == b.name; });
     if (twice != entries.end()) {
-        fail("two entries with one name: '" + printable(twice->name) + "'");
+        bad_metadata("two entries with one name: '" + printable(twice->name) + "'");
     }
 }
 
@@ -157,7 +144,7 @@ DcpMetadata DcpMetadata::read(const io::fs::path& path) {
         const Pickle pickle =
             Pickle::parse(io::read_bytes(path, kMaxPickleBytes), "all_local_plans", &records);
         if (!is_class(pickle.root(), "Metadata")) {
-            fail("it holds " + describe(pickle.root()) + ", expected torch's Metadata");
+            bad_metadata("it holds " + describe(pickle.root()) + ", expected torch's Metadata");
         }
         DcpStorage storage(required(pickle.root(), "storage_data", "Metadata"), records);
         DcpMetadata metadata;

@@ -13,10 +13,6 @@ namespace shardweld::formats {
 
 namespace {
 
-[[noreturn]] void fail(const std::string& message) {
-    throw Error(ErrorCode::corrupt, ".metadata: " + message);
-}
-
 // Paths are opened below the checkpoint's directory: none may lead out of it.
 void check_path(std::string_view path) {
     const auto parts = split(path, '/');
@@ -24,7 +20,7 @@ void check_path(std::string_view path) {
         return !part.empty() && part != "." && part != "..";
     });
     if (!is_plain || path.find('\0') != std::string_view::npos) {
-        fail("relative_path '" + printable(path) + "' leaves the checkpoint directory");
+        bad_metadata("relative_path '" + printable(path) + "' leaves the checkpoint directory");
     }
 }
 
@@ -36,7 +32,7 @@ Bytes read_bytes_count(const PickleValue& info, std::string_view attribute, std:
     const std::string what =
         "the " + std::string(attribute) + " of an item of '" + printable(name) + "'";
     if (value == nullptr) {
-        fail(what + " is missing");
+        bad_metadata(what + " is missing");
     }
     return to_bytes(read_count(*value, what), what);
 }
@@ -44,18 +40,9 @@ Bytes read_bytes_count(const PickleValue& info, std::string_view attribute, std:
 std::string_view text_attribute(const PickleValue& object, std::string_view attribute) {
     const PickleValue* const value = object.attribute(attribute);
     if (value == nullptr || value->kind != PickleKind::text) {
-        fail("an entry of storage_data has no " + std::string(attribute));
+        bad_metadata("an entry of storage_data has no " + std::string(attribute));
     }
     return value->text();
-}
-
-const PickleValue& required(const PickleValue& object, std::string_view attribute,
-                            const std::string& owner) {
-    const PickleValue* const value = object.attribute(attribute);
-    if (value == nullptr) {
-        fail(owner + " has no " + std::string(attribute));
-    }
-    return *value;
 }
 
 bool is_extents(const PickleValue& value) {
@@ -65,9 +52,22 @@ bool is_extents(const PickleValue& value) {
 
 }  // namespace
 
+[[noreturn]] void bad_metadata(const std::string& message) {
+    throw Error(ErrorCode::corrupt, ".metadata: " + message);
+}
+
+const PickleValue& required(const PickleValue& object, std::string_view attribute,
+                            const std::string& owner) {
+    const PickleValue* const value = object.attribute(attribute);
+    if (value == nullptr) {
+        bad_metadata(owner + " has no " + std::string(attribute));
+    }
+    return *value;
+}
+
 std::vector<Index> read_extents(const PickleValue& value, const std::string& what) {
     if (!is_extents(value)) {
-        fail(what + " is " + describe(value) + ", expected a torch.Size");
+        bad_metadata(what + " is " + describe(value) + ", expected a torch.Size");
     }
     std::vector<Index> extents;
     extents.reserve(value.elements().size());

@@ -20,6 +20,13 @@ namespace shardweld::formats {
 
 class PickleArena;
 
+/// Error(corrupt) that names the file.
+[[noreturn]] void bad_metadata(const std::string& message);
+
+/// An attribute that must be there; `owner` has it, for the message. Error(corrupt).
+const PickleValue& required(const PickleValue& object, std::string_view attribute,
+                            const std::string& owner);
+
 /// A torch.Size of non-negative numbers. Error(corrupt) naming `what` otherwise.
 std::vector<Index> read_extents(const PickleValue& value, const std::string& what);
 

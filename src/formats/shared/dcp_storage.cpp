@@ -13,10 +13,6 @@ namespace shardweld::formats {
 
 namespace {
 
-[[noreturn]] void fail(const std::string& message) {
-    throw Error(ErrorCode::corrupt, ".metadata: " + message);
-}
-
 bool is_less(std::span<const Index> a, std::span<const Index> b) {
     return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
 }
@@ -29,7 +25,7 @@ bool is_equal(std::span<const Index> a, std::span<const Index> b) {
 
 DcpStorage::DcpStorage(const PickleValue& storage_data, DcpRecords& records) : records_(records) {
     if (!storage_data.is_mapping()) {
-        fail("storage_data is " + describe(storage_data));
+        bad_metadata("storage_data is " + describe(storage_data));
     }
     for (std::size_t i = 0; i < storage_data.pair_count(); ++i) {
         Item item;
@@ -65,7 +61,7 @@ void DcpStorage::sort_items() {
             items.begin(), items.end(),
             [this](const Item& a, const Item& b) { return is_equal(at(a), at(b)); });
         if (twice != items.end()) {
-            fail("two items of '" + printable(name) + "' at " + shape_text(at(*twice)));
+            bad_metadata("two items of '" + printable(name) + "' at " + shape_text(at(*twice)));
         }
     }
 }
@@ -99,8 +95,8 @@ void DcpStorage::place(DcpTensor& tensor) const {
             }
         }
         if (item == nullptr) {
-            fail("tensor '" + printable(tensor.name) + "': the chunk at " +
-                 shape_text(chunk.offsets) + " is not in storage_data");
+            bad_metadata("tensor '" + printable(tensor.name) + "': the chunk at " +
+                         shape_text(chunk.offsets) + " is not in storage_data");
         }
         const DcpRecords::Place& place = records_.place(item->place);
         if (place.is_transformed) {

@@ -22,7 +22,7 @@ TEST(PageCache, counts_what_was_read_and_lets_go_of_it) {
     EXPECT_EQ(cached_bytes(file.fd(), 4096, 1), 1U);
 
     io::OutputFile::open_existing(path).sync();
-    drop_cached(file.fd(), 0, size);
+    file.forget(0, size);
     const Bytes stayed = cached_bytes(file.fd(), 0, size);
     if (stayed == size) {
         GTEST_SKIP() << "SKIPPED: this file system keeps its pages (tmpfs does)";
