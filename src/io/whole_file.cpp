@@ -2,6 +2,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "shardweld/core/error.hpp"
@@ -43,9 +44,14 @@ void write_text(const fs::path& path, const std::string& text, bool sync) {
     if (fd < 0) {
         throw_errno(errno, "create", path);
     }
+    struct stat status {};
+    const bool is_empty = ::fstat(fd, &status) == 0 && status.st_size == 0;
     ::close(fd);
     OutputFile file = OutputFile::open_existing(path);
-    file.resize(0);
+    // ext4 sends a truncated file to the disk when it is closed, behind all that waits there.
+    if (!is_empty) {
+        file.resize(0);
+    }
     file.write_at(0, std::as_bytes(std::span(text)));
     if (sync) {
         file.sync();
