@@ -77,7 +77,8 @@ void Assembly::bind_all() {
         const bool is_alone = is_adapter_alone(options_, survey_.catalogue);
         return read_model_files(options_, {survey_.location, base_, !is_alone});
     });
-    source_ = {survey_.location.directory, &survey_.catalogue.files, options_.max_open};
+    source_ = {survey_.location.directory, &survey_.catalogue.files, options_.max_open,
+               throttle_of(options_, comm_)};
     choice_ = plan_choice(options_, shared_resources(comm_));
     bind(options_.tie_word_embedding);
     const auto untied = compare_same(comm_, bound_.binding, source_, survey_.visibility, choice_);
@@ -152,7 +153,8 @@ void Assembly::measure() {
     for (const plan::Target& target : bound_.binding.targets) {
         total += target.bytes();
     }
-    if (choice_.strategy != plan::Strategy::automatic || comm_.size() == 1 || total < kWorthwhile) {
+    if (choice_.strategy != plan::Strategy::automatic || comm_.size() == 1 ||
+        choice_.spares_ranks(comm_.size()) || total < kWorthwhile) {
         return;
     }
     const plan::Rates rates = execute::measure_rates(comm_, source_, survey_.visibility);

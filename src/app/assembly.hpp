@@ -46,6 +46,8 @@ class Assembly {
     [[nodiscard]] const std::string& adapter_config() const { return bound_.adapter_config; }
     [[nodiscard]] const ModelFiles& files() const { return files_; }
     [[nodiscard]] const PreparedModel& model() const { return prepared_; }
+    /// What this rank reads and writes keeps to it.
+    [[nodiscard]] const std::shared_ptr<io::Throttle>& throttle() const { return source_.throttle; }
     /// The rank that reads config and side files.
     [[nodiscard]] int home() const { return survey_.home; }
 

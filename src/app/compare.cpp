@@ -31,16 +31,17 @@ Bytes half_memory(mpi::Comm& comm, const Options& options) {
 /// A comparison from its pairs to its result.
 class Comparing {
   public:
-    Comparing(mpi::Comm& comm, const Options& options, const ModelDirectory& reference)
-        : comm_(comm), options_(options), reference_(reference) {}
+    Comparing(mpi::Comm& comm, const Options& options, const ModelDirectory& reference,
+              std::shared_ptr<io::Throttle> throttle)
+        : comm_(comm), options_(options), reference_(reference), throttle_(std::move(throttle)) {}
 
     /// Collective. Calls `execute` with what is to be done with finished slices.
     Outcome run(const plan::Plan& plan, std::optional<bool> ties, Bytes memory,
                 const std::function<void(execute::Options)>& execute) {
         Matching matching = match(plan.targets, reference_.tensors(), {ties, reference_.ties()});
-        execute::Comparer comparer(plan,
-                                   {reference_.source(options_.max_open), &reference_.tensors()},
-                                   matching.pairs, {options_.rtol, options_.atol}, memory);
+        execute::Comparer comparer(
+            plan, {reference_.source(options_.max_open, throttle_), &reference_.tensors()},
+            matching.pairs, {options_.rtol, options_.atol}, memory);
         execute::Options run;
         run.write = false;
         run.on_slice = [&](const plan::Slice& slice, std::span<const std::byte> bytes) {
@@ -80,6 +81,7 @@ class Comparing {
     mpi::Comm& comm_;
     const Options& options_;
     const ModelDirectory& reference_;
+    std::shared_ptr<io::Throttle> throttle_;
 };
 
 /// What the written config.json would say.
@@ -109,7 +111,7 @@ int test(mpi::Comm& comm, const Options& options, Log& log) {
         halved.memory_limit = half_memory(comm, options);
         Assembly assembly(comm, halved, log, report, watch);
         assembly.prepare();
-        Comparing comparing(comm, options, reference);
+        Comparing comparing(comm, options, reference, assembly.throttle());
         // The factors of an adapter are gathered in a file before they are folded.
         std::optional<Scratch> scratch;
         if (options.lora == Lora::fold) {
@@ -129,8 +131,8 @@ int diff(mpi::Comm& comm, const Options& options, Log& log) {
         const ModelDirectory reference = read_model_directory(comm, options.reference);
         const Bytes memory = half_memory(comm, options);
         const plan::Plan plan = plan_of(comm, tested, memory);
-        const execute::Source source = tested.source(options.max_open);
-        Comparing comparing(comm, options, reference);
+        const execute::Source source = tested.source(options.max_open, throttle_of(options, comm));
+        Comparing comparing(comm, options, reference, source.throttle);
         Outcome outcome = comparing.run(
             plan, tested.ties(), memory,
             [&](const execute::Options& run) { (void)execute::run(comm, plan, source, {}, run); });

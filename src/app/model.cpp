@@ -256,6 +256,7 @@ plan::Choice plan_choice(const Options& options, const Resources& resources) {
     choice.output_format = options.output_format;
     choice.memory_limit = options.memory_limit.value_or(resources.memory_limit);
     choice.message_limit = options.message_limit;
+    choice.max_readers = options.max_readers;
     choice.digests = options.report.has_value();
     choice.read_ahead = options.read_ahead.value_or(resources.has_spare_core);
     if (options.striping && options.striping->size != 0) {

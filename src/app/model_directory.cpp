@@ -38,8 +38,9 @@ std::string share_config(mpi::Comm& comm, const Survey& survey) {
 
 }  // namespace
 
-execute::Source ModelDirectory::source(std::size_t max_open) const {
-    return {survey.location.directory, &survey.catalogue.files, max_open};
+execute::Source ModelDirectory::source(std::size_t max_open,
+                                       std::shared_ptr<io::Throttle> throttle) const {
+    return {survey.location.directory, &survey.catalogue.files, max_open, std::move(throttle)};
 }
 
 std::optional<bool> ModelDirectory::ties() const {

@@ -25,7 +25,8 @@ struct ModelDirectory {
         return survey.catalogue.tensors;
     }
     /// Files as this rank reads them; points into this value.
-    [[nodiscard]] execute::Source source(std::size_t max_open) const;
+    [[nodiscard]] execute::Source source(std::size_t max_open,
+                                         std::shared_ptr<io::Throttle> throttle) const;
     /// tie_word_embeddings, where config.json says it. Error(corrupt) when it is no JSON object.
     [[nodiscard]] std::optional<bool> ties() const;
 };

@@ -87,6 +87,10 @@ const std::vector<OptionLine>& option_lines() {
          "buffers of a rank (default 256MiB, less where a job has less)"},
         {"read_ahead", 0, "HOW", kModel, "Execution",
          "a thread reads the next round: auto (default: where a rank has two cores), yes or no"},
+        {"bw_limit", 0, "SIZE", kModel | kDiff | kVerify, "Execution",
+         "bytes a second that all ranks together read and write at most (default: no limit)"},
+        {"max_readers", 0, "N", kModel, "Execution",
+         "so many ranks read tensors and send them to the others (default: all may read)"},
         {"message_limit", 0, "SIZE", kModel, "Execution",
          "expert: largest message between two ranks"},
         {"strict", 0, "", kModel, "Execution", "warnings end the run with exit code 14"},
@@ -179,9 +183,9 @@ const std::vector<CommandLine>& command_lines() {
 }
 
 bool is_later_option(std::string_view name) {
-    constexpr std::array<std::string_view, 12> kLater = {
-        "resume",   "weights",  "include",     "exclude",       "sha256",         "map",
-        "quantize", "bw_limit", "max_readers", "stall_timeout", "ref_model_path", "tokenizer"};
+    constexpr std::array<std::string_view, 10> kLater = {
+        "resume", "weights",  "include",       "exclude",        "sha256",
+        "map",    "quantize", "stall_timeout", "ref_model_path", "tokenizer"};
     return std::find(kLater.begin(), kLater.end(), name) != kLater.end();
 }
 

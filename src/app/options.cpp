@@ -167,6 +167,11 @@ void read_execution(const OptionReader& reader, Options& options) {
             .choice<std::optional<bool>>("read_ahead",
                                          {{"auto", std::nullopt}, {"yes", true}, {"no", false}})
             .value_or(std::nullopt);
+    options.bw_limit = reader.size("bw_limit");
+    options.max_readers = static_cast<int>(reader.number("max_readers", 1).value_or(0));
+    if (options.max_readers > 0 && options.strategy == Strategy::direct) {
+        refuse("--strategy direct lets every rank read: leave it out with --max_readers");
+    }
     options.strict = reader.has("strict");
     options.n_ranks = static_cast<int>(reader.number("ranks", 1).value_or(1));
 }

@@ -110,7 +110,9 @@ struct Options {
     Bytes message_limit = 0;            ///< 0: as large as a round
     std::optional<bool> read_ahead;     ///< not given: where ranks have a core to spare
     bool strict = false;
-    int n_ranks = 1;  ///< plan only
+    std::optional<Bytes> bw_limit;  ///< bytes a second, of all ranks; not given: no limit
+    int max_readers = 0;            ///< ranks that read tensor data; 0: all may
+    int n_ranks = 1;                ///< plan only
 
     // Messages.
     bool json = false;

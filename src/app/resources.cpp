@@ -34,4 +34,10 @@ Resources shared_resources(mpi::Comm& comm) {
             comm.all_max(lacks_core) == 0};
 }
 
+std::shared_ptr<io::Throttle> throttle_of(const Options& options, const mpi::Comm& comm) {
+    return options.bw_limit ? std::make_shared<io::Throttle>(
+                                  static_cast<double>(*options.bw_limit) / comm.size())
+                            : nullptr;
+}
+
 }  // namespace shardweld::app

@@ -2,8 +2,13 @@
 // Knows the system and the group of ranks; nothing of what the resources are for.
 #pragma once
 
+#include <memory>
+
 #include "shardweld/core/index.hpp"
+#include "shardweld/io/throttle.hpp"
 #include "shardweld/mpi/comm.hpp"
+
+#include "options.hpp"
 
 namespace shardweld::app {
 
@@ -18,5 +23,8 @@ bool has_spare_core(Index ranks_on_host);
 
 /// Collective. The least that any rank has, so that all make the same plan.
 Resources shared_resources(mpi::Comm& comm);
+
+/// This rank's even share of --bw_limit; null where none is given.
+std::shared_ptr<io::Throttle> throttle_of(const Options& options, const mpi::Comm& comm);
 
 }  // namespace shardweld::app

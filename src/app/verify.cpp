@@ -56,7 +56,8 @@ ReportedOutput compute_output(mpi::Comm& comm, const Options& options, const Wri
     execute::Options run;
     run.write = false;
     run.digests = true;
-    const execute::Source source{options.local_dir, &model.files, options.max_open};
+    const execute::Source source{options.local_dir, &model.files, options.max_open,
+                                 throttle_of(options, comm)};
     const execute::Result result = execute::run(comm, plan, source, {}, run);
     ReportedOutput output;
     if (comm.rank() != 0) {

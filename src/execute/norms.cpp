@@ -12,11 +12,11 @@ namespace shardweld::execute {
 
 namespace {
 
-/// The rank that takes the norms of the `turn`-th normalised target: by turns among those that see
-/// all its files; -1: none does.
+/// The rank that takes the norms of the `turn`-th normalised target: by turns among the readers
+/// that see all its files; -1: none does.
 int taker_of(const plan::Plan& plan, const plan::Target& target, std::size_t turn) {
     std::vector<int> able;
-    for (int rank = 0; rank < plan.n_ranks(); ++rank) {
+    for (const int rank : plan.readers) {
         if (std::all_of(target.operands.begin(), target.operands.end(),
                         [&](const plan::Operand& operand) {
                             return plan.visibility.sees(rank, operand.file);

@@ -118,9 +118,12 @@ OpenFiles::~OpenFiles() {
 }
 
 Reader::Reader(const Source& source, Bytes scratch_bytes)
-    : files_(source), scratch_bytes_(scratch_bytes) {}
+    : files_(source), throttle_(source.throttle), scratch_bytes_(scratch_bytes) {}
 
 void Reader::fetch(std::uint32_t file, Bytes offset, std::span<std::byte> out) {
+    if (throttle_) {
+        throttle_->take(out.size());
+    }
     files_.get(file).read_at(offset, out);
     bytes_read_ += out.size();
 }

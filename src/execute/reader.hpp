@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <list>
+#include <memory>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -83,6 +84,7 @@ class Reader {
     void fetch(std::uint32_t file, Bytes offset, std::span<std::byte> out);
 
     OpenFiles files_;
+    std::shared_ptr<io::Throttle> throttle_;
     Bytes scratch_bytes_;
     std::vector<std::byte> scratch_;  ///< made when first needed
     Bytes bytes_read_ = 0;

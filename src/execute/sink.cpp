@@ -29,6 +29,9 @@ const Sink::Open& Sink::file(std::uint32_t at) {
 
 void Sink::put(const Open& open, Bytes offset, std::span<const std::byte> bytes) {
     bytes_written_ += bytes.size();
+    if (manner_.throttle) {
+        manner_.throttle->take(bytes.size());
+    }
     const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
     const Bytes head = std::min<Bytes>(
         (io::kDirectBlock - offset % io::kDirectBlock) % io::kDirectBlock, bytes.size());

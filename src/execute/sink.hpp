@@ -3,10 +3,12 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 
 #include "shardweld/io/file.hpp"
+#include "shardweld/io/throttle.hpp"
 #include "shardweld/io/write_behind.hpp"
 #include "shardweld/plan/plan.hpp"
 
@@ -20,9 +22,10 @@ class Sink {
     struct Manner {
         bool sync = true;     ///< files are synced when this rank's part of them is written
         bool direct = false;  ///< whole blocks are written past the page cache
+        std::shared_ptr<io::Throttle> throttle = nullptr;  ///< that writing keeps to
     };
     Sink(const plan::Plan& plan, std::filesystem::path directory, Manner manner)
-        : plan_(plan), directory_(std::move(directory)), manner_(manner) {}
+        : plan_(plan), directory_(std::move(directory)), manner_(std::move(manner)) {}
 
     /// Writes the bytes of a part of the line (contiguous, in line order). Error(io), Error(space).
     void write(plan::LineRange range, std::span<const std::byte> bytes);

@@ -8,6 +8,7 @@
 #include "shardweld/core/text.hpp"
 
 #include "placing.hpp"
+#include "readers.hpp"
 #include "strategy.hpp"
 
 namespace shardweld::plan {
@@ -18,9 +19,9 @@ Bytes address_of(const Target& target, const Operand& operand) {
     return operand.base + static_cast<Bytes>(operand.copy.src_offset) * size_of(target.stored);
 }
 
-/// Cuts the source bytes that are read, in file order, into n_ranks even parts; of replicas one in
+/// Cuts the source bytes that are read, in file order, into even parts; of replicas one in
 /// `sample_every` is.
-std::vector<ReadCut> cut_reads(const std::vector<Target>& targets, int n_ranks,
+std::vector<ReadCut> cut_reads(const std::vector<Target>& targets, std::size_t n_parts,
                                Index sample_every) {
     std::vector<std::pair<ReadCut, Bytes>> reads;
     Bytes total = 0;
@@ -42,13 +43,13 @@ std::vector<ReadCut> cut_reads(const std::vector<Target>& targets, int n_ranks,
     std::vector<ReadCut> cuts{ReadCut{}};
     Bytes seen = 0;
     for (const auto& [at, bytes] : reads) {
-        while (cuts.size() < static_cast<std::size_t>(n_ranks) &&
-               seen + bytes / 2 >= total / static_cast<Bytes>(n_ranks) * cuts.size() && seen > 0) {
+        while (cuts.size() < n_parts && seen + bytes / 2 >= total / n_parts * cuts.size() &&
+               seen > 0) {
             cuts.push_back(at);
         }
         seen += bytes;
     }
-    while (cuts.size() < static_cast<std::size_t>(n_ranks)) {
+    while (cuts.size() < n_parts) {
         cuts.push_back({~std::uint32_t{0}, 0});
     }
     return cuts;
@@ -91,6 +92,12 @@ void set_strategy(Plan& plan, Strategy strategy, bool is_hiding, const Choice& c
 /// What is asked for, else what costs less, else what is likely to.
 void choose_strategy(Plan& plan, const std::vector<catalogue::File>& files, const Choice& choice) {
     const bool is_hiding = hidden_files(plan.visibility, files) > 0;
+    if (choice.spares_ranks(plan.n_ranks())) {
+        plan.why = std::to_string(plan.readers.size()) + " of " + std::to_string(plan.n_ranks()) +
+                   " ranks read, as --max_readers asks";
+        set_strategy(plan, Strategy::collective, is_hiding, choice);
+        return;
+    }
     if (choice.strategy != Strategy::automatic || plan.n_ranks() == 1 || !choice.cost) {
         const Decision decision = decide(plan.targets, files, plan.visibility, choice.strategy);
         plan.why = decision.why;
@@ -180,8 +187,9 @@ Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& 
         }
     }
     plan.sample_every = sampling(choice, plan.replica_bytes, plan.placement.tensor_bytes);
-    plan.read_cuts = cut_reads(targets, n_ranks, plan.sample_every);
     plan.visibility = std::move(visibility);
+    plan.readers = choose_readers(plan.visibility, files, choice);
+    plan.read_cuts = cut_reads(targets, plan.readers.size(), plan.sample_every);
     for (const Target& target : targets) {
         plan.scattered.push_back(is_scattered(target));
     }
@@ -196,17 +204,18 @@ int Plan::reader_of(const Operand& operand, const Target& target, int owner) con
     }
     const ReadCut at{operand.file, address_of(target, operand)};
     const auto after = std::upper_bound(read_cuts.begin(), read_cuts.end(), at);
-    const int reader = std::max(0, static_cast<int>(after - read_cuts.begin()) - 1);
-    if (visibility.sees(reader, operand.file)) {
-        return reader;
+    const auto share =
+        static_cast<std::size_t>(std::max<std::ptrdiff_t>(1, after - read_cuts.begin()) - 1);
+    if (visibility.sees(readers[share], operand.file)) {
+        return readers[share];
     }
     std::vector<int> able;
-    for (int rank = 0; rank < n_ranks(); ++rank) {
+    for (const int rank : readers) {
         if (visibility.sees(rank, operand.file)) {
             able.push_back(rank);
         }
     }
-    return able.empty() ? reader : able[static_cast<std::size_t>(reader) % able.size()];
+    return able.empty() ? readers[share] : able[share % able.size()];
 }
 
 std::string Plan::hash() const {

@@ -4,11 +4,13 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/io/throttle.hpp"
 #include "shardweld/mpi/comm.hpp"
 #include "shardweld/plan/plan.hpp"
 
@@ -21,6 +23,8 @@ struct Source {
     fs::path directory;  ///< of the shard files, as this rank sees it
     const std::vector<catalogue::File>* files = nullptr;
     std::size_t max_open = 64;  ///< descriptors kept open
+    /// What this rank reads and writes keeps to it; null: as fast as it goes.
+    std::shared_ptr<io::Throttle> throttle = nullptr;
 };
 
 /// Called on every rank after each round with the bytes of the output this rank has finished.

@@ -105,6 +105,12 @@ struct Choice {
     std::function<double(const Plan&)> cost;
     bool digests = false;     ///< of all tensors are computed
     bool read_ahead = false;  ///< ranks have a core to spare: read the next round meanwhile
+    int max_readers = 0;      ///< ranks that read tensor data, at most; 0: all may
+
+    /// Whether some of so many ranks may not read.
+    [[nodiscard]] bool spares_ranks(int n_ranks) const {
+        return max_readers > 0 && max_readers < n_ranks;
+    }
 };
 
 /// The place in the source line (file, address) at which a rank's share of reading begins.
@@ -119,7 +125,8 @@ struct Plan {
     outputs::Placement placement;
     OutputLine line;
     std::vector<Bytes> cuts;         ///< owners' runs on the line, n_ranks + 1
-    std::vector<ReadCut> read_cuts;  ///< n_ranks
+    std::vector<int> readers;        ///< ranks that may read, ascending
+    std::vector<ReadCut> read_cuts;  ///< one per reader
     Strategy strategy = Strategy::direct;
     std::string why;           ///< of the strategy, for people
     bool is_lockstep = false;  ///< ranks exchange in common rounds (else each runs freely)
@@ -137,7 +144,8 @@ struct Plan {
     [[nodiscard]] std::string hash() const;
 };
 
-/// Places, cuts and chooses. Error(mismatch) when there is nothing to write.
+/// Places, cuts and chooses. Error(mismatch) when there is nothing to write; Error(usage) when the
+/// readers that Choice::max_readers allows do not see all files.
 Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& files,
                Visibility visibility, const Choice& choice);
 

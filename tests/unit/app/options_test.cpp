@@ -230,6 +230,8 @@ TEST(ParseOptions, refuses_missing_and_bad_values) {
               "usage: --iteration -1 is not a number from 0 to 2147483647");
     EXPECT_EQ(refusal({"plan", "--local_dir", "a", "--ranks", "0"}),
               "usage: --ranks 0 is not a number from 1 to 2147483647");
+    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--max_readers", "2", "--strategy", "direct"}),
+              "usage: --strategy direct lets every rank read: leave it out with --max_readers");
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--dtype", "fp8"}),
               "usage: --dtype fp8 is none of: bf16, fp16, fp32");
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--backend", "tf"}),

@@ -1,0 +1,27 @@
+// Holds reading and writing back to a given speed.
+// Knows bytes and a clock; nothing of files.
+#pragma once
+
+#include <mutex>
+
+#include "shardweld/core/index.hpp"
+
+namespace shardweld::io {
+
+class Throttle {
+  public:
+    /// Requires a positive speed.
+    explicit Throttle(double bytes_per_s);
+
+    /// Waits until the bytes taken so far, these included, are due: n bytes take n / speed seconds
+    /// at least since the throttle was made. At most a second's bytes of time not used before are
+    /// made up for. Any thread.
+    void take(Bytes bytes);
+
+  private:
+    std::mutex mutex_;
+    double bytes_per_s_;
+    double due_s_;  ///< when the bytes taken so far are due, by the monotonic clock
+};
+
+}  // namespace shardweld::io

@@ -1,0 +1,40 @@
+#include "shardweld/io/throttle.hpp"
+
+#include <chrono>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "shardweld/core/usage.hpp"
+
+namespace shardweld::io {
+namespace {
+
+TEST(Throttle, bytes_take_their_time) {
+    const double begin = wall_seconds();
+    Throttle throttle(1e6);
+    for (int i = 0; i < 10; ++i) {
+        throttle.take(20'000);
+    }
+    EXPECT_GE(wall_seconds() - begin, 0.2);
+}
+
+TEST(Throttle, threads_share_the_speed) {
+    const double begin = wall_seconds();
+    Throttle throttle(1e6);
+    std::thread other([&] { throttle.take(100'000); });
+    throttle.take(100'000);
+    other.join();
+    EXPECT_GE(wall_seconds() - begin, 0.2);
+}
+
+TEST(Throttle, makes_up_for_a_second_at_most) {
+    Throttle throttle(1e6);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+    const double begin = wall_seconds();
+    throttle.take(1'100'000);
+    EXPECT_GE(wall_seconds() - begin, 0.1);
+}
+
+}  // namespace
+}  // namespace shardweld::io
