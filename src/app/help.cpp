@@ -3,6 +3,8 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
+#include "completion.hpp"
+#include "manual.hpp"
 #include "nearest.hpp"
 #include "option_table.hpp"
 
@@ -81,21 +83,36 @@ std::string overview() {
     return text;
 }
 
-}  // namespace
-
-std::string help_text(const std::string& topic) {
-    if (topic.empty() || topic == "help") {
-        return overview();
-    }
+const CommandLine& command_called(const std::string& topic) {
     std::vector<std::string> known;
     for (const CommandLine& command : command_lines()) {
         if (command.name == topic) {
-            return command_help(command);
+            return command;
         }
         known.emplace_back(command.name);
     }
     throw Error(ErrorCode::usage,
                 "there is no help on " + printable(topic) + suggestion(topic, known));
+}
+
+}  // namespace
+
+std::string help_text(const std::string& topic) {
+    constexpr std::string_view kPage = "--man=";
+    if (topic.empty() || topic == "help") {
+        return overview();
+    }
+    // What the build installs; not for people, and not in the help.
+    if (topic == "--man") {
+        return manual_page();
+    }
+    if (topic.starts_with(kPage)) {
+        return manual_page(command_called(topic.substr(kPage.size())));
+    }
+    if (topic == "--completion") {
+        return bash_completion();
+    }
+    return command_help(command_called(topic));
 }
 
 }  // namespace shardweld::app

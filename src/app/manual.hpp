@@ -1,0 +1,17 @@
+// Manual pages in roff, made from the option table so that they cannot go stale.
+// Knows man(7) and the table; nothing of what options do.
+#pragma once
+
+#include <string>
+
+#include "option_table.hpp"
+
+namespace shardweld::app {
+
+/// shardweld(1): the commands and the exit codes.
+std::string manual_page();
+
+/// shardweld-COMMAND(1).
+std::string manual_page(const CommandLine& command);
+
+}  // namespace shardweld::app
