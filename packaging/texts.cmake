@@ -1,0 +1,15 @@
+# Has PROGRAM print its manual pages and completion into OUT. The pages are those that shardweld(1) names.
+function(print file)
+  execute_process(COMMAND ${PROGRAM} help ${ARGN} OUTPUT_FILE ${file} COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+file(REMOVE_RECURSE ${OUT})
+file(MAKE_DIRECTORY ${OUT}/man1)
+print(${OUT}/man1/shardweld.1 --man)
+file(STRINGS ${OUT}/man1/shardweld.1 pages REGEX "shardweld\\\\-[a-z]+")
+foreach(page IN LISTS pages)
+  string(REGEX REPLACE ".*shardweld\\\\-([a-z]+).*" "\\1" command "${page}")
+  print(${OUT}/man1/shardweld-${command}.1 --man=${command})
+endforeach()
+print(${OUT}/shardweld.bash --completion)
+file(TOUCH ${OUT}/done)

@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# What `cmake --install` makes, moved to another place: the program and its parts, a program that uses the library, manual pages,
+# completion, the module file. Arguments: the built program, the tests' directory, the build directory.
+source "$(dirname "$0")/../cli/lib.sh"
+BUILD="$3"
+CASE="$TESTS/data/megatron/llama-tp4-legacy-bf16"
+
+check() { # WHAT COMMAND...
+    local what="$1"
+    shift
+    checks=$((checks + 1))
+    "$@" >"$WORK/out" 2>"$WORK/err" || { fail "$what"; head -5 "$WORK/err" "$WORK/out" | sed 's/^/    /'; return 1; }
+}
+skip() { echo "SKIPPED: $1"; }
+
+check "cmake --install" cmake --install "$BUILD" --prefix "$WORK/first/prefix"
+prefix="$WORK/moved here/shardweld"
+mkdir -p "$(dirname "$prefix")" && mv "$WORK/first/prefix" "$prefix"
+grep -rIlF -e "$WORK/first" -e "$BUILD" "$prefix" --exclude-dir=doc >"$WORK/named"
+check "files name the place of the build or of the installation: $(cat "$WORK/named")" test ! -s "$WORK/named"
+
+# The program and the parts that it loads or starts.
+SHARDWELD="$prefix/bin/shardweld"
+merge_case "$CASE" "$WORK/merged" 2
+same_as_expected "$CASE" "$WORK/merged"
+if [[ -e "$BUILD/bin/shardweld_hdf5.so" ]]; then
+    merge_case "$CASE" "$WORK/hdf5" 2 --output_format hdf5
+    expect_code 0 "$SHARDWELD" inspect "$WORK/hdf5" --backend hdf5
+else
+    skip "HDF5 was not built"
+fi
+
+# The library.
+if check "the consumer is configured" cmake -S "$TESTS/install/consumer" -B "$WORK/consumer" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" &&
+    check "the consumer is built" cmake --build "$WORK/consumer"; then
+    expect_code 0 mpirun -n 2 "$WORK/consumer/consumer" "$CASE/source" && mv "$WORK/out" "$WORK/said"
+    check "the consumer said: $(cat "$WORK/said")" grep -q '^megatron legacy, [1-9][0-9]* tensors, 2 ranks$' "$WORK/said"
+    SHARDWELD="$WORK/consumer/consumer" merge_case "$CASE" "$WORK/consumed" 0
+    same_as_expected "$CASE" "$WORK/consumed"
+fi
+
+# A manual page for each command, without complaints of the formatter.
+mapfile -t commands < <("$SHARDWELD" help | awk '/^Commands/ { on = 1; next } NF == 0 { on = 0 } on && $1 != "help" { print $1 }')
+check "commands are listed" test "${#commands[@]}" -ge 9
+for page in shardweld "${commands[@]/#/shardweld-}"; do
+    check "$page(1) is missing" test -s "$prefix/share/man/man1/$page.1"
+    if command -v man >/dev/null; then
+        LC_ALL=C.UTF-8 man --warnings -E UTF-8 -l -Tutf8 -Z "$prefix/share/man/man1/$page.1" 2>"$WORK/complaints" >/dev/null
+        check "$page(1): $(head -1 "$WORK/complaints")" test ! -s "$WORK/complaints"
+    fi
+done
+command -v man >/dev/null || skip "man is not installed: pages are not formatted"
+
+# Completion offers every option that the help of a command lists, and the commands.
+source "$prefix/share/bash-completion/completions/shardweld"
+completed() { # WORDS...: what is offered for the last one, sorted
+    COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+    COMPREPLY=()
+    _shardweld
+    printf '%s\n' "${COMPREPLY[@]}" | sort
+}
+check "completion of commands: $(completed shardweld "")" test "$(completed shardweld "")" = "$(printf '%s\n' "${commands[@]}" help | sort)"
+for command in "${commands[@]}"; do
+    "$SHARDWELD" help "$command" | sed -nE 's/^ +(-[a-z], )?(--[a-z_0-9]+).*/\2/p' | sort -u >"$WORK/listed"
+    completed shardweld "$command" -- >"$WORK/offered"
+    check "completion of $command: $(diff "$WORK/listed" "$WORK/offered")" cmp "$WORK/listed" "$WORK/offered"
+done
+check "a directory is completed" test "$(completed shardweld merge --local_dir "$CASE/sour")" = "$CASE/source"
+
+# The module file, as Tcl with the commands that it uses: the prefix is where it lies now.
+if command -v tclsh >/dev/null; then
+    cat >"$WORK/modules.tcl" <<'TCL'
+foreach ignored {module-whatis conflict} { proc $ignored args {} }
+proc prepend-path {name path} { puts "$name=$path" }
+set ModulesCurrentModulefile [lindex $argv 0]
+source $ModulesCurrentModulefile
+TCL
+    check "the module file" tclsh "$WORK/modules.tcl" "$(echo "$prefix"/share/modulefiles/shardweld/*)" && mv "$WORK/out" "$WORK/said"
+    check "the module file said $(cat "$WORK/said")" grep -qxF "PATH=$prefix/bin" "$WORK/said"
+else
+    skip "tclsh is not installed: the module file is not read"
+fi
+
+finish
