@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "shardweld/core/text.hpp"
+#include "shardweld/core/usage.hpp"
 #include "shardweld/execute/norms.hpp"
 #include "shardweld/execute/rates.hpp"
 #include "shardweld/plan/cost.hpp"
@@ -20,6 +21,9 @@
 namespace shardweld::app {
 
 namespace {
+
+// Between two lines in a rank's own log.
+constexpr double kNoteSeconds = 10;
 
 std::string text_of(const Untied& untied) {
     return untied.stored_name + " differs from " + untied.target + " in " +
@@ -77,8 +81,16 @@ void Assembly::bind_all() {
         const bool is_alone = is_adapter_alone(options_, survey_.catalogue);
         return read_model_files(options_, {survey_.location, base_, !is_alone});
     });
-    source_ = {survey_.location.directory, &survey_.catalogue.files, options_.max_open,
-               throttle_of(options_, comm_)};
+    source_ = {survey_.location.directory,
+               &survey_.catalogue.files,
+               options_.max_open,
+               throttle_of(options_, comm_),
+               {}};
+    if (log_.is_kept()) {
+        source_.on_open = [this](const fs::path& file) {
+            log_.note("opens " + printable(file.string()));
+        };
+    }
     choice_ = plan_choice(options_, shared_resources(comm_));
     bind(options_.tie_word_embedding);
     const auto untied = compare_same(comm_, bound_.binding, source_, survey_.visibility, choice_);
@@ -247,7 +259,16 @@ void Assembly::execute(const fs::path& directory, execute::Options options) {
     options.sync = options_.sync;
     options.direct = options_.is_direct;
     options.digests = options_.report.has_value();
-    options.on_progress = [&](Bytes done) { progress.update(done); };
+    const auto rank = static_cast<std::size_t>(comm_.rank());
+    const std::string own_share = " of " + human_bytes(plan_.cuts[rank + 1] - plan_.cuts[rank]);
+    double noted = wall_seconds();
+    options.on_progress = [&](Bytes done) {
+        progress.update(done);
+        if (wall_seconds() - noted >= kNoteSeconds) {
+            noted = wall_seconds();
+            log_.note("this rank's part: " + human_bytes(done) + own_share);
+        }
+    };
     const execute::Result result = execute::run(comm_, plan_, source_, directory, options);
     progress.finish();
     mpi::collectively(comm_, [&] {

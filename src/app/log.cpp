@@ -5,6 +5,9 @@
 namespace shardweld::app {
 
 void Log::say(LogLevel level, std::string_view prefix, std::string_view text) {
+    if (own_) {
+        own_->write(std::string(prefix).append(text));
+    }
     if (!shows(level)) {
         return;
     }
@@ -25,6 +28,18 @@ void Log::info(std::string_view text) {
 }
 void Log::debug(std::string_view text) {
     say(LogLevel::debug, "", text);
+}
+
+void Log::note(std::string_view text) {
+    if (own_) {
+        own_->write(text);
+    }
+}
+
+Log Log::aloud() const {
+    Log log = *this;
+    log.is_speaker_ = true;
+    return log;
 }
 
 }  // namespace shardweld::app

@@ -103,6 +103,8 @@ const std::vector<OptionLine>& option_lines() {
         {"verbose", 'v', "", kEvery, "Messages", "same as --log_level debug"},
         {"quiet", 'q', "", kEvery, "Messages", "errors only, no progress"},
         {"log_level", 0, "LEVEL", kEvery, "Messages", "error, warning, info (default) or debug"},
+        {"log_dir", 0, "DIR", kEvery & ~kRecipes, "Messages",
+         "every rank keeps a log in DIR: all messages, phases and files with their times"},
         {"help", 'h', "", kEvery, "Messages", "this text"},
 
         {"use_cpu_initialization", 0, "", kInput, "", "accepted for verl's sake; changes nothing"},

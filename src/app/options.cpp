@@ -180,6 +180,9 @@ void read_messages(const OptionReader& reader, Options& options) {
     options.json = reader.has("json");
     options.trace = reader.text("trace").value_or("");
     options.is_quiet = reader.has("quiet");
+    if (const auto directory = reader.text("log_dir")) {
+        options.log_dir = *directory;
+    }
     const int n_levels = (reader.has("verbose") ? 1 : 0) + (reader.has("quiet") ? 1 : 0) +
                          (reader.has("log_level") ? 1 : 0);
     if (n_levels > 1) {

@@ -119,6 +119,7 @@ struct Options {
     std::string trace;  ///< a tensor whose way is told, "" if none
     bool is_quiet = false;
     LogLevel log_level = LogLevel::info;
+    std::optional<fs::path> log_dir;
     std::vector<std::string> notes;  ///< options accepted that change nothing, said at debug level
 
     /// What all ranks must be given alike: the command and its options, but not which path one

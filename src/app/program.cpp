@@ -1,5 +1,6 @@
 #include "shardweld/app/program.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -9,7 +10,10 @@
 #include <memory>
 #include <new>
 
+#include <unistd.h>
+
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
 #include "shardweld/mpi/comm.hpp"
 
 #include "compare.hpp"
@@ -100,19 +104,33 @@ int run_parallel(mpi::Comm& comm, const Options& options, Log& log) {
     }
 }
 
+/// The rank's own log, where --log_dir asks for one, begins with who writes it.
+void keep_log(mpi::Comm& comm, const Options& options, Log& log) {
+    if (!options.log_dir) {
+        return;
+    }
+    mpi::collectively(comm,
+                      [&] { log.keep(std::make_shared<RankLog>(*options.log_dir, comm.rank())); });
+    std::string asked = options.shared;
+    std::replace(asked.begin(), asked.end(), '\n', ' ');
+    log.note("shardweld " + version() + " (" + git_version() + "), rank " +
+             std::to_string(comm.rank()) + " of " + std::to_string(comm.size()) + " on " +
+             comm.host() + ", process " + std::to_string(::getpid()) + ": " + printable(asked));
+}
+
 /// An Error has been agreed by all ranks; anything else befell this one alone while the others wait
 /// for it.
 int run_or_abort(mpi::Comm& comm, const Options& options, Log& log) {
     try {
         require_same_options(comm, options.shared);
+        keep_log(comm, options, log);
         return run_parallel(comm, options, log);
     } catch (const Error&) {
         throw;
     } catch (const std::exception& error) {
         if (comm.size() > 1) {
             const bool is_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
-            Log own(std::cerr, LogLevel::error, true);
-            own.error(
+            log.aloud().error(
                 "rank " + std::to_string(comm.rank()) + " (" + comm.host() + "): " +
                 (is_memory
                      ? "out of memory: give a smaller --memory_limit or use fewer ranks a node"
@@ -132,6 +150,7 @@ int run_together(const Options& options) {
         Log log(std::cerr, options.log_level, comm->rank() == 0);
         say_notes(options, log);
         const int code = guarded(log, [&] { return run_or_abort(*comm, options, log); });
+        log.note("ends with code " + std::to_string(code));
         comm->barrier();
         return code;
     });

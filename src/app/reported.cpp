@@ -1,8 +1,18 @@
 #include "reported.hpp"
 
+#include <array>
+#include <cstdio>
+
 namespace shardweld::app {
 
 namespace {
+
+std::string text_of(const Phase& phase) {
+    std::array<char, 80> times{};
+    (void)std::snprintf(times.data(), times.size(), ": %.3f s, %.3f s of processor time",
+                        phase.wall_s, phase.cpu_s);
+    return "phase " + phase.name + times.data();
+}
 
 void finish_report(Report& report, const Options& options, const std::vector<Phase>& phases,
                    mpi::Comm& comm, Log& log) {
@@ -30,6 +40,7 @@ int run_reported(mpi::Comm& comm, const Options& options, Log& log, const std::s
         report.hosts.emplace_back(reinterpret_cast<const char*>(host.data()), host.size());
     }
     Stopwatch watch;
+    watch.tell([&log](const Phase& phase) { log.note(text_of(phase)); });
     try {
         report.code = body(report, watch);
     } catch (const Error& error) {

@@ -13,6 +13,9 @@ Phase& Stopwatch::lap(const std::string& name) {
     phases_.push_back({name, wall - wall_, cpu - cpu_, 0, 0, 0});
     wall_ = wall;
     cpu_ = cpu;
+    if (on_lap_) {
+        on_lap_(phases_.back());
+    }
     return phases_.back();
 }
 

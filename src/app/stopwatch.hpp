@@ -1,6 +1,7 @@
 // Wall and processor time of the parts of a run.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@ namespace shardweld::app {
 class Stopwatch {
   public:
     Stopwatch();
+    /// From now on every phase is told at its end.
+    void tell(std::function<void(const Phase&)> on_lap) { on_lap_ = std::move(on_lap); }
     /// Ends the current phase under this name; the next one begins.
     Phase& lap(const std::string& name);
     [[nodiscard]] const std::vector<Phase>& phases() const { return phases_; }
@@ -20,6 +23,7 @@ class Stopwatch {
     double wall_;
     double cpu_;
     std::vector<Phase> phases_;
+    std::function<void(const Phase&)> on_lap_;
 };
 
 }  // namespace shardweld::app

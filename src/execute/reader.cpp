@@ -73,7 +73,11 @@ const io::InputFile& OpenFiles::get(std::uint32_t file) {
         close_oldest();
     }
     const catalogue::File& wanted = (*source_.files)[file];
-    io::InputFile opened = io::InputFile::open(source_.directory / wanted.path);
+    const std::filesystem::path path = source_.directory / wanted.path;
+    if (source_.on_open) {
+        source_.on_open(path);
+    }
+    io::InputFile opened = io::InputFile::open(path);
     if (opened.size() != wanted.size) {
         throw Error(ErrorCode::corrupt,
                     "file " + wanted.path +

@@ -30,7 +30,7 @@ class Worker {
           options_(options),
           reader_(source, plan.limits.scratch),
           compare_reader_(source, plan.limits.compare),
-          sink_(plan, directory, {options.sync, options.direct, source.throttle}),
+          sink_(plan, directory, {options.sync, options.direct, source.throttle, source.on_open}),
           digests_(plan),
           factors_(plan, options.factors),
           buffers_{RoundBuffers(plan.limits), RoundBuffers(plan.limits)},

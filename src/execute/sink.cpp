@@ -19,6 +19,9 @@ const Sink::Open& Sink::file(std::uint32_t at) {
     if (!open_ || open_->at != at) {
         finish();
         const std::filesystem::path path = directory_ / plan_.placement.files[at].name;
+        if (manner_.on_open) {
+            manner_.on_open(path);
+        }
         open_ = {at, io::OutputFile::open_existing(path), std::nullopt};
         if (manner_.direct) {
             open_->direct = io::OutputFile::open_direct(path);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -22,7 +23,8 @@ class Sink {
     struct Manner {
         bool sync = true;     ///< files are synced when this rank's part of them is written
         bool direct = false;  ///< whole blocks are written past the page cache
-        std::shared_ptr<io::Throttle> throttle = nullptr;  ///< that writing keeps to
+        std::shared_ptr<io::Throttle> throttle = nullptr;                ///< that writing keeps to
+        std::function<void(const std::filesystem::path&)> on_open = {};  ///< told each file
     };
     Sink(const plan::Plan& plan, std::filesystem::path directory, Manner manner)
         : plan_(plan), directory_(std::move(directory)), manner_(std::move(manner)) {}

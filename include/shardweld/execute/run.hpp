@@ -25,6 +25,8 @@ struct Source {
     std::size_t max_open = 64;  ///< descriptors kept open
     /// What this rank reads and writes keeps to it; null: as fast as it goes.
     std::shared_ptr<io::Throttle> throttle = nullptr;
+    /// Told every file before it is opened for tensor data, read or written; from any thread.
+    std::function<void(const fs::path&)> on_open = {};
 };
 
 /// Called on every rank after each round with the bytes of the output this rank has finished.
