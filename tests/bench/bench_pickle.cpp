@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -96,39 +97,59 @@ void measure(const std::string& name, const fs::path& directory, const std::stri
                 first.tensors.size() + first.shards.size());
 }
 
-void run(const std::string& name, const std::string& backend,
-         const std::function<void(const fs::path&)>& write) {
-    std::string place = (fs::temp_directory_path() / "bench_pickle_XXXXXX").string();
-    const fs::path directory = ::mkdtemp(place.data());
-    apart([&] { write(directory); });
+struct Case {
+    std::string name;
+    std::string backend;
+    std::function<void(const fs::path&)> write;
+};
+
+void run(const Case& one, const fs::path& directory) {
+    if (fs::is_empty(directory)) {
+        apart([&] { one.write(directory); });
+    }
     const fs::path source = fs::exists(directory / "source") ? directory / "source" : directory;
-    apart([&] { measure(name, source, backend); });
-    fs::remove_all(directory);
+    apart([&] { measure(one.name, source, one.backend); });
+}
+
+std::vector<Case> cases() {
+    return {
+        {"fsdp2, 270 DTensors", "fsdp",
+         [](const fs::path& out) { bench::write_dtensor_case(out, 30); }},
+        {"fsdp2, 90,000 DTensors", "fsdp",
+         [](const fs::path& out) { bench::write_dtensor_case(out, 10000); }},
+        {"fsdp1, 300 tensors x 1,024 ranks", "fsdp",
+         [](const fs::path& out) { bench::write_sharded_case(out, 300, 1024); }},
+        {"legacy, 60 layers", "megatron",
+         [](const fs::path& out) { bench::write_legacy_case(out, 60); }},
+        {"dcp, 100,000 chunks", "dcp",
+         [](const fs::path& out) { bench::write_dcp_case(out, 1000, 100); }},
+        {"dcp, 1,000,000 chunks", "dcp",
+         [](const fs::path& out) { bench::write_dcp_case(out, 1000, 1000); }},
+        {"dcp, 1,000,000 chunks, many tensors", "dcp",
+         [](const fs::path& out) { bench::write_dcp_case(out, 100000, 10); }},
+    };
 }
 
 }  // namespace
 
+// bench_pickle [PART_OF_A_NAME [DIRECTORY]]: with a directory, files are kept and found there, so
+// that a profiler sees nothing but scans.
 int main(int n_arguments, char** arguments) {
     const std::string only = n_arguments > 1 ? arguments[1] : "";
-    const auto run_if = [&](const std::string& name, const std::string& backend,
-                            const std::function<void(const fs::path&)>& write) {
-        if (name.find(only) != std::string::npos) {
-            run(name, backend, write);
+    for (const Case& one : cases()) {
+        if (one.name.find(only) == std::string::npos) {
+            continue;
         }
-    };
-    run_if("fsdp2, 270 DTensors", "fsdp",
-           [](const fs::path& out) { bench::write_dtensor_case(out, 30); });
-    run_if("fsdp2, 90,000 DTensors", "fsdp",
-           [](const fs::path& out) { bench::write_dtensor_case(out, 10000); });
-    run_if("fsdp1, 300 tensors x 1,024 ranks", "fsdp",
-           [](const fs::path& out) { bench::write_sharded_case(out, 300, 1024); });
-    run_if("legacy, 60 layers", "megatron",
-           [](const fs::path& out) { bench::write_legacy_case(out, 60); });
-    run_if("dcp, 100,000 chunks", "dcp",
-           [](const fs::path& out) { bench::write_dcp_case(out, 1000, 100); });
-    run_if("dcp, 1,000,000 chunks", "dcp",
-           [](const fs::path& out) { bench::write_dcp_case(out, 1000, 1000); });
-    run_if("dcp, 1,000,000 chunks, many tensors", "dcp",
-           [](const fs::path& out) { bench::write_dcp_case(out, 100000, 10); });
+        if (n_arguments > 2) {
+            const fs::path kept = fs::path(arguments[2]) / one.name;
+            fs::create_directories(kept);
+            run(one, kept);
+            continue;
+        }
+        std::string place = (fs::temp_directory_path() / "bench_pickle_XXXXXX").string();
+        const fs::path directory = ::mkdtemp(place.data());
+        run(one, directory);
+        fs::remove_all(directory);
+    }
     return 0;
 }

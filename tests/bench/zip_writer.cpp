@@ -49,19 +49,28 @@ std::string padding(Bytes header_end) {
     return Record("FB").u16(fill).text(std::string(fill, 'Z')).bytes();
 }
 
+// What the zip64 field of an entry holds; torch's writer has the offset in local headers too.
+std::string wide_fields(Bytes offset, Bytes size) {
+    Record wide("");
+    if (size >= kLargest32) {
+        wide.u64(size).u64(size);
+    }
+    if (offset >= kLargest32) {
+        wide.u64(offset);
+    }
+    return wide.bytes();
+}
+
 }  // namespace
 
 void ZipWriter::begin_entry(const std::string& name, Bytes size) {
     const Bytes offset = file_.position() - begin_;
-    std::string extra;
-    if (size >= kLargest32) {
-        extra = Record("").u16(1).u16(16).u64(size).u64(size).bytes();
-    }
+    const std::string wide = wide_fields(offset, size);
+    std::string extra = wide.empty() ? "" : Record("").u16(1).u16(wide.size()).text(wide).bytes();
     extra += padding(offset + kLocalHeader + name.size() + extra.size());
     Record header("PK\x03\x04");
     header.u16(0).u16(kFlags).u16(0).u32(0);  // version, flags, method, time and date
-    const std::uint64_t stated = size >= kLargest32 ? kLargest32 : 0;
-    header.u32(0).u32(stated).u32(stated);  // checksum and sizes: in the descriptor
+    header.u32(0).u32(0).u32(0);              // checksum and sizes: in the descriptor
     header.u16(name.size()).u16(extra.size()).text(name).text(extra);
     file_.write(header.bytes());
     entries_.push_back({name, offset, size, 0});
@@ -72,7 +81,7 @@ void ZipWriter::end_entry(std::uint32_t crc32) {
     entry.crc32 = crc32;
     Record descriptor("PK\x07\x08");
     descriptor.u32(crc32);
-    if (entry.size >= kLargest32) {
+    if (!wide_fields(entry.offset, entry.size).empty()) {
         descriptor.u64(entry.size).u64(entry.size);
     } else {
         descriptor.u32(entry.size).u32(entry.size);
@@ -120,16 +129,10 @@ void ZipWriter::add_hole(const std::string& name, Bytes size) {
 }
 
 void ZipWriter::write_central(const Entry& entry) {
-    Record wide("");
-    if (entry.size >= kLargest32) {
-        wide.u64(entry.size).u64(entry.size);
-    }
-    if (entry.offset >= kLargest32) {
-        wide.u64(entry.offset);
-    }
+    const std::string wide = wide_fields(entry.offset, entry.size);
     Record extra("");
-    if (!wide.bytes().empty()) {
-        extra.u16(1).u16(wide.bytes().size()).text(wide.bytes());
+    if (!wide.empty()) {
+        extra.u16(1).u16(wide.size()).text(wide);
     }
     Record record("PK\x01\x02");
     record.u16(0).u16(0).u16(kFlags).u16(0).u32(0);
