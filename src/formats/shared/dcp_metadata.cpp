@@ -74,10 +74,13 @@ DcpTensor read_tensor(std::string_view name, const PickleValue& metadata, DcpRec
         tensor.chunks.push_back({offsets, sizes, 0, 0, 0});
         check_bounds(tensor, tensor.chunks.back());
     }
-    std::sort(tensor.chunks.begin(), tensor.chunks.end(), [](const auto& a, const auto& b) {
+    const auto by_place = [](const DcpChunk& a, const DcpChunk& b) {
         return std::lexicographical_compare(a.offsets.begin(), a.offsets.end(), b.offsets.begin(),
                                             b.offsets.end());
-    });
+    };
+    if (!std::is_sorted(tensor.chunks.begin(), tensor.chunks.end(), by_place)) {
+        std::sort(tensor.chunks.begin(), tensor.chunks.end(), by_place);
+    }
     storage.place(tensor);
     return tensor;
 }

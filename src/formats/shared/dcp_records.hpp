@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,6 +14,8 @@
 
 #include "shardweld/core/index.hpp"
 #include "shardweld/formats/shared/pickle.hpp"
+
+#include "block_list.hpp"
 
 namespace shardweld::formats {
 
@@ -81,9 +82,9 @@ class DcpRecords final : public PickleReducer {
     std::uint32_t file_number(std::string_view path);
 
     std::shared_ptr<PickleArena> memory_;
-    std::deque<Chunk> chunks_;
-    std::deque<Key> keys_;
-    std::deque<Place> places_;
+    BlockList<Chunk> chunks_;
+    BlockList<Key> keys_;
+    BlockList<Place> places_;
     std::vector<std::string> files_;
     std::unordered_map<std::string_view, std::uint32_t> file_numbers_;
 };

@@ -27,13 +27,20 @@ DcpStorage::DcpStorage(const PickleValue& storage_data, DcpRecords& records) : r
     if (!storage_data.is_mapping()) {
         bad_metadata("storage_data is " + describe(storage_data));
     }
+    std::vector<Item>* items = nullptr;
+    std::string_view last;
     for (std::size_t i = 0; i < storage_data.pair_count(); ++i) {
         Item item;
         item.key = records.key_number(storage_data.key(i));
         const std::string_view name = records.key(item.key).name;
         item.place = records.place_number(storage_data.value(i), name);
         has_transforms_ = has_transforms_ || records.place(item.place).is_transformed;
-        items_[name].push_back(item);
+        // Items of a tensor follow one another as a rule, with one text for its name.
+        if (items == nullptr || name.data() != last.data() || name.size() != last.size()) {
+            items = &items_[name];
+            last = name;
+        }
+        items->push_back(item);
     }
     sort_files();
     sort_items();
@@ -55,8 +62,12 @@ void DcpStorage::sort_files() {
 
 void DcpStorage::sort_items() {
     for (auto& [name, items] : items_) {
-        std::sort(items.begin(), items.end(),
-                  [this](const Item& a, const Item& b) { return is_less(at(a), at(b)); });
+        const auto by_place = [this](const Item& a, const Item& b) {
+            return is_less(at(a), at(b));
+        };
+        if (!std::is_sorted(items.begin(), items.end(), by_place)) {
+            std::sort(items.begin(), items.end(), by_place);
+        }
         const auto twice = std::adjacent_find(
             items.begin(), items.end(),
             [this](const Item& a, const Item& b) { return is_equal(at(a), at(b)); });
@@ -73,41 +84,43 @@ Bytes DcpStorage::object_bytes(std::string_view name) const {
                : records_.place(found->second.front().place).length;
 }
 
-const DcpStorage::Item* DcpStorage::find(const std::vector<Item>& items,
-                                         std::span<const Index> offsets) const {
-    const auto found = std::lower_bound(
-        items.begin(), items.end(), offsets,
-        [this](const Item& a, std::span<const Index> b) { return is_less(at(a), b); });
-    return found != items.end() && is_equal(at(*found), offsets) ? &*found : nullptr;
+// A tensor of one piece may be indexed without an offset.
+bool DcpStorage::is_only(const std::vector<Item>& items, const DcpTensor& tensor) const {
+    return items.size() == 1 && tensor.chunks.size() == 1 &&
+           !records_.key(items.front().key).has_place;
 }
 
 void DcpStorage::place(DcpTensor& tensor) const {
+    static const std::vector<Item> kNone;
     const auto found = items_.find(tensor.name);
+    const std::vector<Item>& items = found == items_.end() ? kNone : found->second;
+    // Both are sorted: one walk over both.
+    auto item = items.begin();
     for (DcpChunk& chunk : tensor.chunks) {
-        const Item* item = nullptr;
-        if (found != items_.end()) {
-            const std::vector<Item>& items = found->second;
-            item = find(items, chunk.offsets);
-            // A tensor of one piece may be indexed without an offset.
-            const bool is_whole = items.size() == 1 && tensor.chunks.size() == 1;
-            if (item == nullptr && is_whole && !records_.key(items.front().key).has_place) {
-                item = &items.front();
-            }
+        while (item != items.end() && is_less(at(*item), chunk.offsets)) {
+            ++item;
         }
-        if (item == nullptr) {
+        if (item != items.end() && is_equal(at(*item), chunk.offsets)) {
+            put(*item, tensor, chunk);
+        } else if (is_only(items, tensor)) {
+            put(items.front(), tensor, chunk);
+        } else {
             bad_metadata("tensor '" + printable(tensor.name) + "': the chunk at " +
                          shape_text(chunk.offsets) + " is not in storage_data");
         }
-        const DcpRecords::Place& place = records_.place(item->place);
-        if (place.is_transformed) {
-            throw Error(ErrorCode::unsupported,
-                        ".metadata: tensor '" + printable(tensor.name) +
-                            "' is stored through a transform (compressed); save it without");
-        }
-        chunk.file = file_places_[place.file];
-        chunk.offset = place.offset;
-        chunk.length = place.length;
     }
+}
+
+void DcpStorage::put(const Item& item, const DcpTensor& tensor, DcpChunk& chunk) const {
+    const DcpRecords::Place& place = records_.place(item.place);
+    if (place.is_transformed) {
+        throw Error(ErrorCode::unsupported,
+                    ".metadata: tensor '" + printable(tensor.name) +
+                        "' is stored through a transform (compressed); save it without");
+    }
+    chunk.file = file_places_[place.file];
+    chunk.offset = place.offset;
+    chunk.length = place.length;
 }
 
 }  // namespace shardweld::formats

@@ -39,8 +39,8 @@ class DcpStorage {
     [[nodiscard]] std::span<const Index> at(const Item& item) const {
         return records_.key(item.key).at;
     }
-    [[nodiscard]] const Item* find(const std::vector<Item>& items,
-                                   std::span<const Index> offsets) const;
+    [[nodiscard]] bool is_only(const std::vector<Item>& items, const DcpTensor& tensor) const;
+    void put(const Item& item, const DcpTensor& tensor, DcpChunk& chunk) const;
     void sort_files();
     void sort_items();
 

@@ -17,7 +17,7 @@ class PickleArena {
         : next_chunk_(std::clamp(guess, kSmallestChunk, kLargestChunk)) {}
 
     /// Memory for `size` bytes, aligned to 8.
-    void* allocate(std::size_t size) {
+    [[gnu::always_inline]] inline void* allocate(std::size_t size) {
         const std::size_t words = words_of(size);
         if (words < free_.size() && free_[words] != nullptr) {
             Free* const block = free_[words];
@@ -54,7 +54,7 @@ class PickleArena {
         return std::max<std::size_t>((size + kWord - 1) / kWord, 1);
     }
 
-    void* from_new_chunk(std::size_t size) {
+    [[gnu::noinline]] void* from_new_chunk(std::size_t size) {
         if (size > kLargestChunk / 4) {
             return chunks_.emplace_back(std::make_unique_for_overwrite<std::byte[]>(size)).get();
         }

@@ -190,9 +190,7 @@ void PickleMachine::memoise_elsewhere(std::uint64_t at) {
         fail("memo index " + std::to_string(at) + " is out of range");
     }
     PickleValue* const value = &top();
-    if (at > memo_.size()) {
-        memo_.resize(at + 1, nullptr);
-    }
+    memo_.grow(at + 1);
     memo_[at] = value;
 }
 
@@ -210,10 +208,11 @@ void PickleMachine::memoise_recalled(std::uint64_t at) {
 
 // An entry that was never set has no place.
 std::uint64_t PickleMachine::place_of(std::uint64_t at) const {
-    if (!recalls_->has(at) || memo_[recalls_->place(at)] == nullptr) {
+    const std::uint64_t place = recalls_->has(at) ? recalls_->place(at) : memo_.size();
+    if (place == memo_.size() || memo_[place] == nullptr) {
         throw_not_set(at);
     }
-    return recalls_->place(at);
+    return place;
 }
 
 void PickleMachine::throw_not_set(std::uint64_t at) const {

@@ -42,7 +42,7 @@ PickleMachine::PickleMachine(Pickle& pickle, std::string_view skipped_key, Pickl
       skipped_key_(skipped_key) {
     if (reducer_ != nullptr) {
         recalls_.emplace(bytes_);
-        memo_.resize(recalls_->count(), nullptr);
+        memo_.grow(recalls_->count());
     }
     none_ = fresh(PickleKind::none);
     skipped_ = fresh(PickleKind::none);

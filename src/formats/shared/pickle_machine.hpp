@@ -13,6 +13,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/formats/shared/pickle.hpp"
 
+#include "block_list.hpp"
 #include "pickle_arena.hpp"
 #include "pickle_memo.hpp"
 
@@ -254,7 +255,7 @@ class PickleMachine {
     bool done_ = false;
     std::vector<PickleValue*> stack_;
     std::vector<std::size_t> marks_ = {0};  // heights of the stack; the first is its floor
-    std::vector<PickleValue*> memo_;
+    BlockList<PickleValue*> memo_;
     std::optional<PickleRecalls> recalls_;  // with a reducer: which entries memo_ holds
     std::uint64_t n_slots_ = 0;             // then: the memo's size as the pickle sees it
     PickleReducer* reducer_ = nullptr;

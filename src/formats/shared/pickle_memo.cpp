@@ -43,6 +43,19 @@ constexpr std::array<Argument, 256> make_arguments() {
 }
 constexpr std::array<Argument, 256> kArguments = make_arguments();
 
+// Bytes of arguments of a fixed size, which most are; kVaries for others.
+constexpr std::uint8_t kVaries = 0xff;
+constexpr std::array<std::uint8_t, 256> make_sizes() {
+    constexpr std::array<std::uint8_t, 5> kFixed = {0, 1, 2, 4, 8};  // in the order of Argument
+    std::array<std::uint8_t, 256> sizes{};
+    for (std::size_t opcode = 0; opcode < sizes.size(); ++opcode) {
+        const auto argument = static_cast<std::size_t>(kArguments[opcode]);
+        sizes[opcode] = argument < kFixed.size() ? kFixed[argument] : kVaries;
+    }
+    return sizes;
+}
+constexpr std::array<std::uint8_t, 256> kSizes = make_sizes();
+
 constexpr std::size_t kCutShort = ~std::size_t{0};
 
 std::uint64_t number_at(std::string_view bytes, std::size_t at, std::size_t size) {
@@ -51,10 +64,9 @@ std::uint64_t number_at(std::string_view bytes, std::size_t at, std::size_t size
     return value;
 }
 
-// Bytes of the argument at `at`; kCutShort when it runs past the end.
+// Bytes of an argument of no fixed size at `at`; kCutShort when it runs past the end.
 std::size_t argument_bytes(std::string_view bytes, std::size_t at, Argument argument) {
     const std::size_t left = bytes.size() - at;
-    const auto fixed = [left](std::size_t size) { return size <= left ? size : kCutShort; };
     const auto sized = [&](std::size_t head) {
         if (head > left) {
             return kCutShort;
@@ -67,16 +79,6 @@ std::size_t argument_bytes(std::string_view bytes, std::size_t at, Argument argu
         return end == std::string_view::npos ? kCutShort : end + 1;
     };
     switch (argument) {
-        case Argument::fixed0:
-            return 0;
-        case Argument::fixed1:
-            return fixed(1);
-        case Argument::fixed2:
-            return fixed(2);
-        case Argument::fixed4:
-            return fixed(4);
-        case Argument::fixed8:
-            return fixed(8);
         case Argument::length1:
             return sized(1);
         case Argument::length4:
@@ -92,8 +94,9 @@ std::size_t argument_bytes(std::string_view bytes, std::size_t at, Argument argu
             const std::size_t end = first == kCutShort ? kCutShort : line(first);
             return end == kCutShort ? kCutShort : end - at;
         }
+        default:
+            return kCutShort;
     }
-    return kCutShort;
 }
 
 }  // namespace
@@ -112,8 +115,11 @@ void PickleRecalls::add(std::uint64_t slot, std::size_t limit) {
 PickleRecalls::PickleRecalls(std::string_view bytes) {
     for (std::size_t at = 0; at < bytes.size();) {
         const auto opcode = static_cast<unsigned char>(bytes[at++]);
-        const std::size_t size = argument_bytes(bytes, at, kArguments[opcode]);
-        if (opcode == '.' || size == kCutShort) {
+        std::size_t size = kSizes[opcode];
+        if (size == kVaries) {
+            size = argument_bytes(bytes, at, kArguments[opcode]);
+        }
+        if (opcode == '.' || size > bytes.size() - at) {  // or kCutShort
             break;
         }
         if (opcode == 'h' || opcode == 'j') {
@@ -129,6 +135,11 @@ PickleRecalls::PickleRecalls(std::string_view bytes) {
     for (const std::uint64_t word : words_) {
         before_.push_back(static_cast<std::uint32_t>(count_));
         count_ += static_cast<std::size_t>(__builtin_popcountll(word));
+    }
+    std::uint32_t n_fetched = 0;
+    for (std::size_t slot = 0; slot < early_.size(); ++slot) {
+        early_[slot] = n_fetched;
+        n_fetched += has(slot) ? 1U : 0U;
     }
 }
 

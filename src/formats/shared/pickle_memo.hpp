@@ -4,6 +4,7 @@
 // Lib/pickletools.py.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,9 @@ class PickleRecalls {
     }
     /// The number of fetched entries before `slot`.
     [[nodiscard]] std::size_t place(std::uint64_t slot) const {
+        if (slot < early_.size()) {
+            return early_[slot];
+        }
         const std::uint64_t below = words_[slot / kBits] & ((std::uint64_t{1} << slot % kBits) - 1);
         return before_[slot / kBits] + static_cast<std::size_t>(__builtin_popcountll(below));
     }
@@ -32,8 +36,9 @@ class PickleRecalls {
     static constexpr std::uint64_t kBits = 64;
     void add(std::uint64_t slot, std::size_t limit);
 
-    std::vector<std::uint64_t> words_;   // a bit for each slot
-    std::vector<std::uint32_t> before_;  // bits set in earlier words
+    std::vector<std::uint64_t> words_;        // a bit for each slot
+    std::vector<std::uint32_t> before_;       // bits set in earlier words
+    std::array<std::uint32_t, 256> early_{};  // the same for the slots that are fetched most
     std::size_t count_ = 0;
 };
 

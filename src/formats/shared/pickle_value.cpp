@@ -125,6 +125,14 @@ const PickleValue& PickleValue::value(std::size_t i) const {
 }
 
 const PickleValue* PickleValue::find(std::string_view name) const {
+    if (kind == PickleKind::dict) {
+        for (std::size_t i = size; i > 1; i -= 2) {
+            if (parts[i - 2]->is_text(name)) {
+                return parts[i - 1];
+            }
+        }
+        return nullptr;
+    }
     for (std::size_t i = pair_count(); i > 0; --i) {
         if (key(i - 1).is_text(name)) {
             return &value(i - 1);
