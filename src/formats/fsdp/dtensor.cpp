@@ -1,8 +1,7 @@
 #include "dtensor.hpp"
 
-#include <algorithm>
 #include <span>
-#include <vector>
+#include <utility>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
@@ -18,6 +17,7 @@ namespace {
 
 constexpr std::size_t kMostTexts = 8;
 constexpr std::size_t kMostMeshes = 1024;  // each may list as many ranks as there are
+constexpr std::size_t kMostHoldings = 1024;
 
 const PickleValue& required(const PickleValue* value, std::string_view what) {
     if (value == nullptr) {
@@ -26,19 +26,14 @@ const PickleValue& required(const PickleValue* value, std::string_view what) {
     return *value;
 }
 
-void check_local(const StoredTensor& local, const std::vector<Runs>& runs, const Subclass& value,
-                 const Placements& placements, const RankMesh& mesh) {
-    std::vector<Index> expected;
-    expected.reserve(runs.size());
-    for (const Runs& of_dim : runs) {
-        expected.push_back(length_of(of_dim));
-    }
-    if (local.shape != expected) {
+void check_local(const StoredTensor& local, const Holding& holding, const Lying& tensor) {
+    if (local.shape != holding.local_shape) {
         throw Error(ErrorCode::mismatch,
                     "its local tensor is " + shape_text(local.shape) + ", but " +
-                        placements_text(placements) + " of " + shape_text(value.shape) +
-                        " over the mesh " + mesh_text(mesh) + " gives " + shape_text(expected) +
-                        " to the rank at " + shape_text(mesh.coordinate) +
+                        placements_text(tensor.placements) + " of " + shape_text(tensor.shape) +
+                        " over the mesh " + mesh_text(*tensor.mesh) + " gives " +
+                        shape_text(holding.local_shape) + " to the rank at " +
+                        shape_text(tensor.mesh->coordinate) +
                         "; if that mesh is wrong, say it by hand: --mesh_dim_names and "
                         "--mesh_shape");
     }
@@ -59,26 +54,27 @@ void check_order(const Placements& placements, const RankMesh& mesh) {
     }
 }
 
-// The shape is pickled twice: as the tensor's own and in TensorMeta(shape, stride, dtype).
-void check_meta(const PickleValue& spec, const Subclass& value) {
-    const PickleValue* const meta = spec.attribute("tensor_meta");
-    const auto parts = meta == nullptr ? std::span<const PickleValue* const>() : meta->arguments();
-    if (parts.empty()) {
-        return;
-    }
-    const auto shape = short_counts(*parts[0], "the shape in a DTensorSpec");
-    if (shape != value.shape) {
-        throw Error(ErrorCode::mismatch, "it has two global shapes: " + shape_text(value.shape) +
-                                             ", and " + shape_text(shape) + " in its DTensorSpec");
-    }
-}
-
 }  // namespace
 
 DTensorReader::DTensorReader(const TorchFile& file, const RankFile& rank, const Mesh& by_hand)
     : file_(file), rank_(rank) {
     if (!by_hand.shape.empty()) {
         by_hand_ = mesh_by_hand(by_hand, rank.rank, rank.world);
+    }
+}
+
+// The shape is pickled twice: as the tensor's own and in TensorMeta(shape, stride, dtype).
+void DTensorReader::check_meta(const PickleValue& spec) {
+    const PickleValue* const meta = spec.attribute("tensor_meta");
+    const auto parts = meta == nullptr ? std::span<const PickleValue* const>() : meta->arguments();
+    if (parts.empty()) {
+        return;
+    }
+    read_short_counts(*parts[0], "the shape in a DTensorSpec", shape_in_spec_);
+    if (shape_in_spec_ != tensor_.shape) {
+        throw Error(ErrorCode::mismatch, "it has two global shapes: " + shape_text(tensor_.shape) +
+                                             ", and " + shape_text(shape_in_spec_) +
+                                             " in its DTensorSpec");
     }
 }
 
@@ -139,29 +135,50 @@ const std::string& DTensorReader::text_of(const RankMesh& mesh) {
     return at->second;
 }
 
-catalogue::Tensor DTensorReader::read(const Subclass& value) {
+const Holding& DTensorReader::holding_of(const Lying& tensor) {
+    if (const auto known = holdings_.find(tensor); known != holdings_.end()) {
+        return known->second;
+    }
+    check_order(tensor.placements, *tensor.mesh);
+    Holding holding;
+    holding.runs = owned(tensor.shape, cuts_of(tensor.placements, *tensor.mesh));
+    for (const Runs& of_dim : holding.runs) {
+        holding.local_shape.push_back(length_of(of_dim));
+        n_runs_ += of_dim.size();
+    }
+    holding.placement =
+        placements_text(tensor.placements) + " over the mesh " + text_of(*tensor.mesh);
+    if (holdings_.size() == kMostHoldings || n_runs_ > kMostRuns) {
+        holdings_.clear();
+        n_runs_ = 0;
+    }
+    return holdings_.emplace(tensor, std::move(holding)).first->second;
+}
+
+catalogue::Tensor DTensorReader::read(Subclass value) {
     const PickleValue& spec = required(find_in_state(*value.state, "_spec"), "_spec");
-    const auto local =
-        file_.tensor(required(find_in_state(*value.state, "_local_tensor"), "local tensor"));
-    if (!local) {
+    if (!file_.read_tensor(required(find_in_state(*value.state, "_local_tensor"), "local tensor"),
+                           local_)) {
         throw Error(ErrorCode::corrupt, "the local part of a DTensor is no tensor");
     }
     volume_of(value.shape, "a tensor's global shape");
-    const Placements placements = read_placements(spec, value.shape.size());
-    const RankMesh& mesh = mesh_of(spec, placements.on.size());
-    if (mesh.extents.size() != placements.on.size()) {
-        throw Error(ErrorCode::corrupt, "it has the placements " + placements_text(placements) +
-                                            " over the mesh " + mesh_text(mesh));
+    tensor_.shape = value.shape;
+    read_placements(spec, value.shape.size(), tensor_.placements);
+    const std::size_t n_placements = tensor_.placements.on.size();
+    tensor_.mesh = &mesh_of(spec, n_placements);
+    if (tensor_.mesh->extents.size() != n_placements) {
+        throw Error(ErrorCode::corrupt, "it has the placements " +
+                                            placements_text(tensor_.placements) +
+                                            " over the mesh " + mesh_text(*tensor_.mesh));
     }
-    check_meta(spec, value);
-    check_order(placements, mesh);
-    const auto runs = owned(value.shape, cuts_of(placements, mesh));
-    check_local(*local, runs, value, placements, mesh);
+    check_meta(spec);
+    const Holding& holding = holding_of(tensor_);
+    check_local(local_, holding, tensor_);
     catalogue::Tensor tensor;
-    tensor.dtype = local->dtype;
-    tensor.shape = value.shape;
-    tensor.pieces = pieces_of(*local, runs);
-    tensor.placement = placements_text(placements) + " over the mesh " + text_of(mesh);
+    tensor.dtype = local_.dtype;
+    tensor.pieces = pieces_of(local_, holding.runs);
+    tensor.shape = std::move(value.shape);
+    tensor.placement = holding.placement;
     return tensor;
 }
 

@@ -3,19 +3,38 @@
 // Source: torch 2.15 torch/distributed/tensor/_api.py, _dtensor_spec.py.
 #pragma once
 
+#include <compare>
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/formats/format.hpp"
 #include "shardweld/formats/shared/torch_file.hpp"
 
 #include "mesh.hpp"
+#include "owned.hpp"
+#include "placements.hpp"
 #include "subclass.hpp"
 #include "world.hpp"
 
 namespace shardweld::formats::fsdp {
+
+/// How a tensor lies on a mesh.
+struct Lying {
+    std::vector<Index> shape;
+    Placements placements;
+    const RankMesh* mesh = nullptr;
+    friend auto operator<=>(const Lying&, const Lying&) = default;
+};
+
+/// What a rank holds of all tensors that lie alike.
+struct Holding {
+    std::vector<Runs> runs;
+    std::vector<Index> local_shape;
+    std::string placement;  ///< for people
+};
 
 class DTensorReader {
   public:
@@ -26,7 +45,7 @@ class DTensorReader {
     /// A DTensor with its pieces in this file; without a name. Error(mismatch) when the local shape
     /// is not what the placements give, or the mesh says that the file is another rank's;
     /// Error(unsupported) for partial sums; Error(corrupt) when malformed.
-    [[nodiscard]] catalogue::Tensor read(const Subclass& value);
+    [[nodiscard]] catalogue::Tensor read(Subclass value);
 
     /// The meshes met, in words.
     [[nodiscard]] const std::set<std::string>& meshes() const { return texts_; }
@@ -35,7 +54,9 @@ class DTensorReader {
     const RankMesh& mesh_in_file(const PickleValue& mesh);
     const RankMesh& mesh_of(const PickleValue& spec, std::size_t n_placements);
     const std::string& text_of(const RankMesh& mesh);
+    const Holding& holding_of(const Lying& tensor);
     void check_rank(const RankMesh& mesh) const;
+    void check_meta(const PickleValue& spec);
 
     const TorchFile& file_;
     RankFile rank_;
@@ -44,6 +65,13 @@ class DTensorReader {
     std::map<std::vector<std::string>, RankMesh> parts_;  // of by_hand_, by the names of their dims
     std::map<const RankMesh*, std::string> mesh_texts_;
     std::set<std::string> texts_;
+    std::map<Lying, Holding> holdings_;  // a model's layers repeat a few shapes, placed alike
+    std::size_t n_runs_ = 0;             // in all of them
+
+    // Of the tensor that is read; members, so that their memory is used again.
+    Lying tensor_;
+    StoredTensor local_;
+    std::vector<Index> shape_in_spec_;
 };
 
 }  // namespace shardweld::formats::fsdp

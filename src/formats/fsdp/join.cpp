@@ -9,6 +9,7 @@
 #include "shardweld/core/text.hpp"
 
 #include "../directory.hpp"
+#include "../shared/file_scan.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "../shared/replicas.hpp"
 
@@ -31,8 +32,7 @@ class Join {
     Join(const std::vector<std::string>& missing, Catalogue& out) : missing_(missing), out_(out) {}
 
     void add(Catalogue scan) {
-        const auto file = static_cast<std::uint32_t>(out_.files.size());
-        out_.files.push_back(std::move(scan.files.front()));
+        const std::uint32_t file = join_scan(scan, ignored_, out_);
         for (Tensor& tensor : scan.tensors) {
             for (catalogue::Piece& piece : tensor.pieces) {
                 piece.file = file;
@@ -43,10 +43,6 @@ class Join {
             shard.piece.file = file;
             add_tensor({shard.name, shard.dtype, {}, {}}, file, true);
             out_.shards.push_back(std::move(shard));
-        }
-        ignored_.add(scan.ignored);
-        for (const auto& [global, count] : scan.inert_globals) {
-            out_.inert_globals[global] += count;
         }
     }
 

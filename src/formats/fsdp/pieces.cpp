@@ -16,7 +16,7 @@ catalogue::Piece empty_piece(const StoredTensor& tensor) {
     return piece;
 }
 
-void check_number(const std::vector<Runs>& runs) {
+std::size_t number_of_boxes(const std::vector<Runs>& runs) {
     std::size_t number = 1;
     for (const Runs& of_dim : runs) {
         number *= of_dim.size();
@@ -25,36 +25,28 @@ void check_number(const std::vector<Runs>& runs) {
                                                     std::to_string(kMostPieces) + " boxes");
         }
     }
+    return number;
 }
 
 }  // namespace
 
 std::vector<catalogue::Piece> pieces_of(const StoredTensor& local, const std::vector<Runs>& runs) {
-    check_number(runs);
-    std::vector<catalogue::Piece> pieces = {empty_piece(local)};
-    for (std::size_t k = 0; k < runs.size(); ++k) {
-        std::vector<catalogue::Piece> longer;
-        longer.reserve(pieces.size() * runs[k].size());
-        for (const catalogue::Piece& piece : pieces) {
+    std::vector<catalogue::Piece> pieces(number_of_boxes(runs), empty_piece(local));
+    std::size_t inner = pieces.size();  // boxes that share a run of this dimension in a row
+    for (std::size_t k = 0; k < runs.size() && !pieces.empty(); ++k) {
+        inner /= runs[k].size();
+        for (std::size_t i = 0; i < pieces.size();) {
             Index before = 0;  // elements of earlier runs
             for (const layout::Range& run : runs[k]) {
-                longer.push_back(piece);
-                longer.back().patch.offset += before * local.strides[k];
-                longer.back().patch.axes.push_back({run.lo, run.extent, local.strides[k]});
+                for (const std::size_t end = i + inner; i < end; ++i) {
+                    pieces[i].patch.offset += before * local.strides[k];
+                    pieces[i].patch.axes.push_back({run.lo, run.extent, local.strides[k]});
+                }
                 before += run.extent;
             }
         }
-        pieces = std::move(longer);
     }
     return pieces;
-}
-
-catalogue::Piece whole_piece(const StoredTensor& tensor) {
-    catalogue::Piece piece = empty_piece(tensor);
-    for (std::size_t k = 0; k < tensor.shape.size(); ++k) {
-        piece.patch.axes.push_back({0, tensor.shape[k], tensor.strides[k]});
-    }
-    return piece;
 }
 
 }  // namespace shardweld::formats::fsdp

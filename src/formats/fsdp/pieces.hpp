@@ -18,7 +18,4 @@ inline constexpr std::size_t kMostPieces = 1U << 20U;  ///< in one file
 /// for more than kMostPieces.
 std::vector<catalogue::Piece> pieces_of(const StoredTensor& local, const std::vector<Runs>& runs);
 
-/// The whole of a stored tensor, over its own shape.
-catalogue::Piece whole_piece(const StoredTensor& tensor);
-
 }  // namespace shardweld::formats::fsdp

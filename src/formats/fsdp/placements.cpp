@@ -121,12 +121,13 @@ std::string_view distributed_class(const PickleValue& value) {
                                                   : std::string_view();
 }
 
-Placements read_placements(const PickleValue& spec, std::size_t n_dims) {
+void read_placements(const PickleValue& spec, std::size_t n_dims, Placements& read) {
     const PickleValue* const list = spec.attribute("placements");
     if (list == nullptr) {
         fail("has no placements");
     }
-    Placements read;
+    read.on.clear();
+    read.order.clear();
     bool is_strided = false;
     for (const PickleValue* const value : short_list(*list, "placements")) {
         read.on.push_back(read_placement(*value, n_dims));
@@ -149,7 +150,6 @@ Placements read_placements(const PickleValue& spec, std::size_t n_dims) {
             read.order.push_back(d);
         }
     }
-    return read;
 }
 
 std::vector<Cut> cuts_of(const Placements& placements, const RankMesh& mesh) {

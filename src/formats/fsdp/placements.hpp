@@ -4,6 +4,7 @@
 // torch/distributed/_tensor/placement_types.py.
 #pragma once
 
+#include <compare>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,17 +22,20 @@ struct Placement {
     bool is_strided = false;
     std::size_t dim = 0;     ///< of the tensor
     Index split_factor = 1;  ///< of a strided shard
+    friend auto operator<=>(const Placement&, const Placement&) = default;
 };
 
 /// `placements` and `shard_order` of a DTensorSpec.
 struct Placements {
     std::vector<Placement> on;       ///< one for each mesh dimension
     std::vector<std::size_t> order;  ///< mesh dimensions in the order in which they cut
+    friend auto operator<=>(const Placements&, const Placements&) = default;
 };
 
-/// `spec`: a DTensorSpec of a tensor with `n_dims` dimensions. Error(unsupported) for partial sums
-/// and unknown placements, Error(corrupt) when malformed.
-Placements read_placements(const PickleValue& spec, std::size_t n_dims);
+/// `spec`: a DTensorSpec of a tensor with `n_dims` dimensions; into `read`, whose memory is used
+/// again. Error(unsupported) for partial sums and unknown placements, Error(corrupt) when
+/// malformed.
+void read_placements(const PickleValue& spec, std::size_t n_dims, Placements& read);
 
 /// The cuts of a rank. `mesh` has as many dimensions as there are placements.
 std::vector<Cut> cuts_of(const Placements& placements, const RankMesh& mesh);

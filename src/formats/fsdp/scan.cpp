@@ -1,15 +1,19 @@
 #include "scan.hpp"
 
+#include <algorithm>
 #include <deque>
-#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/shared/torch_file.hpp"
 
+#include "../shared/file_scan.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "../shared/module_names.hpp"
+#include "../shared/repeated.hpp"
+#include "../shared/stored_piece.hpp"
 #include "../shared/torch_storage.hpp"
 #include "dtensor.hpp"
 #include "pieces.hpp"
@@ -25,6 +29,7 @@ namespace {
 using catalogue::Catalogue;
 
 constexpr std::size_t kLongestName = 1024;
+constexpr std::size_t kLeastOfDTensor = 256;  // bytes of pickle
 
 // FSDP1's LOCAL_STATE_DICT: "flat_param", "..._flat_param".
 bool is_flat_parameter(std::string_view name) {
@@ -72,8 +77,11 @@ class RankScan {
     }
 
     void add_entries(const PickleValue& state) {
-        names_.reserve(state.pair_count());
-        for (std::size_t i = 0; i < state.pair_count(); ++i) {
+        const std::size_t n_entries = state.pair_count();
+        names_.reserve(n_entries);
+        pickled_.reserve(n_entries);
+        out_.tensors.reserve(std::min(n_entries, file_.pickle().consumed() / kLeastOfDTensor));
+        for (std::size_t i = 0; i < n_entries; ++i) {
             const PickleValue& key = state.key(i);
             if (key.kind != PickleKind::text || key.text().size() > kLongestName ||
                 !is_utf8(key.text())) {
@@ -89,6 +97,7 @@ class RankScan {
                 throw;
             }
         }
+        require_distinct_names();
         out_.ignored = ignored_.take();
         out_.notes.assign(dtensors_.meshes().begin(), dtensors_.meshes().end());
     }
@@ -104,23 +113,33 @@ class RankScan {
                         "this is FSDP's LOCAL_STATE_DICT: a flat parameter does not say which "
                         "weights it is made of; save with SHARDED_STATE_DICT instead");
         }
-        const std::string name = without_wrappers(key);
-        const auto [at, is_new] = names_.emplace(name == key ? key : bare_.emplace_back(name), key);
-        if (!is_new) {
-            const bool is_repeated = at->second == key;
-            throw Error(is_repeated ? ErrorCode::corrupt : ErrorCode::mismatch,
-                        is_repeated ? "the name occurs twice"
-                                    : "without wrappers it is called as " + printable(at->second) +
-                                          " is: " + printable(name));
-        }
-        if (const auto subclass = subclass_of(value)) {
-            add_global(name, *subclass);
+        std::string name = without_wrappers(key);
+        names_.push_back(name == key ? key : bare_.emplace_back(name));
+        pickled_.push_back(key);
+        if (auto subclass = subclass_of(value)) {
+            add_global(std::move(name), std::move(*subclass));
         } else {
-            add_plain(name, value);
+            add_plain(std::move(name), value);
         }
     }
 
-    void add_global(const std::string& name, const Subclass& value) {
+    void require_distinct_names() const {
+        const auto repeated = find_repeated(names_);
+        if (!repeated) {
+            return;
+        }
+        const std::string_view first = pickled_[repeated->first];
+        const std::string_view second = pickled_[repeated->second];
+        const bool is_same = first == second;
+        Error error(is_same ? ErrorCode::corrupt : ErrorCode::mismatch,
+                    is_same ? "the name occurs twice"
+                            : "without wrappers it is called as " + printable(first) +
+                                  " is: " + printable(names_[repeated->second]));
+        error.add_context("tensor " + printable(second));
+        throw error;
+    }
+
+    void add_global(std::string name, Subclass value) {
         const std::string_view type = distributed_class(*value.type);
         if (type != "DTensor" && type != "ShardedTensor") {
             throw Error(ErrorCode::unsupported,
@@ -128,29 +147,30 @@ class RankScan {
                             "; known are torch's DTensor, ShardedTensor and plain tensors");
         }
         catalogue::Tensor tensor = type == "DTensor"
-                                       ? dtensors_.read(value)
+                                       ? dtensors_.read(std::move(value))
                                        : read_sharded_tensor(file_, value, rank_, entries_left_);
         n_pieces_ += tensor.pieces.size();
         if (n_pieces_ > kMostPieces) {
             throw Error(ErrorCode::unsupported, "the tensors up to here fall into more than " +
                                                     std::to_string(kMostPieces) + " boxes");
         }
-        tensor.name = name;
         if (volume_of(tensor.shape, "a tensor's global shape") == 0) {
             leave_aside(name, "empty tensor");
         } else {
+            tensor.name = std::move(name);
             out_.tensors.push_back(std::move(tensor));
         }
     }
 
-    void add_plain(const std::string& name, const PickleValue& value) {
+    void add_plain(std::string name, const PickleValue& value) {
         const auto tensor = file_.tensor(value);
         if (!tensor) {
             throw Error(ErrorCode::unsupported, "it is " + describe(value) +
                                                     " where a tensor is expected; rank files hold "
                                                     "names and tensors only");
         }
-        out_.shards.push_back({name, tensor->dtype, tensor->shape, at_, whole_piece(*tensor)});
+        out_.shards.push_back(
+            {std::move(name), tensor->dtype, tensor->shape, at_, piece_of(*tensor)});
     }
 
     void leave_aside(std::string_view name, const std::string& reason) {
@@ -163,9 +183,9 @@ class RankScan {
     std::size_t entries_left_;
     std::size_t n_pieces_ = 0;
     catalogue::Coordinates at_;
-    std::unordered_map<std::string_view, std::string_view>
-        names_;                     // without wrappers -> as pickled
-    std::deque<std::string> bare_;  // those that differ
+    std::vector<std::string_view> names_;    // without wrappers
+    std::vector<std::string_view> pickled_;  // the same with them
+    std::deque<std::string> bare_;           // those that differ
     IgnoredRows ignored_;
     Catalogue& out_;
 };
@@ -173,25 +193,14 @@ class RankScan {
 }  // namespace
 
 Catalogue scan_rank(const Location& location, const std::string& file) {
-    const auto input = io::InputFile::open(location.directory / file);
-    const TorchFile torch_file = TorchFile::read(input);
-    Catalogue out;
-    out.files.push_back({file, input.size()});
-    for (const std::string& global : torch_file.pickle().inert_globals()) {
-        out.inert_globals[global] = 1;
-    }
-    try {
+    return scan_torch_file(location, file, [&](const TorchFile& torch_file, Catalogue& out) {
         if (!torch_file.root().is_mapping()) {
             throw Error(ErrorCode::corrupt,
                         "holds no dictionary of tensors but " + describe(torch_file.root()));
         }
         RankScan scan(torch_file, ranks_of({file}).front(), location.mesh, out);
         scan.add_entries(torch_file.root());
-    } catch (Error& error) {
-        error.add_context("file " + printable(file));
-        throw;
-    }
-    return out;
+    });
 }
 
 }  // namespace shardweld::formats::fsdp

@@ -11,6 +11,7 @@
 #include "shardweld/core/text.hpp"
 
 #include "../directory.hpp"
+#include "../shared/file_scan.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "model_files.hpp"
 #include "weight_file.hpp"
@@ -50,13 +51,8 @@ class Joined {
 
     /// `expected`: name -> file by the index; names it gives to another file are left aside.
     void add(Catalogue scan, const WeightMap* expected) {
-        const auto number = static_cast<std::uint32_t>(out_.files.size());
-        const std::string file = scan.files.front().path;
-        out_.files.push_back(std::move(scan.files.front()));
-        ignored_.add(scan.ignored);
-        for (const auto& [global, count] : scan.inert_globals) {
-            out_.inert_globals[global] += count;
-        }
+        const std::uint32_t number = join_scan(scan, ignored_, out_);
+        const std::string& file = out_.files[number].path;
         for (Tensor& tensor : scan.tensors) {
             if (expected != nullptr) {
                 const auto at = expected->find(tensor.name);

@@ -9,6 +9,7 @@
 #include "shardweld/core/text.hpp"
 
 #include "../directory.hpp"
+#include "../shared/file_scan.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "args.hpp"
 #include "grid.hpp"
@@ -77,17 +78,13 @@ void drop_extra(std::vector<Catalogue>& scans, Grid& grid, IgnoredRows& ignored)
 
 void join(std::vector<Catalogue> scans, const Grid& grid, IgnoredRows ignored, Catalogue& out) {
     for (std::size_t i = 0; i < scans.size(); ++i) {
-        out.files.push_back(std::move(scans[i].files.front()));
+        const std::uint32_t file = join_scan(scans[i], ignored, out);
         for (auto& shard : scans[i].shards) {
             const int vpp = shard.at.vpp;
             shard.at = grid.places[i];
             shard.at.vpp = vpp;
-            shard.piece.file = static_cast<std::uint32_t>(i);
+            shard.piece.file = file;
             out.shards.push_back(std::move(shard));
-        }
-        ignored.add(scans[i].ignored);
-        for (const auto& [global, count] : scans[i].inert_globals) {
-            out.inert_globals[global] += count;
         }
     }
     out.ignored = ignored.take();

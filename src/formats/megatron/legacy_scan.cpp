@@ -1,15 +1,18 @@
 #include "legacy_scan.hpp"
 
 #include <map>
-#include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/shared/torch_file.hpp"
 
+#include "../shared/file_scan.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "../shared/module_names.hpp"
+#include "../shared/repeated.hpp"
+#include "../shared/stored_piece.hpp"
 #include "args.hpp"
 
 namespace shardweld::formats::megatron {
@@ -40,8 +43,9 @@ class LegacyScan {
         if (!model.is_mapping()) {
             throw Error(ErrorCode::corrupt, "its model is not a dictionary of tensors");
         }
-        names_.clear();
+        const std::size_t first = out_.shards.size();
         add_entries(model, "", chunk, 0);
+        require_distinct_names(first);
     }
 
     void leave_aside(std::string pattern, std::string reason, Bytes bytes) {
@@ -50,8 +54,12 @@ class LegacyScan {
 
     /// Bytes of storages that no model tensor lies in: optimizer and RNG state.
     [[nodiscard]] Bytes other_bytes() const {
+        std::map<Bytes, Bytes> used_storages;  // file offset -> size
+        for (const catalogue::Shard& shard : out_.shards) {
+            used_storages[shard.piece.base] = shard.piece.storage_bytes;
+        }
         Bytes used = 0;
-        for (const auto& [offset, size] : used_storages_) {
+        for (const auto& [offset, size] : used_storages) {
             used += size;
         }
         const Bytes all = file_.storage_bytes();
@@ -78,29 +86,32 @@ class LegacyScan {
                 throw Error(ErrorCode::corrupt,
                             "its model has a key that is no name, below " + printable(prefix));
             }
-            const std::string name = prefix + std::string(key.text());
+            std::string name(prefix);
+            name += key.text();
             const PickleValue& value = dictionary.value(i);
             if (value.is_mapping() && !is_extra_state(name)) {
                 add_entries(value, name + ".", chunk, depth + 1);
             } else {
-                add_entry(std::string(without_module(name)), value, chunk);
+                add_entry(without_module(name), value, chunk);
             }
         }
     }
 
-    void add_entry(const std::string& name, const PickleValue& value, int chunk) {
+    void add_entry(std::string_view name, const PickleValue& value, int chunk) {
         if (is_extra_state(name)) {
             leave_aside("*._extra_state", "Transformer Engine state", 0);
             return;
         }
         try {
-            const auto tensor = file_.tensor(value);
-            if (!tensor) {
+            if (!file_.read_tensor(value, tensor_)) {
                 leave_aside(pattern_of(name), "not a tensor", 0);
-            } else if (tensor->volume() == 0) {
+            } else if (tensor_.volume() == 0) {
                 leave_aside(pattern_of(name), "empty tensor", 0);
             } else {
-                add_tensor(name, *tensor, chunk);
+                catalogue::Shard shard{std::string(name), tensor_.dtype, tensor_.shape, {}, {}};
+                shard.at.vpp = chunk;
+                shard.piece = piece_of(tensor_);
+                out_.shards.push_back(std::move(shard));
             }
         } catch (Error& error) {
             error.add_context("tensor " + printable(name));
@@ -108,30 +119,23 @@ class LegacyScan {
         }
     }
 
-    void add_tensor(const std::string& name, const StoredTensor& tensor, int chunk) {
-        if (!names_.insert(name).second) {
-            throw Error(ErrorCode::corrupt, "the name occurs twice in one model");
+    // Of one model: its shards are those from `first` on.
+    void require_distinct_names(std::size_t first) const {
+        std::vector<std::string_view> names;
+        for (std::size_t i = first; i < out_.shards.size(); ++i) {
+            names.push_back(out_.shards[i].name);
         }
-        used_storages_[tensor.storage_offset] = tensor.storage_bytes;
-        catalogue::Shard shard;
-        shard.name = name;
-        shard.dtype = tensor.dtype;
-        shard.shape = tensor.shape;
-        shard.at.vpp = chunk;
-        shard.piece.base = tensor.storage_offset;
-        shard.piece.storage_bytes = tensor.storage_bytes;
-        shard.piece.patch.offset = tensor.element_offset;
-        for (std::size_t k = 0; k < tensor.shape.size(); ++k) {
-            shard.piece.patch.axes.push_back({0, tensor.shape[k], tensor.strides[k]});
+        if (const auto repeated = find_repeated(names)) {
+            Error error(ErrorCode::corrupt, "the name occurs twice in one model");
+            error.add_context("tensor " + printable(names[repeated->second]));
+            throw error;
         }
-        out_.shards.push_back(std::move(shard));
     }
 
     const TorchFile& file_;
     Catalogue& out_;
     std::size_t entries_left_;
-    std::unordered_set<std::string> names_;  // of the chunk being added
-    std::map<Bytes, Bytes> used_storages_;   // file offset -> size
+    StoredTensor tensor_;  // that is read; its memory is used again
     IgnoredRows ignored_;
 };
 
@@ -241,19 +245,7 @@ void add_root(const TorchFile& file, Catalogue& out) {
 }  // namespace
 
 Catalogue scan_legacy(const Location& location, const std::string& file) {
-    const auto input = io::InputFile::open(location.directory / file);
-    const TorchFile torch_file = TorchFile::read(input);
-    Catalogue out;
-    out.files.push_back({file, input.size()});
-    for (const std::string& global : torch_file.pickle().inert_globals()) {
-        out.inert_globals[global] = 1;
-    }
-    try {
-        add_root(torch_file, out);
-    } catch (Error& error) {
-        error.add_context("file " + printable(file));
-        throw;
-    }
+    Catalogue out = scan_torch_file(location, file, add_root);
     // Hundreds of arguments per file add up over thousands of files.
     if (file != location.shard_files.front()) {
         out.claims = common_claims(out.claims);

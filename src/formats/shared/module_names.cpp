@@ -19,6 +19,11 @@ bool is_wrapper(std::string_view component) {
 }  // namespace
 
 std::string without_wrappers(std::string_view name) {
+    const bool may_have_some = name.starts_with('_') || name.find("._") != std::string_view::npos ||
+                               name.starts_with("module") || name.starts_with("pretrained_model");
+    if (!may_have_some) {
+        return std::string(name);
+    }
     std::string bare;
     bare.reserve(name.size());
     for (std::string_view rest = name; rest.data() != nullptr;) {

@@ -1,6 +1,7 @@
 // Tensors of a torch file: from the pickled call to a strided view of raw bytes.
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
@@ -71,6 +72,9 @@ Call unwrap(const PickleValue& value) {
     }
     for (int i = 0; i < kMaxWraps; ++i) {
         const std::string_view name = call.function->class_name();
+        if (is_plain_tensor(name)) {
+            return call;
+        }
         if (is_parameter(name)) {
             if (call.arguments.empty() || !enter(*call.arguments.front())) {
                 fail("a parameter holds no tensor");
@@ -82,7 +86,7 @@ Call unwrap(const PickleValue& value) {
                 fail("a tensor subclass is not (function, type, arguments, state)");
             }
             call = {call.arguments[0], call.arguments[2]->elements()};
-        } else if (is_plain_tensor(name) || is_other_tensor(name)) {
+        } else if (is_other_tensor(name)) {
             return call;
         } else {
             return {};
@@ -107,18 +111,17 @@ void refuse_lazy_bits(const PickleValue& metadata) {
     }
 }
 
-std::vector<Index> read_counts(const PickleValue& value, std::string_view what) {
+void read_counts(const PickleValue& value, std::string_view what, std::vector<Index>& counts) {
     if (value.kind != PickleKind::tuple && value.kind != PickleKind::list &&
         value.class_name() != "torch Size") {
         fail(std::string(what) + " is " + describe(value) + ", expected a tuple");
     }
     const auto elements = value.elements();
-    std::vector<Index> counts;
+    counts.clear();
     counts.reserve(elements.size());
     for (const PickleValue* const element : elements) {
         counts.push_back(read_count(*element, what));
     }
-    return counts;
 }
 
 // Elements from the storage's start to behind the tensor's last element; 0 for an empty tensor.
@@ -164,14 +167,20 @@ bool StoredTensor::is_contiguous() const {
 }
 
 std::optional<StoredTensor> TorchFile::tensor(const PickleValue& value) const {
-    const Call call = unwrap(value);
-    if (call.function == nullptr) {
-        return std::nullopt;
-    }
-    return rebuild(*call.function, call.arguments);
+    StoredTensor tensor;
+    return read_tensor(value, tensor) ? std::optional(std::move(tensor)) : std::nullopt;
 }
 
-StoredTensor TorchFile::rebuild(const PickleValue& function, Span arguments) const {
+bool TorchFile::read_tensor(const PickleValue& value, StoredTensor& tensor) const {
+    const Call call = unwrap(value);
+    if (call.function == nullptr) {
+        return false;
+    }
+    rebuild(*call.function, call.arguments, tensor);
+    return true;
+}
+
+void TorchFile::rebuild(const PickleValue& function, Span arguments, StoredTensor& tensor) const {
     const std::string_view name = function.class_name();
     if (!is_plain_tensor(name)) {
         refuse("tensors made by '" + printable(name) +
@@ -186,11 +195,10 @@ StoredTensor TorchFile::rebuild(const PickleValue& function, Span arguments) con
     }
     const StorageId id = StorageId::read(*arguments[0]);
     const Record record = storage_of(id);
-    StoredTensor tensor;
     tensor.dtype = has_dtype ? dtype_of_global(*arguments[6]).value_or(id.dtype) : id.dtype;
     tensor.element_offset = read_count(*arguments[1], "a tensor's storage offset");
-    tensor.shape = read_counts(*arguments[2], "a tensor's size");
-    tensor.strides = read_counts(*arguments[3], "a tensor's stride");
+    read_counts(*arguments[2], "a tensor's size", tensor.shape);
+    read_counts(*arguments[3], "a tensor's stride", tensor.strides);
     if (tensor.shape.size() != tensor.strides.size()) {
         fail("a tensor has " + std::to_string(tensor.shape.size()) + " sizes and " +
              std::to_string(tensor.strides.size()) + " strides");
@@ -199,7 +207,6 @@ StoredTensor TorchFile::rebuild(const PickleValue& function, Span arguments) con
     tensor.storage_bytes = record.size;
     tensor.crc32 = record.crc32;
     check_fits(tensor, id.key);
-    return tensor;
 }
 
 TorchFile::Record TorchFile::storage_of(const StorageId& id) const {

@@ -1,7 +1,7 @@
 #include "shardweld/formats/shared/zip.hpp"
 
 #include <algorithm>
-#include <unordered_set>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -9,6 +9,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/cursor.hpp"
 
+#include "repeated.hpp"
 #include "zip_layout.hpp"
 #include "zip_reader.hpp"
 
@@ -80,25 +81,30 @@ void check_stored(const Central& entry, Bytes stored_size) {
     }
 }
 
+template <typename T>
+T field(std::span<const std::byte> record, std::size_t at) {
+    T value;
+    std::memcpy(&value, record.subspan(at, sizeof(T)).data(), sizeof(T));
+    return value;
+}
+
 Central read_central(io::Cursor& cursor) {
     constexpr std::string_view kWhat = "the central directory";
-    if (cursor.get<std::uint32_t>(kWhat) != kCentralSignature) {
+    const auto record = cursor.take(kCentralBytes, kWhat);
+    if (field<std::uint32_t>(record, 0) != kCentralSignature) {
         fail("the central directory has a wrong signature at byte " +
-             std::to_string(cursor.position() - 4));
+             std::to_string(cursor.position() - kCentralBytes));
     }
     Central entry;
-    cursor.take(4, kWhat);  // versions
-    entry.flags = cursor.get<std::uint16_t>(kWhat);
-    entry.method = cursor.get<std::uint16_t>(kWhat);
-    cursor.take(4, kWhat);  // time
-    entry.crc = cursor.get<std::uint32_t>(kWhat);
-    Bytes stored_size = cursor.get<std::uint32_t>(kWhat);
-    entry.size = cursor.get<std::uint32_t>(kWhat);
-    const auto name_bytes = cursor.get<std::uint16_t>(kWhat);
-    const auto extra_bytes = cursor.get<std::uint16_t>(kWhat);
-    const auto comment_bytes = cursor.get<std::uint16_t>(kWhat);
-    cursor.take(8, kWhat);  // disk, attributes
-    entry.header = cursor.get<std::uint32_t>(kWhat);
+    entry.flags = field<std::uint16_t>(record, 8);
+    entry.method = field<std::uint16_t>(record, 10);
+    entry.crc = field<std::uint32_t>(record, 16);
+    Bytes stored_size = field<std::uint32_t>(record, 20);
+    entry.size = field<std::uint32_t>(record, 24);
+    const auto name_bytes = field<std::uint16_t>(record, 28);
+    const auto extra_bytes = field<std::uint16_t>(record, 30);
+    const auto comment_bytes = field<std::uint16_t>(record, 32);
+    entry.header = field<std::uint32_t>(record, 42);
     entry.name = cursor.text(name_bytes, kWhat);
     try {
         widen(entry, stored_size, cursor.take(extra_bytes, kWhat));
@@ -154,12 +160,13 @@ Bytes data_offset(RangeReader& reader, const Central& entry) {
 }
 
 void require_distinct(const std::vector<NamedZipEntry>& entries) {
-    std::unordered_set<std::string_view> names;
+    std::vector<std::string_view> names;
     names.reserve(entries.size());
     for (const auto& [name, entry] : entries) {
-        if (!names.insert(name).second) {
-            fail("two entries with one name: " + in_quotes(name));
-        }
+        names.push_back(name);
+    }
+    if (const auto repeated = find_repeated(names)) {
+        fail("two entries with one name: " + in_quotes(names[repeated->second]));
     }
 }
 

@@ -15,7 +15,6 @@ namespace {
 constexpr std::uint32_t kEndSignature = 0x06054b50;
 constexpr std::uint32_t kEnd64Signature = 0x06064b50;
 constexpr std::uint32_t kLocator64Signature = 0x07064b50;
-constexpr Bytes kCentralBytes = 46;
 constexpr Bytes kEndBytes = 22;
 constexpr Bytes kEnd64Bytes = 56;
 constexpr Bytes kLocator64Bytes = 20;

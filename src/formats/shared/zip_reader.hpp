@@ -8,6 +8,9 @@
 
 namespace shardweld::formats {
 
+/// Of an entry in the central directory, without its name and fields.
+inline constexpr Bytes kCentralBytes = 46;
+
 /// Where the central directory lies, relative to the archive.
 struct ZipDirectory {
     Bytes offset = 0;

@@ -121,6 +121,39 @@ TEST(FsdpFiles, hold_strided_shards) {
     EXPECT_EQ(catalogue.tensors.at(0).pieces[2].patch.axes[0].lo, 4);
 }
 
+TEST(FsdpFiles, hold_tensors_of_one_shape_that_lie_differently) {
+    const auto state = [](std::int64_t rank) {
+        const auto mesh = mesh_215(kTwo, {rank}, rank);
+        const auto lying = [&](const std::string& key, const Counts& local,
+                               const std::string& placement) {
+            return dtensor({4, 4}, local_tensor(key, local), mesh, {placement});
+        };
+        return Fields{{"a", lying("a", {2, 4}, shard(0))},
+                      {"b", lying("b", {4, 2}, shard(1))},
+                      {"c", lying("a", {4, 4}, replicate())},
+                      {"d", lying("b", {2, 4}, shard(0))}};
+    };
+    const auto catalogue = read({state(0), state(1)});
+    ASSERT_EQ(catalogue.tensors.size(), 4U);
+    const auto second = [&](std::size_t tensor) {
+        return to_text(catalogue.tensors[tensor].pieces.at(1).patch);
+    };
+    EXPECT_EQ(second(0), second(3));
+    EXPECT_EQ(second(0), "0 + [2,4)*4 [0,4)*1");
+    EXPECT_EQ(second(1), "0 + [0,4)*2 [2,4)*1");
+    EXPECT_EQ(second(2), "0 + [0,4)*4 [0,4)*1");
+    EXPECT_EQ(catalogue.tensors[0].placement, "(Shard(0)) over the mesh 2");
+    EXPECT_EQ(catalogue.tensors[2].placement, "(Replicate) over the mesh 2");
+}
+
+TEST(FsdpFiles, are_refused_where_only_the_second_of_two_alike_is_wrong) {
+    const auto mesh = mesh_215(kTwo, {0}, 0);
+    refused(ErrorCode::mismatch, "its local tensor is [3, 2]",
+            {{{"a", dtensor({4, 2}, local_tensor("a", {2, 2}), mesh, {shard(0)})},
+              {"b", dtensor({4, 2}, local_tensor("b", {3, 2}), mesh, {shard(0)})}},
+             {}});
+}
+
 TEST(FsdpFiles, must_be_of_their_rank) {
     const auto mesh0 = mesh_215(kTwo, {0}, 0);
     const auto mesh1 = mesh_215(kTwo, {1}, 1);

@@ -54,6 +54,8 @@ class TorchFile {
     /// overflow, storage missing, storage too short for shape and strides, storage key not a plain
     /// record name), Error(unsupported) for quantised, sparse, meta or unknown-dtype tensors.
     [[nodiscard]] std::optional<StoredTensor> tensor(const PickleValue& value) const;
+    /// The same into `tensor`, whose memory is used again; false when it is no tensor at all.
+    [[nodiscard]] bool read_tensor(const PickleValue& value, StoredTensor& tensor) const;
 
     /// Total bytes of all storages.
     [[nodiscard]] Bytes storage_bytes() const;
@@ -63,8 +65,8 @@ class TorchFile {
     static TorchFile read_archive(RangeReader& reader);
     static TorchFile read_stream(RangeReader& reader);  // pre-zip
     [[nodiscard]] Record storage_of(const StorageId& id) const;
-    [[nodiscard]] StoredTensor rebuild(const PickleValue& call,
-                                       std::span<const PickleValue* const> arguments) const;
+    void rebuild(const PickleValue& call, std::span<const PickleValue* const> arguments,
+                 StoredTensor& tensor) const;
 
     TorchRecords records_;
     std::shared_ptr<Pickle> pickle_;

@@ -1,0 +1,40 @@
+#include "file_scan.hpp"
+
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+namespace shardweld::formats {
+
+using catalogue::Catalogue;
+
+Catalogue scan_torch_file(const Location& location, const std::string& file,
+                          const std::function<void(const TorchFile&, Catalogue&)>& add) {
+    const auto input = io::InputFile::open(location.directory / file);
+    const TorchFile torch_file = TorchFile::read(input);
+    Catalogue out;
+    out.files.push_back({file, input.size()});
+    for (const std::string& global : torch_file.pickle().inert_globals()) {
+        out.inert_globals[global] = 1;
+    }
+    try {
+        add(torch_file, out);
+    } catch (Error& error) {
+        error.add_context("file " + printable(file));
+        throw;
+    }
+    return out;
+}
+
+std::uint32_t join_scan(Catalogue& scan, IgnoredRows& ignored, Catalogue& out) {
+    const auto file = static_cast<std::uint32_t>(out.files.size());
+    out.files.push_back(std::move(scan.files.front()));
+    ignored.add(scan.ignored);
+    for (const auto& [global, count] : scan.inert_globals) {
+        out.inert_globals[global] += count;
+    }
+    return file;
+}
+
+}  // namespace shardweld::formats

@@ -1,0 +1,28 @@
+// Scans of single torch files, and what all formats do with the scans of several files.
+// Knows catalogues; nothing of what the files' dictionaries mean.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/formats/format.hpp"
+#include "shardweld/formats/shared/torch_file.hpp"
+
+#include "ignored_rows.hpp"
+
+namespace shardweld::formats {
+
+/// A catalogue of one torch file of the location: the file, its globals left inert, and what `add`
+/// puts there. Errors of `add` name the file; those of TorchFile::read do so by themselves.
+catalogue::Catalogue scan_torch_file(
+    const Location& location, const std::string& file,
+    const std::function<void(const TorchFile&, catalogue::Catalogue&)>& add);
+
+/// Moves into `out` what every scan of one file has: the file, its globals left inert; into
+/// `ignored` its rows. The file's number in `out`.
+std::uint32_t join_scan(catalogue::Catalogue& scan, IgnoredRows& ignored,
+                        catalogue::Catalogue& out);
+
+}  // namespace shardweld::formats

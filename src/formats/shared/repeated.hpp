@@ -1,0 +1,22 @@
+// Texts that should all differ: names of a file's entries and tensors, hundreds of thousands of
+// them. Knows nothing of what they name.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace shardweld::formats {
+
+/// Positions of two equal texts.
+struct Repeated {
+    std::size_t first = 0;
+    std::size_t second = 0;  ///< behind `first`
+};
+
+/// The repetition that comes first in order; nullopt when all texts differ. Linear; for texts that
+/// were made to hash alike, as sorting them.
+std::optional<Repeated> find_repeated(std::span<const std::string_view> texts);
+
+}  // namespace shardweld::formats
