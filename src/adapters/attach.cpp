@@ -42,7 +42,7 @@ class Attacher {
     }
 
   private:
-    Target& find(const Module& module, const std::string& stored_name) const {
+    [[nodiscard]] Target& find(const Module& module, const std::string& stored_name) const {
         const std::string name = attachment_.hub_name(stored_name);
         if (!attachment_.base_names.contains(name)) {
             throw Error(ErrorCode::mismatch, "the adapter changes " + printable(stored_name) +

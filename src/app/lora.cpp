@@ -162,7 +162,7 @@ class PeftBinder {
             binding.targets.push_back(std::move(target));
         }
         if (!bound_.has_model) {
-            bound_.notes.push_back(
+            bound_.notes.emplace_back(
                 "the checkpoint holds only a LoRA adapter: it is written to lora_adapter/; --base "
                 "DIR gives the model it was trained on, to be written beside it or, with --lora "
                 "fold, with it");

@@ -38,12 +38,11 @@ std::string bold(std::string_view text) {
     return "\\fB" + escaped(text) + "\\fP";
 }
 
-std::string title(std::string name) {
-    std::string upper = name;
+std::string title(std::string_view name) {
+    std::string upper(name);
     std::transform(upper.begin(), upper.end(), upper.begin(),
                    [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-    return ".TH \"" + escaped(upper) + "\" 1 \"\" \"shardweld " + escaped(version()) +
-           "\" \"shardweld\"\n";
+    return ".TH " + escaped(upper) + R"( 1 "" "shardweld )" + escaped(version()) + "\" shardweld\n";
 }
 
 std::string section(std::string_view name, const std::string& body) {

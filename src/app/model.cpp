@@ -151,7 +151,7 @@ void settle_head(PreparedModel& prepared, const Options& options, const ScoreHea
                         prepared.config.model_class() == models::ModelClass::token_classification;
     if (head.is_only && !prepared.is_value) {
         prepared.is_value = true;
-        prepared.notes.push_back(
+        prepared.notes.emplace_back(
             "the checkpoint holds score.weight and no language-model head: it is written as a "
             "token classification (value) model");
     }

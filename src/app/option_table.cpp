@@ -5,6 +5,7 @@
 
 namespace shardweld::app {
 
+// NOLINTNEXTLINE(readability-function-size): a table
 const std::vector<OptionLine>& option_lines() {
     constexpr unsigned kWrite = kMerge | kPlan;
     constexpr unsigned kModel = kWrite | kTest;
@@ -113,6 +114,7 @@ const std::vector<OptionLine>& option_lines() {
     return lines;
 }
 
+// NOLINTNEXTLINE(readability-function-size): a table
 const std::vector<CommandLine>& command_lines() {
     static const std::vector<CommandLine> lines = {
         {"merge", Command::merge, kMerge,

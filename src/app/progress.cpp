@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include "shardweld/core/text.hpp"
 #include "shardweld/core/usage.hpp"
@@ -42,10 +43,10 @@ Clock steady_clock() {
     return wall_seconds;
 }
 
-Progress::Progress(std::ostream& out, ProgressStyle style, const Workload& work, Clock clock)
+Progress::Progress(std::ostream& out, ProgressStyle style, Workload work, Clock clock)
     : out_(&out),
       style_(style),
-      work_(work),
+      work_(std::move(work)),
       clock_(std::move(clock)),
       start_(clock_()),
       shown_(start_) {}

@@ -32,7 +32,7 @@ enum class ProgressStyle {
 
 class Progress {
   public:
-    Progress(std::ostream& out, ProgressStyle style, const Workload& work, Clock clock);
+    Progress(std::ostream& out, ProgressStyle style, Workload work, Clock clock);
 
     /// `done` bytes of this rank's share are finished.
     void update(Bytes done);
