@@ -36,6 +36,8 @@ cxxopts::Options make_options() {
     add("gb", "size of the weights in GB", cxxopts::value<double>()->default_value("1"));
     add("model", "llama (of --gb), or with experts: moe (1 MB), 671b, 1t",
         cxxopts::value<std::string>()->default_value("llama"));
+    add("vocab", "rows of embedding and head of a llama; 0: as the size has it",
+        cxxopts::value<Index>()->default_value("0"));
     add("layers", "of models with experts; 0: their own number",
         cxxopts::value<Index>()->default_value("0"));
     add("format", "legacy, torch_dist or fsdp",
@@ -93,6 +95,9 @@ Checkpoint checkpoint_of(const cxxopts::ParseResult& given) {
     }
     checkpoint.model = bench::model_of_size(given["gb"].as<double>() * 1e9, checkpoint.values.dtype,
                                             checkpoint.grid);
+    if (const Index rows = number("vocab"); rows > 0) {
+        checkpoint.model.vocab = rows;
+    }
     return checkpoint;
 }
 

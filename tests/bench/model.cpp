@@ -94,7 +94,8 @@ Index Grid::ranks_per_stage() const {
 }
 
 Place place_of(const Grid& grid, Index rank) {
-    return {rank % grid.tp, rank % grid.etp, rank / grid.etp % grid.ep, rank / grid.tp};
+    return {rank % grid.tp, rank % grid.etp, rank / grid.etp % grid.ep, rank / grid.tp,
+            rank / (grid.etp * grid.ep)};
 }
 
 std::vector<HubTensor> hub_tensors(const Model& model) {

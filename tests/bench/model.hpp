@@ -50,7 +50,8 @@ struct Place {
     Index tp = 0;
     Index etp = 0;
     Index ep = 0;
-    Index dp = 0;
+    Index dp = 0;         ///< among ranks that hold the same dense shards
+    Index expert_dp = 0;  ///< among ranks that hold the same experts' shards
 };
 
 Place place_of(const Grid& grid, Index rank_of_stage);

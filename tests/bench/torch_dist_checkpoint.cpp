@@ -108,16 +108,16 @@ std::string stored_name(const Shard& shard) {
     return shard.is_expert() ? "mlp.experts.experts." + shard.name.substr(size) : shard.name;
 }
 
-// Of the ranks that hold the same dense tensors each stores some; only the first tp rank stores
-// what all tp ranks hold.
-class DenseTurns {
+// Of the ranks that hold the same dense tensors each stores some, of those that hold the same
+// experts the first; only the first tp rank stores what all tp ranks hold.
+class Turns {
   public:
-    DenseTurns(const Grid& grid, const Place& place)
+    Turns(const Grid& grid, const Place& place)
         : place_(place), n_dp_(grid.ranks_per_stage() / grid.tp) {}
 
     bool is_mine(const Shard& shard) {
         if (shard.is_expert()) {
-            return true;
+            return place_.expert_dp == 0;
         }
         const bool is_my_turn = turn_++ % n_dp_ == place_.dp;
         return is_my_turn && (place_.tp == 0 || !shard.is_replicated);
@@ -140,7 +140,8 @@ std::string object_name(const LayerKey& key, const Shard& shard) {
 void add_extra_states(DistRank& out, const Checkpoint& checkpoint, Index layer,
                       const Place& place) {
     for (const Shard& shard : layer_shards(checkpoint.model, checkpoint.grid, layer, place)) {
-        const bool is_mine = shard.is_expert() ? place.etp == 0 : place.tp == 0 && place.dp == 0;
+        const bool is_mine = shard.is_expert() ? place.etp == 0 && place.expert_dp == 0
+                                               : place.tp == 0 && place.dp == 0;
         if (is_mine && has_extra_state(shard)) {
             out.add_object(object_name(key_of(checkpoint, layer, shard), shard));
         }
@@ -150,7 +151,7 @@ void add_extra_states(DistRank& out, const Checkpoint& checkpoint, Index layer,
 void add_tensors(DistRank& out, const Checkpoint& checkpoint, const Stage& stage,
                  const Place& place) {
     const auto& [model, grid, values] = checkpoint;
-    DenseTurns turns(grid, place);
+    Turns turns(grid, place);
     const auto add_end = [&](const Shard& shard) {
         if (turns.is_mine(shard)) {
             out.add(shard.name, shard, {});
