@@ -190,11 +190,11 @@ void Assembly::make_plan() {
                                    survey_.visibility, all);
         });
     }
-    if (plan_.sample_every > 1) {
+    if (0 < plan_.compared_bytes && plan_.compared_bytes < plan_.replica_bytes) {
         warn({"replicas_sampled", "",
-              "replicas amount to " + human_bytes(plan_.replica_bytes) + ": one megabyte in " +
-                  std::to_string(plan_.sample_every) +
-                  " is compared; --replicas verify compares all"});
+              "replicas amount to " + human_bytes(plan_.replica_bytes) + ": samples of about " +
+                  human_bytes(plan_.compared_bytes) +
+                  " are compared; --replicas verify compares all"});
     }
     tell_trace();
     meter_.planned();

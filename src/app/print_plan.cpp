@@ -1,5 +1,6 @@
 #include "print_plan.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <optional>
@@ -75,10 +76,10 @@ std::string replicas_text(const plan::Plan& plan) {
         return "none";
     }
     const std::string how =
-        plan.sample_every == 0 ? "not compared"
-        : plan.sample_every == 1
+        plan.compared_bytes == 0 ? "not compared"
+        : plan.compared_bytes == plan.replica_bytes
             ? "all compared"
-            : "one megabyte in " + std::to_string(plan.sample_every) + " compared";
+            : "samples of about " + human_bytes(plan.compared_bytes) + " compared";
     return human_bytes(plan.replica_bytes) + ", " + how;
 }
 
@@ -190,7 +191,7 @@ std::string plan_json(const PlannedMerge& merge) {
     json["messages"] = figures.messages;
     json["rounds"] = figures.rounds;
     json["is_estimate"] = !plan.placement.is_settled;
-    json["replicas"] = {{"bytes", plan.replica_bytes}, {"sample_every", plan.sample_every}};
+    json["replicas"] = {{"bytes", plan.replica_bytes}, {"compared_bytes", plan.compared_bytes}};
     json["files"] = files_json(plan);
     json["tensors"] = json_list(tensor_entries(plan, merge.files, {}));
     json["ledger"] = json_of(merge.ledger);

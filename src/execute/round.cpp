@@ -106,11 +106,13 @@ class RoundMaker {
         for (const Operand& operand : target.operands) {
             add_operand(owner, slice, operand, {{}, 0, &operand, place, nullptr, false});
         }
-        const Bytes sample = slice.line_begin / kSampleBytes;
-        if (plan_.sample_every == 0 || sample % static_cast<Bytes>(plan_.sample_every) != 0) {
-            return;
-        }
+        const Bytes every = plan_.sample_every[slice.target];
         for (std::uint32_t i = 0; i < target.replicas.size(); ++i) {
+            // Replicas take turns: what they cost is spread over the line, and each is looked at.
+            const Bytes phase = every * i / target.replicas.size();
+            if (every == 0 || (slice.line_begin / kSampleBytes + phase) % every != 0) {
+                continue;
+            }
             Index* n_different = nullptr;
             if (owner == rank_) {
                 round_.compared.push_back({slice.target, i, 0});

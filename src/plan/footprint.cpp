@@ -55,7 +55,7 @@ Bytes used_buffers(const Plan& plan) {
 Bytes metadata_bytes(const Plan& plan) {
     Bytes bytes = held(plan.targets) + held(plan.line.order) + held(plan.line.begins) +
                   held(plan.placement.slots) + held(plan.cuts) + held(plan.readers) +
-                  held(plan.read_cuts);
+                  held(plan.read_cuts) + held(plan.sample_every);
     for (const Target& target : plan.targets) {
         bytes += held_by(target);
     }

@@ -8,52 +8,13 @@
 #include "shardweld/core/text.hpp"
 
 #include "placing.hpp"
+#include "read_shares.hpp"
 #include "readers.hpp"
 #include "strategy.hpp"
 
 namespace shardweld::plan {
 
 namespace {
-
-Bytes address_of(const Target& target, const Operand& operand) {
-    return operand.base + static_cast<Bytes>(operand.copy.src_offset) * size_of(target.stored);
-}
-
-/// Cuts the source bytes that are read, in file order, into even parts; of replicas one in
-/// `sample_every` is.
-std::vector<ReadCut> cut_reads(const std::vector<Target>& targets, std::size_t n_parts,
-                               Index sample_every) {
-    std::vector<std::pair<ReadCut, Bytes>> reads;
-    Bytes total = 0;
-    for (const Target& target : targets) {
-        const auto add = [&](const Operand& operand, Bytes bytes) {
-            reads.push_back({{operand.file, address_of(target, operand)}, bytes});
-            total += bytes;
-        };
-        for (const Operand& operand : target.operands) {
-            add(operand, source_bytes(target, operand));
-        }
-        if (sample_every > 0) {
-            for (const Operand& replica : target.replicas) {
-                add(replica, source_bytes(target, replica) / static_cast<Bytes>(sample_every));
-            }
-        }
-    }
-    std::sort(reads.begin(), reads.end());
-    std::vector<ReadCut> cuts{ReadCut{}};
-    Bytes seen = 0;
-    for (const auto& [at, bytes] : reads) {
-        while (cuts.size() < n_parts && seen + bytes / 2 >= total / n_parts * cuts.size() &&
-               seen > 0) {
-            cuts.push_back(at);
-        }
-        seen += bytes;
-    }
-    while (cuts.size() < n_parts) {
-        cuts.push_back({~std::uint32_t{0}, 0});
-    }
-    return cuts;
-}
 
 /// FNV-1a over what determines the output files; a fingerprint, not a defence.
 class Fingerprint {
@@ -79,11 +40,12 @@ class Fingerprint {
 void set_strategy(Plan& plan, Strategy strategy, bool is_hiding, const Choice& choice) {
     plan.strategy = strategy;
     plan.is_lockstep = plan.n_ranks() > 1 && (strategy == Strategy::collective || is_hiding);
+    plan.read_cuts = share_reading(plan);
     const bool any_scattered =
         std::find(plan.scattered.begin(), plan.scattered.end(), true) != plan.scattered.end();
     LimitNeeds needs{plan.n_ranks(), plan.is_lockstep, any_scattered, folds(plan.targets),
                      choice.read_ahead};
-    needs.has_replicas = plan.replica_bytes > 0 && plan.sample_every > 0;
+    needs.has_replicas = plan.compared_bytes > 0;
     needs.has_digests = choice.digests;
     note_shares(plan.targets, needs);
     plan.limits = split_memory(choice.memory_limit, choice.message_limit, needs);
@@ -181,19 +143,13 @@ Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& 
     plan.placement = place(targets, tensors, choice);
     plan.line = line_of(tensors, plan.placement);
     plan.cuts = cut_runs(tensors, plan.line, plan.placement, n_ranks, choice.alignment);
-    for (const Target& target : targets) {
-        for (const Operand& replica : target.replicas) {
-            plan.replica_bytes += source_bytes(target, replica);
-        }
-    }
-    plan.sample_every = sampling(choice, plan.replica_bytes, plan.placement.tensor_bytes);
     plan.visibility = std::move(visibility);
     plan.readers = choose_readers(plan.visibility, files, choice);
-    plan.read_cuts = cut_reads(targets, plan.readers.size(), plan.sample_every);
     for (const Target& target : targets) {
         plan.scattered.push_back(is_scattered(target));
     }
     plan.targets = std::move(targets);
+    choose_samples(plan, choice.replicas);
     choose_strategy(plan, files, choice);
     return plan;
 }
@@ -203,19 +159,8 @@ int Plan::reader_of(const Operand& operand, const Target& target, int owner) con
         return owner;
     }
     const ReadCut at{operand.file, address_of(target, operand)};
-    const auto after = std::upper_bound(read_cuts.begin(), read_cuts.end(), at);
-    const auto share =
-        static_cast<std::size_t>(std::max<std::ptrdiff_t>(1, after - read_cuts.begin()) - 1);
-    if (visibility.sees(readers[share], operand.file)) {
-        return readers[share];
-    }
-    std::vector<int> able;
-    for (const int rank : readers) {
-        if (visibility.sees(rank, operand.file)) {
-            able.push_back(rank);
-        }
-    }
-    return able.empty() ? readers[share] : able[share % able.size()];
+    const auto after = std::upper_bound(read_cuts.begin(), read_cuts.end(), at, is_before);
+    return after == read_cuts.begin() ? owner : static_cast<int>(std::prev(after)->reader);
 }
 
 std::string Plan::hash() const {

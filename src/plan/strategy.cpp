@@ -11,6 +11,8 @@ namespace {
 constexpr Bytes kMiB = Bytes{1} << 20U;
 // Comparing so much costs no noticeable time.
 constexpr Bytes kFewReplicas = 64 * kMiB;
+// Of the bytes of a target as stored, where its replicas are sampled.
+constexpr Bytes kSampledPart = 20;
 
 /// Mean length of the contiguous source runs behind one target byte stream.
 Bytes mean_source_run(const std::vector<Target>& targets) {
@@ -80,14 +82,30 @@ Decision decide(const std::vector<Target>& targets, const std::vector<catalogue:
     return {Strategy::direct, seen + "; source runs are " + human_bytes(run) + " on average"};
 }
 
-Index sampling(const Choice& choice, Bytes replica_bytes, Bytes model_bytes) {
-    if (choice.replicas == Replicas::trust) {
-        return 0;
+void choose_samples(Plan& plan, Replicas asked) {
+    std::vector<Bytes> of_target;
+    for (const Target& target : plan.targets) {
+        Bytes bytes = 0;
+        for (const Operand& replica : target.replicas) {
+            bytes += source_bytes(target, replica);
+        }
+        of_target.push_back(bytes);
+        plan.replica_bytes += bytes;
     }
-    const bool is_small = replica_bytes <= std::max(model_bytes / 10, kFewReplicas);
-    return choice.replicas == Replicas::verify || is_small
-               ? 1
-               : static_cast<Index>(10 * replica_bytes / std::max<Bytes>(model_bytes, 1)) + 1;
+    const bool is_small =
+        plan.replica_bytes <= std::max(plan.placement.tensor_bytes / 10, kFewReplicas);
+    for (std::size_t i = 0; i < of_target.size(); ++i) {
+        const Target& target = plan.targets[i];
+        const auto stored = static_cast<Bytes>(target.volume()) * size_of(target.stored);
+        Bytes every = 1;
+        if (asked == Replicas::trust) {
+            every = 0;
+        } else if (asked == Replicas::automatic && !is_small) {
+            every = std::max<Bytes>(1, kSampledPart * of_target[i] / std::max<Bytes>(stored, 1));
+        }
+        plan.sample_every.push_back(static_cast<std::uint32_t>(every));
+        plan.compared_bytes += every == 0 ? 0 : of_target[i] / every;
+    }
 }
 
 }  // namespace shardweld::plan

@@ -110,9 +110,9 @@ class Counter {
         for (const Operand& operand : target.operands) {
             add_operand(owner, slice, operand, 1, rounds);
         }
-        if (plan_.sample_every > 0) {
+        if (const Index every = plan_.sample_every[slice.target]; every > 0) {
             for (const Operand& replica : target.replicas) {
-                add_operand(owner, slice, replica, plan_.sample_every, rounds);
+                add_operand(owner, slice, replica, every, rounds);
             }
         }
         rounds.advance(static_cast<double>(slice.end - slice.begin) /

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "shardweld/catalogue/catalogue.hpp"
@@ -21,7 +22,8 @@ enum class Strategy {
 
 /// How much of the replicas is compared.
 enum class Replicas {
-    automatic,  ///< all while they are at most a tenth of the model or 64 MiB, else samples
+    automatic,  ///< all while they are at most a tenth of the model or 64 MiB, else of each target
+                ///< samples of a twentieth of its bytes
     verify,
     trust,
 };
@@ -82,7 +84,9 @@ Limits split_memory(Bytes memory_limit, Bytes message_limit, const LimitNeeds& n
 /// Bytes of a tensor in one block of its checksum; its last block may have less.
 inline constexpr Bytes kDigestBlock = Bytes{1} << 20U;
 
-inline constexpr Bytes kLeastMemory = Bytes{1} << 20U;
+/// What buffers can be made of: half of the least --memory_limit, for a comparison reads the
+/// reference with the other half.
+inline constexpr Bytes kLeastMemory = Bytes{512} << 10U;
 
 /// Whether some operand has no run that is contiguous in source and target (a transpose).
 bool is_scattered(const Target& target);
@@ -113,12 +117,16 @@ struct Choice {
     }
 };
 
-/// The place in the source line (file, address) at which a rank's share of reading begins.
+/// A place in the source line (file, address): from here to the next one `reader` reads what owners
+/// do not read themselves.
 struct ReadCut {
     std::uint32_t file = 0;
     Bytes address = 0;
-    friend auto operator<=>(const ReadCut&, const ReadCut&) = default;
+    std::uint32_t reader = 0;
 };
+[[nodiscard]] inline bool is_before(const ReadCut& a, const ReadCut& b) {
+    return std::tie(a.file, a.address) < std::tie(b.file, b.address);
+}
 
 struct Plan {
     std::vector<Target> targets;
@@ -126,13 +134,15 @@ struct Plan {
     OutputLine line;
     std::vector<Bytes> cuts;         ///< owners' runs on the line, n_ranks + 1
     std::vector<int> readers;        ///< ranks that may read, ascending
-    std::vector<ReadCut> read_cuts;  ///< one per reader
+    std::vector<ReadCut> read_cuts;  ///< in order; none where owners read all themselves
     Strategy strategy = Strategy::direct;
     std::string why;           ///< of the strategy, for people
     bool is_lockstep = false;  ///< ranks exchange in common rounds (else each runs freely)
     Bytes replica_bytes = 0;
-    Index sample_every =
-        1;  ///< replicas are compared in every n-th megabyte of the line; 0: not at all
+    Bytes compared_bytes = 0;  ///< of these; about, where samples are
+    /// By target: each of its replicas is compared in every n-th megabyte of the line; 0: not at
+    /// all.
+    std::vector<std::uint32_t> sample_every;
     Visibility visibility;
     Limits limits;
     std::vector<bool> scattered;  ///< by target

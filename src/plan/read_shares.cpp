@@ -1,0 +1,195 @@
+#include "read_shares.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "strategy.hpp"
+
+namespace shardweld::plan {
+
+namespace {
+
+/// What is to be read of one operand for owners that do not read it themselves.
+struct Read {
+    ReadCut at;
+    Bytes bytes = 0;
+
+    friend bool operator<(const Read& a, const Read& b) { return is_before(a.at, b.at); }
+};
+
+/// Files that the same ranks see: what is to be read of them, in file order.
+struct View {
+    std::vector<std::size_t> ranks;
+    std::vector<Read*> reads;
+    Bytes bytes = 0;
+};
+
+/// The part of `bytes` that brings each of `loads` to one level, as far as they are below it.
+std::vector<Bytes> filled(const std::vector<Bytes>& loads, Bytes bytes) {
+    std::vector<Bytes> sorted = loads;
+    std::sort(sorted.begin(), sorted.end());
+    Bytes level = 0;
+    Bytes below = bytes;
+    for (std::size_t n = 1; n <= sorted.size(); ++n) {
+        below += sorted[n - 1];
+        level = below / n;
+        if (n < sorted.size() && level <= sorted[n]) {
+            break;
+        }
+    }
+    std::vector<Bytes> parts;
+    for (const Bytes load : loads) {
+        parts.push_back(level - std::min(level, load));
+    }
+    return parts;
+}
+
+class Sharing {
+  public:
+    explicit Sharing(const Plan& plan)
+        : plan_(plan), loads_(static_cast<std::size_t>(plan.n_ranks()), 0) {}
+
+    std::vector<ReadCut> cuts() {
+        collect();
+        for (View& view : views()) {
+            share(view);
+        }
+        std::vector<ReadCut> cuts;
+        for (const Read& read : reads_) {
+            if (cuts.empty() || cuts.back().reader != read.at.reader) {
+                cuts.push_back(read.at);
+            }
+        }
+        return cuts;
+    }
+
+  private:
+    /// All reads in file order, and what owners read themselves.
+    void collect() {
+        const OutputLine& line = plan_.line;
+        for (std::size_t at = 0; at < line.order.size(); ++at) {
+            const LineRange range{line.begins[at], line.begins[at + 1]};
+            const Target& target = plan_.targets[line.order[at]];
+            for (const Operand& operand : target.operands) {
+                add(range, target, operand, 1);
+            }
+            if (const Bytes every = plan_.sample_every[line.order[at]]; every > 0) {
+                for (const Operand& replica : target.replicas) {
+                    add(range, target, replica, every);
+                }
+            }
+        }
+        std::sort(reads_.begin(), reads_.end());
+    }
+
+    void add(LineRange range, const Target& target, const Operand& operand, Bytes every) {
+        const Bytes all = source_bytes(target, operand);
+        const Bytes own =
+            plan_.strategy == Strategy::direct ? read_by_owners(range, target, operand, every) : 0;
+        if (own < all) {
+            reads_.push_back({{operand.file, address_of(target, operand)}, (all - own) / every});
+        }
+    }
+
+    /// Bytes of owners that see the file, noted as theirs.
+    Bytes read_by_owners(LineRange range, const Target& target, const Operand& operand,
+                         Bytes every) {
+        const auto& cuts = plan_.cuts;
+        const Bytes size = size_of(target.dtype);
+        Bytes own = 0;
+        auto owner = static_cast<std::size_t>(
+            std::upper_bound(cuts.begin(), cuts.end() - 1, range.begin) - cuts.begin() - 1);
+        for (; owner < loads_.size() && cuts[owner] < range.end; ++owner) {
+            if (!plan_.visibility.sees(static_cast<int>(owner), operand.file)) {
+                continue;
+            }
+            const Bytes begin = std::max(cuts[owner], range.begin) - range.begin;
+            const Bytes end = std::min(cuts[owner + 1], range.end) - range.begin;
+            Bytes bytes = 0;
+            for (const layout::Copy& part :
+                 layout::restrict_dst(operand.copy, static_cast<Index>(begin / size),
+                                      static_cast<Index>(end / size))) {
+                bytes += static_cast<Bytes>(part.volume()) * size_of(target.stored);
+            }
+            loads_[owner] += bytes / every;
+            own += bytes;
+        }
+        return own;
+    }
+
+    /// Those that few ranks see first: who sees more can make up for them.
+    std::vector<View> views() {
+        std::map<std::vector<bool>, View> by_groups;
+        std::vector<bool> groups(plan_.visibility.group_sees.size());
+        View* view = nullptr;
+        for (std::size_t i = 0; i < reads_.size(); ++i) {
+            if (i == 0 || reads_[i].at.file != reads_[i - 1].at.file) {
+                for (std::size_t group = 0; group < groups.size(); ++group) {
+                    groups[group] = plan_.visibility.group_sees[group][reads_[i].at.file];
+                }
+                view = &by_groups[groups];
+            }
+            view->reads.push_back(&reads_[i]);
+            view->bytes += reads_[i].bytes;
+        }
+        std::vector<View> views;
+        for (auto& [seeing, one] : by_groups) {
+            for (const int reader : plan_.readers) {
+                const auto rank = static_cast<std::size_t>(reader);
+                if (seeing[plan_.visibility.group_of_rank[rank]]) {
+                    one.ranks.push_back(rank);
+                }
+            }
+            views.push_back(std::move(one));
+        }
+        std::stable_sort(views.begin(), views.end(), [](const View& a, const View& b) {
+            return a.ranks.size() < b.ranks.size();
+        });
+        return views;
+    }
+
+    void share(const View& view) {
+        std::vector<Bytes> loads;
+        for (const std::size_t rank : view.ranks) {
+            loads.push_back(loads_[rank]);
+        }
+        const std::vector<Bytes> parts = filled(loads, view.bytes);
+        std::size_t at = 0;
+        Bytes end = parts.empty() ? 0 : parts.front();
+        Bytes seen = 0;
+        for (Read* read : view.reads) {
+            while (at + 1 < parts.size() && seen + read->bytes / 2 >= end) {
+                end += parts[++at];
+            }
+            seen += read->bytes;
+            if (!parts.empty()) {
+                read->at.reader = static_cast<std::uint32_t>(view.ranks[at]);
+                loads_[view.ranks[at]] += read->bytes;
+            }
+        }
+    }
+
+    const Plan& plan_;
+    std::vector<Bytes> loads_;  ///< by rank
+    std::vector<Read> reads_;
+};
+
+}  // namespace
+
+Bytes address_of(const Target& target, const Operand& operand) {
+    return operand.base + static_cast<Bytes>(operand.copy.src_offset) * size_of(target.stored);
+}
+
+std::vector<ReadCut> share_reading(const Plan& plan) {
+    const auto& sees = plan.visibility.group_sees;
+    const bool is_all_seen = std::all_of(sees.begin(), sees.end(), [](const auto& files) {
+        return std::find(files.begin(), files.end(), false) == files.end();
+    });
+    if (plan.n_ranks() == 1 || (plan.strategy == Strategy::direct && is_all_seen)) {
+        return {};
+    }
+    return Sharing(plan).cuts();
+}
+
+}  // namespace shardweld::plan
