@@ -85,7 +85,7 @@ const std::vector<OptionLine>& option_lines() {
         {"replicas", 0, "HOW", kModel, "Execution",
          "copies of one tensor: auto (default), verify (compare all), trust (compare none)"},
         {"memory_limit", 0, "SIZE", kModel, "Execution",
-         "buffers of a rank (default 256MiB, less where a job has less)"},
+         "buffers of a rank, 1MiB at least (default 256MiB, less where a job has less)"},
         {"read_ahead", 0, "HOW", kModel, "Execution",
          "a thread reads the next round: auto (default: where a rank has two cores), yes or no"},
         {"bw_limit", 0, "SIZE", kModel | kDiff | kVerify, "Execution",

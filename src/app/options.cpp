@@ -161,6 +161,10 @@ void read_execution(const OptionReader& reader, Options& options) {
                                                           {"trust", Replicas::trust}})
                            .value_or(Replicas::automatic);
     options.memory_limit = reader.size("memory_limit");
+    if (options.memory_limit && *options.memory_limit < 2 * plan::kLeastMemory) {
+        refuse("--memory_limit " + reader.text("memory_limit").value_or("") +
+               " is too small: give at least 1MiB a rank");
+    }
     options.message_limit = reader.size("message_limit").value_or(0);
     options.read_ahead =
         reader

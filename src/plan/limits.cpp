@@ -42,9 +42,9 @@ void note_shares(const std::vector<Target>& targets, LimitNeeds& needs) {
 }
 
 Limits split_memory(Bytes memory_limit, Bytes message_limit, const LimitNeeds& needs) {
-    if (memory_limit < kLeastMemory / 2) {
-        throw Error(ErrorCode::usage, "--memory_limit " + human_bytes(memory_limit) +
-                                          " is too small: give at least 1MiB a rank");
+    if (memory_limit < kLeastMemory) {
+        throw Error(ErrorCode::usage, "buffers of " + human_bytes(memory_limit) +
+                                          " are too small: give at least 512KiB a rank");
     }
     const bool has_edges = needs.has_digests && needs.n_ranks > 1;
     const Bytes digests = has_edges ? kDigestBlock : 0;

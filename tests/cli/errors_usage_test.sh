@@ -37,6 +37,7 @@ said "a flag with a value" 2 "--overwrite" -- merge --local_dir a --overwrite=ye
 said "no dtype" 2 "--dtype" "int4" "bf16, fp16, fp32" -- merge --local_dir a --dtype int4
 said "no size" 2 "--max_shard_size" "-5GB" -- merge --local_dir a --max_shard_size=-5GB
 said "size of nothing" 2 "--memory_limit" -- merge --local_dir a --memory_limit 0
+said "too little memory" 2 "--memory_limit" "1000KiB" "at least 1MiB" -- merge --local_dir a --memory_limit 1000KiB
 said "size beyond 64 bits" 2 "--memory_limit" -- merge --local_dir a --memory_limit 99999999999999999999GB
 said "no number" 2 "--iteration" "ten" -- merge --local_dir a --iteration ten
 said "no strategy" 2 "--strategy" "fast" "collective" -- merge --local_dir a --strategy fast

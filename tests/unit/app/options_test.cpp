@@ -224,6 +224,8 @@ TEST(ParseOptions, refuses_missing_and_bad_values) {
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--memory_limit", "5 parsecs"}),
               "usage: --memory_limit 5 parsecs is not a size: give for example 5GB, 512MiB or a "
               "number of bytes");
+    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--memory_limit", "1023KiB"}),
+              "usage: --memory_limit 1023KiB is too small: give at least 1MiB a rank");
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--max_shard_size", "0"}).substr(0, 34),
               "usage: --max_shard_size 0 is not a");
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--iteration", "-1"}),
