@@ -8,6 +8,7 @@
 #include "aftermath.hpp"
 #include "assembly.hpp"
 #include "lora.hpp"
+#include "memory_check.hpp"
 #include "reported.hpp"
 #include "roof.hpp"
 #include "striping.hpp"
@@ -111,6 +112,7 @@ class Merge {
     /// anything fails.
     void write() {
         const plan::Plan& plan = assembly_.plan();
+        require_memory(comm_, plan);
         std::optional<publish::PartialDirectory> partial;
         mpi::collectively(comm_, [&] {
             if (is_first()) {

@@ -28,7 +28,10 @@ void add_entry(const fs::directory_entry& entry, Listing& listing) {
 [[noreturn]] void refuse(const fs::path& directory, const std::error_code& failed) {
     const bool absent =
         failed == std::errc::no_such_file_or_directory || failed == std::errc::not_a_directory;
-    throw Error(absent ? ErrorCode::not_found : ErrorCode::io,
+    const bool is_memory = failed == std::errc::not_enough_memory;
+    throw Error(absent      ? ErrorCode::not_found
+                : is_memory ? ErrorCode::memory
+                            : ErrorCode::io,
                 "cannot list directory " + directory.string() + ": " + failed.message());
 }
 

@@ -17,6 +17,8 @@ ErrorCode code_of(int error) {
         case ENOENT:
         case ENOTDIR:
             return ErrorCode::not_found;
+        case ENOMEM:
+            return ErrorCode::memory;
         default:
             return ErrorCode::io;
     }

@@ -20,24 +20,9 @@ Bytes held_by(const Target& target) {
            held(target.source) + held(target.file);
 }
 
-}  // namespace
-
-Bytes used_buffers(const Plan& plan) {
+/// Where rounds send and receive so much at most.
+Bytes buffers_with(const Plan& plan, Bytes sent, Bytes received) {
     const Limits& limits = plan.limits;
-    Rounds::Most most;
-    if (plan.is_lockstep) {
-        Rounds rounds(plan);
-        std::vector<LineRange> ranges;
-        const auto n_ranks = static_cast<Index>(plan.n_ranks());
-        Index left = kWalked / n_ranks / n_ranks;
-        while (left-- > 0 && rounds.next(ranges)) {
-        }
-        most = rounds.most();
-        if (left < 0) {
-            most.sent = limits.send;
-            most.received = limits.receive;
-        }
-    }
     Bytes largest = 0;
     for (std::size_t rank = 0; rank + 1 < plan.cuts.size(); ++rank) {
         largest = std::max(largest, plan.cuts[rank + 1] - plan.cuts[rank]);
@@ -45,11 +30,30 @@ Bytes used_buffers(const Plan& plan) {
     // What a rank assembles at once is no more than its part, however large a round may be; stored
     // elements may be wider than written ones.
     constexpr Bytes kWidest = 8;
-    const Bytes assembled = std::min(limits.assembled, kWidest * largest);
-    const Bytes of_round = assembled + most.sent + most.received;
+    const Bytes of_round = std::min(limits.assembled, kWidest * largest) + sent + received;
     return of_round + (limits.ahead > 0 ? of_round : 0) +
            std::min(limits.converted, kWidest * largest) + limits.scratch + limits.compare +
            limits.fold + limits.digests + limits.edges;
+}
+
+}  // namespace
+
+Bytes most_buffers(const Plan& plan) {
+    return buffers_with(plan, plan.limits.send, plan.limits.receive);
+}
+
+Bytes used_buffers(const Plan& plan) {
+    if (!plan.is_lockstep) {
+        return buffers_with(plan, 0, 0);
+    }
+    Rounds rounds(plan);
+    std::vector<LineRange> ranges;
+    const auto n_ranks = static_cast<Index>(plan.n_ranks());
+    Index left = kWalked / n_ranks / n_ranks;
+    while (left-- > 0 && rounds.next(ranges)) {
+    }
+    return left < 0 ? most_buffers(plan)
+                    : buffers_with(plan, rounds.most().sent, rounds.most().received);
 }
 
 Bytes metadata_bytes(const Plan& plan) {

@@ -10,7 +10,10 @@ namespace shardweld::plan {
 /// leaves out while tensors move. Reading and planning take some times as much before.
 Bytes metadata_bytes(const Plan& plan);
 
-/// Bytes of the buffers that the busiest rank will use: Limits::total() at most, less where rounds
+/// Bytes of the buffers that a rank may use: Limits::total(), less where its part is small.
+Bytes most_buffers(const Plan& plan);
+
+/// Bytes of the buffers that the busiest rank will use: most_buffers() at most, less where rounds
 /// never fill what they may. Walks through the rounds of small groups of ranks.
 Bytes used_buffers(const Plan& plan);
 
