@@ -14,16 +14,37 @@ constexpr Bytes kMpi = Bytes{2600} << 10U;
 constexpr Bytes kPeer = Bytes{48} << 10U;
 // Lists of a round, open files, the reading thread's stack and heap.
 constexpr Bytes kRun = Bytes{256} << 10U;
+// Measured with parallel HDF5 1.10.8: the library once it is loaded; for each dataset of a file
+// what it keeps until its cache is full (src/hdf5/create.cpp), and our lists of them.
+constexpr Bytes kHdf5 = Bytes{1536} << 10U;
+constexpr Bytes kCachedDataset = Bytes{7} << 10U;
+constexpr Bytes kCachedDatasets = Bytes{17} << 20U;
+constexpr Bytes kListedDataset = 400;
+
+void add_hdf5(const outputs::Placement& placement, MemoryForecast& forecast) {
+    Bytes largest = 0;
+    Bytes all = 0;
+    for (const outputs::OutputFile& file : placement.files) {
+        largest = std::max<Bytes>(largest, file.tensors.size());
+        all += file.tensors.size();
+    }
+    forecast.making =
+        kHdf5 + std::min(largest * kCachedDataset, kCachedDatasets) + all * kListedDataset;
+    forecast.buffers += kHdf5;
+}
 
 }  // namespace
 
 Bytes MemoryForecast::peak() const {
-    return base + std::max(metadata, plan + buffers);
+    return base + std::max(metadata, plan + std::max(making, buffers));
 }
 
 MemoryForecast forecast_memory(const plan::Plan& plan, const RankMemory& measured, bool has_mpi) {
-    MemoryForecast forecast{measured.base, measured.metadata, measured.plan,
+    MemoryForecast forecast{measured.base, measured.metadata, measured.plan, 0,
                             plan::used_buffers(plan) + kRun};
+    if (plan.placement.format == outputs::OutputFormat::hdf5) {
+        add_hdf5(plan.placement, forecast);
+    }
     if (plan.n_ranks() > 1) {
         forecast.base += (has_mpi ? 0 : kMpi) + kPeer * static_cast<Bytes>(plan.n_ranks() - 1);
     }

@@ -13,7 +13,8 @@ struct MemoryForecast {
     Bytes base = 0;      ///< the program, and MPI where there are several ranks
     Bytes metadata = 0;  ///< at most, until the plan is made
     Bytes plan = 0;      ///< when it is made
-    Bytes buffers = 0;   ///< in use at most, while tensors move
+    Bytes making = 0;    ///< files, by a library, beside the plan
+    Bytes buffers = 0;   ///< in use at most while tensors move, what that library keeps included
 
     [[nodiscard]] Bytes peak() const;
 };

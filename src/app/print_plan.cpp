@@ -102,10 +102,10 @@ std::vector<std::vector<std::string>> plan_rows(const PlannedMerge& merge, const
         {"writers of a file", most_text(figures.writers)},
         {"buffers of a rank", human_bytes(figures.buffer_bytes)},
         {"metadata of a rank", human_bytes(figures.metadata_bytes)},
-        {"peak of a rank", human_bytes(merge.memory.peak()) + ": program " +
-                               human_bytes(merge.memory.base) + ", planning " +
-                               human_bytes(merge.memory.metadata) + ", then plan and buffers " +
-                               human_bytes(merge.memory.plan + merge.memory.buffers)},
+        {"peak of a rank",
+         human_bytes(merge.memory.peak()) + ": program " + human_bytes(merge.memory.base) +
+             ", planning " + human_bytes(merge.memory.metadata) + ", then plan and buffers " +
+             human_bytes(merge.memory.plan + std::max(merge.memory.making, merge.memory.buffers))},
         {"rounds", std::to_string(figures.rounds)},
         {"strategy", std::string(plan::name_of(plan.strategy)) + ": " + plan.why},
         {"sent over the network",
@@ -183,9 +183,10 @@ std::string plan_json(const PlannedMerge& merge) {
     json["metadata_bytes"] = figures.metadata_bytes;
     json["peak_bytes"] = merge.memory.peak();
     json["memory"] = {
-        {"base_bytes", merge.memory.base},    {"metadata_bytes", merge.memory.metadata},
-        {"plan_bytes", merge.memory.plan},    {"buffer_bytes", merge.memory.buffers},
-        {"limit_bytes", plan.limits.total()}, {"read_ahead", plan.limits.ahead > 0}};
+        {"base_bytes", merge.memory.base},      {"metadata_bytes", merge.memory.metadata},
+        {"plan_bytes", merge.memory.plan},      {"making_bytes", merge.memory.making},
+        {"buffer_bytes", merge.memory.buffers}, {"limit_bytes", plan.limits.total()},
+        {"read_ahead", plan.limits.ahead > 0}};
     json["network_bytes"] = figures.network_bytes;
     json["sent_by_rank"] = by_rank(figures.traffic.ranks, &plan::RankTraffic::bytes_sent);
     json["messages"] = figures.messages;

@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "shardweld/core/codec.hpp"
+#include "shardweld/core/usage.hpp"
 #include "shardweld/execute/run.hpp"
 #include "shardweld/io/file.hpp"
 
@@ -142,12 +143,17 @@ std::vector<std::string> create_files(mpi::Comm& comm, plan::Plan& plan,
         mpi::collectively(comm, [&] { create_own(comm.rank(), plan, directory); });
         return {};
     }
-    Hdf5Creator creator(comm, plan, directory);
-    for (std::size_t at = 0; at < placement.files.size(); ++at) {
-        creator.create(at);
+    std::vector<std::string> notes;
+    {
+        Hdf5Creator creator(comm, plan, directory);
+        for (std::size_t at = 0; at < placement.files.size(); ++at) {
+            creator.create(at);
+        }
+        notes = creator.take_notes();
     }
     placement.is_settled = true;
-    return creator.take_notes();
+    return_freed_memory();
+    return notes;
 }
 
 }  // namespace shardweld::execute

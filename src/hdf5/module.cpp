@@ -39,6 +39,8 @@ SHARDWELD_EXPORT std::int32_t shardweld_hdf5_create(const shardweld_hdf5_file* f
     try {
         const auto found = shardweld::hdf5::create(*file);
         std::copy(found.begin(), found.end(), offsets);
+        // What the library keeps for its next objects.
+        (void)H5garbage_collect();
         return 0;
     } catch (const std::exception& error) {
         last_error() = error.what();

@@ -47,6 +47,15 @@ holds torch_dist 2 --strategy collective
 holds fsdp 1 --memory_limit 1MiB
 holds fsdp 2 --dtype fp32 --memory_limit 8MiB --strategy collective
 
+# What makes the files takes more than buffers where there are many: 965 datasets.
+if [[ -e "$(dirname "$SHARDWELD")/shardweld_hdf5.so" ]]; then
+    "$MAKE" --model moe --layers 20 --format legacy "$WORK/many" >/dev/null
+    for ranks in 1 2; do
+        holds legacy "$ranks" --output_format hdf5
+        holds many "$ranks" --output_format hdf5 --memory_limit 1MiB
+    done
+fi
+
 # The independent check: the kernel refuses more (RLIMIT_DATA), and two megabytes less are too little. It counts memory that is
 # reserved, touched or not: the stacks of MPI's two threads besides (8 MiB each, and what belongs to them).
 threads=$((20 * MiB))
@@ -65,6 +74,24 @@ for ranks in 1 2; do
     checks=$((checks + 1))
     [[ -z "$(find "$WORK" -maxdepth 1 -name '.merged*')" ]] || fail "$ranks ranks: $(ls -a "$WORK") is left"
 done
+
+# A tensor of 512 MiB: buffers of 8 MiB, the program, and the stacks of MPI's threads.
+"$MAKE" --gb 0.001 --vocab $((1 << 20)) --sparse --format legacy "$WORK/wide" >/dev/null
+enough=$((40 * MiB))
+rm -rf "$WORK/merged"
+expect_code 0 mpirun -n 2 prlimit --data="$enough" "$SHARDWELD" merge $(options_of wide) --target_dir "$WORK/merged" -q --no_fsync \
+    --memory_limit 8MiB --strategy direct --report "$WORK/report.json"
+checks=$((checks + 1))
+largest="$(number "$WORK/report.json" 'max(tensor["bytes"] for tensor in it["tensors"])')"
+((largest == 512 * MiB)) || fail "the largest tensor has $largest bytes"
+for strategy in direct collective; do
+    expect_code 0 mpirun -n 2 prlimit --data="$enough" "$SHARDWELD" test $(options_of wide) --test_hf_dir "$WORK/merged" -q --memory_limit 8MiB \
+        --strategy "$strategy" --report "$WORK/report.json"
+    checks=$((checks + 1))
+    buffers="$(number "$WORK/report.json" 'max(rank["buffer_bytes"] for rank in it["ranks"])')"
+    ((MiB < buffers && buffers <= 8 * MiB)) || fail "a $strategy test of a large tensor took $buffers bytes of buffers"
+done
+rm -rf "$WORK/merged" "$WORK/wide"
 
 # Ten times the bytes, the same peak.
 "$MAKE" --gb 0.064 --sparse --format fsdp "$WORK/small" >/dev/null
