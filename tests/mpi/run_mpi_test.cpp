@@ -1,5 +1,6 @@
 // Plans executed with real files at every number of ranks, against elements computed one by one.
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -183,15 +184,25 @@ void fill(Sample& sample) {
     sample.write_files();
 }
 
+struct Way {
+    plan::Strategy strategy;
+    bool is_ahead;  ///< a thread reads the next round
+};
+constexpr std::array<Way, 4> kWays = {{{plan::Strategy::direct, false},
+                                       {plan::Strategy::direct, true},
+                                       {plan::Strategy::collective, false},
+                                       {plan::Strategy::collective, true}}};
+
 TEST(Run, gives_the_same_bytes_with_any_strategy_and_message_size) {
     mpi::Comm& comm = mpi::world();
     Sample sample(comm);
     fill(sample);
     for (const Bytes shard_size : {Bytes{5'000'000'000}, Bytes{20'000}}) {
-        for (const plan::Strategy strategy : {plan::Strategy::direct, plan::Strategy::collective}) {
+        for (const auto& [strategy, is_ahead] : kWays) {
             for (const Bytes message : {Bytes{0}, Bytes{4096}}) {
                 plan::Choice choice;
                 choice.strategy = strategy;
+                choice.read_ahead = is_ahead;
                 choice.max_shard_size = shard_size;
                 choice.message_limit = message;
                 choice.memory_limit = Bytes{1} << 20U;
@@ -199,6 +210,7 @@ TEST(Run, gives_the_same_bytes_with_any_strategy_and_message_size) {
                     plan::Visibility::everywhere(comm.size(), sample.files().size());
                 const plan::Plan plan =
                     plan::make_plan(sample.targets(), sample.files(), visibility, choice);
+                EXPECT_EQ(plan.limits.ahead > 0, is_ahead);
                 execute::Result result;
                 const std::string bytes = sample.merge(plan, result);
                 EXPECT_TRUE(bytes == sample.expected(plan));
@@ -381,9 +393,10 @@ TEST(Run, sends_only_what_a_rank_cannot_see) {
         visibility.group_sees[1][0] = false;
         visibility.group_sees[0][1] = false;
     }
-    for (const plan::Strategy strategy : {plan::Strategy::direct, plan::Strategy::collective}) {
+    for (const auto& [strategy, is_ahead] : kWays) {
         plan::Choice choice;
         choice.strategy = strategy;
+        choice.read_ahead = is_ahead;
         choice.memory_limit = Bytes{1} << 20U;
         const plan::Plan plan =
             plan::make_plan(sample.targets(), sample.files(), visibility, choice);
@@ -407,9 +420,10 @@ TEST(Run, finds_a_replica_that_differs) {
     targets[0].replicas.push_back(targets[0].operands[0]);
     targets[0].replicas[0].file = 1;
     targets[0].replicas[0].base = copy_at;
-    for (const plan::Strategy strategy : {plan::Strategy::direct, plan::Strategy::collective}) {
+    for (const auto& [strategy, is_ahead] : kWays) {
         plan::Choice choice;
         choice.strategy = strategy;
+        choice.read_ahead = is_ahead;
         choice.replicas = plan::Replicas::verify;
         const plan::Plan plan = plan::make_plan(
             targets, sample.files(),
@@ -424,11 +438,12 @@ TEST(Run, finds_a_replica_that_differs) {
 
 TEST(Run, agrees_on_a_file_that_is_cut_short) {
     mpi::Comm& comm = mpi::world();
-    for (const plan::Strategy strategy : {plan::Strategy::direct, plan::Strategy::collective}) {
+    for (const auto& [strategy, is_ahead] : kWays) {
         Sample sample(comm);
         fill(sample);
         plan::Choice choice;
         choice.strategy = strategy;
+        choice.read_ahead = is_ahead;
         const plan::Plan plan = plan::make_plan(
             sample.targets(), sample.files(),
             plan::Visibility::everywhere(comm.size(), sample.files().size()), choice);
