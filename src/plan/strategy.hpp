@@ -20,8 +20,8 @@ std::size_t hidden_files(const Visibility& visibility, const std::vector<catalog
 Decision decide(const std::vector<Target>& targets, const std::vector<catalogue::File>& files,
                 const Visibility& visibility, Strategy asked);
 
-/// Sets what a plan's targets and placement say of its replicas: how many there are and what of them
-/// is compared. Samples are spread such that no owner reads more than a twentieth on top.
+/// Sets what a plan's targets and placement say of its replicas: how many there are and what of
+/// them is compared. Samples are spread such that no owner reads more than a twentieth on top.
 void choose_samples(Plan& plan, Replicas asked);
 
 /// Bytes of an operand's elements as stored.
