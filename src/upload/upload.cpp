@@ -6,6 +6,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/process/shell.hpp"
 
 #include "client.hpp"
 #include "failure.hpp"
@@ -18,20 +19,6 @@ namespace {
 
 constexpr std::size_t kMostLine = 4096;
 constexpr std::size_t kMostOutput = 65536;
-
-/// `text` as one word of a shell's command line.
-std::string quoted(const std::string& text) {
-    constexpr std::string_view kPlain =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./+:=@%,";
-    if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) {
-        return text;
-    }
-    std::string word = "'";
-    for (const char c : text) {
-        word += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    }
-    return word + "'";
-}
 
 /// "Error: ..." or "httpx.ConnectError: ..."
 bool is_error(std::string_view line) {
@@ -100,9 +87,10 @@ std::string advice_for(ErrorCode code, const Request& request) {
 }  // namespace
 
 std::string retry_command(const Request& request) {
-    return "shardweld upload " + quoted(request.directory.string()) + " --hf_upload_path " +
-           quoted(request.repository) + (request.is_private ? " --private" : "") +
-           (request.client ? " --hf_cli " + quoted(request.client->string()) : "");
+    return "shardweld upload " + process::shell_word(request.directory.string()) +
+           " --hf_upload_path " + process::shell_word(request.repository) +
+           (request.is_private ? " --private" : "") +
+           (request.client ? " --hf_cli " + process::shell_word(request.client->string()) : "");
 }
 
 Access check_access(const Request& request, const Environment& environment) {
