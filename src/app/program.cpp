@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -141,6 +142,12 @@ int run_or_abort(mpi::Comm& comm, const Options& options, Log& log) {
     }
 }
 
+/// A launcher that ends all ranks as soon as one has failed (srun -K) would overtake those that are
+/// about to fail with the same code, and return its own.
+void outlast_launcher() {
+    (void)std::signal(SIGTERM, SIG_IGN);
+}
+
 /// Runs with the ranks there are. Communication ends with this function, after all messages: a
 /// launcher ends the others as soon as one process exits with an error.
 int run_together(const Options& options) {
@@ -151,6 +158,9 @@ int run_together(const Options& options) {
         say_notes(options, log);
         const int code = guarded(log, [&] { return run_or_abort(*comm, options, log); });
         log.note("ends with code " + std::to_string(code));
+        if (code != 0) {
+            outlast_launcher();
+        }
         comm->barrier();
         return code;
     });
@@ -192,6 +202,7 @@ int refuse_together(const Error& refused) {
         const std::unique_ptr<mpi::Comm> comm = mpi::world_comm();
         Log log(std::cerr, LogLevel::error, comm->rank() == 0);
         log.error(refused.full_text());
+        outlast_launcher();
         (void)guarded(log, [&] {
             require_same_options(*comm, refused.full_text());
             return 0;
