@@ -2,7 +2,7 @@
 # Installs what the tests need (apt), builds everything and runs all tests. Options are passed on to ctest.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
-install_packages libgtest-dev libtorch-dev hdf5-tools python3 util-linux iproute2 clang-format dpkg-dev file man-db tcl
+install_packages libgtest-dev libtorch-dev hdf5-tools python3 util-linux iproute2 munge slurmctld slurmd slurm-client clang-format dpkg-dev file man-db tcl
 build_shardweld "$ROOT/build"
 "$ROOT/scripts/check_style.sh"
 ctest --test-dir "$ROOT/build" --output-on-failure "$@"

@@ -9,6 +9,19 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 mkdir "$HOSTS" "$LOCAL"
 
+run_cases() { # DIR: every DIR/CASE.sh of $CASES
+    local cases case started n_done=0
+    read -ra cases <<<"$CASES"
+    for case in "${cases[@]}"; do
+        started=$SECONDS
+        source "$1/$case.sh"
+        echo "$case: $((SECONDS - started)) s, $failures failures so far"
+        n_done=$((n_done + 1))
+    done
+    # An error of the shell ends the loop and nothing else.
+    ((n_done == ${#cases[@]})) || fail "only $n_done of ${#cases[@]} cases came to their end"
+}
+
 on_host() { # HOST COMMAND-LINE
     "$HERE/ssh.sh" "$@"
 }
@@ -85,6 +98,19 @@ spread() {
             *) copy_to "$side" "$source" "$file" ;;
         esac
     done < <(cd "$source" && find . -type f | sort -V)
+}
+
+# As soon as a merge into $HOSTS/out writes tensors; the ranks of other hosts live on.
+kill_ranks_on() { # HOST
+    local wait process
+    for ((wait = 0; wait < 200; ++wait)); do
+        [[ -z "$(find "$HOSTS/.out.shardweld-partial" -name 'model*.safetensors' 2>/dev/null)" ]] || break
+        sleep 0.05
+    done
+    for process in /proc/[0-9]*; do
+        [[ "$(<"$process/comm")" == shardweld && "$(readlink "$process/ns/net")" == "$(readlink "/proc/$(<"$HOSTS/$1.pid")/ns/net")" ]] 2>/dev/null &&
+            kill -KILL "${process#/proc/}"
+    done
 }
 
 copy_to() { # HOST SOURCE FILE

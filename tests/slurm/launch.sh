@@ -1,0 +1,33 @@
+# What srun makes of ranks: refused without PMIx, agreed errors with their own code, dead ranks.
+legacy="$TESTS/data/megatron/llama-tp4-legacy-bf16"
+small=(--local_dir "$legacy/source" --hf_config "$legacy/hf" -q)
+step=(srun -N2 -n4 --ntasks-per-node=2 --quiet)
+
+# Each task would merge on its own.
+for kind in none pmi2; do
+    expect_code 10 "${step[@]}" --mpi=$kind shardweld merge "${small[@]}" --target_dir "$HOSTS/none" && expect_text "srun --mpi=pmix"
+    expect_absent "$HOSTS/none"
+done
+
+# All ranks know the error, and the first to return its code has the others ended by -K: they must not be ended with another one.
+mkdir "$HOSTS/full"
+touch "$HOSTS/full/x"
+for turn in {1..5}; do
+    expect_code 12 "${step[@]}" --mpi=pmix -K shardweld merge "${small[@]}" --target_dir "$HOSTS/full" && expect_text "full"
+    expect_code 2 "${step[@]}" --mpi=pmix -K shardweld merge "${small[@]}" --no_such_option && expect_text "no_such_option"
+done
+
+# A rank that is killed ends the step, at once, and nothing stands under the target's name.
+make_big
+kill_ranks_on h2 &
+killer=$!
+began=$SECONDS
+code=0
+timeout 60 "${step[@]}" --mpi=pmix -K shardweld merge --local_dir "$big/source" --hf_config "$big/hf" --target_dir "$HOSTS/out" --bw_limit 10MB \
+    >"$WORK/out" 2>"$WORK/err" || code=$?
+wait $killer
+checks=$((checks + 1))
+((code == 137 || code == 143)) || fail "a killed rank: code $code: $(head -c 600 "$WORK/err")"
+((SECONDS - began < 15)) || fail "a killed rank: the step took $((SECONDS - began)) s to end"
+expect_absent "$HOSTS/out"
+rm -rf "$HOSTS"/.out.*
