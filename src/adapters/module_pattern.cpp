@@ -21,12 +21,6 @@ constexpr auto kSyntax = std::regex::ECMAScript | std::regex_constants::__polyno
 constexpr auto kSyntax = std::regex::ECMAScript;
 #endif
 
-bool is_plain(const std::string& pattern) {
-    return std::all_of(pattern.begin(), pattern.end(), [](unsigned char c) {
-        return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.';
-    });
-}
-
 /// A plain pattern is by far the commonest; its dots stand for any character.
 bool ends_with_plain(const std::string& pattern, const std::string& path) {
     if (pattern.size() > path.size()) {
@@ -58,6 +52,12 @@ bool matches(const std::string& expression, const std::string& path) {
 }
 
 }  // namespace
+
+bool is_plain(const std::string& pattern) {
+    return std::all_of(pattern.begin(), pattern.end(), [](unsigned char c) {
+        return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.';
+    });
+}
 
 bool matches_end(const std::string& pattern, const std::string& path) {
     return is_plain(pattern) ? ends_with_plain(pattern, path)

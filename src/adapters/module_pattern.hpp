@@ -6,6 +6,9 @@
 
 namespace shardweld::adapters {
 
+/// Whether a pattern is only a module's name, which is matched quickly.
+bool is_plain(const std::string& pattern);
+
 /// Whether `pattern` matches an end of `path`. Error(unsupported) for an expression that cannot be
 /// read or is longer than any that makes sense.
 bool matches_end(const std::string& pattern, const std::string& path);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/json_limits.hpp"
 #include "shardweld/core/text.hpp"
 
 #include "module_pattern.hpp"
@@ -23,21 +24,15 @@ ordered_json parse(const ConfigFile& file) {
     if (file.text.empty()) {
         return ordered_json::object();
     }
-    // A depth beyond any real file's would overflow the parser's stack when it is taken apart.
-    const auto shallow = [](int depth, ordered_json::parse_event_t, ordered_json&) {
-        if (depth > 64) {
-            throw Error(ErrorCode::corrupt, "nested too deeply");
-        }
-        return true;
-    };
+    if (too_deep_at(file.text) || too_wide_at(file.text)) {
+        throw Error(ErrorCode::corrupt, file.path + " is nested too deeply or has too many fields");
+    }
     ordered_json json;
     try {
-        json = ordered_json::parse(file.text, shallow, true);
+        json = ordered_json::parse(file.text);
     } catch (const ordered_json::exception& error) {
-        throw Error(ErrorCode::corrupt, file.path + " is not valid JSON: " + error.what());
-    } catch (Error& error) {
-        error.add_context(file.path);
-        throw;
+        throw Error(ErrorCode::corrupt,
+                    file.path + " is not valid JSON: " + printable(error.what()));
     }
     if (!json.is_object()) {
         throw Error(ErrorCode::corrupt, file.path + " holds no JSON object");
@@ -86,6 +81,28 @@ std::optional<double> by_pattern(const ordered_json& json, const char* field,
     return std::nullopt;
 }
 
+/// Every module is held against the patterns; two long lists would take hours.
+void require_few_patterns(const ordered_json& json, const ConfigFile& file, std::size_t n_modules) {
+    constexpr double kMostMatches = 1e9;  // of a name: nanoseconds
+    constexpr double kExpression = 5e3;   // of an expression, as so many names
+    for (const char* field : {"rank_pattern", "alpha_pattern"}) {
+        const auto patterns = json.find(field);
+        if (patterns == json.end() || !patterns->is_object()) {
+            continue;
+        }
+        double n_matches = 0;
+        for (const auto& [pattern, value] : patterns->items()) {
+            n_matches += is_plain(pattern) ? 1 : kExpression;
+        }
+        if (n_matches * static_cast<double>(n_modules) > kMostMatches) {
+            throw Error(ErrorCode::unsupported,
+                        file.path + ": " + field + " has " + std::to_string(patterns->size()) +
+                            " entries for " + std::to_string(n_modules) +
+                            " modules, too many of them expressions: write module names");
+        }
+    }
+}
+
 /// "TaskType.CAUSAL_LM", as Python prints its enumerations, is meant as "CAUSAL_LM".
 void strip_enumeration(ordered_json& config, const char* field) {
     const auto found = config.find(field);
@@ -108,6 +125,7 @@ class Settler {
           config_(declared_) {}
 
     Settings settle() {
+        require_few_patterns(declared_, sources_.adapter_config, modules_.size());
         settle_alpha();
         settle_ranks();
         settle_kinds();

@@ -147,8 +147,8 @@ ordered_json parsed_or_null(const std::string& text) {
 
 std::vector<ConfigDifference> config_differences(const std::string& tested,
                                                  const std::string& reference) {
-    const auto a = nlohmann::json::parse(tested, nullptr, false);
-    const auto b = nlohmann::json::parse(reference, nullptr, false);
+    const auto a = parse_json(tested);
+    const auto b = parse_json(reference);
     std::vector<ConfigDifference> differences;
     if (!a.is_object() || !b.is_object()) {
         return differences;

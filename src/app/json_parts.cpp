@@ -2,9 +2,16 @@
 
 #include <nlohmann/json.hpp>
 
+#include "shardweld/core/json_limits.hpp"
+
 namespace shardweld::app {
 
 using nlohmann::ordered_json;
+
+nlohmann::json parse_json(const std::string& text) {
+    return too_deep_at(text) ? nlohmann::json(nlohmann::json::value_t::discarded)
+                             : nlohmann::json::parse(text, nullptr, false);
+}
 
 ordered_json json_of(const TensorEntry& tensor) {
     ordered_json json = {

@@ -17,6 +17,10 @@ nlohmann::ordered_json json_of(const plan::Warning& warning);
 template <typename T>
 nlohmann::ordered_json json_list(const std::vector<T>& values);
 
+/// A file's text as a value; a discarded one (is_discarded()) when it is no valid JSON or nested
+/// deeper than any file that is read.
+nlohmann::json parse_json(const std::string& text);
+
 /// The text to print or write: two-space indent, one final newline; text that is not UTF-8 is
 /// replaced, never an error.
 std::string json_text(const nlohmann::ordered_json& json);

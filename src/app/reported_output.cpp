@@ -8,6 +8,8 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/file.hpp"
 
+#include "json_parts.hpp"
+
 namespace shardweld::app {
 
 namespace {
@@ -56,7 +58,7 @@ std::string kind_of(const ReportedTensor& tensor) {
 }  // namespace
 
 ReportedOutput read_reported_output(const std::filesystem::path& path) {
-    const json root = json::parse(io::read_text(path, kLongestReport), nullptr, false);
+    const json root = parse_json(io::read_text(path, kLongestReport));
     try {
         return output_in(root, path.string());
     } catch (const json::exception& error) {

@@ -8,6 +8,8 @@
 
 #include "shardweld/io/file.hpp"
 
+#include "json_parts.hpp"
+
 namespace shardweld::app {
 
 namespace {
@@ -24,7 +26,7 @@ constexpr Bytes kLargestReport = Bytes{16} << 20U;
 }  // namespace
 
 MeasuredRoof read_roof(const std::filesystem::path& path) {
-    const json report = json::parse(io::read_text(path, kLargestReport), nullptr, false);
+    const json report = parse_json(io::read_text(path, kLargestReport));
     if (!report.is_object() || report.value("command", json()) != json(kRoofCommand)) {
         refuse(path, "it does not say so");
     }

@@ -8,6 +8,8 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/file.hpp"
 
+#include "json_parts.hpp"
+
 namespace shardweld::app {
 
 using nlohmann::json;
@@ -19,7 +21,7 @@ constexpr Bytes kLongestIndex = Bytes{256} << 20U;
 }  // namespace
 
 WeightIndex read_weight_index(const std::filesystem::path& path) {
-    const auto root = json::parse(io::read_text(path, kLongestIndex), nullptr, false);
+    const auto root = parse_json(io::read_text(path, kLongestIndex));
     const auto map = root.is_object() ? root.find("weight_map") : root.end();
     if (!root.is_object() || map == root.end() || !map->is_object()) {
         throw Error(ErrorCode::corrupt,

@@ -150,11 +150,13 @@ std::string human_bytes(Bytes bytes) {
 }
 
 std::string shape_text(std::span<const Index> shape) {
+    constexpr std::size_t kMostShown = 32;
     std::string text = "[";
-    for (std::size_t i = 0; i < shape.size(); ++i) {
+    for (std::size_t i = 0; i < std::min(shape.size(), kMostShown); ++i) {
         text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
     }
-    return text + "]";
+    const bool is_cut = shape.size() > kMostShown;
+    return text + (is_cut ? ", ... " + std::to_string(shape.size()) + " axes]" : "]");
 }
 
 std::string printable(std::string_view text, std::size_t limit) {

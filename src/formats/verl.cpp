@@ -4,11 +4,11 @@
 #include <system_error>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/file.hpp"
+
+#include "json_text.hpp"
 
 namespace shardweld::formats {
 
@@ -36,7 +36,7 @@ bool stays_inside(const fs::path& path) {
 
 // contents.model.path of ckpt_contents.json.
 std::string model_path_in(const fs::path& file) {
-    const auto root = nlohmann::json::parse(io::read_text(file, kLargestContents), nullptr, false);
+    const auto root = parse_json(io::read_text(file, kLargestContents));
     if (!root.is_object() || !root.contains("contents") || !root["contents"].is_object()) {
         throw Error(ErrorCode::corrupt, file.string() + " is not a JSON object with `contents`");
     }

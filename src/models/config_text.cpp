@@ -1,12 +1,11 @@
 #include "config_text.hpp"
 
 #include <cstddef>
-#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "shardweld/core/error.hpp"
-#include "shardweld/core/index.hpp"
+#include "shardweld/core/json_limits.hpp"
 
 namespace shardweld::models {
 
@@ -15,9 +14,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::size_t kMostBytes = 64'000'000;
-constexpr std::size_t kDeepest = 64;
-// An object of 30 000 fields, e.g. the names of as many classes.
-constexpr Bytes kMostComparisons = 500'000'000;
+
 /// "line 3, column 7" of a byte position.
 std::string place_of(const std::string& text, std::size_t at) {
     std::size_t line = 1;
@@ -29,58 +26,19 @@ std::string place_of(const std::string& text, std::size_t at) {
     return "line " + std::to_string(line) + ", column " + std::to_string(column);
 }
 
-/// The parser nests as deep as its input does, and looks through an object's fields for each new
-/// one; so limits on both come first.
-class Limits {
-  public:
-    explicit Limits(const std::string& text) : text_(text) {}
-
-    /// What is too much, or "".
-    std::string broken() {
-        bool is_text = false;
-        for (std::size_t i = 0; i < text_.size(); ++i) {
-            const char c = text_[i];
-            if (is_text) {
-                i += c == '\\' ? 1U : 0U;
-                is_text = c != '"';
-                continue;
-            }
-            is_text = c == '"';
-            count(c);
-            if (fields_.size() > kDeepest) {
-                return "is nested deeper than 64 levels at " + place_of(text_, i);
-            }
-            if (n_comparisons_ > kMostComparisons) {
-                return "has too many fields at " + place_of(text_, i);
-            }
-        }
-        return "";
-    }
-
-  private:
-    void count(char c) {
-        if (c == '{' || c == '[') {
-            fields_.push_back(0);
-        } else if ((c == '}' || c == ']') && !fields_.empty()) {
-            fields_.pop_back();
-        } else if (c == ':' && !fields_.empty()) {
-            n_comparisons_ += ++fields_.back();
-        }
-    }
-
-    const std::string& text_;
-    std::vector<Bytes> fields_;  ///< so far, of each object or list that is open
-    Bytes n_comparisons_ = 0;
-};
-
 }  // namespace
 
 nlohmann::ordered_json parse_config_text(const std::string& text, const std::string& origin) {
     if (text.size() > kMostBytes) {
         throw Error(ErrorCode::corrupt, origin + " is larger than 64 MB");
     }
-    if (const std::string broken = Limits(text).broken(); !broken.empty()) {
-        throw Error(ErrorCode::corrupt, origin + " " + broken);
+    if (const auto at = too_deep_at(text)) {
+        throw Error(ErrorCode::corrupt, origin + " is nested deeper than " +
+                                            std::to_string(kDeepestJson) + " levels at " +
+                                            place_of(text, *at));
+    }
+    if (const auto at = too_wide_at(text)) {
+        throw Error(ErrorCode::corrupt, origin + " has too many fields at " + place_of(text, *at));
     }
     ordered_json root;
     try {

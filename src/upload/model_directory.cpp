@@ -68,6 +68,10 @@ void check_index(const fs::path& directory, const std::string& name) {
         files.insert(entry.is_string() ? entry.get<std::string>() : "");
     }
     for (const std::string& file : files) {
+        const fs::path relative = fs::path(file).lexically_normal();
+        if (relative.is_absolute() || (!relative.empty() && *relative.begin() == "..")) {
+            refuse(directory, name + " names " + printable(file) + ", which is not in it");
+        }
         if (file.empty() || !is_full(directory / file)) {
             refuse(directory, name + " names " + printable(file) + ", which is missing or empty");
         }

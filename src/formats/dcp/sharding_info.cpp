@@ -1,9 +1,9 @@
 #include "sharding_info.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+
+#include "../json_text.hpp"
 
 namespace shardweld::formats::dcp {
 
@@ -34,7 +34,7 @@ std::vector<Index> offsets_of(const std::string& name, const Json& entry) {
 }  // namespace
 
 ShardOffsets parse_sharding_info(const std::string& json) {
-    const auto root = Json::parse(json, nullptr, false);
+    const auto root = parse_json(json);
     if (!root.is_object()) {
         refuse("it is not a JSON object");
     }

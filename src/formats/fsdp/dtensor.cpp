@@ -156,8 +156,8 @@ const Holding& DTensorReader::holding_of(const Lying& tensor) {
 }
 
 catalogue::Tensor DTensorReader::read(Subclass value) {
-    const PickleValue& spec = required(find_in_state(*value.state, "_spec"), "_spec");
-    if (!file_.read_tensor(required(find_in_state(*value.state, "_local_tensor"), "local tensor"),
+    const PickleValue& spec = required(value.state->find_attribute("_spec"), "_spec");
+    if (!file_.read_tensor(required(value.state->find_attribute("_local_tensor"), "local tensor"),
                            local_)) {
         throw Error(ErrorCode::corrupt, "the local part of a DTensor is no tensor");
     }

@@ -55,19 +55,4 @@ std::optional<Subclass> subclass_of(const PickleValue& value) {
                     arguments[3]};
 }
 
-const PickleValue* find_in_state(const PickleValue& state, std::string_view name) {
-    if (state.is_mapping()) {
-        return state.find(name);
-    }
-    if (state.elements().size() == 2) {
-        for (const PickleValue* const part : state.elements()) {
-            const PickleValue* const found = part->is_mapping() ? part->find(name) : nullptr;
-            if (found != nullptr) {
-                return found;
-            }
-        }
-    }
-    return nullptr;
-}
-
 }  // namespace shardweld::formats::fsdp

@@ -19,15 +19,11 @@ struct Subclass {
     const PickleValue* type = nullptr;
     const PickleValue* dtype = nullptr;  ///< as a global
     std::vector<Index> shape;
-    const PickleValue* state = nullptr;
+    const PickleValue* state = nullptr;  ///< for find_attribute
 };
 
 /// `value` as a wrapper, parameters around it taken off; nullopt when it is none. Error(corrupt)
 /// when it is one but malformed.
 std::optional<Subclass> subclass_of(const PickleValue& value);
-
-/// An attribute in a state: a dictionary, or the (dictionary, slots) pair, either of which may be
-/// none. nullptr when absent.
-const PickleValue* find_in_state(const PickleValue& state, std::string_view name);
 
 }  // namespace shardweld::formats::fsdp

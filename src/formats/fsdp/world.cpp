@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/json_limits.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/file.hpp"
 
@@ -23,16 +24,24 @@ constexpr Bytes kLargestConfig = 1U << 20U;
 // Far above any job; bounds the lists of missing files.
 constexpr Index kLargestWorld = 1 << 20;
 
+[[noreturn]] void refuse(const fs::path& file, const std::string& where) {
+    throw Error(ErrorCode::corrupt, file.string() + " is not valid JSON: it goes wrong " + where +
+                                        "; copy it again, or remove it and the names of the rank "
+                                        "files decide");
+}
+
 nlohmann::json parse(const fs::path& file) {
     const std::string text = io::read_text(file, kLargestConfig);
+    if (const auto at = too_deep_at(text)) {
+        refuse(file, "in its nesting at byte " + std::to_string(*at));
+    }
     try {
         return nlohmann::json::parse(text);
     } catch (const nlohmann::json::parse_error& error) {
-        throw Error(ErrorCode::corrupt,
-                    file.string() + " is not valid JSON: it goes wrong at byte " +
-                        std::to_string(error.byte) + " of " + std::to_string(text.size()) +
-                        "; copy it again, or remove it and the names of the "
-                        "rank files decide");
+        refuse(file,
+               "at byte " + std::to_string(error.byte) + " of " + std::to_string(text.size()));
+    } catch (const nlohmann::json::exception&) {
+        refuse(file, "with a number that is too large");
     }
 }
 

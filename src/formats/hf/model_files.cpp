@@ -5,11 +5,11 @@
 #include <set>
 #include <string_view>
 
-#include <nlohmann/json.hpp>
-
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/file.hpp"
+
+#include "../json_text.hpp"
 
 namespace shardweld::formats::hf {
 
@@ -116,7 +116,7 @@ std::optional<ModelFiles> find_kind(const fs::path& directory, const Listing& li
 }  // namespace
 
 WeightMap read_weight_map(const fs::path& index) {
-    const auto root = nlohmann::json::parse(io::read_text(index, kLongestIndex), nullptr, false);
+    const auto root = parse_json(io::read_text(index, kLongestIndex));
     if (!root.is_object() || !root.contains("weight_map") || !root["weight_map"].is_object() ||
         root["weight_map"].empty()) {
         refuse(index, "is not a JSON object with a `weight_map` of tensors");

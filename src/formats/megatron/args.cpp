@@ -6,10 +6,10 @@
 #include <map>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+
+#include "../json_text.hpp"
 
 namespace shardweld::formats::megatron {
 
@@ -127,7 +127,7 @@ Claims claims_of(const PickleValue& args) {
 }
 
 Claims claims_of_json(const std::string& text) {
-    const auto root = nlohmann::json::parse(text, nullptr, false);
+    const auto root = parse_json(text);
     if (!root.is_object()) {
         throw Error(ErrorCode::corrupt, "is not a JSON object");
     }

@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include <nlohmann/json.hpp>
-
 #include "shardweld/formats/shared/torch_file.hpp"
 
+#include "../json_text.hpp"
 #include "args.hpp"
 
 namespace shardweld::formats::megatron {
@@ -26,8 +25,7 @@ constexpr std::array<std::string_view, 6> kTrainingKeys = {
 }  // namespace
 
 std::optional<std::string> sharded_backend(const fs::path& path) {
-    const auto root =
-        nlohmann::json::parse(io::read_text(path, kLargestBackendFile), nullptr, false);
+    const auto root = parse_json(io::read_text(path, kLargestBackendFile));
     if (!root.is_object() || !root.contains("sharded_backend") ||
         !root["sharded_backend"].is_string()) {
         return std::nullopt;

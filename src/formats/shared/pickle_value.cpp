@@ -12,6 +12,10 @@ namespace {
 
 using Span = std::span<const PickleValue* const>;
 
+// Objects may share their state, so that each look-up can go through all of a file again. Honest
+// objects have dozens of attributes, training arguments hundreds.
+constexpr std::size_t kMostAttributes = 4096;
+
 bool is_sequence(const PickleValue& value) {
     return value.kind == PickleKind::tuple || value.kind == PickleKind::list ||
            value.kind == PickleKind::set;
@@ -171,13 +175,17 @@ const PickleValue* PickleValue::state() const {
 
 const PickleValue* PickleValue::attribute(std::string_view name) const {
     const PickleValue* const built = state();
-    if (built == nullptr) {
-        return nullptr;
-    }
-    if (built->kind != PickleKind::tuple) {
-        return built->find(name);
-    }
-    for (const PickleValue* const part : built->elements()) {
+    return built == nullptr ? nullptr : built->find_attribute(name);
+}
+
+const PickleValue* PickleValue::find_attribute(std::string_view name) const {
+    const bool is_pair = !is_mapping() && elements().size() == 2;
+    const PickleValue* const alone = this;
+    for (const PickleValue* const part : is_pair ? elements() : Span(&alone, 1)) {
+        if (part->pair_count() > kMostAttributes) {
+            throw Error(ErrorCode::corrupt, "a pickled object has " +
+                                                std::to_string(part->pair_count()) + " attributes");
+        }
         if (const PickleValue* const found = part->find(name); found != nullptr) {
             return found;
         }

@@ -222,5 +222,33 @@ TEST(Settings, BiasesAreReadFromTheConfiguration) {
     EXPECT_EQ(biases_of(sources(R"({"bias": "lora_only"})")), Biases::of_wrapped);
 }
 
+TEST(Settings, RefuseMoreExpressionsThanCanBeMatched) {
+    ordered_json patterns;
+    for (int i = 0; i < 20'001; ++i) {
+        patterns["(q|" + std::to_string(i) + ")_proj"] = 4;
+    }
+    const ordered_json config = {{"lora_alpha", 8}, {"r", 4}, {"alpha_pattern", patterns}};
+    std::vector<SavedTensor> tensors;
+    for (int i = 0; i < 20; ++i) {
+        add(tensors, "model.layers." + std::to_string(i) + ".q_proj", 4);
+    }
+    EXPECT_EQ(test::error_text([&] { settle(sources(config.dump()), modules_of(tensors), {}); }),
+              "unsupported: adapter_config.json: alpha_pattern has 20001 entries for 20 modules, "
+              "too many of them expressions: write module names");
+}
+
+TEST(Settings, RefuseDeepAndWideTexts) {
+    const std::string refused =
+        "corrupt: adapter_config.json is nested too deeply or has too many fields";
+    const std::string deep = "{\"r\": " + std::string(70, '[') + std::string(70, ']') + "}";
+    EXPECT_EQ(test::error_text([&] { settle(sources(deep), two_layers(), {}); }), refused);
+    std::string wide = "{";
+    for (int i = 0; i < 40'000; ++i) {
+        wide += "\"" + std::to_string(i) + "\":0,";
+    }
+    EXPECT_EQ(test::error_text([&] { settle(sources(wide + "\"r\":1}"), two_layers(), {}); }),
+              refused);
+}
+
 }  // namespace
 }  // namespace shardweld::adapters

@@ -64,5 +64,13 @@ TEST(Utf8, takes_code_points_in_their_shortest_form) {
     }
 }
 
+TEST(ShapeText, shows_every_real_shape_and_cuts_made_up_ones) {
+    EXPECT_EQ(shape_text({}), "[]");
+    EXPECT_EQ(shape_text(std::vector<Index>{3, 64, 32}), "[3, 64, 32]");
+    const std::string text = shape_text(std::vector<Index>(100'000, 1));
+    EXPECT_EQ(text.size(), 113U);
+    EXPECT_TRUE(text.ends_with(", 1, ... 100000 axes]")) << text;
+}
+
 }  // namespace
 }  // namespace shardweld

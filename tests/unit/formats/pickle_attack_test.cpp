@@ -233,5 +233,22 @@ TEST(PickleAttack, random_bytes_give_errors_only) {
     EXPECT_GT(accepted, 0);
 }
 
+// Many objects can share one state: what one look-up costs, each of them costs.
+TEST(PickleAttack, objects_with_more_attributes_than_any_real_one_are_not_searched) {
+    const auto object = [](int n_attributes) {
+        std::string text = "\x80\2cx\ny\n)\x81}("s;
+        for (int i = 0; i < n_attributes; ++i) {
+            text += "X\1\0\0\0aN"s;
+        }
+        return parse(text + "ub.");
+    };
+    const Pickle most = object(4096);
+    EXPECT_EQ(most.root().attribute("a")->kind, PickleKind::none);
+    EXPECT_EQ(most.root().attribute("b"), nullptr);
+    const Pickle more = object(4097);
+    EXPECT_EQ(error_text([&] { (void)more.root().attribute("a"); }),
+              "corrupt: a pickled object has 4097 attributes");
+}
+
 }  // namespace
 }  // namespace shardweld::formats

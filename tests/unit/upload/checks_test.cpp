@@ -84,6 +84,11 @@ TEST_F(CheckModel, refuses_a_damaged_index) {
     }
     here_.put("model.safetensors.index.json", R"({"weight_map": {"a": 1}})");
     EXPECT_EQ(verdict(), "model.safetensors.index.json names , which is missing or empty");
+    for (const std::string outside : {"/etc/hostname", "../../etc/hostname", "a/../../x"}) {
+        here_.put("model.safetensors.index.json", "{\"weight_map\": {\"a\": \"" + outside + "\"}}");
+        EXPECT_EQ(verdict(),
+                  "model.safetensors.index.json names " + outside + ", which is not in it");
+    }
 }
 
 TEST_F(CheckModel, refuses_outputs_that_are_still_written) {

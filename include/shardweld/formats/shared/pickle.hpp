@@ -91,9 +91,11 @@ struct PickleValue {
     [[nodiscard]] const PickleValue* callee() const;
     [[nodiscard]] std::span<const PickleValue* const> arguments() const;
     [[nodiscard]] const PickleValue* state() const;
-    /// Attribute of an object: looks in its BUILD state (a dict, or the dicts of a (dict, slots)
-    /// tuple); nullptr when absent.
+    /// Attribute of an object: looks in its BUILD state; nullptr when absent. Error(corrupt) when
+    /// there are more attributes than any object has.
     [[nodiscard]] const PickleValue* attribute(std::string_view name) const;
+    /// The same in a state: a dict, or the dicts of a (dict, slots) tuple.
+    [[nodiscard]] const PickleValue* find_attribute(std::string_view name) const;
 
     /// Of a persistent: its id, otherwise nullptr.
     [[nodiscard]] const PickleValue* persistent_id() const;
