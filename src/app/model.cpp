@@ -10,6 +10,7 @@
 #include "shardweld/models/claims.hpp"
 
 #include "lora.hpp"
+#include "own_files.hpp"
 
 namespace shardweld::app {
 
@@ -35,11 +36,14 @@ std::string read_named(const fs::path& path, Bytes limit, const std::string& opt
     }
 }
 
-/// A small file beside the shards; text "" when there is none.
-adapters::ConfigFile read_if_there(const fs::path& path) {
+/// A small file beside the shards of the checkpoint in `given`; text "" when there is none.
+adapters::ConfigFile read_if_there(const fs::path& path, const fs::path& given) {
     std::error_code failed;
-    return {path.string(),
-            fs::is_regular_file(path, failed) ? io::read_text(path, kMaxConfig) : std::string()};
+    if (!fs::is_regular_file(path, failed)) {
+        return {path.string(), ""};
+    }
+    require_own(path, given);
+    return {path.string(), io::read_text(path, kMaxConfig)};
 }
 
 std::string joined(const std::vector<std::string>& words) {
@@ -198,13 +202,17 @@ ModelFiles read_model_files(const Options& options, const Places& places) {
     files.config_text = "{}";
     if (places.needs_config || options.hf_config || model.hf_directory) {
         files.hf_directory = hf_directory(options, model);
+        if (!options.hf_config) {
+            require_own_files(files.hf_directory, places.base ? *options.base : options.local_dir);
+        }
         const fs::path config = files.hf_directory / kConfigName;
         files.config_path = config.string();
         files.config_text = options.hf_config ? read_named(config, kMaxConfig, "--hf_config")
                                               : io::read_text(config, kMaxConfig);
     }
-    files.adapter_config = read_if_there(places.checkpoint.directory / kAdapterConfig);
-    files.train_meta = read_if_there(places.checkpoint.directory / kTrainMeta);
+    files.adapter_config =
+        read_if_there(places.checkpoint.directory / kAdapterConfig, options.local_dir);
+    files.train_meta = read_if_there(places.checkpoint.directory / kTrainMeta, options.local_dir);
     if (options.recipe) {
         files.recipes.push_back({options.recipe->filename().string(),
                                  read_named(*options.recipe, kMaxRecipe, "--recipe")});

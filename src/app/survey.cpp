@@ -5,6 +5,7 @@
 
 #include "shardweld/core/text.hpp"
 
+#include "own_files.hpp"
 #include "views.hpp"
 
 namespace shardweld::app {
@@ -50,7 +51,8 @@ std::vector<std::byte> look(const formats::Request& request) {
     ByteWriter out;
     out.put_text(request.directory.string());
     try {
-        const Location location = formats::locate(request);
+        Location location = formats::locate(request);
+        note_links(request.directory, location);
         out.put(ErrorCode::ok);
         formats::encode(location, out);
     } catch (const Error& error) {
@@ -174,7 +176,11 @@ Catalogue scan_all(mpi::Comm& comm, const Views& views, Sights& sights, const Lo
     const auto sizes = sights.sizes_of(files);
     check_seen(sizes, files, location.directory);
     auto scans = share_scans(comm, views, sizes, location, files);
-    return mpi::collectively_get(comm, [&] { return format.combine(location, std::move(scans)); });
+    return mpi::collectively_get(comm, [&] {
+        Catalogue catalogue = format.combine(location, std::move(scans));
+        catalogue.warnings.insert(location.warnings.begin(), location.warnings.end());
+        return catalogue;
+    });
 }
 
 void resolve_all(mpi::Comm& comm, const Views& views, const SizesByGroup& sizes,

@@ -18,11 +18,16 @@ bool has(const std::vector<std::string>& names, std::string_view name) {
 
 void add_entry(const fs::directory_entry& entry, Listing& listing) {
     std::error_code failed;
-    if (entry.is_directory(failed)) {
-        listing.directories.push_back(entry.path().filename().string());
-    } else if (entry.is_regular_file(failed)) {
-        listing.files.push_back(entry.path().filename().string());
+    const bool is_directory = entry.is_directory(failed);
+    if (!is_directory && !entry.is_regular_file(failed)) {
+        return;
     }
+    std::string name = entry.path().filename().string();
+    // Known from the listing itself: costs no further call.
+    if (entry.is_symlink(failed)) {
+        listing.links.push_back(name);
+    }
+    (is_directory ? listing.directories : listing.files).push_back(std::move(name));
 }
 
 [[noreturn]] void refuse(const fs::path& directory, const std::error_code& failed) {
@@ -57,6 +62,7 @@ Listing list_directory(const fs::path& directory) {
     }
     std::sort(listing.files.begin(), listing.files.end(), natural_less);
     std::sort(listing.directories.begin(), listing.directories.end(), natural_less);
+    std::sort(listing.links.begin(), listing.links.end(), natural_less);
     return listing;
 }
 

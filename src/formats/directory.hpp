@@ -16,6 +16,7 @@ namespace fs = std::filesystem;
 struct Listing {
     std::vector<std::string> files;
     std::vector<std::string> directories;
+    std::vector<std::string> links;  ///< those of the files and directories that are links
 
     [[nodiscard]] bool has_file(std::string_view name) const;
     [[nodiscard]] bool has_directory(std::string_view name) const;

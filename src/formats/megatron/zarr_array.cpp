@@ -7,11 +7,12 @@
 #include <system_error>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/file.hpp"
+#include "shardweld/io/links.hpp"
+
+#include "../json_text.hpp"
 
 namespace shardweld::formats::megatron {
 
@@ -190,10 +191,26 @@ Bytes size_on_disk(const fs::path& path) {
     return size;
 }
 
+// Chunks are bytes without any form: a link could make any file of this machine part of the model.
+void require_own(const fs::path& directory, const std::string& name, const Listing& listing) {
+    std::vector<fs::path> paths = {directory / name};
+    for (const std::string& link : listing.links) {
+        paths.push_back(directory / name / link);
+    }
+    for (const fs::path& path : paths) {
+        if (const auto end = io::leads_out_of(path, directory)) {
+            throw Error(ErrorCode::corrupt, printable(path.filename().string()) +
+                                                " leads out of the checkpoint, to " +
+                                                printable(end->string(), 1000) +
+                                                ", by a link: put the file itself there");
+        }
+    }
+}
+
 }  // namespace
 
 ZarrArray parse_zarray(const std::string& text) {
-    const json root = json::parse(text, nullptr, false);
+    const json root = parse_json(text);
     if (!root.is_object()) {
         throw Error(ErrorCode::corrupt, "is not a JSON object");
     }
@@ -236,7 +253,9 @@ catalogue::Catalogue read_zarr_array(const fs::path& directory, const std::strin
     catalogue::Catalogue out;
     catalogue::Tensor tensor{name, array.dtype, array.shape, {}};
     std::set<std::vector<Index>> found;
-    for (const std::string& file : list_directory(directory / name).files) {
+    const Listing listing = list_directory(directory / name);
+    require_own(directory, name, listing);
+    for (const std::string& file : listing.files) {
         if (!is_chunk_name(file)) {
             continue;
         }

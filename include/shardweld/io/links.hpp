@@ -1,0 +1,16 @@
+// Where symbolic links of a directory from elsewhere lead.
+// Knows paths, and the Hub's cache, whose snapshots are links; nothing of what the files are.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+namespace shardweld::io {
+
+/// Where `path` leads when links take it out of `root`, both resolved; nullopt when it stays
+/// inside, is in the same repository of the Hub's cache (models--*/snapshots/REVISION ->
+/// models--*/blobs), or leads nowhere.
+std::optional<std::filesystem::path> leads_out_of(const std::filesystem::path& path,
+                                                  const std::filesystem::path& root);
+
+}  // namespace shardweld::io

@@ -1,0 +1,75 @@
+#include "own_files.hpp"
+
+#include <algorithm>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/io/links.hpp"
+#include "shardweld/publish/assets.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What counts as the checkpoint: the directory that was given, or, when the files lie beside that,
+/// the one that holds both.
+fs::path root_of(const fs::path& given, const fs::path& hf_directory) {
+    std::error_code failed;
+    const fs::path from_given = hf_directory.lexically_relative(fs::absolute(given, failed));
+    const bool is_below = !from_given.empty() && *from_given.begin() != "..";
+    return is_below ? given : hf_directory.parent_path();
+}
+
+}  // namespace
+
+void require_own(const fs::path& file, const fs::path& root) {
+    if (const auto end = io::leads_out_of(file, root)) {
+        throw Error(ErrorCode::corrupt,
+                    printable(file.string(), 1000) + " leads out of the checkpoint, to " +
+                        printable(end->string(), 1000) +
+                        ", by a link: put the file itself there, or name the model's directory "
+                        "with --hf_config");
+    }
+}
+
+void require_own_files(const fs::path& hf_directory, const fs::path& given) {
+    const fs::path root = root_of(given, hf_directory);
+    require_own(hf_directory / "config.json", root);
+    for (const publish::Asset& asset : publish::collect_assets(hf_directory)) {
+        require_own(asset.source, root);
+    }
+}
+
+void note_links(const fs::path& given, formats::Location& location) {
+    std::vector<fs::path> links = {location.directory};
+    // The listing tells links without a call for each file.
+    std::error_code failed;
+    for (fs::directory_iterator entry(location.directory, failed);
+         !failed && entry != fs::directory_iterator(); entry.increment(failed)) {
+        std::error_code unknown;
+        if (entry->is_symlink(unknown)) {
+            links.push_back(entry->path());
+        }
+    }
+    std::sort(links.begin() + 1, links.end());
+    std::size_t n_links = 0;
+    std::string first;
+    for (const fs::path& link : links) {
+        const auto end = io::leads_out_of(link, given);
+        if (end && n_links++ == 0) {
+            first = printable(link.filename().string()) + " to " + printable(end->string(), 1000);
+        }
+    }
+    if (n_links > 0) {
+        location.warnings["links_outside"] =
+            std::to_string(n_links) + (n_links == 1 ? " link leads" : " links lead") +
+            " out of the checkpoint, " + first + ": what they lead to is read as part of it";
+    }
+}
+
+}  // namespace shardweld::app
