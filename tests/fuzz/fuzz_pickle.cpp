@@ -4,6 +4,7 @@
 
 #include "shardweld/formats/shared/pickle.hpp"
 
+#include "expect.hpp"
 #include "walk.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

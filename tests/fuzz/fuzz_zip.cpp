@@ -1,16 +1,14 @@
 // Any bytes as an archive; every entry must lie inside the file.
 #include <cstdint>
-#include <string_view>
 
 #include "shardweld/formats/shared/zip.hpp"
 
-#include "support/memory_file.hpp"
-#include "walk.hpp"
+#include "expect.hpp"
+#include "input_file.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     using namespace shardweld;
-    const test::MemoryFile memory({reinterpret_cast<const char*>(data), size});
-    const io::InputFile file = io::InputFile::open(memory.path());
+    const io::InputFile file = io::InputFile::open(fuzz::file_with(data, size));
     for (const Bytes begin : {Bytes{0}, Bytes{3}}) {
         fuzz::expect_errors_only([&] {
             if (begin > file.size()) {
@@ -18,9 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             }
             const auto archive = formats::ZipArchive::read(file, begin, file.size() - begin);
             for (const auto& [name, entry] : archive.entries) {
-                if (entry.offset > file.size() || entry.size > file.size() - entry.offset) {
-                    __builtin_trap();
-                }
+                fuzz::require(entry.offset <= file.size() &&
+                              entry.size <= file.size() - entry.offset);
             }
         });
     }

@@ -1,6 +1,7 @@
-// Runs a fuzz target over files, without a fuzzer: what was found once stays fixed.
-// Knows nothing of the target but its entry point.
+// Runs a fuzz target over files and changed copies of them, without a fuzzer: what was found once
+// stays fixed. Knows nothing of the target but its entry point.
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -15,12 +16,27 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 namespace {
 
 namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
 
 using Bytes = std::vector<std::uint8_t>;
 
 Bytes read_file(const fs::path& path) {
     std::ifstream file(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+/// All files below, sorted: the same mutations everywhere.
+std::vector<Bytes> files_below(const fs::path& directory) {
+    std::vector<fs::path> paths;
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(directory)) {
+        if (entry.is_regular_file()) {
+            paths.push_back(entry.path());
+        }
+    }
+    std::sort(paths.begin(), paths.end());
+    std::vector<Bytes> files;
+    std::transform(paths.begin(), paths.end(), std::back_inserter(files), read_file);
+    return files;
 }
 
 // A few bytes changed, cut out or repeated.
@@ -53,29 +69,37 @@ Bytes mutated(Bytes bytes, std::mt19937& random) {
     return bytes;
 }
 
+void run(const Bytes& bytes) {
+    LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
+}
+
+/// "200": so many mutations of each file; "5s": mutations for so long.
+struct Amount {
+    explicit Amount(const std::string& text)
+        : number(std::stoul(text)), is_time(text.back() == 's') {}
+    std::size_t number;
+    bool is_time;
+};
+
 }  // namespace
 
-// Arguments: directory [mutations per file]. Each file and its mutations go through the target.
 int main(int argc, char** argv) {
     if (argc < 2) {
-        std::fputs("usage: replay DIRECTORY [MUTATIONS]\n", stderr);
+        std::fputs("usage: replay DIRECTORY [MUTATIONS_OF_EACH | SECONDSs]\n", stderr);
         return 2;
     }
-    const int n_mutations = argc > 2 ? std::stoi(argv[2]) : 0;
+    const Amount amount(argc > 2 ? argv[2] : "0");
+    const std::vector<Bytes> files = files_below(argv[1]);
+    std::for_each(files.begin(), files.end(), run);
+    const auto end = Clock::now() + std::chrono::seconds(amount.number);
     std::mt19937 random(12345);
-    int n_files = 0;
-    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(argv[1])) {
-        if (!entry.is_regular_file()) {
-            continue;
+    std::size_t n_rounds = 0;
+    while (!files.empty() && (amount.is_time ? Clock::now() < end : n_rounds < amount.number)) {
+        for (const Bytes& bytes : files) {
+            run(mutated(bytes, random));
         }
-        const Bytes bytes = read_file(entry.path());
-        LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
-        for (int i = 0; i < n_mutations; ++i) {
-            const Bytes changed = mutated(bytes, random);
-            LLVMFuzzerTestOneInput(changed.data(), changed.size());
-        }
-        ++n_files;
+        ++n_rounds;
     }
-    std::printf("%d files, %d mutations of each\n", n_files, n_mutations);
-    return n_files > 0 ? 0 : 1;
+    std::printf("%zu files, %zu mutations of each\n", files.size(), n_rounds);
+    return files.empty() ? 1 : 0;
 }

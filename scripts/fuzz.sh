@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Fuzzes the readers of files and texts (tests/fuzz) under AddressSanitizer and UndefinedBehaviorSanitizer.
+#
+#   scripts/fuzz.sh [--seconds N] [--runs N] [--replay] [--record FILE] [TARGETS]
+#
+# Without --replay: clang's libFuzzer, built in build-fuzz/; what it learns stays in build-fuzz/corpus/TARGET, a finding ends the
+# run and lies in build-fuzz/findings/. With --replay: g++ in build-replay/, the corpus and mutations of it, for the targets that
+# need no MPI; quick to build, so that every run of the tests can afford it. Default: 10 seconds each, all targets.
+# --record adds the executions of each target to a JSON file; with --runs, only what that file lacks is run, so that a long count
+# can be made in pieces: scripts/fuzz.sh --runs 10000000 --seconds 200 --record docs/fuzzing.json, again and again.
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+seconds="" runs="" replay="" record="" targets=()
+while (($# > 0)); do
+    case "$1" in
+        --seconds) seconds="$2"; shift 2 ;;
+        --runs) runs="$2"; shift 2 ;;
+        --replay) replay=1; shift ;;
+        --record) record="$2"; shift 2 ;;
+        -*) echo "unknown option $1" >&2; exit 2 ;;
+        *) targets+=("$1"); shift ;;
+    esac
+done
+[[ -n "$seconds$runs" ]] || seconds=10
+corpus="$ROOT/tests/fuzz/corpus"
+if ((${#targets[@]} == 0)); then
+    mapfile -t targets < <(sed -n 's/^shardweld_fuzz_target(\([a-z0-9_]*\) .*/\1/p' "$ROOT/tests/fuzz/CMakeLists.txt")
+fi
+
+# build DIR PREFIX [cmake options]: the targets' programs.
+build() {
+    local dir="$ROOT/$1" prefix="$2"
+    shift 2
+    cmake -S "$ROOT" -B "$dir" -G Ninja -DSHARDWELD_TORCH=OFF -DSHARDWELD_HDF5=OFF "$@" >/dev/null
+    ninja -C "$dir" --quiet "${targets[@]/#/$prefix}"
+}
+
+if [[ -n "$replay" ]]; then
+    needs_mpi=(settings options)
+    for target in "${needs_mpi[@]}"; do
+        targets=("${targets[@]/#$target/}")
+    done
+    mapfile -t targets < <(printf '%s\n' "${targets[@]}" | sed '/^$/d')
+    build build-replay replay_ -DSHARDWELD_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=Fuzz -DCMAKE_CXX_FLAGS=-O1
+    for target in "${targets[@]}"; do
+        echo "$target: $("$ROOT/build-replay/bin/replay_$target" "$corpus/$target" "${seconds:-10}s")"
+    done
+    exit
+fi
+
+install_packages clang
+build build-fuzz fuzz_ -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang -DSHARDWELD_FUZZ=ON \
+    -DSHARDWELD_SANITIZE=address,undefined,fuzzer-no-link
+mkdir -p "$ROOT/build-fuzz/findings"
+for target in "${targets[@]}"; do
+    left="$runs"
+    if [[ -n "$runs" && -n "$record" ]]; then
+        left=$((runs - $(python3 "$ROOT/tests/support/record_fuzzing.py" "$record" "$target")))
+        ((left > 0)) || continue
+    fi
+    learnt="$ROOT/build-fuzz/corpus/$target"
+    dictionary="$ROOT/tests/fuzz/dictionaries/$target.txt"
+    mkdir -p "$learnt"
+    options=(${left:+-runs="$left"} ${seconds:+-max_total_time="$seconds"} -max_len=4096 -timeout=10 -malloc_limit_mb=64 -rss_limit_mb=1024 -print_final_stats=1
+        -artifact_prefix="$ROOT/build-fuzz/findings/${target}_")
+    [[ ! -f "$dictionary" ]] || options+=(-dict="$dictionary")
+    log="$ROOT/build-fuzz/$target.log"
+    "$ROOT/build-fuzz/bin/fuzz_$target" "${options[@]}" "$learnt" "$corpus/$target" >"$log" 2>&1 || {
+        tail -40 "$log"
+        echo "$target: a finding" >&2
+        exit 1
+    }
+    executions="$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")"
+    echo "$target: $executions executions, $(sed -n 's/^stat::average_exec_per_sec: *//p' "$log") a second, $(find "$learnt" -type f | wc -l) files learnt"
+    if [[ -n "$record" ]]; then
+        python3 "$ROOT/tests/support/record_fuzzing.py" "$record" "$target" "$log"
+    fi
+done
