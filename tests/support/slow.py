@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""slow.py FAULT FILE [NAME]: makes a file of some megabytes that costs a careless reader hours, by sharing, repeating or nesting."""
+import json
+import struct
+import sys
+import zipfile
+
+import damage
+
+MANY = 200000
+
+
+def shared_state(path, name):
+    """Many tensors that share one object, whose many attributes each look-up would go through."""
+    def edit(root):
+        made = root[name]
+        spec = made.args[3][1]["_spec"]
+        spec.state = {**{f"x{i}": None for i in range(MANY)}, **spec.state}
+        spec.state = dict(sorted(spec.state.items(), key=lambda item: item[0][0] == "x"))
+        for i in range(MANY):
+            root[f"t{i}"] = made
+
+    damage.change(path, edit)
+
+
+def shared_tensor(path, name):
+    """One tensor under many names."""
+    def edit(root):
+        for i in range(MANY):
+            root[f"t{i}"] = root[name]
+
+    damage.change(path, edit)
+
+
+def long_shape(path, name):
+    """A shape of many axes, shared by many tensors."""
+    def edit(root):
+        made = damage.tensor(root, name)
+        damage.set_argument(made, 2, (1,) * MANY)
+        damage.set_argument(made, 3, (1,) * MANY)
+        for i in range(MANY):
+            root[f"t{i}"] = made
+
+    damage.change(path, edit)
+
+
+def memo(path):
+    """A value put away and fetched again, over and over, in lists of lists."""
+    damage.prefix(path, b"]q\x01" + b"](" + b"](" * 30 + (b"](" + b"h\x01" * 200 + b"e") * (MANY // 40) + b"e" * 31 + b"00")
+
+
+def records(path):
+    """An archive of very many records."""
+    with zipfile.ZipFile(path, "a") as archive:
+        root = archive.namelist()[0].split("/", 1)[0]
+        for i in range(MANY // 2):
+            archive.writestr(zipfile.ZipInfo(f"{root}/extra/{i}"), b"")
+
+
+def chunks(path, fqn):
+    """A tensor in very many chunks that form no grid."""
+    def edit(root):
+        entry = damage.dcp_entry(root, fqn)
+        size = damage.named("torch", "Size")
+        first = entry.state["chunks"][0]
+        infos = damage.dcp_infos(root, fqn)
+        rows = MANY // 10
+        entry.state["size"].args = ((2 * rows, 3),)
+        entry.state["chunks"] = []
+        root.state["storage_data"] = {key: value for key, value in root.state["storage_data"].items() if key.state["fqn"] != fqn}
+        for i in range(rows):
+            # Bricks: each row is cut elsewhere.
+            cut = 1 + i % 2
+            for offsets, sizes in (((2 * i, 0), (2, cut)), ((2 * i, cut), (2, 3 - cut))):
+                chunk = type(first)()
+                chunk.called = first.called
+                chunk.state = {"offsets": size(offsets), "sizes": size(sizes)}
+                entry.state["chunks"].append(chunk)
+                index = type(infos[0][0])()
+                index.called = infos[0][0].called
+                index.state = {"fqn": fqn, "offset": size(offsets), "index": len(entry.state["chunks"]) - 1}
+                index.args = (fqn, offsets)
+                info = type(infos[0][1])()
+                info.called = infos[0][1].called
+                info.state = dict(infos[0][1].state)
+                root.state["storage_data"][index] = info
+
+    damage.change(path, edit)
+
+
+def index(path):
+    """An index that names a million tensors."""
+    with open(path, encoding="utf-8") as file:
+        value = json.load(file)
+    name = next(iter(value["weight_map"].values()))
+    value["weight_map"].update((f"t.{i}", name) for i in range(5 * MANY))
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(value, file)
+
+
+def fields(path):
+    """A million fields in one object."""
+    with open(path, encoding="utf-8") as file:
+        value = json.load(file)
+    value.update((f"x{i}", 0) for i in range(5 * MANY))
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(value, file)
+
+
+def header(path):
+    """A safetensors header of very many empty tensors."""
+    with open(path, "rb") as file:
+        blob = file.read()
+    (length,) = struct.unpack("<Q", blob[:8])
+    value = json.loads(blob[8:8 + length])
+    value.update((f"t.{i}", {"dtype": "F32", "shape": [0, 1], "data_offsets": [0, 0]}) for i in range(MANY))
+    text = json.dumps(value).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + blob[8 + length:])
+
+
+def patterns(path):
+    """An adapter's expressions, each against each module."""
+    value = {"r": 4, "lora_alpha": 8, "peft_type": "LORA", "alpha_pattern": {f"(a*)*(b|c)*{i}x": 1 for i in range(30000)}}
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(value, file)
+
+
+def main():
+    globals()[sys.argv[1]](*sys.argv[2:])
+
+
+if __name__ == "__main__":
+    main()
