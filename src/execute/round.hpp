@@ -43,7 +43,7 @@ class Buffer {
     [[nodiscard]] Bytes used() const { return used_; }
 
   private:
-    std::unique_ptr<std::byte[]> bytes_;  // NOLINT(modernize-avoid-c-arrays): not initialised
+    std::unique_ptr<std::byte[]> bytes_;  // not initialised
     Bytes most_ = 0;
     Bytes allocated_ = 0;
     Bytes used_ = 0;

@@ -95,7 +95,7 @@ Layout layout_of(hid_t list) {
         case H5D_CHUNKED:
             return Layout::chunked;
         case H5D_VIRTUAL:
-            return Layout::virtual_;
+            return Layout::virtual_dataset;
         default:
             return Layout::unknown;
     }

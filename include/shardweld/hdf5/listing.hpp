@@ -22,7 +22,14 @@ enum class Entry : std::uint8_t {
     other,          ///< name
 };
 
-enum class Layout : std::uint8_t { contiguous, compact, chunked, virtual_, external, unknown };
+enum class Layout : std::uint8_t {
+    contiguous,
+    compact,
+    chunked,
+    virtual_dataset,
+    external,
+    unknown
+};
 
 // A dataset's fields:
 //   text     storage      "F32", "U16"..., as safetensors names; "" for every other type

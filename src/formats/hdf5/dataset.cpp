@@ -21,7 +21,7 @@ void require_contiguous(const Dataset& dataset) {
     switch (dataset.layout) {
         case Layout::external:
             unsupported("it keeps its data in other files");
-        case Layout::virtual_:
+        case Layout::virtual_dataset:
             unsupported("it is a virtual dataset, made of others");
         case Layout::contiguous:
             if (dataset.n_filters == 0) {

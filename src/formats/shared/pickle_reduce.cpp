@@ -20,6 +20,7 @@ void PickleMachine::release_parts(const PickleValue& value) {
     const bool is_grown = (value.detail & pickle_detail::kGrown) != 0;
     const std::size_t capacity = is_grown ? std::bit_ceil(std::size_t{value.size}) : value.size;
     if (capacity != 0) {
+        // NOLINTNEXTLINE(bugprone-sizeof-expression): the parts are pointers
         arena_.release(value.parts, capacity * sizeof(PickleValue*));
     }
 }

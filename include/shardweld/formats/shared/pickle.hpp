@@ -112,6 +112,8 @@ class PickleReducer {
     PickleReducer() = default;
     PickleReducer(const PickleReducer&) = delete;
     PickleReducer& operator=(const PickleReducer&) = delete;
+    PickleReducer(PickleReducer&&) = delete;
+    PickleReducer& operator=(PickleReducer&&) = delete;
     virtual ~PickleReducer() = default;
 
     /// The number by which the caller knows a class ("module name"); nullopt: not taken. Asked when
