@@ -1,0 +1,42 @@
+// Looks at finished slices of an output as they come: NaNs, infinities, tensors of one value.
+// Knows slices and ranks; nothing of what is worth a warning.
+#pragma once
+
+#include <map>
+#include <span>
+#include <vector>
+
+#include "shardweld/mpi/comm.hpp"
+#include "shardweld/numeric/census.hpp"
+#include "shardweld/plan/plan.hpp"
+
+namespace shardweld::execute {
+
+class TensorCensus {
+  public:
+    /// The plan must outlive it.
+    explicit TensorCensus(const plan::Plan& plan) : plan_(plan) {}
+
+    /// Takes the slice's elements in: an OnSlice. Local. Slices of one target may come in any
+    /// order; no element may come twice.
+    void add(const plan::Slice& slice, std::span<const std::byte> bytes);
+
+    /// Collective. By target, on every rank: those that hold a NaN or an infinity, zeros or one
+    /// value only. Independent of ranks and rounds. Types that numeric::is_counted does not know
+    /// are left out.
+    std::map<std::uint32_t, numeric::Census> gather(mpi::Comm& comm);
+
+  private:
+    struct Part {
+        std::uint32_t target = 0;
+        numeric::Census census;
+    };
+
+    void keep(const Part& part);
+
+    const plan::Plan& plan_;
+    Part current_;             ///< the target under way
+    std::vector<Part> parts_;  ///< that may be remarkable: few, unless there are many ranks
+};
+
+}  // namespace shardweld::execute

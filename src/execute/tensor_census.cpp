@@ -1,0 +1,53 @@
+#include "shardweld/execute/tensor_census.hpp"
+
+#include <cstring>
+
+namespace shardweld::execute {
+
+namespace {
+
+bool is_remarkable(const numeric::Census& census) {
+    return census.n_nan > 0 || census.n_inf > 0 || census.is_constant || !census.has_nonzero;
+}
+
+}  // namespace
+
+void TensorCensus::add(const plan::Slice& slice, std::span<const std::byte> bytes) {
+    const DType dtype = plan_.targets[slice.target].dtype;
+    if (!numeric::is_counted(dtype)) {
+        return;
+    }
+    if (slice.target != current_.target) {
+        keep(current_);
+        current_ = {slice.target, {}};
+    }
+    current_.census.add(numeric::take_census(dtype, bytes));
+}
+
+/// A whole tensor with nothing to tell is forgotten; of a part nobody knows yet.
+void TensorCensus::keep(const Part& part) {
+    const numeric::Census& census = part.census;
+    const bool is_part = census.n_elements < plan_.targets[part.target].volume();
+    if (census.n_elements > 0 && (is_part || is_remarkable(census))) {
+        parts_.push_back(part);
+    }
+}
+
+std::map<std::uint32_t, numeric::Census> TensorCensus::gather(mpi::Comm& comm) {
+    keep(current_);
+    current_ = {};
+    std::map<std::uint32_t, numeric::Census> found;
+    for (const auto& bytes : comm.all_gather(std::as_bytes(std::span(parts_)))) {
+        std::vector<Part> parts(bytes.size() / sizeof(Part));
+        if (!parts.empty()) {
+            std::memcpy(parts.data(), bytes.data(), bytes.size());
+        }
+        for (const Part& part : parts) {
+            found[part.target].add(part.census);
+        }
+    }
+    std::erase_if(found, [](const auto& entry) { return !is_remarkable(entry.second); });
+    return found;
+}
+
+}  // namespace shardweld::execute

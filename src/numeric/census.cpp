@@ -1,0 +1,145 @@
+#include "shardweld/numeric/census.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "shardweld/core/error.hpp"
+
+namespace shardweld::numeric {
+
+namespace {
+
+/// The bits of a type: `magnitude` masks the sign away; a magnitude of `infinity` is one, a larger
+/// one is a NaN. Where a type has no infinities that is the largest number instead.
+template <typename Word>
+struct Form {
+    Word magnitude;
+    Word infinity;
+    bool has_infinity;
+};
+
+constexpr Form<std::uint8_t> kE4m3{0x7F, 0x7E, false};
+constexpr Form<std::uint8_t> kE5m2{0x7F, 0x7C, true};
+constexpr Form<std::uint8_t> kE8m0{0xFF, 0xFE, false};
+constexpr Form<std::uint16_t> kF16{0x7FFF, 0x7C00, true};
+constexpr Form<std::uint16_t> kBf16{0x7FFF, 0x7F80, true};
+constexpr Form<std::uint32_t> kF32{0x7FFFFFFF, 0x7F800000, true};
+constexpr Form<std::uint64_t> kF64{0x7FFFFFFFFFFFFFFF, 0x7FF0000000000000, true};
+
+template <typename Word>
+Word word_at(const std::byte* bytes, std::size_t i) {
+    Word word;
+    std::memcpy(&word, bytes + i * sizeof(Word), sizeof(Word));
+    return word;
+}
+
+/// What most elements need: the largest magnitude and the bits in which elements differ. Without a
+/// branch, for the vectoriser, which takes signed maxima of two bytes on any x86-64.
+template <typename Word>
+struct Extremes {
+    Word largest = 0;
+    Word different = 0;
+};
+
+template <typename Word>
+Extremes<Word> extremes_of(const std::byte* bytes, std::size_t n, Word magnitude, Word first) {
+    using Compared = std::conditional_t<sizeof(Word) == 1, std::uint8_t, std::make_signed_t<Word>>;
+    Compared largest = 0;
+    Word different = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+        const Word word = word_at<Word>(bytes, i);
+        const auto size = static_cast<Compared>(word & magnitude);
+        largest = largest > size ? largest : size;
+        different = static_cast<Word>(different | (word ^ first));
+    }
+    return {static_cast<Word>(largest), different};
+}
+
+template <typename Word>
+void count_odd(const std::byte* bytes, std::size_t n, const Form<Word>& form, Census& census) {
+    for (std::size_t i = 0; i < n; ++i) {
+        const Word size = static_cast<Word>(word_at<Word>(bytes, i) & form.magnitude);
+        census.n_nan += size > form.infinity ? 1 : 0;
+        census.n_inf += form.has_infinity && size == form.infinity ? 1 : 0;
+    }
+}
+
+template <typename Word>
+Census census_of(const Form<Word>& form, std::span<const std::byte> bytes) {
+    constexpr std::size_t kPart = 16384 / sizeof(Word);
+    const std::size_t n = bytes.size() / sizeof(Word);
+    Census census;
+    census.n_elements = static_cast<Index>(n);
+    const Word first = n == 0 ? Word{0} : word_at<Word>(bytes.data(), 0);
+    census.bits = first;
+    for (std::size_t begin = 0; begin < n; begin += kPart) {
+        const std::byte* part = bytes.data() + begin * sizeof(Word);
+        const std::size_t size = std::min(kPart, n - begin);
+        const auto found = extremes_of<Word>(part, size, form.magnitude, first);
+        census.is_constant = census.is_constant && found.different == 0;
+        census.has_nonzero = census.has_nonzero || found.largest != 0;
+        const bool may_be_odd =
+            form.has_infinity ? found.largest >= form.infinity : found.largest > form.infinity;
+        if (may_be_odd) {
+            count_odd(part, size, form, census);
+        }
+    }
+    return census;
+}
+
+}  // namespace
+
+void Census::add(const Census& other) {
+    if (other.n_elements == 0) {
+        return;
+    }
+    is_constant = n_elements == 0 ? other.is_constant
+                                  : is_constant && other.is_constant && bits == other.bits;
+    bits = n_elements == 0 ? other.bits : bits;
+    n_elements += other.n_elements;
+    n_nan += other.n_nan;
+    n_inf += other.n_inf;
+    has_nonzero = has_nonzero || other.has_nonzero;
+}
+
+bool is_counted(DType dtype) {
+    return is_float(dtype) || dtype == DType::f8_e8m0;
+}
+
+Census take_census(DType dtype, std::span<const std::byte> bytes) {
+    if (bytes.size() % size_of(dtype) != 0) {
+        throw Error(ErrorCode::internal, "a census of a fraction of an element");
+    }
+    switch (dtype) {
+        case DType::f8_e4m3:
+            return census_of(kE4m3, bytes);
+        case DType::f8_e5m2:
+            return census_of(kE5m2, bytes);
+        case DType::f8_e8m0:
+            return census_of(kE8m0, bytes);
+        case DType::f16:
+            return census_of(kF16, bytes);
+        case DType::bf16:
+            return census_of(kBf16, bytes);
+        case DType::f32:
+            return census_of(kF32, bytes);
+        case DType::f64:
+            return census_of(kF64, bytes);
+        case DType::boolean:
+        case DType::u8:
+        case DType::i8:
+        case DType::u16:
+        case DType::i16:
+        case DType::u32:
+        case DType::i32:
+        case DType::u64:
+        case DType::i64:
+        case DType::c64:
+            break;
+    }
+    throw Error(ErrorCode::internal, "a census of elements that are no floats");
+}
+
+}  // namespace shardweld::numeric
