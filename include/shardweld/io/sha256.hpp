@@ -1,0 +1,14 @@
+// SHA-256 of files, as sha256sum and the Hub state it.
+// Knows files; nothing of what they hold.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace shardweld::io {
+
+/// Of the whole file, 64 hex digits; one core reads and computes, front to back. Local.
+/// Error(not_found), Error(io).
+std::string sha256_of(const std::filesystem::path& path);
+
+}  // namespace shardweld::io

@@ -1,0 +1,53 @@
+#include "shardweld/io/sha256.hpp"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <vector>
+
+#include <openssl/evp.h>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/io/file.hpp"
+
+namespace shardweld::io {
+
+namespace {
+
+constexpr Bytes kPart = Bytes{256} << 10U;
+
+struct Free {
+    void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
+};
+
+void require(int is_done) {
+    if (is_done != 1) {
+        throw Error(ErrorCode::internal, "libcrypto cannot compute SHA-256");
+    }
+}
+
+}  // namespace
+
+std::string sha256_of(const std::filesystem::path& path) {
+    const InputFile file = InputFile::open(path);
+    const std::unique_ptr<EVP_MD_CTX, Free> context(EVP_MD_CTX_new());
+    require(context != nullptr ? EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) : 0);
+    std::vector<std::byte> part(std::min(kPart, file.size()));
+    for (Bytes at = 0; at < file.size(); at += part.size()) {
+        part.resize(std::min(kPart, file.size() - at));
+        file.read_at(at, part);
+        require(EVP_DigestUpdate(context.get(), part.data(), part.size()));
+    }
+    std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+    unsigned size = 0;
+    require(EVP_DigestFinal_ex(context.get(), digest.data(), &size));
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    std::string text;
+    for (unsigned i = 0; i < size; ++i) {
+        text += kDigits[digest[i] >> 4U];
+        text += kDigits[digest[i] & 15U];
+    }
+    return text;
+}
+
+}  // namespace shardweld::io
