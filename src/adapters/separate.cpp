@@ -5,6 +5,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/plan/binding.hpp"
 
 #include "names.hpp"
 
@@ -82,33 +83,46 @@ bool is_saved_too(const PeftName& name, Biases biases) {
 }
 
 /// Deals tensors (or shards) out to base and adapter.
-template <typename Item>
-void deal(std::vector<Item> items, Biases biases, Whole whole,
-          const std::set<std::string>& trained_names, std::vector<Item>& base,
-          std::vector<Item>& adapter) {
-    for (Item& item : items) {
-        const PeftName name = read_name(item.name);
-        if (is_adapters(name.role)) {
-            if (name.role == Role::whole && whole == Whole::trained) {
-                base.push_back(item);
-                base.back().name = name.module_name;
+class Dealer {
+  public:
+    Dealer(Biases biases, Whole whole, const std::set<std::string>& trained_names, Separated& parts)
+        : biases_(biases), whole_(whole), trained_names_(trained_names), parts_(parts) {}
+
+    template <typename Item>
+    void deal(std::vector<Item> items, std::vector<Item>& base, std::vector<Item>& adapter) {
+        for (Item& item : items) {
+            const PeftName name = read_name(item.name);
+            const bool is_whole = name.role == Role::whole && whole_ == Whole::trained;
+            const bool is_replaced = !is_adapters(name.role) && whole_ == Whole::trained &&
+                                     trained_names_.contains(name.module_name);
+            const bool is_adapter = is_adapters(name.role) || is_saved_too(name, biases_);
+            const bool is_base = is_whole || (!is_adapters(name.role) && !is_replaced);
+            if (is_adapter && is_base) {
+                parts_.in_both.insert(name.saved_name);
             }
-            item.name = name.saved_name;
-            adapter.push_back(std::move(item));
-            continue;
+            if (!is_adapter && !is_base) {
+                replaced_.ignore(item.name, "trained as a whole by the adapter",
+                                 catalogue::stored_bytes(item));
+            }
+            if (is_adapter) {
+                adapter.push_back(item);
+                adapter.back().name = name.saved_name;
+            }
+            if (is_base) {
+                item.name = name.module_name;
+                base.push_back(std::move(item));
+            }
         }
-        if (is_saved_too(name, biases)) {
-            adapter.push_back(item);
-            adapter.back().name = name.saved_name;
-        }
-        const bool is_replaced =
-            whole == Whole::trained && trained_names.contains(name.module_name);
-        if (!is_replaced) {
-            item.name = name.module_name;
-            base.push_back(std::move(item));
-        }
+        parts_.replaced = replaced_.ignored;
     }
-}
+
+  private:
+    Biases biases_;
+    Whole whole_;
+    const std::set<std::string>& trained_names_;
+    Separated& parts_;
+    plan::Ledger replaced_;
+};
 
 template <typename Item>
 void sort_by_name(std::vector<Item>& items) {
@@ -141,10 +155,9 @@ Separated separate(Catalogue catalogue, Biases biases, Whole whole) {
     parts.adapter.dialect = catalogue.dialect;
     parts.adapter.files = catalogue.files;
     parts.adapter.facts = catalogue.facts;
-    deal(std::move(catalogue.tensors), biases, whole, trained.tensors, parts.base.tensors,
-         parts.adapter.tensors);
-    deal(std::move(catalogue.shards), biases, whole, trained.tensors, parts.base.shards,
-         parts.adapter.shards);
+    Dealer dealer(biases, whole, trained.tensors, parts);
+    dealer.deal(std::move(catalogue.tensors), parts.base.tensors, parts.adapter.tensors);
+    dealer.deal(std::move(catalogue.shards), parts.base.shards, parts.adapter.shards);
     catalogue.tensors = std::move(parts.base.tensors);
     catalogue.shards = std::move(parts.base.shards);
     parts.base = std::move(catalogue);

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "shardweld/adapters/separate.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/core/usage.hpp"
 #include "shardweld/execute/norms.hpp"
@@ -14,6 +15,7 @@
 #include "aftermath.hpp"
 #include "base_model.hpp"
 #include "lora.hpp"
+#include "model_directory.hpp"
 #include "progress.hpp"
 #include "resources.hpp"
 #include "tied.hpp"
@@ -55,7 +57,8 @@ void Assembly::prepare() {
 /// The checkpoint, and the base of one that holds an adapter alone.
 void Assembly::look() {
     survey_ = survey(comm_, input_request(options_));
-    if (options_.base) {
+    holds_adapter_only_ = adapters::holds_adapter_only(survey_.catalogue);
+    if (is_base_of_adapter(options_, survey_.catalogue)) {
         Survey base = survey(comm_, base_request(options_));
         base_ = base.location;
         mpi::collectively(comm_, [&] { add_base(survey_, std::move(base)); });
@@ -72,6 +75,9 @@ void Assembly::read_metadata() {
               std::to_string(survey_.catalogue.tensors.size() + survey_.catalogue.shards.size()) +
               " stored tensors");
     doubts_ = survey_.catalogue.warnings;
+    if (options_.check_crc) {
+        records_ = checked_records(survey_.catalogue);
+    }
     describe_input(report_, survey_.location.directory, survey_.catalogue);
     watch_.lap("survey");
 }

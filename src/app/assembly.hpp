@@ -9,11 +9,14 @@
 #include "shardweld/execute/run.hpp"
 #include "shardweld/mpi/comm.hpp"
 #include "shardweld/plan/plan.hpp"
+#include "shardweld/publish/config_edits.hpp"
 
 #include "log.hpp"
+#include "memory_forecast.hpp"
 #include "memory_meter.hpp"
 #include "model.hpp"
 #include "options.hpp"
+#include "record_check.hpp"
 #include "report.hpp"
 #include "stopwatch.hpp"
 #include "survey.hpp"
@@ -30,6 +33,10 @@ class Assembly {
     /// model, compares tied tensors and plans. The report and the log say what was found.
     void prepare();
 
+    /// Collective, after prepare; nothing without --check_crc. Reads what will be read and compares
+    /// it with the checksums in the files. Error(corrupt).
+    void check_crcs();
+
     /// Collective, after prepare. Creates the plan's files in `directory`; formats that hold
     /// config.json get this text.
     void create_files(const fs::path& directory, const std::string& config_text);
@@ -37,6 +44,9 @@ class Assembly {
     /// Collective, after prepare. Executes the plan with `options` (progress and digests are set
     /// here); replicas that differ are Error(mismatch). `directory` as in execute::run.
     void execute(const fs::path& directory, execute::Options options);
+
+    /// Puts a warning into report and log. Error(strict) under --strict, alike on all ranks.
+    void warn(const plan::Warning& warning);
 
     [[nodiscard]] const plan::Plan& plan() const { return plan_; }
     [[nodiscard]] const plan::Binding& binding() const { return bound_.binding; }
@@ -48,6 +58,14 @@ class Assembly {
     [[nodiscard]] const PreparedModel& model() const { return prepared_; }
     /// What this rank reads and writes keeps to it.
     [[nodiscard]] const std::shared_ptr<io::Throttle>& throttle() const { return source_.throttle; }
+    /// Whether the checkpoint itself holds nothing but an adapter.
+    [[nodiscard]] bool holds_adapter_only() const { return holds_adapter_only_; }
+    /// What the written config.json says of tie_word_embeddings; nullopt: nothing.
+    [[nodiscard]] std::optional<bool> ties() const;
+    /// What the written config.json has to say.
+    [[nodiscard]] publish::Facts facts() const;
+    /// After prepare: the memory that this rank will take.
+    [[nodiscard]] MemoryForecast forecast() const;
     /// The rank that reads config and side files.
     [[nodiscard]] int home() const { return survey_.home; }
 
@@ -61,7 +79,6 @@ class Assembly {
     void measure();
     void make_plan();
     void tell_trace();
-    void warn(const plan::Warning& warning);
     void make_factors(const fs::path& directory);
     void note_result(const execute::Result& result, bool has_digests);
 
@@ -71,13 +88,15 @@ class Assembly {
     Report& report_;
     Stopwatch& watch_;
     Survey survey_;
-    std::optional<formats::Location> base_;  ///< --base
+    std::optional<formats::Location> base_;  ///< --base, of an adapter
+    bool holds_adapter_only_ = false;
     ModelFiles files_;
     PreparedModel prepared_;
     Bound bound_;
     plan::Choice choice_;
     execute::Source source_;
     plan::Plan plan_;
+    std::vector<CheckedRecord> records_;         ///< --check_crc
     std::map<std::string, std::string> doubts_;  ///< Catalogue::warnings
     std::vector<std::string> trace_;
     std::optional<plan::Plan> factor_plan_;  ///< what folding needs first

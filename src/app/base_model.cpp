@@ -32,6 +32,19 @@ plan::Visibility joined(const plan::Visibility& a, const plan::Visibility& b) {
 
 }  // namespace
 
+bool is_base_of_adapter(const Options& options, const catalogue::Catalogue& checkpoint) {
+    if (!options.base) {
+        return false;
+    }
+    const bool is_adapter = adapters::holds_adapter_only(checkpoint);
+    if (!is_adapter && options.command == Command::test) {
+        throw Error(ErrorCode::usage,
+                    "test takes --base only for checkpoints that hold nothing but a LoRA adapter: "
+                    "this one has its own base; compare with another model by --test_hf_dir");
+    }
+    return is_adapter;
+}
+
 formats::Request base_request(const Options& options) {
     formats::Request request;
     request.directory = *options.base;
@@ -41,11 +54,6 @@ formats::Request base_request(const Options& options) {
 
 void add_base(catalogue::Catalogue& checkpoint, const fs::path& directory,
               catalogue::Catalogue base) {
-    if (!adapters::holds_adapter_only(checkpoint)) {
-        throw Error(ErrorCode::usage,
-                    "--base is for checkpoints that hold nothing but a LoRA adapter: this one has "
-                    "its own base");
-    }
     if (base.dialect != checkpoint.dialect) {
         throw Error(ErrorCode::unsupported, "--base is a " + base.format +
                                                 " model; the adapter needs one with the names of a "

@@ -9,11 +9,15 @@
 
 namespace shardweld::app {
 
+/// Whether --base is the model of a checkpoint that holds an adapter alone; else a merge compares
+/// with it. Error(usage) for a command that does not.
+bool is_base_of_adapter(const Options& options, const catalogue::Catalogue& checkpoint);
+
 /// Where --base is looked for: a HuggingFace model directory.
 formats::Request base_request(const Options& options);
 
 /// Puts the base's tensors and files into a checkpoint's catalogue; `directory` is where this rank
-/// sees the base's files. Error(usage) when the checkpoint has a base of its own.
+/// sees the base's files. Error(unsupported) when the base has other names.
 void add_base(catalogue::Catalogue& checkpoint, const fs::path& directory,
               catalogue::Catalogue base);
 

@@ -3,7 +3,6 @@
 #include <iostream>
 
 #include "shardweld/execute/comparison.hpp"
-#include "shardweld/publish/config_edits.hpp"
 
 #include "assembly.hpp"
 #include "comparison.hpp"
@@ -16,11 +15,6 @@
 namespace shardweld::app {
 
 namespace {
-
-/// Half of a rank's memory assembles, half reads the reference.
-Bytes half_memory(mpi::Comm& comm, const Options& options) {
-    return options.memory_limit.value_or(shared_resources(comm).memory_limit) / 2;
-}
 
 /// A comparison from its pairs to its result.
 class Comparing {
@@ -78,15 +72,6 @@ class Comparing {
     std::shared_ptr<io::Throttle> throttle_;
 };
 
-/// What the written config.json would say.
-std::optional<bool> ties_of(const Assembly& assembly) {
-    const PreparedModel& model = assembly.model();
-    const publish::Facts facts =
-        publish::facts_of(assembly.plan().targets, assembly.binding().logicals, *model.recipe);
-    return ties_in(publish::true_config(model.config, facts).text_to_write(),
-                   assembly.files().config_path);
-}
-
 plan::Plan plan_of(mpi::Comm& comm, const ModelDirectory& model, Bytes memory) {
     plan::Choice choice;
     choice.memory_limit = memory;
@@ -102,9 +87,10 @@ int test(mpi::Comm& comm, const Options& options, Log& log) {
     return run_reported(comm, options, log, "test", [&](Report& report, Stopwatch& watch) {
         const ModelDirectory reference = read_model_directory(comm, options.reference);
         Options halved = options;
-        halved.memory_limit = half_memory(comm, options);
+        halved.memory_limit = half_memory(comm, options.memory_limit);
         Assembly assembly(comm, halved, log, report, watch);
         assembly.prepare();
+        assembly.check_crcs();
         Comparing comparing(comm, options, reference, assembly.throttle());
         // The factors of an adapter are gathered in a file before they are folded.
         std::optional<Scratch> scratch;
@@ -112,7 +98,7 @@ int test(mpi::Comm& comm, const Options& options, Log& log) {
             scratch.emplace(comm);
         }
         Outcome outcome = comparing.run(
-            assembly.plan(), ties_of(assembly), *halved.memory_limit, [&](execute::Options run) {
+            assembly.plan(), assembly.ties(), *halved.memory_limit, [&](execute::Options run) {
                 assembly.execute(scratch ? scratch->path() : fs::path(), std::move(run));
             });
         return comparing.tell("test", std::move(outcome), {});
@@ -123,7 +109,7 @@ int diff(mpi::Comm& comm, const Options& options, Log& log) {
     return run_reported(comm, options, log, "diff", [&](Report&, Stopwatch&) {
         const ModelDirectory tested = read_model_directory(comm, options.local_dir);
         const ModelDirectory reference = read_model_directory(comm, options.reference);
-        const Bytes memory = half_memory(comm, options);
+        const Bytes memory = half_memory(comm, options.memory_limit);
         const plan::Plan plan = plan_of(comm, tested, memory);
         const execute::Source source = tested.source(options.max_open, throttle_of(options, comm));
         Comparing comparing(comm, options, reference, source.throttle);

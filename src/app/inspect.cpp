@@ -105,7 +105,7 @@ ordered_json tensor_json(const StoredRow& row) {
     ordered_json json = {{"name", row.name},       {"dtype", std::string(torch_name(row.dtype))},
                          {"shape", row.shape},     {"local", row.is_local},
                          {"shards", row.n_shards}, {"replicas", row.n_replicas},
-                         {"bytes", row.bytes}};
+                         {"bytes", row.bytes},     {"replica_bytes", row.replica_bytes}};
     if (row.is_local) {
         ordered_json ranks = ordered_json::array();
         for (const catalogue::Coordinates& at : row.ranks) {

@@ -11,11 +11,13 @@ namespace shardweld::app {
 namespace {
 
 void count(StoredRow& row, const catalogue::Piece& piece) {
+    const Bytes bytes = static_cast<Bytes>(piece.patch.volume()) * size_of(row.dtype);
     if (piece.replica == 0) {
         ++row.n_shards;
-        row.bytes += static_cast<Bytes>(piece.patch.volume()) * size_of(row.dtype);
+        row.bytes += bytes;
     } else {
         ++row.n_replicas;
+        row.replica_bytes += bytes;
     }
 }
 
@@ -24,7 +26,7 @@ void count(StoredRow& row, const catalogue::Piece& piece) {
 std::vector<StoredRow> stored_rows(const catalogue::Catalogue& catalogue) {
     std::vector<StoredRow> rows;
     for (const catalogue::Tensor& tensor : catalogue.tensors) {
-        StoredRow row{tensor.name, tensor.dtype, tensor.shape, false, 0, 0, 0, {}};
+        StoredRow row{tensor.name, tensor.dtype, tensor.shape, false, 0, 0, 0, 0, {}};
         for (const catalogue::Piece& piece : tensor.pieces) {
             count(row, piece);
         }
@@ -36,7 +38,7 @@ std::vector<StoredRow> stored_rows(const catalogue::Catalogue& catalogue) {
         StoredRow& row =
             local
                 .try_emplace({shard.name, shard.dtype, shard.shape},
-                             StoredRow{shard.name, shard.dtype, shard.shape, true, 0, 0, 0, {}})
+                             StoredRow{shard.name, shard.dtype, shard.shape, true, 0, 0, 0, 0, {}})
                 .first->second;
         count(row, shard.piece);
         row.ranks.push_back(shard.at);

@@ -16,7 +16,8 @@ struct StoredRow {
     bool is_local = false;     ///< shards are joined later, by the dialect
     std::size_t n_shards = 0;  ///< pieces that are no replicas
     std::size_t n_replicas = 0;
-    Bytes bytes = 0;                            ///< of all shards without replicas
+    Bytes bytes = 0;  ///< of all shards without replicas
+    Bytes replica_bytes = 0;
     std::vector<catalogue::Coordinates> ranks;  ///< of local shards
 };
 

@@ -12,11 +12,12 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/file.hpp"
 #include "shardweld/measure/iobench.hpp"
-#include "shardweld/publish/target.hpp"
+#include "shardweld/publish/room.hpp"
 
 #include "json_parts.hpp"
 #include "roof.hpp"
 #include "scratch.hpp"
+#include "search_path.hpp"
 #include "striping.hpp"
 #include "table.hpp"
 #include "version.hpp"
@@ -178,8 +179,9 @@ int iobench(mpi::Comm& comm, const Options& options, Log& log) {
         if (comm.rank() == 0) {
             const auto n_files = to_index(bench.size / bench.file_size + 1, "the number of files");
             const Bytes n_times = options.bench_source ? 1 : 2;
-            publish::check_space(scratch.path(), checked_mul_bytes(n_times, bench.size, "--size"),
-                                 static_cast<Index>(n_times) * n_files);
+            publish::require_room(publish::room_at(scratch.path(), search_path()), scratch.path(),
+                                  checked_mul_bytes(n_times, bench.size, "--size"),
+                                  static_cast<Index>(n_times) * n_files);
             stripe(scratch.path(), options);
         }
     });

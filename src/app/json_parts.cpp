@@ -1,5 +1,7 @@
 #include "json_parts.hpp"
 
+#include <cmath>
+
 #include <nlohmann/json.hpp>
 
 #include "shardweld/core/json_limits.hpp"
@@ -31,7 +33,8 @@ ordered_json json_of(const catalogue::Ignored& ignored) {
 }
 
 ordered_json json_of(const plan::Ledger& ledger) {
-    return {{"consumed", ledger.consumed},
+    return {{"stored", ledger.stored},
+            {"consumed", ledger.consumed},
             {"replica", ledger.replica},
             {"padding", ledger.padding},
             {"ignored", json_list(ledger.ignored)}};
@@ -39,6 +42,40 @@ ordered_json json_of(const plan::Ledger& ledger) {
 
 ordered_json json_of(const plan::Warning& warning) {
     return {{"code", warning.code}, {"tensor", warning.tensor}, {"text", warning.text}};
+}
+
+ordered_json json_of(const FileEntry& file) {
+    ordered_json json = {{"name", file.name}, {"bytes", file.bytes}};
+    json["sha256"] = file.sha256.empty() ? ordered_json() : ordered_json(file.sha256);
+    return json;
+}
+
+ordered_json json_of(const OddTensor& tensor) {
+    return {{"name", tensor.name},
+            {"nan", tensor.n_nan},
+            {"inf", tensor.n_inf},
+            {"all_zero", tensor.is_zero},
+            {"constant", tensor.is_constant}};
+}
+
+ordered_json json_of(const Sanity& sanity) {
+    return {{"checked", sanity.is_checked}, {"tensors", json_list(sanity.tensors)}};
+}
+
+ordered_json json_of(const BaseSummary& base) {
+    ordered_json json = {{"dir", base.directory},
+                         {"compared", base.n_compared},
+                         {"equal", base.n_equal},
+                         {"max_abs", base.max_absolute}};
+    // JSON has no infinity.
+    if (std::isinf(base.max_absolute)) {
+        json["max_abs"] = "inf";
+    }
+    json["max_tensor"] = base.max_tensor.empty() ? ordered_json() : ordered_json(base.max_tensor);
+    json["extra"] = base.extra;
+    json["missing"] = base.missing;
+    json["shapes"] = base.shapes;
+    return json;
 }
 
 template <typename T>
@@ -53,6 +90,8 @@ ordered_json json_list(const std::vector<T>& values) {
 template ordered_json json_list(const std::vector<TensorEntry>& values);
 template ordered_json json_list(const std::vector<catalogue::Ignored>& values);
 template ordered_json json_list(const std::vector<plan::Warning>& values);
+template ordered_json json_list(const std::vector<OddTensor>& values);
+template ordered_json json_list(const std::vector<FileEntry>& values);
 
 std::string json_text(const ordered_json& json) {
     return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";

@@ -12,6 +12,10 @@ nlohmann::ordered_json json_of(const TensorEntry& tensor);
 nlohmann::ordered_json json_of(const catalogue::Ignored& ignored);
 nlohmann::ordered_json json_of(const plan::Ledger& ledger);
 nlohmann::ordered_json json_of(const plan::Warning& warning);
+nlohmann::ordered_json json_of(const FileEntry& file);
+nlohmann::ordered_json json_of(const OddTensor& tensor);
+nlohmann::ordered_json json_of(const Sanity& sanity);
+nlohmann::ordered_json json_of(const BaseSummary& base);
 
 /// All values of a list.
 template <typename T>

@@ -6,6 +6,7 @@
 #include "shardweld/adapters/modules.hpp"
 #include "shardweld/adapters/settings.hpp"
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
 #include "shardweld/outputs/output.hpp"
 #include "shardweld/plan/plan.hpp"
 
@@ -69,15 +70,22 @@ class PeftBinder {
         base_names_ = names_of(parts.base);
         surroundings_ = {std::move(parts.whole_modules), modules_with_weight(base_names_),
                          prepared_.config.integer("num_hidden_layers")};
+        plan::Ledger& ledger = bound_.binding.ledger;
         if (bound_.has_model) {
             bound_.binding = plan::bind(std::move(parts.base), prepared_.model(), {options_.dtype});
+        } else {
+            ledger.ignored = std::move(parts.base.ignored);
         }
+        ledger.ignored.insert(ledger.ignored.end(), parts.replaced.begin(), parts.replaced.end());
         if (parts.adapter.tensors.empty() && parts.adapter.shards.empty()) {
             return std::move(bound_);  // PEFT's names, but nothing trained
         }
+        in_both_ = std::move(parts.in_both);
         if (lora_ == Lora::drop) {
             warn("adapter_dropped",
                  "the checkpoint's LoRA adapter is left out: the weights are those of the base");
+            leave_out(parts.adapter.tensors);
+            leave_out(parts.adapter.shards);
             return std::move(bound_);
         }
         take_adapter(std::move(parts.adapter));
@@ -100,6 +108,34 @@ class PeftBinder {
         }
     }
 
+    template <typename Item>
+    void leave_out(const std::vector<Item>& adapter) {
+        for (const Item& item : adapter) {
+            if (!in_both_.contains(item.name)) {
+                bound_.binding.ledger.ignore(item.name, "an adapter (--lora drop)",
+                                             catalogue::stored_bytes(item));
+            }
+        }
+    }
+
+    /// What the base does not have already.
+    void count(const std::vector<plan::Target>& saved) {
+        const auto bytes_of = [](const plan::Target& target,
+                                 const std::vector<plan::Operand>& operands) {
+            Bytes bytes = 0;
+            for (const plan::Operand& operand : operands) {
+                bytes += static_cast<Bytes>(operand.copy.volume()) * size_of(target.stored);
+            }
+            return bytes;
+        };
+        for (const plan::Target& target : saved) {
+            if (!in_both_.contains(target.name)) {
+                bound_.binding.ledger.consumed += bytes_of(target, target.operands);
+                bound_.binding.ledger.replica += bytes_of(target, target.replicas);
+            }
+        }
+    }
+
     void take_adapter(Catalogue adapter) {
         Options named = options_;
         named.names = Names::module;
@@ -107,6 +143,7 @@ class PeftBinder {
         const bool is_folded = lora_ == Lora::fold;
         plan::Binding saved = plan::bind(std::move(adapter), tree.model(),
                                          {is_folded ? std::optional(DType::f32) : options_.dtype});
+        count(saved.targets);
         std::vector<adapters::SavedTensor> tensors;
         for (const plan::Target& target : saved.targets) {
             tensors.push_back({target.name, target.shape});
@@ -119,8 +156,6 @@ class PeftBinder {
         for (const std::string& note : settings.notes) {
             warn("adapter_settings", note);
         }
-        bound_.binding.ledger.consumed += saved.ledger.consumed;
-        bound_.binding.ledger.replica += saved.ledger.replica;
         if (is_folded) {
             fold(std::move(saved.targets), modules, settings);
         } else {
@@ -185,6 +220,7 @@ class PeftBinder {
     Lora lora_;
     adapters::SettingsSources sources_;
     std::set<std::string> base_names_;
+    std::set<std::string> in_both_;
     adapters::Surroundings surroundings_;
     Bound bound_;
 };

@@ -9,14 +9,23 @@
 #include "assembly.hpp"
 #include "lora.hpp"
 #include "memory_check.hpp"
+#include "preflight.hpp"
 #include "reported.hpp"
+#include "resources.hpp"
+#include "result_check.hpp"
 #include "roof.hpp"
 #include "striping.hpp"
+#include "target.hpp"
 #include "upload.hpp"
 
 namespace shardweld::app {
 
 namespace {
+
+Options with_memory(Options options, std::optional<Bytes> memory) {
+    options.memory_limit = memory;
+    return options;
+}
 
 /// One merge: an assembly whose tensors are written and published.
 class Merge {
@@ -27,17 +36,16 @@ class Merge {
           log_(log),
           report_(report),
           watch_(watch),
-          assembly_(comm, options, log, report, watch) {}
+          memory_(options.base ? std::optional(half_memory(comm, options.memory_limit))
+                               : options.memory_limit),
+          assembled_(with_memory(options, memory_)),
+          assembly_(comm, assembled_, log, report, watch) {}
 
     void run() {
-        check_target();
-        look_at_roof();
         upload::Access access;
-        if (is_uploaded()) {
-            access = prepare_upload(comm_, options_);
-        }
-        assembly_.prepare();
+        prepare(access);
         say_plan();
+        assembly_.check_crcs();
         write();
         if (is_uploaded()) {
             upload_directory(comm_, options_, options_.target_dir, access, log_);
@@ -49,27 +57,24 @@ class Merge {
     [[nodiscard]] bool is_first() const { return comm_.rank() == 0; }
     [[nodiscard]] bool is_uploaded() const { return !options_.upload_path.empty(); }
 
-    [[nodiscard]] publish::TargetRequest target_request() const {
-        publish::TargetRequest request{
-            options_.target_dir, {options_.local_dir}, options_.overwrite};
-        for (const auto& input : {options_.hf_config, options_.base}) {
-            if (input) {
-                request.inputs.push_back(*input);
-            }
+    /// Everything that is known to go wrong is said before the first byte is written.
+    void prepare(upload::Access& access) {
+        Preflight preflight;
+        preflight.check([&] { check_target(comm_, options_); });
+        preflight.check([&] { look_at_roof(); });
+        if (is_uploaded()) {
+            preflight.check([&] { access = prepare_upload(comm_, options_); });
         }
-        return request;
+        if (preflight.check([&] { assembly_.prepare(); })) {
+            preflight.check([&] { check_room(comm_, options_, assembly_.plan().placement, log_); });
+            preflight.check([&] { check_memory(comm_, [&] { return assembly_.forecast(); }); });
+            preflight.check([&] { require_memory(comm_, assembly_.plan()); });
+            preflight.check(
+                [&] { check_assets(comm_, assembly_.home(), [&] { return assets(); }); });
+        }
+        preflight.require_none();
     }
 
-    /// A target that cannot be written is said before hours of reading.
-    void check_target() {
-        mpi::collectively(comm_, [&] {
-            if (is_first()) {
-                (void)publish::checked_target(target_request());
-            }
-        });
-    }
-
-    /// A roof that cannot be read is said before hours of merging.
     void look_at_roof() {
         if (!options_.roof) {
             return;
@@ -111,23 +116,21 @@ class Merge {
     /// Everything up to the last rename happens in the partial directory; its owner removes it when
     /// anything fails.
     void write() {
-        const plan::Plan& plan = assembly_.plan();
-        require_memory(comm_, plan);
         std::optional<publish::PartialDirectory> partial;
         mpi::collectively(comm_, [&] {
             if (is_first()) {
-                partial.emplace(publish::PartialDirectory::create(target_request()));
-                publish::check_space(partial->path(), plan.placement.total_bytes(),
-                                     static_cast<Index>(plan.placement.files.size()));
+                partial.emplace(publish::PartialDirectory::create(target_request(options_)));
                 stripe(partial->path(), options_);
             }
         });
         const fs::path directory = share_path(partial ? partial->path() : fs::path());
         publish::check_same_directory(comm_, directory);
         assembly_.create_files(
-            directory, publish::true_config(assembly_.model().config, facts()).text_to_write());
-        assembly_.execute(directory, {});
+            directory,
+            publish::true_config(assembly_.model().config, assembly_.facts()).text_to_write());
+        execute(directory);
         write_side_files(directory);
+        hash(directory);
         mpi::collectively(comm_, [&] {
             if (partial) {
                 partial->commit(options_.sync);
@@ -138,18 +141,24 @@ class Merge {
         report_speed();
     }
 
-    [[nodiscard]] publish::Facts facts() const {
-        publish::Facts facts = publish::facts_of(
-            assembly_.plan().targets, assembly_.binding().logicals, *assembly_.model().recipe);
-        facts.to_token_classes = assembly_.model().is_value;
-        return facts;
+    /// Writes the tensors and looks at what is written.
+    void execute(const fs::path& directory) {
+        ResultCheck check(comm_, options_, assembly_, memory_.value_or(0));
+        execute::Options run;
+        run.on_slice = [&](const plan::Slice& slice, std::span<const std::byte> bytes) {
+            check.add(slice, bytes);
+        };
+        assembly_.execute(directory, std::move(run));
+        for (const plan::Warning& warning : check.finish(comm_, report_, log_)) {
+            assembly_.warn(warning);
+        }
     }
 
     /// Everything beside the tensors: the model's files, the adapter's configuration.
     [[nodiscard]] std::vector<publish::Asset> assets() const {
         std::vector<publish::Asset> assets;
         if (assembly_.has_model()) {
-            assets = side_files(assembly_.files(), assembly_.model(), facts(),
+            assets = side_files(assembly_.files(), assembly_.model(), assembly_.facts(),
                                 assembly_.plan().placement);
         }
         if (!assembly_.adapter_config().empty()) {
@@ -166,6 +175,14 @@ class Merge {
         });
     }
 
+    /// In the partial directory: what is published is what was hashed.
+    void hash(const fs::path& directory) {
+        if (options_.sha256) {
+            report_.files = hash_files(comm_, directory);
+            watch_.lap("sha256");
+        }
+    }
+
     fs::path share_path(const fs::path& path) {
         const std::string text = path.string();
         const auto bytes = std::as_bytes(std::span(text));
@@ -179,6 +196,8 @@ class Merge {
     Report& report_;
     Stopwatch& watch_;
     std::optional<MeasuredRoof> roof_;
+    std::optional<Bytes> memory_;  ///< of the assembly; as much is left to compare with a base
+    Options assembled_;
     Assembly assembly_;
 };
 

@@ -245,14 +245,19 @@ PreparedModel prepare_model(const ModelFiles& files, const Options& options,
 
 Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
                  catalogue::Catalogue catalogue) {
-    if (prepared.dialect->has_own_names && adapters::holds_adapter(catalogue)) {
-        return bind_peft(prepared, files, options, std::move(catalogue));
-    }
+    const Bytes stored = catalogue::stored_bytes(catalogue);
     Bound bound;
-    if (options.lora != Lora::split) {
-        bound.notes.emplace_back("the checkpoint holds no LoRA adapter: --lora changes nothing");
+    if (prepared.dialect->has_own_names && adapters::holds_adapter(catalogue)) {
+        bound = bind_peft(prepared, files, options, std::move(catalogue));
+    } else {
+        if (options.lora != Lora::split) {
+            bound.notes.emplace_back(
+                "the checkpoint holds no LoRA adapter: --lora changes nothing");
+        }
+        bound.binding = plan::bind(std::move(catalogue), prepared.model(), {options.dtype});
     }
-    bound.binding = plan::bind(std::move(catalogue), prepared.model(), {options.dtype});
+    bound.binding.ledger.stored = stored;
+    bound.binding.ledger.require_closed();
     return bound;
 }
 

@@ -26,6 +26,8 @@ const std::vector<OptionLine>& option_lines() {
         {"mesh_shape", 0, "LIST", kInput, "Input", "FSDP: their extents, e.g. 2,4"},
         {"prefix", 0, "TEXT", kInput, "Input",
          "DCP: take the part of the state dict below TEXT and strip it from names"},
+        {"check_crc", 0, "", kMerge | kTest, "Input",
+         "first read what is used of torch files once more and check its CRC-32"},
         {"max_open", 0, "N", kModel, "Input", "input files kept open by a rank (default 64)"},
 
         {"target_dir", 0, "DIR", kWrite, "Output", "directory to write (default tmp)"},
@@ -42,6 +44,8 @@ const std::vector<OptionLine>& option_lines() {
         {"output_format", 0, "NAME", kWrite, "Output", "safetensors (default) or hdf5"},
         {"report", 0, "FILE", kModel | kVerify | kIobench, "Output",
          "write a report in JSON; verify: the report to check against"},
+        {"sha256", 0, "", kMerge | kVerify, "Output",
+         "sha256 of every file: written into the report; verify: compared with it"},
         {"roof", 0, "FILE", kMerge, "Output",
          "a report of iobench: the merge's report and last line give its speed as a percentage"},
 
@@ -56,7 +60,9 @@ const std::vector<OptionLine>& option_lines() {
         {"lora_alpha", 0, "X", kModel, "Model",
          "LoRA's alpha, where the checkpoint does not say it"},
         {"base", 0, "DIR", kModel, "Model",
-         "the model an adapter was trained on, for checkpoints that hold the adapter only"},
+         "the model that was trained: read where the checkpoint holds only an adapter, else "
+         "compared "
+         "with the result"},
 
         {"test_hf_dir", 0, "DIR", kTest, "Comparison", "the model to compare with"},
         {"atol", 0, "X", kTest | kDiff, "Comparison", "absolute tolerance (default 1e-6)"},
@@ -187,9 +193,9 @@ const std::vector<CommandLine>& command_lines() {
 }
 
 bool is_later_option(std::string_view name) {
-    constexpr std::array<std::string_view, 10> kLater = {
-        "resume", "weights",  "include",       "exclude",        "sha256",
-        "map",    "quantize", "stall_timeout", "ref_model_path", "tokenizer"};
+    constexpr std::array<std::string_view, 9> kLater = {
+        "resume",   "weights",       "include",        "exclude",  "map",
+        "quantize", "stall_timeout", "ref_model_path", "tokenizer"};
     return std::find(kLater.begin(), kLater.end(), name) != kLater.end();
 }
 

@@ -78,6 +78,7 @@ void read_input(const OptionReader& reader, Options& options) {
     if (const auto recipe = reader.text("recipe")) {
         options.recipe = *recipe;
     }
+    options.check_crc = reader.has("check_crc");
     const auto max_open = reader.number("max_open", 1);
     options.max_open = static_cast<std::size_t>(max_open.value_or(64));
     for (const char* flag : {"use_cpu_initialization", "trust_remote_code"}) {
@@ -90,6 +91,7 @@ void read_input(const OptionReader& reader, Options& options) {
 
 void read_output(const OptionReader& reader, Options& options) {
     options.target_dir = reader.text("target_dir").value_or("tmp");
+    options.has_target = reader.has("target_dir");
     options.dtype = reader.choice<DType>(
         "dtype", {{"bf16", DType::bf16}, {"fp16", DType::f16}, {"fp32", DType::f32}});
     options.max_shard_size = reader.size("max_shard_size").value_or(options.max_shard_size);
@@ -103,6 +105,10 @@ void read_output(const OptionReader& reader, Options& options) {
             .value_or(OutputFormat::safetensors);
     if (const auto report = reader.text("report")) {
         options.report = *report;
+    }
+    options.sha256 = reader.has("sha256");
+    if (options.sha256 && !options.report) {
+        refuse("--sha256 needs the report that holds the checksums: --report FILE");
     }
 }
 

@@ -60,17 +60,20 @@ struct Options {
     std::optional<fs::path> hf_config;
     std::optional<fs::path> recipe;
     std::size_t max_open = 64;
+    bool check_crc = false;
     formats::Mesh mesh;  ///< empty: as the checkpoint says
     std::string prefix;  ///< dcp: part of the state dict, "" if not given
 
     // Output.
     fs::path target_dir = "tmp";
+    bool has_target = false;  ///< --target_dir is given
     std::optional<DType> dtype;
     Bytes max_shard_size = 5'000'000'000;
     bool overwrite = false;
     bool sync = true;
     bool is_direct = false;  ///< --direct_io
     std::optional<fs::path> report;
+    bool sha256 = false;
     OutputFormat output_format = OutputFormat::safetensors;
 
     // Model.

@@ -3,21 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <optional>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/plan/trace.hpp"
 
-#include "base_model.hpp"
 #include "json_parts.hpp"
-#include "lora.hpp"
-#include "memory_meter.hpp"
-#include "model.hpp"
-#include "survey.hpp"
+#include "preflight.hpp"
 #include "table.hpp"
 
 namespace shardweld::app {
@@ -27,10 +21,6 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int kSchema = 1;
-// Plans are for another machine: this one's limits say nothing.
-constexpr Bytes kMemoryLimit = Bytes{256} << 20U;
-// What a process without MPI says of it.
-constexpr std::string_view kNoLibrary = "none";
 
 // What follows a size that only creating the files tells exactly.
 constexpr const char* kEstimated = " (HDF5: sizes and offsets are estimates)";
@@ -118,6 +108,7 @@ std::vector<std::vector<std::string>> plan_rows(const PlannedMerge& merge, const
 
 std::string ledger_text(const plan::Ledger& ledger) {
     std::vector<std::vector<std::string>> cells{
+        {"  stored", "", std::to_string(ledger.stored), ""},
         {"  used", "", std::to_string(ledger.consumed), ""},
         {"  replicas", "", std::to_string(ledger.replica), ""},
         {"  padding", "", std::to_string(ledger.padding), ""}};
@@ -202,63 +193,6 @@ std::string plan_json(const PlannedMerge& merge) {
 
 namespace {
 
-/// What the ranks find out together.
-struct Input {
-    Survey survey;
-    std::optional<formats::Location> base;
-    ModelFiles files;
-};
-
-Input read_input(mpi::Comm& comm, const Options& options) {
-    Input input{survey(comm, input_request(options)), std::nullopt, {}};
-    if (options.base) {
-        Survey base = survey(comm, base_request(options));
-        input.base = base.location;
-        mpi::collectively(comm, [&] { add_base(input.survey, std::move(base)); });
-    }
-    input.files = share_model_files(comm, input.survey.home, [&] {
-        const bool is_alone = is_adapter_alone(options, input.survey.catalogue);
-        return read_model_files(options, {input.survey.location, input.base, !is_alone});
-    });
-    return input;
-}
-
-PlannedMerge plan_alone(Input input, const Options& options, MemoryMeter meter, bool has_mpi) {
-    catalogue::Catalogue& catalogue = input.survey.catalogue;
-    const PreparedModel prepared = prepare_model(input.files, options, catalogue);
-    PlannedMerge merge;
-    merge.input = input.survey.location.directory.string();
-    merge.format = catalogue.format;
-    merge.recipe = prepared.recipe->name;
-    merge.files = catalogue.files;
-    if (!options.trace.empty()) {
-        merge.trace = plan::trace_stored(catalogue, prepared.model(), options.trace);
-    }
-    for (const auto& [code, text] : catalogue.warnings) {
-        merge.warnings.push_back({code, "", text});
-    }
-    plan::Binding binding =
-        bind_model(prepared, input.files, options, std::move(catalogue)).binding;
-    merge.warnings.insert(merge.warnings.end(), prepared.warnings.begin(), prepared.warnings.end());
-    merge.warnings.insert(merge.warnings.end(), binding.warnings.begin(), binding.warnings.end());
-    merge.ledger = std::move(binding.ledger);
-    merge.plan =
-        plan::make_plan(std::move(binding.targets), merge.files,
-                        plan::Visibility::everywhere(options.n_ranks, merge.files.size()),
-                        plan_choice(options, {kMemoryLimit, has_spare_core(options.n_ranks)}));
-    // A merge holds what is held here: the model's recipes, the checkpoint's files.
-    meter.planned();
-    merge.memory = forecast_memory(merge.plan, meter.memory(), has_mpi);
-    if (!options.trace.empty()) {
-        const auto written = plan::trace_target(merge.plan, merge.files, options.trace);
-        merge.trace.insert(merge.trace.end(), written.begin(), written.end());
-        if (merge.trace.empty()) {
-            merge.trace.push_back("no tensor is called " + printable(options.trace));
-        }
-    }
-    return merge;
-}
-
 void show(const PlannedMerge& merge, const Options& options, std::ostream& out, Log& log) {
     for (const plan::Warning& warning : merge.warnings) {
         log.warning((warning.tensor.empty() ? "" : printable(warning.tensor) + ": ") +
@@ -276,25 +210,25 @@ void show(const PlannedMerge& merge, const Options& options, std::ostream& out, 
 
 }  // namespace
 
-PlannedMerge plan_merge(mpi::Comm& comm, const Options& options) {
-    const MemoryMeter meter;
-    Input input = read_input(comm, options);
-    PlannedMerge merge;
-    mpi::collectively(comm, [&] {
-        if (comm.rank() == 0) {
-            merge = plan_alone(std::move(input), options, meter, comm.library() != kNoLibrary);
-        }
-    });
-    return merge;
-}
-
 int print_plan(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
-    const PlannedMerge merge = plan_merge(comm, options);
-    mpi::collectively(comm, [&] {
-        if (comm.rank() == 0) {
-            show(merge, options, out, log);
+    PlannedMerge merge;
+    Preflight preflight;
+    if (options.has_target) {
+        preflight.check([&] { check_target(comm, options); });
+    }
+    if (preflight.check([&] { merge = plan_merge(comm, options); })) {
+        if (options.has_target) {
+            preflight.check([&] { check_room(comm, options, merge.plan.placement, log); });
         }
-    });
+        preflight.check([&] {
+            mpi::collectively(comm, [&] {
+                if (comm.rank() == 0) {
+                    show(merge, options, out, log);
+                }
+            });
+        });
+    }
+    preflight.require_none();
     return 0;
 }
 

@@ -123,6 +123,7 @@ void keep_log(mpi::Comm& comm, const Options& options, Log& log) {
 /// for it.
 int run_or_abort(mpi::Comm& comm, const Options& options, Log& log) {
     try {
+        require_same_program(comm, version() + " (" + git_version() + ")");
         require_same_options(comm, options.shared);
         keep_log(comm, options, log);
         return run_parallel(comm, options, log);

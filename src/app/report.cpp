@@ -111,6 +111,10 @@ void describe_plan(Report& report, const plan::Plan& plan,
     report.why = plan.why;
     report.metadata_bytes = plan::metadata_bytes(plan);
     report.tensors = tensor_entries(plan, files, {});
+    report.files.clear();
+    for (const outputs::OutputFile& file : plan.placement.files) {
+        report.files.push_back({file.name, file.size, {}});
+    }
 }
 
 std::string to_json(const Report& report) {
@@ -138,7 +142,10 @@ std::string to_json(const Report& report) {
                                : ordered_json();
     json["ranks"] = ranks_json(report);
     json["ledger"] = json_of(report.ledger);
+    json["files"] = json_list(report.files);
     json["tensors"] = json_list(report.tensors);
+    json["sanity"] = json_of(report.sanity);
+    json["base"] = report.base ? json_of(*report.base) : ordered_json();
     json["warnings"] = json_list(report.warnings);
     json["root"] = known(report.root);
     return json_text(json);

@@ -13,6 +13,10 @@
 #include "shardweld/execute/run.hpp"
 #include "shardweld/plan/plan.hpp"
 
+#include "base_summary.hpp"
+#include "file_hashes.hpp"
+#include "sanity.hpp"
+
 namespace shardweld::app {
 
 namespace fs = std::filesystem;
@@ -81,7 +85,10 @@ struct Report {
     std::vector<execute::RankResult> ranks;
     std::vector<RankMemory> memory;  ///< by rank; may be empty
     plan::Ledger ledger;
+    std::vector<FileEntry> files;  ///< of weights; all, with their checksums, under --sha256
     std::vector<TensorEntry> tensors;
+    Sanity sanity;
+    std::optional<BaseSummary> base;  ///< when the result was compared with --base
     std::vector<plan::Warning> warnings;
     std::string root;  ///< digest over all tensors, "" when not computed
 };

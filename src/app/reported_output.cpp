@@ -47,6 +47,11 @@ ReportedOutput output_in(const json& root, const std::string& path) {
             throw Error(ErrorCode::usage, path + " holds no checksums");
         }
     }
+    for (const json& entry : root.value("files", json::array())) {
+        const json& sha256 = entry.at("sha256");
+        output.files.push_back({entry.at("name").get<std::string>(), entry.at("bytes").get<Bytes>(),
+                                sha256.is_null() ? "" : sha256.get<std::string>()});
+    }
     output.root = root.at("root").get<std::string>();
     return output;
 }

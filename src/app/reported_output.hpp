@@ -8,6 +8,8 @@
 
 #include "shardweld/core/index.hpp"
 
+#include "file_hashes.hpp"
+
 namespace shardweld::app {
 
 struct ReportedTensor {
@@ -18,6 +20,7 @@ struct ReportedTensor {
 };
 
 struct ReportedOutput {
+    std::vector<FileEntry> files;
     std::vector<ReportedTensor> tensors;
     std::string root;  ///< digest over all tensors
 };

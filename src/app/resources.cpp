@@ -40,4 +40,8 @@ std::shared_ptr<io::Throttle> throttle_of(const Options& options, const mpi::Com
                             : nullptr;
 }
 
+Bytes half_memory(mpi::Comm& comm, std::optional<Bytes> limit) {
+    return limit.value_or(shared_resources(comm).memory_limit) / 2;
+}
+
 }  // namespace shardweld::app

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/io/file.hpp"
@@ -89,7 +90,7 @@ Look look_at(const fs::path& file) {
     const std::uint64_t identity =
         mixed_value(mixed_value(mixed_value(kFnvBasis, status.st_ino), status.st_mtim.tv_sec),
                     status.st_mtim.tv_nsec);
-    return {static_cast<Index>(status.st_size), identity};
+    return {static_cast<Index>(status.st_size), identity, ::eaccess(file.c_str(), R_OK) != 0};
 }
 
 std::vector<std::size_t> doubtful(const Looks& looks, std::size_t limit) {

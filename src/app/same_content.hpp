@@ -18,6 +18,7 @@ struct Views;
 struct Look {
     Index size = -1;             ///< bytes; -1: not seen
     std::uint64_t identity = 0;  ///< from inode and modification time: equal where it is one file
+    bool is_forbidden = false;   ///< seen, but this user may not read it
 };
 
 /// By group, then by file.

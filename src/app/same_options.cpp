@@ -34,6 +34,21 @@ std::string shared_text(const CommandLine& command, const Arguments& arguments) 
     return text;
 }
 
+void require_same_program(mpi::Comm& comm, const std::string& mine) {
+    const auto all = comm.all_gather(std::as_bytes(std::span(mine)));
+    for (std::size_t rank = 1; rank < all.size(); ++rank) {
+        if (all[rank] != all[0]) {
+            const auto text_of = [](const std::vector<std::byte>& bytes) {
+                return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+            };
+            throw Error(ErrorCode::launch, "ranks 0 and " + std::to_string(rank) +
+                                               " run different programs: shardweld " +
+                                               text_of(all[0]) + " and " + text_of(all[rank]) +
+                                               "; install one version on all nodes");
+        }
+    }
+}
+
 void require_same_options(mpi::Comm& comm, const std::string& text) {
     const auto all = comm.all_gather(std::as_bytes(std::span(text)));
     for (std::size_t rank = 1; rank < all.size(); ++rank) {

@@ -1,5 +1,5 @@
-// Ranks started with different options would make different plans and wait for each other.
-// Knows which options must be equal; nothing of what they say.
+// Ranks started with different options, or of different programs, would make different plans and
+// wait for each other. Knows which options must be equal; nothing of what they say.
 #pragma once
 
 #include <string>
@@ -13,6 +13,10 @@ namespace shardweld::app {
 /// What all ranks must be given alike, as one text (Options::shared): the command and its options,
 /// but not which path one names, nor how much is told.
 std::string shared_text(const CommandLine& command, const Arguments& arguments);
+
+/// Collective. Error(launch) unless all ranks run the same program; `mine` names this rank's
+/// version.
+void require_same_program(mpi::Comm& comm, const std::string& mine);
 
 /// Collective, before anything else that ranks do together. Error(usage) on all of them unless each
 /// gives the same `text` (Options::shared; of a refused command line its error).

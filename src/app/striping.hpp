@@ -1,9 +1,8 @@
 // --stripe: where the striping of new files is set, for every command that writes.
 #pragma once
 
-#include <cstdlib>
-
 #include "options.hpp"
+#include "search_path.hpp"
 
 namespace shardweld::app {
 
@@ -11,8 +10,7 @@ namespace shardweld::app {
 /// and cannot be done.
 inline void stripe(const fs::path& directory, const Options& options) {
     if (options.striping) {
-        const char* path = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): no threads
-        publish::set_striping(directory, *options.striping, path == nullptr ? "" : path);
+        publish::set_striping(directory, *options.striping, search_path());
     }
 }
 

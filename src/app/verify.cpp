@@ -1,5 +1,6 @@
 #include "verify.hpp"
 
+#include <algorithm>
 #include <iostream>
 
 #include <nlohmann/json.hpp>
@@ -28,6 +29,7 @@ constexpr int kSchema = 1;
 struct Findings {
     WrittenModel model;
     bool has_report = false;
+    std::size_t n_hashed = 0;  ///< files of which the SHA-256 was compared
     std::string root;
     std::vector<std::string> differences;
 };
@@ -87,17 +89,36 @@ std::vector<std::string> share_lines(mpi::Comm& comm, const std::vector<std::str
     return shared;
 }
 
+void require_hashes(const ReportedOutput& reported, const Options& options) {
+    const bool has_all = !reported.files.empty() &&
+                         std::all_of(reported.files.begin(), reported.files.end(),
+                                     [](const FileEntry& file) { return !file.sha256.empty(); });
+    if (options.sha256 && !has_all) {
+        throw Error(ErrorCode::usage, options.report->string() +
+                                          " holds no sha256: verify without --sha256, or merge "
+                                          "with it");
+    }
+}
+
 void check_contents(mpi::Comm& comm, const Options& options, Findings& findings) {
     ReportedOutput reported;
     mpi::collectively(comm, [&] {
         if (comm.rank() == 0) {
             reported = read_reported_output(*options.report);
+            require_hashes(reported, options);
         }
     });
     const ReportedOutput found = compute_output(comm, options, findings.model);
     findings.has_report = true;
     findings.root = found.root;
-    findings.differences = share_lines(comm, output_differences(reported, found));
+    std::vector<std::string> differences = output_differences(reported, found);
+    if (options.sha256) {
+        const auto hashed = hash_files(comm, options.local_dir);
+        const auto more = file_differences(reported.files, hashed);
+        differences.insert(differences.end(), more.begin(), more.end());
+        findings.n_hashed = reported.files.size();
+    }
+    findings.differences = share_lines(comm, differences);
 }
 
 std::string counted(std::size_t count, const std::string& noun) {
@@ -121,6 +142,9 @@ std::string text_of(const Findings& findings, const fs::path& directory) {
         rows.push_back(
             {"contents", tensors + " as the report's checksums say, root " + findings.root});
     }
+    if (findings.n_hashed > 0 && findings.differences.empty()) {
+        rows.push_back({"sha256", counted(findings.n_hashed, "file") + " as the report says"});
+    }
     std::string text = table({Align::left, Align::left}, rows);
     for (const std::string& line : findings.differences) {
         text += "differs: " + line + "\n";
@@ -137,7 +161,8 @@ std::string json_of(const Findings& findings, const fs::path& directory) {
                          {"tensor_bytes", model.tensor_bytes()},
                          {"index", model.has_index},
                          {"dtype", model.config_dtype},
-                         {"contents_checked", findings.has_report}};
+                         {"contents_checked", findings.has_report},
+                         {"files_hashed", findings.n_hashed}};
     json["root"] = findings.has_report ? ordered_json(findings.root) : ordered_json();
     json["differences"] = findings.differences;
     return json_text(json);

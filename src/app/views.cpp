@@ -18,6 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::size_t kMostListed = 8;
+
 /// Host, mount namespace and identity of the directory: equal for ranks that see the same files.
 std::string view_key(const mpi::Comm& comm, const fs::path& directory) {
     std::error_code ignored;
@@ -27,6 +29,27 @@ std::string view_key(const mpi::Comm& comm, const fs::path& directory) {
         key += " " + std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
     }
     return key;
+}
+
+/// A rank reads what it sees, so all that is seen has to be readable.
+void check_readable(const Looks& looks, const std::vector<std::string>& files,
+                    const fs::path& directory) {
+    std::string list;
+    std::size_t n_forbidden = 0;
+    for (std::size_t file = 0; file < files.size(); ++file) {
+        const bool is_forbidden = std::any_of(looks.begin(), looks.end(), [&](const auto& group) {
+            return group[file].is_forbidden;
+        });
+        if (is_forbidden && ++n_forbidden <= kMostListed) {
+            list += (list.empty() ? "" : ", ") + files[file];
+        }
+    }
+    if (n_forbidden > 0) {
+        throw Error(ErrorCode::io, std::to_string(n_forbidden) +
+                                       " file(s) of the checkpoint cannot be read by this user: " +
+                                       list + (n_forbidden > kMostListed ? ", ..." : "") + " in " +
+                                       directory.string() + "; have their owner permit it");
+    }
 }
 
 }  // namespace
@@ -70,6 +93,7 @@ void Sights::look_for(const std::vector<std::string>& files) {
             looks[group][position[rank] + i * n_ranks[group]] = found[i];
         }
     }
+    check_readable(looks, files, directory_);
     check_same_content(comm_, views_, looks, directory_, files);
     for (std::size_t i = 0; i < files.size(); ++i) {
         std::vector<Index>& sizes = known_[files[i]];

@@ -38,7 +38,8 @@ class Sights {
         : comm_(comm), views_(views), directory_(std::move(directory)) {}
 
     /// Collective. Looks for the files that were not asked for before.
-    /// Error(mismatch) when two groups see different contents under one name.
+    /// Error(mismatch) when two groups see different contents under one name, Error(io) listing
+    /// files that may not be read.
     SizesByGroup sizes_of(const std::vector<std::string>& files);
 
   private:

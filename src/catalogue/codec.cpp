@@ -61,6 +61,7 @@ void put_piece(ByteWriter& out, const Piece& piece) {
     put_number(out, piece.replica);
     put_number(out, piece.base);
     put_number(out, piece.storage_bytes);
+    put_number(out, piece.crc32);
     put_number(out, piece.located ? 1 : 0);
     put_signed(out, piece.patch.offset);
     put_number(out, piece.patch.axes.size());
@@ -77,6 +78,7 @@ Piece get_piece(ByteReader& in) {
     piece.replica = static_cast<std::uint32_t>(get_number(in));
     piece.base = get_number(in);
     piece.storage_bytes = get_number(in);
+    piece.crc32 = static_cast<std::uint32_t>(get_number(in));
     piece.located = get_number(in) != 0;
     piece.patch.offset = get_signed(in);
     const auto n_axes = get_number(in);

@@ -7,6 +7,7 @@
 #include "as_stored.hpp"
 #include "instances.hpp"
 #include "join.hpp"
+#include "mismatches.hpp"
 #include "store_match.hpp"
 #include "target_builder.hpp"
 
@@ -19,17 +20,6 @@ using catalogue::Tensor;
 
 Bytes bytes_of(Index volume, DType dtype) {
     return static_cast<Bytes>(volume) * size_of(dtype);
-}
-
-void ignore(Ledger& ledger, const std::string& pattern, const std::string& reason, Bytes bytes) {
-    for (catalogue::Ignored& entry : ledger.ignored) {
-        if (entry.pattern == pattern && entry.reason == reason) {
-            ++entry.count;
-            entry.bytes += bytes;
-            return;
-        }
-    }
-    ledger.ignored.push_back({pattern, reason, 1, bytes});
 }
 
 /// Under another flag a name may stand for another tensor, as output_layer.weight in value models.
@@ -55,24 +45,37 @@ std::string flag_hint(const models::Line& line, const models::Dialect& dialect) 
                     "--tie_word_embedding, or give a --recipe");
 }
 
+/// What filing tells beside the instances.
+struct Found {
+    Ledger& ledger;
+    Mismatches& mismatches;
+};
+
+void file_one(const Tensor& tensor, const StoreMatch& match, const Model& model,
+              Instances& instances) {
+    try {
+        instances.add(tensor, *match.line, match.captures);
+    } catch (Error& error) {
+        error.add_context("stored tensor " + tensor.name + " " + shape_text(tensor.shape) + ", " +
+                          match.line->origin + flag_hint(*match.line, *model.dialect));
+        throw;
+    }
+}
+
 /// Files every stored tensor under its logical tensors; returns those that no line takes.
 std::vector<Tensor> file_all(Catalogue& catalogue, const Model& model, const StoreMatcher& matcher,
-                             Instances& instances, Ledger& ledger) {
+                             Instances& instances, Found& found) {
     std::vector<Tensor> unknown;
     for (Tensor& tensor : catalogue.tensors) {
         const auto match = matcher.find(tensor.name, tensor.shape);
         if (match) {
-            try {
-                instances.add(tensor, *match->line, match->captures);
-            } catch (Error& error) {
-                error.add_context("stored tensor " + tensor.name + " " + shape_text(tensor.shape) +
-                                  ", " + match->line->origin +
-                                  flag_hint(*match->line, *model.dialect));
-                throw;
+            const bool fits = found.mismatches.check(
+                tensor.name, [&] { file_one(tensor, *match, model, instances); });
+            if (!fits) {
+                instances.give_up(match->line->logical);
             }
         } else if (const models::IgnoreRule* rule = matcher.ignored(tensor.name)) {
-            ignore(ledger, digits_hidden(tensor.name), rule->reason,
-                   bytes_of(volume_of(tensor.shape, tensor.name), tensor.dtype));
+            found.ledger.ignore(tensor.name, rule->reason, catalogue::stored_bytes(tensor));
         } else {
             unknown.push_back(std::move(tensor));
         }
@@ -108,6 +111,9 @@ void check_all_used(Instances& instances, Binding& binding) {
     Index n_left = 0;
     for (const auto& [key, instance] : instances.all()) {
         binding.logicals.insert(instances.logical_of(key.segment));
+        if (instances.is_given_up(instances.logical_of(key.segment))) {
+            continue;
+        }
         const Index left = instance.primary_volume - instance.taken;
         if (instance.dropped) {
             for (const Source& source : instance.sources) {
@@ -188,17 +194,25 @@ Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {
         catalogue.shards = {};
     }
     Instances instances(model);
-    std::vector<Tensor> others = file_all(catalogue, model, matcher, instances, binding.ledger);
-    if (!others.empty() && !model.dialect->has_own_names) {
-        refuse_unknown(others, model);
-    }
-    for (const models::SameRule& rule : model.recipe->same) {
-        if (model.symbols->holds(rule.condition)) {
-            instances.tie(rule);
+    Mismatches mismatches;
+    Found found{binding.ledger, mismatches};
+    std::vector<Tensor> others = file_all(catalogue, model, matcher, instances, found);
+    mismatches.check("unknown", [&] {
+        if (!others.empty() && !model.dialect->has_own_names) {
+            refuse_unknown(others, model);
         }
+    });
+    for (const models::SameRule& rule : model.recipe->same) {
+        mismatches.check("same " + rule.a, [&] {
+            if (model.symbols->holds(rule.condition) && !instances.is_given_up(rule.a) &&
+                !instances.is_given_up(rule.b)) {
+                instances.tie(rule);
+            }
+        });
     }
-    build_targets(model, wanted, matcher, instances, binding);
-    check_all_used(instances, binding);
+    build_targets(model, wanted, {matcher, mismatches}, instances, binding);
+    mismatches.check("left", [&] { check_all_used(instances, binding); });
+    mismatches.require_none();
     add_as_stored(std::move(others), presumed, model, wanted, binding);
     sort_targets(binding);
     return binding;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -83,6 +84,12 @@ class Instances {
     /// Moves the sources of logical tensor `a` behind those of `b` (rule `same a = b`).
     void tie(const models::SameRule& rule);
 
+    /// A logical tensor of which something does not fit: nothing more is said of it.
+    void give_up(const std::string& logical) { given_up_.insert(logical); }
+    [[nodiscard]] bool is_given_up(const std::string& logical) const {
+        return given_up_.contains(logical);
+    }
+
     [[nodiscard]] const std::string& stored_name(std::uint32_t id) const { return names_[id]; }
     [[nodiscard]] std::string segment_text(std::uint32_t id) const;
     [[nodiscard]] const std::string& logical_of(std::uint32_t id) const {
@@ -104,6 +111,7 @@ class Instances {
     std::map<std::pair<const models::Line*, std::vector<Index>>, layout::BoundLayout> bound_;
     std::unordered_map<Key, Instance, KeyHash> instances_;
     std::vector<std::string> names_;
+    std::set<std::string> given_up_;
 };
 
 /// Extents of all axes a layout names, in a fixed order (the cache key of a bound layout).

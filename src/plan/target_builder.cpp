@@ -224,12 +224,17 @@ class TargetBuilder {
 
 }  // namespace
 
-void build_targets(const Model& model, const Wanted& wanted, const StoreMatcher& matcher,
+void build_targets(const Model& model, const Wanted& wanted, Surroundings surroundings,
                    Instances& instances, Binding& binding) {
-    TargetBuilder builder(model, wanted, matcher, instances, binding);
-    for_each_hub_name(*model.recipe, *model.symbols,
-                      [&](const HubName& hub) { builder.build(hub); });
-    builder.check_complete();
+    TargetBuilder builder(model, wanted, surroundings.matcher, instances, binding);
+    Mismatches& mismatches = surroundings.mismatches;
+    for_each_hub_name(*model.recipe, *model.symbols, [&](const HubName& hub) {
+        if (!instances.is_given_up(hub.line->logical) &&
+            !mismatches.check(hub.name, [&] { builder.build(hub); })) {
+            instances.give_up(hub.line->logical);
+        }
+    });
+    mismatches.check("missing", [&] { builder.check_complete(); });
 }
 
 }  // namespace shardweld::plan

@@ -5,14 +5,21 @@
 #include "shardweld/plan/binding.hpp"
 
 #include "instances.hpp"
+#include "mismatches.hpp"
 #include "store_match.hpp"
 
 namespace shardweld::plan {
 
+/// Who tells what stored tensors are called, and where contradictions are noted.
+struct Surroundings {
+    const StoreMatcher& matcher;
+    Mismatches& mismatches;
+};
+
 /// Appends a target for every hub name that the recipe expects, with operands that cover it exactly
-/// once, and marks what was taken. Error(mismatch) for a name that nothing, too little or too much
-/// is stored for.
-void build_targets(const Model& model, const Wanted& wanted, const StoreMatcher& matcher,
+/// once, and marks what was taken. A mismatch is noted for a name that nothing, too little or too
+/// much is stored for, unless what it needs was given up.
+void build_targets(const Model& model, const Wanted& wanted, Surroundings surroundings,
                    Instances& instances, Binding& binding);
 
 }  // namespace shardweld::plan

@@ -1,10 +1,17 @@
-// Names of what a run keeps inside a target that has no sibling.
+// Names of what a run keeps beside a target, or inside one that has no sibling.
 // Knows names only.
 #pragma once
+
+#include <filesystem>
 
 namespace shardweld::publish {
 
 inline constexpr const char* kPartialInside = ".shardweld-partial";
 inline constexpr const char* kLockInside = ".shardweld-lock";
+
+/// Of a target without a trailing slash.
+inline std::filesystem::path partial_beside(const std::filesystem::path& target) {
+    return target.parent_path() / ("." + target.filename().string() + ".shardweld-partial");
+}
 
 }  // namespace shardweld::publish

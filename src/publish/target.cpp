@@ -134,8 +134,7 @@ PartialDirectory PartialDirectory::create(const TargetRequest& request) {
 void PartialDirectory::choose_places(Place place) {
     const std::string name = target_.filename().string();
     is_inside_ = place == Place::inside;
-    partial_ = is_inside_ ? target_ / kPartialInside
-                          : target_.parent_path() / ("." + name + ".shardweld-partial");
+    partial_ = is_inside_ ? target_ / kPartialInside : partial_beside(target_);
     lock_path_ = is_inside_ ? target_ / kLockInside
                             : target_.parent_path() / ("." + name + ".shardweld-lock");
 }
@@ -152,8 +151,9 @@ void PartialDirectory::take_lock() {
         lock_fd_ = try_lock_file(lock_path_, target_);
     }
     if (lock_fd_ < 0) {
-        throw Error(ErrorCode::io, "cannot create " + lock_path_.string() +
-                                       ": no right to write there; choose another --target_dir");
+        throw Error(ErrorCode::target,
+                    "cannot create " + lock_path_.string() +
+                        ": no right to write there; choose another --target_dir");
     }
     is_held_ = true;
 }

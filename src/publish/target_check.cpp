@@ -1,11 +1,12 @@
 #include <algorithm>
 #include <cerrno>
 
-#include <sys/statvfs.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
 #include "shardweld/io/file.hpp"
+#include "shardweld/publish/room.hpp"
 #include "shardweld/publish/target.hpp"
 
 #include "places.hpp"
@@ -74,6 +75,25 @@ void check_inputs(const fs::path& target, const std::vector<fs::path>& inputs) {
     }
 }
 
+/// Whether this user may make entries in a directory; else errno says why not.
+bool is_writable(const fs::path& directory) {
+    return ::eaccess(directory.c_str(), W_OK | X_OK) == 0;
+}
+
+/// The partial directory is made beside the target, or in it.
+void check_writable(const fs::path& target) {
+    const fs::path above = nearest_existing(target.parent_path());
+    if (is_writable(above)) {
+        return;
+    }
+    const std::string reason = std::generic_category().message(errno);
+    if (above == target.parent_path() && fs::is_directory(target) && is_writable(target)) {
+        return;
+    }
+    refuse(target, "cannot be made: no right to write in " + above.string() + " (" + reason +
+                       "): choose another --target_dir");
+}
+
 }  // namespace
 
 fs::path checked_target(const TargetRequest& request) {
@@ -98,28 +118,24 @@ fs::path checked_target(const TargetRequest& request) {
         refuse(target,
                "exists and is not empty: choose another one, or replace it with --overwrite");
     }
+    check_writable(target);
     return target;
 }
 
-void check_space(const fs::path& directory, Bytes bytes, Index n_files) {
-    struct statvfs space {};
-    if (::statvfs(directory.c_str(), &space) != 0) {
-        io::throw_errno(errno, "ask for the free space of", directory);
+Bytes left_behind(const fs::path& target) {
+    const fs::path whole = resolved(target);
+    Bytes bytes = 0;
+    for (const fs::path& partial : {partial_beside(whole), whole / kPartialInside}) {
+        std::error_code failed;
+        for (fs::recursive_directory_iterator at(partial, failed), end; !failed && at != end;
+             at.increment(failed)) {
+            struct stat status {};
+            if (::lstat(at->path().c_str(), &status) == 0) {
+                bytes += static_cast<Bytes>(status.st_blocks) * 512;
+            }
+        }
     }
-    const Bytes available = Bytes{space.f_bavail} * Bytes{space.f_frsize};
-    if (available < bytes) {
-        throw Error(ErrorCode::space, "the file system of " + directory.string() + " has " +
-                                          human_bytes(available) + " free; the output needs " +
-                                          human_bytes(bytes) +
-                                          ": free space or choose another --target_dir");
-    }
-    // File systems without a table of inodes report none at all.
-    if (space.f_files != 0 && Bytes{space.f_favail} < static_cast<Bytes>(n_files)) {
-        throw Error(ErrorCode::space,
-                    "the file system of " + directory.string() + " has " +
-                        std::to_string(space.f_favail) + " free inodes; the output needs " +
-                        std::to_string(n_files) + ": remove files or raise --max_shard_size");
-    }
+    return bytes;
 }
 
 }  // namespace shardweld::publish

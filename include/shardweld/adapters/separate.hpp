@@ -3,6 +3,7 @@
 // files or ranks.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ struct Separated {
     catalogue::Catalogue base;     ///< no tensors when only the adapter was saved
     catalogue::Catalogue adapter;  ///< named as in adapter_model.safetensors; same list of files
     std::vector<std::string> whole_modules;  ///< modules trained as a whole, sorted
+    std::set<std::string> in_both;  ///< names of the adapter's tensors that are the base's, too
+    std::vector<catalogue::Ignored> replaced;  ///< of the base, by those trained as a whole
 };
 
 /// Whether some tensor is part of an adapter.

@@ -42,6 +42,7 @@ struct Piece {
     Bytes base = 0;             ///< file offset of the storage's first byte
     Bytes storage_bytes = 0;    ///< size of the storage; every address of patch lies inside
     layout::Patch patch;        ///< over the stored tensor's axes
+    std::uint32_t crc32 = 0;    ///< of the whole storage, 0 where the format records none
     /// false: base and storage_bytes bound a container (a DCP blob) that is still to be opened;
     /// strides are those of a dense tensor until then.
     bool located = true;
@@ -94,6 +95,12 @@ struct Catalogue {
     Claims claims;
     std::map<std::string, Index> inert_globals;  ///< pickle globals left inert, with their counts
 };
+
+/// Bytes of all elements that are stored: of tensors and shards with their replicas, and of what
+/// was left aside.
+Bytes stored_bytes(const Catalogue& catalogue);
+Bytes stored_bytes(const Tensor& tensor);
+Bytes stored_bytes(const Shard& shard);
 
 /// Catalogue to bytes and back, for sharing between ranks.
 void encode(const Catalogue& catalogue, ByteWriter& out);

@@ -51,10 +51,16 @@ struct Warning {
 
 /// Where every input element went, in bytes as stored.
 struct Ledger {
-    Bytes consumed = 0;
-    Bytes replica = 0;
+    Bytes stored = 0;    ///< all elements of the checkpoint, counted before anything was matched
+    Bytes consumed = 0;  ///< written, once each
+    Bytes replica = 0;   ///< held again by other files
     Bytes padding = 0;
     std::vector<catalogue::Ignored> ignored;
+
+    /// Counts one more tensor that is left out, together with those whose names differ in numbers.
+    void ignore(const std::string& name, const std::string& reason, Bytes bytes);
+    /// Error(mismatch) unless the parts sum up to `stored`.
+    void require_closed() const;
 };
 
 /// A stored tensor that must equal a target in full before anything is written.

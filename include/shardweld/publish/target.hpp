@@ -22,8 +22,12 @@ struct TargetRequest {
 
 /// Checks a target without writing anything; returns it absolute, links resolved. Local.
 /// Error(target): it is a file, exists with content without `overwrite`, is an input, lies in the
-/// first input (the checkpoint) or contains an input.
+/// first input (the checkpoint) or contains an input; or this user may not write there.
 fs::path checked_target(const TargetRequest& request);
+
+/// Bytes on the disk of what a run that did not finish left for this target: they are used again or
+/// given back. Local; 0 when nothing is there.
+Bytes left_behind(const fs::path& target);
 
 /// A run's right to write the target. One rank holds it; everything is written into partial(),
 /// which commit() turns into the target. Destroyed without commit, it removes what it made.
@@ -72,9 +76,6 @@ class PartialDirectory {
     std::vector<fs::path> made_;  ///< parents this run created, innermost first
     std::vector<std::string> notes_;
 };
-
-/// Error(space) unless the file system of `directory` has room for so many bytes and files. Local.
-void check_space(const fs::path& directory, Bytes bytes, Index n_files);
 
 /// Collective. Every rank passes rank 0's partial directory; Error(launch) unless they all see the
 /// same directory there.

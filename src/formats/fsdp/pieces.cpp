@@ -12,6 +12,7 @@ catalogue::Piece empty_piece(const StoredTensor& tensor) {
     catalogue::Piece piece;
     piece.base = tensor.storage_offset;
     piece.storage_bytes = tensor.storage_bytes;
+    piece.crc32 = tensor.crc32;
     piece.patch.offset = tensor.element_offset;
     return piece;
 }

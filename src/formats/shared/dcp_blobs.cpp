@@ -77,6 +77,7 @@ Piece located(const StoredTensor& stored, Piece piece) {
     piece.patch.offset = stored.element_offset;
     piece.base = stored.storage_offset;
     piece.storage_bytes = stored.storage_bytes;
+    piece.crc32 = stored.crc32;
     piece.located = true;
     return piece;
 }

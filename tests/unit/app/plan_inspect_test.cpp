@@ -224,11 +224,12 @@ TEST(Inspect, shows_local_shards_with_their_ranks) {
     EXPECT_EQ(inspect(*mpi::serial_comm(), options, out), 0);
     const auto json = ordered_json::parse(out.str());
     const auto& first = json["tensors"][1];
-    EXPECT_EQ(first.dump(),
-              R"({"name":"decoder.layers.0.mlp.linear_fc1.layer_norm_weight","dtype":"bfloat16",)"
-              R"("shape":[64],"local":true,"shards":4,"replicas":0,"bytes":512,"ranks":[)"
-              R"({"tp":0,"pp":0,"vpp":0,"ep":0,"etp":0},{"tp":1,"pp":0,"vpp":0,"ep":0,"etp":1},)"
-              R"({"tp":2,"pp":0,"vpp":0,"ep":0,"etp":2},{"tp":3,"pp":0,"vpp":0,"ep":0,"etp":3}]})");
+    EXPECT_EQ(
+        first.dump(),
+        R"({"name":"decoder.layers.0.mlp.linear_fc1.layer_norm_weight","dtype":"bfloat16",)"
+        R"("shape":[64],"local":true,"shards":4,"replicas":0,"bytes":512,"replica_bytes":0,"ranks":[)"
+        R"({"tp":0,"pp":0,"vpp":0,"ep":0,"etp":0},{"tp":1,"pp":0,"vpp":0,"ep":0,"etp":1},)"
+        R"({"tp":2,"pp":0,"vpp":0,"ep":0,"etp":2},{"tp":3,"pp":0,"vpp":0,"ep":0,"etp":3}]})");
     options.json = false;
     options.hf_config.reset();
     std::ostringstream text;

@@ -1,5 +1,7 @@
 #include "../../../src/app/report.hpp"
 
+#include <limits>
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -53,7 +55,10 @@ Report full_report() {
     report.ranks[0].host = "n1";
     report.ranks[0].bytes_read = 7;
     report.ranks[0].peak_bytes = 99;
-    report.ledger = {100, 10, 1, {{"rng*", "training state", 2, 50}}};
+    report.ledger = {161, 100, 10, 1, {{"rng*", "training state", 2, 50}}};
+    report.files = {{"model.safetensors", 7, "ef"}};
+    report.sanity = {true, {{"t", 1, 2, false, false}}};
+    report.base = BaseSummary{"/base", 3, 1, 0.5, "t", {"a"}, {}, {"b"}};
     report.warnings = {{"tied_differs", "lm_head.weight", "they differ"}};
     report.root = "abcd";
     return report;
@@ -65,9 +70,10 @@ TEST(Report, has_the_fields_of_schema_one) {
     for (const auto& [key, value] : json.items()) {
         keys.push_back(key);
     }
-    EXPECT_EQ(keys, (std::vector<std::string>{"schema", "tool", "command", "exit", "environment",
-                                              "input", "plan", "phases", "roof", "ranks", "ledger",
-                                              "tensors", "warnings", "root"}));
+    EXPECT_EQ(keys,
+              (std::vector<std::string>{"schema", "tool", "command", "exit", "environment", "input",
+                                        "plan", "phases", "roof", "ranks", "ledger", "files",
+                                        "tensors", "sanity", "base", "warnings", "root"}));
     EXPECT_EQ(json["schema"], 1);
     EXPECT_EQ(json["tool"], (ordered_json{{"version", version()}, {"git", git_version()}}));
     EXPECT_EQ(json["exit"].dump(), R"({"code":6,"name":"mismatch","message":"it is \"odd\""})");
@@ -85,12 +91,30 @@ TEST(Report, has_the_fields_of_schema_one) {
     EXPECT_EQ(json["ranks"][0]["host"], "n1");
     EXPECT_EQ(json["ranks"][0]["peak_bytes"], 99);
     EXPECT_EQ(json["ranks"][0]["bytes_read"], 7);
-    EXPECT_EQ(json["ledger"].dump(), R"({"consumed":100,"replica":10,"padding":1,"ignored":[)"
-                                     R"({"pattern":"rng*","reason":"training state",)"
-                                     R"("count":2,"bytes":50}]})");
+    EXPECT_EQ(json["ledger"].dump(),
+              R"({"stored":161,"consumed":100,"replica":10,"padding":1,"ignored":[)"
+              R"({"pattern":"rng*","reason":"training state",)"
+              R"("count":2,"bytes":50}]})");
     EXPECT_EQ(json["warnings"].dump(),
               R"([{"code":"tied_differs","tensor":"lm_head.weight","text":"they differ"}])");
     EXPECT_EQ(json["root"], "abcd");
+    EXPECT_EQ(json["files"].dump(), R"([{"name":"model.safetensors","bytes":7,"sha256":"ef"}])");
+    EXPECT_EQ(json["sanity"].dump(),
+              R"({"checked":true,"tensors":[{"name":"t","nan":1,"inf":2,"all_zero":false,)"
+              R"("constant":false}]})");
+    EXPECT_EQ(json["base"].dump(),
+              R"({"dir":"/base","compared":3,"equal":1,"max_abs":0.5,"max_tensor":"t",)"
+              R"("extra":["a"],"missing":[],"shapes":["b"]})");
+}
+
+TEST(Report, says_null_where_nothing_was_done) {
+    const auto json = ordered_json::parse(to_json(Report()));
+    EXPECT_TRUE(json["base"].is_null());
+    EXPECT_EQ(json["sanity"].dump(), R"({"checked":false,"tensors":[]})");
+    Report infinite;
+    infinite.base = BaseSummary();
+    infinite.base->max_absolute = std::numeric_limits<double>::infinity();
+    EXPECT_EQ(ordered_json::parse(to_json(infinite))["base"]["max_abs"], "inf");
 }
 
 TEST(Report, says_where_each_tensor_lies_and_comes_from) {

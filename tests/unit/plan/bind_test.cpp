@@ -351,6 +351,55 @@ TEST_F(Bind, refuses_sizes_that_do_not_fit_the_config) {
                  R"({"model_type": "tiny", "hidden": 4, "ffn": 6, "vocab": 9, "layers": 2})");
 }
 
+TEST_F(Bind, tells_all_contradictions_at_once) {
+    Catalogue catalogue = per_layer();
+    catalogue.tensors.push_back(tensor("layers.0.bias", {4}));
+    try {
+        (void)bind(catalogue,
+                   R"({"model_type": "tiny", "hidden": 4, "ffn": 7, "vocab": 9, "layers": 3})");
+        ADD_FAILURE() << "not refused";
+    } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::mismatch);
+        const std::string text = error.full_text();
+        for (const char* part :
+             {"checkpoint and config.json contradict each other in 5 ways:\n",
+              "stored tensor layers.0.fc1.weight [12, 4]", "; so do 1 others of this kind\n",
+              "stored tensor embed.weight [8, 4]", "stored tensor head.weight [8, 4]",
+              "1 stored tensor(s) that no rule", "layers.0.bias [4]",
+              "m.layers.2.q.weight needs layer.{l}.qkv[q]"}) {
+            EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+        }
+        // What was given up is not told again as missing.
+        EXPECT_EQ(text.find("m.layers.2.gate"), std::string::npos) << text;
+        EXPECT_EQ(text.find("m.embed"), std::string::npos) << text;
+    }
+}
+
+TEST_F(Bind, ledger_sums_up_to_what_is_stored) {
+    for (Catalogue catalogue : {per_layer(), stacked(), shards()}) {
+        t_ = catalogue.shards.empty() ? 1 : 2;
+        catalogue.ignored.push_back({"optimizer", "state", 3, 1000});
+        Ledger ledger;
+        ledger.stored = catalogue::stored_bytes(catalogue);
+        const Bytes stored = ledger.stored;
+        ledger = bind(std::move(catalogue)).ledger;
+        ledger.stored = stored;
+        EXPECT_NO_THROW(ledger.require_closed());
+        for (Bytes* part : {&ledger.stored, &ledger.consumed, &ledger.replica, &ledger.padding,
+                            &ledger.ignored.front().bytes}) {
+            *part += 2;
+            try {
+                ledger.require_closed();
+                ADD_FAILURE() << "does not close, and is not refused";
+            } catch (const Error& error) {
+                EXPECT_EQ(error.code(), ErrorCode::mismatch);
+                EXPECT_NE(error.full_text().find("the ledger does not close"), std::string::npos);
+            }
+            *part -= 2;
+        }
+    }
+}
+
 TEST_F(Bind, refuses_pieces_that_overlap_or_leave_a_gap) {
     Catalogue catalogue = per_layer();
     catalogue.tensors[2].pieces.push_back(catalogue.tensors[2].pieces[0]);

@@ -211,17 +211,6 @@ TEST(PartialDirectory, lies_inside_a_target_that_is_the_current_directory) {
     EXPECT_EQ(content_of(place.path() / "chat_templates/t.jinja"), "t");
 }
 
-TEST(CheckSpace, compares_with_what_is_free) {
-    const TemporaryDirectory place;
-    EXPECT_EQ(error_text([&] { check_space(place.path(), 1, 1); }), "no error");
-    const std::string text = error_text([&] { check_space(place.path(), Bytes{1} << 62U, 1); });
-    EXPECT_EQ(text.substr(0, 6), "space:");
-    EXPECT_NE(text.find("free; the output needs 4612 PB: free space or choose another "
-                        "--target_dir"),
-              std::string::npos)
-        << text;
-}
-
 TEST(CheckSameDirectory, accepts_its_own_and_leaves_no_trace) {
     const TemporaryDirectory place;
     const auto comm = mpi::serial_comm();

@@ -1,0 +1,51 @@
+// What a file system has left for new files: bytes, inodes and quotas, as far as the system tells.
+// Knows file systems and Lustre's lfs; knows nothing of what will be written.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shardweld/core/index.hpp"
+
+namespace shardweld::publish {
+
+namespace fs = std::filesystem;
+
+/// What one quota leaves; nullopt: not limited.
+struct Quota {
+    std::string whose;  ///< "user 1000"
+    std::optional<Bytes> bytes_left;
+    std::optional<Bytes> files_left;
+};
+
+struct Room {
+    Bytes bytes_free = 0;             ///< for this user
+    std::optional<Bytes> files_free;  ///< inodes; nullopt where they are made as needed
+    bool knows_quotas = false;        ///< false: nobody could be asked
+    std::vector<Quota> quotas;
+};
+
+/// What is left where `directory` is, or will be made. Asks the file system (statvfs), the kernel
+/// (quotactl_fd, Linux 5.14) and, on Lustre, `lfs quota` for user and group; `path` is the list of
+/// directories to look for lfs in, such as PATH. Local. Error(io) when the file system cannot be
+/// asked.
+Room room_at(const fs::path& directory, const std::string& path);
+
+/// What is missing for `bytes` in `n_files` new files, one text for each limit; empty: nothing.
+/// Pure.
+std::vector<std::string> shortages(const Room& room, const fs::path& directory, Bytes bytes,
+                                   Index n_files);
+
+/// The answer of `lfs quota -q` (Lustre manual 25.4): the file system, then kilobytes, their quota,
+/// limit and grace, then the same for files. nullopt when it is none. Pure.
+std::optional<Quota> parse_lfs_quota(const std::string& said, const std::string& whose);
+
+/// Error(space) with all shortages. Pure.
+void require_room(const Room& room, const fs::path& directory, Bytes bytes, Index n_files);
+
+/// The directory itself, or the nearest one above it that exists. Local.
+fs::path nearest_existing(const fs::path& directory);
+
+}  // namespace shardweld::publish

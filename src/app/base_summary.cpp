@@ -1,0 +1,89 @@
+#include "base_summary.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <utility>
+
+#include "shardweld/core/text.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+constexpr std::size_t kMostListed = 8;
+
+std::string listed(const std::vector<std::string>& names) {
+    std::string text;
+    for (std::size_t i = 0; i < std::min(names.size(), kMostListed); ++i) {
+        text += (i == 0 ? "" : ", ") + printable(names[i]);
+    }
+    return text + (names.size() > kMostListed ? ", ..." : "");
+}
+
+std::string number_text(double number) {
+    std::array<char, 32> text{};
+    (void)std::snprintf(text.data(), text.size(), "%.6g", number);
+    return text.data();
+}
+
+}  // namespace
+
+BaseSummary summary_of(std::string directory, const Outcome& outcome) {
+    BaseSummary summary;
+    summary.directory = std::move(directory);
+    for (const ComparedTensor& row : outcome.tensors) {
+        if (row.found.n_elements > 0) {
+            ++summary.n_compared;
+            summary.n_equal += row.found.n_unequal_bits == 0 ? 1U : 0U;
+            if (row.found.absolute.error > summary.max_absolute) {
+                summary.max_absolute = row.found.absolute.error;
+                summary.max_tensor = row.name;
+            }
+        } else if (row.verdict == Verdict::extra) {
+            summary.extra.push_back(row.name);
+        } else if (row.verdict == Verdict::missing) {
+            summary.missing.push_back(row.name);
+        } else {
+            summary.shapes.push_back(row.name);
+        }
+    }
+    return summary;
+}
+
+std::string text_of(const BaseSummary& summary) {
+    std::string text = "compared with the base " + summary.directory + ": " +
+                       std::to_string(summary.n_compared - summary.n_equal) + " of " +
+                       std::to_string(summary.n_compared) + " tensors differ";
+    if (!summary.max_tensor.empty()) {
+        text += ", at most by " + number_text(summary.max_absolute) + " (" +
+                printable(summary.max_tensor) + ")";
+    }
+    if (!summary.extra.empty()) {
+        text += "; only in the result: " + listed(summary.extra);
+    }
+    if (!summary.missing.empty()) {
+        text += "; only in the base: " + listed(summary.missing);
+    }
+    return text;
+}
+
+std::vector<plan::Warning> base_warnings(const BaseSummary& summary) {
+    std::vector<plan::Warning> warnings;
+    if (summary.n_compared == summary.n_equal && summary.shapes.empty()) {
+        warnings.push_back({"equals_base", "",
+                            "no tensor differs from the base " + summary.directory + " (" +
+                                std::to_string(summary.n_compared) +
+                                " compared): was the training applied?"});
+    }
+    if (!summary.shapes.empty()) {
+        warnings.push_back({"base_differs_shape", summary.shapes.front(),
+                            std::to_string(summary.shapes.size()) +
+                                " tensor(s) cannot be compared with the base's, which have "
+                                "other shapes or types: " +
+                                listed(summary.shapes)});
+    }
+    return warnings;
+}
+
+}  // namespace shardweld::app

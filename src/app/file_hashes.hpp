@@ -1,0 +1,29 @@
+// SHA-256 of all files of a written model, shared out among the ranks.
+// Knows directories and ranks; nothing of what the files are.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "shardweld/core/index.hpp"
+#include "shardweld/mpi/comm.hpp"
+
+namespace shardweld::app {
+
+struct FileEntry {
+    std::string name;  ///< relative to the model's directory
+    Bytes bytes = 0;
+    std::string sha256;  ///< in hex; "" when not computed
+};
+
+/// Collective. Every regular file below `directory`, which all ranks see, sorted by name; each is
+/// read by one rank, the largest first. Equal on every rank. Error(io).
+std::vector<FileEntry> hash_files(mpi::Comm& comm, const std::filesystem::path& directory);
+
+/// What differs between the files a report names and those that are there, for people; files that
+/// the report does not name are no difference. Pure.
+std::vector<std::string> file_differences(const std::vector<FileEntry>& reported,
+                                          const std::vector<FileEntry>& found);
+
+}  // namespace shardweld::app

@@ -1,0 +1,140 @@
+#include "preflight.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include <unistd.h>
+
+#include "shardweld/core/codec.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/publish/room.hpp"
+
+#include "memory.hpp"
+#include "search_path.hpp"
+#include "target.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+constexpr std::size_t kMostListed = 8;
+
+/// Ranks of one host, and the least that any of them may use there.
+struct Host {
+    Index n_ranks = 0;
+    Bytes needed = 0;
+    std::optional<Bytes> limit;
+};
+
+void require_enough(const std::string& name, const Host& host) {
+    if (!host.limit || host.needed <= *host.limit) {
+        return;
+    }
+    throw Error(ErrorCode::memory,
+                "the " + std::to_string(host.n_ranks) + " rank(s) on " + printable(name) +
+                    " will need " + human_bytes(host.needed) + " of memory, but the job may use " +
+                    human_bytes(*host.limit) +
+                    " there: ask for more (--mem), start fewer ranks on a node or give a smaller "
+                    "--memory_limit");
+}
+
+}  // namespace
+
+bool Preflight::check(const std::function<void()>& body) {
+    try {
+        body();
+        return true;
+    } catch (const Error& error) {
+        problems_.push_back(error);
+        return false;
+    }
+}
+
+void Preflight::require_none() const {
+    if (problems_.empty()) {
+        return;
+    }
+    if (problems_.size() == 1) {
+        throw Error(problems_.front());
+    }
+    std::string text = std::to_string(problems_.size()) + " problems, nothing was written:";
+    for (const Error& problem : problems_) {
+        text += "\n- " + problem.full_text() + " (" + std::string(name_of(problem.code())) + ")";
+    }
+    throw Error(problems_.front().code(), text);
+}
+
+void check_target(mpi::Comm& comm, const Options& options) {
+    mpi::collectively(comm, [&] {
+        if (comm.rank() == 0) {
+            (void)publish::checked_target(target_request(options));
+        }
+    });
+}
+
+void check_room(mpi::Comm& comm, const Options& options, const outputs::Placement& placement,
+                Log& log) {
+    mpi::collectively(comm, [&] {
+        if (comm.rank() != 0) {
+            return;
+        }
+        const publish::Room room = publish::room_at(options.target_dir, search_path());
+        log.debug(room.knows_quotas ? "quotas of the target's file system were looked at"
+                                    : "quotas of the target's file system are unknown: nobody "
+                                      "tells them here");
+        // What a dead run left will be used again or removed.
+        const Bytes bytes = placement.total_bytes();
+        const Bytes reclaimed = publish::left_behind(options.target_dir);
+        publish::require_room(room, options.target_dir, bytes - std::min(bytes, reclaimed),
+                              static_cast<Index>(placement.files.size()));
+    });
+}
+
+void check_memory(mpi::Comm& comm, const std::function<MemoryForecast()>& forecast) {
+    const auto limit = job_memory(system_memory_sources());
+    ByteWriter out;
+    out.put_text(comm.host());
+    out.put<Bytes>(limit ? forecast().peak() : 0);
+    out.put<Bytes>(limit.value_or(0));
+    std::map<std::string, Host> hosts;
+    for (const auto& bytes : comm.all_gather(out.take())) {
+        ByteReader in(bytes);
+        Host& host = hosts[in.get_text()];
+        ++host.n_ranks;
+        host.needed += in.get<Bytes>();
+        const auto one = in.get<Bytes>();
+        if (one != 0) {
+            host.limit = std::min(one, host.limit.value_or(one));
+        }
+    }
+    for (const auto& [name, host] : hosts) {
+        require_enough(name, host);
+    }
+}
+
+void check_assets(mpi::Comm& comm, int home,
+                  const std::function<std::vector<publish::Asset>()>& assets) {
+    mpi::collectively(comm, [&] {
+        if (comm.rank() != home) {
+            return;
+        }
+        std::string list;
+        std::size_t n_unreadable = 0;
+        for (const publish::Asset& asset : assets()) {
+            if (!asset.text && ::eaccess(asset.source.c_str(), R_OK) != 0 &&
+                ++n_unreadable <= kMostListed) {
+                list += (list.empty() ? "" : ", ") + asset.source.string();
+            }
+        }
+        if (n_unreadable > 0) {
+            throw Error(
+                ErrorCode::io,
+                std::to_string(n_unreadable) +
+                    " file(s) that belong to the model cannot be read by this user: " + list +
+                    (n_unreadable > kMostListed ? ", ..." : "") + "; have their owner permit it");
+        }
+    });
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,35 @@
+// What a merge looks at in the bytes it writes: odd values, and the distance to the base.
+// Knows what is asked for; the judgements are those of sanity and base_comparison.
+#pragma once
+
+#include <optional>
+
+#include "shardweld/execute/tensor_census.hpp"
+
+#include "assembly.hpp"
+#include "base_comparison.hpp"
+
+namespace shardweld::app {
+
+class ResultCheck {
+  public:
+    /// Collective. `memory`: of the comparison's buffers. The assembly must outlive it.
+    ResultCheck(mpi::Comm& comm, const Options& options, const Assembly& assembly, Bytes memory);
+
+    /// An OnSlice.
+    void add(const plan::Slice& slice, std::span<const std::byte> bytes);
+
+    /// Collective. Puts what was found into the report; returns what is worth a warning.
+    std::vector<plan::Warning> finish(mpi::Comm& comm, Report& report, Log& log);
+
+  private:
+    const Assembly& assembly_;
+    execute::TensorCensus census_;
+    std::optional<BaseComparison> base_;
+};
+
+/// Whether what a merge writes is compared with --base: not where the base itself is what is
+/// written.
+bool compares_with_base(const Options& options, const Assembly& assembly);
+
+}  // namespace shardweld::app

@@ -1,0 +1,39 @@
+// What of a result's values looks wrong: NaNs, infinities, matrices of one value.
+// Pure; knows what is normal for a model's tensors; reads nothing.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "shardweld/numeric/census.hpp"
+#include "shardweld/plan/binding.hpp"
+
+namespace shardweld::app {
+
+/// One tensor worth a look.
+struct OddTensor {
+    std::string name;
+    Index n_nan = 0;
+    Index n_inf = 0;
+    bool is_zero = false;      ///< all elements are 0
+    bool is_constant = false;  ///< all have one value that is not 0
+};
+
+struct Sanity {
+    bool is_checked = false;
+    std::vector<OddTensor> tensors;  ///< in the order of the targets
+};
+
+/// What is odd about the census of some targets. NaNs and infinities are odd everywhere. All zeros
+/// and one value are odd where two extents at least are larger than one: norms of ones, biases of
+/// zeros and scalars are normal. So are exponents (f8_e8m0) that are all alike.
+Sanity judge_census(const std::vector<plan::Target>& targets,
+                    const std::map<std::uint32_t, numeric::Census>& census);
+
+/// One warning for each kind of oddity (`nan_values`, `inf_values`, `all_zero`, `constant`), which
+/// names the first tensors that have it.
+std::vector<plan::Warning> sanity_warnings(const Sanity& sanity);
+
+}  // namespace shardweld::app

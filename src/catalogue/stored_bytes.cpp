@@ -1,0 +1,39 @@
+#include "shardweld/catalogue/catalogue.hpp"
+
+namespace shardweld::catalogue {
+
+namespace {
+
+Bytes bytes_of(const Piece& piece, DType dtype) {
+    return static_cast<Bytes>(piece.patch.volume()) * size_of(dtype);
+}
+
+}  // namespace
+
+Bytes stored_bytes(const Tensor& tensor) {
+    Bytes bytes = 0;
+    for (const Piece& piece : tensor.pieces) {
+        bytes += bytes_of(piece, tensor.dtype);
+    }
+    return bytes;
+}
+
+Bytes stored_bytes(const Shard& shard) {
+    return bytes_of(shard.piece, shard.dtype);
+}
+
+Bytes stored_bytes(const Catalogue& catalogue) {
+    Bytes bytes = 0;
+    for (const Tensor& tensor : catalogue.tensors) {
+        bytes += stored_bytes(tensor);
+    }
+    for (const Shard& shard : catalogue.shards) {
+        bytes += stored_bytes(shard);
+    }
+    for (const Ignored& ignored : catalogue.ignored) {
+        bytes += ignored.bytes;
+    }
+    return bytes;
+}
+
+}  // namespace shardweld::catalogue

@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# What stands in the way of a merge is said at once and before anything is written, by merge and plan alike.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/errors.sh"
+fsdp=torch/fsdp1_w2_fp32_llama
+legacy=megatron/llama-tp4-legacy-bf16
+
+config() {
+    python3 - "$source/huggingface/config.json" "$@" <<'P' || fail "cannot edit config.json"
+import json, sys
+config = json.load(open(sys.argv[1]))
+for change in sys.argv[2:]:
+    name, value = change.split("=")
+    config[name] = json.loads(value)
+json.dump(config, open(sys.argv[1], "w"))
+P
+}
+
+# planned CODE TEXT...: plan of the same merge ends so, too; what it prints stays in $WORK/out.
+planned() {
+    expect_code "$1" "$SHARDWELD" plan --local_dir "$source" --target_dir "$target" "${options[@]}" -q "${more[@]}" || return
+    for text in "${@:2}"; do
+        expect_text "$text"
+    done
+}
+
+# Several things wrong with config.json: all told, whatever the order.
+start "$fsdp"
+config vocab_size=600 intermediate_size=40 num_hidden_layers=3
+texts=("contradict each other in" "embed_tokens.weight" "lm_head.weight" "mlp.gate_proj.weight" "mlp.down_proj.weight" "others of this kind" "model.layers.2.")
+for ranks in 0 3; do
+    refused "three wrong fields" 6 "$ranks" "${texts[@]}"
+done
+planned 6 "${texts[@]}"
+
+# A wrong config.json and a target that exists: both.
+mkdir "$target"
+touch "$target/old"
+merge_copy 2
+expect_code 12 "${merging[@]}"
+for text in "2 problems, nothing was written" "exists and is not empty" "(target)" "embed_tokens.weight" "(mismatch)"; do
+    expect_text "$text"
+done
+[[ "$(ls -A "$place" "$target" | xargs)" == "$place: model $target: old" ]] || fail "left $(ls -A "$place" "$target" | xargs)"
+planned 12 "2 problems, nothing was written" "exists and is not empty" "embed_tokens.weight"
+
+# A target that exists: plan prints its plan, and ends as the merge would. Without --target_dir it asks nothing.
+start "$fsdp"
+mkdir "$target"
+touch "$target/old"
+planned 12 "exists and is not empty"
+checks=$((checks + 1))
+grep -q "written by a rank" "$WORK/out" || fail "plan prints no plan"
+expect_code 0 "$SHARDWELD" plan --local_dir "$source"
+more=(--overwrite)
+planned 0
+more=()
+
+# Memory that the job does not have.
+start "$fsdp"
+for ranks in 0 2; do
+    SLURM_MEM_PER_NODE=1 refused "memory of the job" 9 "$ranks" "rank(s) on" "but the job may use 1.05 MB there" "--mem"
+done
+export SLURM_MEM_PER_NODE=4000
+accepted "enough memory"
+unset SLURM_MEM_PER_NODE
+
+# Rights, as a user who has few.
+as_other=()
+if ((EUID == 0)); then
+    as_other=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+fi
+chmod 755 "$WORK" "$place"
+if "${as_other[@]}" "$SHARDWELD" version >"$WORK/out" 2>"$WORK/err"; then
+    start "$fsdp"
+    chmod 777 "$place"
+    chmod 000 "$source"/*rank_0.pt "$source"/*rank_1.pt
+    merging=("${as_other[@]}" "$SHARDWELD" merge --local_dir "$source" --target_dir "$target" -q)
+    expect_code 7 "${merging[@]}"
+    expect_text "2 file(s) of the checkpoint cannot be read by this user: model_world_size_2_rank_0.pt, model_world_size_2_rank_1.pt"
+    chmod 644 "$source"/*.pt
+    touch "$source/huggingface/tokenizer.json"
+    chmod 000 "$source/huggingface/tokenizer.json"
+    expect_code 7 "${merging[@]}"
+    expect_text "1 file(s) that belong to the model cannot be read by this user: $source/huggingface/tokenizer.json"
+    [[ -z "$(ls -A "$place")" ]] || fail "left $(ls -A "$place")"
+    chmod 755 "$place"
+    chmod 000 "$source"/*rank_1.pt
+    expect_code 12 "${merging[@]}"
+    expect_text "2 problems, nothing was written"
+    expect_text "no right to write in $place (Permission denied)"
+    expect_text "1 file(s) of the checkpoint cannot be read"
+    chmod -R 755 "$WORK/copy"
+    expect_code 12 "${merging[@]}"
+    mkdir "$target"
+    chmod 777 "$target"
+    expect_code 0 "${merging[@]}"
+    [[ -s "$target/config.json" ]] || fail "no model in a target that may be written while its parent may not"
+else
+    echo "SKIPPED: no other user can run $SHARDWELD here"
+fi
+
+# File systems without room: bytes, inodes, and the config beside.
+cat >"$WORK/full.sh" <<'S'
+set -eu
+place="$1" size="$2" inodes="$3"
+shift 3
+mount -t tmpfs -o "size=$size,nr_inodes=$inodes" shardweld "$place"
+"$@"
+code=$?
+[ -z "$(ls -A "$place")" ] || echo "something is left"
+exit $code
+S
+full() {
+    local code=0
+    timeout 60 unshare -m bash "$WORK/full.sh" "$place" "$1" "$2" "${merging[@]}" >"$WORK/out" 2>"$WORK/err" || code=$?
+    checks=$((checks + 2))
+    [[ "$code" == "$3" ]] || fail "exit code $code, expected $3: $(head -c 600 "$WORK/err")"
+    ! grep -q "is left" "$WORK/out" || fail "something is left"
+}
+if unshare -m true 2>/dev/null && unshare -m mount -t tmpfs none /mnt 2>/dev/null; then
+    start "$legacy"
+    for ranks in 0 3; do
+        merge_copy "$ranks"
+        full 64k 100 8
+        expect_text "free; the output needs"
+        expect_text "free space or choose another --target_dir"
+    done
+    merge_copy 0 --max_shard_size 100KB
+    full 64k 3 8
+    expect_text "free; the output needs"
+    expect_text "2 free inodes; the output needs 4 files"
+    merging[0]="$SHARDWELD"
+    merging=("$SHARDWELD" plan --local_dir "$source" --target_dir "$target" "${options[@]}" -q)
+    full 64k 100 8
+    expect_text "free; the output needs"
+else
+    echo "SKIPPED: no right to make a mount namespace"
+fi
+finish
