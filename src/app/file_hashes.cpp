@@ -14,36 +14,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<FileEntry> files_below(const fs::path& directory) {
-    std::vector<FileEntry> files;
-    try {
-        for (const fs::directory_entry& entry : fs::recursive_directory_iterator(directory)) {
-            if (entry.is_regular_file()) {
-                files.push_back({entry.path().lexically_relative(directory).generic_string(),
-                                 entry.file_size(),
-                                 {}});
-            }
-        }
-    } catch (const fs::filesystem_error& error) {
-        throw Error(ErrorCode::io,
-                    "cannot list " + directory.string() + ": " + error.code().message());
-    }
-    std::sort(files.begin(), files.end(),
-              [](const FileEntry& a, const FileEntry& b) { return a.name < b.name; });
-    return files;
-}
-
-std::vector<FileEntry> shared_list(mpi::Comm& comm, const fs::path& directory) {
+/// Rank `home`'s files with their sizes, on every rank.
+std::vector<FileEntry> shared_list(mpi::Comm& comm, const fs::path& directory, int home,
+                                   const std::function<std::vector<std::string>()>& names) {
     ByteWriter out;
     mpi::collectively(comm, [&] {
-        if (comm.rank() == 0) {
-            for (const FileEntry& file : files_below(directory)) {
-                out.put_text(file.name);
-                out.put(file.bytes);
-            }
+        if (comm.rank() != home) {
+            return;
+        }
+        std::vector<std::string> sorted = names();
+        std::sort(sorted.begin(), sorted.end());
+        for (const std::string& name : sorted) {
+            std::error_code failed;
+            const auto bytes = fs::file_size(directory / name, failed);
+            out.put_text(name);
+            out.put<Bytes>(failed ? 0 : bytes);
         }
     });
-    const auto bytes = comm.broadcast(out.take(), 0);
+    const auto bytes = comm.broadcast(out.take(), home);
     ByteReader in(bytes);
     std::vector<FileEntry> files;
     while (!in.at_end()) {
@@ -71,13 +59,16 @@ std::vector<std::size_t> shares(const std::vector<FileEntry>& files, std::size_t
 
 }  // namespace
 
-std::vector<FileEntry> hash_files(mpi::Comm& comm, const fs::path& directory) {
-    std::vector<FileEntry> files = shared_list(comm, directory);
+std::vector<FileEntry> hash_files(mpi::Comm& comm, const fs::path& directory, int home,
+                                  const std::function<std::vector<std::string>()>& names) {
+    std::vector<FileEntry> files = shared_list(comm, directory, home, names);
     const auto rank_of = shares(files, static_cast<std::size_t>(comm.size()));
     ByteWriter mine;
     mpi::collectively(comm, [&] {
         for (std::size_t i = 0; i < files.size(); ++i) {
-            if (rank_of[i] == static_cast<std::size_t>(comm.rank())) {
+            std::error_code failed;
+            if (rank_of[i] == static_cast<std::size_t>(comm.rank()) &&
+                fs::exists(directory / files[i].name, failed)) {
                 mine.put<std::uint64_t>(i);
                 mine.put_text(io::sha256_of(directory / files[i].name));
             }
@@ -103,7 +94,7 @@ std::vector<std::string> file_differences(const std::vector<FileEntry>& reported
     for (const FileEntry& expected : reported) {
         const auto at = there.find(expected.name);
         const std::string name = "file " + printable(expected.name);
-        if (at == there.end()) {
+        if (at == there.end() || at->second->sha256.empty()) {
             lines.push_back(name + " is missing");
         } else if (at->second->sha256 != expected.sha256) {
             lines.push_back(name + " has the sha256 " + at->second->sha256 + ", the report says " +

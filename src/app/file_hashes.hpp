@@ -1,8 +1,9 @@
-// SHA-256 of all files of a written model, shared out among the ranks.
+// SHA-256 of the files of a written model, shared out among the ranks.
 // Knows directories and ranks; nothing of what the files are.
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,12 +18,14 @@ struct FileEntry {
     std::string sha256;  ///< in hex; "" when not computed
 };
 
-/// Collective. Every regular file below `directory`, which all ranks see, sorted by name; each is
-/// read by one rank, the largest first. Equal on every rank. Error(io).
-std::vector<FileEntry> hash_files(mpi::Comm& comm, const std::filesystem::path& directory);
+/// Collective. The files that rank `home` names, below a directory that all ranks see, sorted by
+/// name; each is read by one rank, the largest first. One that is not there has no checksum. Equal
+/// on every rank. Error(io).
+std::vector<FileEntry> hash_files(mpi::Comm& comm, const std::filesystem::path& directory, int home,
+                                  const std::function<std::vector<std::string>()>& names);
 
-/// What differs between the files a report names and those that are there, for people; files that
-/// the report does not name are no difference. Pure.
+/// What differs between the files a report names and what was found of the same files, for people.
+/// Pure.
 std::vector<std::string> file_differences(const std::vector<FileEntry>& reported,
                                           const std::vector<FileEntry>& found);
 

@@ -178,7 +178,16 @@ class Merge {
     /// In the partial directory: what is published is what was hashed.
     void hash(const fs::path& directory) {
         if (options_.sha256) {
-            report_.files = hash_files(comm_, directory);
+            report_.files = hash_files(comm_, directory, assembly_.home(), [&] {
+                std::vector<std::string> names;
+                for (const outputs::OutputFile& file : assembly_.plan().placement.files) {
+                    names.push_back(file.name);
+                }
+                for (const publish::Asset& asset : assets()) {
+                    names.push_back(asset.name);
+                }
+                return names;
+            });
             watch_.lap("sha256");
         }
     }

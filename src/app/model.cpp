@@ -11,6 +11,7 @@
 
 #include "lora.hpp"
 #include "own_files.hpp"
+#include "selection.hpp"
 
 namespace shardweld::app {
 
@@ -255,6 +256,9 @@ Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const O
                 "the checkpoint holds no LoRA adapter: --lora changes nothing");
         }
         bound.binding = plan::bind(std::move(catalogue), prepared.model(), {options.dtype});
+    }
+    if (options.selection.include || options.selection.exclude) {
+        select(bound.binding, options.selection);
     }
     bound.binding.ledger.stored = stored;
     bound.binding.ledger.require_closed();

@@ -54,6 +54,9 @@ const std::vector<OptionLine>& option_lines() {
 
         {"names", 0, "KIND", kModel, "Model",
          "hub (default: as save_pretrained writes them) or module (as the checkpoint has them)"},
+        {"include", 0, "REGEX", kWrite, "Model",
+         "write only tensors in whose names REGEX is found; the rest of the model is as ever"},
+        {"exclude", 0, "REGEX", kWrite, "Model", "leave out those in whose names REGEX is found"},
         {"lora", 0, "HOW", kModel, "Model",
          "an adapter in the checkpoint: split (default: lora_adapter/ beside the base), fold (add "
          "it into the weights) or drop"},
@@ -193,9 +196,8 @@ const std::vector<CommandLine>& command_lines() {
 }
 
 bool is_later_option(std::string_view name) {
-    constexpr std::array<std::string_view, 9> kLater = {
-        "resume",   "weights",       "include",        "exclude",  "map",
-        "quantize", "stall_timeout", "ref_model_path", "tokenizer"};
+    constexpr std::array<std::string_view, 7> kLater = {
+        "resume", "weights", "map", "quantize", "stall_timeout", "ref_model_path", "tokenizer"};
     return std::find(kLater.begin(), kLater.end(), name) != kLater.end();
 }
 

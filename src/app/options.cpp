@@ -117,6 +117,8 @@ void read_model(const OptionReader& reader, Options& options) {
     options.is_value_model = reader.has("is_value_model");
     options.names = reader.choice<Names>("names", {{"hub", Names::hub}, {"module", Names::module}})
                         .value_or(Names::hub);
+    options.selection = {reader.text("include"), reader.text("exclude")};
+    check_selection(options.selection);
     options.lora =
         reader
             .choice<Lora>("lora",

@@ -14,6 +14,7 @@
 #include "shardweld/publish/striping.hpp"
 
 #include "log.hpp"
+#include "selection.hpp"
 
 namespace shardweld::app {
 
@@ -80,6 +81,7 @@ struct Options {
     bool tie_word_embedding = false;
     bool is_value_model = false;
     Names names = Names::hub;
+    Selection selection;
     Lora lora = Lora::split;
     std::optional<double> lora_alpha;
     std::optional<fs::path> base;  ///< the model an adapter was trained on

@@ -1,5 +1,6 @@
 #include "reported_output.hpp"
 
+#include <algorithm>
 #include <map>
 
 #include <nlohmann/json.hpp>
@@ -29,6 +30,18 @@ ReportedTensor tensor_in(const json& entry) {
     return tensor;
 }
 
+FileEntry file_in(const json& entry) {
+    const json& sha256 = entry.at("sha256");
+    FileEntry file{entry.at("name").get<std::string>(), entry.at("bytes").get<Bytes>(),
+                   sha256.is_null() ? "" : sha256.get<std::string>()};
+    const std::filesystem::path path(file.name);
+    if (path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end()) {
+        throw Error(ErrorCode::corrupt,
+                    "the report names a file outside of the model: " + printable(file.name));
+    }
+    return file;
+}
+
 ReportedOutput output_in(const json& root, const std::string& path) {
     if (root.at("schema") != kSchema) {
         throw Error(ErrorCode::unsupported, path + " is a report of schema " +
@@ -48,9 +61,7 @@ ReportedOutput output_in(const json& root, const std::string& path) {
         }
     }
     for (const json& entry : root.value("files", json::array())) {
-        const json& sha256 = entry.at("sha256");
-        output.files.push_back({entry.at("name").get<std::string>(), entry.at("bytes").get<Bytes>(),
-                                sha256.is_null() ? "" : sha256.get<std::string>()});
+        output.files.push_back(file_in(entry));
     }
     output.root = root.at("root").get<std::string>();
     return output;

@@ -28,7 +28,7 @@ said() {
 said "no command" 2 "no command" --
 said "unknown command" 2 "mrege" "merge" -- mrege
 said "a test without a reference" 2 "--test_hf_dir" -- test --local_dir a
-said "later option" 5 "--sha256" -- merge --local_dir a --sha256
+said "later option" 5 "--weights" -- merge --local_dir a --weights master
 said "unknown option" 2 "--locl_dir" "--local_dir" -- merge --locl_dir a
 said "repeated option" 2 "--local_dir" "twice" -- merge --local_dir a --local_dir b
 said "no checkpoint" 2 "no directory is given" -- merge

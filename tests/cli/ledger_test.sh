@@ -56,6 +56,25 @@ P
     done
 done
 
+# A part of the model: what is left out is in the ledger, and the rest is what it always is.
+merge_case "$data/megatron/qwen2-tp2-pp2-torchdist-bf16" "$WORK/whole" 0 --report "$WORK/whole.json"
+merge_case "$data/megatron/qwen2-tp2-pp2-torchdist-bf16" "$WORK/part" 2 --report "$report" --include 'layers\.[12]\.' --exclude '\.bias$'
+checks=$((checks + 1))
+python3 - "$WORK/whole.json" "$report" <<'P' || fail "--include and --exclude"
+import json, re, sys
+whole, part = (json.load(open(path)) for path in sys.argv[1:])
+wanted = [t for t in whole["tensors"] if re.search(r"layers\.[12]\.", t["name"]) and not t["name"].endswith(".bias")]
+assert 0 < len(wanted) < len(whole["tensors"]) and [t["name"] for t in part["tensors"]] == [t["name"] for t in wanted]
+assert [t["xxh3_128"] for t in part["tensors"]] == [t["xxh3_128"] for t in wanted]
+ledger = part["ledger"]
+left_out = sum(row["bytes"] for row in ledger["ignored"])
+assert ledger["consumed"] == sum(t["bytes"] for t in wanted)
+assert ledger["stored"] == whole["ledger"]["stored"] == ledger["consumed"] + ledger["replica"] + ledger["padding"] + left_out
+assert {row["reason"] for row in ledger["ignored"]} >= {"not in --include", "in --exclude"}
+P
+expect_code 2 "$SHARDWELD" plan --local_dir "$data/torch/fsdp1_w2_fp32_llama/source" --include nothing_is_called_so && expect_text "leave no tensor"
+expect_code 2 "$SHARDWELD" plan --local_dir "$data/torch/fsdp1_w2_fp32_llama/source" --exclude '(' && expect_text "no regular expression"
+
 # Checksums, ledger and findings are those of one rank at any number of ranks, with either strategy and other files.
 same_fields() {
     python3 - "$1" "$2" <<'P'
@@ -106,6 +125,8 @@ for launcher in "" "mpirun -n 3"; do
     grep -q "^differs: file .* is missing" "$WORK/out" || fail "the missing file is not named"
     expect_code 0 $launcher "$SHARDWELD" verify "$WORK/hashed" --report "$report"
 done
+sed 's|"name": "config.json"|"name": "../report.json"|' "$report" >"$WORK/odd.json"
+expect_code 4 "$SHARDWELD" verify "$WORK/hashed" --report "$WORK/odd.json" --sha256 && expect_text "outside of the model: ../report.json"
 rm -rf "$WORK/plain"
 merge_case "$llama" "$WORK/plain" 0 --report "$WORK/plain.json"
 expect_code 2 "$SHARDWELD" verify "$WORK/plain" --report "$WORK/plain.json" --sha256 && expect_text "holds no sha256"

@@ -1,0 +1,77 @@
+#include "selection.hpp"
+
+#include <regex>
+#include <utility>
+#include <vector>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+std::optional<std::regex> compiled(const std::optional<std::string>& text, const char* option) {
+    if (!text) {
+        return std::nullopt;
+    }
+    try {
+        return std::regex(*text);
+    } catch (const std::regex_error& error) {
+        throw Error(ErrorCode::usage, std::string(option) + " " + printable(*text) +
+                                          " is no regular expression: " + error.what());
+    }
+}
+
+Bytes bytes_of(const plan::Target& target, const std::vector<plan::Operand>& operands) {
+    Bytes bytes = 0;
+    for (const plan::Operand& operand : operands) {
+        bytes += static_cast<Bytes>(operand.copy.volume()) * size_of(target.stored);
+    }
+    return bytes;
+}
+
+void leave_out(const plan::Target& target, const std::string& reason, plan::Ledger& ledger) {
+    const Bytes consumed = bytes_of(target, target.operands);
+    const Bytes replica = bytes_of(target, target.replicas);
+    ledger.consumed -= consumed;
+    ledger.replica -= replica;
+    ledger.ignore(target.name, reason, consumed + replica);
+}
+
+}  // namespace
+
+void check_selection(const Selection& selection) {
+    (void)compiled(selection.include, "--include");
+    (void)compiled(selection.exclude, "--exclude");
+}
+
+void select(plan::Binding& binding, const Selection& selection) {
+    const auto include = compiled(selection.include, "--include");
+    const auto exclude = compiled(selection.exclude, "--exclude");
+    std::vector<plan::Target> kept;
+    std::vector<std::optional<std::size_t>> place;
+    for (plan::Target& target : binding.targets) {
+        const bool is_out = include && !std::regex_search(target.name, *include);
+        if (is_out || (exclude && std::regex_search(target.name, *exclude))) {
+            leave_out(target, is_out ? "not in --include" : "in --exclude", binding.ledger);
+            place.emplace_back(std::nullopt);
+        } else {
+            place.emplace_back(kept.size());
+            kept.push_back(std::move(target));
+        }
+    }
+    if (kept.empty()) {
+        throw Error(ErrorCode::usage,
+                    "--include and --exclude leave no tensor: they are searched for in names as "
+                    "they are written, such as those that plan --json lists");
+    }
+    binding.targets = std::move(kept);
+    std::erase_if(binding.same, [&](plan::SamePair& pair) {
+        const auto at = place[pair.target];
+        pair.target = at.value_or(0);
+        return !at;
+    });
+}
+
+}  // namespace shardweld::app
