@@ -152,8 +152,13 @@ cp -r "$WORK/base_model" "$WORK/short_base"
 sed -i 's/"num_hidden_layers": 2/"num_hidden_layers": 1/' "$WORK/short_base/config.json"
 lora 6 2 --local_dir "$only/source" --target_dir "$WORK/none" --base "$WORK/short_base" --lora fold
 lora 3 0 --local_dir "$only/source" --target_dir "$WORK/none" --base "$WORK/nowhere" --lora fold
-lora 2 0 --local_dir "$full/source" --target_dir "$WORK/none" --base "$WORK/base_model"
+expect_code 2 "$SHARDWELD" test --local_dir "$full/source" --test_hf_dir "$WORK/base_model" --base "$WORK/base_model"
 expect_text "its own base"
+# Where the checkpoint has a base of its own, the result is compared with --base: unfolded nothing was trained, folded something was.
+lora 0 2 --local_dir "$full/source" --target_dir "$WORK/split_again" --base "$WORK/base_model"
+expect_text "no tensor differs from the base"
+lora 0 0 --local_dir "$only/source" --target_dir "$WORK/fold_again" --base "$WORK/base_model" --lora fold
+expect_text " tensors differ, at most by "
 lora 12 0 --local_dir "$only/source" --target_dir "$WORK/base_model" --base "$WORK/base_model" --overwrite
 expect_absent "$WORK/none"
 
