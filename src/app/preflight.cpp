@@ -19,6 +19,8 @@ namespace shardweld::app {
 namespace {
 
 constexpr std::size_t kMostListed = 8;
+// The lock, the partial directory, config.json, the index and a tokenizer.
+constexpr Index kFilesBeside = 8;
 
 /// Ranks of one host, and the least that any of them may use there.
 struct Host {
@@ -87,7 +89,7 @@ void check_room(mpi::Comm& comm, const Options& options, const outputs::Placemen
         const Bytes bytes = placement.total_bytes();
         const Bytes reclaimed = publish::left_behind(options.target_dir);
         publish::require_room(room, options.target_dir, bytes - std::min(bytes, reclaimed),
-                              static_cast<Index>(placement.files.size()));
+                              static_cast<Index>(placement.files.size()) + kFilesBeside);
     });
 }
 

@@ -63,6 +63,10 @@ int guarded(Log& log, const std::function<int()>& command) {
     }
 }
 
+std::string own_version() {
+    return version() + " (" + git_version() + ")";
+}
+
 void say_notes(const Options& options, Log& log) {
     for (const std::string& note : options.notes) {
         log.debug(note);
@@ -123,7 +127,7 @@ void keep_log(mpi::Comm& comm, const Options& options, Log& log) {
 /// for it.
 int run_or_abort(mpi::Comm& comm, const Options& options, Log& log) {
     try {
-        require_same_program(comm, version() + " (" + git_version() + ")");
+        require_same_program(comm, own_version());
         require_same_options(comm, options.shared);
         keep_log(comm, options, log);
         return run_parallel(comm, options, log);
@@ -186,7 +190,7 @@ int run_alone(const Options& options, bool is_first) {
             case Command::help:
                 return print(help_text(options.topic));
             case Command::version:
-                return print("shardweld " + version() + " (" + git_version() + ")\n");
+                return print("shardweld " + own_version() + "\n");
             default:
                 break;
         }
@@ -205,6 +209,7 @@ int refuse_together(const Error& refused) {
         log.error(refused.full_text());
         outlast_launcher();
         (void)guarded(log, [&] {
+            require_same_program(*comm, own_version());
             require_same_options(*comm, refused.full_text());
             return 0;
         });

@@ -228,12 +228,13 @@ void build_targets(const Model& model, const Wanted& wanted, Surroundings surrou
                    Instances& instances, Binding& binding) {
     TargetBuilder builder(model, wanted, surroundings.matcher, instances, binding);
     Mismatches& mismatches = surroundings.mismatches;
-    for_each_hub_name(*model.recipe, *model.symbols, [&](const HubName& hub) {
+    const auto build = [&](const HubName& hub) {
         if (!instances.is_given_up(hub.line->logical) &&
             !mismatches.check(hub.name, [&] { builder.build(hub); })) {
             instances.give_up(hub.line->logical);
         }
-    });
+    };
+    mismatches.check("names", [&] { for_each_hub_name(*model.recipe, *model.symbols, build); });
     mismatches.check("missing", [&] { builder.check_complete(); });
 }
 

@@ -151,9 +151,8 @@ void PartialDirectory::take_lock() {
         lock_fd_ = try_lock_file(lock_path_, target_);
     }
     if (lock_fd_ < 0) {
-        throw Error(ErrorCode::target,
-                    "cannot create " + lock_path_.string() +
-                        ": no right to write there; choose another --target_dir");
+        throw Error(ErrorCode::io, "cannot create " + lock_path_.string() +
+                                       ": no right to write there; choose another --target_dir");
     }
     is_held_ = true;
 }

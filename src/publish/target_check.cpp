@@ -90,8 +90,9 @@ void check_writable(const fs::path& target) {
     if (above == target.parent_path() && fs::is_directory(target) && is_writable(target)) {
         return;
     }
-    refuse(target, "cannot be made: no right to write in " + above.string() + " (" + reason +
-                       "): choose another --target_dir");
+    throw Error(ErrorCode::io, "the target directory " + target.string() +
+                                   " cannot be made: no right to write in " + above.string() +
+                                   " (" + reason + "): choose another --target_dir");
 }
 
 }  // namespace

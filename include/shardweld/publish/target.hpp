@@ -22,7 +22,7 @@ struct TargetRequest {
 
 /// Checks a target without writing anything; returns it absolute, links resolved. Local.
 /// Error(target): it is a file, exists with content without `overwrite`, is an input, lies in the
-/// first input (the checkpoint) or contains an input; or this user may not write there.
+/// first input (the checkpoint) or contains an input; Error(io): this user may not write there.
 fs::path checked_target(const TargetRequest& request);
 
 /// Bytes on the disk of what a run that did not finish left for this target: they are used again or
