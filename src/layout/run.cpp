@@ -91,9 +91,9 @@ void copy_plain(const ByteLoop& outer, const ByteLoop& inner, std::byte* dst,
 template <typename T>
 void copy_whole_tile(const ByteLoop& outer, const ByteLoop& inner, std::byte* dst,
                      const std::byte* src) {
-    constexpr auto size = static_cast<std::ptrdiff_t>(sizeof(T));
-    constexpr auto square = static_cast<std::ptrdiff_t>(kSquare<T>);
-    constexpr std::ptrdiff_t tile = kLine / size;
+    const auto size = static_cast<std::ptrdiff_t>(sizeof(T));
+    const auto square = static_cast<std::ptrdiff_t>(kSquare<T>);
+    const std::ptrdiff_t tile = kLine / size;
     alignas(kLine) std::array<std::byte, static_cast<std::size_t>(tile * kLine)> buffer;
     for (std::ptrdiff_t j = 0; j < tile; j += square) {
         for (std::ptrdiff_t i = 0; i < tile; i += square) {
@@ -116,8 +116,8 @@ void copy_whole_tile(const ByteLoop& outer, const ByteLoop& inner, std::byte* ds
 template <typename T>
 void copy_edge_tile(const ByteLoop& outer, const ByteLoop& inner, std::byte* dst,
                     const std::byte* src) {
-    constexpr auto size = static_cast<std::ptrdiff_t>(sizeof(T));
-    constexpr auto square = static_cast<std::ptrdiff_t>(kSquare<T>);
+    const auto size = static_cast<std::ptrdiff_t>(sizeof(T));
+    const auto square = static_cast<std::ptrdiff_t>(kSquare<T>);
     std::ptrdiff_t whole_outer = 0;
     std::ptrdiff_t whole_inner = 0;
     if (outer.src == size && inner.dst == size) {
@@ -141,8 +141,8 @@ void copy_edge_tile(const ByteLoop& outer, const ByteLoop& inner, std::byte* dst
 template <typename T>
 void copy_transposed(const ByteLoop& outer, const ByteLoop& inner, std::byte* dst,
                      const std::byte* src) {
-    constexpr auto size = static_cast<std::ptrdiff_t>(sizeof(T));
-    constexpr std::ptrdiff_t tile = kLine / size;
+    const auto size = static_cast<std::ptrdiff_t>(sizeof(T));
+    const std::ptrdiff_t tile = kLine / size;
     for (std::ptrdiff_t i = 0; i < outer.extent; i += tile) {
         const ByteLoop rows{std::min(tile, outer.extent - i), outer.src, outer.dst};
         for (std::ptrdiff_t j = 0; j < inner.extent; j += tile) {

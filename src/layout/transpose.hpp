@@ -23,7 +23,7 @@ struct SquareRow {
 /// First (or second) halves of a and b, element by element in turn.
 template <typename V, std::size_t Half, std::size_t... I>
 V interleave(const V& a, const V& b, std::index_sequence<I...> /*lanes*/) {
-    constexpr std::size_t n = sizeof...(I);
+    const std::size_t n = sizeof...(I);
     return __builtin_shufflevector(a, b, (Half * (n / 2) + I / 2 + (I % 2) * n)...);
 }
 
@@ -32,8 +32,8 @@ template <typename T>
 inline void transpose_square(const std::byte* src, std::ptrdiff_t src_stride, std::byte* dst,
                              std::ptrdiff_t dst_stride) {
     using V = typename SquareRow<T>::Vector;
-    constexpr std::size_t n = kSquare<T>;
-    constexpr auto lanes = std::make_index_sequence<n>{};
+    const std::size_t n = kSquare<T>;
+    const auto lanes = std::make_index_sequence<n>{};
     // Unrolled, so that the rows live in registers; -O2 alone would keep them in memory.
     std::array<V, n> rows;
 #pragma GCC unroll 16

@@ -93,7 +93,7 @@ class Runner {
         comm_.barrier();
         const double wall = wall_seconds();
         body();
-        const Index wall_ns = static_cast<Index>((wall_seconds() - wall) * kNano);
+        const auto wall_ns = static_cast<Index>((wall_seconds() - wall) * kNano);
         pass.bytes = target_.size();
         pass.wall_s.push_back(static_cast<double>(comm_.all_max(wall_ns)) / kNano);
         pass.cpu_s.push_back(static_cast<double>(comm_.all_sum(cpu_ns_)) / kNano);

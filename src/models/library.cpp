@@ -141,6 +141,7 @@ std::vector<const T*> pointers_to(const std::map<std::string, T, std::less<>>& l
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-function-size): every recipe with every dialect, in two passes
 Library Library::load(const std::vector<Source>& extra) {
     Entries entries;
     for (const Source& source : built_in_sources()) {

@@ -31,6 +31,7 @@ std::size_t number_of_boxes(const std::vector<Runs>& runs) {
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-function-size): a loop for each level, and no more
 std::vector<catalogue::Piece> pieces_of(const StoredTensor& local, const std::vector<Runs>& runs) {
     std::vector<catalogue::Piece> pieces(number_of_boxes(runs), empty_piece(local));
     std::size_t inner = pieces.size();  // boxes that share a run of this dimension in a row

@@ -136,7 +136,7 @@ class RankScan {
                             : "without wrappers it is called as " + printable(first) +
                                   " is: " + printable(names_[repeated->second]));
         error.add_context("tensor " + printable(second));
-        throw error;
+        throw Error(error);
     }
 
     void add_global(std::string name, Subclass value) {

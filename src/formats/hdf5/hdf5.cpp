@@ -32,12 +32,12 @@ bool is_hdf5_name(const std::string& name) {
 }
 
 /// N of "...-00001-of-0000N.h5"; nullopt for other names.
-std::optional<Index> stated_count(const std::string& name) {
+std::optional<Index> stated_count(std::string_view name) {
     constexpr std::string_view kOf = "-of-";
     const std::size_t at = name.rfind(kOf);
-    return at == std::string::npos ? std::nullopt
-                                   : parse_index(std::string_view(name).substr(
-                                         at + kOf.size(), name.rfind('.') - at - 4));
+    return at == std::string_view::npos
+               ? std::nullopt
+               : parse_index(name.substr(at + kOf.size(), name.rfind('.') - at - 4));
 }
 
 /// Numbered files are all there or none.
