@@ -21,7 +21,7 @@ declare -A ALLOWED=(
     [process]="core process"
     [measure]="core io mpi measure"
     [upload]="core io process upload"
-    [app]="core layout io mpi numeric catalogue models formats outputs plan adapters execute measure publish upload app"
+    [app]="core layout io mpi numeric catalogue models formats outputs plan adapters execute measure publish process upload app"
     [torch]="core numeric torch"
     [hdf5]="core hdf5"
 )

@@ -2,11 +2,8 @@
 
 #include <algorithm>
 
-#include <unistd.h>
-
 #include "shardweld/adapters/separate.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/core/usage.hpp"
 #include "shardweld/execute/norms.hpp"
 #include "shardweld/execute/rates.hpp"
 #include "shardweld/plan/cost.hpp"
@@ -16,16 +13,14 @@
 #include "base_model.hpp"
 #include "lora.hpp"
 #include "model_directory.hpp"
-#include "progress.hpp"
 #include "resources.hpp"
+#include "resumption.hpp"
+#include "run_progress.hpp"
 #include "tied.hpp"
 
 namespace shardweld::app {
 
 namespace {
-
-// Between two lines in a rank's own log.
-constexpr double kNoteSeconds = 10;
 
 std::string text_of(const Untied& untied) {
     return untied.stored_name + " differs from " + untied.target + " in " +
@@ -45,10 +40,14 @@ void require_known_shape(const Untied& untied) {
 
 }  // namespace
 
-void Assembly::prepare() {
+void Assembly::prepare(const std::function<void()>& between_steps) {
+    between_steps();
     read_metadata();
+    between_steps();
     bind_all();
+    between_steps();
     make_plan();
+    between_steps();
     if (comm_.rank() == 0) {
         describe_plan(report_, plan_, survey_.catalogue.files);
     }
@@ -91,7 +90,8 @@ void Assembly::bind_all() {
                &survey_.catalogue.files,
                options_.max_open,
                throttle_of(options_, comm_),
-               {}};
+               {},
+               &survey_.modified_ns};
     if (log_.is_kept()) {
         source_.on_open = [this](const fs::path& file) {
             log_.note("opens " + printable(file.string()));
@@ -231,18 +231,20 @@ void Assembly::warn(const plan::Warning& warning) {
     log_.warning(warning.text);
 }
 
-void Assembly::create_files(const fs::path& directory, const std::string& config_text) {
+void Assembly::create_files(const fs::path& directory, const std::string& config_text,
+                            const std::vector<outputs::RawOffsets>& raw) {
     outputs::embed_config(plan_.placement, config_text);
-    for (const std::string& note : execute::create_files(comm_, plan_, directory)) {
+    for (const std::string& note : execute::create_files(comm_, plan_, directory, raw)) {
         log_.warning(note);
     }
     watch_.lap("create");
 }
 
 /// Gathers the factors of a fold in a file that all ranks read, and takes the norms they need.
-void Assembly::make_factors(const fs::path& directory) {
+void Assembly::make_factors(const fs::path& directory, const execute::Options& as) {
     (void)execute::create_files(comm_, *factor_plan_, directory);
     execute::Options options;
+    options.why_stop = as.why_stop;
     options.sync = comm_.size() > 1;
     const auto result = execute::run(comm_, *factor_plan_, source_, directory, options);
     require_equal_replicas(result, *factor_plan_, survey_.catalogue.files);
@@ -252,29 +254,18 @@ void Assembly::make_factors(const fs::path& directory) {
 
 void Assembly::execute(const fs::path& directory, execute::Options options) {
     if (factor_plan_) {
-        make_factors(directory);
+        make_factors(directory, options);
         options.factors = directory / kFactors;
     }
-    const bool is_terminal = isatty(STDERR_FILENO) != 0;
-    const ProgressStyle style = !log_.shows(LogLevel::info) ? ProgressStyle::silent
-                                : is_terminal               ? ProgressStyle::redrawn
-                                                            : ProgressStyle::lines;
-    Progress progress(log_.stream(), style,
-                      {plan_.placement.tensor_bytes, plan_.cuts[1], plan_.line.begins},
-                      steady_clock());
+    const auto& blocks = options.resumption.blocks;
+    if (!blocks.empty()) {
+        plan::share_rest(plan_, execute::BlockPlaces(plan_).lines(blocks), choice_.alignment);
+    }
+    RunProgress progress(plan_, comm_.rank(), log_);
     options.sync = options_.sync;
     options.direct = options_.is_direct;
     options.digests = options_.report.has_value();
-    const auto rank = static_cast<std::size_t>(comm_.rank());
-    const std::string own_share = " of " + human_bytes(plan_.cuts[rank + 1] - plan_.cuts[rank]);
-    double noted = wall_seconds();
-    options.on_progress = [&](Bytes done) {
-        progress.update(done);
-        if (wall_seconds() - noted >= kNoteSeconds) {
-            noted = wall_seconds();
-            log_.note("this rank's part: " + human_bytes(done) + own_share);
-        }
-    };
+    options.on_progress = [&](Bytes done) { progress.update(done); };
     const execute::Result result = execute::run(comm_, plan_, source_, directory, options);
     progress.finish();
     mpi::collectively(comm_, [&] {
@@ -282,6 +273,9 @@ void Assembly::execute(const fs::path& directory, execute::Options options) {
             fs::remove(options.factors);
         }
     });
+    if (options_.resume) {
+        note_reuse(result, plan_.placement.tensor_bytes, report_, log_);
+    }
     require_equal_replicas(result, plan_, survey_.catalogue.files);
     note_result(result, options.digests);
 }

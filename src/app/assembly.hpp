@@ -2,6 +2,7 @@
 // plan, execute. Knows the order of the steps; nothing of where finished tensors go.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -31,24 +32,29 @@ class Assembly {
 
     /// Collective. Everything before the first tensor byte: reads the metadata, binds it to the
     /// model, compares tied tensors and plans. The report and the log say what was found.
-    void prepare();
+    /// `between_steps` is called on all ranks and may throw the same Error on all.
+    void prepare(const std::function<void()>& between_steps = [] {});
 
     /// Collective, after prepare; nothing without --check_crc. Reads what will be read and compares
     /// it with the checksums in the files. Error(corrupt).
     void check_crcs();
 
     /// Collective, after prepare. Creates the plan's files in `directory`; formats that hold
-    /// config.json get this text.
-    void create_files(const fs::path& directory, const std::string& config_text);
+    /// config.json get this text. `raw` as in execute::create_files.
+    void create_files(const fs::path& directory, const std::string& config_text,
+                      const std::vector<outputs::RawOffsets>& raw);
 
     /// Collective, after prepare. Executes the plan with `options` (progress and digests are set
-    /// here); replicas that differ are Error(mismatch). `directory` as in execute::run.
+    /// here), what is not done yet shared evenly; replicas that differ are Error(mismatch).
+    /// `directory` as in execute::run.
     void execute(const fs::path& directory, execute::Options options);
 
     /// Puts a warning into report and log. Error(strict) under --strict, alike on all ranks.
     void warn(const plan::Warning& warning);
 
     [[nodiscard]] const plan::Plan& plan() const { return plan_; }
+    /// Where the checkpoint's files lie.
+    [[nodiscard]] const execute::Source& source() const { return source_; }
     [[nodiscard]] const plan::Binding& binding() const { return bound_.binding; }
     /// False: an adapter is written, without a model.
     [[nodiscard]] bool has_model() const { return bound_.has_model; }
@@ -79,7 +85,7 @@ class Assembly {
     void measure();
     void make_plan();
     void tell_trace();
-    void make_factors(const fs::path& directory);
+    void make_factors(const fs::path& directory, const execute::Options& as);
     void note_result(const execute::Result& result, bool has_digests);
 
     mpi::Comm& comm_;

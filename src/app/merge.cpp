@@ -13,10 +13,14 @@
 #include "reported.hpp"
 #include "resources.hpp"
 #include "result_check.hpp"
+#include "resumption.hpp"
 #include "roof.hpp"
+#include "stop.hpp"
+#include "stopping.hpp"
 #include "striping.hpp"
 #include "target.hpp"
 #include "upload.hpp"
+#include "watchdog.hpp"
 
 namespace shardweld::app {
 
@@ -42,11 +46,7 @@ class Merge {
           assembly_(comm, assembled_, log, report, watch) {}
 
     void run() {
-        upload::Access access;
-        prepare(access);
-        say_plan();
-        assembly_.check_crcs();
-        write();
+        upload::Access access = merge();
         if (is_uploaded()) {
             upload_directory(comm_, options_, options_.target_dir, access, log_);
             watch_.lap("upload");
@@ -55,17 +55,39 @@ class Merge {
 
   private:
     [[nodiscard]] bool is_first() const { return comm_.rank() == 0; }
+
+    /// Everything up to a published model.
+    upload::Access merge() {
+        const Stopping stopping(comm_, options_.stop_before, log_);
+        Watchdog watchdog(comm_, options_.stall_timeout);
+        watchdog.enter("checking the target, reading metadata and planning");
+        upload::Access access;
+        prepare(access, stopping);
+        say_plan();
+        watchdog.enter("checking checksums");
+        assembly_.check_crcs();
+        try {
+            write(stopping, watchdog);
+        } catch (const Error& error) {
+            // The first rank speaks for all.
+            const std::string kept =
+                is_begun_ && partial_ ? kept_text(assembly_.plan(), *partial_) : "";
+            throw Error(error.code(), error.full_text() + kept);
+        }
+        return access;
+    }
+
     [[nodiscard]] bool is_uploaded() const { return !options_.upload_path.empty(); }
 
     /// Everything that is known to go wrong is said before the first byte is written.
-    void prepare(upload::Access& access) {
+    void prepare(upload::Access& access, const Stopping& stopping) {
         Preflight preflight;
         preflight.check([&] { check_target(comm_, options_); });
         preflight.check([&] { look_at_roof(); });
         if (is_uploaded()) {
             preflight.check([&] { access = prepare_upload(comm_, options_); });
         }
-        if (preflight.check([&] { assembly_.prepare(); })) {
+        if (preflight.check([&] { assembly_.prepare([&] { stopping.check(comm_); }); })) {
             preflight.check([&] { check_room(comm_, options_, assembly_.plan().placement, log_); });
             preflight.check([&] { check_memory(comm_, [&] { return assembly_.forecast(); }); });
             preflight.check([&] { require_memory(comm_, assembly_.plan()); });
@@ -114,26 +136,30 @@ class Merge {
     }
 
     /// Everything up to the last rename happens in the partial directory; its owner removes it when
-    /// anything fails.
-    void write() {
-        std::optional<publish::PartialDirectory> partial;
-        mpi::collectively(comm_, [&] {
-            if (is_first()) {
-                partial.emplace(publish::PartialDirectory::create(target_request(options_)));
-                stripe(partial->path(), options_);
-            }
-        });
-        const fs::path directory = share_path(partial ? partial->path() : fs::path());
+    /// anything fails, unless there is something to go on with.
+    void write(const Stopping& stopping, Watchdog& watchdog) {
+        watchdog.enter("preparing the output");
+        open_partial();
+        const fs::path directory = share_path(partial_ ? partial_->path() : fs::path());
         publish::check_same_directory(comm_, directory);
+        execute::Options options;
+        options.why_stop = [&] { return stopping.why(); };
+        publish::RunFacts run = run_facts(comm_, options_, assembly_.plan(), assembly_.source());
+        options.resumption = take_up(comm_, assembly_.plan(), run, partial_ ? &*partial_ : nullptr);
         assembly_.create_files(
             directory,
-            publish::true_config(assembly_.model().config, assembly_.facts()).text_to_write());
-        execute(directory);
+            publish::true_config(assembly_.model().config, assembly_.facts()).text_to_write(),
+            options.resumption.raw);
+        begin_journal(std::move(run), directory);
+        watchdog.enter("moving tensors");
+        execute(directory, std::move(options));
+        watchdog.enter("publishing");
         write_side_files(directory);
         hash(directory);
         mpi::collectively(comm_, [&] {
-            if (partial) {
-                partial->commit(options_.sync);
+            if (partial_) {
+                partial_->commit(options_.sync);
+                say_notes();
             }
         });
         watch_.lap("publish");
@@ -141,10 +167,51 @@ class Merge {
         report_speed();
     }
 
+    void open_partial() {
+        mpi::collectively(comm_, [&] {
+            if (!is_first()) {
+                return;
+            }
+            partial_.emplace(publish::PartialDirectory::create(target_request(options_)));
+            say_notes();
+            if (partial_->is_taken_up()) {
+                return;
+            }
+            if (options_.resume) {
+                log_.info("nothing to resume for " + options_.target_dir.string() +
+                          ": starting from the beginning");
+            }
+            stripe(partial_->path(), options_);
+        });
+    }
+
+    void begin_journal(publish::RunFacts run, const fs::path& directory) {
+        mpi::collectively(comm_, [&] {
+            if (!is_first()) {
+                return;
+            }
+            run.raw = outputs::raw_offsets(assembly_.plan().placement);
+            // What a library wrote is not written again by a run that resumes; the header is, for
+            // replicas may be compared less strictly from now on.
+            for (const outputs::OutputFile& file : assembly_.plan().placement.files) {
+                if (options_.sync && !run.raw.empty()) {
+                    io::OutputFile::open_existing(directory / file.name).sync();
+                }
+            }
+            publish::write_header(run, partial_->journal(), options_.sync);
+        });
+        is_begun_ = true;
+    }
+
+    void say_notes() {
+        for (const std::string& note : partial_->take_notes()) {
+            log_.warning(note);
+        }
+    }
+
     /// Writes the tensors and looks at what is written.
-    void execute(const fs::path& directory) {
+    void execute(const fs::path& directory, execute::Options run) {
         ResultCheck check(comm_, options_, assembly_, memory_.value_or(0));
-        execute::Options run;
         run.on_slice = [&](const plan::Slice& slice, std::span<const std::byte> bytes) {
             check.add(slice, bytes);
         };
@@ -205,6 +272,8 @@ class Merge {
     Report& report_;
     Stopwatch& watch_;
     std::optional<MeasuredRoof> roof_;
+    std::optional<publish::PartialDirectory> partial_;  ///< the first rank's
+    bool is_begun_ = false;                             ///< blocks are written down
     std::optional<Bytes> memory_;  ///< of the assembly; as much is left to compare with a base
     Options assembled_;
     Assembly assembly_;

@@ -1,5 +1,7 @@
 #include "option_reader.hpp"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -55,6 +57,27 @@ std::optional<double> OptionReader::real(const std::string& name) const {
         refuse("--" + name + " " + printable(*value) + " is not a number such as 16 or 1e-6");
     }
     return number;
+}
+
+std::optional<double> OptionReader::duration(const std::string& name) const {
+    constexpr std::array<std::pair<char, double>, 4> kUnits = {
+        {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}}};
+    const auto value = text(name);
+    if (!value) {
+        return std::nullopt;
+    }
+    double number = 0;
+    const char* const end = value->data() + value->size();
+    const auto [at, error] = std::from_chars(value->data(), end, number, std::chars_format::fixed);
+    const auto* unit = std::find_if(kUnits.begin(), kUnits.end(), [&](const auto& known) {
+        return end - at == 1 && *at == known.first;
+    });
+    const bool is_whole = at == end || unit != kUnits.end();
+    if (error != std::errc() || !is_whole || !std::isfinite(number) || number < 0) {
+        refuse("--" + name + " " + printable(*value) +
+               " is not a time: give for example 90s, 5m or 2h");
+    }
+    return number * (at == end ? 1 : unit->second);
 }
 
 }  // namespace shardweld::app

@@ -33,6 +33,9 @@ class OptionReader {
     /// A finite number that is not negative.
     [[nodiscard]] std::optional<double> real(const std::string& name) const;
 
+    /// Seconds: "90", "90s", "5m", "1.5h".
+    [[nodiscard]] std::optional<double> duration(const std::string& name) const;
+
     /// One of a few words, e.g. {{"auto", Strategy::automatic}, ...}.
     template <typename T>
     [[nodiscard]] std::optional<T> choice(

@@ -103,8 +103,22 @@ const std::vector<OptionLine>& option_lines() {
          "so many ranks read tensors and send them to the others (default: all may read)"},
         {"message_limit", 0, "SIZE", kModel, "Execution",
          "expert: largest message between two ranks"},
+        {"resume", 0, "", kMerge, "Execution",
+         "go on with what an earlier merge into this target left; starts anew if there is nothing"},
+        {"stop_before", 0, "TIME", kMerge, "Execution",
+         "stop, resumable, so long before the job ends: 90s, 5m (default under Slurm: 60s)"},
+        {"stall_timeout", 0, "TIME", kMerge, "Execution",
+         "end the job when the ranks make no progress for so long (default 30m; 0: never)"},
         {"strict", 0, "", kModel, "Execution", "warnings end the run with exit code 14"},
-        {"ranks", 0, "N", kPlan, "Execution", "plan for so many ranks (default 1)"},
+        {"ranks", 0, "N", kPlan, "Execution",
+         "plan for so many ranks (default 1; with --sbatch four a node)"},
+        {"sbatch", 0, "", kPlan, "Execution",
+         "print a job script for Slurm that merges with these options and resumes at the time "
+         "limit"},
+        {"nodes", 0, "N", kPlan, "Execution", "with --sbatch: nodes of the job (default 1)"},
+        {"rate", 0, "SIZE", kPlan, "Execution",
+         "with --sbatch: bytes a second that the job reads and writes, for its time limit (default "
+         "200MB)"},
 
         {"json", 0, "", kPlan | kInspect | kTest | kDiff | kVerify | kIobench, "Messages",
          "print JSON"},
@@ -142,7 +156,9 @@ const std::vector<CommandLine>& command_lines() {
          "\n"
          "Examples:\n"
          "  shardweld plan --local_dir ckpt/global_step_100/actor --ranks 64\n"
-         "  shardweld plan --local_dir iter_0000010 --hf_config Qwen3-8B --json\n"},
+         "  shardweld plan --local_dir iter_0000010 --hf_config Qwen3-8B --json\n"
+         "  shardweld plan --local_dir ckpt/global_step_100/actor --target_dir merged \\\n"
+         "      --sbatch --nodes 2 --ranks 8 > merge.sbatch\n"},
         {"inspect", Command::inspect, kInspect, "shardweld inspect DIR [options]",
          "print what a checkpoint holds",
          "Reads metadata only, no tensor data, and runs no code of the checkpoint.\n"
@@ -196,8 +212,8 @@ const std::vector<CommandLine>& command_lines() {
 }
 
 bool is_later_option(std::string_view name) {
-    constexpr std::array<std::string_view, 7> kLater = {
-        "resume", "weights", "map", "quantize", "stall_timeout", "ref_model_path", "tokenizer"};
+    constexpr std::array<std::string_view, 5> kLater = {"weights", "map", "quantize",
+                                                        "ref_model_path", "tokenizer"};
     return std::find(kLater.begin(), kLater.end(), name) != kLater.end();
 }
 

@@ -185,6 +185,9 @@ void read_execution(const OptionReader& reader, Options& options) {
         refuse("--strategy direct lets every rank read: leave it out with --max_readers");
     }
     options.strict = reader.has("strict");
+    options.resume = reader.has("resume");
+    options.stop_before = reader.duration("stop_before");
+    options.stall_timeout = reader.duration("stall_timeout").value_or(options.stall_timeout);
     options.n_ranks = static_cast<int>(reader.number("ranks", 1).value_or(1));
 }
 

@@ -117,7 +117,10 @@ struct Options {
     bool strict = false;
     std::optional<Bytes> bw_limit;  ///< bytes a second, of all ranks; not given: no limit
     int max_readers = 0;            ///< ranks that read tensor data; 0: all may
-    int n_ranks = 1;                ///< plan only
+    bool resume = false;
+    std::optional<double> stop_before;  ///< seconds before the job's end
+    double stall_timeout = 1800;        ///< seconds; 0: none
+    int n_ranks = 1;                    ///< plan only
 
     // Messages.
     bool json = false;

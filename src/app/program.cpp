@@ -10,6 +10,7 @@
 #include <iostream>
 #include <memory>
 #include <new>
+#include <optional>
 
 #include <unistd.h>
 
@@ -26,6 +27,7 @@
 #include "print_plan.hpp"
 #include "recipes.hpp"
 #include "same_options.hpp"
+#include "stop.hpp"
 #include "upload.hpp"
 #include "verify.hpp"
 #include "version.hpp"
@@ -157,6 +159,11 @@ void outlast_launcher() {
 /// launcher ends the others as soon as one process exits with an error.
 int run_together(const Options& options) {
     Log early(std::cerr, options.log_level, is_first_by_launcher());
+    // A merge stops in order, from its first moment on.
+    std::optional<StopSignals> signals;
+    if (options.command == Command::merge) {
+        signals.emplace();
+    }
     return guarded(early, [&] {
         const std::unique_ptr<mpi::Comm> comm = mpi::world_comm();
         Log log(std::cerr, options.log_level, comm->rank() == 0);

@@ -136,6 +136,11 @@ std::string to_json(const Report& report) {
                     {"rounds", report.rounds},
                     {"metadata_bytes", report.metadata_bytes}};
     json["phases"] = phases_json(report.phases);
+    json["resume"] = report.resumed
+                         ? ordered_json({{"blocks_reused", report.resumed->blocks_reused},
+                                         {"bytes_reused", report.resumed->bytes_reused},
+                                         {"bytes_redone", report.resumed->bytes_redone}})
+                         : ordered_json();
     json["roof"] = report.roof ? ordered_json({{"copy_gbs", report.roof->copy_gbs},
                                                {"merge_gbs", report.roof->merge_gbs},
                                                {"percent", report.roof->percent}})

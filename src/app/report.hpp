@@ -58,6 +58,13 @@ struct TensorEntry {
     std::vector<std::string> sources;  ///< files its elements come from, without repeats
 };
 
+/// What was taken over of an earlier run.
+struct Resumed {
+    Index blocks_reused = 0;
+    Bytes bytes_reused = 0;
+    Bytes bytes_redone = 0;  ///< in the journal, but not on the disk as it says
+};
+
 /// Filled in as the run gets on, so that a failed run reports as far as it came.
 struct Report {
     std::string command;
@@ -81,7 +88,8 @@ struct Report {
     Bytes metadata_bytes = 0;  ///< that the plan holds on each rank
 
     std::vector<Phase> phases;
-    std::optional<Roof> roof;  ///< when one was given
+    std::optional<Resumed> resumed;  ///< with --resume
+    std::optional<Roof> roof;        ///< when one was given
     std::vector<execute::RankResult> ranks;
     std::vector<RankMemory> memory;  ///< by rank; may be empty
     plan::Ledger ledger;

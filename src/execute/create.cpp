@@ -23,7 +23,17 @@ void create_safetensors(const outputs::OutputFile& file, const fs::path& directo
     if (failed) {
         io::throw_errno(failed.value(), "create directory", path.parent_path());
     }
-    io::OutputFile out = io::OutputFile::create(path);
+    // A run that is resumed goes on in the files of the one before.
+    const auto is_whole = [&] {
+        return fs::is_regular_file(fs::symlink_status(path, failed)) &&
+               fs::file_size(path, failed) == file.size && !failed;
+    };
+    const bool is_kept = is_whole();
+    if (!is_kept) {
+        fs::remove(path, failed);
+    }
+    io::OutputFile out =
+        is_kept ? io::OutputFile::open_existing(path) : io::OutputFile::create(path);
     out.resize(file.size);
     out.reserve(file.size);
     out.write_at(0, std::as_bytes(std::span(file.header)));
@@ -134,13 +144,37 @@ class Hdf5Creator {
     std::vector<std::string> notes_;
 };
 
+/// Files that an earlier run has made.
+void take_over_hdf5(plan::Plan& plan, const fs::path& directory,
+                    const std::vector<outputs::RawOffsets>& raw) {
+    const auto tensors = plan::output_tensors(plan.targets);
+    for (std::size_t at = 0; at < plan.placement.files.size(); ++at) {
+        const outputs::OutputFile& file = plan.placement.files[at];
+        const fs::path path = directory / file.name;
+        std::error_code failed;
+        if (at >= raw.size() || raw[at].tensors.size() != file.tensors.size() ||
+            !fs::is_regular_file(fs::symlink_status(path, failed)) ||
+            fs::file_size(path, failed) != raw[at].file_size) {
+            throw Error(ErrorCode::target, "cannot resume: " + path.string() +
+                                               " is not the file that the merge began to write; "
+                                               "run without --resume to start anew");
+        }
+        outputs::settle(plan.placement, at, tensors, raw[at]);
+    }
+    plan.placement.is_settled = true;
+}
+
 }  // namespace
 
-std::vector<std::string> create_files(mpi::Comm& comm, plan::Plan& plan,
-                                      const fs::path& directory) {
+std::vector<std::string> create_files(mpi::Comm& comm, plan::Plan& plan, const fs::path& directory,
+                                      const std::vector<outputs::RawOffsets>& raw) {
     outputs::Placement& placement = plan.placement;
     if (placement.format == outputs::OutputFormat::safetensors) {
         mpi::collectively(comm, [&] { create_own(comm.rank(), plan, directory); });
+        return {};
+    }
+    if (!raw.empty()) {
+        mpi::collectively(comm, [&] { take_over_hdf5(plan, directory, raw); });
         return {};
     }
     std::vector<std::string> notes;

@@ -47,8 +47,8 @@ struct BlockDigests::State {
     State& operator=(State&&) = delete;
 };
 
-BlockDigests::BlockDigests(const plan::Plan& plan)
-    : plan_(plan), state_(std::make_unique<State>()) {}
+BlockDigests::BlockDigests(const plan::Plan& plan, bool keeps_ends)
+    : plan_(plan), keeps_ends_(keeps_ends), state_(std::make_unique<State>()) {}
 BlockDigests::~BlockDigests() = default;
 
 void BlockDigests::add(const plan::Slice& slice, std::span<const std::byte> bytes) {
@@ -66,7 +66,7 @@ void BlockDigests::add(const plan::Slice& slice, std::span<const std::byte> byte
         }
         if (edges_.open != kNone) {
             (void)XXH3_128bits_update(state_->hash, part.data(), part.size());
-        } else {
+        } else if (keeps_ends_) {
             edges_.fragment = at / block;
             edges_.fragment_tensor = slice.target;
             if (fragment_.empty()) {
@@ -139,22 +139,22 @@ std::vector<std::string> BlockDigests::gather(mpi::Comm& comm) {
     if (comm.rank() != 0) {
         return {};
     }
-    std::vector<std::vector<Block>> blocks(plan_.targets.size());
+    std::vector<std::vector<DoneBlock>> blocks(plan_.targets.size());
     for (const auto& bytes : all) {
-        std::vector<Block> part(bytes.size() / sizeof(Block));
+        std::vector<DoneBlock> part(bytes.size() / sizeof(DoneBlock));
         if (!part.empty()) {
             std::memcpy(part.data(), bytes.data(), bytes.size());
         }
-        for (const Block& block : part) {
-            blocks[block.tensor].push_back(block);
+        for (const DoneBlock& block : part) {
+            blocks[block.target].push_back(block);
         }
     }
     std::vector<std::string> tensors;
     for (auto& of_tensor : blocks) {
         std::sort(of_tensor.begin(), of_tensor.end(),
-                  [](const Block& a, const Block& b) { return a.number < b.number; });
+                  [](const DoneBlock& a, const DoneBlock& b) { return a.number < b.number; });
         std::vector<std::byte> line;
-        for (const Block& block : of_tensor) {
+        for (const DoneBlock& block : of_tensor) {
             line.insert(line.end(), block.digest.begin(), block.digest.end());
         }
         tensors.push_back(hex(digest_of(line)));

@@ -10,24 +10,24 @@
 #include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/execute/journal.hpp"
 #include "shardweld/mpi/comm.hpp"
 #include "shardweld/plan/plan.hpp"
 
 namespace shardweld::execute {
-
-using Digest = std::array<std::byte, 16>;
 
 std::string hex(const Digest& digest);
 Digest digest_of(std::span<const std::byte> bytes);
 
 using plan::kDigestBlock;
 
-/// Digests of the blocks that begin in one rank's run; bytes arrive in line order. The end of a
-/// block whose beginning is another rank's is kept, less than a block, until gather() hands it
-/// over.
+/// Digests of the blocks that begin in one rank's run; bytes arrive in line order, and what is left
+/// out are whole blocks. The end of a block whose beginning is another rank's is kept, less than a
+/// block, until gather() hands it over.
 class BlockDigests {
   public:
-    explicit BlockDigests(const plan::Plan& plan);
+    /// Without `keeps_ends` such ends are forgotten: only whole blocks are wanted, and no gather().
+    BlockDigests(const plan::Plan& plan, bool keeps_ends);
     ~BlockDigests();
     BlockDigests(const BlockDigests&) = delete;
     BlockDigests& operator=(const BlockDigests&) = delete;
@@ -37,6 +37,12 @@ class BlockDigests {
     /// The written bytes of a slice, in the order of the line.
     void add(const plan::Slice& slice, std::span<const std::byte> bytes);
 
+    /// A block that an earlier run has written.
+    void add_done(const DoneBlock& block) { blocks_.push_back(block); }
+
+    /// The whole blocks so far, in the order in which they were finished.
+    [[nodiscard]] std::span<const DoneBlock> finished() const { return blocks_; }
+
     /// Of the block that another rank begins.
     [[nodiscard]] Bytes buffer_bytes() const { return fragment_.capacity(); }
 
@@ -45,12 +51,6 @@ class BlockDigests {
 
   private:
     struct State;
-    /// One finished block of a tensor.
-    struct Block {
-        Index number = 0;
-        std::uint32_t tensor = 0;
-        Digest digest{};
-    };
     /// What one rank has of the blocks at both ends of its run.
     struct Edges {
         Index fragment = kNone;  ///< number of the block that begins before the run
@@ -66,10 +66,11 @@ class BlockDigests {
     static std::size_t beginner_of(const std::vector<Edges>& all, std::size_t rank);
 
     const plan::Plan& plan_;
+    bool keeps_ends_;
     std::unique_ptr<State> state_;
     std::vector<std::byte> fragment_;
     Edges edges_;
-    std::vector<Block> blocks_;
+    std::vector<DoneBlock> blocks_;
 };
 
 }  // namespace shardweld::execute

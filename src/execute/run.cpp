@@ -8,13 +8,12 @@
 
 #include "shardweld/core/codec.hpp"
 #include "shardweld/core/usage.hpp"
-#include "shardweld/numeric/convert.hpp"
 
-#include "digests.hpp"
-#include "factors.hpp"
+#include "free_run.hpp"
 #include "reader.hpp"
+#include "reuse.hpp"
 #include "round.hpp"
-#include "sink.hpp"
+#include "writer.hpp"
 
 namespace shardweld::execute {
 
@@ -30,15 +29,71 @@ class Worker {
           options_(options),
           reader_(source, plan.limits.scratch),
           compare_reader_(source, plan.limits.compare),
-          sink_(plan, directory, {options.sync, options.direct, source.throttle, source.on_open}),
-          digests_(plan),
-          factors_(plan, options.factors),
-          buffers_{RoundBuffers(plan.limits), RoundBuffers(plan.limits)},
-          converted_(plan.limits.converted) {}
+          writer_(plan, source, directory, options, comm.rank()),
+          directory_(directory),
+          throttle_(source.throttle),
+          buffers_{RoundBuffers(plan.limits), RoundBuffers(plan.limits)} {}
+
+    /// What an earlier run has done is taken over.
+    void take_over() {
+        done_ = reuse(
+            comm_, plan_, directory_, options_,
+            [&](const DoneBlock& block, const plan::Slice& slice,
+                std::span<const std::byte> bytes) {
+                if (throttle_) {
+                    throttle_->take(bytes.size());
+                }
+                writer_.put_done(block, slice, bytes);
+            },
+            mine_);
+        const plan::LineRange mine{plan_.cuts[own()], plan_.cuts[own() + 1]};
+        done_bytes_ = mine.end - mine.begin - plan::total_of(plan::without(mine, done_));
+    }
+
+    /// A run that is stopped keeps what it has done.
+    void run() {
+        try {
+            if (plan_.is_lockstep) {
+                run_in_lockstep();
+            } else {
+                run_alone();
+            }
+        } catch (const Error& error) {
+            if (error.code() == ErrorCode::stopped) {
+                mpi::collectively(comm_, [&] { writer_.flush(); });
+            }
+            throw;
+        }
+    }
+
+    void close() {
+        const double begin = wall_seconds();
+        mpi::collectively(comm_, [&] { writer_.close(); });
+        mine_.write_s += wall_seconds() - begin;
+    }
+
+    /// Everybody's counters and differences, on every rank.
+    Result result(double wall_s, double cpu_s) {
+        mine_.peak_bytes = peak_bytes();
+        mine_.buffer_bytes = buffer_bytes();
+        mine_.bytes_read = reader_.bytes_read() + compare_reader_.bytes_read();
+        mine_.bytes_written = writer_.bytes_written();
+        mine_.wall_s = wall_s;
+        mine_.cpu_s = cpu_s;
+        Result result;
+        share(result);
+        if (options_.digests) {
+            result.tensor_digests = writer_.gather_digests(comm_);
+        }
+        return result;
+    }
+
+  private:
+    [[nodiscard]] std::size_t own() const { return static_cast<std::size_t>(comm_.rank()); }
 
     /// Ranks go through common rounds; an error is agreed before the next one.
     void run_in_lockstep() {
-        plan::Rounds rounds(plan_);
+        plan::Rounds rounds(plan_, done_);
         std::future<Round> next;
         std::optional<Error> failure = mpi::error_of([&] { next = start_reading(rounds); });
         while (true) {
@@ -47,6 +102,7 @@ class Worker {
                 if (failure) {
                     throw Error(*failure);
                 }
+                stop_if_asked(options_.why_stop);
                 round = next.get();
             });
             if (round.ranges.empty()) {
@@ -61,55 +117,20 @@ class Worker {
         }
     }
 
-    /// Ranks go their own way and look out for another's error.
-    void run_freely() {
-        const std::optional<Error> failure = mpi::error_of([&] {
-            plan::Rounds rounds(plan_, comm_.rank());
-            std::future<Round> next = start_reading(rounds);
-            while (!comm_.alarm()) {
-                Round round = next.get();
-                if (round.ranges.empty()) {
-                    return;
-                }
-                next = start_reading(rounds);
-                finish(round);
+    /// Ranks go their own way.
+    void run_alone() {
+        plan::Rounds rounds(plan_, comm_.rank(), done_);
+        std::future<Round> next;
+        run_freely(comm_, options_.why_stop, [&] {
+            Round round = next.valid() ? next.get() : start_reading(rounds).get();
+            if (round.ranges.empty()) {
+                return false;
             }
-        });
-        if (failure) {
-            comm_.raise_alarm();
-        }
-        comm_.end_of_free_run();
-        mpi::collectively(comm_, [&] {
-            if (failure) {
-                throw Error(*failure);
-            }
+            next = start_reading(rounds);
+            finish(round);
+            return true;
         });
     }
-
-    void close() {
-        const double begin = wall_seconds();
-        mpi::collectively(comm_, [&] { sink_.finish(); });
-        mine_.write_s += wall_seconds() - begin;
-    }
-
-    /// Everybody's counters and differences, on every rank.
-    Result result(double wall_s, double cpu_s) {
-        mine_.peak_bytes = peak_bytes();
-        mine_.buffer_bytes = buffer_bytes();
-        mine_.bytes_read = reader_.bytes_read() + compare_reader_.bytes_read();
-        mine_.bytes_written = sink_.bytes_written();
-        mine_.wall_s = wall_s;
-        mine_.cpu_s = cpu_s;
-        Result result;
-        share(result);
-        if (options_.digests) {
-            result.tensor_digests = digests_.gather(comm_);
-        }
-        return result;
-    }
-
-  private:
-    [[nodiscard]] std::size_t own() const { return static_cast<std::size_t>(comm_.rank()); }
 
     /// Lays out the next round and reads for it: in a thread of its own, beside what happens to the
     /// round before, where the plan has memory for that; else when it is asked for.
@@ -166,75 +187,29 @@ class Worker {
         for (const Compared& one : round.compared) {
             note_difference(one);
         }
-        if (wants_output() && range.begin < range.end) {
+        if (writer_.is_wanted() && range.begin < range.end) {
             const double begin = wall_seconds();
-            put_out(round, range);
+            writer_.put(round, range);
             mine_.write_s += wall_seconds() - begin;
         }
         ++mine_.rounds;
-        done_ += range.end - range.begin;
+        done_bytes_ += range.end - range.begin;
         if (options_.on_progress) {
-            options_.on_progress(done_);
+            options_.on_progress(done_bytes_);
         }
     }
 
     [[nodiscard]] Bytes buffer_bytes() const {
-        return buffers_[0].used() + buffers_[1].used() + converted_.used() +
-               reader_.buffer_bytes() + compare_reader_.buffer_bytes() + factors_.buffer_bytes() +
-               digests_.buffer_bytes();
-    }
-
-    [[nodiscard]] bool wants_output() const {
-        return options_.write || options_.digests || options_.on_slice;
-    }
-
-    /// Makes the output's bytes and hands them to everyone who asked for them.
-    void put_out(const Round& round, plan::LineRange range) {
-        const bool is_plain = std::none_of(
-            round.slices.begin(), round.slices.end(),
-            [&](const Assembled& one) { return plan_.targets[one.slice.target].is_converted(); });
-        // Slices lie behind one another in both buffers, so without a numeric step the assembled
-        // bytes are the output.
-        const plan::Slice& first = round.slices.front().slice;
-        const std::span<std::byte> out =
-            is_plain ? std::span(round.slices.front().stored.data(), range.end - range.begin)
-                     : converted_.get(range.end - range.begin, file_offset_of(plan_, first));
-        for (const Assembled& one : round.slices) {
-            const plan::Target& target = plan_.targets[one.slice.target];
-            const Bytes size =
-                static_cast<Bytes>(one.slice.end - one.slice.begin) * size_of(target.dtype);
-            const auto place = out.subspan(one.slice.line_begin - range.begin, size);
-            if (!is_plain) {
-                convert(one, place);
-            }
-            if (options_.digests) {
-                digests_.add(one.slice, place);
-            }
-            if (options_.on_slice) {
-                options_.on_slice(one.slice, place);
-            }
-        }
-        if (options_.write) {
-            sink_.write(range, out);
-        }
-    }
-
-    void convert(const Assembled& one, std::span<std::byte> out) {
-        const plan::Target& target = plan_.targets[one.slice.target];
-        if (target.fold) {
-            factors_.fold(one.slice.target, one.slice.begin, one.slice.end, one.stored, out);
-            return;
-        }
-        if (target.add != 0) {
-            numeric::add_constant(target.stored, one.stored, static_cast<float>(target.add));
-        }
-        numeric::convert(target.stored, one.stored, target.dtype, out);
+        return buffers_[0].used() + buffers_[1].used() + reader_.buffer_bytes() +
+               compare_reader_.buffer_bytes() + writer_.buffer_bytes();
     }
 
     void note_difference(const Compared& one) {
         if (one.n_different == 0) {
             return;
         }
+        // A later run must meet them again.
+        writer_.distrust();
         for (Difference& known : differences_) {
             if (known.target == one.target && known.replica == one.replica) {
                 known.n_elements += one.n_different;
@@ -264,15 +239,15 @@ class Worker {
     const Options& options_;
     Reader reader_;
     Reader compare_reader_;  ///< of replicas, while the other may be busy with the next round
-    Sink sink_;
-    BlockDigests digests_;
-    Factors factors_;
+    Writer writer_;
+    const fs::path& directory_;
+    std::shared_ptr<io::Throttle> throttle_;
     std::array<RoundBuffers, 2> buffers_;
     std::size_t n_started_ = 0;  ///< rounds read ahead
-    Buffer converted_;
     RankCounts mine_;
     std::vector<Difference> differences_;
-    Bytes done_ = 0;
+    std::vector<plan::LineRange> done_;  ///< by an earlier run
+    Bytes done_bytes_ = 0;
 };
 
 }  // namespace
@@ -282,11 +257,8 @@ Result run(mpi::Comm& comm, const plan::Plan& plan, const Source& source, const 
     const double wall = wall_seconds();
     const double cpu = cpu_seconds();
     Worker worker(comm, plan, source, directory, options);
-    if (plan.is_lockstep) {
-        worker.run_in_lockstep();
-    } else {
-        worker.run_freely();
-    }
+    worker.take_over();
+    worker.run();
     worker.close();
     return worker.result(wall_seconds() - wall, cpu_seconds() - cpu);
 }

@@ -93,14 +93,18 @@ bool Sink::follows(const plan::Slice& before, const plan::Slice& slice) const {
            begin.offset == end.offset + plan_.targets[before.target].bytes();
 }
 
+void Sink::sync() {
+    if (open_ && manner_.sync) {
+        behind_.finish(open_->file);
+        open_->file.sync();
+    }
+}
+
 void Sink::finish() {
     if (!open_) {
         return;
     }
-    if (manner_.sync) {
-        behind_.finish(open_->file);
-        open_->file.sync();
-    }
+    sync();
     behind_ = {};
     open_->file.close();
     if (open_->direct) {

@@ -32,6 +32,9 @@ class Sink {
     /// Writes the bytes of a part of the line (contiguous, in line order). Error(io), Error(space).
     void write(plan::LineRange range, std::span<const std::byte> bytes);
 
+    /// Brings everything written so far to the disk, where files are synced; they stay open.
+    void sync();
+
     /// Brings to the disk (if asked to sync) and closes what is open, checked.
     void finish();
 

@@ -1,80 +1,60 @@
 #include "alarm.hpp"
 
-#include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "calls.hpp"
 
 namespace shardweld::mpi {
 
 namespace {
-constexpr int kAlarmTag = 2;
-}
 
-Alarm::Alarm(MPI_Comm parent) : received_(slot(size_of_group(parent)), 0) {
+/// Ranks that wait leave their cores to those that work.
+constexpr auto kNap = std::chrono::microseconds(200);
+
+}  // namespace
+
+Alarm::Alarm(MPI_Comm parent, Pulse& pulse) : pulse_(pulse) {
     check(MPI_Comm_dup(parent, &comm_), "MPI_Comm_dup");
 }
 
 Alarm::~Alarm() {
-    // Sends that nobody took are let go: messages without content complete without a receiver, and
-    // waiting for them here could hang a rank that is unwinding an error.
-    for (MPI_Request& send : sends_) {
-        if (send != MPI_REQUEST_NULL) {
-            MPI_Request_free(&send);
-        }
-    }
+    // A vote that others have not cast is left alone: waiting for it could hang a rank that is
+    // unwinding an error.
     MPI_Comm_free(&comm_);
 }
 
-void Alarm::raise() {
-    if (raised_) {
-        return;
+bool Alarm::vote(bool is_finished) {
+    if (vote_ == MPI_REQUEST_NULL) {
+        mine_ = {raised_ ? 1 : 0, is_finished ? 0 : 1};
+        check(MPI_Iallreduce(mine_.data(), all_.data(), static_cast<int>(mine_.size()), MPI_INT,
+                             MPI_MAX, comm_, &vote_),
+              "MPI_Iallreduce");
     }
-    raised_ = true;
-    const int self = rank_in_group(comm_);
-    for (int rank = 0; slot(rank) < received_.size(); ++rank) {
-        if (rank != self) {
-            check(MPI_Isend(nullptr, 0, MPI_BYTE, rank, kAlarmTag, comm_, &sends_.emplace_back()),
-                  "MPI_Isend");
-        }
+    int is_over = 0;
+    check(MPI_Test(&vote_, &is_over, MPI_STATUS_IGNORE), "MPI_Test");
+    if (is_over != 0) {
+        pulse_.beat();
+        heard_ = heard_ || all_[0] != 0;
     }
-}
-
-void Alarm::receive_from(int rank) {
-    check(MPI_Recv(nullptr, 0, MPI_BYTE, rank, kAlarmTag, comm_, MPI_STATUS_IGNORE), "MPI_Recv");
-    received_[slot(rank)] = 1;
-    any_received_ = true;
+    return is_over != 0;
 }
 
 bool Alarm::seen() {
-    int waiting = 1;
-    while (waiting != 0) {
-        MPI_Status status{};
-        check(MPI_Iprobe(MPI_ANY_SOURCE, kAlarmTag, comm_, &waiting, &status), "MPI_Iprobe");
-        if (waiting != 0) {
-            receive_from(status.MPI_SOURCE);
-        }
-    }
-    return raised_ || any_received_;
+    (void)vote(false);
+    return raised_ || heard_;
 }
 
-void Alarm::drain() {
-    const char mine = raised_ ? 1 : 0;
-    std::vector<char> raised(received_.size(), 0);
-    check(MPI_Allgather(&mine, 1, MPI_CHAR, raised.data(), 1, MPI_CHAR, comm_), "MPI_Allgather");
-    const int self = rank_in_group(comm_);
-    for (int rank = 0; slot(rank) < raised.size(); ++rank) {
-        if (rank != self && raised[slot(rank)] != 0 && received_[slot(rank)] == 0) {
-            receive_from(rank);
+void Alarm::drain(const std::function<bool()>& wants_alarm) {
+    // The first vote in which nobody runs any more is the last one, on every rank.
+    while (!vote(true) || all_[1] != 0) {
+        if (wants_alarm && wants_alarm()) {
+            raise();
         }
+        std::this_thread::sleep_for(kNap);
     }
-    check(MPI_Waitall(static_cast<int>(sends_.size()), sends_.data(), MPI_STATUSES_IGNORE),
-          "MPI_Waitall");
-    sends_.clear();
     raised_ = false;
-    any_received_ = false;
-    std::fill(received_.begin(), received_.end(), char{0});
-    // Nobody may raise the flag of the next phase before all have forgotten this one.
-    check(MPI_Barrier(comm_), "MPI_Barrier");
+    heard_ = false;
 }
 
 }  // namespace shardweld::mpi

@@ -83,7 +83,7 @@ class MpiComm final : public Comm {
     MpiComm()
         : rank_(rank_in_group(world_.get())),
           size_(size_of_group(world_.get())),
-          alarm_(world_.get()) {}
+          alarm_(world_.get(), pulse()) {}
 
     [[nodiscard]] int rank() const override { return rank_; }
     [[nodiscard]] int size() const override { return size_; }
@@ -102,30 +102,41 @@ class MpiComm final : public Comm {
                            std::min(text.find_first_of(",\n"), static_cast<std::size_t>(length)));
     }
 
-    void barrier() override { check(MPI_Barrier(world_.get()), "MPI_Barrier"); }
+    void barrier() override {
+        const Pulse::Wait wait(pulse(), "a barrier");
+        check(MPI_Barrier(world_.get()), "MPI_Barrier");
+    }
     std::vector<std::byte> broadcast(std::vector<std::byte> bytes, int root) override {
+        const Pulse::Wait wait(pulse(), "a broadcast");
         return mpi::broadcast(world_.get(), std::move(bytes), root);
     }
     std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) override {
+        const Pulse::Wait wait(pulse(), "what every rank has");
         return mpi::all_gather(world_.get(), mine);
     }
     Index all_max(Index value) override {
+        const Pulse::Wait wait(pulse(), "the agreement of all ranks");
         maximum_of_all(world_.get(), {&value, 1});
         return value;
     }
     Index all_sum(Index value) override {
+        const Pulse::Wait wait(pulse(), "the agreement of all ranks");
         check(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, MPI_SUM, world_.get()),
               "MPI_Allreduce");
         return value;
     }
     Index exchange(std::span<const std::span<const std::byte>> to_send,
                    std::span<const std::span<std::byte>> to_receive, Bytes limit) override {
+        const Pulse::Wait wait(pulse(), "an exchange of tensor bytes");
         return mpi::exchange(world_.get(), {to_send, to_receive}, limit);
     }
 
     void raise_alarm() override { alarm_.raise(); }
     bool alarm() override { return alarm_.seen(); }
-    void end_of_free_run() override { alarm_.drain(); }
+    void end_of_free_run(const std::function<bool()>& wants_alarm) override {
+        const Pulse::Wait wait(pulse(), "the others to finish their parts");
+        alarm_.drain(wants_alarm);
+    }
 
   private:
     Session session_;  // first in, last out

@@ -40,8 +40,11 @@ class SerialComm final : public Comm {
     }
 
     void raise_alarm() override { alarm_ = true; }
-    bool alarm() override { return alarm_; }
-    void end_of_free_run() override { alarm_ = false; }
+    bool alarm() override {
+        pulse().beat();
+        return alarm_;
+    }
+    void end_of_free_run(const std::function<bool()>& /*wants_alarm*/) override { alarm_ = false; }
 
   private:
     std::string host_ = host_name();

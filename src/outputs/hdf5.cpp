@@ -52,6 +52,20 @@ void require_apart(std::vector<Range> ranges, const OutputFile& file) {
 
 }  // namespace
 
+std::vector<RawOffsets> raw_offsets(const Placement& placement) {
+    std::vector<RawOffsets> raw;
+    if (placement.format != OutputFormat::hdf5) {
+        return raw;
+    }
+    for (const OutputFile& file : placement.files) {
+        RawOffsets& offsets = raw.emplace_back(RawOffsets{{}, file.header_offset, file.size});
+        for (const std::uint32_t tensor : file.tensors) {
+            offsets.tensors.push_back(placement.slots[tensor].offset);
+        }
+    }
+    return raw;
+}
+
 void settle(Placement& placement, std::size_t file, const std::vector<OutputTensor>& tensors,
             const RawOffsets& raw) {
     OutputFile& settled = placement.files.at(file);

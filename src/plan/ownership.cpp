@@ -127,16 +127,16 @@ OutputLine line_of(const std::vector<outputs::OutputTensor>& tensors,
 
 std::vector<Bytes> cut_runs(const std::vector<outputs::OutputTensor>& tensors,
                             const OutputLine& line, const outputs::Placement& placement,
-                            int n_ranks, Bytes alignment) {
-    const Bytes total = line.begins.back();
+                            int n_ranks, Bytes alignment, std::span<const LineRange> done) {
+    const Bytes rest = line.begins.back() - total_of(done);
     const auto n = static_cast<Bytes>(n_ranks);
-    const Cutter cutter(tensors, line, placement, total / n, alignment);
+    const Cutter cutter(tensors, line, placement, rest / n, alignment);
     std::vector<Bytes> cuts{0};
     for (Bytes rank = 1; rank < n; ++rank) {
-        const Bytes ideal = total / n * rank + (total % n) * rank / n;
-        cuts.push_back(std::max(cutter.cut(ideal), cuts.back()));
+        const Bytes ideal = rest / n * rank + (rest % n) * rank / n;
+        cuts.push_back(std::max(cutter.cut(position_outside(ideal, done)), cuts.back()));
     }
-    cuts.push_back(total);
+    cuts.push_back(line.begins.back());
     return cuts;
 }
 

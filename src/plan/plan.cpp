@@ -37,6 +37,23 @@ class Fingerprint {
     std::uint64_t hash_ = 0xCBF29CE484222325ULL;
 };
 
+/// What happens to a target's elements on the way, beside the cast.
+std::string steps_text(const Target& target) {
+    if (!target.fold) {
+        return std::to_string(target.add);
+    }
+    const auto text_of = [](const Matrix& matrix) {
+        return std::to_string(matrix.offset) + "+" + std::to_string(matrix.row_stride) + "," +
+               std::to_string(matrix.col_stride);
+    };
+    const Fold& fold = *target.fold;
+    std::array<char, 32> scale{};
+    (void)std::snprintf(scale.data(), scale.size(), "%.17g", fold.scale);
+    return std::string(scale.data()) + " rank " + std::to_string(fold.rank) + " " +
+           (fold.left ? text_of(*fold.left) : "ones") + " " + text_of(fold.right) + " norm " +
+           std::to_string(static_cast<int>(fold.norm)) + " " + std::to_string(fold.magnitudes);
+}
+
 void set_strategy(Plan& plan, Strategy strategy, bool is_hiding, const Choice& choice) {
     plan.strategy = strategy;
     plan.is_lockstep = plan.n_ranks() > 1 && (strategy == Strategy::collective || is_hiding);
@@ -163,6 +180,11 @@ int Plan::reader_of(const Operand& operand, const Target& target, int owner) con
     return after == read_cuts.begin() ? owner : static_cast<int>(std::prev(after)->reader);
 }
 
+void share_rest(Plan& plan, std::span<const LineRange> done, Bytes alignment) {
+    plan.cuts = cut_runs(output_tensors(plan.targets), plan.line, plan.placement, plan.n_ranks(),
+                         alignment, done);
+}
+
 std::string Plan::hash() const {
     Fingerprint print;
     for (const outputs::OutputFile& file : placement.files) {
@@ -173,6 +195,7 @@ std::string Plan::hash() const {
         print.add(target.name);
         print.add(safetensors_name(target.dtype));
         print.add(safetensors_name(target.stored));
+        print.add(steps_text(target));
         for (const Operand& operand : target.operands) {
             print.add(operand.file);
             print.add(operand.base);

@@ -42,17 +42,30 @@ Bytes aligned_end(const Plan& plan, std::size_t at, Bytes begin, Bytes end) {
 
 }  // namespace
 
-Rounds::Rounds(const Plan& plan)
-    : plan_(plan),
-      at_(plan.cuts.begin(), plan.cuts.end() - 1),
-      end_(plan.cuts.begin() + 1, plan.cuts.end()) {}
+Rounds::Rounds(const Plan& plan, std::span<const LineRange> done) : plan_(plan) {
+    for (std::size_t owner = 0; owner + 1 < plan.cuts.size(); ++owner) {
+        Run& run = runs_.emplace_back();
+        run.parts = without({plan.cuts[owner], plan.cuts[owner + 1]}, done);
+        run.at = run.parts.empty() ? plan.cuts[owner] : run.parts.front().begin;
+    }
+}
 
-Rounds::Rounds(const Plan& plan, int rank) : Rounds(plan) {
-    for (std::size_t other = 0; other < at_.size(); ++other) {
+Rounds::Rounds(const Plan& plan, int rank, std::span<const LineRange> done) : Rounds(plan, done) {
+    for (std::size_t other = 0; other < runs_.size(); ++other) {
         if (other != static_cast<std::size_t>(rank)) {
-            at_[other] = end_[other];
+            runs_[other] = {};
         }
     }
+}
+
+/// Whether an owner has something left to do; goes on to its next part at the end of one.
+bool Rounds::has_more(std::size_t owner) {
+    Run& run = runs_[owner];
+    if (run.part < run.parts.size() && run.at == run.parts[run.part].end &&
+        ++run.part < run.parts.size()) {
+        run.at = run.parts[run.part].begin;
+    }
+    return run.part < run.parts.size();
 }
 
 /// The largest line position whose slices from `begin` lie in one file and need at most `most`
@@ -90,8 +103,9 @@ Bytes Rounds::step_end(Bytes begin, Bytes run_end, Bytes most) const {
 }
 
 void Rounds::fill(int owner, LineRange& range, std::vector<Bytes>& sent) {
-    const auto o = static_cast<std::size_t>(owner);
-    const Bytes limit = step_end(at_[o], end_[o], plan_.limits.round);
+    Run& run = runs_[static_cast<std::size_t>(owner)];
+    const Bytes end = run.parts[run.part].end;
+    const Bytes limit = step_end(run.at, end, plan_.limits.round);
     const bool is_first =
         std::all_of(sent.begin(), sent.end(), [](Bytes bytes) { return bytes == 0; });
     const auto total = [](const std::vector<Bytes>& bytes) {
@@ -106,7 +120,7 @@ void Rounds::fill(int owner, LineRange& range, std::vector<Bytes>& sent) {
         std::vector<Bytes> with;
         // Replicas are received beside what they are compared with.
         do {
-            stop = std::min(limit, step_end(range.end, end_[o], most));
+            stop = std::min(limit, step_end(range.end, end, most));
             with = sent;
             add_sent(plan_, owner, {range.end, stop}, with);
             received = total(with) - before;
@@ -123,23 +137,25 @@ void Rounds::fill(int owner, LineRange& range, std::vector<Bytes>& sent) {
         most_.received = std::max(most_.received, received);
     }
     most_.line = std::max(most_.line, range.end - range.begin);
-    at_[o] = range.end;
+    run.at = range.end;
 }
 
 bool Rounds::next(std::vector<LineRange>& ranges) {
-    ranges.assign(at_.size(), {});
-    std::vector<Bytes> sent(at_.size(), 0);
+    ranges.assign(runs_.size(), {});
+    std::vector<Bytes> sent(runs_.size(), 0);
     bool any = false;
-    for (std::size_t owner = 0; owner < at_.size(); ++owner) {
+    for (std::size_t owner = 0; owner < runs_.size(); ++owner) {
+        Run& run = runs_[owner];
         LineRange& range = ranges[owner];
-        range = {at_[owner], at_[owner]};
-        if (at_[owner] == end_[owner]) {
+        const bool is_left = has_more(owner);
+        range = {run.at, run.at};
+        if (!is_left) {
             continue;
         }
         if (plan_.is_lockstep) {
             fill(static_cast<int>(owner), range, sent);
         } else {
-            range.end = at_[owner] = step_end(range.begin, end_[owner], plan_.limits.round);
+            range.end = run.at = step_end(range.begin, run.parts[run.part].end, plan_.limits.round);
             most_.line = std::max(most_.line, range.end - range.begin);
         }
         any = any || range.end > range.begin;

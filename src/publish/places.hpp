@@ -1,4 +1,4 @@
-// Names of what a run keeps beside a target, or inside one that has no sibling.
+// Names of what a run keeps beside its target, or inside one that has no sibling.
 // Knows names only.
 #pragma once
 
@@ -8,6 +8,9 @@ namespace shardweld::publish {
 
 inline constexpr const char* kPartialInside = ".shardweld-partial";
 inline constexpr const char* kLockInside = ".shardweld-lock";
+/// In the partial directory.
+inline constexpr const char* kJournal = "journal";
+inline constexpr const char* kJournalHeader = "header.json";
 
 /// Of a target without a trailing slash.
 inline std::filesystem::path partial_beside(const std::filesystem::path& target) {

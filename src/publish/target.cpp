@@ -12,14 +12,13 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/io/file.hpp"
 
+#include "appear.hpp"
 #include "lock_file.hpp"
 #include "places.hpp"
 
 namespace shardweld::publish {
 
 namespace {
-
-constexpr const char* kIndexSuffix = ".index.json";
 
 /// mkdir -p; returns what it made, innermost first.
 std::vector<fs::path> make_parents(const fs::path& directory) {
@@ -54,68 +53,22 @@ bool is_mount_point(const fs::path& directory) {
            ::stat(directory.parent_path().c_str(), &outer) == 0 && inner.st_dev != outer.st_dev;
 }
 
-/// The new directory gets the rights of the one it replaces, as far as this user may give them.
-void take_over_rights(const fs::path& from, const fs::path& to) {
-    struct stat status {};
-    if (::stat(from.c_str(), &status) == 0) {
-        (void)!::chown(to.c_str(), static_cast<uid_t>(-1), status.st_gid);
-        (void)::chmod(to.c_str(), status.st_mode & 07777U);
+/// Whether a journal tells of any block. Its records have numbers for names, the header has not.
+bool holds_work(const fs::path& partial) {
+    std::error_code failed;
+    if (!fs::is_directory(fs::symlink_status(partial, failed))) {
+        return false;
     }
-}
-
-void sync_tree(const fs::path& directory) {
-    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(directory)) {
-        if (entry.is_directory()) {
-            io::sync_directory(entry.path());
+    fs::directory_iterator at(partial / kJournal, failed);
+    for (const fs::directory_iterator end; !failed && at != end; at.increment(failed)) {
+        std::error_code unknown;
+        const char first = at->path().filename().string().front();
+        if (first >= '0' && first <= '9' && at->is_regular_file(unknown) &&
+            at->file_size(unknown) > 0) {
+            return true;
         }
     }
-    io::sync_directory(directory);
-}
-
-void rename_or_throw(const fs::path& from, const fs::path& to) {
-    if (::rename(from.c_str(), to.c_str()) != 0) {
-        io::throw_errno(errno, "rename " + from.string() + " to", to);
-    }
-}
-
-/// Files of a directory tree, relative to it: weights first, then the rest, index files last.
-std::vector<fs::path> files_in_publishing_order(const fs::path& directory) {
-    std::vector<std::pair<int, fs::path>> files;
-    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(directory)) {
-        if (entry.is_regular_file()) {
-            const std::string name = entry.path().filename().string();
-            const int turn = name.ends_with(kIndexSuffix)     ? 2
-                             : name.ends_with(".safetensors") ? 0
-                                                              : 1;
-            files.emplace_back(turn, entry.path().lexically_relative(directory));
-        }
-    }
-    std::sort(files.begin(), files.end());
-    std::vector<fs::path> sorted;
-    sorted.reserve(files.size());
-    for (auto& [turn, path] : files) {
-        sorted.push_back(std::move(path));
-    }
-    return sorted;
-}
-
-/// Weights and indices of an older model, which would be taken for parts of the new one.
-void remove_old_weights(const fs::path& directory) {
-    std::vector<fs::path> indices;
-    std::vector<fs::path> weights;
-    for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
-        const std::string name = entry.path().filename().string();
-        if (name.ends_with(kIndexSuffix)) {
-            indices.push_back(entry.path());
-        } else if (name.ends_with(".safetensors")) {
-            weights.push_back(entry.path());
-        }
-    }
-    for (const auto* list : {&indices, &weights}) {
-        for (const fs::path& path : *list) {
-            fs::remove(path);
-        }
-    }
+    return false;
 }
 
 }  // namespace
@@ -124,10 +77,10 @@ PartialDirectory PartialDirectory::create(const TargetRequest& request) {
     PartialDirectory made;
     made.target_ = checked_target(request);
     made.made_ = make_parents(made.target_.parent_path());
-    made.take_lock();
+    made.take_lock(request.job);
     // Another run may have finished between the check and the lock.
     checked_target({request.target, request.inputs, request.overwrite || made.is_inside_});
-    made.make_partial();
+    made.make_partial(request.resume);
     return made;
 }
 
@@ -139,16 +92,25 @@ void PartialDirectory::choose_places(Place place) {
                             : target_.parent_path() / ("." + name + ".shardweld-lock");
 }
 
-void PartialDirectory::take_lock() {
+fs::path PartialDirectory::journal() const {
+    return partial_ / kJournal;
+}
+
+/// Where the journal lies while its directory gets the target's name.
+fs::path PartialDirectory::journal_aside() const {
+    return target_.parent_path() / ("." + target_.filename().string() + ".shardweld-journal");
+}
+
+void PartialDirectory::take_lock(const std::string& job) {
     std::error_code failed;
     const bool exists = fs::exists(target_, failed);
     if (!exists || (!contains_current_directory(target_) && !is_mount_point(target_))) {
         choose_places(Place::beside);
-        lock_fd_ = try_lock_file(lock_path_, target_);
+        lock_fd_ = try_lock_file(lock_path_, target_, job);
     }
     if (lock_fd_ < 0 && exists) {
         choose_places(Place::inside);
-        lock_fd_ = try_lock_file(lock_path_, target_);
+        lock_fd_ = try_lock_file(lock_path_, target_, job);
     }
     if (lock_fd_ < 0) {
         throw Error(ErrorCode::io, "cannot create " + lock_path_.string() +
@@ -157,14 +119,24 @@ void PartialDirectory::take_lock() {
     is_held_ = true;
 }
 
-void PartialDirectory::make_partial() {
+void PartialDirectory::make_partial(bool resume) {
     std::error_code failed;
+    if (!is_inside_) {
+        // Of a run that was killed just after it had published.
+        fs::remove_all(journal_aside(), failed);
+    }
+    const bool is_work = holds_work(partial_);
+    if (resume && is_work) {
+        is_taken_up_ = true;
+        return;
+    }
     if (fs::exists(fs::symlink_status(partial_, failed))) {
         fs::remove_all(partial_, failed);
         if (failed) {
             io::throw_errno(failed.value(), "remove what a dead run left:", partial_);
         }
-        notes_.push_back("removed " + partial_.string() + ", left by a run that did not finish");
+        notes_.push_back("removed " + partial_.string() + ", left by a run that did not finish" +
+                         (is_work ? " (--resume would have gone on with it)" : ""));
     }
     if (::mkdir(partial_.c_str(), 0777) != 0) {
         io::throw_errno(errno, "create directory", partial_);
@@ -177,9 +149,9 @@ void PartialDirectory::commit(bool sync) {
             sync_tree(partial_);
         }
         if (is_inside_) {
-            move_files();
+            move_files(partial_, target_);
         } else {
-            replace_target();
+            publish_beside();
         }
         if (sync) {
             if (is_inside_) {
@@ -195,60 +167,46 @@ void PartialDirectory::commit(bool sync) {
     is_held_ = false;
 }
 
-void PartialDirectory::replace_target() {
-    if (!fs::exists(target_)) {
-        rename_or_throw(partial_, target_);
-        return;
+/// The journal steps aside: it is no part of the model.
+void PartialDirectory::publish_beside() {
+    const fs::path aside = journal_aside();
+    const bool has_journal = fs::exists(journal());
+    if (has_journal) {
+        rename_or_throw(journal(), aside);
     }
-    take_over_rights(target_, partial_);
-    // An empty directory gives way to a rename; one with content is exchanged, so that the name is
-    // never missing.
-    if (fs::is_empty(target_)) {
-        rename_or_throw(partial_, target_);
-        return;
+    try {
+        replace_directory(partial_, target_, notes_);
+    } catch (...) {
+        if (has_journal) {
+            (void)::rename(aside.c_str(), journal().c_str());
+        }
+        throw;
     }
-    if (::renameat2(AT_FDCWD, partial_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) == 0) {
-        remove_old(partial_);
-        return;
-    }
-    if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP) {
-        io::throw_errno(errno, "exchange " + partial_.string() + " with", target_);
-    }
-    fs::path aside = partial_;
-    aside.replace_filename("." + target_.filename().string() + ".shardweld-old");
-    fs::remove_all(aside);
-    rename_or_throw(target_, aside);
-    if (::rename(partial_.c_str(), target_.c_str()) != 0) {
-        const int error = errno;
-        rename_or_throw(aside, target_);
-        io::throw_errno(error, "rename " + partial_.string() + " to", target_);
-    }
-    remove_old(aside);
+    std::error_code ignored;
+    fs::remove_all(aside, ignored);
 }
 
-/// The new target is in place: an old one that cannot be removed is worth a note only.
-void PartialDirectory::remove_old(const fs::path& old) {
-    std::error_code failed;
-    fs::remove_all(old, failed);
-    if (failed) {
-        notes_.push_back("cannot remove " + old.string() +
-                         ", which holds the replaced target: " + failed.message());
+void PartialDirectory::keep_only(const std::set<fs::path>& files) {
+    std::vector<fs::path> others;
+    for (auto at = fs::recursive_directory_iterator(partial_); at != fs::end(at); ++at) {
+        const fs::path name = at->path().lexically_relative(partial_);
+        if (name == kJournal) {
+            at.disable_recursion_pending();
+        } else if (!at->is_directory() && !files.contains(name)) {
+            others.push_back(at->path());
+        }
     }
-}
-
-void PartialDirectory::move_files() {
-    remove_old_weights(target_);
-    for (const fs::path& file : files_in_publishing_order(partial_)) {
-        fs::create_directories((target_ / file).parent_path());
-        rename_or_throw(partial_ / file, target_ / file);
+    for (const fs::path& path : others) {
+        fs::remove(path);
     }
-    fs::remove_all(partial_);
 }
 
 void PartialDirectory::discard() noexcept {
     if (is_held_) {
         std::error_code ignored;
-        fs::remove_all(partial_, ignored);
+        if (!holds_work(partial_)) {
+            fs::remove_all(partial_, ignored);
+        }
         unlock_file(std::exchange(lock_fd_, -1), lock_path_);
         is_held_ = false;
     }
@@ -264,6 +222,7 @@ PartialDirectory::PartialDirectory(PartialDirectory&& other) noexcept
       lock_path_(std::move(other.lock_path_)),
       is_inside_(other.is_inside_),
       is_held_(std::exchange(other.is_held_, false)),
+      is_taken_up_(other.is_taken_up_),
       lock_fd_(std::exchange(other.lock_fd_, -1)),
       made_(std::move(other.made_)),
       notes_(std::move(other.notes_)) {}

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/execute/journal.hpp"
 #include "shardweld/io/throttle.hpp"
 #include "shardweld/mpi/comm.hpp"
 #include "shardweld/plan/plan.hpp"
@@ -50,6 +51,9 @@ struct RankCounts {
     Bytes bytes_sent = 0;  ///< to other ranks
     Index rounds = 0;      ///< of reading and writing
     Index exchange_steps = 0;
+    Index blocks_reused = 0;  ///< of an earlier run, found as its journal says
+    Bytes bytes_reused = 0;
+    Bytes bytes_damaged = 0;  ///< found otherwise, and written again
     double read_s = 0, exchange_s = 0, write_s = 0, wall_s = 0, cpu_s = 0;
     Bytes peak_bytes = 0;    ///< of the process so far: RssAnon + RssShmem, from the system
     Bytes buffer_bytes = 0;  ///< of this run, at most
@@ -66,6 +70,17 @@ struct Result {
         tensor_digests;  ///< xxh3-128 in hex by target, on rank 0 when asked for
 };
 
+/// What is written down of a run, and what an earlier one has done of it.
+struct Resumption {
+    fs::path journal;   ///< the directory of records; "": none are made
+    Index session = 1;  ///< of this run, unlike any before
+    std::vector<DoneBlock>
+        blocks;  ///< written earlier, in the order of the line, alike on all ranks
+    /// Where a library has put the raw data of the files, of formats whose placement it settles;
+    /// empty: the files are yet to be made.
+    std::vector<outputs::RawOffsets> raw;
+};
+
 struct Options {
     bool sync = true;      ///< fsync the output files
     bool direct = false;   ///< write past the page cache
@@ -74,19 +89,28 @@ struct Options {
     OnSlice on_slice;      ///< not empty: gets all finished bytes
     OnProgress on_progress;
     fs::path factors;  ///< the file that the plan's folds read their factors from
+    Resumption resumption;
+    /// Not empty: asked after every round of this rank; a reason ends the run with Error(stopped).
+    std::function<std::string()> why_stop;
 };
 
 /// Collective. Writes the tensor bytes of all files of the placement into `directory` (files must
 /// exist: create_files); without `write` it only compares replicas and hands finished bytes to
 /// `on_slice` and the digests, where asked for. Errors of any rank are agreed by all: Error(io),
-/// Error(corrupt), Error(space)... Differences among replicas are returned, not thrown.
+/// Error(corrupt), Error(space)... Differences among replicas are returned, not thrown. With a
+/// journal, blocks written earlier are read back and done again where they differ; Error(stopped)
+/// when a rank has a reason to stop, everything whole on the disk and in the journal.
 Result run(mpi::Comm& comm, const plan::Plan& plan, const Source& source, const fs::path& directory,
            const Options& options);
 
 /// Collective. Creates all files of the placement with their headers and full size, space reserved
-/// where the file system can, and settles the placement. Returns what people should know of it.
-/// Error(io), Error(space), Error(unsupported) when this build cannot make such files.
-std::vector<std::string> create_files(mpi::Comm& comm, plan::Plan& plan, const fs::path& directory);
+/// where the file system can, and settles the placement. A safetensors file that has its size
+/// already keeps its tensor bytes. With `raw` the files of a format that a library places are there
+/// already, and the placement is settled by it; Error(target) when one is not. Returns what people
+/// should know of it. Error(io), Error(space), Error(unsupported) when this build cannot make such
+/// files.
+std::vector<std::string> create_files(mpi::Comm& comm, plan::Plan& plan, const fs::path& directory,
+                                      const std::vector<outputs::RawOffsets>& raw = {});
 
 /// Root over (name, dtype, shape, digest), xxh3-128 in hex; independent of ranks and strategy.
 std::string root_digest(const plan::Plan& plan, const std::vector<std::string>& tensor_digests);

@@ -11,6 +11,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/index.hpp"
+#include "shardweld/mpi/pulse.hpp"
 
 namespace shardweld::mpi {
 
@@ -53,11 +54,19 @@ class Comm {
     /// Raises a flag that every rank soon sees in alarm(); local, never blocks. For phases in which
     /// ranks run freely.
     virtual void raise_alarm() = 0;
-    /// Whether some rank has raised the flag; local, cheap, never blocks.
+    /// Whether some rank has raised the flag; local, cheap, never blocks. To be called often:
+    /// others take it as a sign of life.
     virtual bool alarm() = 0;
-    /// Ends a free-running phase: all ranks arrive, pending alarms are drained, the flag is
-    /// cleared.
-    virtual void end_of_free_run() = 0;
+    /// Ends a free-running phase: all ranks arrive and the flag is cleared. While others still run,
+    /// `wants_alarm` is asked now and then; the flag is raised when it says so.
+    virtual void end_of_free_run(const std::function<bool()>& wants_alarm) = 0;
+    void end_of_free_run() { end_of_free_run({}); }
+
+    /// When this rank last heard from the others; for a watching thread. Local.
+    [[nodiscard]] Pulse& pulse() { return pulse_; }
+
+  private:
+    Pulse pulse_;
 };
 
 /// One rank, no MPI.

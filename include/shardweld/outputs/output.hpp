@@ -82,12 +82,16 @@ struct RawOffsets {
     std::vector<Bytes> tensors;  ///< in the order of OutputFile::tensors
     Bytes header = 0;
     Bytes file_size = 0;
+    friend bool operator==(const RawOffsets&, const RawOffsets&) = default;
 };
 
 /// Puts the truth in the place of estimates. Pure; Error(io) unless all tensors and the header lie
 /// inside the file and apart from each other.
 void settle(Placement& placement, std::size_t file, const std::vector<OutputTensor>& tensors,
             const RawOffsets& raw);
+
+/// The same of a settled placement, by file; empty for formats that settle their own.
+std::vector<RawOffsets> raw_offsets(const Placement& placement);
 
 /// HDF5 files hold config.json too; others stay as they are.
 void embed_config(Placement& placement, const std::string& text);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "shardweld/outputs/output.hpp"
+#include "shardweld/plan/line_range.hpp"
 
 namespace shardweld::plan {
 
@@ -24,9 +25,11 @@ OutputLine line_of(const std::vector<outputs::OutputTensor>& tensors,
 /// run, at most 1.05 of the mean unless elements are too large for it. A cut is a file's or an
 /// aligned tensor's begin where one is near enough to the balanced place, else a multiple of
 /// `alignment` (4096, or a stripe's size) in its file, so that no page or stripe has two writers;
-/// of less where shares are small. It may lie inside a row, never inside an element.
+/// of less where shares are small. It may lie inside a row, never inside an element. What the
+/// united list `done` holds counts as nothing.
 std::vector<Bytes> cut_runs(const std::vector<outputs::OutputTensor>& tensors,
                             const OutputLine& line, const outputs::Placement& placement,
-                            int n_ranks, Bytes alignment = kPageBytes);
+                            int n_ranks, Bytes alignment = kPageBytes,
+                            std::span<const LineRange> done = {});
 
 }  // namespace shardweld::plan

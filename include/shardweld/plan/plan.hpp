@@ -10,6 +10,7 @@
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/outputs/output.hpp"
 #include "shardweld/plan/binding.hpp"
+#include "shardweld/plan/line_range.hpp"
 #include "shardweld/plan/ownership.hpp"
 
 namespace shardweld::plan {
@@ -150,9 +151,14 @@ struct Plan {
     [[nodiscard]] int n_ranks() const { return static_cast<int>(cuts.size()) - 1; }
     /// The rank that reads an operand for an owner.
     [[nodiscard]] int reader_of(const Operand& operand, const Target& target, int owner) const;
-    /// Digest of what determines the output, for reports and agreement between ranks.
+    /// Digest of what determines the output, for reports and agreement between ranks and runs: not
+    /// their number, not the strategy.
     [[nodiscard]] std::string hash() const;
 };
+
+/// Cuts the line anew, so that each rank has as much of what no range of the united list `done`
+/// holds.
+void share_rest(Plan& plan, std::span<const LineRange> done, Bytes alignment);
 
 /// Places, cuts and chooses. Error(mismatch) when there is nothing to write; Error(usage) when the
 /// readers that Choice::max_readers allows do not see all files.
@@ -170,25 +176,19 @@ struct Slice {
     Bytes line_begin = 0;  ///< line position of `begin`
 };
 
-/// A part [begin, end) of the output line.
-struct LineRange {
-    Bytes begin = 0;
-    Bytes end = 0;
-    friend bool operator==(const LineRange&, const LineRange&) = default;
-};
-
 /// The slices of a part of the line, in line order.
 std::vector<Slice> slices_of(const Plan& plan, LineRange range);
 
 /// Makes the rounds one after the other, the same on all ranks. In a lockstep plan a round has one
 /// range per rank (possibly empty); no owner assembles more than Limits::round bytes and no reader
-/// sends more than Limits::send. Otherwise rounds are those of one rank.
+/// sends more than Limits::send. Otherwise rounds are those of one rank. What the united list
+/// `done` holds is left out.
 class Rounds {
   public:
     /// All ranks' rounds.
-    explicit Rounds(const Plan& plan);
+    explicit Rounds(const Plan& plan, std::span<const LineRange> done = {});
     /// One rank's rounds in a plan that is not lockstep: ranges of other ranks stay empty.
-    Rounds(const Plan& plan, int rank);
+    Rounds(const Plan& plan, int rank, std::span<const LineRange> done = {});
 
     /// False when nothing is left. `ranges` gets one range per rank.
     bool next(std::vector<LineRange>& ranges);
@@ -204,10 +204,17 @@ class Rounds {
   private:
     [[nodiscard]] Bytes step_end(Bytes begin, Bytes run_end, Bytes most) const;
     void fill(int owner, LineRange& range, std::vector<Bytes>& sent);
+    [[nodiscard]] bool has_more(std::size_t owner);
+
+    /// What an owner has to do, and how far it is.
+    struct Run {
+        std::vector<LineRange> parts;
+        std::size_t part = 0;
+        Bytes at = 0;
+    };
 
     const Plan& plan_;
-    std::vector<Bytes> at_;
-    std::vector<Bytes> end_;
+    std::vector<Run> runs_;
     Most most_;
 };
 

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <filesystem>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "shardweld/core/index.hpp"
@@ -18,6 +20,8 @@ struct TargetRequest {
     fs::path target;
     std::vector<fs::path> inputs;  ///< directories that are read: none may be replaced
     bool overwrite = false;
+    bool resume = false;   ///< what an earlier run left is taken up, not removed
+    std::string job = {};  ///< of the batch system, for whoever meets the lock; "" if none
 };
 
 /// Checks a target without writing anything; returns it absolute, links resolved. Local.
@@ -29,21 +33,31 @@ fs::path checked_target(const TargetRequest& request);
 /// given back. Local; 0 when nothing is there.
 Bytes left_behind(const fs::path& target);
 
-/// A run's right to write the target. One rank holds it; everything is written into partial(),
-/// which commit() turns into the target. Destroyed without commit, it removes what it made.
+/// A run's right to write the target. One rank holds it; everything is written into path(), which
+/// commit() turns into the target. Destroyed without commit, it removes what it made, unless the
+/// journal in it tells of blocks that a later run can take up.
 class PartialDirectory {
   public:
     /// Checks the target, makes missing parents, takes the lock and makes an empty partial
-    /// directory: the hidden sibling `.NAME.shardweld-partial`, or one inside the target where no
-    /// sibling can be made or the target cannot be replaced (a mount point, the current directory).
-    /// Local. Error(target) also when another run holds the lock, naming its host and process;
-    /// Error(io), Error(space).
+    /// directory, or takes up the one that is there: the hidden sibling `.NAME.shardweld-partial`,
+    /// or one inside the target where no sibling can be made or the target cannot be replaced (a
+    /// mount point, the current directory). Local. Error(target) also when another run holds the
+    /// lock, naming its host and process; Error(io), Error(space).
     static PartialDirectory create(const TargetRequest& request);
 
     [[nodiscard]] const fs::path& path() const { return partial_; }
     [[nodiscard]] const fs::path& target() const { return target_; }
+    /// The directory in it for the journal, which is never published.
+    [[nodiscard]] fs::path journal() const;
+    /// Whether an earlier run's work is in it.
+    [[nodiscard]] bool is_taken_up() const { return is_taken_up_; }
     /// What was found and done, for people ("removed what a dead run left ...").
     [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
+    /// The notes that were not taken before.
+    [[nodiscard]] std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
+
+    /// Removes all files but these (relative paths) and the journal. Error(io).
+    void keep_only(const std::set<fs::path>& files);
 
     /// Makes the directory visible under the target's name; with `sync` directories are fsynced
     /// before and after (files are synced by who writes them). An old target is exchanged and
@@ -60,11 +74,10 @@ class PartialDirectory {
     PartialDirectory() = default;
     enum class Place { beside, inside };
     void choose_places(Place place);
-    void take_lock();
-    void make_partial();
-    void replace_target();
-    void move_files();
-    void remove_old(const fs::path& old);
+    void take_lock(const std::string& job);
+    void make_partial(bool resume);
+    [[nodiscard]] fs::path journal_aside() const;
+    void publish_beside();
     void discard() noexcept;
 
     fs::path target_;
@@ -72,6 +85,7 @@ class PartialDirectory {
     fs::path lock_path_;
     bool is_inside_ = false;  ///< the partial directory lies in the target
     bool is_held_ = false;    ///< lock and partial directory are this run's
+    bool is_taken_up_ = false;
     int lock_fd_ = -1;
     std::vector<fs::path> made_;  ///< parents this run created, innermost first
     std::vector<std::string> notes_;

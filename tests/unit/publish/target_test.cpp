@@ -157,6 +157,63 @@ TEST(PartialDirectory, removes_what_a_dead_run_left) {
     EXPECT_EQ(names_in(place.path()), (Names{"out"}));
 }
 
+TEST(PartialDirectory, keeps_what_the_journal_tells_of) {
+    const TemporaryDirectory place;
+    const TargetRequest resuming{place.path() / "out", {}, false, true};
+    {
+        auto partial = PartialDirectory::create(resuming);
+        EXPECT_FALSE(partial.is_taken_up());
+        place.put(".out.shardweld-partial/journal/header.json");
+        place.put(".out.shardweld-partial/model.safetensors");
+    }
+    EXPECT_EQ(names_in(place.path()), (Names{})) << "a header alone tells of nothing";
+    {
+        auto partial = PartialDirectory::create(resuming);
+        place.put(".out.shardweld-partial/journal/header.json");
+        place.put(".out.shardweld-partial/journal/1-0");
+        place.put(".out.shardweld-partial/model.safetensors");
+        place.put(".out.shardweld-partial/more/tokenizer.json");
+    }
+    EXPECT_EQ(names_in(place.path()), (Names{".out.shardweld-partial"}));
+    {
+        auto partial = PartialDirectory::create(resuming);
+        EXPECT_TRUE(partial.is_taken_up());
+        EXPECT_EQ(partial.notes(), (Names{}));
+        partial.keep_only({"model.safetensors"});
+        EXPECT_FALSE(fs::exists(partial.path() / "more/tokenizer.json"));
+        EXPECT_EQ(names_in(partial.journal()), (Names{"1-0", "header.json"}));
+        fs::remove_all(partial.path() / "more");
+        partial.commit(true);
+    }
+    EXPECT_EQ(names_in(place.path()), (Names{"out"}));
+    EXPECT_EQ(names_in(place.path() / "out"), (Names{"model.safetensors"}));
+}
+
+TEST(PartialDirectory, removes_what_was_kept_when_it_is_not_to_be_resumed) {
+    const TemporaryDirectory place;
+    place.put(".out.shardweld-partial/journal/1-0");
+    place.put(".out.shardweld-journal/1-0");
+    auto partial = PartialDirectory::create({place.path() / "out", {}, false});
+    EXPECT_FALSE(partial.is_taken_up());
+    EXPECT_EQ(partial.take_notes(),
+              (Names{"removed " + partial.path().string() +
+                     ", left by a run that did not finish (--resume would have gone on with it)"}));
+    EXPECT_EQ(partial.notes(), (Names{}));
+    partial.commit(false);
+    EXPECT_EQ(names_in(place.path()), (Names{"out"}));
+}
+
+TEST(PartialDirectory, names_the_job_that_holds_the_lock) {
+    const TemporaryDirectory place;
+    const auto held = PartialDirectory::create({place.path() / "out", {}, false, false, "4242"});
+    const std::string text = error_text([&] {
+        PartialDirectory::create({place.path() / "out", {}, false});
+    });
+    EXPECT_NE(text.find("process " + std::to_string(::getpid()) + " of job 4242 on host "),
+              std::string::npos)
+        << text;
+}
+
 TEST(PartialDirectory, refuses_while_another_process_writes) {
     const TemporaryDirectory place;
     int ready[2] = {-1, -1};

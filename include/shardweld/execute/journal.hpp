@@ -1,0 +1,84 @@
+// Which blocks of the output are on the disk: written down by each rank as it gets on, read by a
+// later run. Knows blocks, their checksums and the journal's directory; nothing of what made them.
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "shardweld/io/file.hpp"
+#include "shardweld/plan/plan.hpp"
+
+namespace shardweld::execute {
+
+namespace fs = std::filesystem;
+
+/// xxh3-128, canonical (big-endian) bytes.
+using Digest = std::array<std::byte, 16>;
+
+/// A block of a target: its bytes [number * plan::kDigestBlock, ...), as far as it reaches.
+struct DoneBlock {
+    Index number = 0;
+    std::uint32_t target = 0;
+    Digest digest{};  ///< of the written bytes
+};
+
+/// Where blocks lie. `plan` must outlive it.
+class BlockPlaces {
+  public:
+    explicit BlockPlaces(const plan::Plan& plan);
+
+    /// Whether the plan has such a block; the others ask for one that it has.
+    [[nodiscard]] bool has(const DoneBlock& block) const;
+    [[nodiscard]] plan::LineRange line(const DoneBlock& block) const;
+    [[nodiscard]] plan::Slice slice(const DoneBlock& block) const;
+    /// The lines of all, united.
+    [[nodiscard]] std::vector<plan::LineRange> lines(std::span<const DoneBlock> blocks) const;
+
+    /// Blocks in all, and a block's place among them in the order of the line.
+    [[nodiscard]] std::size_t count() const { return n_blocks_; }
+    [[nodiscard]] std::size_t index(const DoneBlock& block) const;
+
+  private:
+    struct Begin {
+        Bytes line = 0;
+        std::size_t block = 0;
+    };
+    const plan::Plan& plan_;
+    std::vector<Begin> begins_;  ///< by target
+    std::size_t n_blocks_ = 0;
+};
+
+/// How a journal was read.
+struct JournalRead {
+    std::vector<DoneBlock>
+        blocks;              ///< in the order of the line, each once: the latest session's word
+    Index n_unreadable = 0;  ///< records cut short or damaged
+    Index last_session = 0;  ///< 0: none
+};
+
+/// Reads all ranks' records of all sessions in `directory`; what is no whole record of a block of
+/// the plan is counted and left out. Local. Memory is bounded by the plan's blocks. Error(io).
+JournalRead read_journal(const fs::path& directory, const plan::Plan& plan);
+
+/// One rank's records of one session; the file is made with the first one.
+///
+/// Records have 40 bytes, little-endian: block number (8), target (4), zero (4), digest (16),
+/// xxh3-64 of the bytes before (8).
+class Journal {
+  public:
+    Journal(const fs::path& directory, Index session, int rank, bool sync);
+
+    /// Appends blocks whose bytes are where they outlive this run. Error(io), Error(space).
+    void append(std::span<const DoneBlock> blocks);
+
+  private:
+    fs::path path_;
+    bool sync_;
+    io::OutputFile file_;
+    Bytes size_ = 0;
+};
+
+}  // namespace shardweld::execute

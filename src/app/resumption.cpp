@@ -1,0 +1,196 @@
+#include "resumption.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <sys/stat.h>
+
+#include "shardweld/core/codec.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "version.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+std::string name_of(plan::Replicas replicas) {
+    switch (replicas) {
+        case plan::Replicas::automatic:
+            return "auto";
+        case plan::Replicas::verify:
+            return "verify";
+        case plan::Replicas::trust:
+            return "trust";
+    }
+    return "";
+}
+
+/// One rank for each file, among those that see it.
+class Lookers {
+  public:
+    explicit Lookers(const plan::Visibility& visibility)
+        : visibility_(visibility), ranks_(visibility.group_sees.size()) {
+        for (std::size_t rank = 0; rank < visibility.group_of_rank.size(); ++rank) {
+            ranks_[visibility.group_of_rank[rank]].push_back(static_cast<int>(rank));
+        }
+    }
+
+    [[nodiscard]] int of(std::size_t file) const {
+        for (std::size_t group = 0; group < ranks_.size(); ++group) {
+            if (visibility_.group_sees[group][file]) {
+                return ranks_[group][file % ranks_[group].size()];
+            }
+        }
+        return 0;
+    }
+
+  private:
+    const plan::Visibility& visibility_;
+    std::vector<std::vector<int>> ranks_;  ///< by group
+};
+
+struct Time {
+    std::uint64_t file = 0;
+    Index mtime_ns = 0;
+};
+
+Index mtime_of(const fs::path& path) {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0) {
+        io::throw_errno(errno, "look at", path);
+    }
+    return static_cast<Index>(status.st_mtim.tv_sec) * 1'000'000'000 + status.st_mtim.tv_nsec;
+}
+
+std::vector<publish::InputFact> inputs_of(mpi::Comm& comm, const plan::Visibility& visibility,
+                                          const execute::Source& source) {
+    const std::vector<catalogue::File>& files = *source.files;
+    const Lookers lookers(visibility);
+    std::vector<Time> mine;
+    mpi::collectively(comm, [&] {
+        for (std::size_t file = 0; file < files.size(); ++file) {
+            if (lookers.of(file) == comm.rank()) {
+                mine.push_back({file, mtime_of(source.directory / files[file].path)});
+            }
+        }
+    });
+    ByteWriter out;
+    out.put_all<Time>(mine);
+    std::vector<publish::InputFact> facts;
+    for (const catalogue::File& file : files) {
+        facts.push_back({file.path, file.size, 0});
+    }
+    for (const auto& bytes : comm.all_gather(out.take())) {
+        for (const Time& time : ByteReader(bytes).get_all<Time>()) {
+            facts[time.file].mtime_ns = time.mtime_ns;
+        }
+    }
+    return facts;
+}
+
+/// The options as given that can lead to another output; `shared` has one a line.
+std::vector<std::string> option_texts(const Options& options) {
+    static constexpr std::array<std::string_view, 16> kNames = {
+        "backend", "iteration",  "role",           "mesh_dim_names", "mesh_shape",
+        "prefix",  "dtype",      "max_shard_size", "names",          "output_format",
+        "lora",    "lora_alpha", "base",           "is_value_model", "tie_word_embedding",
+        "recipe"};
+    std::vector<std::string> texts;
+    for (const std::string_view line : split(options.shared, '\n')) {
+        const std::string_view name = split(line, ' ').front();
+        if (std::any_of(kNames.begin(), kNames.end(), [&](std::string_view known) {
+                return name == "--" + std::string(known);
+            })) {
+            texts.emplace_back(line);
+        }
+    }
+    return texts;
+}
+
+std::set<fs::path> files_of(const plan::Plan& plan) {
+    std::set<fs::path> names;
+    for (const outputs::OutputFile& file : plan.placement.files) {
+        names.insert(file.name);
+    }
+    return names;
+}
+
+}  // namespace
+
+publish::RunFacts run_facts(mpi::Comm& comm, const Options& options, const plan::Plan& plan,
+                            const execute::Source& source) {
+    return {version() + " (" + git_version() + ")", plan.hash(), name_of(options.replicas),
+            option_texts(options), inputs_of(comm, plan.visibility, source)};
+}
+
+execute::Resumption take_up(mpi::Comm& comm, const plan::Plan& plan, const publish::RunFacts& facts,
+                            publish::PartialDirectory* partial) {
+    ByteWriter out;
+    mpi::collectively(comm, [&] {
+        if (comm.rank() != 0) {
+            return;
+        }
+        execute::JournalRead read;
+        std::vector<outputs::RawOffsets> raw;
+        if (partial->is_taken_up()) {
+            publish::RunFacts begun = publish::read_header(partial->journal());
+            publish::require_same(begun, facts, partial->path());
+            raw = std::move(begun.raw);
+            read = execute::read_journal(partial->journal(), plan);
+            partial->keep_only(files_of(plan));
+        }
+        out.put_text(partial->journal().string());
+        out.put<Index>(read.last_session + 1);
+        out.put_all<execute::DoneBlock>(read.blocks);
+        for (const outputs::RawOffsets& file : raw) {
+            out.put(file.header);
+            out.put(file.file_size);
+            out.put_all<Bytes>(file.tensors);
+        }
+    });
+    const auto bytes = comm.broadcast(out.take(), 0);
+    ByteReader in(bytes);
+    execute::Resumption resumption;
+    resumption.journal = in.get_text();
+    resumption.session = in.get<Index>();
+    resumption.blocks = in.get_all<execute::DoneBlock>();
+    while (!in.at_end()) {
+        const auto header = in.get<Bytes>();
+        const auto size = in.get<Bytes>();
+        resumption.raw.push_back({in.get_all<Bytes>(), header, size});
+    }
+    return resumption;
+}
+
+void note_reuse(const execute::Result& result, Bytes total, Report& report, Log& log) {
+    Resumed& all = report.resumed.emplace();
+    for (const execute::RankResult& rank : result.ranks) {
+        all.blocks_reused += rank.blocks_reused;
+        all.bytes_reused += rank.bytes_reused;
+        all.bytes_redone += rank.bytes_damaged;
+    }
+    log.info("reused " + human_bytes(all.bytes_reused) + " of " + human_bytes(total) + " (" +
+             std::to_string(all.bytes_reused * 100 / std::max<Bytes>(total, 1)) + " %)");
+    if (all.bytes_redone > 0) {
+        log.warning(human_bytes(all.bytes_redone) +
+                    " that an earlier run had written were damaged, and are written again");
+    }
+}
+
+std::string kept_text(const plan::Plan& plan, const publish::PartialDirectory& partial) noexcept {
+    try {
+        const auto blocks = execute::read_journal(partial.journal(), plan).blocks;
+        const Bytes kept = plan::total_of(execute::BlockPlaces(plan).lines(blocks));
+        if (kept > 0) {
+            return "; " + human_bytes(kept) + " of " + human_bytes(plan.placement.tensor_bytes) +
+                   " are kept in " + partial.path().string() +
+                   ": the same command with --resume goes on from there";
+        }
+    } catch (const std::exception&) {
+        return "";
+    }
+    return "";
+}
+
+}  // namespace shardweld::app

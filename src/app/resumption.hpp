@@ -1,0 +1,37 @@
+// What a merge does about an earlier one that did not finish: compares what they are made from,
+// reads the journal, begins a new part of it. Knows journals and partial directories; moves no
+// tensor.
+#pragma once
+
+#include <vector>
+
+#include "shardweld/execute/run.hpp"
+#include "shardweld/mpi/comm.hpp"
+#include "shardweld/publish/run_facts.hpp"
+#include "shardweld/publish/target.hpp"
+
+#include "log.hpp"
+#include "options.hpp"
+#include "report.hpp"
+
+namespace shardweld::app {
+
+/// Collective. What the output depends on; inputs are looked at by one rank each and known on rank
+/// 0.
+publish::RunFacts run_facts(mpi::Comm& comm, const Options& options, const plan::Plan& plan,
+                            const execute::Source& source);
+
+/// Collective; `partial` is rank 0's. What is to be taken over of a partial directory's journal,
+/// the same on every rank; files that are not the plan's are removed. Nothing when it is a new one.
+/// Errors as publish::read_header and require_same.
+execute::Resumption take_up(mpi::Comm& comm, const plan::Plan& plan, const publish::RunFacts& facts,
+                            publish::PartialDirectory* partial);
+
+/// Says how much of the output's `total` bytes was taken over, and reports it.
+void note_reuse(const execute::Result& result, Bytes total, Report& report, Log& log);
+
+/// "; 3.1 GB of 4.0 GB are kept in ..., resume with ..." or "" when nothing is. Local; for
+/// messages, so it fails in no way.
+std::string kept_text(const plan::Plan& plan, const publish::PartialDirectory& partial) noexcept;
+
+}  // namespace shardweld::app

@@ -1,0 +1,115 @@
+#include "stop.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <ctime>
+
+#include "shardweld/core/text.hpp"
+#include "shardweld/process/process.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+constexpr double kQueueSeconds = 20;
+constexpr double kUsualLead = 60;
+
+// What a signal handler may touch.
+std::atomic<int> first_signal = 0;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+static_assert(std::atomic<int>::is_always_lock_free);
+
+void note(int signal) {
+    int none = 0;
+    first_signal.compare_exchange_strong(none, signal);
+}
+
+std::string name_of_signal(int signal) {
+    switch (signal) {
+        case SIGTERM:
+            return "SIGTERM";
+        case SIGINT:
+            return "SIGINT";
+        case SIGUSR1:
+            return "SIGUSR1";
+        case SIGUSR2:
+            return "SIGUSR2";
+        default:
+            return "";
+    }
+}
+
+std::string environment(const char* name) {
+    const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): no threads yet
+    return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+StopSignals::StopSignals() {
+    first_signal = 0;
+    for (std::size_t i = 0; i < kSignals.size(); ++i) {
+        struct sigaction noted {};
+        noted.sa_handler = note;
+        // Whoever insists is obeyed; a batch system may send its own signals again and again.
+        const bool is_hard = kSignals[i] == SIGTERM || kSignals[i] == SIGINT;
+        noted.sa_flags = SA_RESTART | (is_hard ? static_cast<int>(SA_RESETHAND) : 0);
+        ::sigaction(kSignals[i], &noted, &before_[i]);
+    }
+}
+
+StopSignals::~StopSignals() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) {
+        struct sigaction now {};
+        ::sigaction(kSignals[i], nullptr, &now);
+        // What someone else has decided about a signal meanwhile holds.
+        if (now.sa_handler == note) {
+            ::sigaction(kSignals[i], &before_[i], nullptr);
+        }
+    }
+}
+
+std::string StopSignals::seen() {
+    return name_of_signal(first_signal);
+}
+
+std::optional<double> parse_local_time(const std::string& text) {
+    std::tm time{};
+    const char* end = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &time);
+    if (end == nullptr || *end != '\0') {
+        return std::nullopt;
+    }
+    time.tm_isdst = -1;
+    const std::time_t seconds = std::mktime(&time);
+    return seconds < 0 ? std::nullopt : std::optional(static_cast<double>(seconds));
+}
+
+std::string job_name() {
+    return environment("SLURM_JOB_ID");
+}
+
+std::optional<double> job_end() {
+    if (const auto seconds = parse_index(environment("SLURM_JOB_END_TIME"))) {
+        return static_cast<double>(*seconds);
+    }
+    const std::string job = job_name();
+    const auto squeue = process::find_program("squeue", environment("PATH"));
+    if (job.empty() || !squeue) {
+        return std::nullopt;
+    }
+    std::optional<double> end;
+    process::Process ask{*squeue, {"-h", "-j", job, "-o", "%e"}, {}, kQueueSeconds, {}};
+    ask.on_line = [&](std::string_view line) {
+        if (const auto time = parse_local_time(std::string(trim(line)))) {
+            end = time;
+        }
+    };
+    (void)process::run(ask);
+    return end;
+}
+
+double stop_time(double end, double now, std::optional<double> before_s) {
+    return end - before_s.value_or(std::clamp((end - now) / 10, 0.0, kUsualLead));
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,46 @@
+// Reasons to end a merge early and in order: a signal to this process, or the end of its job.
+// Knows signals and clocks; nothing of what is stopped.
+#pragma once
+
+#include <array>
+#include <csignal>
+#include <optional>
+#include <string>
+
+namespace shardweld::app {
+
+/// While it lives, SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 are noted instead of ending the process; a
+/// second SIGTERM or SIGINT ends it. One at a time.
+class StopSignals {
+  public:
+    StopSignals();
+    ~StopSignals();
+    StopSignals(const StopSignals&) = delete;
+    StopSignals& operator=(const StopSignals&) = delete;
+    StopSignals(StopSignals&&) = delete;
+    StopSignals& operator=(StopSignals&&) = delete;
+
+    /// The first one so far, "" if none; safe from any thread.
+    [[nodiscard]] static std::string seen();
+
+  private:
+    static constexpr std::array kSignals = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2};
+    std::array<struct sigaction, kSignals.size()> before_{};
+};
+
+/// The job's number where Slurm runs this process, "" elsewhere.
+std::string job_name();
+
+/// When the job of this process ends, in seconds since 1970, by the environment of Slurm
+/// (SLURM_JOB_END_TIME), else by asking squeue; nullopt outside of Slurm or where it does not tell.
+std::optional<double> job_end();
+
+/// When to stop: `before_s` seconds before `end`; not given: 60, less where less than ten minutes
+/// are left.
+double stop_time(double end, double now, std::optional<double> before_s);
+
+/// "2026-11-22T03:10:00" in local time, as squeue prints it, in seconds since 1970; nullopt for
+/// anything else ("NONE", "N/A").
+std::optional<double> parse_local_time(const std::string& text);
+
+}  // namespace shardweld::app

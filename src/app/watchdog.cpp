@@ -1,0 +1,89 @@
+#include "watchdog.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include <unistd.h>
+
+#include "shardweld/core/error.hpp"
+
+#include "stop.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+constexpr std::size_t kStack = std::size_t{256} << 10U;
+constexpr double kMostNap = 10;
+// Ranks that wait for the same one speak one after the other: the launcher ends the rest after the
+// first.
+constexpr double kTurn = 0.5;
+constexpr int kMostTurns = 20;
+
+}  // namespace
+
+Watchdog::Watchdog(mpi::Comm& comm, double limit_s)
+    : pulse_(comm.pulse()),
+      limit_s_(limit_s),
+      rank_(comm.rank()),
+      who_("rank " + std::to_string(comm.rank()) + " (" + comm.host() + ")") {
+    if (limit_s_ <= 0) {
+        return;
+    }
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, kStack);
+    const int error = pthread_create(&thread_, &attributes, watch, this);
+    pthread_attr_destroy(&attributes);
+    if (error != 0) {
+        throw Error(ErrorCode::memory, who_ +
+                                           ": cannot start a thread to watch the others; give "
+                                           "the job more memory or take --stall_timeout 0");
+    }
+}
+
+Watchdog::~Watchdog() {
+    if (limit_s_ <= 0) {
+        return;
+    }
+    {
+        const std::lock_guard lock(mutex_);
+        over_ = true;
+    }
+    is_over_.notify_one();
+    pthread_join(thread_, nullptr);
+}
+
+void* Watchdog::watch(void* self) {
+    static_cast<Watchdog*>(self)->watch();
+    return nullptr;
+}
+
+void Watchdog::watch() {
+    const double limit = limit_s_ + kTurn * std::min(rank_, kMostTurns);
+    std::unique_lock lock(mutex_);
+    while (!over_) {
+        const double left = limit - pulse_.silence();
+        if (left <= 0) {
+            bark();
+        }
+        is_over_.wait_for(lock, std::chrono::duration<double>(std::min(left, kMostNap)));
+    }
+}
+
+void Watchdog::bark() const {
+    const char* waits_for = pulse_.waits_for();
+    // Where someone ends the job already, one message is enough.
+    if (StopSignals::seen() != "SIGTERM") {
+        (void)std::fprintf(
+            stderr,
+            "shardweld: error: %s: no progress for %.0f s (--stall_timeout) while %s, waiting for "
+            "%s: another rank is dead or a file system hangs; run again with --resume\n",
+            who_.c_str(), limit_s_, phase_.load(),
+            waits_for != nullptr ? waits_for : "a file of its own");
+    }
+    ::_exit(static_cast<int>(ErrorCode::launch));
+}
+
+}  // namespace shardweld::app

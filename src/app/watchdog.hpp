@@ -1,0 +1,47 @@
+// Ends a process whose ranks have stopped answering one another.
+// Knows a pulse and a time; nothing of what the ranks do.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <pthread.h>
+#include <string>
+
+#include "shardweld/mpi/comm.hpp"
+
+namespace shardweld::app {
+
+/// Watches from a thread of its own, with a stack of a few pages. When nothing was finished
+/// together for `limit_s` it says so and ends the process with code 10, whatever the other threads
+/// are stuck in; the launcher ends the other ranks.
+class Watchdog {
+  public:
+    /// `limit_s` 0: watches nothing. Error(memory) when there can be no thread.
+    Watchdog(mpi::Comm& comm, double limit_s);
+    ~Watchdog();
+    Watchdog(const Watchdog&) = delete;
+    Watchdog& operator=(const Watchdog&) = delete;
+    Watchdog(Watchdog&&) = delete;
+    Watchdog& operator=(Watchdog&&) = delete;
+
+    /// What is being done, a literal, for the message.
+    void enter(const char* phase) { phase_ = phase; }
+
+  private:
+    static void* watch(void* self);
+    void watch();
+    [[noreturn]] void bark() const;
+
+    mpi::Pulse& pulse_;
+    double limit_s_;
+    int rank_;
+    std::string who_;  ///< "rank 2 (host)"
+    std::atomic<const char*> phase_ = "starting";
+    pthread_t thread_{};
+    std::mutex mutex_;
+    std::condition_variable is_over_;
+    bool over_ = false;
+};
+
+}  // namespace shardweld::app

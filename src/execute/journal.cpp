@@ -1,0 +1,185 @@
+#include "shardweld/execute/journal.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include <xxhash.h>
+
+#include "shardweld/core/text.hpp"
+
+namespace shardweld::execute {
+
+namespace {
+
+constexpr std::size_t kChecked = 32;
+constexpr std::size_t kRecord = kChecked + sizeof(std::uint64_t);
+constexpr std::size_t kRecordsAtOnce = 4096;
+constexpr Index kNone = -1;
+
+using Record = std::array<std::byte, kRecord>;
+
+template <typename T>
+void put_little(T value, std::byte* out) {
+    for (std::size_t i = 0; i < sizeof(T); ++i) {
+        out[i] = static_cast<std::byte>((value >> (8 * i)) & 0xFFU);
+    }
+}
+
+template <typename T>
+T get_little(const std::byte* in) {
+    T value = 0;
+    for (std::size_t i = sizeof(T); i-- > 0;) {
+        value = static_cast<T>(value << 8U) | static_cast<T>(std::to_integer<unsigned>(in[i]));
+    }
+    return value;
+}
+
+std::uint64_t check_of(const std::byte* record) {
+    return XXH3_64bits(record, kChecked);
+}
+
+Record record_of(const DoneBlock& block) {
+    Record record{};
+    put_little(static_cast<std::uint64_t>(block.number), record.data());
+    put_little(block.target, record.data() + 8);
+    std::copy(block.digest.begin(), block.digest.end(), record.begin() + 16);
+    put_little(check_of(record.data()), record.data() + kChecked);
+    return record;
+}
+
+/// What a record says; nullopt when it was not written whole or names no block of the plan.
+std::optional<DoneBlock> block_in(const std::byte* record, const BlockPlaces& places) {
+    if (get_little<std::uint64_t>(record + kChecked) != check_of(record)) {
+        return std::nullopt;
+    }
+    DoneBlock block;
+    block.number = static_cast<Index>(get_little<std::uint64_t>(record));
+    block.target = get_little<std::uint32_t>(record + 8);
+    std::copy_n(record + 16, block.digest.size(), block.digest.begin());
+    return places.has(block) ? std::optional(block) : std::nullopt;
+}
+
+std::size_t n_blocks_of(const plan::Target& target) {
+    return (target.bytes() + plan::kDigestBlock - 1) / plan::kDigestBlock;
+}
+
+/// The session in a file's name "SESSION-RANK"; 0 when it is none.
+Index session_in(const fs::path& path) {
+    const std::string name = path.filename().string();
+    const auto parts = split(name, '-');
+    return parts.size() == 2 && parse_index(parts[1]) ? parse_index(parts[0]).value_or(0) : 0;
+}
+
+std::vector<std::pair<Index, fs::path>> files_by_session(const fs::path& directory) {
+    std::vector<std::pair<Index, fs::path>> files;
+    std::error_code failed;
+    for (fs::directory_iterator at(directory, failed), end; !failed && at != end;
+         at.increment(failed)) {
+        if (const Index session = session_in(at->path()); session > 0) {
+            files.emplace_back(session, at->path());
+        }
+    }
+    if (failed) {
+        io::throw_errno(failed.value(), "read directory", directory);
+    }
+    std::sort(files.begin(), files.end());
+    return files;
+}
+
+}  // namespace
+
+BlockPlaces::BlockPlaces(const plan::Plan& plan) : plan_(plan), begins_(plan.targets.size()) {
+    for (std::size_t i = 0; i < plan.line.order.size(); ++i) {
+        const std::uint32_t target = plan.line.order[i];
+        begins_[target] = {plan.line.begins[i], n_blocks_};
+        n_blocks_ += n_blocks_of(plan.targets[target]);
+    }
+}
+
+bool BlockPlaces::has(const DoneBlock& block) const {
+    return block.target < begins_.size() && block.number >= 0 &&
+           static_cast<std::size_t>(block.number) < n_blocks_of(plan_.targets[block.target]);
+}
+
+std::size_t BlockPlaces::index(const DoneBlock& block) const {
+    return begins_[block.target].block + static_cast<std::size_t>(block.number);
+}
+
+plan::LineRange BlockPlaces::line(const DoneBlock& block) const {
+    const Bytes begin = static_cast<Bytes>(block.number) * plan::kDigestBlock;
+    const Bytes end = std::min(begin + plan::kDigestBlock, plan_.targets[block.target].bytes());
+    return {begins_[block.target].line + begin, begins_[block.target].line + end};
+}
+
+plan::Slice BlockPlaces::slice(const DoneBlock& block) const {
+    const plan::LineRange range = line(block);
+    const Bytes size = size_of(plan_.targets[block.target].dtype);
+    const Bytes begin = begins_[block.target].line;
+    return {block.target, static_cast<Index>((range.begin - begin) / size),
+            static_cast<Index>((range.end - begin) / size), range.begin};
+}
+
+std::vector<plan::LineRange> BlockPlaces::lines(std::span<const DoneBlock> blocks) const {
+    std::vector<plan::LineRange> ranges;
+    ranges.reserve(blocks.size());
+    for (const DoneBlock& block : blocks) {
+        ranges.push_back(line(block));
+    }
+    return plan::united(std::move(ranges));
+}
+
+JournalRead read_journal(const fs::path& directory, const plan::Plan& plan) {
+    const BlockPlaces places(plan);
+    JournalRead read;
+    std::vector<DoneBlock> found(places.count(), DoneBlock{kNone});
+    std::vector<std::byte> bytes;
+    for (const auto& [session, path] : files_by_session(directory)) {
+        read.last_session = session;
+        const io::InputFile file = io::InputFile::open(path);
+        const Bytes whole = file.size() / kRecord * kRecord;
+        read.n_unreadable += file.size() > whole ? 1 : 0;
+        for (Bytes at = 0; at < whole; at += bytes.size()) {
+            bytes.resize(std::min<Bytes>(whole - at, kRecord * kRecordsAtOnce));
+            file.read_at(at, bytes);
+            for (std::size_t i = 0; i < bytes.size(); i += kRecord) {
+                if (const auto block = block_in(bytes.data() + i, places)) {
+                    found[places.index(*block)] = *block;
+                } else {
+                    ++read.n_unreadable;
+                }
+            }
+        }
+    }
+    std::erase_if(found, [](const DoneBlock& block) { return block.number == kNone; });
+    read.blocks = std::move(found);
+    return read;
+}
+
+Journal::Journal(const fs::path& directory, Index session, int rank, bool sync)
+    : path_(directory / (std::to_string(session) + "-" + std::to_string(rank))), sync_(sync) {}
+
+void Journal::append(std::span<const DoneBlock> blocks) {
+    if (blocks.empty()) {
+        return;
+    }
+    if (!file_.is_open()) {
+        file_ = io::OutputFile::create(path_);
+        if (sync_) {
+            io::sync_directory(path_.parent_path());
+        }
+    }
+    std::vector<std::byte> bytes;
+    bytes.reserve(blocks.size() * kRecord);
+    for (const DoneBlock& block : blocks) {
+        const Record record = record_of(block);
+        bytes.insert(bytes.end(), record.begin(), record.end());
+    }
+    file_.write_at(size_, bytes);
+    size_ += bytes.size();
+    if (sync_) {
+        file_.sync();
+    }
+}
+
+}  // namespace shardweld::execute

@@ -1,0 +1,105 @@
+#include "reuse.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "shardweld/core/codec.hpp"
+
+#include "digests.hpp"
+#include "free_run.hpp"
+#include "round.hpp"
+
+namespace shardweld::execute {
+
+namespace {
+
+/// Reads blocks in the order of the line: one file is open at a time.
+class BlockReader {
+  public:
+    BlockReader(const plan::Plan& plan, fs::path directory)
+        : plan_(plan), directory_(std::move(directory)) {}
+
+    std::span<const std::byte> read(const plan::Slice& slice) {
+        const std::uint32_t at = plan_.placement.slots[slice.target].file;
+        if (!file_.is_open() || at_ != at) {
+            file_ = io::InputFile::open(directory_ / plan_.placement.files[at].name);
+            at_ = at;
+        }
+        bytes_.resize(static_cast<Bytes>(slice.end - slice.begin) *
+                      size_of(plan_.targets[slice.target].dtype));
+        file_.read_at(file_offset_of(plan_, slice), bytes_);
+        return bytes_;
+    }
+
+  private:
+    const plan::Plan& plan_;
+    fs::path directory_;
+    io::InputFile file_;
+    std::uint32_t at_ = 0;
+    std::vector<std::byte> bytes_;  ///< less than two blocks, given back before rounds begin
+};
+
+/// A rank's part of the blocks: runs of the list with about as many bytes each.
+std::span<const DoneBlock> share_of(const std::vector<DoneBlock>& blocks, const BlockPlaces& places,
+                                    const mpi::Comm& comm) {
+    std::vector<Bytes> ends;
+    Bytes total = 0;
+    for (const DoneBlock& block : blocks) {
+        const plan::LineRange line = places.line(block);
+        ends.push_back(total += line.end - line.begin);
+    }
+    const auto cut = [&](int rank) {
+        const Bytes at = total / static_cast<Bytes>(comm.size()) * static_cast<Bytes>(rank);
+        return rank == comm.size() ? ends.end() : std::upper_bound(ends.begin(), ends.end(), at);
+    };
+    const auto first = cut(comm.rank()) - ends.begin();
+    const auto last = cut(comm.rank() + 1) - ends.begin();
+    return std::span(blocks).subspan(static_cast<std::size_t>(first),
+                                     static_cast<std::size_t>(last - first));
+}
+
+std::vector<plan::LineRange> shared(mpi::Comm& comm, const std::vector<plan::LineRange>& mine) {
+    ByteWriter out;
+    out.put_all<plan::LineRange>(mine);
+    std::vector<plan::LineRange> all;
+    for (const auto& bytes : comm.all_gather(out.take())) {
+        const auto part = ByteReader(bytes).get_all<plan::LineRange>();
+        all.insert(all.end(), part.begin(), part.end());
+    }
+    return plan::united(std::move(all));
+}
+
+}  // namespace
+
+std::vector<plan::LineRange> reuse(mpi::Comm& comm, const plan::Plan& plan,
+                                   const fs::path& directory, const Options& options,
+                                   const OnReused& on_reused, RankCounts& counts) {
+    if (options.resumption.blocks.empty()) {
+        return {};
+    }
+    const BlockPlaces places(plan);
+    const auto mine = share_of(options.resumption.blocks, places, comm);
+    std::vector<DoneBlock> good;
+    BlockReader reader(plan, directory);
+    auto at = mine.begin();
+    run_freely(comm, options.why_stop, [&] {
+        if (at == mine.end()) {
+            return false;
+        }
+        const plan::Slice slice = places.slice(*at);
+        const auto bytes = reader.read(slice);
+        if (digest_of(bytes) == at->digest) {
+            good.push_back(*at);
+            on_reused(*at, slice, bytes);
+            ++counts.blocks_reused;
+            counts.bytes_reused += bytes.size();
+        } else {
+            counts.bytes_damaged += bytes.size();
+        }
+        ++at;
+        return true;
+    });
+    return shared(comm, places.lines(good));
+}
+
+}  // namespace shardweld::execute

@@ -1,0 +1,24 @@
+// Blocks that an earlier run has written: read back and compared with what its journal says.
+// Knows blocks and output files; nothing of who wrote them.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "shardweld/execute/run.hpp"
+
+namespace shardweld::execute {
+
+/// Gets a block that is as the journal says, and its bytes.
+using OnReused = std::function<void(const DoneBlock& block, const plan::Slice& slice,
+                                    std::span<const std::byte> bytes)>;
+
+/// Collective. Reads the blocks of `options.resumption` back, each by one rank, whoever owns it,
+/// and calls `on_reused` there. Returns the lines of those that are right, the same on all ranks,
+/// and counts this rank's. Error(io), Error(stopped).
+std::vector<plan::LineRange> reuse(mpi::Comm& comm, const plan::Plan& plan,
+                                   const fs::path& directory, const Options& options,
+                                   const OnReused& on_reused, RankCounts& counts);
+
+}  // namespace shardweld::execute

@@ -1,0 +1,68 @@
+// What happens to assembled elements: numeric steps, then checksums, whoever asked for the bytes,
+// the files and the journal. Knows slices in buffers; nothing of where they come from.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "shardweld/execute/journal.hpp"
+#include "shardweld/execute/run.hpp"
+
+#include "digests.hpp"
+#include "factors.hpp"
+#include "round.hpp"
+#include "sink.hpp"
+
+namespace shardweld::execute {
+
+/// One rank's finished bytes.
+class Writer {
+  public:
+    Writer(const plan::Plan& plan, const Source& source, const fs::path& directory,
+           const Options& options, int rank);
+
+    /// Whether anybody wants the bytes at all.
+    [[nodiscard]] bool is_wanted() const;
+    /// Makes the output's bytes of this rank's part of a round. Error(io), Error(space).
+    void put(const Round& round, plan::LineRange range);
+    /// A block found on the disk as it should be.
+    void put_done(const DoneBlock& block, const plan::Slice& slice,
+                  std::span<const std::byte> bytes);
+
+    /// From now on nothing is written down: what follows may have to be done again.
+    void distrust() { journal_.reset(); }
+    /// Brings everything to the disk and writes down what is whole.
+    void flush();
+    /// The same, and closes the files.
+    void close();
+
+    /// Collective: every tensor's digest in hex, on rank 0 (empty elsewhere).
+    std::vector<std::string> gather_digests(mpi::Comm& comm) { return digests_.gather(comm); }
+    [[nodiscard]] Bytes bytes_written() const { return sink_.bytes_written(); }
+    [[nodiscard]] Bytes buffer_bytes() const {
+        return converted_.used() + factors_.buffer_bytes() + digests_.buffer_bytes();
+    }
+
+  private:
+    void convert(const Assembled& one, std::span<std::byte> out);
+    void hand_out(const plan::Slice& slice, std::span<const std::byte> bytes);
+    void write(plan::LineRange range, std::span<const std::byte> bytes);
+    [[nodiscard]] bool is_flush_due() const;
+    void write_down();
+
+    const plan::Plan& plan_;
+    const Options& options_;
+    bool has_digests_;
+    Sink sink_;
+    BlockDigests digests_;
+    Factors factors_;
+    Buffer converted_;
+    std::optional<Journal> journal_;
+    std::size_t n_written_down_ = 0;  ///< of the finished blocks
+    Bytes since_flush_ = 0;
+    double flushed_at_;
+};
+
+}  // namespace shardweld::execute

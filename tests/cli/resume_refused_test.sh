@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# What a merge does not go on with, or not all of it: changed inputs and options, damaged blocks, torn journals.
+# Usage: resume_refused_test.sh SHARDWELD TESTS-DIR (make_checkpoint lies beside the program)
+source "$(dirname "$0")/lib.sh"
+source "$(dirname "$0")/resume_lib.sh"
+make_big
+partial="$WORK/.merged.shardweld-partial"
+shard="$(find "$WORK/big/source" -name 'model_optim_rng.pt' | sort | head -1)"
+
+# refused CODE TEXT [options]: --resume says why not, and leaves everything as it was.
+refused() {
+    local code="$1" text="$2" before
+    shift 2
+    before="$(sum_of "$partial")"
+    merge_of big 2 --no_fsync --resume "$@"
+    expect_code "$code" "${command[@]}"
+    expect_text "cannot resume: "
+    expect_text "$text"
+    expect_text "run without --resume to start anew, or remove $partial"
+    expect_absent "$WORK/merged"
+    checks=$((checks + 1))
+    [[ "$(sum_of "$partial")" == "$before" ]] || fail "a refusal changed the partial directory"
+}
+
+# poke FILE OFFSET: one other byte there.
+poke() {
+    python3 -c 'import sys
+with open(sys.argv[1], "r+b") as file:
+    file.seek(int(sys.argv[2]))
+    byte = file.read(1)[0]
+    file.seek(int(sys.argv[2]))
+    file.write(bytes([byte ^ 1]))' "$1" "$2"
+}
+
+# number KEY: of the last report's resume.
+number() {
+    python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["resume"][sys.argv[2]])' "$WORK/report.json" "$1"
+}
+
+# Options that lead to another output, and less strict checks.
+stopped
+refused 6 "options changed: none became --dtype fp32" --dtype fp32
+refused 6 "options changed: none became --max_shard_size 100MB" --max_shard_size 100MB
+refused 6 "it began with --replicas auto, this is --replicas verify" --replicas verify
+
+# Inputs.
+cp -p "$shard" "$WORK/shard"
+touch -d '2001-02-03' "$shard"
+refused 6 "the input ${shard#"$WORK/big/source/iter_0000001/"} was written again since this merge began"
+cp -p "$WORK/shard" "$shard"
+cp -p "$WORK/big/hf/config.json" "$WORK/config.json"
+sed -i 's/"tie_word_embeddings": *false/"tie_word_embeddings": true/' "$WORK/big/hf/config.json"
+cmp -s "$WORK/config.json" "$WORK/big/hf/config.json" && fail "the test changed nothing in config.json"
+cp -p "$WORK/config.json" "$WORK/big/hf/config.json"
+
+# A damaged header, and none.
+cp -p "$partial/journal/header.json" "$WORK/header.json"
+echo '{"schema": 1}' >"$partial/journal/header.json"
+refused 12 "header.json is damaged"
+echo '{"schema": 2}' >"$partial/journal/header.json"
+refused 12 "header.json is of another version of shardweld"
+rm "$partial/journal/header.json"
+refused 12 "header.json cannot be read"
+sed 's/"tool": "/&older /' "$WORK/header.json" >"$partial/journal/header.json"
+refused 12 "began, this is"
+cp -p "$WORK/header.json" "$partial/journal/header.json"
+
+# After all that, less strict replicas are fine.
+merge_of big 2 --no_fsync --replicas trust
+resumed 20
+
+# Bytes of two blocks that are not what was written down are written again; a part of a record, and one that is damaged, say nothing.
+stopped --strategy direct
+journal="$(ls "$partial"/journal/1-0)"
+records="$(($(stat -c %s "$journal") / 40))"
+poke "$partial/model.safetensors" 700000
+poke "$partial/model.safetensors" 9000000
+poke "$journal" $((40 * (records / 2) + 20))
+truncate -s -7 "$journal"
+merge_of big 3 --no_fsync
+resumed 20
+expect_text "that an earlier run had written were damaged, and are written again"
+checks=$((checks + 1))
+(($(number bytes_redone) > 1000000 && $(number bytes_redone) <= 2 << 20)) || fail "redone: $(number bytes_redone)"
+
+# A file that is gone is made again.
+stopped
+rm "$partial/model.safetensors"
+echo stale >"$partial/tokenizer.json"
+merge_of big 2 --no_fsync --report "$WORK/report.json" --resume
+expect_code 0 "${command[@]}"
+checks=$((checks + 2))
+diff -r "$WORK/reference" "$WORK/merged" >/dev/null || fail "another output without the file"
+(($(number bytes_reused) == 0)) || fail "reused what was gone"
+rm -rf "$WORK/merged"
+
+# Nothing to resume: it starts, and says so. Not asked to resume: what was kept goes, and it says that too.
+merge_of big 2 --no_fsync --resume
+expect_code 0 "${command[@]}"
+expect_text "nothing to resume for $WORK/merged: starting from the beginning"
+rm -rf "$WORK/merged"
+stopped
+merge_of big 2 --no_fsync
+expect_code 0 "${command[@]}"
+expect_text "removed $partial, left by a run that did not finish (--resume would have gone on with it)"
+expect_absent "$partial"
+finish

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# The end of a job's time, ranks that hang, two merges into one target, and who watches a target.
+# Usage: stop_test.sh SHARDWELD TESTS-DIR (make_checkpoint lies beside the program)
+source "$(dirname "$0")/lib.sh"
+source "$(dirname "$0")/resume_lib.sh"
+make_big
+partial="$WORK/.merged.shardweld-partial"
+
+expect_nothing_left() {
+    checks=$((checks + 1))
+    [[ -z "$(find "$WORK" -maxdepth 1 -name '*merged*')" ]] || fail "left behind: $(ls -A "$WORK")"
+}
+
+# The job's end is near before anything is written: nothing is.
+for ranks in 0 3; do
+    merge_of big "$ranks" --no_fsync --stop_before 1h
+    SLURM_JOB_END_TIME=$(($(date +%s) + 60)) expect_code 11 "${command[@]}"
+    expect_text "stopped before the job ends (--stop_before): nothing was written yet"
+    expect_nothing_left
+done
+# It comes while tensors move; by Slurm's variable, or by what squeue says.
+merge_of big 2 "${SLOW[@]}" --stop_before 57s
+SLURM_JOB_END_TIME=$(($(date +%s) + 60)) expect_code 11 "${command[@]}"
+expect_text "stopped before the job ends"
+merge_of big 2 --no_fsync
+resumed 10
+mkdir "$WORK/bin"
+printf '#!/bin/sh\n[ "$*" = "-h -j 77 -o %%e" ] && date -d "+60 seconds" +%%Y-%%m-%%dT%%H:%%M:%%S\n' >"$WORK/bin/squeue"
+chmod +x "$WORK/bin/squeue"
+merge_of big 0 "${SLOW[@]}" --stop_before 58s
+SLURM_JOB_ID=77 PATH="$WORK/bin:$PATH" expect_code 11 "${command[@]}"
+merge_of big 0 --no_fsync
+resumed 10
+merge_of big 0 --no_fsync --stop_before 58s
+expect_code 0 "${command[@]}"
+expect_text "--stop_before has no effect: nothing tells when this job ends"
+rm -rf "$WORK/merged"
+
+# A rank that stands still ends all, under either strategy; so does one that is stuck in a file.
+for strategy in direct collective; do
+    merge_of big 3 "${SLOW[@]}" --strategy "$strategy" --stall_timeout 2s
+    begin 40
+    frozen="$(head -1 <<<"$ranks")"
+    kill -STOP "$frozen"
+    ended 10
+    expect_text "): no progress for 2 s (--stall_timeout) while moving tensors, waiting for "
+    checks=$((checks + 2))
+    (($(grep -c 'no progress' "$WORK/err") == 1)) || fail "more than one message: $(cat "$WORK/err")"
+    ! kill -0 "$frozen" 2>/dev/null || fail "the rank that stood still is still there"
+    expect_absent "$WORK/merged"
+    merge_of big 3 --no_fsync
+    resumed 5
+done
+
+# Two merges into one target: the second names the first; one that is dead is no hindrance.
+merge_of big 2 "${SLOW[@]}"
+SLURM_JOB_ID=4242 begin 20
+merge_of big 0 --no_fsync --resume
+expect_code 12 "${command[@]}"
+expect_text "another run is writing $WORK/merged: process $(head -1 <<<"$ranks") of job 4242 on host $(hostname) holds $WORK/.merged.shardweld-lock"
+kill -KILL $ranks
+ended 137
+expect_code 0 "${command[@]}"
+expect_text "shardweld: reused "
+expect_absent "$partial"
+
+# Who watches a target while it is replaced sees the old model or the new one. It has many files, so that it is replaced slowly.
+rm -rf "$WORK/merged"
+mkdir "$WORK/merged"
+(cd "$WORK/merged" && touch $(seq -f 'old-%g.safetensors' 3000))
+cat >"$WORK/watch.py" <<'PYTHON'
+import os, sys
+target, new, looks, seen = sys.argv[1], set(os.listdir(sys.argv[2])), 0, set()
+old = {f"old-{i}.safetensors" for i in range(1, 3001)}
+while "new" not in seen or looks < 1000:
+    before = os.stat(target).st_ino
+    names = set(os.listdir(target))
+    if os.stat(target).st_ino != before:
+        continue
+    looks += 1
+    assert names in (old, new), (len(names), sorted(names)[:3])
+    seen.add("old" if names == old else "new")
+assert seen == {"old", "new"}, seen
+PYTHON
+timeout 60 python3 "$WORK/watch.py" "$WORK/merged" "$WORK/reference" 2>"$WORK/watch" &
+watcher=$!
+merge_of big 2 --no_fsync --overwrite
+expect_code 0 "${command[@]}"
+checks=$((checks + 1))
+wait "$watcher" || fail "a part of a model was seen: $(tail -1 "$WORK/watch")"
+expect_absent "$partial"
+finish
