@@ -82,6 +82,8 @@ void add_base(catalogue::Catalogue& checkpoint, const fs::path& directory,
 void add_base(Survey& checkpoint, Survey base) {
     add_base(checkpoint.catalogue, base.location.directory, std::move(base.catalogue));
     checkpoint.visibility = joined(checkpoint.visibility, base.visibility);
+    checkpoint.modified_ns.insert(checkpoint.modified_ns.end(), base.modified_ns.begin(),
+                                  base.modified_ns.end());
 }
 
 }  // namespace shardweld::app

@@ -7,6 +7,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/file.hpp"
+#include "shardweld/io/kind.hpp"
 #include "shardweld/models/claims.hpp"
 
 #include "lora.hpp"
@@ -39,8 +40,7 @@ std::string read_named(const fs::path& path, Bytes limit, const std::string& opt
 
 /// A small file beside the shards of the checkpoint in `given`; text "" when there is none.
 adapters::ConfigFile read_if_there(const fs::path& path, const fs::path& given) {
-    std::error_code failed;
-    if (!fs::is_regular_file(path, failed)) {
+    if (!io::is_file(path)) {
         return {path.string(), ""};
     }
     require_own(path, given);
@@ -184,9 +184,8 @@ void judge_recipe(PreparedModel& prepared) {
 
 fs::path hf_directory(const Options& options, const formats::Location& location) {
     if (options.hf_config) {
-        std::error_code failed;
-        return fs::is_regular_file(*options.hf_config, failed) ? options.hf_config->parent_path()
-                                                               : *options.hf_config;
+        return io::is_file(*options.hf_config) ? options.hf_config->parent_path()
+                                               : *options.hf_config;
     }
     if (location.hf_directory) {
         return *location.hf_directory;

@@ -1,6 +1,7 @@
 #include "model_directory.hpp"
 
 #include "shardweld/io/file.hpp"
+#include "shardweld/io/kind.hpp"
 #include "shardweld/layout/copy.hpp"
 #include "shardweld/models/config.hpp"
 
@@ -27,8 +28,7 @@ std::string share_config(mpi::Comm& comm, const Survey& survey) {
     mpi::collectively(comm, [&] {
         const fs::path path = survey.location.directory / "config.json";
         if (comm.rank() == survey.home) {
-            std::error_code failed;
-            out.put_text(fs::exists(path, failed) ? io::read_text(path, kMaxConfig) : "");
+            out.put_text(io::is_file(path) ? io::read_text(path, kMaxConfig) : "");
         }
     });
     const auto bytes = comm.broadcast(out.take(), survey.home);
@@ -40,7 +40,8 @@ std::string share_config(mpi::Comm& comm, const Survey& survey) {
 
 execute::Source ModelDirectory::source(std::size_t max_open,
                                        std::shared_ptr<io::Throttle> throttle) const {
-    return {survey.location.directory, &survey.catalogue.files, max_open, std::move(throttle)};
+    return {survey.location.directory, &survey.catalogue.files, max_open, std::move(throttle),
+            &survey.modified_ns};
 }
 
 std::optional<bool> ModelDirectory::ties() const {

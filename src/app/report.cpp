@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "shardweld/core/error.hpp"
 #include "shardweld/io/file.hpp"
 #include "shardweld/plan/footprint.hpp"
 
@@ -163,11 +164,14 @@ void write_report(const Report& report, const fs::path& path, bool sync) {
 void write_json(const std::string& text, const fs::path& path, bool sync) {
     fs::path partial = path;
     partial += ".partial-" + std::to_string(::getpid());
-    io::write_text(partial, text, sync);
-    if (::rename(partial.c_str(), path.c_str()) != 0) {
-        const int error = errno;
+    try {
+        io::write_text(partial, text, sync);
+        if (::rename(partial.c_str(), path.c_str()) != 0) {
+            io::throw_errno(errno, "rename the report to", path);
+        }
+    } catch (const Error&) {
         (void)::unlink(partial.c_str());
-        io::throw_errno(error, "rename the report to", path);
+        throw;
     }
 }
 

@@ -20,11 +20,17 @@ void finish_report(Report& report, const Options& options, const std::vector<Pha
         return;
     }
     report.phases = phases;
-    try {
-        write_report(report, *options.report, options.sync);
-    } catch (const Error& error) {
-        log.error(error.full_text());
-        report.code = report.code == ErrorCode::ok ? error.code() : report.code;
+    const auto failure =
+        mpi::error_of([&] { write_report(report, *options.report, options.sync); });
+    if (!failure) {
+        return;
+    }
+    const std::string text = "the report is not written: " + std::string(failure->what());
+    if (report.code == ErrorCode::ok) {
+        log.error(text);
+        report.code = failure->code();
+    } else {
+        log.warning(text);
     }
 }
 

@@ -1,6 +1,7 @@
 #include "same_content.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -11,6 +12,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/io/file.hpp"
+#include "shardweld/io/kind.hpp"
 
 #include "views.hpp"
 
@@ -84,13 +86,22 @@ void require_equal(const std::vector<std::pair<int, std::uint64_t>>& hashes,
 
 Look look_at(const fs::path& file) {
     struct stat status {};
-    if (stat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    if (stat(file.c_str(), &status) != 0) {
+        if (!io::means_absent(errno)) {
+            io::throw_errno(errno, "examine", file);
+        }
+        return {};
+    }
+    if (!S_ISREG(status.st_mode)) {
         return {};
     }
     const std::uint64_t identity =
         mixed_value(mixed_value(mixed_value(kFnvBasis, status.st_ino), status.st_mtim.tv_sec),
                     status.st_mtim.tv_nsec);
-    return {static_cast<Index>(status.st_size), identity, ::eaccess(file.c_str(), R_OK) != 0};
+    constexpr Index kSecond = 1'000'000'000;
+    return {static_cast<Index>(status.st_size), identity,
+            status.st_mtim.tv_sec * kSecond + status.st_mtim.tv_nsec,
+            ::eaccess(file.c_str(), R_OK) != 0};
 }
 
 std::vector<std::size_t> doubtful(const Looks& looks, std::size_t limit) {

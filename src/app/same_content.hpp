@@ -18,12 +18,14 @@ struct Views;
 struct Look {
     Index size = -1;             ///< bytes; -1: not seen
     std::uint64_t identity = 0;  ///< from inode and modification time: equal where it is one file
+    Index modified_ns = -1;      ///< last change, since 1970; -1: not seen
     bool is_forbidden = false;   ///< seen, but this user may not read it
 };
 
 /// By group, then by file.
 using Looks = std::vector<std::vector<Look>>;
 
+/// Error(io) when the system cannot tell.
 Look look_at(const std::filesystem::path& file);
 
 /// Files that two groups see with one size but as two files, at most `limit` of them, spread

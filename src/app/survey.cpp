@@ -47,17 +47,27 @@ struct Finding {
     std::string message;
 };
 
-std::vector<std::byte> look(const formats::Request& request) {
+/// Not that there is no checkpoint, but that it cannot be looked for.
+bool is_trouble(ErrorCode code) {
+    return code == ErrorCode::io || code == ErrorCode::memory;
+}
+
+std::vector<std::byte> look(const mpi::Comm& comm, const formats::Request& request) {
     ByteWriter out;
     out.put_text(request.directory.string());
-    try {
-        Location location = formats::locate(request);
-        note_links(request.directory, location);
-        out.put(ErrorCode::ok);
-        formats::encode(location, out);
-    } catch (const Error& error) {
-        out.put(error.code());
-        out.put_text(error.full_text());
+    std::optional<Location> location;
+    const auto failure = mpi::error_of([&] {
+        location = formats::locate(request);
+        note_links(request.directory, *location);
+    });
+    out.put(failure ? failure->code() : ErrorCode::ok);
+    if (failure) {
+        const bool is_named = is_trouble(failure->code()) && comm.size() > 1;
+        out.put_text(
+            (is_named ? "rank " + std::to_string(comm.rank()) + " (" + comm.host() + "): " : "") +
+            failure->full_text());
+    } else {
+        formats::encode(*location, out);
     }
     return out.take();
 }
@@ -84,7 +94,7 @@ bool is_better(const Finding& other, const Finding& known) {
 /// One location for all ranks: the best group's, with the shard files of all groups.
 void find_checkpoint(mpi::Comm& comm, const formats::Request& request, const Views& views,
                      Survey& survey) {
-    const auto mine = views.leads(comm.rank()) ? look(request) : std::vector<std::byte>{};
+    const auto mine = views.leads(comm.rank()) ? look(comm, request) : std::vector<std::byte>{};
     const auto all = comm.all_gather(mine);
     std::optional<Finding> first;
     std::optional<Finding> failure;
@@ -92,6 +102,9 @@ void find_checkpoint(mpi::Comm& comm, const formats::Request& request, const Vie
     for (const int leader : views.leaders) {
         Finding finding = decode_finding(all[static_cast<std::size_t>(leader)]);
         if (!finding.location) {
+            if (is_trouble(finding.code)) {
+                throw Error(finding.code, finding.message);
+            }
             failure = failure ? failure : finding;
             continue;
         }
@@ -231,6 +244,7 @@ Survey survey(mpi::Comm& comm, const formats::Request& request) {
     }
     const auto sizes = sights.sizes_of(files);
     check_seen(sizes, files, survey.location.directory);
+    survey.modified_ns = sights.modified_ns(files);
     resolve_all(comm, views, sizes, survey.location, survey.catalogue);
     survey.visibility.group_of_rank = views.group_of_rank;
     for (const auto& group : sizes) {

@@ -13,6 +13,7 @@ struct Survey {
     formats::Location location;      ///< with this rank's own directories
     catalogue::Catalogue catalogue;  ///< the same on all ranks
     plan::Visibility visibility;
+    std::vector<Index> modified_ns;  ///< of the catalogue's files, for this rank: Look::modified_ns
     int home = 0;  ///< found the checkpoint and its config, if any did: reads the side files
 };
 

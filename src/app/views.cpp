@@ -78,9 +78,12 @@ void Sights::look_for(const std::vector<std::string>& files) {
         position[rank] = n_ranks[views_.group_of_rank[rank]]++;
     }
     std::vector<Look> mine;
-    for (std::size_t i = position[own]; i < files.size(); i += n_ranks[views_.group_of_rank[own]]) {
-        mine.push_back(look_at(directory_ / files[i]));
-    }
+    mpi::collectively(comm_, [&] {
+        const std::size_t step = n_ranks[views_.group_of_rank[own]];
+        for (std::size_t i = position[own]; i < files.size(); i += step) {
+            mine.push_back(look_at(directory_ / files[i]));
+        }
+    });
     const auto all = comm_.all_gather(std::as_bytes(std::span(mine)));
     Looks looks(views_.leaders.size(), std::vector<Look>(files.size()));
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -96,10 +99,11 @@ void Sights::look_for(const std::vector<std::string>& files) {
     check_readable(looks, files, directory_);
     check_same_content(comm_, views_, looks, directory_, files);
     for (std::size_t i = 0; i < files.size(); ++i) {
-        std::vector<Index>& sizes = known_[files[i]];
+        Known& known = known_[files[i]];
         for (const auto& group : looks) {
-            sizes.push_back(group[i].size);
+            known.sizes.push_back(group[i].size);
         }
+        known.modified_ns = looks[views_.group_of_rank[own]][i].modified_ns;
     }
 }
 
@@ -110,12 +114,21 @@ SizesByGroup Sights::sizes_of(const std::vector<std::string>& files) {
     look_for(unknown);
     SizesByGroup sizes(views_.leaders.size());
     for (const std::string& file : files) {
-        const std::vector<Index>& by_group = known_.at(file);
+        const std::vector<Index>& by_group = known_.at(file).sizes;
         for (std::size_t group = 0; group < sizes.size(); ++group) {
             sizes[group].push_back(by_group[group]);
         }
     }
     return sizes;
+}
+
+std::vector<Index> Sights::modified_ns(const std::vector<std::string>& files) const {
+    std::vector<Index> found;
+    found.reserve(files.size());
+    for (const std::string& file : files) {
+        found.push_back(known_.at(file).modified_ns);
+    }
+    return found;
 }
 
 void check_seen(const SizesByGroup& sizes, const std::vector<std::string>& files,

@@ -41,14 +41,21 @@ class Sights {
     /// Error(mismatch) when two groups see different contents under one name, Error(io) listing
     /// files that may not be read.
     SizesByGroup sizes_of(const std::vector<std::string>& files);
+    /// When files that were asked for before were last changed, as this rank's group saw them first
+    /// (Look::modified_ns). Local.
+    [[nodiscard]] std::vector<Index> modified_ns(const std::vector<std::string>& files) const;
 
   private:
+    struct Known {
+        std::vector<Index> sizes;  ///< by group
+        Index modified_ns = -1;    ///< for this rank's group
+    };
     void look_for(const std::vector<std::string>& files);
 
     mpi::Comm& comm_;
     const Views& views_;
     std::filesystem::path directory_;
-    std::unordered_map<std::string, std::vector<Index>> known_;  // sizes by group
+    std::unordered_map<std::string, Known> known_;
 };
 
 /// Error(not_found) listing all files that no group sees; Error(mismatch) when two groups see

@@ -70,7 +70,7 @@ const io::InputFile& OpenFiles::get(std::uint32_t file) {
         return recent_.front().opened;
     }
     if (recent_.size() >= source_.max_open) {
-        close_oldest();
+        check_and_close_oldest();
     }
     const catalogue::File& wanted = (*source_.files)[file];
     const std::filesystem::path path = source_.directory / wanted.path;
@@ -78,12 +78,8 @@ const io::InputFile& OpenFiles::get(std::uint32_t file) {
         source_.on_open(path);
     }
     io::InputFile opened = io::InputFile::open(path);
-    if (opened.size() != wanted.size) {
-        throw Error(ErrorCode::corrupt,
-                    "file " + wanted.path +
-                        " has changed while it was being merged: " + std::to_string(opened.size()) +
-                        " bytes, " + std::to_string(wanted.size) + " at the start");
-    }
+    first_modified_ns_.try_emplace(file, opened.stamp().modified_ns);
+    opened.require(expected(file));
     if (!cold_[file]) {
         constexpr double kLittle = 0.1;
         cold_[file] = opened.cached_share() < kLittle;
@@ -104,6 +100,24 @@ void OpenFiles::done_with(std::uint32_t file, Bytes offset, Bytes size) {
     }
     entry.done_begin = offset;
     entry.done_size = size;
+}
+
+/// What the file was before anything of it was read.
+io::FileStamp OpenFiles::expected(std::uint32_t file) const {
+    const Index seen = source_.modified_ns != nullptr ? (*source_.modified_ns)[file] : -1;
+    return {(*source_.files)[file].size, seen >= 0 ? seen : first_modified_ns_.at(file)};
+}
+
+void OpenFiles::check_and_close_oldest() {
+    const Entry& oldest = recent_.back();
+    oldest.opened.require(expected(oldest.file));
+    close_oldest();
+}
+
+void OpenFiles::finish() {
+    while (!recent_.empty()) {
+        check_and_close_oldest();
+    }
 }
 
 void OpenFiles::close_oldest() {

@@ -27,11 +27,14 @@ class OpenFiles {
     OpenFiles(OpenFiles&&) = delete;
     OpenFiles& operator=(OpenFiles&&) = delete;
 
-    /// Error(corrupt) when the file's size is no longer what the catalogue says.
+    /// Error(io) when the file is no longer what the source says.
     const io::InputFile& get(std::uint32_t file);
 
     /// Says that these bytes of a file that `get` gave last are not read again by this rank.
     void done_with(std::uint32_t file, Bytes offset, Bytes size);
+
+    /// Closes all. Error(io) when one of them was changed since it was first opened.
+    void finish();
 
   private:
     struct Entry {
@@ -40,11 +43,14 @@ class OpenFiles {
         Bytes done_begin = 0;  ///< not read again, but perhaps in one page with what follows
         Bytes done_size = 0;
     };
+    [[nodiscard]] io::FileStamp expected(std::uint32_t file) const;
+    void check_and_close_oldest();
     void close_oldest();
 
     const Source& source_;
     std::list<Entry> recent_;
     std::unordered_map<std::uint32_t, std::list<Entry>::iterator> by_file_;
+    std::unordered_map<std::uint32_t, Index> first_modified_ns_;  ///< where the source has none
     std::vector<std::optional<bool>> cold_;  ///< by file: was not in the page cache when first met
 };
 
@@ -64,6 +70,9 @@ class Reader {
 
     /// Carries out all moves, in the order of the files.
     void read(std::vector<Move> moves);
+
+    /// To be called behind the last read. Error(io) when a file was changed meanwhile.
+    void finish() { files_.finish(); }
 
     [[nodiscard]] Bytes bytes_read() const { return bytes_read_; }
     [[nodiscard]] Bytes buffer_bytes() const { return scratch_.size(); }

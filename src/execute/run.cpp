@@ -68,7 +68,11 @@ class Worker {
 
     void close() {
         const double begin = wall_seconds();
-        mpi::collectively(comm_, [&] { writer_.close(); });
+        mpi::collectively(comm_, [&] {
+            reader_.finish();
+            compare_reader_.finish();
+            writer_.close();
+        });
         mine_.write_s += wall_seconds() - begin;
     }
 

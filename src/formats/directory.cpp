@@ -5,6 +5,8 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/io/file.hpp"
+#include "shardweld/io/kind.hpp"
 
 namespace shardweld::formats {
 
@@ -17,27 +19,20 @@ bool has(const std::vector<std::string>& names, std::string_view name) {
 }
 
 void add_entry(const fs::directory_entry& entry, Listing& listing) {
-    std::error_code failed;
-    const bool is_directory = entry.is_directory(failed);
-    if (!is_directory && !entry.is_regular_file(failed)) {
+    // The listing itself tells the kind of all but links, without a request for each.
+    const bool is_link = entry.is_symlink();
+    const io::Kind kind = is_link                   ? io::kind_at(entry.path())
+                          : entry.is_directory()    ? io::Kind::directory
+                          : entry.is_regular_file() ? io::Kind::file
+                                                    : io::Kind::other;
+    if (kind != io::Kind::directory && kind != io::Kind::file) {
         return;
     }
     std::string name = entry.path().filename().string();
-    // Known from the listing itself: costs no further call.
-    if (entry.is_symlink(failed)) {
+    if (is_link) {
         listing.links.push_back(name);
     }
-    (is_directory ? listing.directories : listing.files).push_back(std::move(name));
-}
-
-[[noreturn]] void refuse(const fs::path& directory, const std::error_code& failed) {
-    const bool absent =
-        failed == std::errc::no_such_file_or_directory || failed == std::errc::not_a_directory;
-    const bool is_memory = failed == std::errc::not_enough_memory;
-    throw Error(absent      ? ErrorCode::not_found
-                : is_memory ? ErrorCode::memory
-                            : ErrorCode::io,
-                "cannot list directory " + directory.string() + ": " + failed.message());
+    (kind == io::Kind::directory ? listing.directories : listing.files).push_back(std::move(name));
 }
 
 }  // namespace
@@ -50,15 +45,13 @@ bool Listing::has_directory(std::string_view name) const {
 }
 
 Listing list_directory(const fs::path& directory) {
-    std::error_code failed;
     Listing listing;
-    fs::directory_iterator entry(directory, failed);
-    while (!failed && entry != fs::directory_iterator()) {
-        add_entry(*entry, listing);
-        entry.increment(failed);
-    }
-    if (failed) {
-        refuse(directory, failed);
+    try {
+        for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
+            add_entry(entry, listing);
+        }
+    } catch (const fs::filesystem_error& error) {
+        io::throw_errno(error.code().value(), "list directory", directory);
     }
     std::sort(listing.files.begin(), listing.files.end(), natural_less);
     std::sort(listing.directories.begin(), listing.directories.end(), natural_less);
@@ -67,8 +60,7 @@ Listing list_directory(const fs::path& directory) {
 }
 
 Listing try_list_directory(const fs::path& directory) {
-    std::error_code failed;
-    return fs::is_directory(directory, failed) ? list_directory(directory) : Listing{};
+    return io::is_directory(directory) ? list_directory(directory) : Listing{};
 }
 
 std::optional<std::string> first_with_suffix(const Listing& listing, std::string_view suffix) {

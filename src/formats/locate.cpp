@@ -9,6 +9,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/format.hpp"
+#include "shardweld/io/kind.hpp"
 
 #include "directory.hpp"
 #include "foreign.hpp"
@@ -48,11 +49,11 @@ void require_sensible(const Request& request) {
     if (request.iteration && *request.iteration < 0) {
         throw Error(ErrorCode::usage, "--iteration must not be negative");
     }
-    std::error_code failed;
-    if (!fs::exists(request.directory, failed)) {
+    const io::Kind kind = io::kind_at(request.directory);
+    if (kind == io::Kind::none) {
         throw Error(ErrorCode::not_found, request.directory.string() + " does not exist");
     }
-    if (!fs::is_directory(request.directory, failed)) {
+    if (kind != io::Kind::directory) {
         throw Error(ErrorCode::usage,
                     request.directory.string() + " is a file; give the checkpoint's directory");
     }
@@ -85,7 +86,10 @@ std::optional<fs::path> only_checkpoint_below(const fs::path& directory, const L
     for (const std::string& name : listing.directories) {
         std::error_code failed;
         fs::directory_iterator readable(directory / name, failed);
-        if (!failed && looks_like_checkpoint(list_directory(directory / name))) {
+        if (failed == std::errc::permission_denied) {
+            continue;
+        }
+        if (looks_like_checkpoint(list_directory(directory / name))) {
             found.push_back(name);
         }
     }

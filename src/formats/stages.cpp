@@ -8,6 +8,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/formats/format.hpp"
+#include "shardweld/io/kind.hpp"
 
 #include "directory.hpp"
 
@@ -46,8 +47,7 @@ std::optional<fs::path> get_path(ByteReader& in) {
 void require_files(const Location& location, const catalogue::Catalogue& catalogue) {
     std::vector<std::string> missing;
     for (const catalogue::File& file : catalogue.files) {
-        std::error_code failed;
-        if (!fs::is_regular_file(location.directory / file.path, failed)) {
+        if (!io::is_file(location.directory / file.path)) {
             missing.push_back(file.path);
         }
     }

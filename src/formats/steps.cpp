@@ -55,7 +55,10 @@ std::optional<Step> read_tracker(const fs::path& path) {
     std::string text;
     try {
         text = io::read_text(path, kLargestTracker);
-    } catch (const Error&) {
+    } catch (const Error& error) {
+        if (error.code() == ErrorCode::io) {
+            throw;
+        }
         return std::nullopt;  // as good as garbled: the caller says what it does instead
     }
     const auto word = trim(text);

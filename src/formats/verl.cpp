@@ -1,12 +1,12 @@
 #include "verl.hpp"
 
 #include <algorithm>
-#include <system_error>
 #include <vector>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/file.hpp"
+#include "shardweld/io/kind.hpp"
 
 #include "json_text.hpp"
 
@@ -17,15 +17,7 @@ namespace {
 constexpr const char* kContentsFile = "ckpt_contents.json";
 constexpr Bytes kLargestContents = 1U << 20U;
 
-bool is_file(const fs::path& path) {
-    std::error_code failed;
-    return fs::is_regular_file(path, failed);
-}
-
-bool has_dir(const fs::path& path) {
-    std::error_code failed;
-    return fs::is_directory(path, failed);
-}
+using io::is_file;
 
 // A path from a file must name something below the directory it is in.
 bool stays_inside(const fs::path& path) {
@@ -60,7 +52,7 @@ fs::path listed_model(const fs::path& directory) {
                                             printable(path.string()) +
                                             ", which leaves the checkpoint");
     }
-    if (!has_dir(directory / path)) {
+    if (!io::is_directory(directory / path)) {
         throw Error(ErrorCode::not_found, file.string() + " gives the model's path as " +
                                               printable(path.string()) +
                                               ", but there is no such directory");
@@ -99,7 +91,7 @@ std::optional<fs::path> model_directory(const fs::path& directory, const Listing
     if (listing.has_file(kContentsFile)) {
         return listed_model(directory);
     }
-    if (listing.has_directory("model") && has_dir(directory / "model" / "dist_ckpt")) {
+    if (listing.has_directory("model") && io::is_directory(directory / "model" / "dist_ckpt")) {
         return directory / "model" / "dist_ckpt";
     }
     for (const char* name : {"dist_ckpt", "model"}) {
@@ -118,7 +110,7 @@ void add_companions(Location& location) {
         if (!location.claims_file && is_file(directory / "transformer_config.json")) {
             location.claims_file = directory / "transformer_config.json";
         }
-        if (has_dir(directory / "adapter_checkpoint")) {
+        if (io::is_directory(directory / "adapter_checkpoint")) {
             location.notes.push_back("adapters are kept apart in " +
                                      (directory / "adapter_checkpoint").string() +
                                      " and are not merged");

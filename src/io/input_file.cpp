@@ -11,6 +11,8 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/io/file.hpp"
 
+#include "retried.hpp"
+
 namespace shardweld::io {
 
 namespace {
@@ -36,26 +38,33 @@ std::string kind_of(mode_t mode) {
                 path.string() + " is " + kind + "; expected a regular file");
 }
 
+FileStamp stamp_of(int fd, const fs::path& path) {
+    struct stat status {};
+    if (::fstat(fd, &status) != 0) {
+        throw_errno(errno, "examine", path);
+    }
+    if (!S_ISREG(status.st_mode)) {
+        throw_not_regular(path, kind_of(status.st_mode));
+    }
+    constexpr Index kSecond = 1'000'000'000;
+    return {static_cast<Bytes>(status.st_size),
+            status.st_mtim.tv_sec * kSecond + status.st_mtim.tv_nsec};
+}
+
 }  // namespace
 
 InputFile InputFile::open(const fs::path& path) {
     InputFile file;
     file.path_ = path;
-    file.fd_ = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    file.fd_ =
+        retried([&] { return ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); });
     if (file.fd_ < 0) {
         if (errno == ENXIO || errno == ENODEV) {
             throw_not_regular(path, "a socket or an absent device");
         }
         throw_errno(errno, "open", path);
     }
-    struct stat status {};
-    if (::fstat(file.fd_, &status) != 0) {
-        throw_errno(errno, "examine", path);
-    }
-    if (!S_ISREG(status.st_mode)) {
-        throw_not_regular(path, kind_of(status.st_mode));
-    }
-    file.size_ = static_cast<Bytes>(status.st_size);
+    file.stamp_ = stamp_of(file.fd_, path);
     return file;
 }
 
@@ -64,10 +73,11 @@ void InputFile::read_at(Bytes offset, std::span<std::byte> out) const {
         return;
     }
     const auto throw_short = [&](std::size_t got) {
+        require_unchanged();
         throw Error(ErrorCode::corrupt,
                     path_.string() + " ends too early: expected " + std::to_string(out.size()) +
                         " bytes at offset " + std::to_string(offset) + ", found " +
-                        std::to_string(got) + " (file size " + std::to_string(size_) + ")");
+                        std::to_string(got) + " (file size " + std::to_string(size()) + ")");
     };
     constexpr auto kMaxOffset = static_cast<Bytes>(std::numeric_limits<off_t>::max());
     if (offset > kMaxOffset || out.size() > kMaxOffset - offset) {
@@ -76,11 +86,9 @@ void InputFile::read_at(Bytes offset, std::span<std::byte> out) const {
     std::size_t done = 0;
     while (done < out.size()) {
         const std::size_t wanted = std::min(out.size() - done, kMaxTransfer);
-        const ssize_t got =
-            ::pread(fd_, out.data() + done, wanted, static_cast<off_t>(offset + done));
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
+        const ssize_t got = retried([&] {
+            return ::pread(fd_, out.data() + done, wanted, static_cast<off_t>(offset + done));
+        });
         if (got < 0) {
             throw_errno(errno,
                         "read " + std::to_string(wanted) + " bytes at offset " +
@@ -94,16 +102,33 @@ void InputFile::read_at(Bytes offset, std::span<std::byte> out) const {
     }
 }
 
+void InputFile::require_unchanged() const {
+    require(stamp_);
+}
+
+void InputFile::require(const FileStamp& expected) const {
+    const FileStamp now = stamp_of(fd_, path_);
+    if (now == expected) {
+        return;
+    }
+    throw Error(ErrorCode::io, path_.string() + " was changed while it was being read (" +
+                                   (now.size == expected.size
+                                        ? "its bytes were written again"
+                                        : std::to_string(now.size) + " bytes, " +
+                                              std::to_string(expected.size) + " at the start") +
+                                   "): wait for its writer to end, and start again");
+}
+
 double InputFile::cached_share() const {
     constexpr Bytes kSamples = 64;
     const auto page = static_cast<Bytes>(::sysconf(_SC_PAGESIZE));
     void* const mapped =
-        size_ == 0 ? MAP_FAILED : ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, fd_, 0);
+        size() == 0 ? MAP_FAILED : ::mmap(nullptr, size(), PROT_READ, MAP_SHARED, fd_, 0);
     if (mapped == MAP_FAILED) {
         return 1;
     }
     // The mapping is asked about, never read: it cannot fault.
-    const Bytes n_pages = (size_ + page - 1) / page;
+    const Bytes n_pages = (size() + page - 1) / page;
     const Bytes n_samples = std::min(n_pages, kSamples);
     Bytes n_cached = 0;
     for (Bytes i = 0; i < n_samples; ++i) {
@@ -112,7 +137,7 @@ double InputFile::cached_share() const {
         (void)::mincore(static_cast<std::byte*>(mapped) + at, page, &is_cached);
         n_cached += is_cached & 1U;
     }
-    (void)::munmap(mapped, size_);
+    (void)::munmap(mapped, size());
     return static_cast<double>(n_cached) / static_cast<double>(n_samples);
 }
 
@@ -123,12 +148,12 @@ void InputFile::forget(Bytes offset, Bytes size) const {
 
 InputFile::InputFile(InputFile&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)),
-      size_(std::exchange(other.size_, 0)),
+      stamp_(std::exchange(other.stamp_, {})),
       path_(std::move(other.path_)) {}
 
 InputFile& InputFile::operator=(InputFile&& other) noexcept {
     std::swap(fd_, other.fd_);
-    std::swap(size_, other.size_);
+    std::swap(stamp_, other.stamp_);
     std::swap(path_, other.path_);
     return *this;
 }

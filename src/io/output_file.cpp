@@ -8,6 +8,8 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/io/file.hpp"
 
+#include "retried.hpp"
+
 namespace shardweld::io {
 
 namespace {
@@ -28,7 +30,8 @@ off_t file_offset(Bytes offset, const fs::path& path) {
 OutputFile OutputFile::create(const fs::path& path) {
     OutputFile file;
     file.path_ = path;
-    file.fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kMode);
+    file.fd_ = retried(
+        [&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kMode); });
     if (file.fd_ < 0) {
         if (errno == EEXIST) {
             throw Error(ErrorCode::target,
@@ -39,10 +42,23 @@ OutputFile OutputFile::create(const fs::path& path) {
     return file;
 }
 
+OutputFile OutputFile::open_or_create(const fs::path& path) {
+    OutputFile file;
+    file.path_ = path;
+    file.fd_ = retried([&] {
+        return ::open(path.c_str(), O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, kMode);
+    });
+    if (file.fd_ < 0) {
+        throw_errno(errno, "create", path);
+    }
+    return file;
+}
+
 OutputFile OutputFile::open_existing(const fs::path& path) {
     OutputFile file;
     file.path_ = path;
-    file.fd_ = ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    file.fd_ =
+        retried([&] { return ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); });
     if (file.fd_ < 0) {
         throw_errno(errno, "open for writing", path);
     }
@@ -52,7 +68,9 @@ OutputFile OutputFile::open_existing(const fs::path& path) {
 OutputFile OutputFile::open_direct(const fs::path& path) {
     OutputFile file;
     file.path_ = path;
-    file.fd_ = ::open(path.c_str(), O_WRONLY | O_DIRECT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    file.fd_ = retried([&] {
+        return ::open(path.c_str(), O_WRONLY | O_DIRECT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    });
     if (file.fd_ < 0 && errno == EINVAL) {
         throw Error(ErrorCode::unsupported, "the file system of " + path.string() +
                                                 " does not do direct I/O: leave out --direct_io");
@@ -64,20 +82,14 @@ OutputFile OutputFile::open_direct(const fs::path& path) {
 }
 
 void OutputFile::resize(Bytes size) {
-    int status = 0;
-    do {
-        status = ::ftruncate(fd_, file_offset(size, path_));
-    } while (status != 0 && errno == EINTR);
+    const int status = retried([&] { return ::ftruncate(fd_, file_offset(size, path_)); });
     if (status != 0) {
         throw_errno(errno, "resize to " + std::to_string(size) + " bytes:", path_);
     }
 }
 
 void OutputFile::reserve(Bytes size) {
-    int status = 0;
-    do {
-        status = ::fallocate(fd_, 0, 0, file_offset(size, path_));
-    } while (status != 0 && errno == EINTR);
+    const int status = retried([&] { return ::fallocate(fd_, 0, 0, file_offset(size, path_)); });
     if (status != 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)) {
         throw_errno(errno, "reserve " + std::to_string(size) + " bytes for", path_);
     }
@@ -88,11 +100,9 @@ void OutputFile::write_at(Bytes offset, std::span<const std::byte> data) const {
     std::size_t done = 0;
     while (done < data.size()) {
         const std::size_t wanted = std::min(data.size() - done, kMaxTransfer);
-        const ssize_t put =
-            ::pwrite(fd_, data.data() + done, wanted, static_cast<off_t>(offset + done));
-        if (put < 0 && errno == EINTR) {
-            continue;
-        }
+        const ssize_t put = retried([&] {
+            return ::pwrite(fd_, data.data() + done, wanted, static_cast<off_t>(offset + done));
+        });
         if (put <= 0) {
             // A regular file that takes nothing without saying why has no room.
             throw_errno(put < 0 ? errno : ENOSPC,
@@ -105,7 +115,8 @@ void OutputFile::write_at(Bytes offset, std::span<const std::byte> data) const {
 }
 
 void OutputFile::sync() const {
-    if (::fsync(fd_) != 0) {
+    const int status = retried([&] { return ::fsync(fd_); });
+    if (status != 0) {
         throw_errno(errno, "sync", path_);
     }
 }
@@ -118,12 +129,11 @@ void OutputFile::start_writeback(Bytes offset, Bytes size) const {
 
 void OutputFile::finish_writeback(Bytes offset, Bytes size) const {
     const auto begin = file_offset(offset, path_);
-    int status = 0;
-    do {
-        status = ::sync_file_range(
+    const int status = retried([&] {
+        return ::sync_file_range(
             fd_, begin, static_cast<off_t>(size),
             SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
-    } while (status != 0 && errno == EINTR);
+    });
     if (status != 0 && (errno == EIO || errno == ENOSPC || errno == EDQUOT)) {
         throw_errno(errno,
                     "bring " + std::to_string(size) + " bytes at offset " + std::to_string(offset) +

@@ -8,6 +8,8 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/io/file.hpp"
 
+#include "retried.hpp"
+
 namespace shardweld::io {
 
 namespace {
@@ -28,6 +30,7 @@ std::vector<std::byte> read_bytes(const fs::path& path, Bytes limit) {
     const InputFile file = open_limited(path, limit);
     std::vector<std::byte> bytes(to_size(file.size(), "a file's size"));
     file.read_at(0, bytes);
+    file.require_unchanged();
     return bytes;
 }
 
@@ -35,19 +38,14 @@ std::string read_text(const fs::path& path, Bytes limit) {
     const InputFile file = open_limited(path, limit);
     std::string text(to_size(file.size(), "a file's size"), '\0');
     file.read_at(0, std::as_writable_bytes(std::span(text)));
+    file.require_unchanged();
     return text;
 }
 
 void write_text(const fs::path& path, const std::string& text, bool sync) {
-    const int fd =
-        ::open(path.c_str(), O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        throw_errno(errno, "create", path);
-    }
+    OutputFile file = OutputFile::open_or_create(path);
     struct stat status {};
-    const bool is_empty = ::fstat(fd, &status) == 0 && status.st_size == 0;
-    ::close(fd);
-    OutputFile file = OutputFile::open_existing(path);
+    const bool is_empty = ::fstat(file.fd(), &status) == 0 && status.st_size == 0;
     // ext4 sends a truncated file to the disk when it is closed, behind all that waits there.
     if (!is_empty) {
         file.resize(0);
@@ -60,11 +58,12 @@ void write_text(const fs::path& path, const std::string& text, bool sync) {
 }
 
 void sync_directory(const fs::path& path) {
-    const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int fd =
+        retried([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
     if (fd < 0) {
         throw_errno(errno, "open directory", path);
     }
-    const int status = ::fsync(fd);
+    const int status = retried([&] { return ::fsync(fd); });
     const int error = errno;
     ::close(fd);
     // Some network file systems have no fsync of a directory and say EINVAL.

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <filesystem>
 #include <new>
 
+#include "shardweld/core/errno.hpp"
 #include "shardweld/mpi/comm.hpp"
 
 namespace shardweld::mpi {
@@ -43,6 +45,11 @@ std::optional<Error> error_of(const std::function<void()>& local) {
         return Error(ErrorCode::memory,
                      "memory ran out; give the job more memory per rank or "
                      "lower --memory_limit");
+    } catch (const std::filesystem::filesystem_error& error) {
+        const std::string second = error.path2().empty() ? "" : " and " + error.path2().string();
+        return Error(code_of_errno(error.code().value()), "cannot use " + error.path1().string() +
+                                                              second + ": " +
+                                                              text_of_errno(error.code().value()));
     } catch (const std::exception& error) {
         return Error(ErrorCode::internal, std::string("unexpected error: ") + error.what());
     } catch (...) {

@@ -6,6 +6,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/file.hpp"
+#include "shardweld/io/kind.hpp"
 
 namespace shardweld::publish {
 
@@ -46,14 +47,17 @@ bool ends_with_any(std::string_view name, const List& suffixes) {
                        [&](std::string_view suffix) { return name.ends_with(suffix); });
 }
 
+bool is_file(const fs::directory_entry& entry) {
+    return entry.is_symlink() ? io::is_file(entry.path()) : entry.is_regular_file();
+}
+
 /// Regular files of a directory (links followed), without hidden ones.
 std::vector<std::string> regular_files(const fs::path& directory) {
     std::vector<std::string> names;
     try {
         for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
-            std::error_code failed;
             const std::string name = entry.path().filename().string();
-            if (!name.starts_with('.') && entry.is_regular_file(failed)) {
+            if (!name.starts_with('.') && is_file(entry)) {
                 names.push_back(name);
             }
         }
@@ -86,6 +90,7 @@ void copy_file(const fs::path& from, const fs::path& to, bool sync) {
         in.read_at(at, part);
         out.write_at(at, part);
     }
+    in.require_unchanged();
     if (sync) {
         out.sync();
     }
@@ -116,8 +121,7 @@ std::vector<Asset> collect_assets(const fs::path& hf_directory) {
     };
     take(hf_directory, "");
     for (const std::string_view name : kTemplateDirectories) {
-        std::error_code failed;
-        if (fs::is_directory(hf_directory / name, failed)) {
+        if (io::is_directory(hf_directory / name)) {
             take(hf_directory / name, std::string(name) + "/");
         }
     }

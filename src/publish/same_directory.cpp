@@ -41,6 +41,9 @@ void check_same_directory(mpi::Comm& comm, const fs::path& partial) {
         try {
             found = io::read_text(path, kMaxNonce);
         } catch (const Error& error) {
+            if (error.code() == ErrorCode::io) {
+                throw;
+            }
             found = error.what();
         }
         if (found != expected) {

@@ -6,6 +6,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/io/file.hpp"
+#include "shardweld/io/kind.hpp"
 #include "shardweld/publish/room.hpp"
 #include "shardweld/publish/target.hpp"
 
@@ -36,10 +37,10 @@ bool is_within(const fs::path& path, const fs::path& directory) {
 }
 
 void refuse_below_file(const fs::path& target) {
-    std::error_code failed;
     for (fs::path above = target.parent_path(); above != target.root_path();
          above = above.parent_path()) {
-        if (fs::exists(above, failed) && !fs::is_directory(above, failed)) {
+        const io::Kind kind = io::kind_at(above);
+        if (kind != io::Kind::none && kind != io::Kind::directory) {
             refuse(target, "cannot be made: " + above.string() + " is a file");
         }
     }
@@ -103,11 +104,11 @@ fs::path checked_target(const TargetRequest& request) {
     }
     fs::path target = resolved(request.target);
     std::error_code failed;
-    const fs::file_status status = fs::status(target, failed);
-    if (fs::is_symlink(fs::symlink_status(target, failed)) && !fs::exists(status)) {
+    const io::Kind kind = io::kind_at(target);
+    if (kind == io::Kind::none && fs::is_symlink(fs::symlink_status(target, failed))) {
         refuse(target, "is a link to nothing: remove the link or name a directory");
     }
-    if (fs::exists(status) && !fs::is_directory(status)) {
+    if (kind != io::Kind::none && kind != io::Kind::directory) {
         refuse(target, "is a file, not a directory: choose another --target_dir");
     }
     if (target == target.root_path()) {
@@ -115,7 +116,7 @@ fs::path checked_target(const TargetRequest& request) {
     }
     refuse_below_file(target);
     check_inputs(target, request.inputs);
-    if (fs::exists(status) && has_content(target) && !request.overwrite) {
+    if (kind == io::Kind::directory && has_content(target) && !request.overwrite) {
         refuse(target,
                "exists and is not empty: choose another one, or replace it with --overwrite");
     }

@@ -28,6 +28,9 @@ struct Source {
     std::shared_ptr<io::Throttle> throttle = nullptr;
     /// Told every file before it is opened for tensor data, read or written; from any thread.
     std::function<void(const fs::path&)> on_open = {};
+    /// When each file was last changed (ns since 1970) as this rank saw it before its metadata was
+    /// read, -1 where nobody looked; null: the first opening counts.
+    const std::vector<Index>* modified_ns = nullptr;
 };
 
 /// Called on every rank after each round with the bytes of the output this rank has finished.

@@ -13,6 +13,13 @@ namespace shardweld::io {
 
 namespace fs = std::filesystem;
 
+/// Tells whether a file is still what it was.
+struct FileStamp {
+    Bytes size = 0;
+    Index modified_ns = 0;  ///< last change of its bytes, since 1970
+    friend bool operator==(const FileStamp&, const FileStamp&) = default;
+};
+
 /// A read-only regular file. Move-only; closed on destruction.
 class InputFile {
   public:
@@ -22,14 +29,21 @@ class InputFile {
     /// Error(io) otherwise.
     static InputFile open(const fs::path& path);
 
-    [[nodiscard]] Bytes size() const { return size_; }
+    [[nodiscard]] Bytes size() const { return stamp_.size; }
     [[nodiscard]] const fs::path& path() const { return path_; }
     [[nodiscard]] int fd() const { return fd_; }
     [[nodiscard]] bool is_open() const { return fd_ >= 0; }
 
     /// Fills `out` from `offset`. Error(corrupt) when the file ends before, Error(io) on a failed
-    /// read; EINTR and short reads are continued.
+    /// read or when it has become shorter; EINTR and short reads are continued.
     void read_at(Bytes offset, std::span<std::byte> out) const;
+
+    /// What it was when it was opened.
+    [[nodiscard]] const FileStamp& stamp() const { return stamp_; }
+    /// Error(io) when it is no longer that: what was read may be of two versions.
+    void require_unchanged() const;
+    /// The same for another moment than that of opening.
+    void require(const FileStamp& expected) const;
 
     /// About the part of the file that lies in the page cache, 0 to 1, from samples; 1 where the
     /// system does not tell (of files that others own).
@@ -45,7 +59,7 @@ class InputFile {
 
   private:
     int fd_ = -1;
-    Bytes size_ = 0;
+    FileStamp stamp_;
     fs::path path_;
 };
 
@@ -60,6 +74,8 @@ class OutputFile {
     /// Creates the file (O_EXCL) with permission bits 0666 less the umask. Error(target) when it
     /// exists; space/quota/inode failures are Error(space), others Error(io).
     static OutputFile create(const fs::path& path);
+    /// Opens a file for writing, not truncated; makes it where there is none.
+    static OutputFile open_or_create(const fs::path& path);
     /// Opens an existing file for writing, not truncated.
     static OutputFile open_existing(const fs::path& path);
     /// The same past the page cache (O_DIRECT): address, offset and size of every write must be
@@ -95,7 +111,8 @@ class OutputFile {
     fs::path path_;
 };
 
-/// Whole small file as bytes/text. Error(corrupt) when larger than `limit`.
+/// Whole small file as bytes/text. Error(corrupt) when larger than `limit`, Error(io) when it
+/// changes meanwhile.
 std::vector<std::byte> read_bytes(const fs::path& path, Bytes limit);
 std::string read_text(const fs::path& path, Bytes limit = 64U << 20U);
 /// Writes a whole small file, checked, optionally fsynced.
@@ -103,8 +120,7 @@ void write_text(const fs::path& path, const std::string& text, bool sync);
 /// fsync of a directory.
 void sync_directory(const fs::path& path);
 
-/// An Error for errno: ENOSPC, EDQUOT, EFBIG -> space; ENOENT, ENOTDIR -> not_found; others -> io.
-/// Text: "cannot WHAT PATH: REASON (errno N)".
+/// An Error with code_of_errno. Text: "cannot WHAT PATH: REASON (errno N)".
 [[noreturn]] void throw_errno(int error, const std::string& what, const fs::path& path);
 
 }  // namespace shardweld::io

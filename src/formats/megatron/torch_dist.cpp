@@ -10,6 +10,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/file.hpp"
+#include "shardweld/io/kind.hpp"
 
 #include "../directory.hpp"
 #include "../shared/dcp_blobs.hpp"
@@ -114,8 +115,7 @@ class TorchDist final : public Format {
 
     [[nodiscard]] std::vector<std::string> scan_list(const Location& location) const override {
         std::vector<std::string> files = {kIndexFile};
-        std::error_code failed;
-        if (fs::is_regular_file(location.directory / kCommonFile, failed)) {
+        if (io::is_file(location.directory / kCommonFile)) {
             files.emplace_back(kCommonFile);
         }
         if (location.claims_file) {

@@ -10,6 +10,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/io/kind.hpp"
 
 #include "../directory.hpp"
 #include "../shared/ignored_rows.hpp"
@@ -25,10 +26,7 @@ namespace {
 
 using catalogue::Catalogue;
 
-bool is_file(const fs::path& path) {
-    std::error_code failed;
-    return fs::is_regular_file(path, failed);
-}
+using io::is_file;
 
 // Bytes of all files in a listing; those that vanish meanwhile count as nothing.
 Bytes bytes_of(const fs::path& directory, const std::vector<std::string>& files) {

@@ -185,8 +185,7 @@ Bytes size_on_disk(const fs::path& path) {
     std::error_code failed;
     const auto size = fs::file_size(path, failed);
     if (failed) {
-        throw Error(ErrorCode::io,
-                    "cannot find the size of " + path.string() + ": " + failed.message());
+        io::throw_errno(failed.value(), "find the size of", path);
     }
     return size;
 }

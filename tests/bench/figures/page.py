@@ -1,21 +1,28 @@
-"""docs/performance.md from docs/performance.json: tables between markers, the prose around them stays as it is. Knows the records; nothing of how
-they are measured. Markers are lines `<!-- figures: NAME -->` and `<!-- end -->`."""
+"""docs/performance.md from docs/performance.json. Knows the records and the page's tables; nothing of how they are measured."""
+import os
 import re
 import statistics
+import sys
 
 import bounds
 import records
 from arithmetic import of_roof, quartiles, ratios
 
-_MARKED = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
+sys.path.append(os.path.join(os.path.dirname(__file__), "../../support"))
+import marked_page
+from marked_page import table as _table
+
 _INPUTS = ("legacy", "torch_dist", "fsdp", "hf", "zero3")  # the order of rows
 _DTYPES = {"bf16": "bf16", "fp32_bf16": "fp32 to bf16"}
 
 
 def render(page, content):
     """The page with all tables made anew; an unknown table's name is an error."""
-    tables = {"machine": _runs, "merge": _merges, "peers": _peers, "launch": _launches, "memory": _memory, "bounds": _bounds}
-    return _MARKED.sub(lambda found: f"{found[1]}\n{tables[found[2]](content)}\n{found[3]}", page)
+    return marked_page.render(page, _tables(), content)
+
+
+def _tables():
+    return {"machine": _runs, "merge": _merges, "peers": _peers, "launch": _launches, "memory": _memory, "bounds": _bounds}
 
 
 def _spread(values, digits=2):
@@ -29,13 +36,6 @@ def _middle(values, digits=2):
 
 def _mib(n_bytes):
     return f"{n_bytes / 2**20:.0f}"
-
-
-def _table(heads, rows):
-    if not rows:
-        return "Not measured yet.\n"
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "".join("| " + " | ".join(map(str, line)) + " |\n" for line in lines)
 
 
 def _of_kind(content, kind):
@@ -152,11 +152,4 @@ def line_of(record):
 
 def update(page_path, json_path, check=False):
     """Writes the page; with `check` only says whether it is what the records make of it."""
-    with open(page_path, encoding="utf-8") as file:
-        page = file.read()
-    rendered = render(page, records.load(json_path))
-    if check or rendered == page:
-        return rendered == page
-    with open(page_path, "w", encoding="utf-8") as file:
-        file.write(rendered)
-    return True
+    return marked_page.update(page_path, _tables(), records.load(json_path), check)

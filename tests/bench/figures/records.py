@@ -10,8 +10,11 @@ import hashlib
 import json
 import os
 import platform
-import re
 import subprocess
+import sys
+
+sys.path.append(os.path.join(os.path.dirname(__file__), "../../support"))
+from marked_page import text_of
 
 SCHEMA = 1
 KEY_FIELDS = ("kind", "input", "dtype", "ranks", "strategy", "cache", "fsync")
@@ -42,12 +45,6 @@ def put(path, record, machine):
     with open(path + ".part", "w", encoding="utf-8") as file:
         file.write(text_of(content))
     os.replace(path + ".part", path)
-
-
-def text_of(content):
-    """Sorted keys, lists of plain values on one line: small differences between versions."""
-    text = json.dumps(content, indent=1, sort_keys=True)
-    return re.sub(r"\[[^\[\]{}]*\]", lambda found: re.sub(r"\s+", " ", found.group()).replace("[ ", "[").replace(" ]", "]"), text) + "\n"
 
 
 def machine_at(directory):

@@ -1,6 +1,7 @@
 #include "shardweld/io/file.hpp"
 
 #include <cerrno>
+#include <chrono>
 #include <string>
 #include <utility>
 
@@ -60,6 +61,29 @@ TEST_F(FileTest, a_read_past_the_end_is_corrupt) {
               "corrupt: " + at("a").string() +
                   " ends too early: expected 5 bytes at offset 18446744073709551614, found 0 "
                   "(file size 10)");
+}
+
+TEST_F(FileTest, tells_a_file_that_was_changed_since_it_was_opened) {
+    write_text(at("a"), "0123456789", false);
+    const InputFile file = InputFile::open(at("a"));
+    file.require_unchanged();
+    fs::last_write_time(at("a"), fs::last_write_time(at("a")) + std::chrono::nanoseconds(1));
+    EXPECT_EQ(error_text([&] { file.require_unchanged(); }),
+              "io: " + at("a").string() +
+                  " was changed while it was being read (its bytes were written again): wait for "
+                  "its writer to end, and start again");
+    fs::resize_file(at("a"), 11);
+    EXPECT_EQ(error_text([&] { file.require_unchanged(); }),
+              "io: " + at("a").string() +
+                  " was changed while it was being read (11 bytes, 10 at the start): wait for its "
+                  "writer to end, and start again");
+}
+
+TEST_F(FileTest, a_file_that_became_shorter_is_not_corrupt) {
+    write_text(at("a"), "0123456789", false);
+    const InputFile file = InputFile::open(at("a"));
+    fs::resize_file(at("a"), 5);
+    EXPECT_EQ(error_text([&] { text_at(file, 4, 4); }).substr(0, 3), "io:");
 }
 
 TEST_F(FileTest, an_absent_file_is_not_found) {

@@ -1,0 +1,52 @@
+#include "change.hpp"
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace shardweld::faults {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kOther = '\xa5';
+
+void put(std::fstream file, std::streamoff at) {
+    std::array<char, 4096> bytes{};
+    bytes.fill(kOther);
+    file.seekp(at);
+    file.write(bytes.data(), bytes.size());
+    file.close();
+    if (!file) {
+        std::fprintf(stderr, "faults: a file could not be changed\n");
+        std::_Exit(99);
+    }
+}
+
+}  // namespace
+
+void change(Kind kind, const std::string& path) {
+    const auto size = static_cast<std::streamoff>(fs::file_size(path));
+    const auto open = [](const std::string& name) {
+        return std::fstream(name, std::ios::binary | std::ios::in | std::ios::out);
+    };
+    switch (kind) {
+        case Kind::scribble:
+            return put(open(path), size / 2);
+        case Kind::grow:
+            return put(open(path), size);
+        case Kind::shorten:
+            return fs::resize_file(path, static_cast<std::uintmax_t>(size / 2));
+        case Kind::replace:
+            fs::copy_file(path, path + ".new");
+            put(open(path + ".new"), size > 8192 ? size - 4096 : 0);
+            return fs::rename(path + ".new", path);
+        default:
+            fs::remove(path);
+    }
+}
+
+}  // namespace shardweld::faults

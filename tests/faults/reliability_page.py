@@ -1,0 +1,122 @@
+"""docs/reliability.md from docs/reliability.json, and counts of fuzzing from docs/security.json where it is there. Knows the records and the tables;
+nothing of how they come about.
+
+docs/reliability.json: {"schema": 1, "faults": {...}, "kills": {...}, "bad_inputs": {...}, "sanitizers": {...}}; each of them has `date` and `tool`, and
+takes the place of the older one as a whole."""
+import json
+import os
+import sys
+from collections import Counter, defaultdict
+
+sys.path.append(os.path.join(os.path.dirname(__file__), "../support"))
+import marked_page
+from marked_page import table
+
+import program
+
+SCHEMA = 1
+
+
+def load(path):
+    if not os.path.exists(path):
+        return {"schema": SCHEMA}
+    with open(path, encoding="utf-8") as file:
+        content = json.load(file)
+    if content.get("schema") != SCHEMA:
+        raise SystemExit(f"{path} has schema {content.get('schema')}, this program writes {SCHEMA}")
+    return content
+
+
+def put(path, name, record):
+    content = load(path)
+    content[name] = record
+    with open(path + ".part", "w", encoding="utf-8") as file:
+        file.write(marked_page.text_of(content))
+    os.replace(path + ".part", path)
+
+
+def update(page_path, json_path, check=False):
+    return marked_page.update(page_path, _tables(os.path.join(os.path.dirname(json_path), "security.json")), load(json_path), check)
+
+
+def _tables(security_path):
+    return {"summary": lambda content: _summary(content, _fuzzing(security_path)), "faults": _faults, "scenarios": _scenarios, "kills": _kills,
+            "bad-inputs": _bad_inputs, "sanitizers": _sanitizers}
+
+
+def _fuzzing(path):
+    """{target: executions}"""
+    if not os.path.exists(path):
+        return {}
+    with open(path, encoding="utf-8") as file:
+        targets = json.load(file).get("targets", {})
+    rows = targets.items() if isinstance(targets, dict) else ((target["name"], target) for target in targets)
+    return {name: target["executions"] if isinstance(target, dict) else target for name, target in rows}
+
+
+def _summary(content, fuzzing):
+    rows = []
+    if "faults" in content:
+        tried = content["faults"]["tried"]
+        outcomes = Counter()
+        for *_, outcome, n in tried:
+            outcomes[outcome] += n
+        rows.append(("faults injected", sum(outcomes.values()), f"{outcomes['whole']} merges whole all the same, {outcomes['refused']} refused with one message", 0))
+        rows.append(("points of injection (phase, side, call)", len({(phase, side, call) for phase, side, call, *_ in tried}), "each was hit, by its counter", ""))
+    if "kills" in content:
+        kills = content["kills"]["kills"]
+        rows.append(("ranks killed, then resumed", len(kills), "all byte-identical", 0))
+    if "bad_inputs" in content:
+        codes = [code for one in content["bad_inputs"]["sets"] for code, n in one["codes"].items() for _ in range(n)]
+        rows.append(("bad inputs", len(codes), f"{sum(code != '0' for code in codes)} refused, {sum(code == '0' for code in codes)} merged (damage outside of what is used, or in values)", ""))
+    if fuzzing:
+        rows.append(("fuzz executions", f"{sum(fuzzing.values()):,}", f"{len(fuzzing)} targets, no finding left ([security.md](security.md))", ""))
+    if "sanitizers" in content:
+        runs = content["sanitizers"]["runs"]
+        rows.append(("runs under sanitizers", len(runs), f"{sum(run['tests'] for run in runs)} tests, {sum(run['failed'] for run in runs)} failed", ""))
+    return table(("tried", "how many", "outcome", "lost"), rows)
+
+
+def _faults(content):
+    """One row for each call, one column for each phase."""
+    if "faults" not in content:
+        return table((), [])
+    counts, kinds, outcomes = defaultdict(Counter), defaultdict(set), defaultdict(Counter)
+    for phase, side, call, what, outcome, n in content["faults"]["tried"]:
+        counts[side, call][phase] += n
+        kinds[side, call].add(what)
+        outcomes[side, call][outcome] += n
+    rows = []
+    for side, call in sorted(counts, key=lambda key: (program.SIDES.index(key[0]), program.CALLS.index(key[1]))):
+        key = side, call
+        rows.append(("" if side == "none" else side, call, ", ".join(sorted(kinds[key])), *(counts[key][phase] or "" for phase in program.PHASES), outcomes[key]["whole"],
+                     outcomes[key]["refused"], 0))
+    return table(("files", "call", "what befell it", *program.PHASES, "merged", "refused", "lost"), rows)
+
+
+def _scenarios(content):
+    rows = [(one["name"], one["ranks"], one["effort"], one["calls"], one["faults"]) for one in content.get("faults", {}).get("scenarios", ())]
+    return table(("merge", "ranks", "faults at", "calls in a run", "faults injected"), rows)
+
+
+def _kills(content):
+    groups = defaultdict(list)
+    for kill in content.get("kills", {}).get("kills", ()):
+        groups[kill["phase"], kill["ranks"], kill["strategy"]].append(kill)
+    rows = []
+    for (phase, ranks, strategy), kills in sorted(groups.items(), key=lambda item: (program.PHASES.index(item[0][0]), *item[0][1:])):
+        written = [kill["written"] for kill in kills]
+        reused = [kill["reused"] for kill in kills]
+        rows.append((phase, ranks, strategy, len(kills), ", ".join(sorted({str(kill["code"]) for kill in kills})), f"{max(kill['seconds'] for kill in kills):.1f}",
+                     f"{min(written):.0%} - {max(written):.0%}", f"{min(reused):.0%} - {max(reused):.0%}", len(kills)))
+    return table(("phase", "ranks", "strategy", "kills", "exit codes", "job ended within, s", "written at the kill", "reused by `--resume`", "byte-identical"), rows)
+
+
+def _bad_inputs(content):
+    rows = [(one["name"], sum(one["codes"].values()), ", ".join(f"{code}: {n}" for code, n in sorted(one["codes"].items(), key=lambda item: int(item[0]))))
+            for one in content.get("bad_inputs", {}).get("sets", ())]
+    return table(("inputs", "how many", "exit codes"), rows)
+
+
+def _sanitizers(content):
+    return table(("sanitizers", "tests", "failed", "which"), [(run["name"], run["tests"], run["failed"], run["which"]) for run in content.get("sanitizers", {}).get("runs", ())])
