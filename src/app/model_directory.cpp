@@ -40,7 +40,7 @@ std::string share_config(mpi::Comm& comm, const Survey& survey) {
 
 execute::Source ModelDirectory::source(std::size_t max_open,
                                        std::shared_ptr<io::Throttle> throttle) const {
-    return {survey.location.directory, &survey.catalogue.files, max_open, std::move(throttle),
+    return {survey.location.directory, &survey.catalogue.files, max_open, std::move(throttle), {},
             &survey.modified_ns};
 }
 

@@ -25,7 +25,8 @@ void finish_report(Report& report, const Options& options, const std::vector<Pha
     if (!failure) {
         return;
     }
-    const std::string text = "the report is not written: " + std::string(failure->what());
+    const std::string who = comm.size() == 1 ? "" : "rank 0 (" + std::string(comm.host()) + "): ";
+    const std::string text = who + "the report is not written: " + failure->what();
     if (report.code == ErrorCode::ok) {
         log.error(text);
         report.code = failure->code();

@@ -52,19 +52,24 @@ class Fault:
 
 
 def faults_of(stage, seen, effort):
-    """All faults for the calls of a run; `seen`: Counter of (phase, side, call) by rank. Effort "quick": one of each kind of call; "full": at the first,
-    middle and last call; "every": at every call."""
-    for rank, counts in enumerate(seen):
-        for (phase, side, call), n in sorted(counts.items()):
-            for nth in _positions(n, effort):
-                yield from _at(rank, phase, side, call, nth, effort)
-            yield from _long_ones(stage, rank, phase, side, call, effort)
-            if side == "input" and call == "read" and phase in ("survey", "execute") and effort != "few":
-                yield from _changes(stage, rank, phase, n, effort)
+    """All faults for the calls of a run; `seen`: Counter of (phase, side, call) by rank. Effort "few": one of each kind of call, on one of the ranks that
+    make it; "quick": on each; "full": at the first, middle and last call, all that can befall it; "every": the same at every call."""
+    for number, key in enumerate(sorted(set().union(*seen))):
+        ranks = [rank for rank, counts in enumerate(seen) if counts[key]]
+        for rank in [ranks[number % len(ranks)]] if effort == "few" else ranks:
+            yield from _of_call(stage, rank, *key, seen[rank][key], effort)
+
+
+def _of_call(stage, rank, phase, side, call, n, effort):
+    for nth in _positions(n, effort):
+        yield from _at(rank, phase, side, call, nth, effort)
+    yield from _long_ones(rank, phase, side, call, effort)
+    if side == "input" and call == "read" and phase in ("survey", "execute") and effort != "few":
+        yield from _changes(stage, rank, phase, n, effort)
 
 
 def _positions(n, effort):
-    return {"few": [n], "quick": [(n + 1) // 2], "full": sorted({1, (n + 1) // 2, n}), "every": range(1, n + 1)}[effort]
+    return {"few": [1], "quick": [(n + 1) // 2], "full": sorted({1, (n + 1) // 2, n}), "every": range(1, n + 1)}[effort]
 
 
 def _at(rank, phase, side, call, nth, effort):
@@ -74,7 +79,7 @@ def _at(rank, phase, side, call, nth, effort):
         yield Fault(rank, phase, side, call, "error", error, nth, times)
 
 
-def _long_ones(stage, rank, phase, side, call, effort):
+def _long_ones(rank, phase, side, call, effort):
     """Everything from some call on: a device that is gone, a disk that stays full, transfers in small parts, a slow file."""
     if effort == "few":
         return
