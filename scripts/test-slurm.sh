@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs the job scripts of slurm/ on a real Slurm with two nodes, made of namespaces of this machine: merges over nodes, arrays and dead ranks; compares files, exit codes and the states of jobs. Options: see --help.
+# Runs the job scripts of slurm/ and those of `plan --sbatch` on a real Slurm with two nodes, made of namespaces of this machine: merges over
+# nodes, arrays, chains, time limits, signals and dead ranks; compares files, exit codes and the states of jobs. Options: see --help.
 set -euo pipefail
 
 usage() {
@@ -7,7 +8,7 @@ usage() {
 scripts/test-slurm.sh [options]
   --bin DIR     where shardweld and make_checkpoint are (build/bin)
   --nodes N     nodes, 2 or more (2)
-  --cases LIST  some of launch,merge,staging,array (all)
+  --cases LIST  some of launch,merge,staging,array,chain,resume,signals,sbatch (all)
 
 Needs root, Slurm (slurmctld, slurmd, slurm-client), munge, iproute2, util-linux and Open MPI. Without them it says so and exits
 with 77; with "slurm" among the words of SHARDWELD_REQUIRE it fails instead. A Slurm of the machine's own is neither used nor touched.
@@ -17,7 +18,7 @@ TEXT
 
 source "$(dirname "${BASH_SOURCE[0]}")/../tests/hosts/apart.sh"
 bin=$root/build/bin
-export N_HOSTS=2 CASES='launch merge staging array'
+export N_HOSTS=2 CASES='launch merge staging array chain resume signals sbatch'
 while (($#)); do
     case $1 in
         --bin) bin=$2; shift ;;

@@ -10,6 +10,7 @@
 #include "option_reader.hpp"
 #include "option_table.hpp"
 #include "same_options.hpp"
+#include "sbatch_options.hpp"
 #include "storage_options.hpp"
 
 namespace shardweld::app {
@@ -294,6 +295,7 @@ Options parse_options(const std::vector<std::string>& arguments) {
     read_storage(reader, options);
     read_execution(reader, options);
     read_messages(reader, options);
+    read_job(split, options);
     place_others(command, split.others, options);
     options.shared = shared_text(command, split);
     return options;

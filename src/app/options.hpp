@@ -49,6 +49,13 @@ enum class Names {
 
 using outputs::OutputFormat;
 
+/// What `plan --sbatch` is asked for.
+struct JobRequest {
+    int n_nodes = 1;
+    Bytes rate = 200'000'000;        ///< read and written in a second, both counted
+    std::vector<std::string> words;  ///< the merge's options, as its command line has them
+};
+
 struct Options {
     Command command = Command::help;
     std::string topic;  ///< recipes: NAME; help: the command it is about; "" if none
@@ -121,6 +128,7 @@ struct Options {
     std::optional<double> stop_before;  ///< seconds before the job's end
     double stall_timeout = 1800;        ///< seconds; 0: none
     int n_ranks = 1;                    ///< plan only
+    std::optional<JobRequest> job;      ///< plan: a job script is printed
 
     // Messages.
     bool json = false;

@@ -12,6 +12,7 @@
 
 #include "json_parts.hpp"
 #include "preflight.hpp"
+#include "sbatch.hpp"
 #include "table.hpp"
 
 namespace shardweld::app {
@@ -201,7 +202,9 @@ void show(const PlannedMerge& merge, const Options& options, std::ostream& out, 
     for (const std::string& line : merge.trace) {
         log.stream() << "trace: " << printable(line) << '\n';
     }
-    out << (options.json ? plan_json(merge) : plan_text(merge));
+    out << (options.job    ? job_script(merge, *options.job)
+            : options.json ? plan_json(merge)
+                           : plan_text(merge));
     if (options.strict && !merge.warnings.empty()) {
         throw Error(ErrorCode::strict, counted(merge.warnings.size(), "warning") +
                                            " under --strict: the merge would end so");

@@ -1,0 +1,15 @@
+// `plan --sbatch`: a planned merge as a job script for Slurm.
+// Knows sbatch's options and what a plan forecasts; nothing of clusters, partitions or accounts.
+#pragma once
+
+#include <string>
+
+#include "print_plan.hpp"
+
+namespace shardweld::app {
+
+/// A script that merges with the plan's ranks, is told before its time limit, and resumes. Memory
+/// is the forecast's peak with room beside it; time is the plan's bytes at the job's rate.
+std::string job_script(const PlannedMerge& merge, const JobRequest& job);
+
+}  // namespace shardweld::app

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# The job scripts that plan prints: what they ask for, and that any name is one word in them. On a real Slurm: scripts/test-slurm.sh.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+fixture="$TESTS/data/megatron/llama-tp4-legacy-bf16"
+mkdir "$WORK/bin"
+# Takes the place of Slurm's commands: srun notes its words, one a line, and ends with $SRUN_CODE.
+printf '#!/bin/bash\nprintf "%%q\\n" "$@" >"%s/words"\nexit "${SRUN_CODE:-0}"\n' "$WORK" >"$WORK/bin/srun"
+printf '#!/bin/bash\necho "$@" >>"%s/requeued"\n' "$WORK" >"$WORK/bin/scontrol"
+chmod +x "$WORK"/bin/*
+
+expect_line() {
+    checks=$((checks + 1))
+    grep -qxF -- "$1" "$WORK/job" || fail "no line '$1' in: $(<"$WORK/job")"
+}
+
+plan_job() { # OPTIONS: the script in $WORK/job
+    expect_code 0 "$SHARDWELD" plan --sbatch --hf_config "$fixture/hf" "$@" && cp "$WORK/out" "$WORK/job"
+    checks=$((checks + 1))
+    bash -n "$WORK/job" || fail "no script: plan --sbatch $*"
+}
+
+# Ranks: four a node where they are not given. Time: five minutes, and what the rate makes of the bytes.
+plan_job --local_dir "$fixture/source" --target_dir "$WORK/out-a"
+for line in '#!/bin/bash' '#SBATCH --nodes=1' '#SBATCH --ntasks=4' '#SBATCH --cpus-per-task=2' '#SBATCH --mem-per-cpu=256M' \
+    '#SBATCH --time=00:05:00' '#SBATCH --signal=USR1@120' '#SBATCH --requeue'; do
+    expect_line "$line"
+done
+plan_job --local_dir "$fixture/source" --nodes 3
+expect_line '#SBATCH --ntasks=12'
+plan_job --local_dir "$fixture/source" --nodes 3 --ranks 5 --rate 1
+expect_line '#SBATCH --nodes=3'
+expect_line '#SBATCH --ntasks=5'
+checks=$((checks + 1))
+[[ "$(grep -c -- '#SBATCH --time=[0-9][0-9][0-9]*:[0-5][05]:00$' "$WORK/job")" == 1 ]] || fail "time: $(grep time= "$WORK/job")"
+! grep -q -- '--time=00' "$WORK/job" || fail "a slow rate makes no long job: $(grep time= "$WORK/job")"
+
+# Names with anything in them; options are handed on; paths become absolute.
+name='it'\''s; touch pwned; $(touch pwned) `touch pwned` " \ # --'
+cp -r "$fixture/source" "$WORK/$name"
+cd "$WORK"
+plan_job --local_dir "$name" --target_dir "to $name" --dtype fp32 --strict --max-shard-size=100KB
+checks=$((checks + 3))
+env PATH="$WORK/bin:$PATH" bash "$WORK/job" || fail "the script ended with $?"
+printf '%q\n' --mpi=pmix -K -c 2 "$(realpath "$SHARDWELD")" merge --resume --local_dir "$WORK/$name" --hf_config "$fixture/hf" --target_dir "$WORK/to $name" \
+    --dtype fp32 --max_shard_size 100KB --strict --report "$WORK/to $name.report.json" >"$WORK/expected"
+diff "$WORK/expected" "$WORK/words" >"$WORK/diff" || fail "the step's words: $(<"$WORK/diff")"
+[[ ! -e "$WORK/pwned" ]] || fail "a name was run as a command"
+
+# Code 11 queues the job again, up to a limit; no other code does.
+for case in 11::11:1 11:19:11:1 11:20:11:0 6::6:0 0::0:0; do
+    IFS=: read -r given restarts expected requeues <<<"$case"
+    rm -f "$WORK/requeued"
+    code=0
+    env PATH="$WORK/bin:$PATH" SRUN_CODE="$given" SLURM_JOB_ID=7 ${restarts:+SLURM_RESTART_COUNT=$restarts} bash "$WORK/job" || code=$?
+    checks=$((checks + 2))
+    [[ "$code" == "$expected" ]] || fail "srun's code $given: the script ends with $code"
+    [[ "$(cat "$WORK/requeued" 2>/dev/null | grep -cx 'requeue 7')" == "$requeues" ]] || fail "code $given after ${restarts:-no} restarts: requeued wrongly"
+done
+
+refused=("$SHARDWELD" plan --local_dir "$fixture/source" --hf_config "$fixture/hf")
+expect_code 2 "${refused[@]}" --nodes 2 && expect_text '--sbatch'
+expect_code 2 "${refused[@]}" --rate 1GB && expect_text '--sbatch'
+expect_code 2 "${refused[@]}" --sbatch --json && expect_text 'exclude'
+expect_code 2 "${refused[@]}" --sbatch --nodes 0 && expect_text '--nodes'
+expect_code 2 "${refused[@]}" --sbatch --nodes 5 --ranks 4 && expect_text 'each node a rank'
+expect_code 2 "${refused[@]}" --sbatch --nodes 99999999999 && expect_text '--nodes'
+finish
