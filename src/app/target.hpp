@@ -4,12 +4,17 @@
 #include "shardweld/publish/target.hpp"
 
 #include "options.hpp"
+#include "stop.hpp"
 
 namespace shardweld::app {
 
 /// The target, and every directory that is read.
 inline publish::TargetRequest target_request(const Options& options) {
-    publish::TargetRequest request{options.target_dir, {options.local_dir}, options.overwrite};
+    publish::TargetRequest request{options.target_dir,
+                                   {options.local_dir},
+                                   options.overwrite,
+                                   options.resume,
+                                   job_name()};
     for (const auto& input : {options.hf_config, options.base}) {
         if (input) {
             request.inputs.push_back(*input);
