@@ -1,9 +1,9 @@
+#include "../../../src/app/stop.hpp"
+
 #include <csignal>
 #include <ctime>
 
 #include <gtest/gtest.h>
-
-#include "../../../src/app/stop.hpp"
 
 namespace shardweld::app {
 namespace {
