@@ -31,6 +31,12 @@ Options with_memory(Options options, std::optional<Bytes> memory) {
     return options;
 }
 
+/// Whether the same command may do better another time: not where the checkpoint is wrong.
+bool can_go_on(ErrorCode code) {
+    return code != ErrorCode::mismatch && code != ErrorCode::corrupt &&
+           code != ErrorCode::unsupported;
+}
+
 /// One merge: an assembly whose tensors are written and published.
 class Merge {
   public:
@@ -69,6 +75,9 @@ class Merge {
         try {
             write(stopping, watchdog);
         } catch (const Error& error) {
+            if (partial_ && !can_go_on(error.code())) {
+                partial_->forget_work();
+            }
             // The first rank speaks for all.
             const std::string kept =
                 is_begun_ && partial_ ? kept_text(assembly_.plan(), *partial_) : "";

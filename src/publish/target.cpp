@@ -201,6 +201,11 @@ void PartialDirectory::keep_only(const std::set<fs::path>& files) {
     }
 }
 
+void PartialDirectory::forget_work() const noexcept {
+    std::error_code ignored;
+    fs::remove_all(journal(), ignored);
+}
+
 void PartialDirectory::discard() noexcept {
     if (is_held_) {
         std::error_code ignored;

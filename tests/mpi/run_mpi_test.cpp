@@ -457,7 +457,7 @@ TEST(Run, agrees_on_a_file_that_is_cut_short) {
             (void)sample.merge(plan, result);
             ADD_FAILURE() << "not refused";
         } catch (const Error& error) {
-            EXPECT_EQ(error.code(), ErrorCode::corrupt);
+            EXPECT_EQ(error.code(), ErrorCode::io);
             EXPECT_NE(error.full_text().find("shard2"), std::string::npos) << error.full_text();
         }
     }

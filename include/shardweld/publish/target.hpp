@@ -59,6 +59,9 @@ class PartialDirectory {
     /// Removes all files but these (relative paths) and the journal. Error(io).
     void keep_only(const std::set<fs::path>& files);
 
+    /// Forgets what is done: destroyed without commit, nothing is kept.
+    void forget_work() const noexcept;
+
     /// Makes the directory visible under the target's name; with `sync` directories are fsynced
     /// before and after (files are synced by who writes them). An old target is exchanged and
     /// removed. Error(io); what fails before the exchange leaves the old target as it was.

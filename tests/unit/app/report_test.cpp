@@ -72,8 +72,8 @@ TEST(Report, has_the_fields_of_schema_one) {
     }
     EXPECT_EQ(keys,
               (std::vector<std::string>{"schema", "tool", "command", "exit", "environment", "input",
-                                        "plan", "phases", "roof", "ranks", "ledger", "files",
-                                        "tensors", "sanity", "base", "warnings", "root"}));
+                                        "plan", "phases", "resume", "roof", "ranks", "ledger",
+                                        "files", "tensors", "sanity", "base", "warnings", "root"}));
     EXPECT_EQ(json["schema"], 1);
     EXPECT_EQ(json["tool"], (ordered_json{{"version", version()}, {"git", git_version()}}));
     EXPECT_EQ(json["exit"].dump(), R"({"code":6,"name":"mismatch","message":"it is \"odd\""})");
