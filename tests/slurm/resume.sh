@@ -1,13 +1,26 @@
-# A job that meets its time limit goes back into the queue and resumes, until it is done; one that waits for it waits until then.
+# A job that meets its time limit goes back into the queue and resumes; a job that waits for it waits until it is done.
 make_big
-slow=(--hf_config "$big/hf" --bw_limit 4MB)
+# A job's first run is slow, as any option may be another one when it goes on.
+mkdir "$HOSTS/slow"
+cat >"$HOSTS/slow/shardweld" <<PROGRAM
+#!/bin/bash
+((\${SLURM_RESTART_COUNT:-0} > 0)) || set -- "\$@" --bw_limit 4MB
+exec "$SHARDWELD" "\$@"
+PROGRAM
+chmod +x "$HOSTS/slow/shardweld"
+merging=("$SCRIPTS/resume.sbatch" "$big/source")
+with=(--hf_config "$big/hf")
+normal_path="$PATH"
+PATH="$HOSTS/slow:$PATH"
+
 # Told by Slurm (some time within half a minute of when it was asked to), by the job's end, and by an operator who wants the node.
-submit --time=1 --signal=USR1@55 "$SCRIPTS/resume.sbatch" "$big/source" "$HOSTS/told" "${slow[@]}"
+submit --time=1 --signal=USR1@55 "${merging[@]}" "$HOSTS/told" "${with[@]}"
 told=$job
-submit --time=1 --signal=USR2@0 "$SCRIPTS/resume.sbatch" "$big/source" "$HOSTS/ended" "${slow[@]}" --stop_before 45s
+submit --time=1 --signal=USR1@1 "${merging[@]}" "$HOSTS/ended" "${with[@]}" --stop_before 45s
 ended=$job
-submit "$SCRIPTS/resume.sbatch" "$big/source" "$HOSTS/requeued" --hf_config "$big/hf" --bw_limit 10MB
+submit "${merging[@]}" "$HOSTS/requeued" "${with[@]}"
 requeued=$job
+PATH="$normal_path"
 submit --dependency="afterok:$told" "$SCRIPTS/test.sbatch" "$big/source" "$HOSTS/told" --hf_config "$big/hf"
 tested=$job
 eventually 30 writes_into "$HOSTS/requeued"
@@ -22,4 +35,4 @@ for name in requeued ended told; do
     echo "$name: $(field "${!name}" Restarts) restarts"
 done
 expect_end "$tested" COMPLETED 0 "the test behind a resumed merge"
-rm -rf "$HOSTS"/{told,ended,requeued}
+rm -rf "$HOSTS"/{told,ended,requeued,slow}

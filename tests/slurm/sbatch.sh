@@ -9,7 +9,7 @@ expect_end "$job" COMPLETED 0 "the planned job" && {
     expect_same "$big_sum" "$HOSTS/it's planned" "the planned job"
     expect_report "$HOSTS/it's planned.report.json" 'hosts == 2 and len(report["ranks"]) == 4' "the planned job"
 }
-for known in NumNodes=2 NumTasks=4 CPUs/Task=2 MinMemoryCPU=256M TimeLimit=00:05:00 Requeue=1; do
+for known in NumNodes=2 NumTasks=4 CPUs/Task=2 MinMemoryCPU=256M TimeLimit=00:10:00 Requeue=1; do
     checks=$((checks + 1))
     [[ "$(field "$job" "${known%=*}")" == "${known#*=}" ]] || fail "the planned job: $(field "$job" "${known%=*}") instead of $known"
 done
