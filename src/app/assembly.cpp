@@ -207,21 +207,6 @@ void Assembly::make_plan() {
     watch_.lap("plan");
 }
 
-/// Bypasses the log level: who asks for a trace wants it.
-void Assembly::tell_trace() {
-    if (options_.trace.empty() || comm_.rank() != 0) {
-        return;
-    }
-    const auto written = plan::trace_target(plan_, survey_.catalogue.files, options_.trace);
-    trace_.insert(trace_.end(), written.begin(), written.end());
-    if (trace_.empty()) {
-        trace_.push_back("no tensor is called " + printable(options_.trace));
-    }
-    for (const std::string& line : trace_) {
-        log_.stream() << "trace: " << printable(line) << '\n';
-    }
-}
-
 void Assembly::warn(const plan::Warning& warning) {
     report_.warnings.push_back(warning);
     if (options_.strict) {

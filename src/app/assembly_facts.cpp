@@ -1,5 +1,6 @@
 // What an assembly tells of itself and its inputs when it is prepared.
 #include "shardweld/core/text.hpp"
+#include "shardweld/plan/trace.hpp"
 
 #include "assembly.hpp"
 #include "model_directory.hpp"
@@ -32,6 +33,21 @@ void Assembly::check_crcs() {
                                      human_bytes(bytes) + ") is right");
     records_ = {};
     watch_.lap("check_crc").bytes_read = bytes;
+}
+
+/// Bypasses the log level: who asks for a trace wants it.
+void Assembly::tell_trace() {
+    if (options_.trace.empty() || comm_.rank() != 0) {
+        return;
+    }
+    const auto written = plan::trace_target(plan_, survey_.catalogue.files, options_.trace);
+    trace_.insert(trace_.end(), written.begin(), written.end());
+    if (trace_.empty()) {
+        trace_.push_back("no tensor is called " + printable(options_.trace));
+    }
+    for (const std::string& line : trace_) {
+        log_.stream() << "trace: " << printable(line) << '\n';
+    }
 }
 
 }  // namespace shardweld::app

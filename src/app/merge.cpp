@@ -72,10 +72,12 @@ class Merge {
         say_plan();
         watchdog.enter("checking checksums");
         assembly_.check_crcs();
+        stopping.check(comm_);
         try {
             write(stopping, watchdog);
         } catch (const Error& error) {
-            if (partial_ && !can_go_on(error.code())) {
+            // A refusal to resume touches nothing.
+            if (is_begun_ && partial_ && !can_go_on(error.code())) {
                 partial_->forget_work();
             }
             // The first rank speaks for all.
@@ -159,7 +161,7 @@ class Merge {
             directory,
             publish::true_config(assembly_.model().config, assembly_.facts()).text_to_write(),
             options.resumption.raw);
-        begin_journal(std::move(run), directory);
+        begin_journal(std::move(run));
         watchdog.enter("moving tensors");
         execute(directory, std::move(options));
         watchdog.enter("publishing");
@@ -194,20 +196,12 @@ class Merge {
         });
     }
 
-    void begin_journal(publish::RunFacts run, const fs::path& directory) {
+    void begin_journal(publish::RunFacts facts) {
         mpi::collectively(comm_, [&] {
-            if (!is_first()) {
-                return;
+            if (is_first()) {
+                start_journal(std::move(facts), assembly_.plan().placement, *partial_,
+                              options_.sync);
             }
-            run.raw = outputs::raw_offsets(assembly_.plan().placement);
-            // What a library wrote is not written again by a run that resumes; the header is, for
-            // replicas may be compared less strictly from now on.
-            for (const outputs::OutputFile& file : assembly_.plan().placement.files) {
-                if (options_.sync && !run.raw.empty()) {
-                    io::OutputFile::open_existing(directory / file.name).sync();
-                }
-            }
-            publish::write_header(run, partial_->journal(), options_.sync);
         });
         is_begun_ = true;
     }

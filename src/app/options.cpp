@@ -6,6 +6,7 @@
 #include "shardweld/core/text.hpp"
 
 #include "arguments.hpp"
+#include "mesh_option.hpp"
 #include "nearest.hpp"
 #include "option_reader.hpp"
 #include "option_table.hpp"
@@ -28,34 +29,6 @@ void read_backend(const OptionReader& reader, Options& options) {
     }
     (void)reader.choice<int>(
         "backend", {{"auto", 0}, {"megatron", 0}, {"fsdp", 0}, {"dcp", 0}, {"hf", 0}, {"hdf5", 0}});
-}
-
-/// --mesh_dim_names and --mesh_shape, as lists with commas.
-formats::Mesh read_mesh(const OptionReader& reader) {
-    formats::Mesh mesh;
-    const auto names = reader.text("mesh_dim_names");
-    const auto shape = reader.text("mesh_shape");
-    if (names.has_value() != shape.has_value()) {
-        refuse("--mesh_dim_names and --mesh_shape belong together: give both");
-    }
-    if (!names) {
-        return mesh;
-    }
-    for (const std::string_view name : split(*names, ',')) {
-        mesh.names.emplace_back(name);
-    }
-    for (const std::string_view text : split(*shape, ',')) {
-        const auto extent = parse_index(text);
-        if (!extent || *extent < 1) {
-            refuse("--mesh_shape " + printable(*shape) + " is not a list of numbers such as 2,4");
-        }
-        mesh.shape.push_back(*extent);
-    }
-    if (mesh.names.size() != mesh.shape.size()) {
-        refuse("--mesh_dim_names has " + std::to_string(mesh.names.size()) +
-               " names but --mesh_shape " + std::to_string(mesh.shape.size()) + " numbers");
-    }
-    return mesh;
 }
 
 void read_input(const OptionReader& reader, Options& options) {

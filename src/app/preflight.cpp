@@ -48,6 +48,9 @@ bool Preflight::check(const std::function<void()>& body) {
         body();
         return true;
     } catch (const Error& error) {
+        if (error.code() == ErrorCode::stopped) {
+            throw;
+        }
         problems_.push_back(error);
         return false;
     }

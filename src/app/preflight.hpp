@@ -20,7 +20,8 @@ namespace shardweld::app {
 /// Errors that all ranks have agreed on, one for each check that failed.
 class Preflight {
   public:
-    /// Collective. Runs a check whose Error is the same on all ranks. Whether it passed.
+    /// Collective. Runs a check whose Error is the same on all ranks. Whether it passed;
+    /// Error(stopped) is no problem and ends the checks.
     bool check(const std::function<void()>& body);
 
     /// The only problem as it was thrown; of several one Error with the code of the first that

@@ -91,11 +91,24 @@ std::vector<publish::InputFact> inputs_of(mpi::Comm& comm, const plan::Visibilit
 
 /// The options as given that can lead to another output; `shared` has one a line.
 std::vector<std::string> option_texts(const Options& options) {
-    static constexpr std::array<std::string_view, 16> kNames = {
-        "backend", "iteration",  "role",           "mesh_dim_names", "mesh_shape",
-        "prefix",  "dtype",      "max_shard_size", "names",          "output_format",
-        "lora",    "lora_alpha", "base",           "is_value_model", "tie_word_embedding",
-        "recipe"};
+    static constexpr std::array<std::string_view, 18> kNames = {"backend",
+                                                                "iteration",
+                                                                "role",
+                                                                "mesh_dim_names",
+                                                                "mesh_shape",
+                                                                "prefix",
+                                                                "dtype",
+                                                                "max_shard_size",
+                                                                "include",
+                                                                "exclude",
+                                                                "names",
+                                                                "output_format",
+                                                                "lora",
+                                                                "lora_alpha",
+                                                                "base",
+                                                                "is_value_model",
+                                                                "tie_word_embedding",
+                                                                "recipe"};
     std::vector<std::string> texts;
     for (const std::string_view line : split(options.shared, '\n')) {
         const std::string_view name = split(line, ' ').front();
@@ -161,6 +174,18 @@ execute::Resumption take_up(mpi::Comm& comm, const plan::Plan& plan, const publi
         resumption.raw.push_back({in.get_all<Bytes>(), header, size});
     }
     return resumption;
+}
+
+void start_journal(publish::RunFacts facts, const outputs::Placement& placement,
+                   const publish::PartialDirectory& partial, bool sync) {
+    facts.raw = outputs::raw_offsets(placement);
+    for (const outputs::OutputFile& file : placement.files) {
+        if (sync && !facts.raw.empty()) {
+            io::OutputFile::open_existing(partial.path() / file.name).sync();
+        }
+    }
+    // A run that resumes writes it too: replicas may be compared less strictly from now on.
+    publish::write_header(facts, partial.journal(), sync);
 }
 
 void note_reuse(const execute::Result& result, Bytes total, Report& report, Log& log) {

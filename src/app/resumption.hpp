@@ -27,6 +27,11 @@ publish::RunFacts run_facts(mpi::Comm& comm, const Options& options, const plan:
 execute::Resumption take_up(mpi::Comm& comm, const plan::Plan& plan, const publish::RunFacts& facts,
                             publish::PartialDirectory* partial);
 
+/// Writes the journal's header, when all files of the output are there; with `sync`, what a library
+/// wrote into them is on the disk first. Local. Error(io), Error(space).
+void start_journal(publish::RunFacts facts, const outputs::Placement& placement,
+                   const publish::PartialDirectory& partial, bool sync);
+
 /// Says how much of the output's `total` bytes was taken over, and reports it.
 void note_reuse(const execute::Result& result, Bytes total, Report& report, Log& log);
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/usage.hpp"
 
 #include "stop.hpp"
 
@@ -16,6 +17,8 @@ namespace {
 
 constexpr std::size_t kStack = std::size_t{256} << 10U;
 constexpr double kMostNap = 10;
+// What oversleeps by so much was not running.
+constexpr double kSuspended = 0.5;
 // Ranks that wait for the same one speak one after the other: the launcher ends the rest after the
 // first.
 constexpr double kTurn = 0.5;
@@ -68,7 +71,13 @@ void Watchdog::watch() {
         if (left <= 0) {
             bark();
         }
-        is_over_.wait_for(lock, std::chrono::duration<double>(std::min(left, kMostNap)));
+        const double nap = std::min({left, limit_s_ / 10, kMostNap});
+        const double begin = wall_seconds();
+        is_over_.wait_for(lock, std::chrono::duration<double>(nap));
+        if (wall_seconds() - begin > nap + kSuspended) {
+            // This process stood still itself: the others have to speak.
+            pulse_.beat();
+        }
     }
 }
 
