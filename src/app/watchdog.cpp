@@ -21,7 +21,7 @@ constexpr double kMostNap = 10;
 constexpr double kSuspended = 0.5;
 // Ranks that wait for the same one speak one after the other: the launcher ends the rest after the
 // first.
-constexpr double kTurn = 0.5;
+constexpr double kTurn = 2;
 constexpr int kMostTurns = 20;
 
 }  // namespace
