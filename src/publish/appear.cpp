@@ -1,11 +1,8 @@
 #include "appear.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <utility>
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -50,33 +47,37 @@ std::vector<fs::path> files_in_publishing_order(const fs::path& directory) {
     return sorted;
 }
 
-/// Weights and indices of an older model, which would be taken for parts of the new one.
-void remove_old_weights(const fs::path& directory) {
+/// Indices and weights of an older model, which would be taken for parts of the new one.
+std::vector<fs::path> old_weights(const fs::path& directory) {
     std::vector<fs::path> indices;
     std::vector<fs::path> weights;
     for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
         const std::string name = entry.path().filename().string();
         if (name.ends_with(kIndexSuffix)) {
-            indices.push_back(entry.path());
+            indices.emplace_back(name);
         } else if (name.ends_with(".safetensors")) {
-            weights.push_back(entry.path());
+            weights.emplace_back(name);
         }
     }
-    for (const auto* list : {&indices, &weights}) {
-        for (const fs::path& path : *list) {
-            fs::remove(path);
-        }
-    }
+    indices.insert(indices.end(), weights.begin(), weights.end());
+    return indices;
 }
 
-/// The new target is in place: an old one that cannot be removed is worth a note only.
-void remove_old(const fs::path& old, std::vector<std::string>& notes) {
-    std::error_code failed;
-    fs::remove_all(old, failed);
-    if (failed) {
-        notes.push_back("cannot remove " + old.string() +
-                        ", which holds the replaced target: " + failed.message());
+void move_file(Renames& renames, const fs::path& from, const fs::path& to) {
+    fs::create_directories(to.parent_path());
+    renames.rename(from, to);
+}
+
+/// What a run that was killed in the middle has put aside goes back first.
+void restore(const fs::path& aside, const fs::path& target) {
+    if (!fs::exists(aside)) {
+        return;
     }
+    Renames for_good;
+    for (const fs::path& file : files_in_publishing_order(aside)) {
+        move_file(for_good, aside / file, target / file);
+    }
+    fs::remove_all(aside);
 }
 
 }  // namespace
@@ -90,51 +91,38 @@ void sync_tree(const fs::path& directory) {
     io::sync_directory(directory);
 }
 
-void rename_or_throw(const fs::path& from, const fs::path& to) {
-    if (::rename(from.c_str(), to.c_str()) != 0) {
-        io::throw_errno(errno, "rename " + from.string() + " to", to);
-    }
-}
-
-void replace_directory(const fs::path& partial, const fs::path& target,
-                       std::vector<std::string>& notes) {
+fs::path replace_directory(Renames& renames, const fs::path& partial, const fs::path& target) {
     if (!fs::exists(target)) {
-        rename_or_throw(partial, target);
-        return;
+        renames.rename(partial, target);
+        return {};
     }
     take_over_rights(target, partial);
-    // An empty directory gives way to a rename; one with content is exchanged, so that the name is
-    // never missing.
-    if (fs::is_empty(target)) {
-        rename_or_throw(partial, target);
-        return;
-    }
-    if (::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
-        remove_old(partial, notes);
-        return;
-    }
-    if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP) {
-        io::throw_errno(errno, "exchange " + partial.string() + " with", target);
+    // Exchanged, so that the name is never missing.
+    if (renames.exchange(partial, target)) {
+        return partial;
     }
     fs::path aside = partial;
     aside.replace_filename("." + target.filename().string() + ".shardweld-old");
     fs::remove_all(aside);
-    rename_or_throw(target, aside);
-    if (::rename(partial.c_str(), target.c_str()) != 0) {
-        const int error = errno;
-        rename_or_throw(aside, target);
-        io::throw_errno(error, "rename " + partial.string() + " to", target);
-    }
-    remove_old(aside, notes);
+    renames.rename(target, aside);
+    renames.rename(partial, target);
+    return aside;
 }
 
-void move_files(const fs::path& partial, const fs::path& target) {
-    remove_old_weights(target);
-    for (const fs::path& file : files_in_publishing_order(partial)) {
-        fs::create_directories((target / file).parent_path());
-        rename_or_throw(partial / file, target / file);
+fs::path move_files(Renames& renames, const fs::path& partial, const fs::path& target) {
+    const fs::path aside = target / kOldInside;
+    restore(aside, target);
+    const std::vector<fs::path> files = files_in_publishing_order(partial);
+    for (const fs::path& file : old_weights(target)) {
+        move_file(renames, target / file, aside / file);
     }
-    fs::remove_all(partial);
+    for (const fs::path& file : files) {
+        if (fs::exists(fs::symlink_status(target / file))) {
+            move_file(renames, target / file, aside / file);
+        }
+        move_file(renames, partial / file, target / file);
+    }
+    return aside;
 }
 
 }  // namespace shardweld::publish

@@ -1,28 +1,25 @@
-// How a finished directory becomes the target: by renames.
+// How a finished directory becomes the target: by renames that can be taken back.
 // Knows two directories; nothing of locks or of what the files are for, but that indices come last.
 #pragma once
 
 #include <filesystem>
-#include <string>
-#include <vector>
+
+#include "renames.hpp"
 
 namespace shardweld::publish {
 
 namespace fs = std::filesystem;
 
-/// rename(2); Error(io).
-void rename_or_throw(const fs::path& from, const fs::path& to);
-
 /// fsync of a directory and all directories below. Error(io).
 void sync_tree(const fs::path& directory);
 
-/// Gives `partial` the name of `target` in one step, with the rights of the one it replaces, which
-/// is removed; what of it cannot be removed is noted. Error(io) leaves the old target in place.
-void replace_directory(const fs::path& partial, const fs::path& target,
-                       std::vector<std::string>& notes);
+/// Gives `partial` the name of `target` in one step, with the rights of the one it replaces.
+/// Returns where the replaced one lies; "" if there was none. Error(io).
+fs::path replace_directory(Renames& renames, const fs::path& partial, const fs::path& target);
 
-/// Moves the files of `partial` (but its journal) into `target`, weights first, indices last, after
-/// the weights of an older model are removed; then removes `partial`.
-void move_files(const fs::path& partial, const fs::path& target);
+/// Moves the files of `partial` (but its journal) into `target`, weights first, indices last.
+/// Weights of an older model and what is in the way are put aside, into a directory that is
+/// returned. Error(io).
+fs::path move_files(Renames& renames, const fs::path& partial, const fs::path& target);
 
 }  // namespace shardweld::publish

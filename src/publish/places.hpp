@@ -8,6 +8,8 @@ namespace shardweld::publish {
 
 inline constexpr const char* kPartialInside = ".shardweld-partial";
 inline constexpr const char* kLockInside = ".shardweld-lock";
+/// What the new files take the places of, until all of them are there.
+inline constexpr const char* kOldInside = ".shardweld-old";
 /// In the partial directory.
 inline constexpr const char* kJournal = "journal";
 inline constexpr const char* kJournalHeader = "header.json";

@@ -107,7 +107,7 @@ void write_header(const RunFacts& facts, const fs::path& journal, bool sync) {
     const fs::path path = journal / kJournalHeader;
     const fs::path fresh = journal / "header.new";
     io::write_text(fresh, root.dump(1, ' ', false, json::error_handler_t::replace), sync);
-    rename_or_throw(fresh, path);
+    Renames().rename(fresh, path);
     if (sync) {
         io::sync_directory(journal);
         io::sync_directory(journal.parent_path());

@@ -121,8 +121,11 @@ void PartialDirectory::take_lock(const std::string& job) {
 
 void PartialDirectory::make_partial(bool resume) {
     std::error_code failed;
-    if (!is_inside_) {
-        // Of a run that was killed just after it had published.
+    const bool is_aside = !is_inside_ && fs::exists(journal_aside(), failed);
+    if (is_aside && resume && fs::exists(partial_, failed) && !fs::exists(journal(), failed)) {
+        // Of a run that was killed while it published. What the journal tells is checked anyway.
+        (void)::rename(journal_aside().c_str(), journal().c_str());
+    } else if (is_aside) {
         fs::remove_all(journal_aside(), failed);
     }
     const bool is_work = holds_work(partial_);
@@ -144,46 +147,50 @@ void PartialDirectory::make_partial(bool resume) {
 }
 
 void PartialDirectory::commit(bool sync) {
-    try {
+    Renames renames;
+    fs::path old;
+    const auto failure = mpi::error_of([&] {
         if (sync) {
             sync_tree(partial_);
         }
-        if (is_inside_) {
-            move_files(partial_, target_);
-        } else {
-            publish_beside();
-        }
+        old = is_inside_ ? move_files(renames, partial_, target_) : publish_beside(renames);
         if (sync) {
             if (is_inside_) {
                 sync_tree(target_);
             }
             io::sync_directory(target_.parent_path());
         }
-    } catch (const fs::filesystem_error& error) {
-        io::throw_errno(error.code().value(), "publish", target_);
+    });
+    if (failure) {
+        const std::string left = renames.undo();
+        throw Error(
+            failure->code(),
+            failure->what() + (left.empty() ? "" : "; these could not be put back: " + left));
     }
     made_.clear();
+    for (const fs::path& left : {old, partial_, journal_aside()}) {
+        remove_left(left);
+    }
     unlock_file(std::exchange(lock_fd_, -1), lock_path_);
     is_held_ = false;
 }
 
 /// The journal steps aside: it is no part of the model.
-void PartialDirectory::publish_beside() {
-    const fs::path aside = journal_aside();
-    const bool has_journal = fs::exists(journal());
-    if (has_journal) {
-        rename_or_throw(journal(), aside);
+fs::path PartialDirectory::publish_beside(Renames& renames) {
+    if (fs::exists(journal())) {
+        renames.rename(journal(), journal_aside());
     }
-    try {
-        replace_directory(partial_, target_, notes_);
-    } catch (...) {
-        if (has_journal) {
-            (void)::rename(aside.c_str(), journal().c_str());
-        }
-        throw;
+    return replace_directory(renames, partial_, target_);
+}
+
+/// The new target is in place: something old that cannot be removed is worth a note only.
+void PartialDirectory::remove_left(const fs::path& left) {
+    std::error_code failed;
+    fs::remove_all(left, failed);
+    if (failed) {
+        notes_.push_back("cannot remove " + left.string() +
+                         ", which is no longer needed: " + failed.message());
     }
-    std::error_code ignored;
-    fs::remove_all(aside, ignored);
 }
 
 void PartialDirectory::keep_only(const std::set<fs::path>& files) {

@@ -15,6 +15,8 @@ namespace shardweld::publish {
 
 namespace fs = std::filesystem;
 
+class Renames;
+
 /// What the command line says about the output.
 struct TargetRequest {
     fs::path target;
@@ -64,7 +66,7 @@ class PartialDirectory {
 
     /// Makes the directory visible under the target's name; with `sync` directories are fsynced
     /// before and after (files are synced by who writes them). An old target is exchanged and
-    /// removed. Error(io); what fails before the exchange leaves the old target as it was.
+    /// removed. Error(io): everything is as it was before, or the message says what is not.
     void commit(bool sync);
 
     PartialDirectory(PartialDirectory&& other) noexcept;
@@ -80,7 +82,8 @@ class PartialDirectory {
     void take_lock(const std::string& job);
     void make_partial(bool resume);
     [[nodiscard]] fs::path journal_aside() const;
-    void publish_beside();
+    fs::path publish_beside(Renames& renames);
+    void remove_left(const fs::path& left);
     void discard() noexcept;
 
     fs::path target_;
