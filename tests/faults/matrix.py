@@ -69,7 +69,7 @@ def _of_call(stage, rank, phase, side, call, n, effort):
 
 
 def _positions(n, effort):
-    return {"few": [1], "quick": [(n + 1) // 2], "full": sorted({1, (n + 1) // 2, n}), "every": range(1, n + 1)}[effort]
+    return {"few": [n], "quick": [(n + 1) // 2], "full": sorted({1, (n + 1) // 2, n}), "every": range(1, n + 1)}[effort]
 
 
 def _at(rank, phase, side, call, nth, effort):

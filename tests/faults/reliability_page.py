@@ -61,7 +61,7 @@ def _summary(content, fuzzing):
         outcomes = Counter()
         for *_, outcome, n in tried:
             outcomes[outcome] += n
-        rows.append(("faults injected", sum(outcomes.values()), f"{outcomes['whole']} merges whole all the same, {outcomes['refused']} refused with one message", 0))
+        rows.append(("faults injected", sum(outcomes.values()), f"{outcomes['whole']} merges whole all the same, {outcomes['refused']} refused with one message and nothing left, {outcomes['resumed']} with finished blocks kept, of which --resume made the model", 0))
         rows.append(("points of injection (phase, side, call)", len({(phase, side, call) for phase, side, call, *_ in tried}), "each was hit, by its counter", ""))
     if "kills" in content:
         kills = content["kills"]["kills"]
@@ -90,8 +90,8 @@ def _faults(content):
     for side, call in sorted(counts, key=lambda key: (program.SIDES.index(key[0]), program.CALLS.index(key[1]))):
         key = side, call
         rows.append(("" if side == "none" else side, call, ", ".join(sorted(kinds[key])), *(counts[key][phase] or "" for phase in program.PHASES), outcomes[key]["whole"],
-                     outcomes[key]["refused"], 0))
-    return table(("files", "call", "what befell it", *program.PHASES, "merged", "refused", "lost"), rows)
+                     outcomes[key]["refused"], outcomes[key]["resumed"], 0))
+    return table(("files", "call", "what befell it", *program.PHASES, "merged", "refused", "resumed", "lost"), rows)
 
 
 def _scenarios(content):

@@ -60,6 +60,7 @@ class Stage:
         if outcome.code != 0 or outcome.struck:
             raise Failed(f"{self.scenario.name}: a merge without faults ends with code {outcome.code}: {outcome.stderr[-600:]}")
         self.good = program.content_of(self.out)
+        self.good_target = program.content_of(self.target)
         return outcome
 
     def before(self):

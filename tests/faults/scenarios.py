@@ -13,6 +13,7 @@ _COLLECTIVE = (*_FILES, "--strategy", "collective", "--message_limit", "4096")
 QUICK = (
     (Scenario("legacy, one rank", _LEGACY, 1, _FILES), "quick"),
     (Scenario("FSDP over an older model, one rank", _FSDP, 1, _FILES, "old"), "quick"),
+    (Scenario("torch_dist in the current directory, one rank", _DIST, 1, _FILES, "inside", (".distcp",)), "quick"),
     (Scenario("torch_dist, 3 ranks, collective", _DIST, 3, _COLLECTIVE, "new", (".distcp",)), "few"),
     (Scenario("legacy over an older model, 2 ranks, direct", _LEGACY, 2, _DIRECT, "old"), "few"),
 )
@@ -21,6 +22,7 @@ FULL = (
     (Scenario("torch_dist, one rank", _DIST, 1, _FILES, "new", (".distcp",)), "every"),
     (Scenario("FSDP over an older model, one rank", _FSDP, 1, _FILES, "old"), "every"),
     (Scenario("DCP, no fsync, one rank", _DCP, 1, (*_FILES, "--no_fsync", "--backend", "dcp"), "new", (".distcp",)), "full"),
+    (Scenario("legacy in the current directory, one rank", _LEGACY, 1, _FILES, "inside"), "every"),
     (Scenario("legacy over an older model, 3 ranks, direct", _LEGACY, 3, _DIRECT, "old"), "full"),
     (Scenario("torch_dist, 3 ranks, collective", _DIST, 3, _COLLECTIVE, "new", (".distcp",)), "full"),
     (Scenario("FSDP, 2 ranks, collective", _FSDP, 2, _COLLECTIVE), "full"),

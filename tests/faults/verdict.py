@@ -15,7 +15,7 @@ _OPTIONAL_CALLS = {"hint", "reserve", "unlink", "stat", "list"}
 
 
 def judge(stage, fault, outcome):
-    """"whole": the model is there, "refused": an agreed error and nothing there. Failed for everything else."""
+    """"whole": the model is there, "refused": an agreed error and nothing there, "resumed": the same, and --resume then made it whole. Failed for everything else."""
     try:
         _must_have_struck(outcome)
         if outcome.code is None:
@@ -64,12 +64,29 @@ def _refused(stage, fault, outcome):
         raise Failed(f"ended by signal {-outcome.code}")
     if len(outcome.errors) != 1:
         raise Failed(f"{len(outcome.errors)} messages instead of one")
+    _check_message(stage, fault, outcome)
+    if _keeps_work(stage, outcome):
+        return _resumed(stage)
     report_only = all(one.side == "report" or one.call == "allocate" and "the report" in outcome.errors[0] for one in outcome.struck)
     expected = stage.good if report_only else stage.before()
     if stage.now() != expected and not (_only_unremoved(stage, outcome)):
         raise Failed("left other files than there were before: " + difference(expected, stage.now()))
-    _check_message(stage, fault, outcome)
     return "refused"
+
+
+def _keeps_work(stage, outcome):
+    """Whether the message says that finished blocks are kept, and nothing but them is."""
+    before, now = stage.before(), stage.now()
+    return ("--resume" in outcome.errors[0] and all(now.get(name) == digest for name, digest in before.items())
+            and all(name in before or name.startswith((".model.shardweld-partial/", "model/.shardweld-partial/")) for name in now))
+
+
+def _resumed(stage):
+    """What was kept must lead to the model as if nothing had failed."""
+    again = stage.merge_again("", ("--resume",))
+    if again.code != 0 or stage.now() != stage.good:
+        raise Failed(f"--resume after it ends with code {again.code}: {again.stderr[-600:]}; " + difference(stage.good, stage.now()))
+    return "resumed"
 
 
 def _only_unremoved(stage, outcome):

@@ -268,6 +268,31 @@ TEST(PartialDirectory, lies_inside_a_target_that_is_the_current_directory) {
     EXPECT_EQ(content_of(place.path() / "chat_templates/t.jinja"), "t");
 }
 
+TEST(PartialDirectory, puts_old_files_back_when_a_new_one_cannot_take_its_place) {
+    const TemporaryDirectory place;
+    place.put("chat_templates", "a file where a directory is wanted");
+    place.put("config.json", "old");
+    place.put("model.safetensors", "old");
+    place.put("model.safetensors.index.json", "old");
+    const fs::path before = fs::current_path();
+    fs::current_path(place.path());
+    {
+        auto partial = PartialDirectory::create({".", {}, true});
+        std::ofstream(partial.path() / "model.safetensors") << "new";
+        std::ofstream(partial.path() / "config.json") << "new";
+        fs::create_directory(partial.path() / "chat_templates");
+        std::ofstream(partial.path() / "chat_templates/t.jinja") << "t";
+        EXPECT_NE(error_text([&] { partial.commit(true); }).find("chat_templates"),
+                  std::string::npos);
+    }
+    fs::current_path(before);
+    for (const char* name : {"config.json", "model.safetensors", "model.safetensors.index.json"}) {
+        EXPECT_EQ(content_of(place.path() / name), "old") << name;
+    }
+    EXPECT_EQ(content_of(place.path() / "chat_templates"), "a file where a directory is wanted");
+    EXPECT_FALSE(fs::exists(place.path() / ".shardweld-partial"));
+}
+
 TEST(CheckSameDirectory, accepts_its_own_and_leaves_no_trace) {
     const TemporaryDirectory place;
     const auto comm = mpi::serial_comm();
