@@ -64,7 +64,7 @@ std::vector<fs::path> old_weights(const fs::path& directory) {
 }
 
 void move_file(Renames& renames, const fs::path& from, const fs::path& to) {
-    fs::create_directories(to.parent_path());
+    renames.make_directories(to.parent_path());
     renames.rename(from, to);
 }
 

@@ -4,6 +4,8 @@
 #include <cstdio>
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "shardweld/io/file.hpp"
 
@@ -37,6 +39,19 @@ bool Renames::exchange(const fs::path& a, const fs::path& b) {
     return is_done;
 }
 
+void Renames::make_directories(const fs::path& directory) {
+    if (fs::is_directory(directory)) {
+        return;
+    }
+    make_directories(directory.parent_path());
+    made_.push_back(directory);
+    if (::mkdir(directory.c_str(), 0777) != 0) {
+        const int error = errno;
+        made_.pop_back();
+        io::throw_errno(error, "create directory", directory);
+    }
+}
+
 std::string Renames::undo() noexcept {
     std::string left;
     for (; !done_.empty(); done_.pop_back()) {
@@ -47,6 +62,9 @@ std::string Renames::undo() noexcept {
         if (status != 0) {
             left += (left.empty() ? "" : ", ") + step.to.string();
         }
+    }
+    for (; !made_.empty(); made_.pop_back()) {
+        (void)::rmdir(made_.back().c_str());
     }
     return left;
 }

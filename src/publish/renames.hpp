@@ -17,7 +17,11 @@ class Renames {
     /// Two names change places in one step; false where the file system cannot. Error(io).
     bool exchange(const fs::path& a, const fs::path& b);
 
-    /// Takes all back, the last one first. The names that could not be given back; "" if all were.
+    /// mkdir -p. Error(io), Error(space).
+    void make_directories(const fs::path& directory);
+
+    /// Takes all back, the last one first; directories made go if nothing else is in them. The names
+    /// that could not be given back; "" if all were.
     std::string undo() noexcept;
 
   private:
@@ -30,6 +34,7 @@ class Renames {
     bool try_one(const Done& step);
 
     std::vector<Done> done_;
+    std::vector<fs::path> made_;  ///< directories, innermost last
 };
 
 }  // namespace shardweld::publish
