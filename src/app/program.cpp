@@ -19,6 +19,7 @@
 #include "shardweld/mpi/comm.hpp"
 
 #include "compare.hpp"
+#include "exit_limit.hpp"
 #include "inspect.hpp"
 #include "iobench.hpp"
 #include "log.hpp"
@@ -165,6 +166,7 @@ int run_together(const Options& options) {
         signals.emplace();
     }
     return guarded(early, [&] {
+        ExitLimit limit;
         const std::unique_ptr<mpi::Comm> comm = mpi::world_comm();
         Log log(std::cerr, options.log_level, comm->rank() == 0);
         say_notes(options, log);
@@ -174,6 +176,7 @@ int run_together(const Options& options) {
             outlast_launcher();
         }
         comm->barrier();
+        limit.begin(code);
         return code;
     });
 }
@@ -211,6 +214,7 @@ int run_alone(const Options& options, bool is_first) {
 int refuse_together(const Error& refused) {
     Log early(std::cerr, LogLevel::error, is_first_by_launcher());
     return guarded(early, [&]() -> int {
+        ExitLimit limit;
         const std::unique_ptr<mpi::Comm> comm = mpi::world_comm();
         Log log(std::cerr, LogLevel::error, comm->rank() == 0);
         log.error(refused.full_text());
@@ -221,6 +225,7 @@ int refuse_together(const Error& refused) {
             return 0;
         });
         comm->barrier();
+        limit.begin(static_cast<int>(refused.code()));
         return static_cast<int>(refused.code());
     });
 }

@@ -33,9 +33,18 @@ expect_end() {
     checks=$((checks + 1))
     [[ "$state" == "$2" && "${code%:*}" == "$3" ]] || {
         fail "$4: job $1 is $state with code $code, expected $2 with $3"
-        tail -n 12 "$HOSTS/$1.log" | sed 's/^/    /'
+        { tail -n 12 "$HOSTS/$1.log"; scontrol -o show job "$1"; scontrol -o show step "$1"; processes; } | sed 's/^/    /'
         return 1
     }
+}
+
+# What hangs where, should anything.
+processes() {
+    local pid
+    ps -eo pid,ppid,etimes,stat,wchan:20,args | grep -E 'srun|slurmstepd|shardweld' | grep -v grep | cut -c1-160
+    for pid in $(pgrep -x shardweld); do
+        echo "$pid: $(tr -s '\0' ' ' <"/proc/$pid/syscall") $(grep -h -E 'State|SigCgt' "/proc/$pid/status" | tr '\n\t' '  ')"
+    done
 }
 
 expect_log() { # JOB TEXT NAME

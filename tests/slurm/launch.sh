@@ -3,6 +3,11 @@ legacy="$TESTS/data/megatron/llama-tp4-legacy-bf16"
 small=(--local_dir "$legacy/source" --hf_config "$legacy/hf" -q)
 step=(srun -N2 -n4 --ntasks-per-node=2 --quiet)
 
+# MPI's own end hangs, all is done: the step ends with the code of what was done.
+LD_PRELOAD="$(dirname "$SHARDWELD")/../lib/hang_at_end.so" timeout 50 "${step[@]}" --mpi=pmix -K shardweld merge "${small[@]}" --target_dir "$HOSTS/parted" \
+    >"$WORK/parted" 2>&1 &
+parting=$!
+
 # Each task would merge on its own.
 for kind in none pmi2; do
     expect_code 10 "${step[@]}" --mpi=$kind shardweld merge "${small[@]}" --target_dir "$HOSTS/none" && expect_text "srun --mpi=pmix"
@@ -16,6 +21,13 @@ for turn in {1..5}; do
     expect_code 12 "${step[@]}" --mpi=pmix -K shardweld merge "${small[@]}" --target_dir "$HOSTS/full" && expect_text "full"
     expect_code 2 "${step[@]}" --mpi=pmix -K shardweld merge "${small[@]}" --no_such_option && expect_text "no_such_option"
 done
+
+code=0
+wait $parting || code=$?
+checks=$((checks + 1))
+((code == 0)) || fail "an MPI that hangs at its end: code $code: $(<"$WORK/parted")"
+[[ -f "$HOSTS/parted/model.safetensors" ]] || fail "an MPI that hangs at its end: no model"
+rm -rf "$HOSTS/parted"
 
 # A rank that is killed ends the step, at once, and nothing stands under the target's name.
 make_big
