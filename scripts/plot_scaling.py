@@ -89,8 +89,8 @@ def plot(rows):
 
 
 def table(rows):
-    yield "| model | machine | ranks | strategy | metadata | read | exchange and copies | write | all, s | limit | opens | readers of a file |"
-    yield "|---|---|---|---|---|---|---|---|---|---|---|---|"
+    yield "| model | machine | ranks | strategy | metadata | read | exchange and copies | write | all, s | limit | opens | readers of a file | busiest rank reads, writes |"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|---|---|"
     for row in rows:
         if row["ranks"] not in (64, 512):
             continue
@@ -98,6 +98,7 @@ def table(rows):
         cells += [f"{row[phase]:.1f}" for phase in ("metadata_s", "read_s")]
         cells += [f"{row['exchange_s'] + row['copy_s']:.1f}", f"{row['write_s']:.1f}", f"{row['total_s']:.1f}"]
         cells += [row["limit"], f"{row['opens']:,.0f}", f"{row['readers_per_file']:.0f}"]
+        cells += [f"{row['read_imbalance']:.2f}, {row['written_imbalance']:.2f}"]
         yield "| " + " | ".join(str(cell) for cell in cells) + " |"
 
 
