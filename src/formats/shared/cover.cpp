@@ -64,11 +64,15 @@ class Tiling {
     }
 
     bool set_gap(std::vector<Index> lo, std::vector<Index> hi) {
-        result_ = {Cover::Kind::gap, std::move(lo), std::move(hi), 0, 0};
+        result_ = {Cover::Kind::gap, std::move(lo), std::move(hi), 0, 0, 0};
         return false;
     }
 
-    [[nodiscard]] Cover result() const { return result_; }
+    [[nodiscard]] Cover result() const {
+        Cover result = result_;
+        result.n_looks = n_looks_;
+        return result;
+    }
 
   private:
     [[nodiscard]] Index begin(std::size_t box, std::size_t axis) const {
@@ -79,7 +83,7 @@ class Tiling {
     }
 
     bool set_overlap(std::size_t first, std::size_t second) {
-        result_ = {Cover::Kind::overlap, {}, {}, first, second};
+        result_ = {Cover::Kind::overlap, {}, {}, first, second, 0};
         return false;
     }
 
@@ -101,6 +105,7 @@ class Tiling {
     bool cut(Region& region, std::size_t axis, std::vector<Region>& parts) {
         std::sort(region.boxes.begin(), region.boxes.end(),
                   [&](std::size_t a, std::size_t b) { return begin(a, axis) < begin(b, axis); });
+        n_looks_ += region.boxes.size();
         Index reached = region.lo[axis];
         for (const std::size_t box : region.boxes) {
             if (begin(box, axis) > reached) {
@@ -133,6 +138,7 @@ class Tiling {
             result_.kind = Cover::Kind::irregular;
             return false;
         }
+        n_looks_ += boxes.size() * boxes.size() / 2;
         Index covered = 0;
         for (std::size_t i = 0; i < boxes.size(); ++i) {
             for (std::size_t j = 0; j < i; ++j) {
@@ -160,6 +166,7 @@ class Tiling {
 
     std::span<const CoverBox> boxes_;
     Cover result_;
+    std::size_t n_looks_ = 0;
 };
 
 }  // namespace

