@@ -20,8 +20,8 @@ class Renames {
     /// mkdir -p. Error(io), Error(space).
     void make_directories(const fs::path& directory);
 
-    /// Takes all back, the last one first; directories made go if nothing else is in them. The names
-    /// that could not be given back; "" if all were.
+    /// Takes all back, the last one first; directories made go if nothing else is in them. The
+    /// names that could not be given back; "" if all were.
     std::string undo() noexcept;
 
   private:
