@@ -5,4 +5,4 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 install_packages libgtest-dev libtorch-dev hdf5-tools python3 util-linux iproute2 munge slurmctld slurmd slurm-client clang-format dpkg-dev file man-db tcl
 build_shardweld "$ROOT/build"
 "$ROOT/scripts/check_style.sh"
-ctest --test-dir "$ROOT/build" --output-on-failure "$@"
+ctest --test-dir "$ROOT/build" --output-on-failure --parallel 2 "$@"
