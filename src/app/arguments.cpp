@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+// Regular expressions would match arguments by recursion: one of 60 kB is enough to end the stack.
+#define CXXOPTS_NO_REGEX
 #include <cxxopts.hpp>
 
 #include "shardweld/core/error.hpp"
@@ -87,14 +89,14 @@ std::vector<std::string> canonical(const CommandLine& command,
 
 cxxopts::Options declared(const CommandLine& command) {
     cxxopts::Options options("shardweld");
-    auto add = options.add_options();
     for (const OptionLine& line : option_lines()) {
         if ((line.commands & command.bit) == 0) {
             continue;
         }
-        const std::string letter = line.letter == 0 ? "" : std::string(1, line.letter) + ",";
-        add(letter + std::string(line.name), "",
-            line.argument.empty() ? cxxopts::value<bool>() : cxxopts::value<std::string>());
+        const std::string letter = line.letter == 0 ? "" : std::string(1, line.letter);
+        options.add_option(
+            "", letter, std::string(line.name), "",
+            line.argument.empty() ? cxxopts::value<bool>() : cxxopts::value<std::string>(), "");
     }
     return options;
 }

@@ -11,9 +11,18 @@ namespace shardweld::app {
 
 namespace {
 
+// std::regex reads and matches by recursion: longer ones would end the stack.
+constexpr std::size_t kLongestPattern = 10'000;
+constexpr std::size_t kLongestName = 2000;
+
 std::optional<std::regex> compiled(const std::optional<std::string>& text, const char* option) {
     if (!text) {
         return std::nullopt;
+    }
+    if (text->size() > kLongestPattern) {
+        throw Error(ErrorCode::usage, std::string(option) + " " + printable(*text) +
+                                          " is longer than " + std::to_string(kLongestPattern) +
+                                          " characters: select with a shorter expression");
     }
     try {
         return std::regex(*text);
@@ -21,6 +30,16 @@ std::optional<std::regex> compiled(const std::optional<std::string>& text, const
         throw Error(ErrorCode::usage, std::string(option) + " " + printable(*text) +
                                           " is no regular expression: " + error.what());
     }
+}
+
+bool is_found(const std::regex& expression, const std::string& name) {
+    if (name.size() > kLongestName) {
+        throw Error(ErrorCode::unsupported, "the tensor name " + printable(name) + " has " +
+                                                std::to_string(name.size()) +
+                                                " characters, too many for --include and "
+                                                "--exclude: leave these options out");
+    }
+    return std::regex_search(name, expression);
 }
 
 Bytes bytes_of(const plan::Target& target, const std::vector<plan::Operand>& operands) {
@@ -52,8 +71,8 @@ void select(plan::Binding& binding, const Selection& selection) {
     std::vector<plan::Target> kept;
     std::vector<std::optional<std::size_t>> place;
     for (plan::Target& target : binding.targets) {
-        const bool is_out = include && !std::regex_search(target.name, *include);
-        if (is_out || (exclude && std::regex_search(target.name, *exclude))) {
+        const bool is_out = include && !is_found(*include, target.name);
+        if (is_out || (exclude && is_found(*exclude, target.name))) {
             leave_out(target, is_out ? "not in --include" : "in --exclude", binding.ledger);
             place.emplace_back(std::nullopt);
         } else {

@@ -124,6 +124,16 @@ TEST(ParseOptions, keeps_commas_dashes_and_equals_signs_in_values) {
     EXPECT_EQ(parsed({"inspect", "--", "--odd"}).local_dir, "--odd");
 }
 
+TEST(ParseOptions, reads_arguments_of_any_length) {
+    const std::string name(200'000, 'a');
+    EXPECT_EQ(parsed({"merge", "--local_dir=" + name}).local_dir, name);
+    EXPECT_EQ(parsed({"inspect", name}).local_dir, name);
+    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "-" + name}).substr(0, 6), "usage:");
+    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--include", std::string(200'000, '(')}),
+              "usage: --include " + printable(std::string(200'000, '(')) +
+                  " is longer than 10000 characters: select with a shorter expression");
+}
+
 TEST(ParseOptions, accepts_what_verl_knows_and_says_what_it_does) {
     const Options options = parsed({"merge", "--local_dir", "in", "--trust-remote-code",
                                     "--use_cpu_initialization", "--hf_model_path", "hf", "-v"});
