@@ -20,11 +20,15 @@ using nlohmann::json;
 constexpr Bytes kLongestReport = Bytes{1} << 30U;
 constexpr int kSchema = 1;
 
+// Of numbers, get() takes fractions too, and what does not fit is undefined: get_ref() refuses
+// them.
 ReportedTensor tensor_in(const json& entry) {
     ReportedTensor tensor;
     tensor.name = entry.at("name").get<std::string>();
     tensor.dtype = entry.at("dtype").get<std::string>();
-    tensor.shape = entry.at("shape").get<std::vector<Index>>();
+    for (const json& extent : entry.at("shape").get_ref<const json::array_t&>()) {
+        tensor.shape.push_back(extent.get_ref<const json::number_integer_t&>());
+    }
     const json& digest = entry.at("xxh3_128");
     tensor.digest = digest.is_null() ? "" : digest.get<std::string>();
     return tensor;
@@ -32,7 +36,8 @@ ReportedTensor tensor_in(const json& entry) {
 
 FileEntry file_in(const json& entry) {
     const json& sha256 = entry.at("sha256");
-    FileEntry file{entry.at("name").get<std::string>(), entry.at("bytes").get<Bytes>(),
+    FileEntry file{entry.at("name").get<std::string>(),
+                   entry.at("bytes").get_ref<const json::number_unsigned_t&>(),
                    sha256.is_null() ? "" : sha256.get<std::string>()};
     const std::filesystem::path path(file.name);
     if (path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end()) {

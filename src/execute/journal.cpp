@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <optional>
 
 #include <xxhash.h>
@@ -64,11 +65,15 @@ std::size_t n_blocks_of(const plan::Target& target) {
     return (target.bytes() + plan::kDigestBlock - 1) / plan::kDigestBlock;
 }
 
-/// The session in a file's name "SESSION-RANK"; 0 when it is none.
+/// The session in a file's name "SESSION-RANK"; 0 when it is none, or none that another can follow.
 Index session_in(const fs::path& path) {
     const std::string name = path.filename().string();
     const auto parts = split(name, '-');
-    return parts.size() == 2 && parse_index(parts[1]) ? parse_index(parts[0]).value_or(0) : 0;
+    if (parts.size() != 2 || !parse_index(parts[1])) {
+        return 0;
+    }
+    const Index session = parse_index(parts[0]).value_or(0);
+    return session < std::numeric_limits<Index>::max() ? session : 0;
 }
 
 std::vector<std::pair<Index, fs::path>> files_by_session(const fs::path& directory) {

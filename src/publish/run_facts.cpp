@@ -21,6 +21,21 @@ using nlohmann::json;
 constexpr int kSchema = 1;
 constexpr Bytes kLongestHeader = Bytes{1} << 30U;
 
+// get() takes fractions too, and what does not fit is undefined: get_ref() refuses them.
+Bytes bytes_in(const json& value) {
+    return value.get_ref<const json::number_unsigned_t&>();
+}
+
+outputs::RawOffsets raw_in(const json& entry) {
+    outputs::RawOffsets raw;
+    for (const json& offset : entry.at("tensors").get_ref<const json::array_t&>()) {
+        raw.tensors.push_back(bytes_in(offset));
+    }
+    raw.header = bytes_in(entry.at("header"));
+    raw.file_size = bytes_in(entry.at("size"));
+    return raw;
+}
+
 RunFacts facts_in(const json& root) {
     RunFacts facts;
     facts.tool = root.at("tool").get<std::string>();
@@ -28,12 +43,11 @@ RunFacts facts_in(const json& root) {
     facts.replicas = root.at("replicas").get<std::string>();
     facts.options = root.at("options").get<std::vector<std::string>>();
     for (const json& entry : root.at("inputs")) {
-        facts.inputs.push_back(
-            {entry.at(0).get<std::string>(), entry.at(1).get<Bytes>(), entry.at(2).get<Index>()});
+        facts.inputs.push_back({entry.at(0).get<std::string>(), bytes_in(entry.at(1)),
+                                entry.at(2).get_ref<const json::number_integer_t&>()});
     }
     for (const json& entry : root.at("raw")) {
-        facts.raw.push_back({entry.at("tensors").get<std::vector<Bytes>>(),
-                             entry.at("header").get<Bytes>(), entry.at("size").get<Bytes>()});
+        facts.raw.push_back(raw_in(entry));
     }
     return facts;
 }

@@ -13,16 +13,24 @@
 
 namespace shardweld::fuzz {
 
+/// The file, and its path.
+inline int input_fd() {
+    static const int fd = ::memfd_create("shardweld-fuzz", 0);
+    return fd;
+}
+inline const std::filesystem::path& input_path() {
+    static const std::filesystem::path path =
+        "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(input_fd());
+    return path;
+}
+
 /// Puts the bytes into the file; its path stays the same.
 inline const std::filesystem::path& file_with(const std::uint8_t* data, std::size_t size) {
-    static const int fd = ::memfd_create("shardweld-fuzz", 0);
-    static const std::filesystem::path path =
-        "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(fd);
-    if (::ftruncate(fd, static_cast<off_t>(size)) != 0 ||
-        ::pwrite(fd, data, size, 0) != static_cast<ssize_t>(size)) {
+    if (::ftruncate(input_fd(), static_cast<off_t>(size)) != 0 ||
+        ::pwrite(input_fd(), data, size, 0) != static_cast<ssize_t>(size)) {
         __builtin_trap();
     }
-    return path;
+    return input_path();
 }
 
 /// A directory in which one name leads to that file.
@@ -33,7 +41,7 @@ class LinkDirectory {
         : path_(std::filesystem::temp_directory_path() /
                 ("shardweld_fuzz_" + std::to_string(::getpid()))) {
         std::filesystem::create_directories((path_ / name).parent_path());
-        std::filesystem::create_symlink(file_with(nullptr, 0), path_ / name);
+        std::filesystem::create_symlink(input_path(), path_ / name);
     }
     LinkDirectory(const LinkDirectory&) = delete;
     LinkDirectory& operator=(const LinkDirectory&) = delete;

@@ -166,7 +166,7 @@ TEST(Journal, reads_any_bytes_and_names) {
     }
     noise.close();
     for (const char* name : {"header.json", "1", "-", "1-", "-1", "x-1", "1-2-3", "0-0",
-                             "99999999999999999999-1", "1-0.tmp"}) {
+                             "99999999999999999999-1", "9223372036854775807-1", "1-0.tmp"}) {
         write(place.path(), 1, 0, {block(0, 0)});
         fs::rename(place.path() / "1-0", place.path() / name);
     }

@@ -62,7 +62,11 @@ TEST(RunFacts, of_a_damaged_header_are_refused) {
          R"({"schema":1,"tool":"t","plan":"p","replicas":"auto","options":[1],"inputs":[],"raw":[]})",
          R"({"schema":1,"tool":"t","plan":"p","replicas":"auto","options":[],"inputs":[],"raw":[{}]})",
          R"({"schema":1,"tool":"t","plan":"p","replicas":"auto","options":[],"inputs":[["a"]],"raw":[]})",
-         R"({"schema":1,"tool":"t","plan":"p","replicas":"auto","options":[],"inputs":[["a","b",1]],"raw":[]})"}) {
+         R"({"schema":1,"tool":"t","plan":"p","replicas":"auto","options":[],"inputs":[["a","b",1]],"raw":[]})",
+         R"({"schema":1,"tool":"t","plan":"p","replicas":"auto","options":[],"inputs":[["a",1,1e300]],"raw":[]})",
+         R"({"schema":1,"tool":"t","plan":"p","replicas":"auto","options":[],"inputs":[["a",1e300,1]],"raw":[]})",
+         R"({"schema":1,"tool":"t","plan":"p","replicas":"auto","options":[],"inputs":[["a",-1,1]],"raw":[]})",
+         R"({"schema":1,"tool":"t","plan":"p","replicas":"auto","options":[],"inputs":[],"raw":[{"tensors":[1.5],"header":1,"size":1}]})"}) {
         const std::string said = answer(text);
         EXPECT_EQ(said.rfind("target: cannot resume: " + path.string(), 0), 0U) << text << said;
     }

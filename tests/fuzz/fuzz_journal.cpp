@@ -1,0 +1,122 @@
+// Any bytes as what a stopped merge left beside its files: a rank's records, as they are or under
+// the checksums that fit them, or the header. Every block must be one of the plan, each once and in
+// the order of the line; tensors must lie inside the file where the header says they are.
+#include <array>
+
+#include <xxhash.h>
+
+#include "shardweld/execute/journal.hpp"
+#include "shardweld/publish/run_facts.hpp"
+
+#include "json_files.hpp"
+
+namespace {
+
+using namespace shardweld;
+using fuzz::JsonFile;
+
+constexpr std::size_t kChecked = 32;
+constexpr Index kMiB = Index{1} << 20U;
+
+/// Tensors of 2.5 MiB, 12 bytes and 1 MiB, in HDF5 files of at most 3 MiB.
+plan::Plan small_plan() {
+    std::vector<plan::Target> targets;
+    const auto add = [&](const char* name, DType dtype, Index n) {
+        plan::Target& target = targets.emplace_back();
+        target.name = name;
+        target.stored = target.dtype = dtype;
+        target.shape = {n};
+        layout::Copy copy;
+        copy.loops = {{n, 1, 1}};
+        target.operands.push_back({0, 0, copy});
+    };
+    add("a", DType::bf16, 5 * kMiB / 4);
+    add("b", DType::f32, 3);
+    add("c", DType::bf16, kMiB / 2);
+    auto plan =
+        plan::make_plan(targets, {{"file", 1 << 30}}, plan::Visibility::everywhere(1, 1), {});
+    plan.placement = outputs::place_hdf5(plan::output_tensors(plan.targets), 3 * kMiB);
+    return plan;
+}
+
+const plan::Plan& the_plan() {
+    static const plan::Plan plan = small_plan();
+    return plan;
+}
+
+void records(const JsonFile& file) {
+    static const fuzz::LinkDirectory directory("3-1");
+    const execute::BlockPlaces places(the_plan());
+    const auto read = execute::read_journal(directory.path(), the_plan());
+    fuzz::require(read.last_session == 3 && read.blocks.size() <= places.count());
+    fuzz::require(static_cast<std::size_t>(read.n_unreadable) <= file.text.size() / kChecked + 1);
+    Bytes total = 0;
+    std::size_t next = 0;
+    for (const execute::DoneBlock& block : read.blocks) {
+        fuzz::require(places.has(block) && places.index(block) >= next);
+        next = places.index(block) + 1;
+        const plan::LineRange line = places.line(block);
+        const plan::Slice slice = places.slice(block);
+        const plan::Target& target = the_plan().targets[block.target];
+        fuzz::require(line.begin < line.end && slice.begin < slice.end && slice.begin >= 0 &&
+                      static_cast<Bytes>(slice.end) * size_of(target.dtype) <= target.bytes());
+        total += line.end - line.begin;
+    }
+    fuzz::require(plan::total_of(places.lines(read.blocks)) == total);
+}
+
+/// The text is records without their checksums, which no fuzzer guesses.
+void sealed_records(const JsonFile& file) {
+    std::string sealed;
+    for (std::size_t at = 0; at < file.text.size(); at += kChecked) {
+        const std::string part = file.text.substr(at, kChecked);
+        sealed += part;
+        const std::uint64_t check = XXH3_64bits(part.data(), part.size());
+        for (unsigned bit = 0; bit < 64; bit += 8) {
+            sealed += static_cast<char>((check >> bit) & 0xFFU);
+        }
+    }
+    const auto& path =
+        fuzz::file_with(reinterpret_cast<const std::uint8_t*>(sealed.data()), sealed.size());
+    records({path, sealed});
+}
+
+/// As resuming does it with HDF5 files of the sizes that the header tells.
+void take_over(const std::vector<outputs::RawOffsets>& raw) {
+    const auto tensors = plan::output_tensors(the_plan().targets);
+    outputs::Placement placement = the_plan().placement;
+    for (std::size_t at = 0; at < std::min(raw.size(), placement.files.size()); ++at) {
+        const outputs::OutputFile& file = placement.files[at];
+        if (raw[at].tensors.size() != file.tensors.size()) {
+            continue;
+        }
+        outputs::settle(placement, at, tensors, raw[at]);
+        for (const std::uint32_t tensor : file.tensors) {
+            const Bytes offset = placement.slots[tensor].offset;
+            fuzz::require(offset <= file.size && tensors[tensor].bytes() <= file.size - offset);
+        }
+    }
+}
+
+void header(const JsonFile& /*file*/) {
+    static const fuzz::LinkDirectory directory("header.json");
+    static const publish::RunFacts now = {"0.1.0 (faa803c)",
+                                          "6f9c1a34b352c147",
+                                          "auto",
+                                          {"--max_shard_size 64MB"},
+                                          {{"mp_rank_00/model_optim_rng.pt", 98615630, 1},
+                                           {"mp_rank_01/model_optim_rng.pt", 98615630, 1}}};
+    const publish::RunFacts begun = publish::read_header(directory.path());
+    fuzz::expect_errors_only([&] { take_over(begun.raw); });
+    publish::require_same(begun, now, directory.path());
+    fuzz::require(begun.tool == now.tool && begun.plan == now.plan);
+}
+
+constexpr std::array<fuzz::JsonReader, 3> kReaders = {records, sealed_records, header};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    fuzz::read_json(kReaders, data, size);
+    return 0;
+}
