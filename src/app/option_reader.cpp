@@ -68,7 +68,9 @@ std::optional<double> OptionReader::duration(const std::string& name) const {
     }
     double number = 0;
     const char* const end = value->data() + value->size();
-    const auto [at, error] = std::from_chars(value->data(), end, number, std::chars_format::fixed);
+    const auto [rest, error] =
+        std::from_chars(value->data(), end, number, std::chars_format::fixed);
+    const char* const at = rest;
     const auto* unit = std::find_if(kUnits.begin(), kUnits.end(), [&](const auto& known) {
         return end - at == 1 && *at == known.first;
     });

@@ -41,7 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         words.emplace_back(word);
     }
     const auto word = [&](std::size_t i) {
-        return std::string_view(i < words.size() ? words[i] : "");
+        return i < words.size() ? std::string_view(words[i]) : std::string_view();
     };
     check_order(word(1), word(2), word(3));
     fuzz::expect_errors_only([&] { static_cast<void>(app::parse_options(words)); });
