@@ -31,12 +31,6 @@ Options with_memory(Options options, std::optional<Bytes> memory) {
     return options;
 }
 
-/// Whether the same command may do better another time: not where the checkpoint is wrong.
-bool can_go_on(ErrorCode code) {
-    return code != ErrorCode::mismatch && code != ErrorCode::corrupt &&
-           code != ErrorCode::unsupported;
-}
-
 /// One merge: an assembly whose tensors are written and published.
 class Merge {
   public:
@@ -60,6 +54,15 @@ class Merge {
     }
 
   private:
+    /// Whether the same command may do better another time: not where the checkpoint is wrong, or
+    /// has become another.
+    [[nodiscard]] bool can_go_on(ErrorCode code) const {
+        return code != ErrorCode::mismatch && code != ErrorCode::corrupt &&
+               code != ErrorCode::unsupported &&
+               !has_changed_input(*begun_, assembly_.plan().visibility, comm_.rank(),
+                                  assembly_.source().directory);
+    }
+
     [[nodiscard]] bool is_first() const { return comm_.rank() == 0; }
 
     /// Everything up to a published model.
@@ -77,12 +80,12 @@ class Merge {
             write(stopping, watchdog);
         } catch (const Error& error) {
             // A refusal to resume touches nothing.
-            if (is_begun_ && partial_ && !can_go_on(error.code())) {
+            if (begun_ && partial_ && !can_go_on(error.code())) {
                 partial_->forget_work();
             }
             // The first rank speaks for all.
             const std::string kept =
-                is_begun_ && partial_ ? kept_text(assembly_.plan(), *partial_) : "";
+                begun_ && partial_ ? kept_text(assembly_.plan(), *partial_) : "";
             throw Error(error.code(), error.full_text() + kept);
         }
         return access;
@@ -199,11 +202,10 @@ class Merge {
     void begin_journal(publish::RunFacts facts) {
         mpi::collectively(comm_, [&] {
             if (is_first()) {
-                start_journal(std::move(facts), assembly_.plan().placement, *partial_,
-                              options_.sync);
+                start_journal(facts, assembly_.plan().placement, *partial_, options_.sync);
             }
         });
-        is_begun_ = true;
+        begun_ = std::move(facts);
     }
 
     void say_notes() {
@@ -276,7 +278,7 @@ class Merge {
     Stopwatch& watch_;
     std::optional<MeasuredRoof> roof_;
     std::optional<publish::PartialDirectory> partial_;  ///< the first rank's
-    bool is_begun_ = false;                             ///< blocks are written down
+    std::optional<publish::RunFacts> begun_;            ///< blocks are written down
     std::optional<Bytes> memory_;  ///< of the assembly; as much is left to compare with a base
     Options assembled_;
     Assembly assembly_;

@@ -55,12 +55,16 @@ struct Time {
     Index mtime_ns = 0;
 };
 
+Index mtime_of(const struct stat& status) {
+    return static_cast<Index>(status.st_mtim.tv_sec) * 1'000'000'000 + status.st_mtim.tv_nsec;
+}
+
 Index mtime_of(const fs::path& path) {
     struct stat status {};
     if (::stat(path.c_str(), &status) != 0) {
         io::throw_errno(errno, "look at", path);
     }
-    return static_cast<Index>(status.st_mtim.tv_sec) * 1'000'000'000 + status.st_mtim.tv_nsec;
+    return mtime_of(status);
 }
 
 std::vector<publish::InputFact> inputs_of(mpi::Comm& comm, const plan::Visibility& visibility,
@@ -201,6 +205,29 @@ void note_reuse(const execute::Result& result, Bytes total, Report& report, Log&
         log.warning(human_bytes(all.bytes_redone) +
                     " that an earlier run had written were damaged, and are written again");
     }
+}
+
+bool has_changed_input(const publish::RunFacts& facts, const plan::Visibility& visibility, int rank,
+                       const fs::path& directory) noexcept {
+    try {
+        // Copies of a file on other hosts may have other times.
+        const Lookers lookers(visibility);
+        const auto group_of = [&](int of) {
+            return visibility.group_of_rank[static_cast<std::size_t>(of)];
+        };
+        for (std::size_t file = 0; file < facts.inputs.size(); ++file) {
+            const publish::InputFact& then = facts.inputs[file];
+            struct stat now {};
+            if (group_of(lookers.of(file)) == group_of(rank) &&
+                ::stat((directory / then.name).c_str(), &now) == 0 &&
+                (static_cast<Bytes>(now.st_size) != then.size || mtime_of(now) != then.mtime_ns)) {
+                return true;
+            }
+        }
+    } catch (const std::exception&) {
+        return false;
+    }
+    return false;
 }
 
 std::string kept_text(const plan::Plan& plan, const publish::PartialDirectory& partial) noexcept {

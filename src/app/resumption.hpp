@@ -35,6 +35,11 @@ void start_journal(publish::RunFacts facts, const outputs::Placement& placement,
 /// Says how much of the output's `total` bytes was taken over, and reports it.
 void note_reuse(const execute::Result& result, Bytes total, Report& report, Log& log);
 
+/// Whether an input that this rank sees is no longer what `facts` say, so that no later run can go
+/// on. What cannot be looked at may come back. Local; fails in no way.
+bool has_changed_input(const publish::RunFacts& facts, const plan::Visibility& visibility, int rank,
+                       const fs::path& directory) noexcept;
+
 /// "; 3.1 GB of 4.0 GB are kept in ..., resume with ..." or "" when nothing is. Local; for
 /// messages, so it fails in no way.
 std::string kept_text(const plan::Plan& plan, const publish::PartialDirectory& partial) noexcept;

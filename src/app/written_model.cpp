@@ -8,6 +8,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/shared/safetensors_header.hpp"
+#include "shardweld/io/entries.hpp"
 #include "shardweld/io/file.hpp"
 #include "shardweld/layout/patch.hpp"
 #include "shardweld/models/config.hpp"
@@ -27,14 +28,9 @@ constexpr Bytes kLongestConfig = Bytes{16} << 20U;
 
 /// Names of the directory's files, natural order.
 std::vector<std::string> list(const fs::path& directory) {
-    std::error_code failed;
     std::vector<std::string> names;
-    for (fs::directory_iterator at(directory, failed), end; !failed && at != end;
-         at.increment(failed)) {
-        names.push_back(at->path().filename().string());
-    }
-    if (failed) {
-        io::throw_errno(failed.value(), "read the directory", directory);
+    for (const fs::directory_entry& entry : io::entries_of(directory)) {
+        names.push_back(entry.path().filename().string());
     }
     std::sort(names.begin(), names.end(), natural_less);
     return names;

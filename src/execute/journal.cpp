@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 #include "shardweld/core/text.hpp"
+#include "shardweld/io/entries.hpp"
 
 namespace shardweld::execute {
 
@@ -78,15 +79,10 @@ Index session_in(const fs::path& path) {
 
 std::vector<std::pair<Index, fs::path>> files_by_session(const fs::path& directory) {
     std::vector<std::pair<Index, fs::path>> files;
-    std::error_code failed;
-    for (fs::directory_iterator at(directory, failed), end; !failed && at != end;
-         at.increment(failed)) {
-        if (const Index session = session_in(at->path()); session > 0) {
-            files.emplace_back(session, at->path());
+    for (const fs::directory_entry& entry : io::entries_of(directory)) {
+        if (const Index session = session_in(entry.path()); session > 0) {
+            files.emplace_back(session, entry.path());
         }
-    }
-    if (failed) {
-        io::throw_errno(failed.value(), "read directory", directory);
     }
     std::sort(files.begin(), files.end());
     return files;

@@ -13,6 +13,7 @@
 #include "reader.hpp"
 #include "reuse.hpp"
 #include "round.hpp"
+#include "tally.hpp"
 #include "writer.hpp"
 
 namespace shardweld::execute {
@@ -50,7 +51,7 @@ class Worker {
         done_bytes_ = mine.end - mine.begin - plan::total_of(plan::without(mine, done_));
     }
 
-    /// A run that is stopped keeps what it has done.
+    /// A run that ends early keeps what it has done.
     void run() {
         try {
             if (plan_.is_lockstep) {
@@ -61,6 +62,10 @@ class Worker {
         } catch (const Error& error) {
             if (error.code() == ErrorCode::stopped) {
                 mpi::collectively(comm_, [&] { writer_.flush(); });
+            } else if (error.code() != ErrorCode::launch) {
+                // Agreed by all ranks; none may go on to remove what others still write.
+                writer_.keep();
+                comm_.barrier();
             }
             throw;
         }
@@ -74,6 +79,10 @@ class Worker {
             writer_.close();
         });
         mine_.write_s += wall_seconds() - begin;
+        if (options_.write) {
+            require_each_byte_once(plan_, gathered(comm_, writer_.tally(mine_.bytes_reused)),
+                                   done_);
+        }
     }
 
     /// Everybody's counters and differences, on every rank.

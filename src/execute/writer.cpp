@@ -36,6 +36,22 @@ bool Writer::is_wanted() const {
 }
 
 void Writer::put(const Round& round, plan::LineRange range) {
+    try {
+        make(round, range);
+    } catch (...) {
+        // Once a write or a sync has failed, the next sync may succeed without the bytes being
+        // there.
+        distrust();
+        throw;
+    }
+    if (!put_.empty() && put_.back().end == range.begin) {
+        put_.back().end = range.end;
+    } else {
+        put_.push_back(range);
+    }
+}
+
+void Writer::make(const Round& round, plan::LineRange range) {
     const bool is_plain = std::none_of(
         round.slices.begin(), round.slices.end(),
         [&](const Assembled& one) { return plan_.targets[one.slice.target].is_converted(); });
@@ -106,6 +122,12 @@ void Writer::flush() {
     write_down();
     since_flush_ = 0;
     flushed_at_ = wall_seconds();
+}
+
+void Writer::keep() noexcept {
+    if (journal_) {
+        (void)mpi::error_of([&] { flush(); });
+    }
 }
 
 void Writer::write_down() {

@@ -14,6 +14,7 @@
 #include "factors.hpp"
 #include "round.hpp"
 #include "sink.hpp"
+#include "tally.hpp"
 
 namespace shardweld::execute {
 
@@ -25,7 +26,8 @@ class Writer {
 
     /// Whether anybody wants the bytes at all.
     [[nodiscard]] bool is_wanted() const;
-    /// Makes the output's bytes of this rank's part of a round. Error(io), Error(space).
+    /// Makes the output's bytes of this rank's part of a round. Error(io), Error(space): then
+    /// nothing is written down any more.
     void put(const Round& round, plan::LineRange range);
     /// A block found on the disk as it should be.
     void put_done(const DoneBlock& block, const plan::Slice& slice,
@@ -35,17 +37,22 @@ class Writer {
     void distrust() { journal_.reset(); }
     /// Brings everything to the disk and writes down what is whole.
     void flush();
+    /// The same of a run that fails elsewhere, as far as it can be done. Nothing behind distrust().
+    void keep() noexcept;
     /// The same, and closes the files.
     void close();
 
     /// Collective: every tensor's digest in hex, on rank 0 (empty elsewhere).
     std::vector<std::string> gather_digests(mpi::Comm& comm) { return digests_.gather(comm); }
     [[nodiscard]] Bytes bytes_written() const { return sink_.bytes_written(); }
+    /// What this rank has written, beside what it took over.
+    [[nodiscard]] Tally tally(Bytes reused) const { return {bytes_written(), reused, put_}; }
     [[nodiscard]] Bytes buffer_bytes() const {
         return converted_.used() + factors_.buffer_bytes() + digests_.buffer_bytes();
     }
 
   private:
+    void make(const Round& round, plan::LineRange range);
     void convert(const Assembled& one, std::span<std::byte> out);
     void hand_out(const plan::Slice& slice, std::span<const std::byte> bytes);
     void write(plan::LineRange range, std::span<const std::byte> bytes);
@@ -60,7 +67,8 @@ class Writer {
     Factors factors_;
     Buffer converted_;
     std::optional<Journal> journal_;
-    std::size_t n_written_down_ = 0;  ///< of the finished blocks
+    std::size_t n_written_down_ = 0;    ///< of the finished blocks
+    std::vector<plan::LineRange> put_;  ///< in the order of the line
     Bytes since_flush_ = 0;
     double flushed_at_;
 };

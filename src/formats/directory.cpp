@@ -5,6 +5,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/io/entries.hpp"
 #include "shardweld/io/file.hpp"
 #include "shardweld/io/kind.hpp"
 
@@ -46,12 +47,8 @@ bool Listing::has_directory(std::string_view name) const {
 
 Listing list_directory(const fs::path& directory) {
     Listing listing;
-    try {
-        for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
-            add_entry(entry, listing);
-        }
-    } catch (const fs::filesystem_error& error) {
-        io::throw_errno(error.code().value(), "list directory", directory);
+    for (const fs::directory_entry& entry : io::entries_of(directory)) {
+        add_entry(entry, listing);
     }
     std::sort(listing.files.begin(), listing.files.end(), natural_less);
     std::sort(listing.directories.begin(), listing.directories.end(), natural_less);

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "shardweld/io/entries.hpp"
 #include "shardweld/io/file.hpp"
 
 #include "places.hpp"
@@ -28,7 +29,7 @@ void take_over_rights(const fs::path& from, const fs::path& to) {
 /// Files of a directory tree, relative to it: weights first, then the rest, index files last.
 std::vector<fs::path> files_in_publishing_order(const fs::path& directory) {
     std::vector<std::pair<int, fs::path>> files;
-    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(directory)) {
+    for (const fs::directory_entry& entry : io::entries_below(directory)) {
         const fs::path relative = entry.path().lexically_relative(directory);
         if (entry.is_regular_file() && *relative.begin() != kJournal) {
             const std::string name = entry.path().filename().string();
@@ -51,7 +52,7 @@ std::vector<fs::path> files_in_publishing_order(const fs::path& directory) {
 std::vector<fs::path> old_weights(const fs::path& directory) {
     std::vector<fs::path> indices;
     std::vector<fs::path> weights;
-    for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
+    for (const fs::directory_entry& entry : io::entries_of(directory)) {
         const std::string name = entry.path().filename().string();
         if (name.ends_with(kIndexSuffix)) {
             indices.emplace_back(name);
@@ -83,7 +84,7 @@ void restore(const fs::path& aside, const fs::path& target) {
 }  // namespace
 
 void sync_tree(const fs::path& directory) {
-    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(directory)) {
+    for (const fs::directory_entry& entry : io::entries_below(directory)) {
         if (entry.is_directory()) {
             io::sync_directory(entry.path());
         }

@@ -5,6 +5,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/io/entries.hpp"
 #include "shardweld/io/file.hpp"
 #include "shardweld/io/kind.hpp"
 
@@ -54,15 +55,11 @@ bool is_file(const fs::directory_entry& entry) {
 /// Regular files of a directory (links followed), without hidden ones.
 std::vector<std::string> regular_files(const fs::path& directory) {
     std::vector<std::string> names;
-    try {
-        for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
-            const std::string name = entry.path().filename().string();
-            if (!name.starts_with('.') && is_file(entry)) {
-                names.push_back(name);
-            }
+    for (const fs::directory_entry& entry : io::entries_of(directory)) {
+        const std::string name = entry.path().filename().string();
+        if (!name.starts_with('.') && is_file(entry)) {
+            names.push_back(name);
         }
-    } catch (const fs::filesystem_error& error) {
-        io::throw_errno(error.code().value(), "read directory", directory);
     }
     std::sort(names.begin(), names.end());
     return names;

@@ -85,6 +85,9 @@ int try_lock_file(const fs::path& path, const fs::path& target, const std::strin
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
         const int fd =
             ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+        if (fd < 0 && errno == EINTR) {
+            continue;
+        }
         if (fd < 0 && (errno == EACCES || errno == EPERM || errno == EROFS)) {
             return -1;
         }

@@ -12,7 +12,8 @@ namespace fs = std::filesystem;
 /// Creates and locks the file, writing this host, process and `job` ("" if none) into it; the
 /// descriptor holds the lock. Where the file system has no locks, a file of another run is taken as
 /// held unless its process is known to be gone. Error(target) naming the holder when the lock is
-/// held by another run; Error(io). Returns -1 when the directory does not allow to create files.
+/// held by another run; Error(io). Returns -1 with
+/// errno when the directory does not allow to create files.
 int try_lock_file(const fs::path& path, const fs::path& target, const std::string& job);
 
 /// Removes the file and gives the lock back.

@@ -41,10 +41,10 @@ void check_same_directory(mpi::Comm& comm, const fs::path& partial) {
         try {
             found = io::read_text(path, kMaxNonce);
         } catch (const Error& error) {
-            if (error.code() == ErrorCode::io) {
+            // No such file there, or another one. What cannot be read says nothing.
+            if (error.code() != ErrorCode::not_found && error.code() != ErrorCode::corrupt) {
                 throw;
             }
-            found = error.what();
         }
         if (found != expected) {
             throw Error(

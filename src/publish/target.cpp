@@ -9,7 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "shardweld/core/errno.hpp"
 #include "shardweld/core/error.hpp"
+#include "shardweld/io/entries.hpp"
 #include "shardweld/io/file.hpp"
 
 #include "appear.hpp"
@@ -113,8 +115,10 @@ void PartialDirectory::take_lock(const std::string& job) {
         lock_fd_ = try_lock_file(lock_path_, target_, job);
     }
     if (lock_fd_ < 0) {
+        const std::string reason = text_of_errno(errno);
         throw Error(ErrorCode::io, "cannot create " + lock_path_.string() +
-                                       ": no right to write there; choose another --target_dir");
+                                       ": no right to write there: " + reason +
+                                       "; choose another --target_dir");
     }
     is_held_ = true;
 }
@@ -200,12 +204,10 @@ void PartialDirectory::remove_left(const fs::path& left) {
 
 void PartialDirectory::keep_only(const std::set<fs::path>& files) {
     std::vector<fs::path> others;
-    for (auto at = fs::recursive_directory_iterator(partial_); at != fs::end(at); ++at) {
-        const fs::path name = at->path().lexically_relative(partial_);
-        if (name == kJournal) {
-            at.disable_recursion_pending();
-        } else if (!at->is_directory() && !files.contains(name)) {
-            others.push_back(at->path());
+    for (const fs::directory_entry& entry : io::entries_below(partial_)) {
+        const fs::path name = entry.path().lexically_relative(partial_);
+        if (*name.begin() != kJournal && !entry.is_directory() && !files.contains(name)) {
+            others.push_back(entry.path());
         }
     }
     for (const fs::path& path : others) {

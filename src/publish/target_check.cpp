@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/io/entries.hpp"
 #include "shardweld/io/file.hpp"
 #include "shardweld/io/kind.hpp"
 #include "shardweld/publish/room.hpp"
@@ -48,15 +49,11 @@ void refuse_below_file(const fs::path& target) {
 
 /// Whether a directory holds more than the traces of an unfinished run.
 bool has_content(const fs::path& directory) {
-    try {
-        const fs::directory_iterator entries(directory);
-        return std::any_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
-            const fs::path name = entry.path().filename();
-            return name != kPartialInside && name != kLockInside;
-        });
-    } catch (const fs::filesystem_error& error) {
-        io::throw_errno(error.code().value(), "read directory", directory);
-    }
+    const auto entries = io::entries_of(directory);
+    return std::any_of(entries.begin(), entries.end(), [](const fs::directory_entry& entry) {
+        const fs::path name = entry.path().filename();
+        return name != kPartialInside && name != kLockInside;
+    });
 }
 
 void check_inputs(const fs::path& target, const std::vector<fs::path>& inputs) {

@@ -6,6 +6,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/io/entries.hpp"
 #include "shardweld/io/file.hpp"
 #include "shardweld/upload/upload.hpp"
 
@@ -31,12 +32,8 @@ bool is_weights(const std::string& name) {
 /// Names of the files (and what links lead to) directly in a directory.
 std::set<std::string> names_in(const fs::path& directory) {
     std::set<std::string> names;
-    std::error_code failed;
-    for (const fs::directory_entry& entry : fs::directory_iterator(directory, failed)) {
+    for (const fs::directory_entry& entry : io::entries_of(directory)) {
         names.insert(entry.path().filename().string());
-    }
-    if (failed) {
-        io::throw_errno(failed.value(), "read directory", directory);
     }
     return names;
 }

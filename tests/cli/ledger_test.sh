@@ -165,6 +165,16 @@ for launcher in "" "mpirun -n 3"; do
     expect_absent "$WORK/none"
     expect_code 0 $launcher "$SHARDWELD" merge --local_dir "$WORK/copy/source" --target_dir "$WORK/none" -q
 done
+# One byte of the embedding: only a checksum can tell.
+rm -rf "$WORK/copy"
+cp -r "$data/torch/fsdp1_w2_fp32_llama" "$WORK/copy"
+printf '\237' | dd of="$WORK/copy/source/model_world_size_2_rank_1.pt" bs=1 seek=12388 conv=notrunc status=none
+for launcher in "" "mpirun -n 2"; do
+    rm -rf "$WORK/none"
+    expect_code 4 $launcher "$SHARDWELD" merge --local_dir "$WORK/copy/source" --target_dir "$WORK/none" --check_crc -q
+    expect_text "model_world_size_2_rank_1.pt: record model_world_size_2_rank_1/data/0 (7680 bytes at 12288, tensor model.embed_tokens.weight) has the CRC-32 8dcfa62c, the file says 5d0fa3d1"
+    expect_absent "$WORK/none"
+done
 hf="$data/torch/dcp_hf_w2_bf16_qwen2"
 expect_code 0 "$SHARDWELD" merge --local_dir "$hf/source" --hf_config "$hf/hf" --target_dir "$WORK/shards" --check_crc
 expect_text "no file states a CRC-32"

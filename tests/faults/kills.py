@@ -3,6 +3,7 @@ of journals but what the report says."""
 import json
 import os
 import shutil
+import signal
 import subprocess
 from dataclasses import dataclass
 
@@ -110,7 +111,7 @@ class Killer:
         if n == 0:
             raise Failed(f"{kill}: there is no such call")
         nth = 1 + round(kill.nth * (n - 1))
-        return f"call={kill.call},side={side},phase={kill.phase},rank={kill.victim},nth={nth},do=kill"
+        return f"call={kill.call},side={side},phase={kill.phase},rank={kill.victim},nth={nth},do=signal:{signal.SIGKILL:d}"
 
     @staticmethod
     def _written_share(outcome, seen):

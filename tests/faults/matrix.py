@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from verdict import CHANGES
 
 ALWAYS = 0
+_MOST = 6
 # By side and call: errno names that this call can meet, most usual first.
 _ERRORS = {
     "open": {"input": ("EIO", "EACCES", "ESTALE", "EINTR"), "output": ("EIO", "ENOSPC", "EDQUOT", "EACCES", "EINTR"), "report": ("ENOSPC", "EACCES")},
@@ -53,7 +54,7 @@ class Fault:
 
 def faults_of(stage, seen, effort):
     """All faults for the calls of a run; `seen`: Counter of (phase, side, call) by rank. Effort "few": one of each kind of call, on one of the ranks that
-    make it; "quick": on each; "full": at the first, middle and last call, all that can befall it; "every": the same at every call."""
+    make it; "quick": on each; "full": at the first, middle and last call, all that can befall it; "more": the same at up to _MOST calls, spread evenly."""
     for number, key in enumerate(sorted(set().union(*seen))):
         ranks = [rank for rank, counts in enumerate(seen) if counts[key]]
         for rank in [ranks[number % len(ranks)]] if effort == "few" else ranks:
@@ -68,8 +69,13 @@ def _of_call(stage, rank, phase, side, call, n, effort):
         yield from _changes(stage, rank, phase, n, effort)
 
 
+def _spread(n):
+    most = min(n, _MOST)
+    return sorted({1 + i * (n - 1) // max(1, most - 1) for i in range(most)})
+
+
 def _positions(n, effort):
-    return {"few": [n], "quick": [(n + 1) // 2], "full": sorted({1, (n + 1) // 2, n}), "every": range(1, n + 1)}[effort]
+    return {"few": [n], "quick": [(n + 1) // 2], "full": sorted({1, (n + 1) // 2, n}), "more": _spread(n)}[effort]
 
 
 def _at(rank, phase, side, call, nth, effort):

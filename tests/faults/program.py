@@ -54,8 +54,9 @@ class Program:
         self.counts = os.path.join(work, "counts")
         self.report = os.path.join(work, "report.json")
 
-    def run(self, arguments, ranks, faults, places, directory=None):
-        """One run of `shardweld ARGUMENTS`; `places`: directories of the input and of what is around the target."""
+    def run(self, arguments, ranks, faults, places, directory=None, meanwhile=None):
+        """One run of `shardweld ARGUMENTS`; `places`: directories of the input and of what is around the target. `meanwhile`: called with the process
+        that was started."""
         shutil.rmtree(self.counts, ignore_errors=True)
         os.makedirs(self.counts)
         if os.path.exists(self.report):
@@ -63,10 +64,14 @@ class Program:
         launcher = ["mpirun", "-n", str(ranks), "--bind-to", "none"] if ranks > 1 else []
         injecting = ["env", f"LD_PRELOAD={self.library}", f"SHARDWELD_FAULTS={faults}", f"SHARDWELD_FAULT_COUNTS={self.counts}",
                      f"SHARDWELD_FAULT_INPUT={places[0]}", f"SHARDWELD_FAULT_OUTPUT={places[1]}", f"SHARDWELD_FAULT_REPORT={self.report}"]
-        code, stderr, wall = _run_whole([*launcher, *injecting, self.shardweld, *arguments], directory)
+        code, stderr, wall = _run_whole([*launcher, *injecting, self.shardweld, *arguments], directory, meanwhile)
         errors = [line for line in stderr.splitlines() if line.startswith("shardweld: error: ")]
         return Outcome(code, errors, stderr, wall, [self._seen(rank) for rank in range(ranks)],
                        [struck for rank in range(ranks) for struck in self._struck(rank)])
+
+    def has_struck(self):
+        """Whether a fault has met the run that goes on."""
+        return any(name.startswith("struck.") and os.path.getsize(os.path.join(self.counts, name)) for name in os.listdir(self.counts))
 
     def _seen(self, rank):
         """Layout: Counts in inject/injector.cpp."""
@@ -99,11 +104,13 @@ def _environment():
     return environment
 
 
-def _run_whole(command, directory):
+def _run_whole(command, directory, meanwhile):
     """Exit code, standard error and seconds; a run that does not end is killed with all its processes, code None."""
     begin = time.monotonic()
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=directory, env=_environment(),
                              start_new_session=True)
+    if meanwhile:
+        meanwhile(child)
     try:
         _, stderr = child.communicate(timeout=TIME_LIMIT_S)
         code = child.returncode

@@ -1,8 +1,8 @@
 """docs/reliability.md from docs/reliability.json, and counts of fuzzing from docs/security.json where it is there. Knows the records and the tables;
 nothing of how they come about.
 
-docs/reliability.json: {"schema": 1, "faults": {...}, "kills": {...}, "bad_inputs": {...}, "sanitizers": {...}}; each of them has `date` and `tool`, and
-takes the place of the older one as a whole."""
+docs/reliability.json: {"schema": 1, "faults": {...}, "signals": {...}, "watched": {...}, "kills": {...}, "bad_inputs": {...}, "sanitizers": {...}}; each of
+them has `date` and `tool`, and takes the place of the older one as a whole; of faults each scenario does."""
 import json
 import os
 import sys
@@ -13,6 +13,7 @@ import marked_page
 from marked_page import table
 
 import program
+import scenarios
 
 SCHEMA = 1
 
@@ -27,9 +28,15 @@ def load(path):
     return content
 
 
-def put(path, name, record):
+def put(path, name, record, made):
+    """`made`: when and by what."""
     content = load(path)
-    content[name] = record
+    if name == "faults":
+        old = {one["name"]: one for one in content.get("faults", {}).get("scenarios", ())}
+        new = {one["name"]: dict(one, **made) for one in record["scenarios"]}
+        known = [scenario.name for scenario, _ in scenarios.FULL]
+        record = {"scenarios": [new.get(one) or old[one] for one in known if one in new or one in old]}
+    content[name] = dict(record, **made)
     with open(path + ".part", "w", encoding="utf-8") as file:
         file.write(marked_page.text_of(content))
     os.replace(path + ".part", path)
@@ -41,7 +48,7 @@ def update(page_path, json_path, check=False):
 
 def _tables(security_path):
     return {"summary": lambda content: _summary(content, _fuzzing(security_path)), "faults": _faults, "scenarios": _scenarios, "kills": _kills,
-            "bad-inputs": _bad_inputs, "sanitizers": _sanitizers}
+            "signals": _signals, "watched": _watched, "bad-inputs": _bad_inputs, "sanitizers": _sanitizers}
 
 
 def _fuzzing(path):
@@ -54,10 +61,15 @@ def _fuzzing(path):
     return {name: target["executions"] if isinstance(target, dict) else target for name, target in rows}
 
 
+def _tried(content):
+    """[phase, side, call, what, outcome, n] of all scenarios."""
+    return [row for scenario in content["faults"]["scenarios"] for row in scenario["tried"]]
+
+
 def _summary(content, fuzzing):
     rows = []
     if "faults" in content:
-        tried = content["faults"]["tried"]
+        tried = _tried(content)
         outcomes = Counter()
         for *_, outcome, n in tried:
             outcomes[outcome] += n
@@ -66,6 +78,13 @@ def _summary(content, fuzzing):
     if "kills" in content:
         kills = content["kills"]["kills"]
         rows.append(("ranks killed, then resumed", len(kills), "all byte-identical", 0))
+    if "watched" in content:
+        merges = content["watched"]["merges"]
+        looks = sum(sum(one["looks"].values()) for one in merges)
+        rows.append(("looks of a reader at the target", f"{looks:,}", f"during {len(merges)} merges, {sum(bool(one['phase']) for one in merges)} of them killed: nothing, the old model whole, or the new one whole", 0))
+    if "signals" in content:
+        came = Counter(one["came"] for one in content["signals"]["signals"])
+        rows.append(("signals during publication", sum(came.values()), f"{came['published']} published, {came['resumed']} as before, then resumed", 0))
     if "bad_inputs" in content:
         codes = [code for one in content["bad_inputs"]["sets"] for code, n in one["codes"].items() for _ in range(n)]
         rows.append(("bad inputs", len(codes), f"{sum(code != '0' for code in codes)} refused, {sum(code == '0' for code in codes)} merged (damage outside of what is used, or in values)", ""))
@@ -82,7 +101,7 @@ def _faults(content):
     if "faults" not in content:
         return table((), [])
     counts, kinds, outcomes = defaultdict(Counter), defaultdict(set), defaultdict(Counter)
-    for phase, side, call, what, outcome, n in content["faults"]["tried"]:
+    for phase, side, call, what, outcome, n in _tried(content):
         counts[side, call][phase] += n
         kinds[side, call].add(what)
         outcomes[side, call][outcome] += n
@@ -110,6 +129,21 @@ def _kills(content):
         rows.append((phase, ranks, strategy, len(kills), ", ".join(sorted({str(kill["code"]) for kill in kills})), f"{max(kill['seconds'] for kill in kills):.1f}",
                      f"{min(written):.0%} - {max(written):.0%}", f"{min(reused):.0%} - {max(reused):.0%}", len(kills)))
     return table(("phase", "ranks", "strategy", "kills", "exit codes", "job ended within, s", "written at the kill", "reused by `--resume`", "byte-identical"), rows)
+
+
+def _signals(content):
+    groups = defaultdict(Counter)
+    for one in content.get("signals", {}).get("signals", ()):
+        groups[one["to"], one["target"], ", then ".join(one["signals"])][one["code"], one["came"]] += 1
+    rows = [(*key, ", ".join(sorted({str(code) for code, _ in came})), sum(came.values()), ", ".join(sorted({text for _, text in came})))
+            for key, came in groups.items()]
+    return table(("sent to", "target", "signal", "exit codes", "merges", "model"), rows)
+
+
+def _watched(content):
+    rows = [(one["ranks"], one["target"], one["phase"] or "not killed", one["code"], f"{one['seconds']:.1f}", one["looks"]["absent"], one["looks"]["old"], one["looks"]["new"], 0)
+            for one in content.get("watched", {}).get("merges", ())]
+    return table(("ranks", "target", "killed in", "exit code", "job ended within, s", "saw nothing", "saw the old model", "saw the new model", "saw a part"), rows)
 
 
 def _bad_inputs(content):

@@ -13,7 +13,9 @@ import kills
 import matrix
 import reliability_page
 import scenarios
+import signals
 import verdict
+import watched
 from program import Failed, Program
 from scenario import Stage
 
@@ -25,20 +27,22 @@ ABOUT = """Makes the real program meet faults, keeps what came of them in docs/r
 
 kinds:
   faults      every system call on input, output and report, in every phase, on every rank (tests/faults/matrix.py), by a library loaded before libc
+  signals     signals while the model is published
+  watched     ranks killed while a reader looks at the target again and again
   kills       ranks killed with SIGKILL at chosen calls, then --resume with other ranks and the other strategy
   bad_inputs  mutations of checkpoints of tests/data; --bad DIR: every DIR/CASE/source too
   sanitizers  the tests of builds with -DSHARDWELD_SANITIZE, given as --sanitized NAME=BUILD_DIR
 
-A kind takes the place of what is known of it. Exit code 1 with the first wrong outcome (--keep_going: all of them)."""
+A kind takes the place of what is known of it, of `faults` each scenario. Exit code 1 with the first wrong outcome (--keep_going: all of them)."""
 
 
 def try_faults(runner, listed, keep_going=False):
     """What is recorded; Failed with the first wrong outcome, or with all of them."""
-    tried, records, failures = Counter(), [], []
+    records, failures = [], []
     for scenario, effort in listed:
         stage = Stage(runner, DATA, scenario)
         seen = stage.dry_run().seen
-        n_faults = 0
+        tried, n_faults = Counter(), 0
         for fault in matrix.faults_of(stage, seen, effort):
             outcome = stage.merge(fault.text())
             if fault.action in verdict.CHANGES:
@@ -54,10 +58,11 @@ def try_faults(runner, listed, keep_going=False):
             tried[fault.phase, fault.side, fault.call, fault.error or fault.action, came] += 1
             n_faults += 1
         print(f"{scenario.name}: {n_faults} faults as they should be, {len(failures)} wrong so far", flush=True)
-        records.append({"name": scenario.name, "ranks": scenario.ranks, "effort": effort, "calls": sum(sum(counts.values()) for counts in seen), "faults": n_faults})
+        records.append({"name": scenario.name, "ranks": scenario.ranks, "effort": effort, "calls": sum(sum(counts.values()) for counts in seen), "faults": n_faults,
+                        "tried": [[*key, n] for key, n in sorted(tried.items())]})
     if failures:
         raise Failed(f"{len(failures)} wrong outcomes")
-    return {"scenarios": records, "tried": [[*key, n] for key, n in sorted(tried.items())]}
+    return {"scenarios": records}
 
 
 def try_kills(runner, given):
@@ -97,7 +102,8 @@ def try_sanitizers(given):
 def arguments():
     parser = argparse.ArgumentParser(prog="scripts/reliability.sh", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter)
     listed = {"type": lambda text: text.split(",")}
-    parser.add_argument("--kind", **listed, default=["faults", "kills", "bad_inputs"], help="LIST (default faults,kills,bad_inputs)")
+    parser.add_argument("--kind", **listed, default=["faults", "signals", "watched", "kills", "bad_inputs"],
+                        help="LIST (default faults,signals,watched,kills,bad_inputs)")
     parser.add_argument("--quick", action="store_true", help="a part of each, figures thrown away: what the tests run")
     parser.add_argument("--only", default="", help="faults: scenarios with this in their names")
     parser.add_argument("--keep_going", action="store_true", help="faults: tell all wrong outcomes")
@@ -122,13 +128,15 @@ def try_all(given):
     with tempfile.TemporaryDirectory(prefix="shardweld-faults.", dir=given.dir) as work:
         runner = Program(os.path.realpath(given.bin), os.path.realpath(work))
         ways = {"faults": lambda: try_faults(runner, listed, given.keep_going), "kills": lambda: try_kills(runner, given),
+                "signals": lambda: {"signals": signals.try_signals(runner, DATA, given.quick)},
+                "watched": lambda: {"merges": watched.try_watched(runner, DATA, given.quick)},
                 "bad_inputs": lambda: try_bad_inputs(runner, given), "sanitizers": lambda: try_sanitizers(given)}
         for kind in given.kind:
             begin = time.monotonic()
             record = ways[kind]()
             print(f"{kind}: {time.monotonic() - begin:.0f} s", flush=True)
             if not given.quick:
-                reliability_page.put(given.json, kind, dict(record, date=datetime.date.today().isoformat(), tool=f"{tool[1]} {tool[2]}"))
+                reliability_page.put(given.json, kind, record, {"date": datetime.date.today().isoformat(), "tool": f"{tool[1]} {tool[2]}"})
 
 
 def main():

@@ -35,12 +35,12 @@ class Stage:
             os.rename(self._fixture, self.input)
         self.good = None  # the content that the target has after a merge
 
-    def merge(self, faults, ranks=None, options=None):
+    def merge(self, faults, ranks=None, options=None, meanwhile=None):
         """One merge into a fresh target; what was before is made again."""
         self._prepare()
-        return self.merge_again(faults, (), ranks, options)
+        return self.merge_again(faults, (), ranks, options, meanwhile)
 
-    def merge_again(self, faults, more=(), ranks=None, options=None):
+    def merge_again(self, faults, more=(), ranks=None, options=None, meanwhile=None):
         """One merge into what is there."""
         scenario = self.scenario
         config = os.path.join(self.input, "hf")
@@ -48,11 +48,16 @@ class Stage:
                      "--target_dir", "." if scenario.target == "inside" else self.target,
                      *(["--hf_config", config] if os.path.isdir(config) else []), *(["--overwrite"] if scenario.target != "new" else []),
                      *(scenario.options if options is None else options), *more]
-        return self.runner.run(arguments, ranks or scenario.ranks, faults, (self.input, self.out), self.target if scenario.target == "inside" else None)
+        return self.runner.run(arguments, ranks or scenario.ranks, faults, (self.input, self.out), self.target if scenario.target == "inside" else None,
+                               meanwhile)
 
     def changes_input(self):
         """The last merge changed the input: the next one needs a new copy."""
         self._is_input_whole = False
+
+    def restore_input(self):
+        """What is missing comes back, as old as it was."""
+        shutil.copytree(self._fixture, self.input, dirs_exist_ok=True)
 
     def dry_run(self):
         """A merge without faults: what every merge has to give, and how many calls there are."""
@@ -63,9 +68,21 @@ class Stage:
         self.good_target = program.content_of(self.target)
         return outcome
 
+    def resume(self, ranks=None, options=None):
+        """What a run that was ended has left leads to the model as if nothing had happened; beside a model that is whole nothing may be missing."""
+        is_there = os.path.lexists(self.target)
+        again = self.merge_again("", ("--resume", *(["--overwrite"] if is_there and self.scenario.target == "new" else [])), ranks, options)
+        if again.code != 0 or self.now() != self.good:
+            raise Failed(f"--resume ends with code {again.code}: {again.stderr[-600:]}")
+
     def before(self):
         """What `out` held before the merge."""
         return self._before
+
+    def target_before(self):
+        """What lay under the target's name before the merge; None: nothing."""
+        inside = {name.removeprefix("model/"): digest for name, digest in self._before.items() if name.startswith("model/") and name != "model/"}
+        return inside or None
 
     def now(self):
         return program.content_of(self.out)

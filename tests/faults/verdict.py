@@ -50,7 +50,7 @@ def _is_optional(stage, one):
     return (one.call in _OPTIONAL_CALLS or one.call == "close" and (one.side == "input" or is_hidden or one.path in (stage.out, stage.target))
             or one.side == "output" and is_hidden and one.call in ("open", "write", "resize", "read")
             or one.call == "open" and one.phase in ("survey", "bind") and os.path.isdir(one.path)  # asked for its quotas, which may be unknown
-            or one.call == "close" and "/journal/" in one.path)  # of a model that is complete
+            or one.call == "close" and "/journal" in one.path)  # of a model that is complete
 
 
 def _only_leftovers(stage, outcome):
@@ -68,6 +68,8 @@ def _refused(stage, fault, outcome):
         raise Failed(f"{len(outcome.errors)} messages instead of one")
     _check_message(stage, fault, outcome)
     if _keeps_work(stage, outcome):
+        if fault.action == "vanish":
+            stage.restore_input()
         return _resumed(stage)
     report_only = all(one.side == "report" or one.call == "allocate" and "the report" in outcome.errors[0] for one in outcome.struck)
     expected = stage.good if report_only else stage.before()
@@ -111,7 +113,8 @@ def _check_message(stage, fault, outcome):
     if first.call == "allocate":
         return
     # A rank that failed together with others is not always the one that speaks.
-    speakers = {one.rank for one in outcome.struck}
+    # A file that changes has changed for all who read it.
+    speakers = range(stage.scenario.ranks) if fault.action in CHANGES else {one.rank for one in outcome.struck}
     if stage.scenario.ranks > 1 and not any(re.search(rf"rank {rank} \([^)]+\): ", text) for rank in speakers):
         raise Failed("the message does not name rank and host")
     if not any(os.path.basename(one.path).removesuffix(f".partial-{os.getpid()}") in text or os.path.dirname(one.path) in text for one in outcome.struck):

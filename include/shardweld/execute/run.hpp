@@ -102,7 +102,9 @@ struct Options {
 /// `on_slice` and the digests, where asked for. Errors of any rank are agreed by all: Error(io),
 /// Error(corrupt), Error(space)... Differences among replicas are returned, not thrown. With a
 /// journal, blocks written earlier are read back and done again where they differ; Error(stopped)
-/// when a rank has a reason to stop, everything whole on the disk and in the journal.
+/// when a rank has a reason to stop, everything whole on the disk and in the journal; other errors
+/// leave there what the ranks that could write have finished. Error(internal) when the bytes
+/// written and those done earlier are not the plan's, each once.
 Result run(mpi::Comm& comm, const plan::Plan& plan, const Source& source, const fs::path& directory,
            const Options& options);
 

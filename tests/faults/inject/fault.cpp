@@ -10,7 +10,7 @@ namespace shardweld::faults {
 namespace {
 
 constexpr std::array<std::string_view, 9> kKinds = {
-    "error", "short", "slow", "kill", "scribble", "grow", "shorten", "replace", "vanish"};
+    "error", "short", "slow", "signal", "scribble", "grow", "shorten", "replace", "vanish"};
 
 [[noreturn]] void refuse(std::string_view what) {
     std::fprintf(stderr, "faults: cannot understand '%s'\n", std::string(what).c_str());
@@ -43,7 +43,8 @@ Action action_of(std::string_view text) {
     const std::string_view name = text.substr(0, colon);
     const auto kind = one_of<Kind>(kKinds, name);
     const bool has_number = colon != std::string_view::npos;
-    if (!kind || has_number != (kind == Kind::error || kind == Kind::slow)) {
+    if (!kind ||
+        has_number != (kind == Kind::error || kind == Kind::slow || kind == Kind::signal)) {
         refuse(text);
     }
     return {*kind, has_number ? static_cast<int>(number(text.substr(colon + 1))) : 0};

@@ -4,7 +4,7 @@
 //   SHARDWELD_FAULTS = FAULT[;FAULT...], FAULT = key=value[,key=value...]
 //     call=open|read|...|any  side=input|output|report|any  phase=survey|...|any  path=TEXT (in it)
 //     rank=N|any  nth=N (1)  times=N (1; 0: from the n-th on)
-//     do=error:NUMBER|short|slow:MILLISECONDS|kill|scribble|grow|shorten|replace|vanish
+//     do=error:NUMBER|short|slow:MILLISECONDS|signal:NUMBER|scribble|grow|shorten|replace|vanish
 #pragma once
 
 #include <atomic>
@@ -18,11 +18,11 @@
 
 namespace shardweld::faults {
 
-enum class Kind { error, shorter, slow, kill, scribble, grow, shorten, replace, vanish };
+enum class Kind { error, shorter, slow, signal, scribble, grow, shorten, replace, vanish };
 
 struct Action {
     Kind kind = Kind::error;
-    int number = 0;  ///< errno of `error`, milliseconds of `slow`
+    int number = 0;  ///< errno of `error`, milliseconds of `slow`, of `signal` its number
 };
 
 struct Fault {

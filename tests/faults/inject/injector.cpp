@@ -135,8 +135,8 @@ class Injector {
                 (void)::nanosleep(&wait, nullptr);
                 return;
             }
-            case Kind::kill:
-                (void)::kill(::getpid(), SIGKILL);
+            case Kind::signal:
+                (void)::kill(::getpid(), action.number);
                 return;
             default:
                 change(action.kind, site.path);

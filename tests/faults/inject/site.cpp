@@ -33,6 +33,9 @@ Phase phase_of(Phase now, Call call, Side side, std::string_view path, int flags
                : is_config                                ? Phase::bind
                                                           : Phase::survey;
     }
+    if (path.find("/journal/") != std::string_view::npos) {
+        return now;  // written and renamed in all of them
+    }
     if (call == Call::rename) {
         return name.starts_with('.') ? now : Phase::publish;
     }
@@ -48,7 +51,9 @@ Phase phase_of(Phase now, Call call, Side side, std::string_view path, int flags
     if (is_made && !is_tensors && !name.starts_with('.')) {
         return Phase::publish;
     }
-    return path.find(".shardweld-") == std::string_view::npos ? Phase::survey : Phase::create;
+    // What an earlier run may have left is looked at long before; directories only.
+    const bool is_own = path.find(".shardweld-") != std::string_view::npos;
+    return is_own && (flags & O_DIRECTORY) == 0 ? Phase::create : Phase::survey;
 }
 
 }  // namespace

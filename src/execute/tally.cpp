@@ -1,0 +1,71 @@
+#include "tally.hpp"
+
+#include <algorithm>
+#include <string>
+#include <tuple>
+
+#include "shardweld/core/codec.hpp"
+#include "shardweld/core/error.hpp"
+
+namespace shardweld::execute {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& what) {
+    throw Error(ErrorCode::internal, what +
+                                         ", against the plan: nothing is published; this is a "
+                                         "fault of this program, please report it");
+}
+
+std::string tensor_at(const plan::Plan& plan, Bytes position) {
+    const auto slices = plan::slices_of(plan, {position, position + 1});
+    return slices.empty() ? "the output" : plan.targets[slices.front().target].name;
+}
+
+}  // namespace
+
+Tally gathered(mpi::Comm& comm, const Tally& mine) {
+    ByteWriter out;
+    out.put(mine.written);
+    out.put(mine.reused);
+    out.put_all<plan::LineRange>(mine.parts);
+    Tally all;
+    for (const auto& bytes : comm.all_gather(out.take())) {
+        ByteReader in(bytes);
+        all.written += in.get<Bytes>();
+        all.reused += in.get<Bytes>();
+        const auto parts = in.get_all<plan::LineRange>();
+        all.parts.insert(all.parts.end(), parts.begin(), parts.end());
+    }
+    return all;
+}
+
+void require_each_byte_once(const plan::Plan& plan, const Tally& all,
+                            const std::vector<plan::LineRange>& reused) {
+    std::vector<plan::LineRange> parts = all.parts;
+    parts.insert(parts.end(), reused.begin(), reused.end());
+    std::sort(parts.begin(), parts.end(), [](const plan::LineRange& a, const plan::LineRange& b) {
+        return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
+    });
+    const Bytes total = plan.line.begins.back();
+    Bytes done = 0;
+    for (const plan::LineRange& part : parts) {
+        if (part.begin < done && part.begin < part.end) {
+            refuse("bytes of " + tensor_at(plan, part.begin) + " were written twice");
+        }
+        if (part.begin > done) {
+            break;
+        }
+        done = std::max(done, part.end);
+    }
+    if (done < total) {
+        refuse("bytes of " + tensor_at(plan, done) + " were not written");
+    }
+    if (all.written + all.reused != total) {
+        refuse(std::to_string(all.written) + " bytes were written and " +
+               std::to_string(all.reused) + " taken over from an earlier run, of " +
+               std::to_string(total) + " in all");
+    }
+}
+
+}  // namespace shardweld::execute

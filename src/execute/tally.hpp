@@ -1,0 +1,26 @@
+// Counts the output's bytes when all are said to be there. Knows the line; nothing of files.
+#pragma once
+
+#include <vector>
+
+#include "shardweld/mpi/comm.hpp"
+#include "shardweld/plan/plan.hpp"
+
+namespace shardweld::execute {
+
+/// What became of the line in one run, of one rank or of all.
+struct Tally {
+    Bytes written = 0;                   ///< bytes given to the system
+    Bytes reused = 0;                    ///< bytes of an earlier run, found as they should be
+    std::vector<plan::LineRange> parts;  ///< of the line that were written, in any order
+};
+
+/// Collective: all ranks' together, on every rank.
+Tally gathered(mpi::Comm& comm, const Tally& mine);
+
+/// Error(internal), naming the first tensor concerned, unless `all.parts` and what `reused` holds
+/// (a united list) are the plan's line, each byte once, and the counted bytes are as many.
+void require_each_byte_once(const plan::Plan& plan, const Tally& all,
+                            const std::vector<plan::LineRange>& reused);
+
+}  // namespace shardweld::execute

@@ -1,0 +1,144 @@
+// What a run that fails leaves, and that one which misses bytes fails: with real files at every
+// number of ranks.
+#include <cstring>
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <xxhash.h>
+
+#include "shardweld/execute/run.hpp"
+#include "shardweld/mpi/comm.hpp"
+
+#include "sample.hpp"
+#include "world.hpp"
+
+namespace shardweld {
+namespace {
+
+namespace fs = std::filesystem;
+using test::fill;
+using test::kWays;
+using test::Sample;
+using test::Way;
+
+/// With a journal in the sample's directory; files are made anew unless there are blocks.
+void run_with_journal(mpi::Comm& comm, const Sample& sample, plan::Plan& plan,
+                      execute::Options options) {
+    const fs::path out = sample.directory() / "out";
+    auto& blocks = options.resumption.blocks;
+    if (comm.rank() == 0 && blocks.empty()) {
+        fs::remove_all(out);
+        fs::create_directories(out / "journal");
+    }
+    comm.barrier();
+    (void)execute::create_files(comm, plan, out);
+    options.resumption.journal = out / "journal";
+    options.resumption.session = blocks.empty() ? 1 : 2;
+    (void)execute::run(comm, plan, {sample.directory(), &sample.files(), 2}, out, options);
+}
+
+ErrorCode code_of(mpi::Comm& comm, const Sample& sample, plan::Plan& plan,
+                  const execute::Options& options) {
+    const auto failure = mpi::error_of([&] { run_with_journal(comm, sample, plan, options); });
+    comm.barrier();
+    return failure ? failure->code() : ErrorCode::ok;
+}
+
+std::vector<execute::DoneBlock> blocks_of(const Sample& sample, const plan::Plan& plan) {
+    return execute::read_journal(sample.directory() / "out" / "journal", plan).blocks;
+}
+
+/// Whether a block's bytes in the output are what the journal says.
+bool is_on_disk(const Sample& sample, const plan::Plan& plan, const execute::DoneBlock& block) {
+    const plan::Slice slice = execute::BlockPlaces(plan).slice(block);
+    const auto& slot = plan.placement.slots[slice.target];
+    const Bytes size = size_of(plan.targets[slice.target].dtype);
+    std::ifstream in(sample.directory() / "out" / plan.placement.files[slot.file].name,
+                     std::ios::binary);
+    in.seekg(static_cast<std::streamoff>(slot.offset + static_cast<Bytes>(slice.begin) * size));
+    std::string bytes(static_cast<Bytes>(slice.end - slice.begin) * size, '\0');
+    in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    XXH128_canonical_t digest;
+    XXH128_canonicalFromHash(&digest, XXH3_128bits(bytes.data(), bytes.size()));
+    return std::memcmp(digest.digest, block.digest.data(), block.digest.size()) == 0;
+}
+
+plan::Plan plan_of(mpi::Comm& comm, const Sample& sample, const Way& way) {
+    plan::Choice choice;
+    choice.strategy = way.strategy;
+    choice.read_ahead = way.is_ahead;
+    choice.memory_limit = Bytes{1} << 20U;
+    return plan::make_plan(sample.targets(), sample.files(),
+                           plan::Visibility::everywhere(comm.size(), sample.files().size()),
+                           choice);
+}
+
+TEST(Run, keeps_what_was_written_when_it_fails_elsewhere) {
+    mpi::Comm& comm = mpi::world();
+    for (const Way& way : kWays) {
+        Sample sample(comm);
+        fill(sample);
+        plan::Plan plan = plan_of(comm, sample, way);
+        const Bytes share = plan.cuts[1] - plan.cuts[0];
+        execute::Options options;
+        options.on_progress = [&](Bytes done) {
+            if (comm.rank() == 0 && done == share) {
+                throw Error(ErrorCode::io, "after the last of its rounds");
+            }
+        };
+        EXPECT_EQ(code_of(comm, sample, plan, options), ErrorCode::io);
+        const auto blocks = blocks_of(sample, plan);
+        // A small tensor and a megabyte of the large one at least.
+        EXPECT_GE(blocks.size(), 2U) << plan::name_of(way.strategy);
+        for (const execute::DoneBlock& block : blocks) {
+            EXPECT_TRUE(is_on_disk(sample, plan, block)) << block.target << "/" << block.number;
+        }
+        comm.barrier();
+    }
+}
+
+TEST(Run, writes_nothing_down_on_a_rank_that_could_not_write) {
+    mpi::Comm& comm = mpi::world();
+    for (const Way& way : kWays) {
+        Sample sample(comm);
+        fill(sample);
+        plan::Plan plan = plan_of(comm, sample, way);
+        execute::Options options;
+        options.on_slice = [&](const plan::Slice& slice, std::span<const std::byte> bytes) {
+            if (comm.rank() == 0 && slice.line_begin + bytes.size() >= plan.cuts[1]) {
+                throw Error(ErrorCode::io, "in front of its last write");
+            }
+        };
+        EXPECT_EQ(code_of(comm, sample, plan, options), ErrorCode::io);
+        EXPECT_FALSE(fs::exists(sample.directory() / "out" / "journal" / "1-0"));
+        for (const execute::DoneBlock& block : blocks_of(sample, plan)) {
+            EXPECT_TRUE(is_on_disk(sample, plan, block)) << block.target << "/" << block.number;
+        }
+        comm.barrier();
+    }
+}
+
+TEST(Run, fails_where_a_byte_is_missing_or_there_twice) {
+    mpi::Comm& comm = mpi::world();
+    for (const Way& way : kWays) {
+        Sample sample(comm);
+        fill(sample);
+        plan::Plan whole = plan_of(comm, sample, way);
+        execute::Options options;
+        EXPECT_EQ(code_of(comm, sample, whole, options), ErrorCode::ok);
+        options.resumption.blocks = blocks_of(sample, whole);
+        ASSERT_GE(options.resumption.blocks.size(), 2U);
+        comm.barrier();
+        EXPECT_EQ(code_of(comm, sample, whole, options), ErrorCode::ok);
+        // Taken over twice.
+        options.resumption.blocks.push_back(options.resumption.blocks.back());
+        EXPECT_EQ(code_of(comm, sample, whole, options), ErrorCode::internal);
+        // Nobody owns the end of the line.
+        plan::Plan cut = plan_of(comm, sample, way);
+        cut.cuts.back() -= 2;
+        EXPECT_EQ(code_of(comm, sample, cut, {}), ErrorCode::internal);
+    }
+}
+
+}  // namespace
+}  // namespace shardweld

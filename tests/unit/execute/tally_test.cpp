@@ -1,0 +1,66 @@
+// Bytes that are missing, written twice or more than there are must not be published.
+#include "../../../src/execute/tally.hpp"
+
+#include <gtest/gtest.h>
+
+#include "support/error_text.hpp"
+
+namespace shardweld::execute {
+namespace {
+
+/// Tensors of 20, 40 and 60 bytes; on the line in the order of their names.
+plan::Plan small_plan() {
+    std::vector<plan::Target> targets;
+    Index n = 0;
+    for (const char* name : {"a", "b", "c"}) {
+        plan::Target target;
+        target.name = name;
+        target.stored = target.dtype = DType::f32;
+        target.shape = {n += 5};
+        layout::Copy copy;
+        copy.loops = {{n, 1, 1}};
+        target.operands.push_back({0, 0, copy});
+        targets.push_back(target);
+    }
+    return plan::make_plan(targets, {{"file", 1 << 20}}, plan::Visibility::everywhere(1, 1), {});
+}
+
+std::string refusal(const Tally& all, const std::vector<plan::LineRange>& reused = {}) {
+    return test::error_text([&] { require_each_byte_once(small_plan(), all, reused); });
+}
+
+TEST(Tally, accepts_each_byte_once) {
+    EXPECT_NO_THROW(require_each_byte_once(small_plan(), {120, 0, {{0, 120}}}, {}));
+    EXPECT_NO_THROW(
+        require_each_byte_once(small_plan(), {120, 0, {{60, 120}, {0, 7}, {7, 60}}}, {}));
+    EXPECT_NO_THROW(
+        require_each_byte_once(small_plan(), {70, 50, {{70, 120}, {0, 20}}}, {{20, 70}}));
+    EXPECT_NO_THROW(require_each_byte_once(small_plan(), {0, 120, {}}, {{0, 120}}));
+    EXPECT_NO_THROW(
+        require_each_byte_once(small_plan(), {120, 0, {{0, 60}, {60, 60}, {60, 120}}}, {}));
+}
+
+TEST(Tally, names_the_tensor_whose_bytes_are_missing) {
+    EXPECT_NE(refusal({0, 0, {}}).find("internal: bytes of a were not written"), std::string::npos);
+    EXPECT_NE(refusal({119, 0, {{0, 119}}}).find("bytes of c were not written"), std::string::npos);
+    EXPECT_NE(refusal({118, 0, {{0, 22}, {24, 120}}}).find("bytes of b were not written"),
+              std::string::npos);
+    EXPECT_NE(refusal({50, 60, {{70, 120}}}, {{0, 60}}).find("bytes of c were not written"),
+              std::string::npos);
+}
+
+TEST(Tally, names_the_tensor_whose_bytes_were_written_twice) {
+    EXPECT_NE(refusal({121, 0, {{0, 31}, {30, 120}}}).find("bytes of b were written twice"),
+              std::string::npos);
+    EXPECT_NE(refusal({120, 20, {{0, 120}}}, {{0, 20}}).find("bytes of a were written twice"),
+              std::string::npos);
+}
+
+TEST(Tally, counts_what_was_given_to_the_system) {
+    EXPECT_NE(refusal({100, 0, {{0, 120}}}).find("100 bytes were written and 0 taken over"),
+              std::string::npos);
+    EXPECT_NE(refusal({70, 60, {{50, 120}}}, {{0, 50}}).find("of 120 in all"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace shardweld::execute
