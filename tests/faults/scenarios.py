@@ -23,7 +23,7 @@ FULL = (
     (Scenario("FSDP over an older model, one rank", _FSDP, 1, _FILES, "old"), "more"),
     (Scenario("DCP, no fsync, one rank", _DCP, 1, (*_FILES, "--no_fsync", "--backend", "dcp"), "new", (".distcp",)), "full"),
     (Scenario("legacy in the current directory, one rank", _LEGACY, 1, _FILES, "inside"), "more"),
-    (Scenario("legacy over an older model, 3 ranks, direct", _LEGACY, 3, _DIRECT, "old"), "full"),
-    (Scenario("torch_dist, 3 ranks, collective", _DIST, 3, _COLLECTIVE, "new", (".distcp",)), "full"),
-    (Scenario("FSDP, 2 ranks, collective", _FSDP, 2, _COLLECTIVE), "full"),
+    (Scenario("legacy over an older model, 3 ranks, direct", _LEGACY, 3, _DIRECT, "old"), "half"),
+    (Scenario("torch_dist, 3 ranks, collective", _DIST, 3, _COLLECTIVE, "new", (".distcp",)), "half"),
+    (Scenario("FSDP, 2 ranks, collective", _FSDP, 2, _COLLECTIVE), "half"),
 )
