@@ -36,15 +36,23 @@ build() {
 }
 
 if [[ -n "$replay" ]]; then
-    needs_mpi=(settings options)
+    needs_mpi=(settings options journal)
     for target in "${needs_mpi[@]}"; do
         targets=("${targets[@]/#$target/}")
     done
     mapfile -t targets < <(printf '%s\n' "${targets[@]}" | sed '/^$/d')
-    build build-replay replay_ -DSHARDWELD_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=Fuzz -DCMAKE_CXX_FLAGS=-O1
-    for target in "${targets[@]}"; do
-        echo "$target: $("$ROOT/build-replay/bin/replay_$target" "$corpus/$target" "${seconds:-10}s")"
-    done
+    # Not optimised, and of UBSan what AddressSanitizer does not see: in half the time to compile.
+    checks=address,bool,bounds,enum,float-cast-overflow,integer-divide-by-zero,pointer-overflow,shift,signed-integer-overflow
+    build build-replay replay_ -DSHARDWELD_SANITIZE="$checks" -DCMAKE_BUILD_TYPE=Fuzz -DCMAKE_CXX_FLAGS=-O0
+    replay() {
+        local said status=0
+        said="$("$ROOT/build-replay/bin/replay_$1" "$corpus/$1" "${seconds:-10}s" 2>&1)" || status=$?
+        echo "$1: $said"
+        return "$status"
+    }
+    export -f replay
+    export ROOT corpus seconds
+    printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I{} bash -c 'replay {}'
     exit
 fi
 

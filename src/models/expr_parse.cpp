@@ -118,8 +118,11 @@ class Parser {
         for (const auto& [text, op] : kComparisons) {
             if (mark.is(Kind::mark, text)) {
                 in_.take();
-                return in_.peek().kind == Kind::text ? text_relation(std::move(left), op, mark)
-                                                     : make(op, {left, sum()});
+                // Two returns: GCC 12 destroys a list inside ?: that an exception left unfinished.
+                if (in_.peek().kind == Kind::text) {
+                    return text_relation(std::move(left), op, mark);
+                }
+                return make(op, {left, sum()});
             }
         }
         return left;
