@@ -13,6 +13,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/io/entries.hpp"
 #include "shardweld/io/file.hpp"
+#include "shardweld/io/kind.hpp"
 
 #include "appear.hpp"
 #include "lock_file.hpp"
@@ -51,26 +52,34 @@ bool contains_current_directory(const fs::path& directory) {
 bool is_mount_point(const fs::path& directory) {
     struct stat inner {};
     struct stat outer {};
-    return ::stat(directory.c_str(), &inner) == 0 &&
-           ::stat(directory.parent_path().c_str(), &outer) == 0 && inner.st_dev != outer.st_dev;
+    if (::stat(directory.c_str(), &inner) != 0 ||
+        ::stat(directory.parent_path().c_str(), &outer) != 0) {
+        io::throw_errno(errno, "look at", directory);
+    }
+    return inner.st_dev != outer.st_dev;
+}
+
+bool is_there(const fs::path& path) {
+    return io::kind_at(path) != io::Kind::none;
 }
 
 /// Whether a journal tells of any block. Its records have numbers for names, the header has not.
+/// Error(io) when it cannot be looked at: it must not pass for none.
 bool holds_work(const fs::path& partial) {
-    std::error_code failed;
-    if (!fs::is_directory(fs::symlink_status(partial, failed))) {
+    if (fs::is_symlink(partial) || !io::is_directory(partial / kJournal)) {
         return false;
     }
-    fs::directory_iterator at(partial / kJournal, failed);
-    for (const fs::directory_iterator end; !failed && at != end; at.increment(failed)) {
-        std::error_code unknown;
-        const char first = at->path().filename().string().front();
-        if (first >= '0' && first <= '9' && at->is_regular_file(unknown) &&
-            at->file_size(unknown) > 0) {
-            return true;
-        }
-    }
-    return false;
+    const auto entries = io::entries_of(partial / kJournal);
+    return std::any_of(entries.begin(), entries.end(), [](const fs::directory_entry& entry) {
+        const char first = entry.path().filename().string().front();
+        return first >= '0' && first <= '9' && entry.is_regular_file() && entry.file_size() > 0;
+    });
+}
+
+bool may_hold_work(const fs::path& partial) noexcept {
+    bool holds = true;
+    (void)mpi::error_of([&] { holds = holds_work(partial); });
+    return holds;
 }
 
 }  // namespace
@@ -104,8 +113,7 @@ fs::path PartialDirectory::journal_aside() const {
 }
 
 void PartialDirectory::take_lock(const std::string& job) {
-    std::error_code failed;
-    const bool exists = fs::exists(target_, failed);
+    const bool exists = is_there(target_);
     if (!exists || (!contains_current_directory(target_) && !is_mount_point(target_))) {
         choose_places(Place::beside);
         lock_fd_ = try_lock_file(lock_path_, target_, job);
@@ -125,8 +133,8 @@ void PartialDirectory::take_lock(const std::string& job) {
 
 void PartialDirectory::make_partial(bool resume) {
     std::error_code failed;
-    const bool is_aside = !is_inside_ && fs::exists(journal_aside(), failed);
-    if (is_aside && resume && fs::exists(partial_, failed) && !fs::exists(journal(), failed)) {
+    const bool is_aside = !is_inside_ && is_there(journal_aside());
+    if (is_aside && resume && is_there(partial_) && !is_there(journal())) {
         // Of a run that was killed while it published. What the journal tells is checked anyway.
         (void)::rename(journal_aside().c_str(), journal().c_str());
     } else if (is_aside) {
@@ -223,7 +231,7 @@ void PartialDirectory::forget_work() const noexcept {
 void PartialDirectory::discard() noexcept {
     if (is_held_) {
         std::error_code ignored;
-        if (!holds_work(partial_)) {
+        if (!may_hold_work(partial_)) {
             fs::remove_all(partial_, ignored);
         }
         unlock_file(std::exchange(lock_fd_, -1), lock_path_);

@@ -121,14 +121,14 @@ def _scenarios(content):
 def _kills(content):
     groups = defaultdict(list)
     for kill in content.get("kills", {}).get("kills", ()):
-        groups[kill["phase"], kill["ranks"], kill["strategy"]].append(kill)
+        groups[kill["phase"], kill["ranks"], kill["strategy"], "yes" if kill["sync"] else "no"].append(kill)
     rows = []
-    for (phase, ranks, strategy), kills in sorted(groups.items(), key=lambda item: (program.PHASES.index(item[0][0]), *item[0][1:])):
+    for (phase, ranks, strategy, sync), kills in sorted(groups.items(), key=lambda item: (program.PHASES.index(item[0][0]), *item[0][1:])):
         written = [kill["written"] for kill in kills]
         reused = [kill["reused"] for kill in kills]
-        rows.append((phase, ranks, strategy, len(kills), ", ".join(sorted({str(kill["code"]) for kill in kills})), f"{max(kill['seconds'] for kill in kills):.1f}",
+        rows.append((phase, ranks, strategy, sync, len(kills), ", ".join(sorted({str(kill["code"]) for kill in kills})), f"{max(kill['seconds'] for kill in kills):.1f}",
                      f"{min(written):.0%} - {max(written):.0%}", f"{min(reused):.0%} - {max(reused):.0%}", len(kills)))
-    return table(("phase", "ranks", "strategy", "kills", "exit codes", "job ended within, s", "written at the kill", "reused by `--resume`", "byte-identical"), rows)
+    return table(("phase", "ranks", "strategy", "synced", "kills", "exit codes", "job ended within, s", "written at the kill", "reused by `--resume`", "byte-identical"), rows)
 
 
 def _signals(content):

@@ -203,6 +203,35 @@ TEST(PartialDirectory, removes_what_was_kept_when_it_is_not_to_be_resumed) {
     EXPECT_EQ(names_in(place.path()), (Names{"out"}));
 }
 
+TEST(PartialDirectory, keeps_what_it_cannot_look_at) {
+    const TemporaryDirectory place;
+    place.put(".out.shardweld-partial/journal/1-0");
+    place.put(".out.shardweld-partial/model.safetensors");
+    fs::permissions(place.path(), fs::perms::all);
+    fs::permissions(place.path() / ".out.shardweld-partial", fs::perms::all);
+    fs::permissions(place.path() / ".out.shardweld-partial/journal", fs::perms::none);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        // Rights mean nothing to root.
+        if (::geteuid() == 0 && ::setuid(65534) != 0) {
+            ::_exit(3);
+        }
+        const std::string refusal = error_text([&] {
+            (void)PartialDirectory::create({place.path() / "out", {}, false, true});
+        });
+        ::_exit(refusal.starts_with("io: ") &&
+                        refusal.find("journal: Permission denied") != std::string::npos
+                    ? 0
+                    : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    fs::permissions(place.path() / ".out.shardweld-partial/journal", fs::perms::all);
+    EXPECT_EQ(names_in(place.path()), (Names{".out.shardweld-partial"}));
+    EXPECT_EQ(names_in(place.path() / ".out.shardweld-partial/journal"), (Names{"1-0"}));
+}
+
 TEST(PartialDirectory, names_the_job_that_holds_the_lock) {
     const TemporaryDirectory place;
     const auto held = PartialDirectory::create({place.path() / "out", {}, false, false, "4242"});
