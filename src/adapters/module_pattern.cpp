@@ -33,14 +33,24 @@ bool ends_with_plain(const std::string& pattern, const std::string& path) {
                                 [](char p, char c) { return p == '.' || p == c; });
 }
 
+/// The number of a group to refer back to is read without a look at its size.
+bool has_long_number(const std::string& expression) {
+    constexpr int kDigits = 10;
+    const auto is_digit = [](unsigned char c, int /*unused*/) { return std::isdigit(c) != 0; };
+    return std::search_n(expression.begin(), expression.end(), kDigits, 0, is_digit) !=
+           expression.end();
+}
+
 bool matches(const std::string& expression, const std::string& path) {
     // Counted repetitions blow an expression up to any size.
     if (expression.size() > kLongestPattern || path.size() > kLongestPath ||
-        expression.find('{') != std::string::npos) {
-        throw Error(ErrorCode::unsupported,
-                    "the adapter's pattern " + printable(expression) + " for the module " +
-                        printable(path) +
-                        " is too long or counts repetitions ({n}): write it as a module name");
+        expression.find('{') != std::string::npos || has_long_number(expression)) {
+        throw Error(
+            ErrorCode::unsupported,
+            "the adapter's pattern " + printable(expression) + " for the module " +
+                printable(path) +
+                " is too long, counts repetitions ({n}) or holds a long number: write it as a "
+                "module name");
     }
     try {
         return std::regex_match(path, std::regex(expression, kSyntax));

@@ -132,6 +132,9 @@ TEST(ParseOptions, reads_arguments_of_any_length) {
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--include", std::string(200'000, '(')}),
               "usage: --include " + printable(std::string(200'000, '(')) +
                   " is longer than 10000 characters: select with a shorter expression");
+    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--exclude", "a{1234567890}"}),
+              "usage: --exclude a{1234567890} holds a number of 10 digits or more, which no name "
+              "has");
 }
 
 TEST(ParseOptions, accepts_what_verl_knows_and_says_what_it_does) {
