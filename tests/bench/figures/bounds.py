@@ -7,6 +7,10 @@ import records
 from arithmetic import median_ratio, median_wall, of_roof
 
 
+# Of less, launch and planning are most of a merge.
+LEAST_GB = 4
+
+
 @dataclass(frozen=True)
 class Bound:
     what: str
@@ -17,7 +21,8 @@ class Bound:
 
     def values(self, known):
         """(value, record) of all cases that the line is about."""
-        about = (record for record in known.values() if all(record[name] == value for name, value in self.wanted.items()))
+        about = (record for record in known.values() if all(record[name] == value for name, value in self.wanted.items())
+                 and (record["kind"] != "merge" or record["gb"] >= LEAST_GB))
         return [(value, record) for value, record in ((self.value(record, known), record) for record in about) if value is not None]
 
 
@@ -42,9 +47,9 @@ def _smaller(record, _):
 
 
 def _beside_better(record, known):
-    """Of medians in the same interleaved run."""
+    """Of medians in the same interleaved run: those share their runs of `cp`."""
     others = (known.get(records.key_of(dict(record, strategy=name))) for name in ("direct", "collective"))
-    walls = [median_wall(other) for other in others if other and other["gb"] == record["gb"]]
+    walls = [median_wall(other) for other in others if other and other["samples"]["copy"] == record["samples"]["copy"]]
     return median_wall(record) / min(walls) if walls else None
 
 

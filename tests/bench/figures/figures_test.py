@@ -79,6 +79,16 @@ class Page(unittest.TestCase):
         text = page.render("<!-- figures: bounds -->\n<!-- end -->", content_of(*known))
         self.assertIn("| `auto` / the better strategy | <= 1.15 | 1.20 | 1.20 |", text)
 
+    def test_what_ran_at_another_time_is_not_compared(self):
+        direct, auto = (dict(merge_record(2, [1.0] * 3), strategy=name) for name in ("direct", "auto"))
+        direct["samples"]["copy"] = {"wall_s": [2.0, 2.0, 2.0], "cpu_s": [1.0] * 3}
+        text = page.render("<!-- figures: bounds -->\n<!-- end -->", content_of(direct, auto))
+        self.assertNotIn("`auto` / the better strategy", text)
+
+    def test_small_merges_are_held_against_nothing(self):
+        text = page.render("<!-- figures: bounds -->\n<!-- end -->", content_of(dict(merge_record(2, [2.0, 1.0, 12.0]), gb=1)))
+        self.assertNotIn("cp -r", text)
+
 
 class PageCache(unittest.TestCase):
     def test_cold_is_cold_and_warm_is_warm(self):
