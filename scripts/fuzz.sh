@@ -1,20 +1,22 @@
 #!/usr/bin/env bash
 # Fuzzes the readers of files and texts (tests/fuzz) under AddressSanitizer and UndefinedBehaviorSanitizer.
 #
-#   scripts/fuzz.sh [--seconds N] [--runs N] [--replay] [--record FILE] [TARGETS]
+#   scripts/fuzz.sh [--seconds N] [--runs N] [--fast | --replay] [--record FILE] [TARGETS]
 #
 # Without --replay: clang's libFuzzer, built in build-fuzz/; what it learns stays in build-fuzz/corpus/TARGET, a finding ends the
 # run and lies in build-fuzz/findings/. With --replay: g++ in build-replay/, the corpus and mutations of it, for the targets that
 # need no MPI; quick to build, so that every run of the tests can afford it. Default: 10 seconds each, all targets.
+# --fast, for long counts: without AddressSanitizer, in build-fuzz-fast/; what such a run learns is then run once with it.
 # --record adds the executions of each target to a JSON file; with --runs, only what that file lacks is run, so that a long count
-# can be made in pieces: scripts/fuzz.sh --runs 10000000 --seconds 200 --record docs/fuzzing.json, again and again.
+# can be made in pieces: scripts/fuzz.sh --fast --runs 10000000 --seconds 200 --record docs/fuzzing.json, again and again.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
-seconds="" runs="" replay="" record="" targets=()
+seconds="" runs="" fast="" replay="" record="" targets=()
 while (($# > 0)); do
     case "$1" in
         --seconds) seconds="$2"; shift 2 ;;
         --runs) runs="$2"; shift 2 ;;
+        --fast) fast=1; shift ;;
         --replay) replay=1; shift ;;
         --record) record="$2"; shift 2 ;;
         -*) echo "unknown option $1" >&2; exit 2 ;;
@@ -63,6 +65,13 @@ declare -A longest=([recipe]=1024 [options]=1024)
 install_packages clang
 build build-fuzz fuzz_ -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang -DSHARDWELD_FUZZ=ON \
     -DSHARDWELD_SANITIZE=address,undefined,fuzzer-no-link
+programs=build-fuzz
+if [[ -n "$fast" ]]; then
+    # What the library itself can check, it checks instead.
+    programs=build-fuzz-fast
+    build "$programs" fuzz_ -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang -DSHARDWELD_FUZZ=ON \
+        -DSHARDWELD_SANITIZE=undefined,fuzzer-no-link -DCMAKE_CXX_FLAGS=-D_GLIBCXX_ASSERTIONS
+fi
 mkdir -p "$ROOT/build-fuzz/findings"
 for target in "${targets[@]}"; do
     left="$runs"
@@ -73,18 +82,23 @@ for target in "${targets[@]}"; do
     learnt="$ROOT/build-fuzz/corpus/$target"
     dictionary="$ROOT/tests/fuzz/dictionaries/$target.txt"
     mkdir -p "$learnt"
-    options=(${left:+-runs="$left"} ${seconds:+-max_total_time="$seconds"} -max_len="${longest[$target]:-4096}" -timeout=10 -malloc_limit_mb=64 -rss_limit_mb=1024
+    limits=(${left:+-runs="$left"} ${seconds:+-max_total_time="$seconds"})
+    options=(-max_len="${longest[$target]:-4096}" -timeout=10 -malloc_limit_mb=64 -rss_limit_mb=1024
         -print_final_stats=1 -entropic=0 -reload=0 -artifact_prefix="$ROOT/build-fuzz/findings/${target}_")
     [[ ! -f "$dictionary" ]] || options+=(-dict="$dictionary")
     log="$ROOT/build-fuzz/$target.log"
-    "$ROOT/build-fuzz/bin/fuzz_$target" "${options[@]}" "$learnt" "$corpus/$target" >"$log" 2>&1 || {
+    # run PROGRAMS OPTIONS: an input that breaks something ends it.
+    run() {
+        "$ROOT/$1/bin/fuzz_$target" "${@:2}" "$learnt" "$corpus/$target" >"$log" 2>&1 && return
         tail -40 "$log"
         echo "$target: a finding" >&2
         exit 1
     }
+    run "$programs" "${limits[@]}" "${options[@]}"
     executions="$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")"
     echo "$target: $executions executions, $(sed -n 's/^stat::average_exec_per_sec: *//p' "$log") a second, $(find "$learnt" -type f | wc -l) files learnt"
     if [[ -n "$record" ]]; then
-        python3 "$ROOT/tests/support/record_fuzzing.py" "$record" "$target" "$log"
+        python3 "$ROOT/tests/support/record_fuzzing.py" "$record" "$target" "$log" ${fast:+--fast}
     fi
+    [[ -z "$fast" ]] || run build-fuzz -runs=0 "${options[@]}"
 done

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""record_fuzzing.py FILE TARGET [LOG]: adds one run of a fuzz target, from libFuzzer's final statistics, to a JSON file; without
-LOG prints the executions that it has."""
+"""record_fuzzing.py FILE TARGET [LOG [--fast]]: adds one run of a fuzz target, from libFuzzer's final statistics, to a JSON file;
+--fast: it ran without AddressSanitizer. Without LOG prints the executions that the file has."""
 import datetime
+import fcntl
 import json
 import os
 import re
@@ -15,17 +16,23 @@ def stat(log, name):
 
 def main():
     path, target = sys.argv[1:3]
+    # Two runs of the fuzzers may end at the same time.
+    lock = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
     record = {"targets": {}}
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             record = json.load(file)
-    entry = record["targets"].setdefault(target, {"executions": 0, "seconds": 0, "findings": []})
+    entry = record["targets"].setdefault(target, {"executions": 0, "fast_executions": 0, "seconds": 0, "findings": []})
     if len(sys.argv) == 3:
         print(entry["executions"])
         return
     with open(sys.argv[3], encoding="utf-8", errors="replace") as file:
         log = file.read()
-    entry["executions"] += stat(log, "number_of_executed_units")
+    executions = stat(log, "number_of_executed_units")
+    entry["executions"] += executions
+    if "--fast" in sys.argv:
+        entry["fast_executions"] = entry.get("fast_executions", 0) + executions
     entry["seconds"] += int(re.findall(r"in (\d+) second\(s\)", log)[-1])
     # The last line of progress: what the corpus reaches and holds.
     progress = re.findall(r"cov: (\d+) ft: (\d+) corp: (\d+)/(\S+)", log)[-1]
