@@ -5,6 +5,7 @@
 #include <regex>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/regex_limits.hpp"
 #include "shardweld/core/text.hpp"
 
 namespace shardweld::adapters {
@@ -31,14 +32,6 @@ bool ends_with_plain(const std::string& pattern, const std::string& path) {
     return is_cut && std::equal(pattern.begin(), pattern.end(),
                                 path.begin() + static_cast<std::ptrdiff_t>(begin),
                                 [](char p, char c) { return p == '.' || p == c; });
-}
-
-/// The number of a group to refer back to is read without a look at its size.
-bool has_long_number(const std::string& expression) {
-    constexpr int kDigits = 10;
-    const auto is_digit = [](unsigned char c, int /*unused*/) { return std::isdigit(c) != 0; };
-    return std::search_n(expression.begin(), expression.end(), kDigits, 0, is_digit) !=
-           expression.end();
 }
 
 bool matches(const std::string& expression, const std::string& path) {

@@ -7,18 +7,17 @@
 
 #include "shardweld/core/text.hpp"
 
+#include "listed.hpp"
+
 namespace shardweld::app {
 
 namespace {
 
-constexpr std::size_t kMostListed = 8;
-
-std::string listed(const std::vector<std::string>& names) {
-    std::string text;
-    for (std::size_t i = 0; i < std::min(names.size(), kMostListed); ++i) {
-        text += (i == 0 ? "" : ", ") + printable(names[i]);
+std::string names_text(std::vector<std::string> names) {
+    for (std::string& name : names) {
+        name = printable(name);
     }
-    return text + (names.size() > kMostListed ? ", ..." : "");
+    return listed(names);
 }
 
 std::string number_text(double number) {
@@ -60,10 +59,10 @@ std::string text_of(const BaseSummary& summary) {
                 printable(summary.max_tensor) + ")";
     }
     if (!summary.extra.empty()) {
-        text += "; only in the result: " + listed(summary.extra);
+        text += "; only in the result: " + names_text(summary.extra);
     }
     if (!summary.missing.empty()) {
-        text += "; only in the base: " + listed(summary.missing);
+        text += "; only in the base: " + names_text(summary.missing);
     }
     return text;
 }
@@ -81,7 +80,7 @@ std::vector<plan::Warning> base_warnings(const BaseSummary& summary) {
                             std::to_string(summary.shapes.size()) +
                                 " tensor(s) cannot be compared with the base's, which have "
                                 "other shapes or types: " +
-                                listed(summary.shapes)});
+                                names_text(summary.shapes)});
     }
     return warnings;
 }

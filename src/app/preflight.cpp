@@ -10,6 +10,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/publish/room.hpp"
 
+#include "listed.hpp"
 #include "memory.hpp"
 #include "search_path.hpp"
 #include "target.hpp"
@@ -18,7 +19,6 @@ namespace shardweld::app {
 
 namespace {
 
-constexpr std::size_t kMostListed = 8;
 // The lock, the partial directory, config.json, the index and a tokenizer.
 constexpr Index kFilesBeside = 8;
 
@@ -124,20 +124,17 @@ void check_assets(mpi::Comm& comm, int home,
         if (comm.rank() != home) {
             return;
         }
-        std::string list;
-        std::size_t n_unreadable = 0;
+        std::vector<std::string> unreadable;
         for (const publish::Asset& asset : assets()) {
-            if (!asset.text && ::eaccess(asset.source.c_str(), R_OK) != 0 &&
-                ++n_unreadable <= kMostListed) {
-                list += (list.empty() ? "" : ", ") + asset.source.string();
+            if (!asset.text && ::eaccess(asset.source.c_str(), R_OK) != 0) {
+                unreadable.push_back(asset.source.string());
             }
         }
-        if (n_unreadable > 0) {
-            throw Error(
-                ErrorCode::io,
-                std::to_string(n_unreadable) +
-                    " file(s) that belong to the model cannot be read by this user: " + list +
-                    (n_unreadable > kMostListed ? ", ..." : "") + "; have their owner permit it");
+        if (!unreadable.empty()) {
+            throw Error(ErrorCode::io,
+                        std::to_string(unreadable.size()) +
+                            " file(s) that belong to the model cannot be read by this user: " +
+                            listed(unreadable) + "; have their owner permit it");
         }
     });
 }

@@ -7,6 +7,7 @@
 
 #include "shardweld/core/codec.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/io/modified.hpp"
 
 #include "version.hpp"
 
@@ -26,65 +27,38 @@ std::string name_of(plan::Replicas replicas) {
     return "";
 }
 
-/// One rank for each file, among those that see it.
-class Lookers {
-  public:
-    explicit Lookers(const plan::Visibility& visibility)
-        : visibility_(visibility), ranks_(visibility.group_sees.size()) {
-        for (std::size_t rank = 0; rank < visibility.group_of_rank.size(); ++rank) {
-            ranks_[visibility.group_of_rank[rank]].push_back(static_cast<int>(rank));
-        }
-    }
-
-    [[nodiscard]] int of(std::size_t file) const {
-        for (std::size_t group = 0; group < ranks_.size(); ++group) {
-            if (visibility_.group_sees[group][file]) {
-                return ranks_[group][file % ranks_[group].size()];
-            }
-        }
-        return 0;
-    }
-
-  private:
-    const plan::Visibility& visibility_;
-    std::vector<std::vector<int>> ranks_;  ///< by group
-};
+/// The first group that sees a file: its copy's time counts, as copies on other hosts may have
+/// other ones.
+std::uint32_t group_for(const plan::Visibility& visibility, std::size_t file) {
+    const auto& sees = visibility.group_sees;
+    const auto first =
+        std::find_if(sees.begin(), sees.end(), [&](const auto& files) { return files[file]; });
+    return first == sees.end() ? 0 : static_cast<std::uint32_t>(first - sees.begin());
+}
 
 struct Time {
     std::uint64_t file = 0;
     Index mtime_ns = 0;
 };
 
-Index mtime_of(const struct stat& status) {
-    return static_cast<Index>(status.st_mtim.tv_sec) * 1'000'000'000 + status.st_mtim.tv_nsec;
-}
-
-Index mtime_of(const fs::path& path) {
-    struct stat status {};
-    if (::stat(path.c_str(), &status) != 0) {
-        io::throw_errno(errno, "look at", path);
-    }
-    return mtime_of(status);
-}
-
+/// Sizes and times as they were before any metadata was read.
 std::vector<publish::InputFact> inputs_of(mpi::Comm& comm, const plan::Visibility& visibility,
                                           const execute::Source& source) {
     const std::vector<catalogue::File>& files = *source.files;
-    const Lookers lookers(visibility);
+    const auto& groups = visibility.group_of_rank;
+    const std::uint32_t own = groups[static_cast<std::size_t>(comm.rank())];
+    const bool speaks =
+        std::find(groups.begin(), groups.end(), own) - groups.begin() == comm.rank();
     std::vector<Time> mine;
-    mpi::collectively(comm, [&] {
-        for (std::size_t file = 0; file < files.size(); ++file) {
-            if (lookers.of(file) == comm.rank()) {
-                mine.push_back({file, mtime_of(source.directory / files[file].path)});
-            }
+    std::vector<publish::InputFact> facts;
+    for (std::size_t file = 0; file < files.size(); ++file) {
+        facts.push_back({files[file].path, files[file].size, 0});
+        if (speaks && group_for(visibility, file) == own) {
+            mine.push_back({file, (*source.modified_ns)[file]});
         }
-    });
+    }
     ByteWriter out;
     out.put_all<Time>(mine);
-    std::vector<publish::InputFact> facts;
-    for (const catalogue::File& file : files) {
-        facts.push_back({file.path, file.size, 0});
-    }
     for (const auto& bytes : comm.all_gather(out.take())) {
         for (const Time& time : ByteReader(bytes).get_all<Time>()) {
             facts[time.file].mtime_ns = time.mtime_ns;
@@ -210,17 +184,14 @@ void note_reuse(const execute::Result& result, Bytes total, Report& report, Log&
 bool has_changed_input(const publish::RunFacts& facts, const plan::Visibility& visibility, int rank,
                        const fs::path& directory) noexcept {
     try {
-        // Copies of a file on other hosts may have other times.
-        const Lookers lookers(visibility);
-        const auto group_of = [&](int of) {
-            return visibility.group_of_rank[static_cast<std::size_t>(of)];
-        };
+        const std::uint32_t own = visibility.group_of_rank[static_cast<std::size_t>(rank)];
         for (std::size_t file = 0; file < facts.inputs.size(); ++file) {
             const publish::InputFact& then = facts.inputs[file];
             struct stat now {};
-            if (group_of(lookers.of(file)) == group_of(rank) &&
+            if (group_for(visibility, file) == own &&
                 ::stat((directory / then.name).c_str(), &now) == 0 &&
-                (static_cast<Bytes>(now.st_size) != then.size || mtime_of(now) != then.mtime_ns)) {
+                (static_cast<Bytes>(now.st_size) != then.size ||
+                 io::modified_ns(now) != then.mtime_ns)) {
                 return true;
             }
         }

@@ -13,6 +13,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/io/file.hpp"
 #include "shardweld/io/kind.hpp"
+#include "shardweld/io/modified.hpp"
 
 #include "views.hpp"
 
@@ -98,9 +99,7 @@ Look look_at(const fs::path& file) {
     const std::uint64_t identity =
         mixed_value(mixed_value(mixed_value(kFnvBasis, status.st_ino), status.st_mtim.tv_sec),
                     status.st_mtim.tv_nsec);
-    constexpr Index kSecond = 1'000'000'000;
-    return {static_cast<Index>(status.st_size), identity,
-            status.st_mtim.tv_sec * kSecond + status.st_mtim.tv_nsec,
+    return {static_cast<Index>(status.st_size), identity, io::modified_ns(status),
             ::eaccess(file.c_str(), R_OK) != 0};
 }
 

@@ -4,11 +4,11 @@
 
 #include "shardweld/core/text.hpp"
 
+#include "listed.hpp"
+
 namespace shardweld::app {
 
 namespace {
-
-constexpr std::size_t kMostListed = 8;
 
 bool is_matrix(const std::vector<Index>& shape) {
     return std::count_if(shape.begin(), shape.end(), [](Index extent) { return extent > 1; }) > 1;
@@ -53,25 +53,21 @@ Sanity judge_census(const std::vector<plan::Target>& targets,
 std::vector<plan::Warning> sanity_warnings(const Sanity& sanity) {
     std::vector<plan::Warning> warnings;
     for (const Kind& kind : kKinds) {
-        plan::Warning warning{kind.code, "", ""};
-        std::size_t n_tensors = 0;
+        std::vector<std::string> tensors;
+        std::string first;
         for (const OddTensor& odd : sanity.tensors) {
             if (!kind.has(odd)) {
                 continue;
             }
-            if (n_tensors++ == 0) {
-                warning.tensor = odd.name;
-            }
-            if (n_tensors <= kMostListed) {
-                warning.text +=
-                    (n_tensors == 1 ? "" : ", ") + printable(odd.name) +
-                    (kind.count == nullptr ? "" : " (" + std::to_string(kind.count(odd)) + ")");
-            }
+            first = tensors.empty() ? odd.name : first;
+            tensors.push_back(
+                printable(odd.name) +
+                (kind.count == nullptr ? "" : " (" + std::to_string(kind.count(odd)) + ")"));
         }
-        if (n_tensors > 0) {
-            warning.text = std::to_string(n_tensors) + " written tensor(s) " + kind.what + ": " +
-                           warning.text + (n_tensors > kMostListed ? ", ..." : "");
-            warnings.push_back(std::move(warning));
+        if (!tensors.empty()) {
+            warnings.push_back({kind.code, first,
+                                std::to_string(tensors.size()) + " written tensor(s) " + kind.what +
+                                    ": " + listed(tensors)});
         }
     }
     return warnings;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/regex_limits.hpp"
 #include "shardweld/core/text.hpp"
 
 namespace shardweld::app {
@@ -15,8 +16,6 @@ namespace {
 // std::regex reads and matches by recursion: longer ones would end the stack.
 constexpr std::size_t kLongestPattern = 10'000;
 constexpr std::size_t kLongestName = 2000;
-// It reads the numbers in {n} and behind a backslash without a look at their size.
-constexpr int kDigits = 10;
 
 std::optional<std::regex> compiled(const std::optional<std::string>& text, const char* option) {
     if (!text) {
@@ -27,10 +26,9 @@ std::optional<std::regex> compiled(const std::optional<std::string>& text, const
                                           " is longer than " + std::to_string(kLongestPattern) +
                                           " characters: select with a shorter expression");
     }
-    const auto is_digit = [](char c, int /*unused*/) { return c >= '0' && c <= '9'; };
-    if (std::search_n(text->begin(), text->end(), kDigits, 0, is_digit) != text->end()) {
+    if (has_long_number(*text)) {
         throw Error(ErrorCode::usage, std::string(option) + " " + printable(*text) +
-                                          " holds a number of " + std::to_string(kDigits) +
+                                          " holds a number of " + std::to_string(kTooManyDigits) +
                                           " digits or more, which no name has");
     }
     try {

@@ -10,6 +10,7 @@
 
 #include "shardweld/core/error.hpp"
 
+#include "listed.hpp"
 #include "same_content.hpp"
 
 namespace shardweld::app {
@@ -17,8 +18,6 @@ namespace shardweld::app {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::size_t kMostListed = 8;
 
 /// Host, mount namespace and identity of the directory: equal for ranks that see the same files.
 std::string view_key(const mpi::Comm& comm, const fs::path& directory) {
@@ -34,21 +33,20 @@ std::string view_key(const mpi::Comm& comm, const fs::path& directory) {
 /// A rank reads what it sees, so all that is seen has to be readable.
 void check_readable(const Looks& looks, const std::vector<std::string>& files,
                     const fs::path& directory) {
-    std::string list;
-    std::size_t n_forbidden = 0;
+    std::vector<std::string> forbidden;
     for (std::size_t file = 0; file < files.size(); ++file) {
         const bool is_forbidden = std::any_of(looks.begin(), looks.end(), [&](const auto& group) {
             return group[file].is_forbidden;
         });
-        if (is_forbidden && ++n_forbidden <= kMostListed) {
-            list += (list.empty() ? "" : ", ") + files[file];
+        if (is_forbidden) {
+            forbidden.push_back(files[file]);
         }
     }
-    if (n_forbidden > 0) {
-        throw Error(ErrorCode::io, std::to_string(n_forbidden) +
+    if (!forbidden.empty()) {
+        throw Error(ErrorCode::io, std::to_string(forbidden.size()) +
                                        " file(s) of the checkpoint cannot be read by this user: " +
-                                       list + (n_forbidden > kMostListed ? ", ..." : "") + " in " +
-                                       directory.string() + "; have their owner permit it");
+                                       listed(forbidden) + " in " + directory.string() +
+                                       "; have their owner permit it");
     }
 }
 
@@ -133,8 +131,7 @@ std::vector<Index> Sights::modified_ns(const std::vector<std::string>& files) co
 
 void check_seen(const SizesByGroup& sizes, const std::vector<std::string>& files,
                 const std::filesystem::path& directory) {
-    std::string missing;
-    std::size_t n_missing = 0;
+    std::vector<std::string> missing;
     for (std::size_t file = 0; file < files.size(); ++file) {
         Index size = -1;
         for (const auto& group : sizes) {
@@ -146,16 +143,15 @@ void check_seen(const SizesByGroup& sizes, const std::vector<std::string>& files
             }
             size = std::max(size, group[file]);
         }
-        if (size < 0 && ++n_missing <= 8) {
-            missing += (missing.empty() ? "" : ", ") + files[file];
+        if (size < 0) {
+            missing.push_back(files[file]);
         }
     }
-    if (n_missing > 0) {
+    if (!missing.empty()) {
         throw Error(ErrorCode::not_found,
-                    std::to_string(n_missing) +
-                        " file(s) of the checkpoint are missing on every rank: " + missing +
-                        (n_missing > 8 ? ", ..." : "") + " in " + directory.string() +
-                        "; copy them there, or merge where they are");
+                    std::to_string(missing.size()) +
+                        " file(s) of the checkpoint are missing on every rank: " + listed(missing) +
+                        " in " + directory.string() + "; copy them there, or merge where they are");
     }
 }
 

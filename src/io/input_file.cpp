@@ -10,6 +10,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/io/file.hpp"
+#include "shardweld/io/modified.hpp"
 
 #include "retried.hpp"
 
@@ -46,9 +47,7 @@ FileStamp stamp_of(int fd, const fs::path& path) {
     if (!S_ISREG(status.st_mode)) {
         throw_not_regular(path, kind_of(status.st_mode));
     }
-    constexpr Index kSecond = 1'000'000'000;
-    return {static_cast<Bytes>(status.st_size),
-            status.st_mtim.tv_sec * kSecond + status.st_mtim.tv_nsec};
+    return {static_cast<Bytes>(status.st_size), modified_ns(status)};
 }
 
 }  // namespace
@@ -139,6 +138,11 @@ double InputFile::cached_share() const {
     }
     (void)::munmap(mapped, size());
     return static_cast<double>(n_cached) / static_cast<double>(n_samples);
+}
+
+void InputFile::will_need(Bytes offset, Bytes size) const {
+    (void)::posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(size),
+                          POSIX_FADV_WILLNEED);
 }
 
 void InputFile::forget(Bytes offset, Bytes size) const {

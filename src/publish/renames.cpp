@@ -4,10 +4,10 @@
 #include <cstdio>
 
 #include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "shardweld/io/file.hpp"
+
+#include "directories.hpp"
 
 namespace shardweld::publish {
 
@@ -40,16 +40,7 @@ bool Renames::exchange(const fs::path& a, const fs::path& b) {
 }
 
 void Renames::make_directories(const fs::path& directory) {
-    if (fs::is_directory(directory)) {
-        return;
-    }
-    make_directories(directory.parent_path());
-    made_.push_back(directory);
-    if (::mkdir(directory.c_str(), 0777) != 0) {
-        const int error = errno;
-        made_.pop_back();
-        io::throw_errno(error, "create directory", directory);
-    }
+    publish::make_directories(directory, made_);
 }
 
 std::string Renames::undo() noexcept {
@@ -63,9 +54,7 @@ std::string Renames::undo() noexcept {
             left += (left.empty() ? "" : ", ") + step.to.string();
         }
     }
-    for (; !made_.empty(); made_.pop_back()) {
-        (void)::rmdir(made_.back().c_str());
-    }
+    remove_directories(made_);
     return left;
 }
 

@@ -34,7 +34,7 @@ class Renames {
     bool try_one(const Done& step);
 
     std::vector<Done> done_;
-    std::vector<fs::path> made_;  ///< directories, innermost last
+    std::vector<fs::path> made_;  ///< directories
 };
 
 }  // namespace shardweld::publish

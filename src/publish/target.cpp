@@ -16,32 +16,13 @@
 #include "shardweld/io/kind.hpp"
 
 #include "appear.hpp"
+#include "directories.hpp"
 #include "lock_file.hpp"
 #include "places.hpp"
 
 namespace shardweld::publish {
 
 namespace {
-
-/// mkdir -p; returns what it made, innermost first.
-std::vector<fs::path> make_parents(const fs::path& directory) {
-    std::vector<fs::path> missing;
-    std::error_code ignored;
-    for (fs::path at = directory; !at.empty() && !fs::exists(at, ignored); at = at.parent_path()) {
-        missing.push_back(at);
-    }
-    std::reverse(missing.begin(), missing.end());
-    std::vector<fs::path> made;
-    for (const fs::path& path : missing) {
-        if (::mkdir(path.c_str(), 0777) == 0) {
-            made.push_back(path);
-        } else if (errno != EEXIST) {
-            io::throw_errno(errno, "create directory", path);
-        }
-    }
-    std::reverse(made.begin(), made.end());
-    return made;
-}
 
 bool contains_current_directory(const fs::path& directory) {
     std::error_code failed;
@@ -87,7 +68,7 @@ bool may_hold_work(const fs::path& partial) noexcept {
 PartialDirectory PartialDirectory::create(const TargetRequest& request) {
     PartialDirectory made;
     made.target_ = checked_target(request);
-    made.made_ = make_parents(made.target_.parent_path());
+    make_directories(made.target_.parent_path(), made.made_);
     made.take_lock(request.job);
     // Another run may have finished between the check and the lock.
     checked_target({request.target, request.inputs, request.overwrite || made.is_inside_});
@@ -237,10 +218,7 @@ void PartialDirectory::discard() noexcept {
         unlock_file(std::exchange(lock_fd_, -1), lock_path_);
         is_held_ = false;
     }
-    for (const fs::path& path : made_) {
-        // Fails, as it should, when others have put something there.
-        (void)::rmdir(path.c_str());
-    }
+    remove_directories(made_);
 }
 
 PartialDirectory::PartialDirectory(PartialDirectory&& other) noexcept

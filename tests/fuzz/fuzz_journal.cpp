@@ -9,6 +9,7 @@
 #include "shardweld/publish/run_facts.hpp"
 
 #include "json_files.hpp"
+#include "support/small_targets.hpp"
 
 namespace {
 
@@ -19,28 +20,14 @@ constexpr std::size_t kChecked = 32;
 constexpr Index kMiB = Index{1} << 20U;
 
 /// Tensors of 2.5 MiB, 12 bytes and 1 MiB, in HDF5 files of at most 3 MiB.
-plan::Plan small_plan() {
-    std::vector<plan::Target> targets;
-    const auto add = [&](const char* name, DType dtype, Index n) {
-        plan::Target& target = targets.emplace_back();
-        target.name = name;
-        target.stored = target.dtype = dtype;
-        target.shape = {n};
-        layout::Copy copy;
-        copy.loops = {{n, 1, 1}};
-        target.operands.push_back({0, 0, copy});
-    };
-    add("a", DType::bf16, 5 * kMiB / 4);
-    add("b", DType::f32, 3);
-    add("c", DType::bf16, kMiB / 2);
-    auto plan =
-        plan::make_plan(targets, {{"file", 1 << 30}}, plan::Visibility::everywhere(1, 1), {});
+plan::Plan hdf5_plan() {
+    auto plan = test::small_plan();
     plan.placement = outputs::place_hdf5(plan::output_tensors(plan.targets), 3 * kMiB);
     return plan;
 }
 
 const plan::Plan& the_plan() {
-    static const plan::Plan plan = small_plan();
+    static const plan::Plan plan = hdf5_plan();
     return plan;
 }
 

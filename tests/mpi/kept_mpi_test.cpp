@@ -63,6 +63,13 @@ bool is_on_disk(const Sample& sample, const plan::Plan& plan, const execute::Don
     return std::memcmp(digest.digest, block.digest.data(), block.digest.size()) == 0;
 }
 
+void expect_all_on_disk(const Sample& sample, const plan::Plan& plan,
+                        const std::vector<execute::DoneBlock>& blocks) {
+    for (const execute::DoneBlock& block : blocks) {
+        EXPECT_TRUE(is_on_disk(sample, plan, block)) << block.target << "/" << block.number;
+    }
+}
+
 plan::Plan plan_of(mpi::Comm& comm, const Sample& sample, const Way& way) {
     plan::Choice choice;
     choice.strategy = way.strategy;
@@ -90,9 +97,7 @@ TEST(Run, keeps_what_was_written_when_it_fails_elsewhere) {
         const auto blocks = blocks_of(sample, plan);
         // A small tensor and a megabyte of the large one at least.
         EXPECT_GE(blocks.size(), 2U) << plan::name_of(way.strategy);
-        for (const execute::DoneBlock& block : blocks) {
-            EXPECT_TRUE(is_on_disk(sample, plan, block)) << block.target << "/" << block.number;
-        }
+        expect_all_on_disk(sample, plan, blocks);
         comm.barrier();
     }
 }
@@ -111,9 +116,7 @@ TEST(Run, writes_nothing_down_on_a_rank_that_could_not_write) {
         };
         EXPECT_EQ(code_of(comm, sample, plan, options), ErrorCode::io);
         EXPECT_FALSE(fs::exists(sample.directory() / "out" / "journal" / "1-0"));
-        for (const execute::DoneBlock& block : blocks_of(sample, plan)) {
-            EXPECT_TRUE(is_on_disk(sample, plan, block)) << block.target << "/" << block.number;
-        }
+        expect_all_on_disk(sample, plan, blocks_of(sample, plan));
         comm.barrier();
     }
 }

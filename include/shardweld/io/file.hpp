@@ -48,6 +48,8 @@ class InputFile {
     /// About the part of the file that lies in the page cache, 0 to 1, from samples; 1 where the
     /// system does not tell (of files that others own).
     [[nodiscard]] double cached_share() const;
+    /// Has the kernel fetch these bytes while others work. Never fails.
+    void will_need(Bytes offset, Bytes size) const;
     /// Gives the clean pages that lie wholly inside these bytes back to the system. Never fails.
     void forget(Bytes offset, Bytes size) const;
 

@@ -93,7 +93,7 @@ class PartialDirectory {
     bool is_held_ = false;    ///< lock and partial directory are this run's
     bool is_taken_up_ = false;
     int lock_fd_ = -1;
-    std::vector<fs::path> made_;  ///< parents this run created, innermost first
+    std::vector<fs::path> made_;  ///< parents this run created
     std::vector<std::string> notes_;
 };
 

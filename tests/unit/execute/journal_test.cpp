@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/small_targets.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace shardweld::execute {
@@ -22,29 +23,11 @@ void PrintTo(const DoneBlock& block, std::ostream* out) {
 
 namespace {
 
+using test::small_plan;
 using test::TemporaryDirectory;
 using Blocks = std::vector<DoneBlock>;
 
 constexpr Index kMiB = Index{1} << 20U;
-
-/// Tensors of 2.5 MiB, 12 bytes and 1 MiB; on the line the small one comes first.
-plan::Plan small_plan() {
-    std::vector<plan::Target> targets;
-    const auto add = [&](const char* name, DType dtype, Index n) {
-        plan::Target target;
-        target.name = name;
-        target.stored = target.dtype = dtype;
-        target.shape = {n};
-        layout::Copy copy;
-        copy.loops = {{n, 1, 1}};
-        target.operands.push_back({0, 0, copy});
-        targets.push_back(target);
-    };
-    add("a", DType::bf16, 5 * kMiB / 4);
-    add("b", DType::f32, 3);
-    add("c", DType::bf16, kMiB / 2);
-    return plan::make_plan(targets, {{"file", 1 << 30}}, plan::Visibility::everywhere(1, 1), {});
-}
 
 DoneBlock block(std::uint32_t target, Index number, int digest = 0) {
     DoneBlock made;
