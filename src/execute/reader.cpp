@@ -80,17 +80,31 @@ const io::InputFile& OpenFiles::get(std::uint32_t file) {
     io::InputFile opened = io::InputFile::open(path);
     first_modified_ns_.try_emplace(file, opened.stamp().modified_ns);
     opened.require(expected(file));
-    if (!cold_[file]) {
-        constexpr double kLittle = 0.1;
-        cold_[file] = opened.cached_share() < kLittle;
+    if (!cached_[file]) {
+        cached_[file] = opened.cached_share();
     }
     recent_.push_front({file, std::move(opened)});
     by_file_[file] = recent_.begin();
     return recent_.front().opened;
 }
 
+void OpenFiles::announce(std::uint32_t file, Bytes offset, Bytes size) {
+    if (by_file_.count(file) == 0 && recent_.size() >= source_.max_open) {
+        return;
+    }
+    const io::InputFile& opened = get(file);
+    if (*cached_[file] < 1) {
+        opened.will_need(offset, size);
+    }
+}
+
+bool OpenFiles::is_cold(std::uint32_t file) const {
+    constexpr double kLittle = 0.1;
+    return cached_[file].value_or(1) < kLittle;
+}
+
 void OpenFiles::done_with(std::uint32_t file, Bytes offset, Bytes size) {
-    if (!cold_[file].value_or(false)) {
+    if (!is_cold(file)) {
         return;
     }
     // One range later: pages reach beyond a range's end, and the next one is mostly read next.
@@ -122,7 +136,7 @@ void OpenFiles::finish() {
 
 void OpenFiles::close_oldest() {
     const Entry& oldest = recent_.back();
-    if (cold_[oldest.file].value_or(false)) {
+    if (is_cold(oldest.file)) {
         oldest.opened.forget(0, oldest.opened.size());
     }
     by_file_.erase(oldest.file);
@@ -144,6 +158,13 @@ void Reader::fetch(std::uint32_t file, Bytes offset, std::span<std::byte> out) {
     }
     files_.get(file).read_at(offset, out);
     bytes_read_ += out.size();
+}
+
+void Reader::announce(std::uint32_t file, Bytes offset, Bytes size) {
+    // Bytes that the kernel fetches are not counted.
+    if (!throttle_) {
+        files_.announce(file, offset, size);
+    }
 }
 
 /// Reads a move whose runs are long without a window; false when its runs are short.

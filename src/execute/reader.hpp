@@ -20,7 +20,7 @@ namespace shardweld::execute {
 /// keeps what it held before: of files that were not in it, nothing is left there at the end.
 class OpenFiles {
   public:
-    explicit OpenFiles(const Source& source) : source_(source), cold_(source.files->size()) {}
+    explicit OpenFiles(const Source& source) : source_(source), cached_(source.files->size()) {}
     ~OpenFiles();
     OpenFiles(const OpenFiles&) = delete;
     OpenFiles& operator=(const OpenFiles&) = delete;
@@ -29,6 +29,10 @@ class OpenFiles {
 
     /// Error(io) when the file is no longer what the source says.
     const io::InputFile& get(std::uint32_t file);
+
+    /// Has the kernel fetch bytes that are read later and are not in memory; opens their file only
+    /// where none is closed for it.
+    void announce(std::uint32_t file, Bytes offset, Bytes size);
 
     /// Says that these bytes of a file that `get` gave last are not read again by this rank.
     void done_with(std::uint32_t file, Bytes offset, Bytes size);
@@ -44,6 +48,7 @@ class OpenFiles {
         Bytes done_size = 0;
     };
     [[nodiscard]] io::FileStamp expected(std::uint32_t file) const;
+    [[nodiscard]] bool is_cold(std::uint32_t file) const;
     void check_and_close_oldest();
     void close_oldest();
 
@@ -51,7 +56,8 @@ class OpenFiles {
     std::list<Entry> recent_;
     std::unordered_map<std::uint32_t, std::list<Entry>::iterator> by_file_;
     std::unordered_map<std::uint32_t, Index> first_modified_ns_;  ///< where the source has none
-    std::vector<std::optional<bool>> cold_;  ///< by file: was not in the page cache when first met
+    /// By file: the share of it that was in the page cache when it was first met.
+    std::vector<std::optional<double>> cached_;
 };
 
 /// Elements of one file to be brought to `dst`, or compared with what is there.
@@ -70,6 +76,9 @@ class Reader {
 
     /// Carries out all moves, in the order of the files.
     void read(std::vector<Move> moves);
+
+    /// What a later read needs. Error(io) as `read`.
+    void announce(std::uint32_t file, Bytes offset, Bytes size);
 
     /// To be called behind the last read. Error(io) when a file was changed meanwhile.
     void finish() { files_.finish(); }

@@ -10,6 +10,7 @@
 #include "shardweld/core/usage.hpp"
 
 #include "free_run.hpp"
+#include "prefetch.hpp"
 #include "reader.hpp"
 #include "reuse.hpp"
 #include "round.hpp"
@@ -106,7 +107,7 @@ class Worker {
 
     /// Ranks go through common rounds; an error is agreed before the next one.
     void run_in_lockstep() {
-        plan::Rounds rounds(plan_, done_);
+        Prefetch rounds(plan_, plan::Rounds(plan_, done_), comm_.rank(), reader_);
         std::future<Round> next;
         std::optional<Error> failure = mpi::error_of([&] { next = start_reading(rounds); });
         while (true) {
@@ -132,7 +133,7 @@ class Worker {
 
     /// Ranks go their own way.
     void run_alone() {
-        plan::Rounds rounds(plan_, comm_.rank(), done_);
+        Prefetch rounds(plan_, plan::Rounds(plan_, comm_.rank(), done_), comm_.rank(), reader_);
         std::future<Round> next;
         run_freely(comm_, options_.why_stop, [&] {
             Round round = next.valid() ? next.get() : start_reading(rounds).get();
@@ -147,7 +148,7 @@ class Worker {
 
     /// Lays out the next round and reads for it: in a thread of its own, beside what happens to the
     /// round before, where the plan has memory for that; else when it is asked for.
-    std::future<Round> start_reading(plan::Rounds& rounds) {
+    std::future<Round> start_reading(Prefetch& rounds) {
         const bool is_ahead = plan_.limits.ahead > 0;
         RoundBuffers& buffers = buffers_[is_ahead ? n_started_++ % buffers_.size() : 0];
         try {
@@ -163,7 +164,7 @@ class Worker {
         }
     }
 
-    Round read_next(plan::Rounds& rounds, RoundBuffers& buffers) {
+    Round read_next(Prefetch& rounds, RoundBuffers& buffers) {
         std::vector<plan::LineRange> ranges;
         if (!rounds.next(ranges)) {
             return {};

@@ -1,0 +1,75 @@
+#include "prefetch.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "shardweld/layout/copy.hpp"
+
+namespace shardweld::execute {
+
+namespace {
+
+// What a rank has the kernel fetch ahead: enough that a disk always has something to do. The
+// kernel's own guess, the bytes behind those just read, is wrong wherever a tensor's piece ends.
+constexpr Bytes kAheadBytes = Bytes{16} << 20U;
+constexpr Bytes kMostRounds = 64;
+
+std::size_t rounds_ahead(const plan::Plan& plan) {
+    return std::min(kAheadBytes / std::max<Bytes>(plan.limits.round, 1), kMostRounds);
+}
+
+}  // namespace
+
+Prefetch::Prefetch(const plan::Plan& plan, plan::Rounds rounds, int rank, Reader& reader)
+    : plan_(plan),
+      rounds_(std::move(rounds)),
+      rank_(rank),
+      reader_(reader),
+      n_ahead_(rounds_ahead(plan)) {}
+
+bool Prefetch::next(std::vector<plan::LineRange>& ranges) {
+    while (!is_last_made_ && coming_.size() <= n_ahead_) {
+        Ranges made;
+        is_last_made_ = !rounds_.next(made);
+        if (is_last_made_) {
+            break;
+        }
+        // What is read at once needs no announcement.
+        for (std::size_t owner = 0; !coming_.empty() && owner < made.size(); ++owner) {
+            if (made[owner].begin < made[owner].end) {
+                announce(static_cast<int>(owner), made[owner]);
+            }
+        }
+        coming_.push_back(std::move(made));
+    }
+    if (coming_.empty()) {
+        return false;
+    }
+    ranges = std::move(coming_.front());
+    coming_.pop_front();
+    return true;
+}
+
+void Prefetch::announce(int owner, plan::LineRange range) {
+    for (const plan::Slice& slice : plan::slices_of(plan_, range)) {
+        const plan::Target& target = plan_.targets[slice.target];
+        const Bytes element_bytes = size_of(target.stored);
+        for (const plan::Operand& operand : target.operands) {
+            if (plan_.reader_of(operand, target, owner) != rank_) {
+                continue;
+            }
+            for (const layout::Copy& part :
+                 layout::restrict_dst(operand.copy, slice.begin, slice.end)) {
+                const layout::Range span = layout::src_span(part);
+                // Of what lies far apart most would be fetched for nothing.
+                if (span.extent / 2 <= part.volume()) {
+                    reader_.announce(operand.file,
+                                     operand.base + static_cast<Bytes>(span.lo) * element_bytes,
+                                     static_cast<Bytes>(span.extent) * element_bytes);
+                }
+            }
+        }
+    }
+}
+
+}  // namespace shardweld::execute
