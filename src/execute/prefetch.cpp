@@ -13,8 +13,14 @@ namespace {
 // kernel's own guess, the bytes behind those just read, is wrong wherever a tensor's piece ends.
 constexpr Bytes kAheadBytes = Bytes{16} << 20U;
 constexpr Bytes kMostRounds = 64;
+// In common rounds each rank goes through all ranks' shares: with more ranks that takes too long to
+// be done twice.
+constexpr int kMostInLockstep = 64;
 
 std::size_t rounds_ahead(const plan::Plan& plan) {
+    if (plan.is_lockstep && plan.n_ranks() > kMostInLockstep) {
+        return 0;
+    }
     return std::min(kAheadBytes / std::max<Bytes>(plan.limits.round, 1), kMostRounds);
 }
 
