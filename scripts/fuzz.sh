@@ -63,16 +63,24 @@ export ASAN_OPTIONS="quarantine_size_mb=8:thread_local_quarantine_size_kb=64:mal
 # A recipe is read line by line: longer ones only take longer.
 declare -A longest=([recipe]=1024 [options]=1024)
 install_packages clang
-build build-fuzz fuzz_ -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang -DSHARDWELD_FUZZ=ON \
-    -DSHARDWELD_SANITIZE=address,undefined,fuzzer-no-link
+clang=(-DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang -DSHARDWELD_FUZZ=ON)
+build build-fuzz fuzz_ "${clang[@]}" -DSHARDWELD_SANITIZE=address,undefined,fuzzer-no-link
 programs=build-fuzz
 if [[ -n "$fast" ]]; then
     # What the library itself can check, it checks instead.
     programs=build-fuzz-fast
-    build "$programs" fuzz_ -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang -DSHARDWELD_FUZZ=ON \
-        -DSHARDWELD_SANITIZE=undefined,fuzzer-no-link -DCMAKE_CXX_FLAGS=-D_GLIBCXX_ASSERTIONS
+    build "$programs" fuzz_ "${clang[@]}" -DSHARDWELD_SANITIZE=undefined,fuzzer-no-link -DCMAKE_CXX_FLAGS=-D_GLIBCXX_ASSERTIONS
 fi
 mkdir -p "$ROOT/build-fuzz/findings"
+
+# run PROGRAMS OPTIONS: the target, over what it has learnt; an input that breaks something ends all.
+run() {
+    "$ROOT/$1/bin/fuzz_$target" "${@:2}" "$learnt" "$corpus/$target" >"$log" 2>&1 && return
+    tail -40 "$log"
+    echo "$target: a finding" >&2
+    exit 1
+}
+
 for target in "${targets[@]}"; do
     left="$runs"
     if [[ -n "$runs" && -n "$record" ]]; then
@@ -87,13 +95,6 @@ for target in "${targets[@]}"; do
         -print_final_stats=1 -entropic=0 -reload=0 -artifact_prefix="$ROOT/build-fuzz/findings/${target}_")
     [[ ! -f "$dictionary" ]] || options+=(-dict="$dictionary")
     log="$ROOT/build-fuzz/$target.log"
-    # run PROGRAMS OPTIONS: an input that breaks something ends it.
-    run() {
-        "$ROOT/$1/bin/fuzz_$target" "${@:2}" "$learnt" "$corpus/$target" >"$log" 2>&1 && return
-        tail -40 "$log"
-        echo "$target: a finding" >&2
-        exit 1
-    }
     run "$programs" "${limits[@]}" "${options[@]}"
     executions="$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")"
     echo "$target: $executions executions, $(sed -n 's/^stat::average_exec_per_sec: *//p' "$log") a second, $(find "$learnt" -type f | wc -l) files learnt"

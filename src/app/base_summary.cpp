@@ -1,13 +1,10 @@
 #include "base_summary.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <utility>
 
 #include "shardweld/core/text.hpp"
-
-#include "listed.hpp"
 
 namespace shardweld::app {
 

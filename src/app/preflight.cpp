@@ -10,7 +10,6 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/publish/room.hpp"
 
-#include "listed.hpp"
 #include "memory.hpp"
 #include "search_path.hpp"
 #include "target.hpp"

@@ -4,8 +4,6 @@
 
 #include "shardweld/core/text.hpp"
 
-#include "listed.hpp"
-
 namespace shardweld::app {
 
 namespace {

@@ -1,6 +1,5 @@
 #include "selection.hpp"
 
-#include <algorithm>
 #include <regex>
 #include <utility>
 #include <vector>

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
 
-#include "listed.hpp"
 #include "same_content.hpp"
 
 namespace shardweld::app {

@@ -71,6 +71,15 @@ std::pair<std::size_t, std::uint32_t> code_point_size(unsigned char lead) {
 
 }  // namespace
 
+std::string listed(const std::vector<std::string>& texts) {
+    constexpr std::size_t kMost = 8;
+    std::string list;
+    for (std::size_t i = 0; i < std::min(texts.size(), kMost); ++i) {
+        list += (i == 0 ? "" : ", ") + texts[i];
+    }
+    return list + (texts.size() > kMost ? ", ..." : "");
+}
+
 bool is_utf8(std::string_view text) {
     for (std::size_t i = 0; i < text.size();) {
         const auto lead = static_cast<unsigned char>(text[i]);

@@ -31,15 +31,11 @@ Prefetch::Prefetch(const plan::Plan& plan, plan::Rounds rounds, int rank, Reader
       rounds_(std::move(rounds)),
       rank_(rank),
       reader_(reader),
-      n_ahead_(rounds_ahead(plan)) {}
+      n_ahead_(reader.may_announce() ? rounds_ahead(plan) : 0) {}
 
 bool Prefetch::next(std::vector<plan::LineRange>& ranges) {
-    while (!is_last_made_ && coming_.size() <= n_ahead_) {
-        Ranges made;
-        is_last_made_ = !rounds_.next(made);
-        if (is_last_made_) {
-            break;
-        }
+    Ranges made;
+    while (coming_.size() <= n_ahead_ && rounds_.next(made)) {
         // What is read at once needs no announcement.
         for (std::size_t owner = 0; !coming_.empty() && owner < made.size(); ++owner) {
             if (made[owner].begin < made[owner].end) {

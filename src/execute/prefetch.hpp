@@ -28,9 +28,8 @@ class Prefetch {
     plan::Rounds rounds_;
     int rank_;
     Reader& reader_;
-    std::size_t n_ahead_;
+    std::size_t n_ahead_;  ///< rounds
     std::deque<Ranges> coming_;
-    bool is_last_made_ = false;
 };
 
 }  // namespace shardweld::execute

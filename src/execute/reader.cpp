@@ -160,13 +160,6 @@ void Reader::fetch(std::uint32_t file, Bytes offset, std::span<std::byte> out) {
     bytes_read_ += out.size();
 }
 
-void Reader::announce(std::uint32_t file, Bytes offset, Bytes size) {
-    // Bytes that the kernel fetches are not counted.
-    if (!throttle_) {
-        files_.announce(file, offset, size);
-    }
-}
-
 /// Reads a move whose runs are long without a window; false when its runs are short.
 bool Reader::read_runs(const Move& move) {
     const std::size_t k = contiguous_loop(move.copy);

@@ -77,8 +77,12 @@ class Reader {
     /// Carries out all moves, in the order of the files.
     void read(std::vector<Move> moves);
 
+    /// Whether bytes may be fetched that nobody counts: not where what is read keeps to a rate.
+    [[nodiscard]] bool may_announce() const { return throttle_ == nullptr; }
     /// What a later read needs. Error(io) as `read`.
-    void announce(std::uint32_t file, Bytes offset, Bytes size);
+    void announce(std::uint32_t file, Bytes offset, Bytes size) {
+        files_.announce(file, offset, size);
+    }
 
     /// To be called behind the last read. Error(io) when a file was changed meanwhile.
     void finish() { files_.finish(); }

@@ -11,8 +11,6 @@ namespace shardweld::plan {
 
 namespace {
 
-constexpr std::size_t kMostListed = 8;
-
 bool passes(const models::Recipe& recipe, const std::string& name) {
     return recipe.hub.empty() ||
            std::any_of(recipe.passes.begin(), recipe.passes.end(),
@@ -81,15 +79,10 @@ void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::s
         binding.targets.push_back(std::move(target));
     }
     if (!extra.empty()) {
-        std::string list;
-        for (std::size_t i = 0; i < std::min(extra.size(), kMostListed); ++i) {
-            list += (i == 0 ? "" : ", ") + extra[i];
-        }
         binding.warnings.push_back(
             {"extra_tensors", extra.front(),
              std::to_string(extra.size()) + " tensor(s) are no part of the " + model.recipe->name +
-                 " model that config.json describes: " + list +
-                 (extra.size() > kMostListed ? ", ..." : "") +
+                 " model that config.json describes: " + listed(extra) +
                  "; they are written under the names they are stored under"});
     }
 }

@@ -33,14 +33,14 @@ std::string flag_hint(const models::Line& line, const models::Dialect& dialect) 
 }
 
 [[noreturn]] void refuse_unknown(const std::vector<Tensor>& unknown, const Model& model) {
-    std::string list;
-    for (std::size_t i = 0; i < std::min<std::size_t>(unknown.size(), 8); ++i) {
-        list += (i == 0 ? "" : ", ") + unknown[i].name + " " + shape_text(unknown[i].shape);
+    std::vector<std::string> texts;
+    for (const Tensor& tensor : unknown) {
+        texts.push_back(tensor.name + " " + shape_text(tensor.shape));
     }
     throw Error(ErrorCode::mismatch,
                 std::to_string(unknown.size()) + " stored tensor(s) that no rule of dialect " +
-                    model.dialect->name + " takes for a " + model.recipe->name + " model: " + list +
-                    (unknown.size() > 8 ? ", ..." : "") +
+                    model.dialect->name + " takes for a " + model.recipe->name +
+                    " model: " + listed(texts) +
                     "; check config.json's model_type and the flags --is_value_model and "
                     "--tie_word_embedding, or give a --recipe");
 }

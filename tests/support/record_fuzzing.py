@@ -32,7 +32,7 @@ def main():
     executions = stat(log, "number_of_executed_units")
     entry["executions"] += executions
     if "--fast" in sys.argv:
-        entry["fast_executions"] = entry.get("fast_executions", 0) + executions
+        entry["fast_executions"] += executions
     entry["seconds"] += int(re.findall(r"in (\d+) second\(s\)", log)[-1])
     # The last line of progress: what the corpus reaches and holds.
     progress = re.findall(r"cov: (\d+) ft: (\d+) corp: (\d+)/(\S+)", log)[-1]

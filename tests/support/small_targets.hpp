@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "shardweld/plan/plan.hpp"
+#include "support/flat_target.hpp"
 
 namespace shardweld::test {
 
@@ -11,20 +11,8 @@ namespace shardweld::test {
 /// first.
 inline std::vector<plan::Target> small_targets() {
     constexpr Index kMiB = Index{1} << 20U;
-    std::vector<plan::Target> targets;
-    const auto add = [&](const char* name, DType dtype, Index n) {
-        plan::Target& target = targets.emplace_back();
-        target.name = name;
-        target.stored = target.dtype = dtype;
-        target.shape = {n};
-        layout::Copy copy;
-        copy.loops = {{n, 1, 1}};
-        target.operands.push_back({0, 0, copy});
-    };
-    add("a", DType::bf16, 5 * kMiB / 4);
-    add("b", DType::f32, 3);
-    add("c", DType::bf16, kMiB / 2);
-    return targets;
+    return {flat_target("a", DType::bf16, 5 * kMiB / 4), flat_target("b", DType::f32, 3),
+            flat_target("c", DType::bf16, kMiB / 2)};
 }
 
 /// A plan of one rank for them.

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/flat_target.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace shardweld::execute {
@@ -19,67 +20,53 @@ using test::TemporaryDirectory;
 constexpr Index kMiB = Index{1} << 20U;
 constexpr Index kTensor = 64 * kMiB;
 
-/// One tensor of 64 MiB, all of one file.
-plan::Plan one_large_tensor() {
-    plan::Target target;
-    target.name = "a";
-    target.stored = target.dtype = DType::u8;
-    target.shape = {kTensor};
-    layout::Copy copy;
-    copy.loops = {{kTensor, 1, 1}};
-    target.operands.push_back({0, 0, copy});
-    return plan::make_plan({target}, {{"file", static_cast<Bytes>(kTensor)}},
-                           plan::Visibility::everywhere(1, 1), {});
-}
+/// One tensor of 64 MiB, all of a file that is on the disk, and not in memory where the file system
+/// can do without.
+struct ColdTensor {
+    ColdTensor() {
+        std::ofstream(path()) << std::string(static_cast<std::size_t>(kTensor), 'x');
+        const io::InputFile file = io::InputFile::open(path());
+        EXPECT_EQ(::fsync(file.fd()), 0);
+        file.forget(0, file.size());
+    }
+    [[nodiscard]] fs::path path() const { return directory.path() / files.front().path; }
 
-/// A file that is on the disk, and not in memory where the file system can do without.
-void make_cold_file(const fs::path& path) {
-    std::ofstream(path) << std::string(static_cast<std::size_t>(kTensor), 'x');
-    const io::InputFile file = io::InputFile::open(path);
-    ASSERT_EQ(::fsync(file.fd()), 0);
-    file.forget(0, file.size());
-}
+    TemporaryDirectory directory;
+    std::vector<catalogue::File> files = {{"file", static_cast<Bytes>(kTensor)}};
+    plan::Plan the_plan = plan::make_plan({test::flat_target("a", DType::u8, kTensor)}, files,
+                                          plan::Visibility::everywhere(1, 1), {});
+    Source source{directory.path(), &files};
+    Reader reader{source, 0};
+    Prefetch prefetch{the_plan, plan::Rounds(the_plan, 0), 0, reader};
+};
 
 TEST(Prefetch, gives_the_rounds_that_there_are) {
-    const TemporaryDirectory directory;
-    make_cold_file(directory.path() / "file");
-    const plan::Plan plan = one_large_tensor();
-    const std::vector<catalogue::File> files = {{"file", static_cast<Bytes>(kTensor)}};
-    const Source source{directory.path(), &files};
-    Reader reader(source, 0);
-    plan::Rounds expected(plan, 0);
-    Prefetch prefetch(plan, plan::Rounds(plan, 0), 0, reader);
+    ColdTensor cold;
+    plan::Rounds expected(cold.the_plan, 0);
     std::vector<plan::LineRange> ranges;
     std::vector<plan::LineRange> same;
     Bytes at = 0;
     while (expected.next(same)) {
-        ASSERT_TRUE(prefetch.next(ranges));
+        ASSERT_TRUE(cold.prefetch.next(ranges));
         ASSERT_EQ(ranges.size(), 1U);
         EXPECT_EQ(ranges[0].begin, at);
         EXPECT_EQ(ranges[0].end, same[0].end);
         at = ranges[0].end;
     }
     EXPECT_EQ(at, static_cast<Bytes>(kTensor));
-    EXPECT_FALSE(prefetch.next(ranges));
-    EXPECT_FALSE(prefetch.next(ranges));
-    EXPECT_EQ(reader.bytes_read(), 0U);
+    EXPECT_FALSE(cold.prefetch.next(ranges));
+    EXPECT_FALSE(cold.prefetch.next(ranges));
+    EXPECT_EQ(cold.reader.bytes_read(), 0U);
 }
 
 TEST(Prefetch, brings_what_comes_next_into_memory_and_no_more) {
-    const TemporaryDirectory directory;
-    const fs::path path = directory.path() / "file";
-    make_cold_file(path);
-    const io::InputFile file = io::InputFile::open(path);
+    ColdTensor cold;
+    const io::InputFile file = io::InputFile::open(cold.path());
     if (file.cached_share() > 0) {
         GTEST_SKIP() << "files of this file system are always in memory";
     }
-    const plan::Plan plan = one_large_tensor();
-    const std::vector<catalogue::File> files = {{"file", static_cast<Bytes>(kTensor)}};
-    const Source source{directory.path(), &files};
-    Reader reader(source, 0);
-    Prefetch prefetch(plan, plan::Rounds(plan, 0), 0, reader);
     std::vector<plan::LineRange> ranges;
-    ASSERT_TRUE(prefetch.next(ranges));
+    ASSERT_TRUE(cold.prefetch.next(ranges));
     // 16 MiB of 64 behind the first round, which is left to its own read.
     for (int i = 0; i < 500 && file.cached_share() < 0.2; ++i) {
         std::this_thread::sleep_for(std::chrono::milliseconds(10));

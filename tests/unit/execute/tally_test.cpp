@@ -4,25 +4,17 @@
 #include <gtest/gtest.h>
 
 #include "support/error_text.hpp"
+#include "support/flat_target.hpp"
 
 namespace shardweld::execute {
 namespace {
 
 /// Tensors of 20, 40 and 60 bytes; on the line in the order of their names.
 plan::Plan small_plan() {
-    std::vector<plan::Target> targets;
-    Index n = 0;
-    for (const char* name : {"a", "b", "c"}) {
-        plan::Target target;
-        target.name = name;
-        target.stored = target.dtype = DType::f32;
-        target.shape = {n += 5};
-        layout::Copy copy;
-        copy.loops = {{n, 1, 1}};
-        target.operands.push_back({0, 0, copy});
-        targets.push_back(target);
-    }
-    return plan::make_plan(targets, {{"file", 1 << 20}}, plan::Visibility::everywhere(1, 1), {});
+    return plan::make_plan(
+        {test::flat_target("a", DType::f32, 5), test::flat_target("b", DType::f32, 10),
+         test::flat_target("c", DType::f32, 15)},
+        {{"file", 1 << 20}}, plan::Visibility::everywhere(1, 1), {});
 }
 
 std::string refusal(const Tally& all, const std::vector<plan::LineRange>& reused = {}) {

@@ -7,6 +7,8 @@
 
 #include "shardweld/plan/plan.hpp"
 
+#include "support/flat_target.hpp"
+
 namespace shardweld::plan {
 
 void PrintTo(const LineRange& range, std::ostream* out) {
@@ -75,17 +77,11 @@ TEST(LineRanges, agree_with_sets_of_bytes) {
 
 /// One tensor of so many bytes, read from one file by `n_ranks`.
 Plan plan_of(Index n_bytes, int n_ranks) {
-    Target target;
-    target.name = "a";
-    target.stored = target.dtype = DType::u8;
-    target.shape = {n_bytes};
-    layout::Copy copy;
-    copy.loops = {{n_bytes, 1, 1}};
-    target.operands.push_back({0, 0, copy});
     Choice choice;
     choice.strategy = n_ranks > 1 ? Strategy::collective : Strategy::direct;
-    return make_plan({target}, {{"file", static_cast<Bytes>(n_bytes)}},
-                     Visibility::everywhere(n_ranks, 1), choice);
+    return make_plan({test::flat_target("a", DType::u8, n_bytes)},
+                     {{"file", static_cast<Bytes>(n_bytes)}}, Visibility::everywhere(n_ranks, 1),
+                     choice);
 }
 
 /// What the rounds cover, by owner.

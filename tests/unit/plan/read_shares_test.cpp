@@ -2,6 +2,8 @@
 
 #include "shardweld/plan/traffic.hpp"
 
+#include "support/flat_target.hpp"
+
 namespace shardweld::plan {
 namespace {
 
@@ -9,14 +11,8 @@ constexpr Bytes kMiB = Bytes{1} << 20U;
 
 /// A bf16 target of `mib` MiB that lies in `file` from MiB `at` on.
 Target target(const std::string& name, Index mib, std::uint32_t file, Bytes at) {
-    Target made;
-    made.name = name;
-    made.stored = made.dtype = DType::bf16;
-    made.shape = {mib * static_cast<Index>(kMiB / 2)};
-    layout::Copy copy;
-    copy.loops = {{made.shape[0], 1, 1}};
-    made.operands.push_back({file, at * kMiB, copy});
-    return made;
+    return test::flat_target(name, DType::bf16, mib * static_cast<Index>(kMiB / 2), file,
+                             at * kMiB);
 }
 
 /// Targets of 1 MiB: `sizes[file]` of them in each file, one file after the other in the output.

@@ -3,6 +3,8 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/plan/plan.hpp"
 
+#include "support/flat_target.hpp"
+
 namespace shardweld::plan {
 namespace {
 
@@ -10,14 +12,7 @@ namespace {
 std::vector<Target> one_a_file(std::uint32_t n_files) {
     std::vector<Target> targets;
     for (std::uint32_t file = 0; file < n_files; ++file) {
-        Target target;
-        target.name = "w" + std::to_string(file);
-        target.stored = target.dtype = DType::u8;
-        target.shape = {1024};
-        layout::Copy copy;
-        copy.loops = {{1024, 1, 1}};
-        target.operands.push_back({file, 0, copy});
-        targets.push_back(std::move(target));
+        targets.push_back(test::flat_target("w" + std::to_string(file), DType::u8, 1024, file));
     }
     return targets;
 }
