@@ -12,6 +12,7 @@
 
 #include "lora.hpp"
 #include "own_files.hpp"
+#include "score_head.hpp"
 #include "selection.hpp"
 
 namespace shardweld::app {
@@ -21,8 +22,6 @@ namespace {
 constexpr const char* kConfigName = "config.json";
 constexpr const char* kTrainMeta = "lora_train_meta.json";
 constexpr const char* kModuleTree = "module_tree";
-constexpr const char* kScore = "score.weight";
-constexpr const char* kLanguageHead = "lm_head.weight";
 constexpr Bytes kMaxConfig = Bytes{16} << 20U;
 constexpr Bytes kMaxRecipe = 1'000'000;
 
@@ -123,42 +122,14 @@ void check_config(const PreparedModel& prepared, const catalogue::Claims& claims
                 text + "\ngive the directory of the model that was trained with --hf_config");
 }
 
-/// The classification head among stored tensors of a module tree.
-struct ScoreHead {
-    std::optional<Index> rows;  ///< nullopt: not stored, or cut into plain shards
-    bool is_only = false;       ///< stored, and there is no language-model head
-};
-
-ScoreHead score_head(const catalogue::Catalogue& catalogue) {
-    ScoreHead head;
-    bool has_other = false;
-    int n_parts = 0;
-    const auto note = [&](const std::string& name, const std::vector<Index>& shape) {
-        has_other = has_other || name.ends_with(kLanguageHead);
-        if (name == kScore) {
-            head.is_only = true;
-            head.rows = shape.empty() || n_parts++ > 0 ? std::nullopt : std::optional(shape[0]);
-        }
-    };
-    for (const catalogue::Tensor& tensor : catalogue.tensors) {
-        note(tensor.name, tensor.shape);
-    }
-    for (const catalogue::Shard& shard : catalogue.shards) {
-        note(shard.name, shard.shape);
-    }
-    head.is_only = head.is_only && !has_other;
-    return head;
-}
-
 /// Settles whether the model classifies tokens.
 void settle_head(PreparedModel& prepared, const Options& options, const ScoreHead& head) {
     prepared.is_value = options.is_value_model ||
                         prepared.config.model_class() == models::ModelClass::token_classification;
-    if (head.is_only && !prepared.is_value) {
+    if (!head.evidence.empty() && !prepared.is_value) {
         prepared.is_value = true;
-        prepared.notes.emplace_back(
-            "the checkpoint holds score.weight and no language-model head: it is written as a "
-            "token classification (value) model");
+        prepared.notes.emplace_back(head.evidence +
+                                    ": it is written as a token classification (value) model");
     }
 }
 
@@ -230,7 +201,7 @@ PreparedModel prepare_model(const ModelFiles& files, const Options& options,
     prepared.dialect = std::make_shared<const models::Dialect>(models::own_names(
         *prepared.recipe, dialect_for(*prepared.library, *prepared.recipe, catalogue)));
     check_config(prepared, catalogue.claims);
-    const ScoreHead head = prepared.dialect->has_own_names ? score_head(catalogue) : ScoreHead();
+    const ScoreHead head = find_score_head(catalogue, *prepared.dialect);
     settle_head(prepared, options, head);
     std::map<std::string, Index> facts = catalogue.facts;
     if (head.rows) {

@@ -13,6 +13,7 @@
 
 #include "directory.hpp"
 #include "foreign.hpp"
+#include "shared/training_keys.hpp"
 #include "steps.hpp"
 #include "verl.hpp"
 
@@ -80,7 +81,16 @@ bool looks_like_checkpoint(const Listing& listing) {
                        });
 }
 
-// The one directory below that holds a checkpoint; Error(usage) when there are several.
+// Of several checkpoints those that trainers put beside a model (optimizer_0) are not meant.
+void leave_training_state(std::vector<std::string>& names) {
+    const auto models = std::stable_partition(
+        names.begin(), names.end(), [](const std::string& name) { return !is_training_key(name); });
+    if (models != names.begin()) {
+        names.erase(models, names.end());
+    }
+}
+
+// The one directory below that holds a model; Error(usage) when there are several.
 std::optional<fs::path> only_checkpoint_below(const fs::path& directory, const Listing& listing) {
     std::vector<std::string> found;
     for (const std::string& name : listing.directories) {
@@ -93,6 +103,7 @@ std::optional<fs::path> only_checkpoint_below(const fs::path& directory, const L
             found.push_back(name);
         }
     }
+    leave_training_state(found);
     if (found.size() > 1) {
         throw Error(ErrorCode::usage, directory.string() + " holds several checkpoints: " +
                                           name_list(found) + "; give one of them");

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Names in the output of checkpoints that hold a module tree: the hub's, as save_pretrained writes them, or the stored ones; what is
-# said of tensors that config.json does not know, misses or ties; value heads and the config that fits them.
+# said of tensors that config.json does not know, misses or ties; value heads and the config that fits them, Megatron's too.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 data="$TESTS/data/torch"
 
@@ -133,9 +133,44 @@ value_heads() {
     expect_absent "$WORK/no_head"
 }
 
+# A critic beside the config of the base model: told by its head's one row, and the same bytes as with the flag.
+megatron_value_heads() {
+    local case_dir="$TESTS/data/$1" name kind
+    name="$(basename "$case_dir")"
+    mkdir -p "$WORK/$name" && cp -r "$case_dir/source" "$WORK/$name/"
+    local config
+    config="$(find "$WORK/$name/source" -name config.json)"
+    if [[ -z "$config" ]]; then
+        cp -r "$case_dir/hf" "$WORK/$name/source/huggingface" && config="$WORK/$name/source/huggingface/config.json"
+    fi
+    sed -i -E 's/For(TokenClassification|CausalLM)/ForCausalLM/' "$config"
+    python3 - "$config" <<'PYTHON'
+import json
+import sys
+
+config = json.load(open(sys.argv[1], encoding="utf-8"))
+for field in ("id2label", "label2id", "num_labels"):
+    config.pop(field, None)
+json.dump(config, open(sys.argv[1], "w", encoding="utf-8"))
+PYTHON
+    for kind in found flagged; do
+        local flag=()
+        [[ "$kind" == found ]] || flag=(--is-value-model)
+        expect_code 0 "$SHARDWELD" merge --local_dir "$WORK/$name/source" --hf_config "$config" --target_dir "$WORK/$name/$kind" --strict "${flag[@]}"
+        same_as_expected "$case_dir" "$WORK/$name/$kind"
+        [[ "$kind" == flagged ]] || expect_text "output_layer.weight has one row: it is written as a token classification (value) model"
+    done
+    checks=$((checks + 1))
+    [[ "$(sum_of "$WORK/$name/found")" == "$(sum_of "$WORK/$name/flagged")" ]] || fail "$name: other files than with --is-value-model"
+    config_says "$name/found" '"TokenClassification" in config["architectures"][0] and config["id2label"] == {"0": "LABEL_0"}'
+}
+
 hub_names
 module_names
 extra_and_missing
 tied_heads
 value_heads
+for name in megatron/verl-value-llama-tp2-torchdist-bf16 megatron_more/value-qwen3-tp2-legacy; do
+    megatron_value_heads "$name"
+done
 finish

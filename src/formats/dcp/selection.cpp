@@ -1,8 +1,6 @@
 #include "selection.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <map>
 
 #include "shardweld/core/error.hpp"
@@ -11,6 +9,7 @@
 #include "../directory.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "../shared/module_names.hpp"
+#include "../shared/training_keys.hpp"
 
 namespace shardweld::formats::dcp {
 
@@ -21,39 +20,6 @@ using catalogue::Tensor;
 
 // ASCII's unit separator: keys hold dots themselves.
 constexpr char kSeparator = '\x1f';
-
-// Without number, plural and "_state", "_states", "_state_dict": see stem_of.
-constexpr std::array<std::string_view, 18> kTrainingKeys = {
-    "optimizer",   "optim",  "lr_scheduler", "scheduler", "dataloader", "train_dataloader",
-    "data_loader", "rng",    "random",       "train",     "training",   "trainer",
-    "grad_scaler", "scaler", "loss_scaler",  "callback",  "loop",       "opt_param_scheduler"};
-
-void drop_end(std::string& text, std::string_view end) {
-    if (text.size() > end.size() && text.ends_with(end)) {
-        text.resize(text.size() - end.size());
-    }
-}
-
-// "Optimizers_0", "optim_state_dict", "rng_states" -> "optimizer", "optim", "rng".
-std::string stem_of(std::string_view key) {
-    std::string stem;
-    for (const char c : key) {
-        stem.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
-    }
-    const auto digits = stem.find_last_not_of("0123456789");
-    if (digits != std::string::npos && stem[digits] == '_') {
-        stem.resize(digits);
-    }
-    for (const std::string_view end : {"_state_dict", "_states", "_state", "s"}) {
-        drop_end(stem, end);
-    }
-    return stem;
-}
-
-bool is_training_key(std::string_view key) {
-    const std::string stem = stem_of(key);
-    return std::find(kTrainingKeys.begin(), kTrainingKeys.end(), stem) != kTrainingKeys.end();
-}
 
 std::string_view first_part(std::string_view text, char separator) {
     return text.substr(0, text.find(separator));

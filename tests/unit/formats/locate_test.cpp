@@ -205,6 +205,24 @@ TEST(Locate, takes_the_one_checkpoint_below_a_parent) {
                  [&] { at(scratch.path() / "a"); });
 }
 
+TEST(Locate, leaves_training_state_beside_the_model) {
+    const fs::path save = fixture("../torch/dcp_w2_bf16_qwen2") / "source";
+    const Scratch scratch;
+    scratch.copy(save, "checkpoint-10/pytorch_model_fsdp_0");
+    scratch.copy(save, "checkpoint-10/optimizer_0");
+    const fs::path model = scratch.path() / "checkpoint-10" / "pytorch_model_fsdp_0";
+    EXPECT_EQ(at(scratch.path() / "checkpoint-10").directory, model);
+    // Alone, a directory may be called anything.
+    fs::remove_all(model);
+    EXPECT_EQ(at(scratch.path() / "checkpoint-10").directory,
+              scratch.path() / "checkpoint-10" / "optimizer_0");
+    scratch.copy(save, "checkpoint-10/pytorch_model_fsdp_0");
+    scratch.copy(save, "checkpoint-10/pytorch_model_fsdp_1");
+    expect_error(ErrorCode::usage,
+                 "holds several checkpoints: pytorch_model_fsdp_0, pytorch_model_fsdp_1; give one",
+                 [&] { at(scratch.path() / "checkpoint-10"); });
+}
+
 TEST(Locate, knows_its_backends) {
     Request request;
     request.directory = fixture("llama-tp4-legacy-bf16");

@@ -1,0 +1,15 @@
+// What trainers call the state they save beside a model.
+// Knows the words only; where they stand in a checkpoint is the readers' business.
+// Sources: the state dicts and directories of torchtitan, accelerate, lightning and torch's own
+// examples.
+#pragma once
+
+#include <string_view>
+
+namespace shardweld::formats {
+
+/// Whether a dictionary's key or a directory's name is that of optimizers, schedulers, data
+/// loaders, random generators...: also numbered, in the plural or with `_state`, `_state_dict`.
+bool is_training_key(std::string_view key);
+
+}  // namespace shardweld::formats
