@@ -4,6 +4,7 @@
 #include <set>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
 
 namespace shardweld::app {
 
@@ -41,6 +42,16 @@ void require_equal_replicas(const execute::Result& result, const plan::Plan& pla
                                         : "") +
                     ": the ranks of the training job held different values; --replicas trust takes "
                     "the first");
+}
+
+std::vector<plan::Warning> plan_warnings(const plan::Plan& plan) {
+    if (plan.compared_bytes == 0 || plan.compared_bytes >= plan.replica_bytes) {
+        return {};
+    }
+    return {{"replicas_sampled", "",
+             "replicas amount to " + human_bytes(plan.replica_bytes) + ": samples of about " +
+                 human_bytes(plan.compared_bytes) +
+                 " are compared; --replicas verify compares all"}};
 }
 
 std::vector<publish::Asset> side_files(const ModelFiles& files, const PreparedModel& prepared,

@@ -16,6 +16,9 @@ namespace shardweld::app {
 void require_equal_replicas(const execute::Result& result, const plan::Plan& plan,
                             const std::vector<catalogue::File>& files);
 
+/// `replicas_sampled`, when only a part of the replicas will be compared.
+std::vector<plan::Warning> plan_warnings(const plan::Plan& plan);
+
 /// Config (kept true to what is written), index, tokenizer and everything else beside the weights.
 /// Local.
 std::vector<publish::Asset> side_files(const ModelFiles& files, const PreparedModel& prepared,

@@ -73,7 +73,9 @@ void Assembly::read_metadata() {
               " shard files: " +
               std::to_string(survey_.catalogue.tensors.size() + survey_.catalogue.shards.size()) +
               " stored tensors");
-    doubts_ = survey_.catalogue.warnings;
+    for (const auto& [code, text] : survey_.catalogue.warnings) {
+        warn({code, "", text});
+    }
     if (options_.check_crc) {
         records_ = checked_records(survey_.catalogue);
     }
@@ -105,9 +107,6 @@ void Assembly::bind_all() {
     }
     if (!untied.empty()) {
         keep_untied(untied.front().stored_name, text_of(untied.front()));
-    }
-    for (const auto& [code, text] : doubts_) {
-        warn({code, "", text});
     }
     for (const std::string& note : prepared_.notes) {
         log_.info(note);
@@ -196,11 +195,8 @@ void Assembly::make_plan() {
                                    survey_.visibility, all);
         });
     }
-    if (0 < plan_.compared_bytes && plan_.compared_bytes < plan_.replica_bytes) {
-        warn({"replicas_sampled", "",
-              "replicas amount to " + human_bytes(plan_.replica_bytes) + ": samples of about " +
-                  human_bytes(plan_.compared_bytes) +
-                  " are compared; --replicas verify compares all"});
+    for (const plan::Warning& warning : plan_warnings(plan_)) {
+        warn(warning);
     }
     tell_trace();
     meter_.planned();
@@ -209,11 +205,20 @@ void Assembly::make_plan() {
 
 void Assembly::warn(const plan::Warning& warning) {
     report_.warnings.push_back(warning);
-    if (options_.strict) {
-        throw Error(ErrorCode::strict,
-                    warning.text + " (" + warning.code + ", an error under --strict)");
+    if (!options_.strict) {
+        log_.warning(warning.text);
     }
-    log_.warning(warning.text);
+}
+
+std::vector<Error> Assembly::strict_problems() const {
+    std::vector<Error> problems;
+    if (options_.strict) {
+        for (const plan::Warning& warning : report_.warnings) {
+            problems.emplace_back(ErrorCode::strict, warning.text + " (" + warning.code +
+                                                         ", an error under --strict)");
+        }
+    }
+    return problems;
 }
 
 void Assembly::create_files(const fs::path& directory, const std::string& config_text,

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "shardweld/execute/run.hpp"
 #include "shardweld/mpi/comm.hpp"
@@ -49,8 +49,10 @@ class Assembly {
     /// `directory` as in execute::run.
     void execute(const fs::path& directory, execute::Options options);
 
-    /// Puts a warning into report and log. Error(strict) under --strict, alike on all ranks.
+    /// Puts a warning into the report, and into the log unless it is a problem (--strict).
     void warn(const plan::Warning& warning);
+    /// The warnings so far as errors of their own, alike on all ranks; none without --strict.
+    [[nodiscard]] std::vector<Error> strict_problems() const;
 
     [[nodiscard]] const plan::Plan& plan() const { return plan_; }
     /// Where the checkpoint's files lie.
@@ -102,8 +104,7 @@ class Assembly {
     plan::Choice choice_;
     execute::Source source_;
     plan::Plan plan_;
-    std::vector<CheckedRecord> records_;         ///< --check_crc
-    std::map<std::string, std::string> doubts_;  ///< Catalogue::warnings
+    std::vector<CheckedRecord> records_;  ///< --check_crc
     std::vector<std::string> trace_;
     std::optional<plan::Plan> factor_plan_;  ///< what folding needs first
     MemoryMeter meter_;

@@ -8,6 +8,7 @@
 #include "comparison.hpp"
 #include "comparison_output.hpp"
 #include "model_directory.hpp"
+#include "preflight.hpp"
 #include "reported.hpp"
 #include "resources.hpp"
 #include "scratch.hpp"
@@ -89,7 +90,10 @@ int test(mpi::Comm& comm, const Options& options, Log& log) {
         Options halved = options;
         halved.memory_limit = half_memory(comm, options.memory_limit);
         Assembly assembly(comm, halved, log, report, watch);
-        assembly.prepare();
+        Preflight preflight;
+        preflight.check([&] { assembly.prepare(); });
+        preflight.add(assembly.strict_problems());
+        preflight.require_none();
         assembly.check_crcs();
         Comparing comparing(comm, options, reference, assembly.throttle());
         // The factors of an adapter are gathered in a file before they are folded.

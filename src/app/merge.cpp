@@ -108,6 +108,7 @@ class Merge {
             preflight.check(
                 [&] { check_assets(comm_, assembly_.home(), [&] { return assets(); }); });
         }
+        preflight.add(assembly_.strict_problems());
         preflight.require_none();
     }
 
@@ -223,6 +224,9 @@ class Merge {
         assembly_.execute(directory, std::move(run));
         for (const plan::Warning& warning : check.finish(comm_, report_, log_)) {
             assembly_.warn(warning);
+        }
+        if (const auto problems = assembly_.strict_problems(); !problems.empty()) {
+            throw Error(all_of(problems, "warnings"));
         }
     }
 

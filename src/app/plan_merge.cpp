@@ -4,6 +4,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/plan/trace.hpp"
 
+#include "aftermath.hpp"
 #include "base_model.hpp"
 #include "lora.hpp"
 #include "memory_meter.hpp"
@@ -64,6 +65,8 @@ PlannedMerge plan_alone(Input input, const Options& options, MemoryMeter meter, 
         plan::make_plan(std::move(binding.targets), merge.files,
                         plan::Visibility::everywhere(options.n_ranks, merge.files.size()),
                         plan_choice(options, {kMemoryLimit, has_spare_core(options.n_ranks)}));
+    const auto more = plan_warnings(merge.plan);
+    merge.warnings.insert(merge.warnings.end(), more.begin(), more.end());
     // A merge holds what is held here: the model's recipes, the checkpoint's files.
     meter.planned();
     merge.memory = forecast_memory(merge.plan, meter.memory(), has_mpi);

@@ -55,18 +55,29 @@ bool Preflight::check(const std::function<void()>& body) {
     }
 }
 
+void Preflight::add(const std::vector<Error>& problems) {
+    problems_.insert(problems_.end(), problems.begin(), problems.end());
+}
+
 void Preflight::require_none() const {
-    if (problems_.empty()) {
-        return;
+    if (!problems_.empty()) {
+        throw Error(all_of(problems_, "problems, nothing was written"));
     }
-    if (problems_.size() == 1) {
-        throw Error(problems_.front());
+}
+
+Error all_of(const std::vector<Error>& problems, const std::string& title) {
+    if (problems.size() == 1) {
+        return problems.front();
     }
-    std::string text = std::to_string(problems_.size()) + " problems, nothing was written:";
-    for (const Error& problem : problems_) {
-        text += "\n- " + problem.full_text() + " (" + std::string(name_of(problem.code())) + ")";
+    std::string text = std::to_string(problems.size()) + " " + title + ":";
+    for (const Error& problem : problems) {
+        text += "\n- " + problem.full_text();
+        // Warnings name themselves.
+        if (problem.code() != ErrorCode::strict) {
+            text += " (" + std::string(name_of(problem.code())) + ")";
+        }
     }
-    throw Error(problems_.front().code(), text);
+    return {problems.front().code(), text};
 }
 
 void check_target(mpi::Comm& comm, const Options& options) {

@@ -24,13 +24,19 @@ class Preflight {
     /// Error(stopped) is no problem and ends the checks.
     bool check(const std::function<void()>& body);
 
-    /// The only problem as it was thrown; of several one Error with the code of the first that
-    /// lists all with their codes.
+    /// Problems that were found elsewhere.
+    void add(const std::vector<Error>& problems);
+
+    /// Error as by all_of: "2 problems, nothing was written: ...".
     void require_none() const;
 
   private:
     std::vector<Error> problems_;
 };
+
+/// The only problem as it is; of several one Error with the code of the first that lists all under
+/// their number and `title`. Requires one at least.
+Error all_of(const std::vector<Error>& problems, const std::string& title);
 
 /// Collective. The target may be made or replaced by this run. Error(target), Error(usage).
 void check_target(mpi::Comm& comm, const Options& options);

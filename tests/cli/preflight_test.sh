@@ -65,6 +65,20 @@ export SLURM_MEM_PER_NODE=4000
 accepted "enough memory"
 unset SLURM_MEM_PER_NODE
 
+# Warnings under --strict are problems beside the others, all of them; the others' codes go before.
+start torch/hsdp2_w4_missing_files
+mv "$source"/model_*rank_0.pt "$WORK/outside.pt"
+ln -s "$WORK/outside.pt" "$source/model_world_size_4_rank_0.pt"
+more=(--strict)
+for ranks in 0 2; do
+    SLURM_MEM_PER_NODE=1 refused "memory and warnings" 9 "$ranks" "3 problems, nothing was written" "but the job may use 1.05 MB there" "(memory)" \
+        "(links_outside, an error under --strict)" "(replica_absent, an error under --strict)"
+    refused "two warnings" 14 "$ranks" "2 problems, nothing was written" "(links_outside, an error under --strict)" "(replica_absent, an error under --strict)"
+done
+config vocab_size=600
+refused "a warning and a config" 6 0 "3 problems, nothing was written" "contradict each other in" "(mismatch)" "(links_outside, an error under --strict)"
+more=()
+
 # Rights, as a user who has few.
 as_other=()
 if ((EUID == 0)); then

@@ -57,10 +57,18 @@ told = {t["name"]: (t["nan"], t["inf"]) for t in json.load(open(sys.argv[2]))["s
 assert found and told == found, (told, found)
 P
 rm -rf "$WORK/odd"
-expect_code 14 "$SHARDWELD" merge --local_dir "$odd/source" --target_dir "$WORK/odd" --strict
-expect_text "tensor(s) hold NaNs: "
-expect_text "nan_values, an error under --strict"
-expect_absent "$WORK/odd"
+# --strict tells all warnings, in one error and in the report, and nothing appears.
+for ranks in 0 2; do
+    launcher=()
+    ((ranks == 0)) || launcher=(mpirun -n "$ranks")
+    expect_code 14 "${launcher[@]}" "$SHARDWELD" merge --local_dir "$odd/source" --target_dir "$WORK/odd" --strict --report "$report" -q
+    for text in "error: 2 warnings:" "tensor(s) hold NaNs: " "(nan_values, an error under --strict)" "hold infinities: " "(inf_values, an error under --strict)"; do
+        expect_text "$text"
+    done
+    expect_absent "$WORK/odd"
+    report_says '[w["code"] for w in r["warnings"]] == ["nan_values", "inf_values"] and r["exit"]["code"] == 14 and r["sanity"]["checked"]'
+    rm -rf "$WORK"/.odd.shardweld-partial
+done
 
 # A cast that overflows makes infinities.
 merge_case "$llama" "$WORK/base" 0 --report "$report"

@@ -7,6 +7,7 @@
 
 #include "shardweld/core/text.hpp"
 
+#include "../../../src/app/aftermath.hpp"
 #include "../../../src/app/inspect.hpp"
 #include "../../../src/app/model.hpp"
 #include "../../../src/app/print_plan.hpp"
@@ -154,6 +155,19 @@ TEST(PlanMerge, uses_a_recipe_file_and_warns_that_it_is_unverified) {
     options.recipe = "/nowhere/x.recipe";
     EXPECT_EQ(test::error_text([&] { plan_merge(*mpi::serial_comm(), options); }),
               "usage: --recipe: there is no file /nowhere/x.recipe");
+}
+
+TEST(PlanWarnings, replicas_that_are_compared_in_part_are_told) {
+    plan::Plan plan;
+    plan.replica_bytes = 1000;
+    for (const Bytes compared : {Bytes{0}, Bytes{1000}}) {
+        plan.compared_bytes = compared;
+        EXPECT_TRUE(plan_warnings(plan).empty()) << compared;
+    }
+    plan.compared_bytes = 999;
+    const auto warnings = plan_warnings(plan);
+    ASSERT_EQ(warnings.size(), 1U);
+    EXPECT_EQ(warnings[0].code, "replicas_sampled");
 }
 
 TEST(PrepareModel, takes_the_head_of_a_value_model_from_flag_or_class) {
