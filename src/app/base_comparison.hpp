@@ -2,6 +2,7 @@
 // Knows the two models; nothing of where the result is written.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "shardweld/execute/comparison.hpp"
@@ -28,6 +29,7 @@ class BaseComparison {
 
   private:
     std::string directory_;
+    std::function<bool(const std::string&)> is_aside_;
     ModelDirectory base_;
     Matching matching_;
     execute::Comparer comparer_;

@@ -25,21 +25,26 @@ std::string number_text(double number) {
 
 }  // namespace
 
-BaseSummary summary_of(std::string directory, const Outcome& outcome) {
+BaseSummary summary_of(std::string directory, const Outcome& outcome,
+                       const std::function<bool(const std::string&)>& is_aside) {
     BaseSummary summary;
     summary.directory = std::move(directory);
     for (const ComparedTensor& row : outcome.tensors) {
         if (row.found.n_elements > 0) {
             ++summary.n_compared;
             summary.n_equal += row.found.n_unequal_bits == 0 ? 1U : 0U;
+            if (row.found.n_different > 0) {
+                summary.changed.push_back(row.name);
+            }
             if (row.found.absolute.error > summary.max_absolute) {
                 summary.max_absolute = row.found.absolute.error;
                 summary.max_tensor = row.name;
             }
-        } else if (row.verdict == Verdict::extra) {
-            summary.extra.push_back(row.name);
-        } else if (row.verdict == Verdict::missing) {
-            summary.missing.push_back(row.name);
+        } else if (row.verdict == Verdict::extra || row.verdict == Verdict::missing) {
+            auto& names = row.verdict == Verdict::extra ? summary.extra : summary.missing;
+            if (!is_aside(row.name)) {
+                names.push_back(row.name);
+            }
         } else {
             summary.shapes.push_back(row.name);
         }
@@ -78,6 +83,18 @@ std::vector<plan::Warning> base_warnings(const BaseSummary& summary) {
                                 " tensor(s) cannot be compared with the base's, which have "
                                 "other shapes or types: " +
                                 names_text(summary.shapes)});
+    }
+    if (!summary.missing.empty()) {
+        warnings.push_back({"base_missing", summary.missing.front(),
+                            std::to_string(summary.missing.size()) +
+                                " tensor(s) of the base are not in the result: " +
+                                names_text(summary.missing) + "; were they lost?"});
+    }
+    if (!summary.extra.empty()) {
+        warnings.push_back({"base_extra", summary.extra.front(),
+                            std::to_string(summary.extra.size()) +
+                                " tensor(s) of the result are not in the base: " +
+                                names_text(summary.extra) + "; is it the model that was trained?"});
     }
     return warnings;
 }

@@ -2,6 +2,7 @@
 // Pure; knows outcomes of comparisons.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,15 +22,18 @@ struct BaseSummary {
     std::vector<std::string> extra;    ///< names only the result has
     std::vector<std::string> missing;  ///< names only the base has
     std::vector<std::string> shapes;   ///< names whose shapes differ
+    std::vector<std::string> changed;  ///< names whose values differ
 };
 
-BaseSummary summary_of(std::string directory, const Outcome& outcome);
+/// Names for which `is_aside` holds are not told of where one side lacks them.
+BaseSummary summary_of(std::string directory, const Outcome& outcome,
+                       const std::function<bool(const std::string&)>& is_aside);
 
 /// One line for people.
 std::string text_of(const BaseSummary& summary);
 
-/// `equals_base`: nothing that was compared differs; `base_differs_shape`: the base is another
-/// model.
+/// `equals_base`: nothing that was compared differs; `base_differs_shape`, `base_missing`,
+/// `base_extra`: the base is another model, or a part of it was lost.
 std::vector<plan::Warning> base_warnings(const BaseSummary& summary);
 
 }  // namespace shardweld::app

@@ -1,5 +1,8 @@
 #include "result_check.hpp"
 
+#include <set>
+#include <string>
+
 namespace shardweld::app {
 
 bool compares_with_base(const Options& options, const Assembly& assembly) {
@@ -22,14 +25,17 @@ void ResultCheck::add(const plan::Slice& slice, std::span<const std::byte> bytes
 }
 
 std::vector<plan::Warning> ResultCheck::finish(mpi::Comm& comm, Report& report, Log& log) {
-    report.sanity = judge_census(assembly_.plan().targets, census_.gather(comm));
-    std::vector<plan::Warning> warnings = sanity_warnings(report.sanity);
+    std::set<std::string> changed;
+    std::vector<plan::Warning> of_base;
     if (base_) {
         report.base = base_->finish(comm);
+        changed.insert(report.base->changed.begin(), report.base->changed.end());
         log.info(text_of(*report.base));
-        const auto more = base_warnings(*report.base);
-        warnings.insert(warnings.end(), more.begin(), more.end());
+        of_base = base_warnings(*report.base);
     }
+    report.sanity = judge_census(assembly_.plan().targets, census_.gather(comm), changed);
+    std::vector<plan::Warning> warnings = sanity_warnings(report.sanity);
+    warnings.insert(warnings.end(), of_base.begin(), of_base.end());
     return warnings;
 }
 

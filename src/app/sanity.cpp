@@ -33,13 +33,15 @@ constexpr Kind kKinds[] = {
 }  // namespace
 
 Sanity judge_census(const std::vector<plan::Target>& targets,
-                    const std::map<std::uint32_t, numeric::Census>& census) {
+                    const std::map<std::uint32_t, numeric::Census>& census,
+                    const std::set<std::string>& changed) {
     Sanity sanity{true, {}};
     for (const auto& [at, found] : census) {
         const plan::Target& target = targets[at];
         const bool is_uniform = found.is_constant && is_matrix(target.shape);
+        const bool is_odd_zero = is_matrix(target.shape) || changed.contains(target.name);
         const OddTensor odd{
-            target.name, found.n_nan, found.n_inf, is_matrix(target.shape) && !found.has_nonzero,
+            target.name, found.n_nan, found.n_inf, is_odd_zero && !found.has_nonzero,
             is_uniform && found.has_nonzero && found.n_nan == 0 && is_float(target.dtype)};
         if (odd.n_nan > 0 || odd.n_inf > 0 || odd.is_zero || odd.is_constant) {
             sanity.tensors.push_back(odd);

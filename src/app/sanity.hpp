@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,9 +29,12 @@ struct Sanity {
 
 /// What is odd about the census of some targets. NaNs and infinities are odd everywhere. All zeros
 /// and one value are odd where two extents at least are larger than one: norms of ones, biases of
-/// zeros and scalars are normal. So are exponents (f8_e8m0) that are all alike.
+/// zeros and scalars are normal. So are norms of zeros, where models store their distance from one
+/// (Gemma, Qwen3-Next), and exponents (f8_e8m0) that are all alike. All zeros are odd everywhere
+/// among the names in `changed`: the model that was trained had something there.
 Sanity judge_census(const std::vector<plan::Target>& targets,
-                    const std::map<std::uint32_t, numeric::Census>& census);
+                    const std::map<std::uint32_t, numeric::Census>& census,
+                    const std::set<std::string>& changed = {});
 
 /// One warning for each kind of oddity (`nan_values`, `inf_values`, `all_zero`, `constant`), which
 /// names the first tensors that have it.

@@ -71,6 +71,13 @@ void check_selection(const Selection& selection) {
     (void)compiled(selection.exclude, "--exclude");
 }
 
+std::function<bool(const std::string&)> selects(const Selection& selection) {
+    return [include = compiled(selection.include, "--include"),
+            exclude = compiled(selection.exclude, "--exclude")](const std::string& name) {
+        return (!include || is_found(*include, name)) && !(exclude && is_found(*exclude, name));
+    };
+}
+
 void select(plan::Binding& binding, const Selection& selection) {
     const auto include = compiled(selection.include, "--include");
     const auto exclude = compiled(selection.exclude, "--exclude");

@@ -2,6 +2,7 @@
 // Pure; knows names and ledgers.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -17,6 +18,10 @@ struct Selection {
 
 /// Error(usage) when an expression is none.
 void check_selection(const Selection& selection);
+
+/// Whether a name is selected; for many names. Calls throw Error(unsupported) for names too long to
+/// be searched.
+std::function<bool(const std::string&)> selects(const Selection& selection);
 
 /// Takes what is not selected out of a binding; the ledger counts it as ignored. Error(usage) when
 /// nothing is left.

@@ -155,8 +155,10 @@ lora 3 0 --local_dir "$only/source" --target_dir "$WORK/none" --base "$WORK/nowh
 expect_code 2 "$SHARDWELD" test --local_dir "$full/source" --test_hf_dir "$WORK/base_model" --base "$WORK/base_model"
 expect_text "its own base"
 # Where the checkpoint has a base of its own, the result is compared with --base: unfolded nothing was trained, folded something was.
-lora 0 2 --local_dir "$full/source" --target_dir "$WORK/split_again" --base "$WORK/base_model"
+lora 0 2 --local_dir "$full/source" --target_dir "$WORK/split_again" --base "$WORK/base_model" --report "$WORK/split.json"
 expect_text "no tensor differs from the base"
+# The adapter beside it is nothing that the base lacks.
+config_says "$WORK/split.json" '[w["code"] for w in c["warnings"]] == ["adapter_not_folded", "equals_base"] and c["base"]["extra"] == []'
 lora 0 0 --local_dir "$only/source" --target_dir "$WORK/fold_again" --base "$WORK/base_model" --lora fold
 expect_text " tensors differ, at most by "
 lora 12 0 --local_dir "$only/source" --target_dir "$WORK/base_model" --base "$WORK/base_model" --overwrite

@@ -123,6 +123,19 @@ value_heads() {
     same_as_expected "$data/fsdp2_value_w2_bf16_qwen2" "$WORK/based_out"
     config_says based_out 'config["architectures"] == ["Qwen2ForTokenClassification"]'
     config_says based_out 'config["id2label"] == {"0": "LABEL_0"} and config["label2id"] == {"LABEL_0": 0}'
+    # Beside the language model it was made of, the heads are meant to differ: neither is missed.
+    cp -r "$WORK/based_out" "$WORK/causal"
+    for change in "copy score.weight lm_head.weight" "drop score.weight"; do
+        python3 "$TESTS/support/edit_safetensors.py" "$WORK/causal/model.safetensors" $change || fail "cannot edit the head"
+    done
+    merge 0 based beside_causal --base "$WORK/causal" --report "$WORK/value.json"
+    checks=$((checks + 1))
+    python3 - "$WORK/value.json" <<'P' || fail "a value model misses a head of its base"
+import json, sys
+report = json.load(open(sys.argv[1]))
+assert (report["base"]["missing"], report["base"]["extra"]) == ([], []), report["base"]
+assert [w["code"] for w in report["warnings"]] == ["equals_base"], report["warnings"]
+P
     merge 0 based flagged_out --is-value-model --strict
     config_says flagged_out 'config["architectures"] == ["Qwen2ForTokenClassification"]'
     variant classless fsdp2_value_w2_bf16_qwen2 architectures=

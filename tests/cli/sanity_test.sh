@@ -122,7 +122,42 @@ edit "$WORK/trained/$weights" reshape model.layers.0.mlp.up_proj.weight 6144
 merge_hf 2 "$WORK/base" --base "$WORK/trained"
 expect_text "only in the result: model.layers.3.mlp.up_proj.weight; only in the base: model.other.weight"
 report_says '(r["base"]["extra"], r["base"]["missing"], r["base"]["shapes"]) == (["model.layers.3.mlp.up_proj.weight"], ["model.other.weight"], ["model.layers.0.mlp.up_proj.weight"])'
-report_says '[w["code"] for w in r["warnings"]] == ["base_differs_shape"]'
+report_says '[(w["code"], w["tensor"]) for w in r["warnings"]] == [("base_differs_shape", "model.layers.0.mlp.up_proj.weight"), ("base_missing", "model.other.weight"), ("base_extra", "model.layers.3.mlp.up_proj.weight")]'
+expect_text "1 tensor(s) of the base are not in the result: model.other.weight; were they lost?"
+
+# What is left out on purpose is not missed.
+merge_hf 0 "$WORK/base" --base "$WORK/trained" --include '\.mlp\.|norm' --exclude 'other|layers\.[03]\.'
+report_says '(r["base"]["extra"], r["base"]["missing"]) == ([], []) and [w["code"] for w in r["warnings"]] == ["equals_base"]'
+code=14 merge_hf 0 "$WORK/base" --base "$WORK/trained" --exclude 'layers\.[03]\.' --strict
+expect_text "base_missing, an error under --strict"
+
+# A head: missed where nothing ties it to the embedding, also when the config does not say; not where it is tied.
+cp -r "$WORK/base" "$WORK/headless"
+edit "$WORK/headless/$weights" drop lm_head.weight
+sed -i '/tie_word_embeddings/d' "$WORK/headless/config.json"
+merge_hf 2 "$WORK/headless" --base "$WORK/base" --names module
+report_says 'r["base"]["missing"] == ["lm_head.weight"] and "base_missing" in [w["code"] for w in r["warnings"]]'
+merge_hf 2 "$WORK/headless" --base "$WORK/base" --tie-word-embedding
+report_says '(r["base"]["missing"], r["base"]["compared"]) == ([], 39) and r["warnings"] == []'
+
+# A vector that became zeros: told only beside a base that has something there.
+cp -r "$WORK/base" "$WORK/killed"
+python3 - "$WORK/killed/$weights" "$TESTS/support" <<'P' || fail "cannot kill the norm"
+import sys
+sys.path.insert(0, sys.argv[2])
+import edit_safetensors as files
+tensors = files.read(sys.argv[1])
+tensors["model.norm.weight"][2] = bytearray(len(tensors["model.norm.weight"][2]))
+files.write(sys.argv[1], tensors)
+P
+merge_hf 0 "$WORK/killed"
+report_says 'r["warnings"] == [] and r["sanity"]["tensors"] == []'
+for ranks in 0 3; do
+    merge_hf "$ranks" "$WORK/killed" --base "$WORK/base"
+    report_says '[(w["code"], w["tensor"]) for w in r["warnings"]] == [("all_zero", "model.norm.weight")]'
+done
+merge_hf 2 "$WORK/killed" --base "$WORK/killed"
+report_says '[w["code"] for w in r["warnings"]] == ["equals_base"]'
 code=14 merge_hf 0 "$WORK/base" --base "$WORK/base" --strict
 expect_text "0 of 39 tensors differ"
 expect_text "no tensor differs from the base"

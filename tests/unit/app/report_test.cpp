@@ -58,7 +58,7 @@ Report full_report() {
     report.ledger = {161, 100, 10, 1, {{"rng*", "training state", 2, 50}}};
     report.files = {{"model.safetensors", 7, "ef"}};
     report.sanity = {true, {{"t", 1, 2, false, false}}};
-    report.base = BaseSummary{"/base", 3, 1, 0.5, "t", {"a"}, {}, {"b"}};
+    report.base = BaseSummary{"/base", 3, 1, 0.5, "t", {"a"}, {}, {"b"}, {"t"}};
     report.warnings = {{"tied_differs", "lm_head.weight", "they differ"}};
     report.root = "abcd";
     return report;

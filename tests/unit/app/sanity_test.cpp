@@ -50,6 +50,20 @@ TEST(Sanity, vectors_and_scalars_of_one_value_are_normal) {
     }
 }
 
+TEST(Sanity, vectors_of_zeros_are_odd_where_the_base_has_something) {
+    const std::vector<plan::Target> targets{target("norm", {6}), target("bias", {6}),
+                                            target("matrix", {2, 3})};
+    std::map<std::uint32_t, Census> census{
+        {0, constant(false)}, {1, constant(false)}, {2, constant(false)}};
+    const Sanity sanity = judge_census(targets, census, {"norm", "matrix"});
+    ASSERT_EQ(sanity.tensors.size(), 2U);
+    EXPECT_EQ(sanity.tensors[0].name, "norm");
+    EXPECT_EQ(sanity.tensors[1].name, "matrix");
+    census[0] = constant(true);
+    EXPECT_EQ(codes_of(sanity_warnings(judge_census(targets, census, {"norm"}))),
+              (List{"all_zero matrix"}));
+}
+
 TEST(Sanity, exponents_that_are_alike_are_normal) {
     const std::vector<plan::Target> targets{target("scales", {2, 3}, DType::f8_e8m0)};
     EXPECT_TRUE(judge_census(targets, {{0, constant(true)}}).tensors.empty());
@@ -90,31 +104,47 @@ ComparedTensor compared(const std::string& name, Index n_unequal, double largest
     return row;
 }
 
+bool nothing(const std::string& /*name*/) {
+    return false;
+}
+
 TEST(BaseSummary, counts_equal_tensors_and_names_the_largest_difference) {
     Outcome outcome;
     outcome.tensors = {compared("a", 0, 0), compared("b", 3, 0.25), compared("c", 1, 0.5)};
+    outcome.tensors[2].found.n_different = 1;
     ComparedTensor lone;
     for (const auto& [name, verdict] : {std::pair{"d", Verdict::extra}, {"e", Verdict::missing}}) {
         lone.name = name;
         lone.verdict = verdict;
         outcome.tensors.push_back(lone);
     }
-    const BaseSummary summary = summary_of("base", outcome);
+    const BaseSummary summary = summary_of("base", outcome, nothing);
     EXPECT_EQ(text_of(summary),
               "compared with the base base: 2 of 3 tensors differ, at most by 0.5 (c); only in the "
               "result: d; only in the base: e");
-    EXPECT_TRUE(base_warnings(summary).empty());
+    const auto warnings = base_warnings(summary);
+    EXPECT_EQ(codes_of(warnings), (List{"base_missing e", "base_extra d"}));
+    EXPECT_EQ(warnings[0].text,
+              "1 tensor(s) of the base are not in the result: e; were they lost?");
+    EXPECT_EQ(summary.changed, (List{"c"}));
+    const auto is_aside = [](const std::string& name) { return name == "d" || name == "e"; };
+    const BaseSummary aside = summary_of("base", outcome, is_aside);
+    EXPECT_EQ(text_of(aside),
+              "compared with the base base: 2 of 3 tensors differ, at most by 0.5 (c)");
+    EXPECT_TRUE(base_warnings(aside).empty());
 }
 
 TEST(BaseSummary, warns_when_nothing_differs_or_shapes_do) {
     Outcome outcome;
     outcome.tensors = {compared("a", 0, 0), compared("b", 0, 0)};
-    EXPECT_EQ(codes_of(base_warnings(summary_of("base", outcome))), (List{"equals_base "}));
+    EXPECT_EQ(codes_of(base_warnings(summary_of("base", outcome, nothing))),
+              (List{"equals_base "}));
     ComparedTensor other;
     other.name = "c";
     other.verdict = Verdict::shape;
     outcome.tensors.push_back(other);
-    EXPECT_EQ(codes_of(base_warnings(summary_of("base", outcome))), (List{"base_differs_shape c"}));
+    EXPECT_EQ(codes_of(base_warnings(summary_of("base", outcome, nothing))),
+              (List{"base_differs_shape c"}));
 }
 
 }  // namespace
