@@ -9,15 +9,11 @@
 
 namespace shardweld::plan {
 
-namespace {
-
 bool passes(const models::Recipe& recipe, const std::string& name) {
     return recipe.hub.empty() ||
            std::any_of(recipe.passes.begin(), recipe.passes.end(),
                        [&](const std::string& glob) { return glob_matches(glob, name); });
 }
-
-}  // namespace
 
 std::string renamed(const models::Recipe& recipe, const std::string& name) {
     const models::RenameRule* best = models::longest_match(recipe.renames, name);

@@ -10,6 +10,9 @@
 
 namespace shardweld::plan {
 
+/// Whether the recipe lets a tensor of that hub name pass without a line.
+bool passes(const models::Recipe& recipe, const std::string& name);
+
 /// Appends a target for each tensor. Those whose name is in `presumed` are to be compared with
 /// their replicas in full. A warning lists tensors that no `pass` rule of the recipe covers.
 void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::string>& presumed,

@@ -32,13 +32,20 @@ std::string flag_hint(const models::Line& line, const models::Dialect& dialect) 
                : "";
 }
 
-[[noreturn]] void refuse_unknown(const std::vector<Tensor>& unknown, const Model& model) {
+/// A module tree keeps what no line takes; of a framework's tensors only those pass that the recipe
+/// lets pass.
+void refuse_unknown(const std::vector<Tensor>& others, const Model& model) {
     std::vector<std::string> texts;
-    for (const Tensor& tensor : unknown) {
-        texts.push_back(tensor.name + " " + shape_text(tensor.shape));
+    for (const Tensor& tensor : others) {
+        if (!model.dialect->has_own_names && !passes(*model.recipe, tensor.name)) {
+            texts.push_back(tensor.name + " " + shape_text(tensor.shape));
+        }
+    }
+    if (texts.empty()) {
+        return;
     }
     throw Error(ErrorCode::mismatch,
-                std::to_string(unknown.size()) + " stored tensor(s) that no rule of dialect " +
+                std::to_string(texts.size()) + " stored tensor(s) that no rule of dialect " +
                     model.dialect->name + " takes for a " + model.recipe->name +
                     " model: " + listed(texts) +
                     "; check config.json's model_type and the flags --is_value_model and "
@@ -197,11 +204,7 @@ Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {
     Mismatches mismatches;
     Found found{binding.ledger, mismatches};
     std::vector<Tensor> others = file_all(catalogue, model, matcher, instances, found);
-    mismatches.check("unknown", [&] {
-        if (!others.empty() && !model.dialect->has_own_names) {
-            refuse_unknown(others, model);
-        }
-    });
+    mismatches.check("unknown", [&] { refuse_unknown(others, model); });
     for (const models::SameRule& rule : model.recipe->same) {
         mismatches.check("same " + rule.a, [&] {
             if (model.symbols->holds(rule.condition) && !instances.is_given_up(rule.a) &&

@@ -145,7 +145,12 @@ other_config "$legacy" model_type '"martian"' 5 "config.json" "martian" "--recip
 start "$value"
 config architectures '["Qwen3ForCausalLM"]'
 accepted "a value model with the flag" --is_value_model
-refused "a value model without the flag" 6 0 "output_layer.weight" "--is_value_model"
+accepted "a value model without the flag"
+start "$legacy"
+for file in "$iter"/*/*.pt; do
+    damage resize "$file" output_layer.weight 2,64
+done
+refused "a head of some rows" 6 0 "output_layer.weight" "expected at least 251" "--is_value_model"
 
 # Warnings under --strict.
 start "$legacy"

@@ -14,6 +14,7 @@
 #include "../shared/repeated.hpp"
 #include "../shared/stored_piece.hpp"
 #include "args.hpp"
+#include "names.hpp"
 
 namespace shardweld::formats::megatron {
 
@@ -24,14 +25,6 @@ using catalogue::Catalogue;
 constexpr int kDeepestNesting = 12;
 constexpr std::size_t kLongestName = 1024;
 constexpr Index kMostChunks = 1 << 16;
-
-std::string_view without_module(std::string_view name) {
-    constexpr std::string_view kWrapper = "module.";
-    while (name.starts_with(kWrapper)) {
-        name.remove_prefix(kWrapper.size());
-    }
-    return name;
-}
 
 // Collects one file.
 class LegacyScan {
@@ -92,7 +85,7 @@ class LegacyScan {
             if (value.is_mapping() && !is_extra_state(name)) {
                 add_entries(value, name + ".", chunk, depth + 1);
             } else {
-                add_entry(without_module(name), value, chunk);
+                add_entry(model_name(name), value, chunk);
             }
         }
     }

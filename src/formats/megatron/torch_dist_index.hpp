@@ -3,20 +3,14 @@
 // Source: megatron-core 0.16.1 megatron/core/dist_checkpointing/strategies/torch.py.
 #pragma once
 
-#include <string>
-#include <string_view>
-
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/formats/format.hpp"
 
 namespace shardweld::formats::megatron {
 
-/// The tensor's name below wrappers: "model.module.decoder.x" is "decoder.x".
-std::string_view model_key(std::string_view key);
-
 /// Model tensors with their chunks as unlocated pieces; training state and byte objects are counted
 /// as ignored. Error(not_found) naming all shard files that are needed and absent,
-/// Error(unsupported) for compressed shards.
+/// Error(unsupported) for compressed shards and adapters.
 catalogue::Catalogue read_index(const Location& location);
 
 }  // namespace shardweld::formats::megatron

@@ -17,7 +17,7 @@
 #include "args.hpp"
 #include "dist_state.hpp"
 #include "megatron.hpp"
-#include "torch_dist_index.hpp"
+#include "names.hpp"
 #include "zarr_array.hpp"
 
 namespace shardweld::formats::megatron {
@@ -80,7 +80,7 @@ void absorb(Catalogue scan, IgnoredRows& ignored, Catalogue& out) {
     const auto first_file = static_cast<std::uint32_t>(out.files.size());
     std::move(scan.files.begin(), scan.files.end(), std::back_inserter(out.files));
     for (auto& tensor : scan.tensors) {
-        tensor.name = model_key(tensor.name);
+        tensor.name = model_name(tensor.name);
         for (auto& piece : tensor.pieces) {
             piece.file += first_file;
         }
@@ -116,20 +116,12 @@ void sort_files(Catalogue& out) {
     }
 }
 
-void sort_tensors(const Location& location, std::vector<catalogue::Tensor>& tensors) {
+void require_tensors(const Location& location, const std::vector<catalogue::Tensor>& tensors) {
     if (tensors.empty()) {
         throw Error(ErrorCode::not_found, "nothing to merge: " + location.directory.string() +
                                               " has no directory with a model tensor's .zarray; "
                                               "the save was interrupted or the copy left hidden "
                                               "files out");
-    }
-    std::sort(tensors.begin(), tensors.end(),
-              [](const auto& a, const auto& b) { return a.name < b.name; });
-    const auto twice = std::adjacent_find(tensors.begin(), tensors.end(),
-                                          [](auto& a, auto& b) { return a.name == b.name; });
-    if (twice != tensors.end()) {
-        throw Error(ErrorCode::corrupt, "two keys name tensor " + printable(twice->name) +
-                                            " when the prefixes model. and module. are removed");
     }
 }
 
@@ -203,7 +195,8 @@ class Zarr final : public Format {
         for (Catalogue& scan : scans) {
             absorb(std::move(scan), ignored, out);
         }
-        sort_tensors(location, out.tensors);
+        require_tensors(location, out.tensors);
+        sort_by_name(out.tensors);
         sort_files(out);
         out.ignored = ignored.take();
         refuse_unsupported(out.claims);

@@ -181,7 +181,7 @@ TEST(Hdf5Lister, survives_whatever_its_program_does) {
         EXPECT_EQ(code, ErrorCode::corrupt) << body;
         EXPECT_NE(text.find(part), std::string::npos) << body << ": " << text;
     }
-    EXPECT_EQ(error_of([&] { (void)run_lister("/nonexistent", "file"); }).first,
+    EXPECT_EQ(error_of([&] { (void)run_lister(scratch.path() / "absent", "file"); }).first,
               ErrorCode::not_found);
 }
 
