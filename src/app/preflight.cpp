@@ -100,7 +100,7 @@ void check_room(mpi::Comm& comm, const Options& options, const outputs::Placemen
                                       "tells them here");
         // What a dead run left will be used again or removed.
         const Bytes bytes = placement.total_bytes();
-        const Bytes reclaimed = publish::left_behind(options.target_dir);
+        const Bytes reclaimed = publish::left_behind(target_request(options));
         publish::require_room(room, options.target_dir, bytes - std::min(bytes, reclaimed),
                               static_cast<Index>(placement.files.size()) + kFilesBeside);
     });

@@ -1,6 +1,7 @@
 #include "appear.hpp"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include <sys/stat.h>
@@ -9,6 +10,7 @@
 #include "shardweld/io/entries.hpp"
 #include "shardweld/io/file.hpp"
 
+#include "inside.hpp"
 #include "places.hpp"
 
 namespace shardweld::publish {
@@ -26,42 +28,57 @@ void take_over_rights(const fs::path& from, const fs::path& to) {
     }
 }
 
-/// Files of a directory tree, relative to it: weights first, then the rest, index files last.
-std::vector<fs::path> files_in_publishing_order(const fs::path& directory) {
-    std::vector<std::pair<int, fs::path>> files;
-    for (const fs::directory_entry& entry : io::entries_below(directory)) {
-        const fs::path relative = entry.path().lexically_relative(directory);
-        if (entry.is_regular_file() && *relative.begin() != kJournal) {
-            const std::string name = entry.path().filename().string();
-            const int turn = name.ends_with(kIndexSuffix)     ? 2
-                             : name.ends_with(".safetensors") ? 0
-                                                              : 1;
-            files.emplace_back(turn, relative);
-        }
-    }
-    std::sort(files.begin(), files.end());
-    std::vector<fs::path> sorted;
-    sorted.reserve(files.size());
-    for (auto& [turn, path] : files) {
-        sorted.push_back(std::move(path));
-    }
-    return sorted;
+/// What a file is to who looks for a model: a part of it, its tensors, or the list of their files.
+enum class Role { part, weights, index };
+
+Role role_of(const fs::path& file) {
+    const std::string name = file.filename().string();
+    return name.ends_with(kIndexSuffix)                              ? Role::index
+           : name.ends_with(".safetensors") || name.ends_with(".h5") ? Role::weights
+                                                                     : Role::part;
 }
 
-/// Indices and weights of an older model, which would be taken for parts of the new one.
-std::vector<fs::path> old_weights(const fs::path& directory) {
-    std::vector<fs::path> indices;
-    std::vector<fs::path> weights;
-    for (const fs::directory_entry& entry : io::entries_of(directory)) {
-        const std::string name = entry.path().filename().string();
-        if (name.ends_with(kIndexSuffix)) {
-            indices.emplace_back(name);
-        } else if (name.ends_with(".safetensors")) {
-            weights.emplace_back(name);
+/// Files of a directory tree, relative to it. Those without which no reader takes it for a model
+/// come last: of several the index, else the tensors; an adapter's before the model's.
+std::vector<fs::path> files_in_publishing_order(const fs::path& directory) {
+    std::vector<fs::path> files;
+    for (const fs::directory_entry& entry : io::entries_below(directory)) {
+        fs::path relative = entry.path().lexically_relative(directory);
+        if (entry.is_regular_file() && *relative.begin() != kJournal) {
+            files.push_back(std::move(relative));
         }
     }
-    indices.insert(indices.end(), weights.begin(), weights.end());
-    return indices;
+    const auto turn = [](const fs::path& file) {
+        return std::tuple(role_of(file), !file.has_parent_path(), file);
+    };
+    std::sort(files.begin(), files.end(),
+              [&](const fs::path& a, const fs::path& b) { return turn(a) < turn(b); });
+    return files;
+}
+
+/// What gives way to new files: the older model's indices and weights, which would be taken for
+/// parts of the new one, and what has the name of a new file; in the order in which it goes, so
+/// that no file of the older model is seen together with one of the new.
+std::vector<fs::path> in_the_way(const fs::path& target, const std::vector<fs::path>& files) {
+    std::vector<fs::path> old;
+    for (const fs::directory_entry& entry : io::entries_of(target)) {
+        const fs::path name = entry.path().filename();
+        const bool is_own_name =
+            name.extension() != ".h5" || name.string().starts_with("model");  // others have h5 too
+        if (role_of(name) != Role::part && is_own_name) {
+            old.push_back(name);
+        }
+    }
+    for (const fs::path& file : files) {
+        if (fs::exists(fs::symlink_status(target / file))) {
+            old.push_back(file);
+        }
+    }
+    const auto turn = [](const fs::path& file) { return std::tuple(role_of(file), file); };
+    std::sort(old.begin(), old.end(),
+              [&](const fs::path& a, const fs::path& b) { return turn(b) < turn(a); });
+    old.erase(std::unique(old.begin(), old.end()), old.end());
+    return old;
 }
 
 void move_file(Renames& renames, const fs::path& from, const fs::path& to) {
@@ -110,17 +127,15 @@ fs::path replace_directory(Renames& renames, const fs::path& partial, const fs::
     return aside;
 }
 
-fs::path move_files(Renames& renames, const fs::path& partial, const fs::path& target) {
+fs::path move_files(Renames& renames, const fs::path& partial, const fs::path& target, bool sync) {
     const fs::path aside = target / kOldInside;
     restore(aside, target);
     const std::vector<fs::path> files = files_in_publishing_order(partial);
-    for (const fs::path& file : old_weights(target)) {
+    note_moves(partial, files, sync);
+    for (const fs::path& file : in_the_way(target, files)) {
         move_file(renames, target / file, aside / file);
     }
     for (const fs::path& file : files) {
-        if (fs::exists(fs::symlink_status(target / file))) {
-            move_file(renames, target / file, aside / file);
-        }
         move_file(renames, partial / file, target / file);
     }
     return aside;

@@ -13,12 +13,25 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/file.hpp"
+#include "shardweld/io/kind.hpp"
 
 namespace shardweld::publish {
 
 namespace {
 
 constexpr int kAttempts = 100;
+constexpr int kOpenFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+
+/// What flock(2) says; `none`: this file system has no locks.
+enum class Flock { taken, held, none };
+
+Flock try_flock(int fd, int how) {
+    int status = 0;
+    do {
+        status = ::flock(fd, how | LOCK_NB);
+    } while (status != 0 && errno == EINTR);
+    return status == 0 ? Flock::taken : errno == EWOULDBLOCK ? Flock::held : Flock::none;
+}
 
 std::string host_name() {
     std::array<char, 256> name{};
@@ -69,22 +82,73 @@ std::string name_of_holder(const std::string& holder) {
                                "file)"));
 }
 
-/// Without locks: whether the process that wrote `holder` is known to be gone.
+/// Whether the process that wrote `holder` is known to be gone. Who has written nothing yet is not.
 bool is_gone(const std::string& holder) {
     const auto parts = split(trim(holder), ' ');
     if (parts.size() < 2 || parts[0] != host_name()) {
-        return holder.empty();
+        return false;
     }
     const std::optional<Index> pid = parse_index(parts[1]);
     return pid && *pid > 0 && ::kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH;
+}
+
+/// The holder that a file names; nullopt when there is no file.
+std::optional<std::string> holder_in(const fs::path& path) {
+    const int fd = ::open(path.c_str(), O_RDONLY | kOpenFlags);
+    if (fd < 0) {
+        return errno == ENOENT ? std::nullopt : std::optional<std::string>("");
+    }
+    std::string holder = content(fd);
+    ::close(fd);
+    return holder;
+}
+
+/// Without locks: removes the file of a process that is gone; false when it may be alive. One run
+/// at a time does that, so that the file that goes is the one that was looked at.
+bool remove_dead(const fs::path& path) {
+    const auto may_go = [&] {
+        const auto holder = holder_in(path);
+        return !holder || is_gone(*holder);
+    };
+    if (!may_go()) {
+        return false;
+    }
+    const fs::path claim = path.string() + ".stale";
+    const int fd = ::open(claim.c_str(), O_WRONLY | O_CREAT | O_EXCL | kOpenFlags, 0666);
+    if (fd < 0) {
+        return false;
+    }
+    ::close(fd);
+    const bool goes = may_go();
+    if (goes) {
+        (void)::unlink(path.c_str());
+    }
+    (void)::unlink(claim.c_str());
+    return goes;
+}
+
+struct Opened {
+    int fd = -1;  ///< else errno says why; EINTR: to be tried again
+    bool is_made = false;
+};
+
+Opened open_lock(const fs::path& path) {
+    const int made = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | kOpenFlags, 0666);
+    if (made >= 0 || errno != EEXIST) {
+        return {made, made >= 0};
+    }
+    const int fd = ::open(path.c_str(), O_RDWR | kOpenFlags);
+    if (fd < 0 && errno == ENOENT) {
+        errno = EINTR;
+    }
+    return {fd, false};
 }
 
 }  // namespace
 
 int try_lock_file(const fs::path& path, const fs::path& target, const std::string& job) {
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
-        const int fd =
-            ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+        const auto [fd, is_made] = open_lock(path);
         if (fd < 0 && errno == EINTR) {
             continue;
         }
@@ -94,26 +158,46 @@ int try_lock_file(const fs::path& path, const fs::path& target, const std::strin
         if (fd < 0) {
             io::throw_errno(errno, "create lock file", path);
         }
-        const bool is_locked = ::flock(fd, LOCK_EX | LOCK_NB) == 0;
-        const bool is_held = !is_locked && errno == EWOULDBLOCK;
-        if (is_held || (!is_locked && !is_gone(content(fd)))) {
-            const std::string holder = content(fd);
-            ::close(fd);
-            refuse(holder, path, target, is_held);
-        }
-        // A holder that just ended removed the file: what was locked is no longer the lock.
-        if (is_same_file(fd, path)) {
+        const Flock lock = try_flock(fd, LOCK_EX);
+        // A holder that just ended removed the file: what was locked is no longer the lock. Without
+        // locks the file is whose who made it.
+        if (lock == Flock::taken ? is_same_file(fd, path) : lock == Flock::none && is_made) {
             say_holder(fd, job);
             return fd;
         }
+        const std::string holder = content(fd);
         ::close(fd);
+        if (lock == Flock::held || (lock == Flock::none && !remove_dead(path))) {
+            refuse(holder, path, target, lock == Flock::held);
+        }
     }
     throw Error(ErrorCode::target, "cannot lock " + path.string() + ": other runs keep taking it");
 }
 
+void require_free(const fs::path& path, const fs::path& target) {
+    int fd = -1;
+    do {
+        fd = ::open(path.c_str(), O_RDONLY | kOpenFlags);
+    } while (fd < 0 && errno == EINTR);
+    if (fd < 0) {
+        if (!io::means_absent(errno)) {
+            io::throw_errno(errno, "see whether another run holds", path);
+        }
+        return;
+    }
+    const Flock lock = try_flock(fd, LOCK_SH);
+    const std::string holder = content(fd);
+    ::close(fd);
+    if (lock == Flock::held || (lock == Flock::none && !is_gone(holder))) {
+        refuse(holder, path, target, lock == Flock::held);
+    }
+}
+
 void unlock_file(int fd, const fs::path& path) noexcept {
     if (fd >= 0) {
-        (void)::unlink(path.c_str());
+        if (is_same_file(fd, path)) {
+            (void)::unlink(path.c_str());
+        }
         (void)::close(fd);
     }
 }

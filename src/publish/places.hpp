@@ -19,4 +19,8 @@ inline std::filesystem::path partial_beside(const std::filesystem::path& target)
     return target.parent_path() / ("." + target.filename().string() + ".shardweld-partial");
 }
 
+inline std::filesystem::path lock_beside(const std::filesystem::path& target) {
+    return target.parent_path() / ("." + target.filename().string() + ".shardweld-lock");
+}
+
 }  // namespace shardweld::publish

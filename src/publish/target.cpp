@@ -17,6 +17,7 @@
 
 #include "appear.hpp"
 #include "directories.hpp"
+#include "inside.hpp"
 #include "lock_file.hpp"
 #include "places.hpp"
 
@@ -44,19 +45,6 @@ bool is_there(const fs::path& path) {
     return io::kind_at(path) != io::Kind::none;
 }
 
-/// Whether a journal tells of any block. Its records have numbers for names, the header has not.
-/// Error(io) when it cannot be looked at: it must not pass for none.
-bool holds_work(const fs::path& partial) {
-    if (fs::is_symlink(partial) || !io::is_directory(partial / kJournal)) {
-        return false;
-    }
-    const auto entries = io::entries_of(partial / kJournal);
-    return std::any_of(entries.begin(), entries.end(), [](const fs::directory_entry& entry) {
-        const char first = entry.path().filename().string().front();
-        return first >= '0' && first <= '9' && entry.is_regular_file() && entry.file_size() > 0;
-    });
-}
-
 bool may_hold_work(const fs::path& partial) noexcept {
     bool holds = true;
     (void)mpi::error_of([&] { holds = holds_work(partial); });
@@ -68,20 +56,13 @@ bool may_hold_work(const fs::path& partial) noexcept {
 PartialDirectory PartialDirectory::create(const TargetRequest& request) {
     PartialDirectory made;
     made.target_ = checked_target(request);
+    made.may_overwrite_ = request.overwrite;
     make_directories(made.target_.parent_path(), made.made_);
-    made.take_lock(request.job);
+    made.take_lock(request);
     // Another run may have finished between the check and the lock.
-    checked_target({request.target, request.inputs, request.overwrite || made.is_inside_});
+    checked_target(request);
     made.make_partial(request.resume);
     return made;
-}
-
-void PartialDirectory::choose_places(Place place) {
-    const std::string name = target_.filename().string();
-    is_inside_ = place == Place::inside;
-    partial_ = is_inside_ ? target_ / kPartialInside : partial_beside(target_);
-    lock_path_ = is_inside_ ? target_ / kLockInside
-                            : target_.parent_path() / ("." + name + ".shardweld-lock");
 }
 
 fs::path PartialDirectory::journal() const {
@@ -93,15 +74,21 @@ fs::path PartialDirectory::journal_aside() const {
     return target_.parent_path() / ("." + target_.filename().string() + ".shardweld-journal");
 }
 
-void PartialDirectory::take_lock(const std::string& job) {
+/// The lock beside the target, or the one in it for who may not write beside it and for mount
+/// points, which have no place beside them. A run holds one of them and only then looks at the
+/// other: of two runs at least one sees the other.
+void PartialDirectory::take_lock(const TargetRequest& request) {
+    const fs::path beside = lock_beside(target_);
+    const fs::path inside = target_ / kLockInside;
     const bool exists = is_there(target_);
-    if (!exists || (!contains_current_directory(target_) && !is_mount_point(target_))) {
-        choose_places(Place::beside);
-        lock_fd_ = try_lock_file(lock_path_, target_, job);
+    lock_path_ = beside;
+    if (!exists || !is_mount_point(target_)) {
+        lock_fd_ = try_lock_file(beside, target_, request.job);
     }
-    if (lock_fd_ < 0 && exists) {
-        choose_places(Place::inside);
-        lock_fd_ = try_lock_file(lock_path_, target_, job);
+    const bool is_beside = lock_fd_ >= 0;
+    if (!is_beside && exists) {
+        lock_path_ = inside;
+        lock_fd_ = try_lock_file(inside, target_, request.job);
     }
     if (lock_fd_ < 0) {
         const std::string reason = text_of_errno(errno);
@@ -109,6 +96,11 @@ void PartialDirectory::take_lock(const std::string& job) {
                                        ": no right to write there: " + reason +
                                        "; choose another --target_dir");
     }
+    require_free(is_beside ? inside : beside, target_);
+    is_inside_ =
+        !is_beside || (exists && (contains_current_directory(target_) ||
+                                  (request.resume && holds_work(target_ / kPartialInside))));
+    partial_ = is_inside_ ? target_ / kPartialInside : partial_beside(target_);
     is_held_ = true;
 }
 
@@ -123,6 +115,9 @@ void PartialDirectory::make_partial(bool resume) {
     }
     const bool is_work = holds_work(partial_);
     if (resume && is_work) {
+        if (is_inside_) {
+            take_back(target_);
+        }
         is_taken_up_ = true;
         return;
     }
@@ -143,10 +138,11 @@ void PartialDirectory::commit(bool sync) {
     Renames renames;
     fs::path old;
     const auto failure = mpi::error_of([&] {
+        require_replaceable(target_);
         if (sync) {
             sync_tree(partial_);
         }
-        old = is_inside_ ? move_files(renames, partial_, target_) : publish_beside(renames);
+        old = is_inside_ ? move_files(renames, partial_, target_, sync) : publish_beside(renames);
         if (sync) {
             if (is_inside_) {
                 sync_tree(target_);
@@ -169,8 +165,21 @@ void PartialDirectory::commit(bool sync) {
     for (const fs::path& left : {old, partial_, journal_aside()}) {
         remove_left(left);
     }
+    if (is_inside_ && lock_path_ != target_ / kLockInside) {
+        remove_left(target_ / kLockInside);  // of a run that is gone
+    }
     unlock_file(std::exchange(lock_fd_, -1), lock_path_);
     is_held_ = false;
+}
+
+/// Nobody's files are replaced unasked, whoever has put them there since the run began.
+void PartialDirectory::require_replaceable(const fs::path& directory) const {
+    if (!may_overwrite_ && io::is_directory(directory) && has_content(directory)) {
+        throw Error(ErrorCode::target,
+                    "the target directory " + target_.string() +
+                        " was empty when this merge began and is not now: move away what another "
+                        "program has put there, or replace it with --overwrite");
+    }
 }
 
 /// The journal steps aside: it is no part of the model.
@@ -178,7 +187,11 @@ fs::path PartialDirectory::publish_beside(Renames& renames) {
     if (fs::exists(journal())) {
         renames.rename(journal(), journal_aside());
     }
-    return replace_directory(renames, partial_, target_);
+    const fs::path old = replace_directory(renames, partial_, target_);
+    if (!old.empty()) {
+        require_replaceable(old);
+    }
+    return old;
 }
 
 /// The new target is in place: something old that cannot be removed is worth a note only.
@@ -210,14 +223,11 @@ void PartialDirectory::forget_work() const noexcept {
 }
 
 void PartialDirectory::discard() noexcept {
-    if (is_held_) {
-        std::error_code ignored;
-        if (!may_hold_work(partial_)) {
-            fs::remove_all(partial_, ignored);
-        }
-        unlock_file(std::exchange(lock_fd_, -1), lock_path_);
-        is_held_ = false;
+    std::error_code ignored;
+    if (std::exchange(is_held_, false) && !may_hold_work(partial_)) {
+        fs::remove_all(partial_, ignored);
     }
+    unlock_file(std::exchange(lock_fd_, -1), lock_path_);
     remove_directories(made_);
 }
 
@@ -227,6 +237,7 @@ PartialDirectory::PartialDirectory(PartialDirectory&& other) noexcept
       lock_path_(std::move(other.lock_path_)),
       is_inside_(other.is_inside_),
       is_held_(std::exchange(other.is_held_, false)),
+      may_overwrite_(other.may_overwrite_),
       is_taken_up_(other.is_taken_up_),
       lock_fd_(std::exchange(other.lock_fd_, -1)),
       made_(std::move(other.made_)),

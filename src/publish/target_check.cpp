@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include "shardweld/core/error.hpp"
-#include "shardweld/io/entries.hpp"
 #include "shardweld/io/file.hpp"
 #include "shardweld/io/kind.hpp"
 #include "shardweld/publish/room.hpp"
 #include "shardweld/publish/target.hpp"
 
+#include "inside.hpp"
 #include "places.hpp"
 
 namespace shardweld::publish {
@@ -45,15 +45,6 @@ void refuse_below_file(const fs::path& target) {
             refuse(target, "cannot be made: " + above.string() + " is a file");
         }
     }
-}
-
-/// Whether a directory holds more than the traces of an unfinished run.
-bool has_content(const fs::path& directory) {
-    const auto entries = io::entries_of(directory);
-    return std::any_of(entries.begin(), entries.end(), [](const fs::directory_entry& entry) {
-        const fs::path name = entry.path().filename();
-        return name != kPartialInside && name != kLockInside;
-    });
 }
 
 void check_inputs(const fs::path& target, const std::vector<fs::path>& inputs) {
@@ -113,7 +104,8 @@ fs::path checked_target(const TargetRequest& request) {
     }
     refuse_below_file(target);
     check_inputs(target, request.inputs);
-    if (kind == io::Kind::directory && has_content(target) && !request.overwrite) {
+    if (kind == io::Kind::directory && !request.overwrite && has_content(target) &&
+        !(request.resume && is_half_published(target))) {
         refuse(target,
                "exists and is not empty: choose another one, or replace it with --overwrite");
     }
@@ -121,17 +113,25 @@ fs::path checked_target(const TargetRequest& request) {
     return target;
 }
 
-Bytes left_behind(const fs::path& target) {
-    const fs::path whole = resolved(target);
+Bytes left_behind(const TargetRequest& request) {
+    const fs::path whole = resolved(request.target);
     Bytes bytes = 0;
+    const auto add = [&](const fs::path& path) {
+        struct stat status {};
+        if (::lstat(path.c_str(), &status) == 0) {
+            bytes += static_cast<Bytes>(status.st_blocks) * 512;
+        }
+    };
     for (const fs::path& partial : {partial_beside(whole), whole / kPartialInside}) {
         std::error_code failed;
         for (fs::recursive_directory_iterator at(partial, failed), end; !failed && at != end;
              at.increment(failed)) {
-            struct stat status {};
-            if (::lstat(at->path().c_str(), &status) == 0) {
-                bytes += static_cast<Bytes>(status.st_blocks) * 512;
-            }
+            add(at->path());
+        }
+    }
+    if (request.resume) {
+        for (const fs::path& file : moved_files(whole)) {
+            add(whole / file);
         }
     }
     return bytes;

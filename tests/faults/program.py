@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-CALLS = ("open", "read", "write", "fsync", "writeback", "hint", "reserve", "resize", "rename", "mkdir", "unlink", "close", "stat", "list", "allocate")
+CALLS = ("open", "read", "write", "fsync", "writeback", "hint", "reserve", "resize", "rename", "mkdir", "unlink", "close", "stat", "list", "allocate", "lock")
 SIDES = ("none", "input", "output", "report")
 PHASES = ("survey", "bind", "create", "execute", "publish", "report")
 TIME_LIMIT_S = 60

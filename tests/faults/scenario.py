@@ -15,8 +15,16 @@ class Scenario:
     fixture: str            # below tests/data
     ranks: int = 1
     options: tuple = ()
-    target: str = "new"     # new; old: --overwrite of a model that is there; inside: the same, where the directory itself cannot be replaced
+    target: str = "new"     # new; old: --overwrite of a model that is there; inside: the same, where the directory itself cannot be replaced; empty: such
+                            # a directory with nothing in it
     data: tuple = (".pt",)  # how files with tensors end
+
+    def is_here(self):
+        """Whether the target is the current directory."""
+        return self.target in ("inside", "empty")
+
+    def is_over_old(self):
+        return self.target in ("old", "inside")
 
 
 class Stage:
@@ -45,10 +53,10 @@ class Stage:
         scenario = self.scenario
         config = os.path.join(self.input, "hf")
         arguments = ["merge", "-q", "--local_dir", os.path.join(self.input, "source"), "--report", self.runner.report,
-                     "--target_dir", "." if scenario.target == "inside" else self.target,
-                     *(["--hf_config", config] if os.path.isdir(config) else []), *(["--overwrite"] if scenario.target != "new" else []),
+                     "--target_dir", "." if scenario.is_here() else self.target,
+                     *(["--hf_config", config] if os.path.isdir(config) else []), *(["--overwrite"] if scenario.is_over_old() else []),
                      *(scenario.options if options is None else options), *more]
-        return self.runner.run(arguments, ranks or scenario.ranks, faults, (self.input, self.out), self.target if scenario.target == "inside" else None,
+        return self.runner.run(arguments, ranks or scenario.ranks, faults, (self.input, self.out), self.target if scenario.is_here() else None,
                                meanwhile)
 
     def changes_input(self):
@@ -96,6 +104,7 @@ class Stage:
         os.makedirs(self.out)
         if self.scenario.target != "new":
             os.makedirs(self.target)
+        if self.scenario.is_over_old():
             for name, text in OLD.items():
                 with open(os.path.join(self.target, name), "w", encoding="utf-8") as file:
                     file.write(text)

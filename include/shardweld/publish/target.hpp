@@ -27,13 +27,14 @@ struct TargetRequest {
 };
 
 /// Checks a target without writing anything; returns it absolute, links resolved. Local.
-/// Error(target): it is a file, exists with content without `overwrite`, is an input, lies in the
-/// first input (the checkpoint) or contains an input; Error(io): this user may not write there.
+/// Error(target): it is a file, exists with content without `overwrite` (what a run to `resume` has
+/// published of its own is none), is an input, lies in the first input (the checkpoint) or contains
+/// an input; Error(io): this user may not write there.
 fs::path checked_target(const TargetRequest& request);
 
 /// Bytes on the disk of what a run that did not finish left for this target: they are used again or
 /// given back. Local; 0 when nothing is there.
-Bytes left_behind(const fs::path& target);
+Bytes left_behind(const TargetRequest& request);
 
 /// A run's right to write the target. One rank holds it; everything is written into path(), which
 /// commit() turns into the target. Destroyed without commit, it removes what it made, unless the
@@ -43,8 +44,9 @@ class PartialDirectory {
     /// Checks the target, makes missing parents, takes the lock and makes an empty partial
     /// directory, or takes up the one that is there: the hidden sibling `.NAME.shardweld-partial`,
     /// or one inside the target where no sibling can be made or the target cannot be replaced (a
-    /// mount point, the current directory). Local. Error(target) also when another run holds the
-    /// lock, naming its host and process; Error(io), Error(space).
+    /// mount point, the current directory). Files that a run to resume had published inside are
+    /// taken back first. Local. Error(target) also when another run holds the lock beside the
+    /// target or the one in it, naming its host and process; Error(io), Error(space).
     static PartialDirectory create(const TargetRequest& request);
 
     [[nodiscard]] const fs::path& path() const { return partial_; }
@@ -66,7 +68,8 @@ class PartialDirectory {
 
     /// Makes the directory visible under the target's name; with `sync` directories are fsynced
     /// before and after (files are synced by who writes them). An old target is exchanged and
-    /// removed. Error(io): everything is as it was before, or the message says what is not.
+    /// removed. Error(target) when the target has content by now and may not be overwritten;
+    /// Error(io): everything is as it was before, or the message says what is not.
     void commit(bool sync);
 
     PartialDirectory(PartialDirectory&& other) noexcept;
@@ -77,11 +80,10 @@ class PartialDirectory {
 
   private:
     PartialDirectory() = default;
-    enum class Place { beside, inside };
-    void choose_places(Place place);
-    void take_lock(const std::string& job);
+    void take_lock(const TargetRequest& request);
     void make_partial(bool resume);
     [[nodiscard]] fs::path journal_aside() const;
+    void require_replaceable(const fs::path& directory) const;
     fs::path publish_beside(Renames& renames);
     void remove_left(const fs::path& left);
     void discard() noexcept;
@@ -91,6 +93,7 @@ class PartialDirectory {
     fs::path lock_path_;
     bool is_inside_ = false;  ///< the partial directory lies in the target
     bool is_held_ = false;    ///< lock and partial directory are this run's
+    bool may_overwrite_ = false;
     bool is_taken_up_ = false;
     int lock_fd_ = -1;
     std::vector<fs::path> made_;  ///< parents this run created

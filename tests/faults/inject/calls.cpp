@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -181,6 +182,11 @@ int remove(const char* path) noexcept {
 int rmdir(const char* path) noexcept {
     REAL(-1, rmdir, Call::unlink, AT_FDCWD, path)
     return next(path);
+}
+
+int flock(int fd, int operation) noexcept {
+    REAL(-1, flock, Call::lock, fd)
+    return next(fd, operation);
 }
 
 int close(int fd) {

@@ -24,10 +24,11 @@ enum class Call {
     stat,
     list,
     allocate,
+    lock,
 };
-inline constexpr std::array<std::string_view, 15> kCalls = {
-    "open",   "read",  "write",  "fsync", "writeback", "hint", "reserve", "resize",
-    "rename", "mkdir", "unlink", "close", "stat",      "list", "allocate"};
+inline constexpr std::array<std::string_view, 16> kCalls = {
+    "open",   "read",  "write",  "fsync", "writeback", "hint", "reserve",  "resize",
+    "rename", "mkdir", "unlink", "close", "stat",      "list", "allocate", "lock"};
 
 /// Whose file it is; `none` is of no interest (libraries', the launcher's).
 enum class Side { none, input, output, report };

@@ -2,6 +2,8 @@
 
 #include <csignal>
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -320,6 +322,122 @@ TEST(PartialDirectory, puts_old_files_back_when_a_new_one_cannot_take_its_place)
     }
     EXPECT_EQ(content_of(place.path() / "chat_templates"), "a file where a directory is wanted");
     EXPECT_FALSE(fs::exists(place.path() / ".shardweld-partial"));
+}
+
+/// A process that holds a lock on `path` until it is killed.
+pid_t hold(const fs::path& path) {
+    int ready[2] = {-1, -1};
+    EXPECT_EQ(::pipe(ready), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        const int fd = ::open(path.c_str(), O_RDWR | O_CREAT, 0666);
+        (void)::flock(fd, LOCK_EX);
+        (void)!::write(ready[1], "r", 1);
+        ::pause();
+    }
+    char letter = 0;
+    EXPECT_EQ(::read(ready[0], &letter, 1), 1);
+    ::close(ready[0]);
+    ::close(ready[1]);
+    return child;
+}
+
+TEST(PartialDirectory, sees_the_lock_in_the_target_from_beside) {
+    const TemporaryDirectory place;
+    place.put("out/.shardweld-lock", "elsewhere 7 42\n");
+    const pid_t child = hold(place.path() / "out/.shardweld-lock");
+    const TargetRequest request{place.path() / "out", {}, false};
+    EXPECT_EQ(error_text([&] { PartialDirectory::create(request); }),
+              "target: another run is writing " + (place.path() / "out").string() +
+                  ": process 7 of job 42 on host elsewhere holds " +
+                  (place.path() / "out/.shardweld-lock").string() +
+                  "; wait for it or choose another --target_dir");
+    EXPECT_EQ(names_in(place.path()), (Names{"out"}));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    auto partial = PartialDirectory::create(request);
+    std::ofstream(partial.path() / "f") << "1";
+    partial.commit(false);
+    EXPECT_EQ(names_in(place.path() / "out"), (Names{"f"})) << "a dead run's lock is no content";
+}
+
+TEST(PartialDirectory, does_not_replace_what_came_meanwhile) {
+    const TemporaryDirectory place;
+    for (const bool is_there : {false, true}) {
+        fs::remove_all(place.path() / "out");
+        if (is_there) {
+            fs::create_directory(place.path() / "out");
+        }
+        auto partial = PartialDirectory::create({place.path() / "out", {}, false});
+        place.put(".out.shardweld-partial/journal/1-0");
+        place.put("out/theirs", "theirs");
+        EXPECT_EQ(error_text([&] { partial.commit(true); }).substr(0, 8), "target: ");
+        EXPECT_EQ(content_of(place.path() / "out/theirs"), "theirs");
+        EXPECT_EQ(names_in(partial.journal()), (Names{"1-0"}));
+    }
+    EXPECT_EQ(names_in(place.path()), (Names{".out.shardweld-partial", "out"}));
+}
+
+TEST(PartialDirectory, takes_back_what_a_killed_run_had_published_inside) {
+    const TemporaryDirectory place;
+    const auto put = [&] {
+        fs::remove_all(place.path() / "out");
+        place.put("out/.shardweld-partial/journal/1-0");
+        place.put("out/.shardweld-partial/model.safetensors.index.json", "index");
+        place.put("out/.shardweld-partial/config.json", "here");
+        place.put("out/sub/a.safetensors", "weights");
+        place.put("x", "mine");
+        place.put("out/.shardweld-partial/journal/moves",
+                  std::string("7 sub/a.safetensors\0005 model.safetensors.index.json\0"
+                              "4 config.json\0004 ../x\0004 cut",
+                              77));
+    };
+    const auto creation = [&](bool resume) {
+        return error_text([&] {
+            (void)PartialDirectory::create({place.path() / "out", {}, false, resume});
+        });
+    };
+    const std::string refusal = "target: the target directory " + (place.path() / "out").string() +
+                                " exists and is not empty: choose another one, or replace it with "
+                                "--overwrite";
+    put();
+    EXPECT_EQ(creation(false), refusal);
+    EXPECT_EQ(names_in(place.path() / "out"), (Names{".shardweld-partial", "sub"}));
+    for (const char* foreign : {"out/mine", "out/sub/mine", "out/config.json", "out/cut"}) {
+        put();
+        place.put(foreign, "mine");
+        EXPECT_EQ(creation(true), refusal) << foreign;
+    }
+    put();
+    place.put("out/sub/a.safetensors", "longer than it was");
+    EXPECT_EQ(creation(true), refusal);
+    put();
+    {
+        auto partial = PartialDirectory::create({place.path() / "out", {}, false, true});
+        EXPECT_TRUE(partial.is_taken_up());
+        EXPECT_EQ(partial.path(), place.path() / "out/.shardweld-partial");
+        EXPECT_EQ(names_in(place.path() / "out"), (Names{".shardweld-partial"}));
+        EXPECT_EQ(content_of(partial.path() / "sub/a.safetensors"), "weights");
+        EXPECT_EQ(names_in(partial.journal()), (Names{"1-0"}));
+        partial.commit(true);
+    }
+    EXPECT_EQ(names_in(place.path()), (Names{"out", "x"}));
+    EXPECT_EQ(names_in(place.path() / "out"),
+              (Names{"config.json", "model.safetensors.index.json", "sub"}));
+}
+
+TEST(PartialDirectory, leaves_older_files_where_nothing_had_been_moved_yet) {
+    const TemporaryDirectory place;
+    place.put("out/.shardweld-partial/journal/1-0");
+    place.put("out/.shardweld-partial/journal/moves", std::string("3 config.json\0", 14));
+    place.put("out/.shardweld-partial/config.json", "new");
+    place.put("out/config.json", "old");
+    {
+        auto partial = PartialDirectory::create({place.path() / "out", {}, true, true});
+        partial.keep_only({});
+    }
+    auto partial = PartialDirectory::create({place.path() / "out", {}, true, true});
+    EXPECT_EQ(content_of(place.path() / "out/config.json"), "old");
 }
 
 TEST(CheckSameDirectory, accepts_its_own_and_leaves_no_trace) {

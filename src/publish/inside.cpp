@@ -1,0 +1,163 @@
+#include "inside.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/io/entries.hpp"
+#include "shardweld/io/file.hpp"
+#include "shardweld/io/kind.hpp"
+
+#include "places.hpp"
+#include "renames.hpp"
+
+namespace shardweld::publish {
+
+namespace {
+
+/// In the journal: "SIZE NAME" and a zero byte for each file.
+constexpr const char* kMoves = "moves";
+constexpr Bytes kLongestMoves = Bytes{64} << 20U;
+
+bool is_trace(const fs::path& name) {
+    return name == kPartialInside || name.string().starts_with(kLockInside);
+}
+
+/// A regular file's size; nullopt of everything else.
+std::optional<Bytes> size_of_file(const fs::path& path) {
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) != 0) {
+        if (!io::means_absent(errno)) {
+            io::throw_errno(errno, "examine", path);
+        }
+        return std::nullopt;
+    }
+    return S_ISREG(status.st_mode) ? std::optional(static_cast<Bytes>(status.st_size))
+                                   : std::nullopt;
+}
+
+/// Whether a name leads to something below the directory that it is put behind, and not to traces.
+bool is_below(const fs::path& name) {
+    return !name.empty() && name.is_relative() && name == name.lexically_normal() &&
+           *name.begin() != ".." && *name.begin() != "." && !is_trace(*name.begin());
+}
+
+/// Sizes by name; empty where nothing was noted.
+std::map<fs::path, Bytes> noted_in(const fs::path& partial) {
+    const fs::path path = partial / kJournal / kMoves;
+    std::map<fs::path, Bytes> noted;
+    if (!size_of_file(path)) {
+        return noted;
+    }
+    const std::string text = io::read_text(path, kLongestMoves);
+    auto lines = split(text, '\0');
+    lines.pop_back();  // behind the last zero byte
+    for (const std::string_view line : lines) {
+        const auto blank = std::min(line.find(' '), line.size());
+        const auto size = parse_index(line.substr(0, blank));
+        const fs::path name = line.substr(std::min(blank + 1, line.size()));
+        if (size && is_below(name)) {
+            noted[name] = static_cast<Bytes>(*size);
+        }
+    }
+    return noted;
+}
+
+}  // namespace
+
+bool has_content(const fs::path& directory) {
+    const auto entries = io::entries_of(directory);
+    return std::any_of(entries.begin(), entries.end(), [](const fs::directory_entry& entry) {
+        return !is_trace(entry.path().filename());
+    });
+}
+
+bool holds_work(const fs::path& partial) {
+    if (fs::is_symlink(partial) || !io::is_directory(partial / kJournal)) {
+        return false;
+    }
+    const auto entries = io::entries_of(partial / kJournal);
+    return std::any_of(entries.begin(), entries.end(), [](const fs::directory_entry& entry) {
+        const char first = entry.path().filename().string().front();
+        return first >= '0' && first <= '9' && entry.is_regular_file() && entry.file_size() > 0;
+    });
+}
+
+bool is_half_published(const fs::path& target) {
+    if (!holds_work(target / kPartialInside)) {
+        return false;
+    }
+    std::set<fs::path> own;
+    for (const fs::path& file : moved_files(target)) {
+        for (fs::path name = file; !name.empty(); name = name.parent_path()) {
+            own.insert(name);
+        }
+    }
+    // The top first: what is not ours is not searched.
+    const auto are_own = [&](const std::vector<fs::directory_entry>& entries) {
+        return std::all_of(entries.begin(), entries.end(), [&](const fs::directory_entry& entry) {
+            const fs::path name = entry.path().lexically_relative(target);
+            return is_trace(*name.begin()) || own.contains(name);
+        });
+    };
+    return are_own(io::entries_of(target)) && are_own(io::entries_below(target));
+}
+
+void note_moves(const fs::path& partial, const std::vector<fs::path>& files, bool sync) {
+    const fs::path journal = partial / kJournal;
+    if (!io::is_directory(journal)) {
+        return;
+    }
+    std::string text;
+    for (const fs::path& file : files) {
+        text += std::to_string(size_of_file(partial / file).value_or(0)) + " " + file.string();
+        text += '\0';
+    }
+    io::write_text(journal / kMoves, text, sync);
+    if (sync) {
+        io::sync_directory(journal);
+    }
+}
+
+std::vector<fs::path> moved_files(const fs::path& target) {
+    const fs::path partial = target / kPartialInside;
+    std::vector<fs::path> moved;
+    for (const auto& [name, size] : noted_in(partial)) {
+        if (size_of_file(target / name) == size && io::kind_at(partial / name) == io::Kind::none) {
+            moved.push_back(name);
+        }
+    }
+    return moved;
+}
+
+void take_back(const fs::path& target) {
+    const fs::path partial = target / kPartialInside;
+    Renames for_good;
+    for (const fs::path& file : moved_files(target)) {
+        for_good.make_directories((partial / file).parent_path());
+        for_good.rename(target / file, partial / file);
+    }
+    // Directories that were made for them, as far as nothing else is in them.
+    for (const auto& [file, size] : noted_in(partial)) {
+        for (fs::path name = file.parent_path(); !name.empty(); name = name.parent_path()) {
+            (void)::rmdir((target / name).c_str());
+        }
+    }
+    // Forgotten when all are back: what a run removes from there later was not moved.
+    io::sync_directory(partial);
+    io::sync_directory(target);
+    std::error_code failed;
+    fs::remove(partial / kJournal / kMoves, failed);
+    if (failed) {
+        io::throw_errno(failed.value(), "remove", partial / kJournal / kMoves);
+    }
+}
+
+}  // namespace shardweld::publish

@@ -1,0 +1,215 @@
+#!/usr/bin/env bash
+# One target, several runs: who holds it, what others put there meanwhile, and publishing that is cut short.
+# Usage: target_test.sh SHARDWELD TESTS-DIR (the fault library lies in ../lib, seen from the program)
+source "$(dirname "$0")/lib.sh"
+source="$TESTS/data/torch/fsdp1_w2_fp32_llama/source"
+library="$(dirname "$SHARDWELD")/../lib/faults.so"
+place="$WORK/place"
+mkdir "$WORK/counts"
+target="$place/model"
+merging=("$SHARDWELD" merge -q --no_fsync --local_dir "$source")
+slowly=(--bw_limit 60KB) # about four seconds
+expect_code 0 "${merging[@]}" --target_dir "$WORK/reference"
+expect_code 0 "${merging[@]}" --target_dir "$WORK/parts" --max_shard_size 40KB
+
+# anew: an empty target, alone in its directory.
+anew() {
+    rm -rf "$place"
+    mkdir -p "$target"
+}
+
+# begin LOCK COMMAND...: starts it ($first) and waits until it holds the lock.
+begin() {
+    local lock="$1"
+    shift
+    "$@" >"$WORK/first.out" 2>"$WORK/first.err" &
+    first=$!
+    while [[ ! -s "$lock" ]] && kill -0 "$first" 2>/dev/null; do sleep 0.01; done
+}
+
+# ended CODE: what $first returns; its messages are what expect_text looks at.
+ended() {
+    local code=0
+    wait "$first" || code=$?
+    cp "$WORK/first.err" "$WORK/err"
+    checks=$((checks + 1))
+    [[ "$code" == "$1" ]] || fail "the first run ends with $code, expected $1: $(head -c 600 "$WORK/err")"
+}
+
+# whole [REFERENCE] [MORE]: the target is that model and MORE, and nothing lies beside it.
+whole() {
+    checks=$((checks + 2))
+    diff -r "$WORK/${1:-reference}" "$target" >"$WORK/diff" || fail "another output: $(head -3 "$WORK/diff")"
+    [[ "$(ls -A "$place")" == model ]] || fail "left behind: $(ls -A "$place")"
+}
+
+# The second run finds the first's lock, whether the target can be replaced for it or not.
+for case in "$place $target $target ." "$target . $place $target"; do
+    read -r first_at first_target second_at second_target <<<"$case"
+    anew
+    begin "$place/.model.shardweld-lock" env --chdir "$first_at" "${merging[@]}" "${slowly[@]}" --target_dir "$first_target"
+    expect_code 12 env --chdir "$second_at" "${merging[@]}" --target_dir "$second_target"
+    expect_text "another run is writing $target: process $first "
+    expect_text "holds $place/.model.shardweld-lock"
+    expect_code 12 env --chdir "$second_at" "${merging[@]}" --target_dir "$second_target" --overwrite
+    ended 0
+    whole
+done
+
+# What others put into the target meanwhile stays, and the work is kept.
+for first_target in "$target" .; do
+    anew
+    begin "$place/.model.shardweld-lock" env --chdir "$([[ "$first_target" == . ]] && echo "$target" || echo "$place")" "${merging[@]}" "${slowly[@]}" --target_dir "$first_target"
+    echo mine >"$target/mine"
+    ended 12
+    expect_text "the target directory $target was empty when this merge began and is not now"
+    expect_text "the same command with --resume goes on from there"
+    checks=$((checks + 1))
+    [[ "$(ls "$target")" == mine && "$(cat "$target/mine")" == mine ]] || fail "the target has $(ls -A "$target")"
+    # From the other side too.
+    rm "$target/mine"
+    expect_code 0 env --chdir "$place" "${merging[@]}" --target_dir "$target" --resume --report "$WORK/report.json"
+    whole
+    checks=$((checks + 1))
+    python3 -c 'import json, sys; sys.exit(json.load(open(sys.argv[1]))["resume"]["bytes_reused"] == 0)' "$WORK/report.json" || fail "nothing was reused"
+done
+
+# Who may not write beside the target locks it inside; who may sees that, and is seen.
+user=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+if ((EUID == 0)) && "${user[@]}" test -r "$source/model_world_size_2_rank_0.pt" -a -x "$SHARDWELD"; then
+    chmod 755 "$WORK"
+    for lock in "$target/.shardweld-lock" "$place/.model.shardweld-lock"; do
+        anew
+        chown 65534 "$target"
+        # As root and as the other user.
+        if [[ "$lock" == "$target/"* ]]; then
+            first_user=("${user[@]}") second_user=(env)
+        else
+            first_user=(env) second_user=("${user[@]}")
+        fi
+        begin "$lock" "${first_user[@]}" "${merging[@]}" "${slowly[@]}" --target_dir "$target"
+        expect_code 12 "${second_user[@]}" "${merging[@]}" --target_dir "$target"
+        expect_text "another run is writing $target: process $first "
+        expect_text "holds $lock"
+        ended 0
+        whole
+    done
+else
+    echo "SKIPPED in part: cannot run as another user that may read the program and the checkpoint"
+fi
+
+if [[ ! -e "$library" ]]; then
+    echo "SKIPPED in part: built without the fault library"
+    finish
+    exit
+fi
+
+# "${faulty[@]}" FAULTS COMMAND...: that command with the faults.
+faulty=(env SHARDWELD_FAULT_COUNTS="$WORK/counts" SHARDWELD_FAULT_INPUT="$source" SHARDWELD_FAULT_OUTPUT="$place" SHARDWELD_FAULT_REPORT="$WORK/none"
+    bash -c 'SHARDWELD_FAULTS="$1" LD_PRELOAD="$0" exec "${@:2}"' "$library")
+
+# A file system without locks: of two runs at the same place in the code one goes on. It stands still where it has made the file and written
+# nothing into it, and where it takes a dead run's file away.
+no_locks="call=lock,times=0,do=error:38" # ENOSYS
+dead="$(bash -c 'echo $$')"
+for case in "write " "write dead" "unlink dead"; do
+    read -r call holder <<<"$case"
+    rm -rf "$place" "$WORK/counts"
+    mkdir -p "$place" "$WORK/counts"
+    [[ -z "$holder" ]] || echo "$(uname -n) $dead" >"$place/.model.shardweld-lock"
+    "${faulty[@]}" "$no_locks;call=$call,path=.model.shardweld-lock,do=slow:3000" "${merging[@]}" --target_dir "$target" 2>"$WORK/first.err" &
+    first=$!
+    until grep -qs "$call" "$WORK/counts/struck.0" || ! kill -0 "$first" 2>/dev/null; do sleep 0.01; done
+    expect_code 12 "${faulty[@]}" "$no_locks" "${merging[@]}" --target_dir "$target"
+    expect_text "another run is writing $target"
+    expect_text "this file system has no locks"
+    ended 0
+    whole
+done
+# A living one's file is a lock, a dead one's is not; nor is it for who only looks at it.
+anew
+echo "$(uname -n) $$" >"$place/.model.shardweld-lock"
+expect_code 12 "${faulty[@]}" "$no_locks" "${merging[@]}" --target_dir "$target"
+expect_text "another run is writing $target: process $$ "
+rm "$place/.model.shardweld-lock"
+echo "$(uname -n) $$" >"$target/.shardweld-lock"
+expect_code 12 "${faulty[@]}" "$no_locks" "${merging[@]}" --target_dir "$target"
+expect_text "process $$ "
+echo "$(uname -n) $dead" >"$target/.shardweld-lock"
+expect_code 0 "${faulty[@]}" "$no_locks" "${merging[@]}" --target_dir "$target"
+whole
+
+# killed_at RENAME OPTIONS...: a merge in the target that is killed in front of that rename.
+killed_at() {
+    local nth="$1"
+    shift
+    expect_code 137 env --chdir "$target" "${faulty[@]}" "call=rename,side=output,phase=publish,nth=$nth,do=signal:9" "${merging[@]}" --target_dir . "$@"
+}
+
+# reused: the last merge took all tensors over.
+reused() {
+    checks=$((checks + 1))
+    python3 - "$WORK/report.json" <<'PYTHON' || fail "not all was reused"
+import json, sys
+report = json.load(open(sys.argv[1]))
+assert report["resume"]["bytes_reused"] == sum(tensor["bytes"] for tensor in report["tensors"]), report["resume"]
+PYTHON
+}
+
+n_files="$(find "$WORK/parts" -type f | wc -l)"
+for nth in 1 2 3 "$n_files"; do
+    anew
+    killed_at "$nth" --max_shard_size 40KB
+    checks=$((checks + 1))
+    [[ "$(find "$target" -maxdepth 1 -type f | wc -l)" == "$((nth - 1))" && ! -e "$target/model.safetensors.index.json" ]] || fail "before rename $nth: $(ls -A "$target")"
+    if ((nth > 1)); then
+        expect_code 12 env --chdir "$target" "${merging[@]}" --target_dir . --max_shard_size 40KB
+        expect_text "exists and is not empty"
+    fi
+    # What is not the run's own stays a reason to refuse.
+    echo mine >"$target/mine"
+    expect_code 12 env --chdir "$target" "${merging[@]}" --target_dir . --max_shard_size 40KB --resume
+    rm "$target/mine"
+    from="$target"
+    ((nth != 2)) || from="$place" # from elsewhere
+    expect_code 0 env --chdir "$from" "${merging[@]}" --target_dir "$target" --max_shard_size 40KB --resume --report "$WORK/report.json"
+    whole parts
+    reused
+done
+# A file that was changed meanwhile is not the run's own.
+anew
+killed_at 3 --max_shard_size 40KB
+echo "{}" >"$target/config.json"
+expect_code 12 env --chdir "$target" "${merging[@]}" --target_dir . --max_shard_size 40KB --resume
+expect_text "exists and is not empty"
+checks=$((checks + 1))
+[[ "$(cat "$target/config.json")" == "{}" ]] || fail "a changed file was taken back"
+
+# In the place of an older model: never a file of one with a file of the other, and the note stays.
+for model in reference parts; do
+    options=()
+    [[ "$model" == reference ]] || options=(--max_shard_size 40KB)
+    for ((nth = 1; nth < 50; ++nth)); do
+        anew
+        for file in config.json model.safetensors model.safetensors.index.json; do echo old >"$target/$file"; done
+        echo mine >"$target/mine"
+        code=0
+        env --chdir "$target" "${faulty[@]}" "call=rename,side=output,phase=publish,nth=$nth,do=signal:9" "${merging[@]}" --target_dir . --overwrite \
+            "${options[@]}" 2>"$WORK/err" || code=$?
+        ((code != 0)) || break
+        checks=$((checks + 2))
+        old="$(grep -lx old "$target"/*)" new="$(grep -Lx 'old\|mine' "$target"/*)"
+        [[ "$code" == 137 ]] || fail "rename $nth: code $code: $(cat "$WORK/err")"
+        [[ -z "$old" || -z "$new" ]] || fail "before rename $nth: old: $old, new: $new"
+        mark=model.safetensors
+        [[ "$model" == reference ]] || mark=model.safetensors.index.json
+        [[ -z "$new" || ! -e "$target/$mark" ]] || fail "before rename $nth: $mark is there, and not all else"
+        expect_code 0 env --chdir "$target" "${merging[@]}" --target_dir . --overwrite "${options[@]}" --resume --report "$WORK/report.json"
+        reused
+        expect_code 0 rm "$target/mine"
+        whole "$model"
+    done
+    checks=$((checks + 1))
+    ((nth > 5 && nth < 50)) || fail "only $nth renames"
+done
+finish
