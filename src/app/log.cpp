@@ -4,17 +4,31 @@
 
 namespace shardweld::app {
 
+namespace {
+
+/// Whatever a message quotes, no terminal is to obey it.
+std::string without_controls(std::string text) {
+    for (char& c : text) {
+        const auto byte = static_cast<unsigned char>(c);
+        if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7F) {
+            c = '?';
+        }
+    }
+    return text;
+}
+
+}  // namespace
+
 void Log::say(LogLevel level, std::string_view prefix, std::string_view text) {
+    const std::string line = without_controls(std::string(prefix).append(text));
     if (own_) {
-        own_->write(std::string(prefix).append(text));
+        own_->write(line);
     }
     if (!shows(level)) {
         return;
     }
     // One write: launchers mix the lines of several processes.
-    std::string line = "shardweld: ";
-    line.append(prefix).append(text).append("\n");
-    *out_ << line << std::flush;
+    *out_ << ("shardweld: " + line + "\n") << std::flush;
 }
 
 void Log::error(std::string_view text) {

@@ -26,12 +26,16 @@ std::size_t distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string suggestion(std::string_view typed, const std::vector<std::string>& known) {
-    constexpr std::size_t kLongest = 64;  // nobody mistypes more; bounds the work
     std::string best;
     std::size_t least = typed.size();
     for (const std::string& word : known) {
-        const std::size_t d = typed.size() > kLongest ? least : distance(typed, word);
-        if (d < least && 3 * d <= word.size() + 2) {
+        const std::size_t most = (word.size() + 2) / 3;
+        const auto [shorter, longer] = std::minmax({typed.size(), word.size()});
+        if (longer - shorter > most) {
+            continue;  // as many letters at least are missing: also bounds the work
+        }
+        const std::size_t d = distance(typed, word);
+        if (d < least && d <= most) {
             least = d;
             best = word;
         }

@@ -75,7 +75,7 @@ std::string listed(const std::vector<std::string>& texts) {
     constexpr std::size_t kMost = 8;
     std::string list;
     for (std::size_t i = 0; i < std::min(texts.size(), kMost); ++i) {
-        list += (i == 0 ? "" : ", ") + texts[i];
+        list += (i == 0 ? "" : ", ") + printable(texts[i]);
     }
     return list + (texts.size() > kMost ? ", ..." : "");
 }

@@ -1,7 +1,8 @@
-# Shards on the nodes' local disks, each on one of them; afterwards the disks are empty again, also when the merge has failed.
+# Shards, given by links, on the nodes' local disks, each on one of them; afterwards the disks are empty again, also when the merge has failed.
 make_big
 export STAGE_DIR="$LOCAL"
-submit "$SCRIPTS/staging.sbatch" "$big/source" "$HOSTS/staged" --hf_config "$big/hf"
+cp -rs "$big/source" "$HOSTS/linked"
+submit "$SCRIPTS/staging.sbatch" "$HOSTS/linked" "$HOSTS/staged" --hf_config "$big/hf"
 good=$job
 submit "$SCRIPTS/staging.sbatch" "$big/source" "$HOSTS/unstaged" --hf_config "$HOSTS/no-such-directory"
 bad=$job
@@ -14,4 +15,4 @@ expect_absent "$HOSTS/unstaged"
 checks=$((checks + 1))
 left="$(all_hosts "find '$LOCAL' -name 'shardweld-*'")"
 [[ -z "$left" ]] || fail "staging leaves $left on local disks"
-rm -rf "$HOSTS"/staged*
+rm -rf "$HOSTS"/staged* "$HOSTS/linked"

@@ -30,7 +30,7 @@ std::string shape_text(std::span<const Index> shape);
 /// Text from a file made safe to print: control and non-ASCII bytes escaped, cut at `limit` bytes.
 std::string printable(std::string_view text, std::size_t limit = 200);
 
-/// "a, b, c", of more than eight the first eight and ", ...".
+/// "a, b, c", each made safe to print; of more than eight the first eight and ", ...".
 std::string listed(const std::vector<std::string>& texts);
 
 /// Whether the text is valid UTF-8: JSON and what reads it take nothing else.

@@ -27,6 +27,13 @@ TEST(Log, is_mute_on_other_ranks) {
     EXPECT_FALSE(log.shows(LogLevel::error));
 }
 
+TEST(Log, prints_nothing_that_a_terminal_obeys) {
+    std::ostringstream out;
+    Log log(out, LogLevel::info, true);
+    log.info(std::string_view("caf\xC3\xA9\x1b[31m\0\x7f\none more line", 26));
+    EXPECT_EQ(out.str(), "shardweld: caf\xC3\xA9?[31m??\none more line\n");
+}
+
 TEST(Progress, writes_plain_lines_every_ten_seconds_and_at_the_end) {
     std::ostringstream out;
     double now = 100;

@@ -39,6 +39,13 @@ TEST(Printable, escapes_what_a_terminal_would_obey) {
     EXPECT_EQ(printable("abcdef", 3), "abc...");
 }
 
+TEST(Listed, shows_eight_and_escapes_them) {
+    EXPECT_EQ(listed({}), "");
+    EXPECT_EQ(listed({"a", "\x1b[31m"}), "a, \\x1b[31m");
+    EXPECT_EQ(listed({"1", "2", "3", "4", "5", "6", "7", "8"}), "1, 2, 3, 4, 5, 6, 7, 8");
+    EXPECT_EQ(listed({"1", "2", "3", "4", "5", "6", "7", "8", "9"}), "1, 2, 3, 4, 5, 6, 7, 8, ...");
+}
+
 TEST(ParseIndex, accepts_only_whole_decimal_numbers) {
     EXPECT_EQ(parse_index("10"), 10);
     for (const char* bad : {"", "+1", "-1", "1x", " 1", "9223372036854775808"}) {
