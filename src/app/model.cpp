@@ -136,18 +136,20 @@ void settle_head(PreparedModel& prepared, const Options& options, const ScoreHea
 /// A framework's layouts need a comparison with its models; a module tree's names and shapes say
 /// themselves whether they fit.
 void judge_recipe(PreparedModel& prepared) {
-    if (!prepared.recipe->verified.empty()) {
+    const models::Recipe& recipe = *prepared.recipe;
+    if (!recipe.verified.empty() &&
+        std::ranges::count(recipe.unverified, prepared.dialect->name) == 0) {
         return;
     }
     if (prepared.dialect->has_own_names) {
         prepared.notes.push_back(
-            "the recipe " + prepared.recipe->name +
+            "the recipe " + recipe.name +
             " checks names and shapes; it was not compared with a saved model");
         return;
     }
     prepared.warnings.push_back(
         {"recipe_unverified", "",
-         "the recipe " + prepared.recipe->name +
+         "the recipe " + recipe.name +
              " was never compared with a model made by the framework: compare the result"});
 }
 
@@ -201,6 +203,7 @@ PreparedModel prepare_model(const ModelFiles& files, const Options& options,
     prepared.dialect = std::make_shared<const models::Dialect>(models::own_names(
         *prepared.recipe, dialect_for(*prepared.library, *prepared.recipe, catalogue)));
     check_config(prepared, catalogue.claims);
+    models::require_fit(*prepared.recipe, *prepared.dialect, prepared.config, catalogue.claims);
     const ScoreHead head = find_score_head(catalogue, *prepared.dialect);
     settle_head(prepared, options, head);
     std::map<std::string, Index> facts = catalogue.facts;

@@ -79,6 +79,9 @@ class Meeting {
         for (const SameRule& rule : recipe_.same) {
             check_names(rule.condition, {}, rule.origin);
         }
+        for (const RefuseRule& rule : dialect_.refusals) {
+            check_names(rule.condition, {}, rule.origin);
+        }
     }
 
   private:

@@ -1,8 +1,10 @@
 #include "shardweld/models/claims.hpp"
 
 #include <optional>
+#include <set>
 #include <utility>
 
+#include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
 #include "claim_value.hpp"
@@ -84,14 +86,46 @@ std::string text_of(const FieldValue& value) {
     return text != nullptr ? printable(*text) : "";
 }
 
+/// What the checkpoint states of the names in a condition: "a true, b false".
+std::string named_claims(const ExprPtr& condition,
+                         const std::map<std::string, std::string>& claims) {
+    std::set<std::string> names;
+    for_each_node(condition, [&](const Expr& node) {
+        if (node.op == Op::claim || node.op == Op::known_claim) {
+            names.insert(node.name);
+        }
+    });
+    std::string text;
+    for (const std::string& name : names) {
+        if (const auto claim = claims.find(name); claim != claims.end()) {
+            text += (text.empty() ? "" : ", ") + name + " " + printable(claim->second);
+        }
+    }
+    return text;
+}
+
+/// What cannot be decided is an error: nothing may pass because a rule could not be looked at.
+bool holds(Folder& folder, const RefuseRule& rule) {
+    std::string why;
+    try {
+        if (const auto value = evaluate(*folder.expression(rule.condition), {}, &why)) {
+            return *value != 0;
+        }
+    } catch (const Failure& failure) {
+        throw Error(failure.code, failure.what);
+    }
+    throw Error(ErrorCode::mismatch,
+                "'" + rule.condition->text + "' (" + rule.origin + ") cannot be decided: " + why);
+}
+
 }  // namespace
 
 std::vector<std::string> check_claims(const Dialect& dialect, const Config& config,
                                       const std::map<std::string, std::string>& claims) {
     Scope scope;
     scope.config = config;
-    scope.claims = &claims;
     Folder fields(scope);
+    scope.claims = &claims;
     scope.absent_is_zero = true;
     Folder conditions(scope);
     std::vector<std::string> lines;
@@ -108,6 +142,28 @@ std::vector<std::string> check_claims(const Dialect& dialect, const Config& conf
         }
     }
     return lines;
+}
+
+void require_fit(const Recipe& recipe, const Dialect& dialect, const Config& config,
+                 const std::map<std::string, std::string>& claims) {
+    Scope scope;
+    scope.recipe = &recipe;
+    scope.dialect = &dialect;
+    scope.config = config;
+    scope.claims = &claims;
+    Folder folder(scope);
+    std::string text;
+    for (const RefuseRule& rule : dialect.refusals) {
+        if (holds(folder, rule)) {
+            text += "\n  its args say " + named_claims(rule.condition, claims) + ": " + rule.reason;
+        }
+    }
+    if (!text.empty()) {
+        throw Error(ErrorCode::unsupported,
+                    "the recipe " + recipe.name + " does not fit this checkpoint:" + text +
+                        "\ngive a recipe for such checkpoints with --recipe (docs/recipes.md, "
+                        "Refusals)");
+    }
 }
 
 }  // namespace shardweld::models

@@ -37,6 +37,7 @@ struct Declaration {
     std::string extends;
     std::vector<std::string> uses;
     std::vector<std::string> verified;
+    std::vector<std::string> unverified;
     ExprPtr match;
     std::map<std::string, std::vector<Edit>> blocks;
     std::map<std::string, std::vector<Edit>> modules;
@@ -46,6 +47,7 @@ struct Declaration {
     std::vector<IgnoreRule> ignore;
     std::vector<ConfigEdit> config;
     std::vector<ClaimRule> claims;
+    std::vector<RefuseRule> refusals;
     std::map<std::string, Definition> lets;
     std::map<std::string, Definition> indices;
     std::map<std::string, Definition> flags;

@@ -37,8 +37,8 @@ struct Scope {
     std::map<std::string, Index> known;  ///< facts and givens with their values
     std::set<std::string> unknown;   ///< facts and givens that are declared, value not known yet
     std::set<std::string> captures;  ///< names that a call may bind
-    const std::map<std::string, std::string>* claims = nullptr;
-    bool absent_is_zero = false;  ///< for the conditions of claims
+    const std::map<std::string, std::string>* claims = nullptr;  ///< those absent count as 0
+    bool absent_is_zero = false;  ///< of fields: for the conditions of claims
 };
 
 /// The value, or nullopt with `*why` set when a field is absent or nothing defines a name. Throws

@@ -97,8 +97,8 @@ class FileParser {
         throw Error(ErrorCode::usage, source_.file_name + " " + what);
     }
 
-    static const std::array<Row, 27>& table() {
-        static const std::array<Row, 27> rows = {{
+    static const std::array<Row, 29>& table() {
+        static const std::array<Row, 29> rows = {{
             {"recipe", For::both, &FileParser::recipe},
             {"dialect", For::both, &FileParser::dialect},
             {"format", For::both, &FileParser::format},
@@ -106,6 +106,7 @@ class FileParser {
             {"uses", For::recipe, &FileParser::uses},
             {"match", For::recipe, &FileParser::match},
             {"verified", For::recipe, &FileParser::verified},
+            {"unverified", For::recipe, &FileParser::unverified},
             {"fact", For::dialect, &FileParser::fact},
             {"given", For::recipe, &FileParser::given},
             {"default", For::dialect, &FileParser::defaults},
@@ -126,6 +127,7 @@ class FileParser {
             {"names", For::dialect, &FileParser::own_names},
             {"config", For::recipe, &FileParser::rule<parse_config>},
             {"claim", For::dialect, &FileParser::rule<parse_claim>},
+            {"refuse", For::dialect, &FileParser::rule<parse_refuse>},
         }};
         return rows;
     }
@@ -198,6 +200,7 @@ class FileParser {
     void extends(Scanner& in) { out_.extends = in.name("a name"); }
     void match(Scanner& in) { out_.match = parse_expr(in); }
     void uses(Scanner& in) { names(in, "the name of a dialect", out_.uses); }
+    void unverified(Scanner& in) { names(in, "the name of a dialect", out_.unverified); }
     void fact(Scanner& in) { names(in, "the name of a fact", out_.facts); }
     void given(Scanner& in) { names(in, "a name", out_.givens); }
 

@@ -85,8 +85,11 @@ NodePtr Folder::fold_count(const Expr& expr) const {
 }
 
 NodePtr Folder::fold_claim(const Expr& expr) const {
-    if (scope_.claims == nullptr || !scope_.claims->contains(expr.name)) {
+    if (scope_.claims == nullptr) {
         return absent("the checkpoint states no " + expr.name);
+    }
+    if (!scope_.claims->contains(expr.name)) {
+        return constant(0);
     }
     return integer(claim_value(scope_.claims->at(expr.name)), "the checkpoint's " + expr.name);
 }
@@ -127,8 +130,10 @@ NodePtr Folder::fold_text(const Expr& expr) {
         value = found == scope_.claims->end() ? FieldValue() : FieldValue(found->second);
     }
     if (is_absent(value)) {
-        return scope_.absent_is_zero ? constant(expr.op == Op::is_text ? 0 : 1)
-                                     : absent(config_name() + " has no " + subject.name);
+        const bool counts_as_zero =
+            scope_.absent_is_zero || (subject.op == Op::claim && scope_.claims != nullptr);
+        return counts_as_zero ? constant(expr.op == Op::is_text ? 0 : 1)
+                              : absent(config_name() + " has no " + subject.name);
     }
     node.list = std::make_shared<const std::vector<FieldValue>>(1, std::move(value));
     node.args = {constant(0)};

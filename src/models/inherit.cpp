@@ -124,6 +124,7 @@ Whole inherit(const Whole& base, Declaration child) {
     child.has_own_names = child.has_own_names || base.declaration.has_own_names;
     put_before(child.config, base.declaration.config);
     put_before(child.claims, base.declaration.claims);
+    put_before(child.refusals, base.declaration.refusals);
     put_before(child.facts, base.declaration.facts);
     put_before(child.givens, base.declaration.givens);
     whole.declaration = std::move(child);

@@ -89,6 +89,7 @@ Dialect dialect_of(Whole whole) {
     dialect.extends = declaration.extends;
     dialect.ignore = std::move(declaration.ignore);
     dialect.claims = std::move(declaration.claims);
+    dialect.refusals = std::move(declaration.refusals);
     dialect.defaults = std::move(declaration.defaults);
     dialect.facts = std::move(declaration.facts);
     dialect.fuse = std::move(declaration.fuse);
@@ -117,6 +118,7 @@ Recipe recipe_of(Whole whole) {
     recipe.indices = std::move(declaration.indices);
     recipe.flags = std::move(declaration.flags);
     recipe.givens = std::move(declaration.givens);
+    recipe.unverified = std::move(declaration.unverified);
     for (const std::string& fixture : declaration.verified) {
         recipe.verified += (recipe.verified.empty() ? "" : ", ") + fixture;
     }
@@ -163,10 +165,12 @@ Library Library::load(const std::vector<Source>& extra) {
         library.sources_.emplace(name, entry.source);
     }
     for (const auto& [name, recipe] : library.recipes_) {
-        for (const std::string& used : recipe.dialects) {
-            if (library.find_dialect(used) == nullptr) {
-                throw Error(ErrorCode::usage,
-                            recipe.origin + ": there is no dialect '" + used + "' to use");
+        for (const auto* names : {&recipe.dialects, &recipe.unverified}) {
+            for (const std::string& used : *names) {
+                if (library.find_dialect(used) == nullptr) {
+                    throw Error(ErrorCode::usage,
+                                recipe.origin + ": there is no dialect '" + used + "' to use");
+                }
             }
         }
     }

@@ -112,7 +112,9 @@ void parse_options(Scanner& in, Line& line) {
         } else if (in.accept_name("keep")) {
             line.keep = parse_kept_dtype(in);
         } else if (in.accept_name("add")) {
-            line.add = in.number("the number to add");
+            const bool is_negative = in.accept_mark("-");
+            const Index number = in.number("the number to add");
+            line.add = is_negative ? -number : number;
         } else if (in.accept_name("drop")) {
             parse_drop(in, line);
         } else if (in.accept_name("repeat")) {

@@ -134,4 +134,18 @@ void parse_claim(Scanner& in, Declaration& out) {
     out.claims.push_back(std::move(rule));
 }
 
+void parse_refuse(Scanner& in, Declaration& out) {
+    RefuseRule rule;
+    rule.origin = in.origin();
+    if (!in.next_is('"')) {
+        in.fail_expected("the reason in quotes");
+    }
+    rule.reason = in.take().text;
+    if (!in.accept_name("if")) {
+        in.fail_expected("'if' and a condition");
+    }
+    rule.condition = parse_expr(in);
+    out.refusals.push_back(std::move(rule));
+}
+
 }  // namespace shardweld::models

@@ -1,4 +1,5 @@
-// The statements that state rules: `at`, `same`, `ignore`, `rename`, `place`, `config`, `claim`.
+// The statements that state rules: `at`, `same`, `ignore`, `rename`, `place`, `config`, `claim`,
+// `refuse`.
 // Knows one statement at a time, behind its first word.
 #pragma once
 
@@ -14,5 +15,6 @@ void parse_rename(Scanner& in, Declaration& out);
 void parse_place(Scanner& in, Declaration& out);
 void parse_config(Scanner& in, Declaration& out);
 void parse_claim(Scanner& in, Declaration& out);
+void parse_refuse(Scanner& in, Declaration& out);
 
 }  // namespace shardweld::models

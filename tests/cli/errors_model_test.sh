@@ -116,6 +116,19 @@ refused "a negative number" 6 0 "extent -4"
 config num_hidden_layers 1000000000000
 refused "a number out of reason" 6 0 "expected 1000000000000"
 
+# What no shape shows: how norms are stored, and in which order rotary rows.
+gemma=megatron_more/gemma-tp2-legacy
+first=mp_rank_00/model_optim_rng.pt
+start "$gemma"
+accepted "norms less one in a family that has them so"
+fault "$legacy" "norms less one" 5 3 "the recipe llama" "apply_layernorm_1p true" "weight - 1" "--recipe" -- set_args "$first" apply_layernorm_1p True
+fault "$legacy" "norms less one, the newer name" 5 0 "layernorm_zero_centered_gamma true" -- set_args "$first" layernorm_zero_centered_gamma True
+fault "$gemma" "norms that are not less one" 5 0 "the recipe gemma" "apply_layernorm_1p false" -- set_args "$first" apply_layernorm_1p False
+fault "$legacy" "rotary rows in pairs" 5 0 "the recipe llama" "rotary_interleaved true" -- set_args "$first" rotary_interleaved True
+start megatron/verl-qwen3-tp2-pp2-torchdist-bf16
+sed -i 's/"layernorm_zero_centered_gamma": false/"layernorm_zero_centered_gamma": true/' "$source"/*/actor/transformer_config.json
+refused "norms less one in transformer_config.json" 5 0 "the recipe qwen3" "layernorm_zero_centered_gamma true"
+
 # No config.json, or none that can be read.
 start "$legacy"
 options=()

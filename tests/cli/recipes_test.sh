@@ -31,4 +31,46 @@ sed '/^hub model.norm.weight/d' "$WORK/llama.recipe" >"$WORK/lossy.recipe"
 expect_code 6 "$SHARDWELD" merge --local_dir "$case_dir/source" --hf_config "$case_dir/hf" --target_dir "$WORK/lossy" \
     --recipe "$WORK/lossy.recipe" && expect_text "decoder.final_layernorm.weight"
 expect_absent "$WORK/lossy"
+
+# Norms stored as weight - 1 are refused, unless a recipe adds the 1.
+cp -r "$case_dir" "$WORK/less_one"
+for file in "$WORK"/less_one/source/*/*/*.pt; do
+    python3 "$TESTS/support/damage.py" set_args "$file" apply_layernorm_1p True || fail "cannot set apply_layernorm_1p"
+done
+cat >"$WORK/less_one.recipe" <<'R'
+recipe llama_less_one
+extends llama
+match  @model_type = "llama"
+let    zero_centred = 1
+block  layer
+  input_layernorm.weight          = attn_norm  h  add 1
+  post_attention_layernorm.weight = ffn_norm   h  add -1
+hub    model.norm.weight = norm  h  add 1
+R
+expect_code 5 "$SHARDWELD" merge --local_dir "$WORK/less_one/source" --hf_config "$case_dir/hf" --target_dir "$WORK/refused"
+merge_case "$WORK/less_one" "$WORK/plus_one" 2 --recipe "$WORK/less_one.recipe"
+checks=$((checks + 1))
+python3 - "$TESTS/support" "$WORK/plus_one" "$case_dir/expected" <<'P' || fail "add 1 and add -1 give other values"
+import glob, struct, sys
+sys.path.insert(0, sys.argv[1])
+import edit_safetensors as files
+
+def tensors(directory):
+    return {name: tensor for path in glob.glob(directory + "/*.safetensors") for name, tensor in files.read(path).items()}
+
+def number(bits):
+    return struct.unpack("<f", struct.pack("<I", bits << 16))[0]
+
+def rounded(value):
+    bits = struct.unpack("<I", struct.pack("<f", value))[0]
+    return (bits + 0x7fff + (bits >> 16 & 1)) >> 16
+
+got, stored = tensors(sys.argv[2]), tensors(sys.argv[3])
+assert got.keys() == stored.keys()
+for name, (_, _, data) in stored.items():
+    constant = -1 if "post_attention_layernorm" in name else 1 if "norm" in name else 0
+    values = struct.unpack("<%dH" % (len(data) // 2), data)
+    wanted = [rounded(number(bits) + constant) for bits in values] if constant else list(values)
+    assert list(struct.unpack("<%dH" % (len(data) // 2), got[name][2])) == wanted, name
+P
 finish

@@ -1,5 +1,5 @@
 // config.json against what the checkpoint itself states of the model.
-// Knows the dialect's `claim` rules; knows no framework's field names.
+// Knows the dialect's `claim` and `refuse` rules; knows no framework's field names.
 #pragma once
 
 #include <map>
@@ -16,5 +16,10 @@ namespace shardweld::models {
 /// one side is absent, or whose condition does not hold or cannot be worked out, say nothing.
 std::vector<std::string> check_claims(const Dialect& dialect, const Config& config,
                                       const std::map<std::string, std::string>& claims);
+
+/// Error(unsupported) naming the recipe, what the checkpoint states and the reason when a `refuse`
+/// rule of the dialect holds; Error(mismatch) when one cannot be decided.
+void require_fit(const Recipe& recipe, const Dialect& dialect, const Config& config,
+                 const std::map<std::string, std::string>& claims);
 
 }  // namespace shardweld::models

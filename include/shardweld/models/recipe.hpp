@@ -105,6 +105,13 @@ struct ClaimRule {
     std::string origin;    ///< "megatron_core.dialect:80"
 };
 
+/// `refuse "REASON" if COND`: the checkpoint states something that the recipe's lines do not mean.
+struct RefuseRule {
+    std::string reason;
+    ExprPtr condition;  ///< over symbols, @fields and $names; an absent name counts as 0
+    std::string origin;
+};
+
 /// Symbols a file defines: `let`, `index`, `flag`; in order, later ones override.
 struct Definition {
     std::vector<ExprPtr> alternatives;  ///< tried in order (`else`)
@@ -119,6 +126,7 @@ struct Dialect {
     std::vector<Line> store;  ///< `at` blocks and stacked forms expanded
     std::vector<IgnoreRule> ignore;
     std::vector<ClaimRule> claims;
+    std::vector<RefuseRule> refusals;
     std::map<std::string, Definition> defaults;
     std::vector<std::string> facts;  ///< symbols given by the reader
     std::map<std::string, std::vector<std::string>>
@@ -148,6 +156,7 @@ struct Recipe {
     std::map<std::string, Definition> flags;
     std::vector<std::string> givens;
     std::string verified;  ///< fixtures that verify it ("verified by A, B"); "" = unverified
+    std::vector<std::string> unverified;  ///< dialects that none of these fixtures has
 };
 
 /// The dialect with the recipe's module and hub lines as its stored names, for checkpoints that

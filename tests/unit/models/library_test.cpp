@@ -56,6 +56,17 @@ TEST(Library, child_lines_replace_all_of_the_name) {
     EXPECT_EQ(library.find_recipe("child")->verified, "");
 }
 
+TEST(Library, what_verifies_is_not_inherited) {
+    const std::string stated = "verified by a, b-c\nunverified toy megatron_core\n";
+    const Library library = Library::load(
+        {toy_dialect(), toy_recipe(stated), {"child.recipe", "recipe child\nextends toy_model\n"}});
+    EXPECT_EQ(library.find_recipe("toy_model")->verified, "a, b-c");
+    EXPECT_EQ(library.find_recipe("toy_model")->unverified,
+              (std::vector<std::string>{"toy", "megatron_core"}));
+    EXPECT_EQ(library.find_recipe("child")->verified, "");
+    EXPECT_EQ(library.find_recipe("child")->unverified, std::vector<std::string>());
+}
+
 TEST(Library, without_and_guard_change_inherited_lines) {
     const Library library = with_child(
         "block layer\n  without x.weight\n  {y.weight|norm.weight} if l > 0\n  y.weight if l < "
@@ -121,6 +132,8 @@ TEST(Library, extends_is_bounded) {
     EXPECT_EQ(error_of_load({{"a.recipe", "recipe a\nextends megatron_core\n"}}),
               "usage: a.recipe:1: there is no recipe 'megatron_core' to extend");
     EXPECT_EQ(error_of_load({{"a.recipe", "recipe a\nuses nothing\n"}}),
+              "usage: a.recipe:1: there is no dialect 'nothing' to use");
+    EXPECT_EQ(error_of_load({{"a.recipe", "recipe a\nunverified nothing\n"}}),
               "usage: a.recipe:1: there is no dialect 'nothing' to use");
 }
 
