@@ -97,10 +97,16 @@ void Writer::convert(const Assembled& one, std::span<std::byte> out) {
         factors_.fold(one.slice.target, one.slice.begin, one.slice.end, one.stored, out);
         return;
     }
-    if (target.add != 0) {
-        numeric::add_constant(target.stored, one.stored, static_cast<float>(target.add));
+    // Added in the wider of both types: the sum is rounded to the one that is written.
+    const bool adds_before = size_of(target.stored) >= size_of(target.dtype);
+    const auto constant = static_cast<float>(target.add);
+    if (target.add != 0 && adds_before) {
+        numeric::add_constant(target.stored, one.stored, constant);
     }
     numeric::convert(target.stored, one.stored, target.dtype, out);
+    if (target.add != 0 && !adds_before) {
+        numeric::add_constant(target.dtype, out, constant);
+    }
 }
 
 void Writer::write(plan::LineRange range, std::span<const std::byte> bytes) {

@@ -177,9 +177,11 @@ TEST(RecipeFor, lists_the_families_it_knows) {
     EXPECT_EQ(
         error_of([] { recipe_for(Library::load(), config_of(R"({"model_type": "bert"})")); }),
         "unsupported: config.json: model_type is \"bert\", which no recipe is for; there are "
-        "recipes for cohere, deepseek_v3, deepseek_v32, gemma, gemma2, gemma3, gemma3_text, glm, "
-        "glm4, glm4_moe, glm4_moe_lite, gpt_oss, granite, llama, llava, minimax_m2, mixtral, "
-        "olmo2, olmoe, paligemma, phi3, qwen2, qwen2_moe, qwen2_vl, qwen3, qwen3_5, "
+        "recipes for cohere, deepseek_v3, deepseek_v32, exaone4, gemma, gemma2, gemma3, "
+        "gemma3_text, "
+        "glm, glm4, glm4_moe, glm4_moe_lite, gpt2, gpt_oss, granite, llama, llava, minimax_m2, "
+        "mixtral, nemotron, olmo2, olmoe, paligemma, phi3, qwen2, qwen2_moe, qwen2_vl, qwen3, "
+        "qwen3_5, "
         "qwen3_5_vl, qwen3_moe, qwen3_next, qwen3_vl, qwen3_vl_moe, seed_oss, smollm3; give "
         "one with --recipe");
 }
