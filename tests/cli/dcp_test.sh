@@ -21,6 +21,34 @@ cp -r "$data/dcp_hf_consolidated_w3/source/sharded" "$WORK/shards/source"
 cp -r "$data/dcp_hf_consolidated_w3"/{hf,expected} "$WORK/shards/"
 merge_in_many_ways "$WORK/shards" "3"
 
+# A shard file that .metadata does not name: told, and counted; refused under --strict, by plan too.
+cp -r "$data/dcp_w2_bf16_qwen2" "$WORK/stale"
+cp "$WORK/stale/source/__0_0.distcp" "$WORK/stale/source/__7_0.distcp"
+: >"$WORK/stale/source/__8_0.distcp"
+told="1 shard file(s) with 86.1 kB are not named in .metadata and not read: __7_0.distcp; do they belong to another save?"
+for ranks in 0 2; do
+    launcher=()
+    ((ranks == 0)) || launcher=(mpirun -n "$ranks")
+    merging=("${launcher[@]}" "$SHARDWELD" merge --local_dir "$WORK/stale/source" --hf_config "$WORK/stale/hf" --target_dir "$WORK/stale_model")
+    expect_code 14 "${merging[@]}" --strict -q
+    expect_text "$told (unreferenced_files, an error under --strict)"
+    expect_absent "$WORK/stale_model"
+    expect_code 0 "${merging[@]}" --report "$WORK/stale.json"
+    expect_text "$told"
+    same_as_expected "$data/dcp_w2_bf16_qwen2" "$WORK/stale_model"
+    checks=$((checks + 1))
+    python3 - "$WORK/stale.json" <<'P' || fail "the report does not count the file"
+import json, sys
+report = json.load(open(sys.argv[1]))
+assert [w["code"] for w in report["warnings"]] == ["unreferenced_files"], report["warnings"]
+rows = [row for row in report["ledger"]["ignored"] if row["pattern"] == "*.distcp"]
+assert rows == [{"pattern": "*.distcp", "reason": "a file that .metadata does not name", "count": 1, "bytes": 86099}], rows
+P
+    rm -rf "$WORK/stale_model"
+done
+expect_code 14 "$SHARDWELD" plan --local_dir "$WORK/stale/source" --hf_config "$WORK/stale/hf" --strict
+expect_code 0 "$SHARDWELD" merge --local_dir "$data/dcp_w2_bf16_qwen2/source" --hf_config "$WORK/stale/hf" --target_dir "$WORK/sound" --strict -q
+
 # A finished model is read when it is asked for; its configuration lies beside it.
 merge_case "$data/dcp_w2_bf16_qwen2" "$WORK/model" 0
 expect_code 3 "$SHARDWELD" merge --local_dir "$WORK/model" --target_dir "$WORK/again" -q

@@ -6,6 +6,7 @@
 #include "dcp.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "shardweld/core/error.hpp"
@@ -16,6 +17,7 @@
 #include "../shared/dcp_blobs.hpp"
 #include "../shared/dcp_pieces.hpp"
 #include "../shared/ignored_rows.hpp"
+#include "../shared/unnamed_files.hpp"
 #include "join.hpp"
 #include "selection.hpp"
 
@@ -54,8 +56,32 @@ std::optional<std::pair<std::string, std::string>> aside(const std::string& path
     return location.prefix.empty() ? training_state(path) : std::nullopt;
 }
 
-Catalogue scan_metadata(const Location& location, const fs::path& file) {
-    DcpMetadata metadata = DcpMetadata::read(file);
+// The shard files that a metadata file has to name: those of its rank ("__12_0.distcp"); the first
+// one also those of ranks without one, which are all beside `.metadata`.
+std::vector<std::string> shards_of(const Location& location, const std::string& metadata_file) {
+    std::set<std::string_view> owners;
+    std::string_view first = metadata_file;
+    for (const std::string& file : location.shard_files) {
+        if (rank_of_metadata(file)) {
+            first = owners.empty() ? file : first;
+            owners.insert(std::string_view(file).substr(0, file.find('.')));
+        }
+    }
+    const auto owner = [](std::string_view file) {
+        return file.substr(0, file.find_first_of("_.", kRankPrefix.size()));
+    };
+    std::vector<std::string> shards;
+    for (const std::string& file : location.shard_files) {
+        const bool is_own = owner(file) == owner(metadata_file);
+        if (is_own || (metadata_file == first && !owners.contains(owner(file)))) {
+            shards.push_back(file);
+        }
+    }
+    return shards;
+}
+
+Catalogue scan_metadata(const Location& location, const std::string& file) {
+    DcpMetadata metadata = DcpMetadata::read(location.directory / file);
     Catalogue out;
     IgnoredRows ignored;
     for (const DcpTensor& stored : metadata.tensors) {
@@ -73,8 +99,9 @@ Catalogue scan_metadata(const Location& location, const fs::path& file) {
         ignored.add(row ? *row : std::pair(printable(dotted(path)), std::string("not a tensor")), 1,
                     object.length);
     }
-    keep_used_files(std::move(metadata.files), out);
     out.ignored = ignored.take();
+    note_unnamed(location.directory, shards_of(location, file), metadata.files, out);
+    keep_used_files(std::move(metadata.files), out);
     return out;
 }
 
@@ -134,7 +161,7 @@ class Dcp final : public Format {
     }
 
     [[nodiscard]] Catalogue scan(const Location& location, const std::string& file) const override {
-        return scan_metadata(location, location.directory / file);
+        return scan_metadata(location, file);
     }
 
     [[nodiscard]] Catalogue combine(const Location& location,
@@ -156,6 +183,7 @@ class Dcp final : public Format {
             throw;
         }
         drop_unused_files(out);
+        tell_unnamed(out);
         out.format = name();
         out.dialect = "hf_module";
         out.facts = location.facts;

@@ -14,6 +14,7 @@
 
 #include "../directory.hpp"
 #include "../shared/dcp_blobs.hpp"
+#include "../shared/unnamed_files.hpp"
 #include "args.hpp"
 #include "dist_state.hpp"
 #include "megatron.hpp"
@@ -154,6 +155,7 @@ class TorchDist final : public Format {
                 out.inert_globals[global] += count;
             }
         }
+        tell_unnamed(out);
         refuse_unsupported(out.claims);
         out.facts.merge(stated_sizes(out.claims));
         // Chunks are global: gate and up rows are not interleaved by rank.

@@ -8,6 +8,7 @@
 
 #include "../shared/dcp_pieces.hpp"
 #include "../shared/ignored_rows.hpp"
+#include "../shared/unnamed_files.hpp"
 #include "dist_state.hpp"
 #include "names.hpp"
 
@@ -36,8 +37,9 @@ catalogue::Catalogue read_index(const Location& location) {
                     object.length);
     }
     sort_by_name(out.tensors);
-    keep_used_files(std::move(metadata.files), out);
     out.ignored = ignored.take();
+    note_unnamed(location.directory, location.shard_files, metadata.files, out);
+    keep_used_files(std::move(metadata.files), out);
     return out;
 }
 

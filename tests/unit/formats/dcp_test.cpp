@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "shardweld/core/text.hpp"
 #include "shardweld/formats/format.hpp"
 
 #include "../../../src/formats/dcp/sharding_info.hpp"
@@ -59,6 +60,56 @@ TEST(Dcp, puts_the_metadata_of_ranks_together) {
     // The second rank's data under the first rank's metadata: the same chunks in two files.
     fs::copy(scratch.path() / "__1.metadata", scratch.path() / "__0.metadata");
     expect_error(ErrorCode::corrupt, "overlap", [&] { read(scratch.path()); });
+}
+
+std::string told(const Catalogue& catalogue) {
+    const auto warning = catalogue.warnings.find("unreferenced_files");
+    std::string text = warning == catalogue.warnings.end() ? "" : warning->second;
+    for (const auto& row : catalogue.ignored) {
+        if (row.pattern.ends_with(".distcp")) {
+            text += " [" + row.pattern + " " + std::to_string(row.count) + " " +
+                    std::to_string(row.bytes) + " " + row.reason + "]";
+        }
+    }
+    return text;
+}
+
+TEST(Dcp, tells_of_shard_files_that_no_metadata_names) {
+    const Scratch scratch;
+    scratch.copy(saved("dcp_w2_bf16_qwen2"));
+    const auto copy = [&](const char* from, const char* to) {
+        fs::copy(scratch.path() / from, scratch.path() / to);
+    };
+    EXPECT_EQ(told(read(scratch.path())), "");
+    // What torch leaves of ranks with nothing to save.
+    scratch.file("__2_0.distcp", "");
+    scratch.file(
+        "__3_0.distcp",
+        std::string("P\0\0\0\0\0\0\0", 8) +
+            R"({"__metadata__":{"format":"pt","DCP_VERSION":"1.0","DCP_SHARDING_INFO":"{}"}}   )");
+    EXPECT_EQ(told(read(scratch.path())), "");
+    copy("__0_0.distcp", "__10_0.distcp");
+    copy("__1_0.distcp", "__7_0.distcp");
+    const Bytes bytes = fs::file_size(scratch.path() / "__0_0.distcp") +
+                        fs::file_size(scratch.path() / "__1_0.distcp");
+    EXPECT_EQ(told(read(scratch.path())),
+              "2 shard file(s) with " + human_bytes(bytes) +
+                  " are not named in .metadata and not read: __7_0.distcp, __10_0.distcp; do they "
+                  "belong to another save? [*.distcp 2 " +
+                  std::to_string(bytes) + " a file that .metadata does not name]");
+}
+
+TEST(Dcp, tells_of_shard_files_that_no_ranks_metadata_names) {
+    const Scratch scratch;
+    scratch.copy(saved("dcp_nocollect_w2"));
+    EXPECT_EQ(told(read(scratch.path())), "");
+    for (const char* name : {"__1_1.distcp", "__7_0.distcp"}) {
+        fs::copy(scratch.path() / "__0_0.distcp", scratch.path() / name);
+        const std::string text = told(read(scratch.path()));
+        EXPECT_NE(text.find("1 shard file(s)"), std::string::npos) << text;
+        EXPECT_NE(text.find(name), std::string::npos) << text;
+        fs::remove(scratch.path() / name);
+    }
 }
 
 TEST(Dcp, takes_safetensors_items_and_a_prefix) {

@@ -77,6 +77,21 @@ TEST(TorchDist, describes_a_checkpoint_without_its_optimizer) {
     }
 }
 
+TEST(TorchDist, tells_of_shard_files_that_its_index_does_not_name) {
+    const Scratch scratch;
+    scratch.copy(fixture(kLlama));
+    const Location location = locate_in(scratch.path());
+    EXPECT_TRUE(read_catalogue(location).warnings.empty());
+    fs::copy(location.directory / "__1_1.distcp", location.directory / "__9_0.distcp");
+    scratch.file((location.directory / "__8_0.distcp").lexically_relative(scratch.path()).string());
+    const Catalogue got = read_catalogue(locate_in(scratch.path()));
+    ASSERT_EQ(got.warnings.count("unreferenced_files"), 1U);
+    EXPECT_TRUE(got.warnings.at("unreferenced_files").starts_with("1 shard file(s) with "));
+    EXPECT_NE(got.warnings.at("unreferenced_files").find(": __9_0.distcp; "), std::string::npos);
+    EXPECT_EQ(got.ignored.back().pattern, "*.distcp");
+    EXPECT_EQ(got.ignored.back().bytes, fs::file_size(location.directory / "__1_1.distcp"));
+}
+
 TEST(TorchDist, finds_the_elements_of_stacked_layers) {
     const Location location = locate_in(fixture(kLlama));
     const Catalogue got = read_catalogue(location);

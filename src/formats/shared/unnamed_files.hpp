@@ -1,0 +1,25 @@
+// Shard files beside an index that does not name them: of an earlier save into the same directory,
+// or copied together. Knows names and sizes; opens none.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "shardweld/catalogue/catalogue.hpp"
+
+namespace shardweld::formats {
+
+namespace fs = std::filesystem;
+
+/// Puts a row among `out`'s ignored for each *.distcp of `files` that is none of `named`, as far as
+/// this rank sees it in `directory`. Files without content are passed over: torch's writer makes
+/// one for a rank that has nothing to save (torch 2.15,
+/// torch/distributed/checkpoint/filesystem.py). Local.
+void note_unnamed(const fs::path& directory, const std::vector<std::string>& files,
+                  const std::vector<std::string>& named, catalogue::Catalogue& out);
+
+/// Makes one row of those, with a warning `unreferenced_files` that names the files. Pure.
+void tell_unnamed(catalogue::Catalogue& catalogue);
+
+}  // namespace shardweld::formats
