@@ -55,6 +55,10 @@ class Assembly {
     [[nodiscard]] std::vector<Error> strict_problems() const;
 
     [[nodiscard]] const plan::Plan& plan() const { return plan_; }
+    /// Of the file with a fold's factors, which lies beside the output meanwhile; 0: none.
+    [[nodiscard]] Bytes factor_bytes() const {
+        return factor_plan_ ? factor_plan_->placement.total_bytes() : 0;
+    }
     /// Where the checkpoint's files lie.
     [[nodiscard]] const execute::Source& source() const { return source_; }
     [[nodiscard]] const plan::Binding& binding() const { return bound_.binding; }

@@ -78,6 +78,10 @@ ordered_json json_of(const BaseSummary& base) {
     return json;
 }
 
+ordered_json quotas_json(const std::optional<std::vector<std::string>>& quotas) {
+    return quotas && !quotas->empty() ? ordered_json(*quotas) : ordered_json();
+}
+
 template <typename T>
 ordered_json json_list(const std::vector<T>& values) {
     ordered_json list = ordered_json::array();

@@ -2,6 +2,10 @@
 // Knows their form in JSON only.
 #pragma once
 
+#include <optional>
+#include <string>
+#include <vector>
+
 #include <nlohmann/json_fwd.hpp>
 
 #include "report.hpp"
@@ -16,6 +20,9 @@ nlohmann::ordered_json json_of(const FileEntry& file);
 nlohmann::ordered_json json_of(const OddTensor& tensor);
 nlohmann::ordered_json json_of(const Sanity& sanity);
 nlohmann::ordered_json json_of(const BaseSummary& base);
+
+/// Names, or null where none are known.
+nlohmann::ordered_json quotas_json(const std::optional<std::vector<std::string>>& quotas);
 
 /// All values of a list.
 template <typename T>

@@ -15,6 +15,8 @@
 #include "result_check.hpp"
 #include "resumption.hpp"
 #include "roof.hpp"
+#include "room.hpp"
+#include "shared_text.hpp"
 #include "stop.hpp"
 #include "stopping.hpp"
 #include "striping.hpp"
@@ -102,14 +104,24 @@ class Merge {
             preflight.check([&] { access = prepare_upload(comm_, options_); });
         }
         if (preflight.check([&] { assembly_.prepare([&] { stopping.check(comm_); }); })) {
-            preflight.check([&] { check_room(comm_, options_, assembly_.plan().placement, log_); });
+            FilesBeside beside;
+            preflight.check(
+                [&] { beside = look_beside(comm_, assembly_.home(), [&] { return assets(); }); });
+            preflight.check([&] { check_room(beside); });
             preflight.check([&] { check_memory(comm_, [&] { return assembly_.forecast(); }); });
             preflight.check([&] { require_memory(comm_, assembly_.plan()); });
-            preflight.check(
-                [&] { check_assets(comm_, assembly_.home(), [&] { return assets(); }); });
+            preflight.check([&] { require_readable(beside); });
         }
         preflight.add(assembly_.strict_problems());
         preflight.require_none();
+    }
+
+    void check_room(const FilesBeside& beside) {
+        const publish::Room room = room_of_target(comm_, options_);
+        report_.quotas = quotas_of(room);
+        log_.debug("quotas of the target's file system: " + quotas_text(*report_.quotas));
+        require_room(comm_, options_, room,
+                     needs_of(assembly_.plan(), beside, assembly_.factor_bytes()));
     }
 
     void look_at_roof() {
@@ -131,13 +143,7 @@ class Merge {
         if (!roof_) {
             return;
         }
-        Bytes read = 0;
-        for (const plan::Target& target : assembly_.plan().targets) {
-            read += target.bytes() / size_of(target.dtype) * size_of(target.stored);
-        }
-        const double speed =
-            merge_gbs(watch_.phases(), read, assembly_.plan().placement.tensor_bytes);
-        report_.roof = Roof{roof_->copy_gbs, speed, 100 * speed / roof_->copy_gbs};
+        report_.roof = beside(*roof_, watch_.phases(), assembly_.plan());
         log_.info(text_of(*report_.roof));
     }
 
@@ -155,7 +161,7 @@ class Merge {
     void write(const Stopping& stopping, Watchdog& watchdog) {
         watchdog.enter("preparing the output");
         open_partial();
-        const fs::path directory = share_path(partial_ ? partial_->path() : fs::path());
+        const fs::path directory = shared_text(comm_, partial_ ? partial_->path().string() : "");
         publish::check_same_directory(comm_, directory);
         execute::Options options;
         options.why_stop = [&] { return stopping.why(); };
@@ -266,13 +272,6 @@ class Merge {
             });
             watch_.lap("sha256");
         }
-    }
-
-    fs::path share_path(const fs::path& path) {
-        const std::string text = path.string();
-        const auto bytes = std::as_bytes(std::span(text));
-        const auto shared = comm_.broadcast({bytes.begin(), bytes.end()}, 0);
-        return std::string(reinterpret_cast<const char*>(shared.data()), shared.size());
     }
 
     mpi::Comm& comm_;

@@ -1,6 +1,7 @@
 #include <optional>
 #include <utility>
 
+#include "shardweld/adapters/separate.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/plan/trace.hpp"
 
@@ -42,10 +43,28 @@ Input read_input(mpi::Comm& comm, const Options& options) {
     return input;
 }
 
-PlannedMerge plan_alone(Input input, const Options& options, MemoryMeter meter, bool has_mpi) {
+/// What is known beside the weights before a plan is made; the index and an adapter's settings come
+/// with it.
+std::vector<publish::Asset> assets_of(const Input& input) {
+    if (adapters::holds_adapter_only(input.survey.catalogue)) {
+        return {};
+    }
+    std::vector<publish::Asset> assets = publish::collect_assets(input.files.hf_directory);
+    assets.push_back({"config.json", {}, input.files.config_text});
+    return assets;
+}
+
+void add_text(const std::string& text, FilesBeside& beside) {
+    beside.bytes += text.size();
+    ++beside.n_files;
+}
+
+PlannedMerge plan_alone(Input input, FilesBeside beside, const Options& options, MemoryMeter meter,
+                        bool has_mpi) {
     catalogue::Catalogue& catalogue = input.survey.catalogue;
     const PreparedModel prepared = prepare_model(input.files, options, catalogue);
     PlannedMerge merge;
+    merge.beside = std::move(beside);
     merge.input = input.survey.location.directory.string();
     merge.format = catalogue.format;
     merge.recipe = prepared.recipe->name;
@@ -56,8 +75,14 @@ PlannedMerge plan_alone(Input input, const Options& options, MemoryMeter meter, 
     for (const auto& [code, text] : catalogue.warnings) {
         merge.warnings.push_back({code, "", text});
     }
-    plan::Binding binding =
-        bind_model(prepared, input.files, options, std::move(catalogue)).binding;
+    Bound bound = bind_model(prepared, input.files, options, std::move(catalogue));
+    plan::Binding& binding = bound.binding;
+    for (const plan::Target& factor : bound.factors) {
+        merge.factor_bytes += factor.bytes();
+    }
+    if (!bound.adapter_config.empty()) {
+        add_text(bound.adapter_config, merge.beside);
+    }
     merge.warnings.insert(merge.warnings.end(), prepared.warnings.begin(), prepared.warnings.end());
     merge.warnings.insert(merge.warnings.end(), binding.warnings.begin(), binding.warnings.end());
     merge.ledger = std::move(binding.ledger);
@@ -67,6 +92,9 @@ PlannedMerge plan_alone(Input input, const Options& options, MemoryMeter meter, 
                         plan_choice(options, {kMemoryLimit, has_spare_core(options.n_ranks)}));
     const auto more = plan_warnings(merge.plan);
     merge.warnings.insert(merge.warnings.end(), more.begin(), more.end());
+    for (const outputs::SideFile& file : merge.plan.placement.side_files) {
+        add_text(file.text, merge.beside);
+    }
     // A merge holds what is held here: the model's recipes, the checkpoint's files.
     meter.planned();
     merge.memory = forecast_memory(merge.plan, meter.memory(), has_mpi);
@@ -86,9 +114,13 @@ PlannedMerge plan_merge(mpi::Comm& comm, const Options& options) {
     const MemoryMeter meter;
     Input input = read_input(comm, options);
     PlannedMerge merge;
+    if (options.has_target) {
+        merge.beside = look_beside(comm, input.survey.home, [&] { return assets_of(input); });
+    }
     mpi::collectively(comm, [&] {
         if (comm.rank() == 0) {
-            merge = plan_alone(std::move(input), options, meter, comm.library() != kNoLibrary);
+            merge = plan_alone(std::move(input), std::move(merge.beside), options, meter,
+                               comm.library() != kNoLibrary);
         }
     });
     return merge;

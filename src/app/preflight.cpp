@@ -4,22 +4,15 @@
 #include <map>
 #include <optional>
 
-#include <unistd.h>
-
 #include "shardweld/core/codec.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/publish/room.hpp"
 
 #include "memory.hpp"
-#include "search_path.hpp"
 #include "target.hpp"
 
 namespace shardweld::app {
 
 namespace {
-
-// The lock, the partial directory, config.json, the index and a tokenizer.
-constexpr Index kFilesBeside = 8;
 
 /// Ranks of one host, and the least that any of them may use there.
 struct Host {
@@ -88,24 +81,6 @@ void check_target(mpi::Comm& comm, const Options& options) {
     });
 }
 
-void check_room(mpi::Comm& comm, const Options& options, const outputs::Placement& placement,
-                Log& log) {
-    mpi::collectively(comm, [&] {
-        if (comm.rank() != 0) {
-            return;
-        }
-        const publish::Room room = publish::room_at(options.target_dir, search_path());
-        log.debug(room.knows_quotas ? "quotas of the target's file system were looked at"
-                                    : "quotas of the target's file system are unknown: nobody "
-                                      "tells them here");
-        // What a dead run left will be used again or removed.
-        const Bytes bytes = placement.total_bytes();
-        const Bytes reclaimed = publish::left_behind(target_request(options));
-        publish::require_room(room, options.target_dir, bytes - std::min(bytes, reclaimed),
-                              static_cast<Index>(placement.files.size()) + kFilesBeside);
-    });
-}
-
 void check_memory(mpi::Comm& comm, const std::function<MemoryForecast()>& forecast) {
     const auto limit = job_memory(system_memory_sources());
     ByteWriter out;
@@ -126,27 +101,6 @@ void check_memory(mpi::Comm& comm, const std::function<MemoryForecast()>& foreca
     for (const auto& [name, host] : hosts) {
         require_enough(name, host);
     }
-}
-
-void check_assets(mpi::Comm& comm, int home,
-                  const std::function<std::vector<publish::Asset>()>& assets) {
-    mpi::collectively(comm, [&] {
-        if (comm.rank() != home) {
-            return;
-        }
-        std::vector<std::string> unreadable;
-        for (const publish::Asset& asset : assets()) {
-            if (!asset.text && ::eaccess(asset.source.c_str(), R_OK) != 0) {
-                unreadable.push_back(asset.source.string());
-            }
-        }
-        if (!unreadable.empty()) {
-            throw Error(ErrorCode::io,
-                        std::to_string(unreadable.size()) +
-                            " file(s) that belong to the model cannot be read by this user: " +
-                            listed(unreadable) + "; have their owner permit it");
-        }
-    });
 }
 
 }  // namespace shardweld::app

@@ -8,10 +8,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/mpi/comm.hpp"
-#include "shardweld/outputs/output.hpp"
-#include "shardweld/publish/assets.hpp"
 
-#include "log.hpp"
 #include "memory_forecast.hpp"
 #include "options.hpp"
 
@@ -41,18 +38,8 @@ Error all_of(const std::vector<Error>& problems, const std::string& title);
 /// Collective. The target may be made or replaced by this run. Error(target), Error(usage).
 void check_target(mpi::Comm& comm, const Options& options);
 
-/// Collective. The target's file system and its quotas have room for the output; `log` gets (at
-/// level debug) what the system does not tell. Error(space) listing all that is short.
-void check_room(mpi::Comm& comm, const Options& options, const outputs::Placement& placement,
-                Log& log);
-
 /// Collective. What the ranks of each host will hold, by each rank's `forecast`, fits what their
 /// job may use there. Error(memory) naming the host.
 void check_memory(mpi::Comm& comm, const std::function<MemoryForecast()>& forecast);
-
-/// Collective. Rank `home` can read the files that are copied beside the weights. Error(io) listing
-/// those it cannot.
-void check_assets(mpi::Comm& comm, int home,
-                  const std::function<std::vector<publish::Asset>()>& assets);
 
 }  // namespace shardweld::app

@@ -76,7 +76,7 @@ std::string replicas_text(const plan::Plan& plan) {
 
 std::vector<std::vector<std::string>> plan_rows(const PlannedMerge& merge, const Figures& figures) {
     const plan::Plan& plan = merge.plan;
-    return {
+    std::vector<std::vector<std::string>> rows{
         {"checkpoint", merge.input},
         {"format", merge.format},
         {"recipe", merge.recipe},
@@ -105,6 +105,10 @@ std::vector<std::vector<std::string>> plan_rows(const PlannedMerge& merge, const
         {"replicas", replicas_text(plan)},
         {"plan", plan.hash()},
     };
+    if (merge.quotas) {
+        rows.push_back({"quotas", quotas_text(*merge.quotas)});
+    }
+    return rows;
 }
 
 std::string ledger_text(const plan::Ledger& ledger) {
@@ -185,6 +189,7 @@ std::string plan_json(const PlannedMerge& merge) {
     json["rounds"] = figures.rounds;
     json["is_estimate"] = !plan.placement.is_settled;
     json["replicas"] = {{"bytes", plan.replica_bytes}, {"compared_bytes", plan.compared_bytes}};
+    json["quotas"] = quotas_json(merge.quotas);
     json["files"] = files_json(plan);
     json["tensors"] = json_list(tensor_entries(plan, merge.files, {}));
     json["ledger"] = json_of(merge.ledger);
@@ -193,6 +198,12 @@ std::string plan_json(const PlannedMerge& merge) {
 }
 
 namespace {
+
+void check_room(mpi::Comm& comm, const Options& options, PlannedMerge& merge) {
+    const publish::Room room = room_of_target(comm, options);
+    merge.quotas = quotas_of(room);
+    require_room(comm, options, room, needs_of(merge.plan, merge.beside, merge.factor_bytes));
+}
 
 void show(const PlannedMerge& merge, const Options& options, std::ostream& out, Log& log) {
     for (const plan::Warning& warning : merge.warnings) {
@@ -221,7 +232,8 @@ int print_plan(mpi::Comm& comm, const Options& options, std::ostream& out, Log& 
     }
     if (preflight.check([&] { merge = plan_merge(comm, options); })) {
         if (options.has_target) {
-            preflight.check([&] { check_room(comm, options, merge.plan.placement, log); });
+            preflight.check([&] { check_room(comm, options, merge); });
+            preflight.check([&] { require_readable(merge.beside); });
         }
         preflight.check([&] {
             mpi::collectively(comm, [&] {

@@ -2,6 +2,7 @@
 // Knows plans and their figures; makes no decision of its own.
 #pragma once
 
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "memory_forecast.hpp"
 #include "options.hpp"
 #include "report.hpp"
+#include "room.hpp"
 
 namespace shardweld::app {
 
@@ -27,6 +29,10 @@ struct PlannedMerge {
     std::vector<plan::Warning> warnings;
     std::vector<std::string> trace;  ///< --trace
     MemoryForecast memory;
+    FilesBeside beside;      ///< with a target
+    Bytes factor_bytes = 0;  ///< of a fold's factors
+    /// With a target: whose quotas were looked at there; empty: they are unknown.
+    std::optional<std::vector<std::string>> quotas;
 };
 
 std::string plan_text(const PlannedMerge& merge);
@@ -34,7 +40,7 @@ std::string plan_text(const PlannedMerge& merge);
 std::string plan_json(const PlannedMerge& merge);
 
 /// Collective: the ranks read the metadata together; rank 0 plans a merge by --ranks ranks that all
-/// see the checkpoint. Empty on the others.
+/// see the checkpoint. Empty on the others, but for `beside`.
 PlannedMerge plan_merge(mpi::Comm& comm, const Options& options);
 
 /// Collective: plans; rank 0 prints to `out`. Returns the exit code.

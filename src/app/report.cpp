@@ -136,6 +136,7 @@ std::string to_json(const Report& report) {
                     {"why", report.why},
                     {"rounds", report.rounds},
                     {"metadata_bytes", report.metadata_bytes}};
+    json["quotas"] = quotas_json(report.quotas);
     json["phases"] = phases_json(report.phases);
     json["resume"] = report.resumed
                          ? ordered_json({{"blocks_reused", report.resumed->blocks_reused},

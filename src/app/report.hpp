@@ -87,6 +87,9 @@ struct Report {
     Index rounds = 0;
     Bytes metadata_bytes = 0;  ///< that the plan holds on each rank
 
+    /// Whose quotas were looked at; empty: they are unknown.
+    std::optional<std::vector<std::string>> quotas;
+
     std::vector<Phase> phases;
     std::optional<Resumed> resumed;  ///< with --resume
     std::optional<Roof> roof;        ///< when one was given

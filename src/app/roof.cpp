@@ -74,6 +74,15 @@ double merge_gbs(const std::vector<Phase>& phases, Bytes read, Bytes written) {
                        : 0;
 }
 
+Roof beside(const MeasuredRoof& roof, const std::vector<Phase>& phases, const plan::Plan& plan) {
+    Bytes read = 0;
+    for (const plan::Target& target : plan.targets) {
+        read += target.bytes() / size_of(target.dtype) * size_of(target.stored);
+    }
+    const double speed = merge_gbs(phases, read, plan.placement.tensor_bytes);
+    return {roof.copy_gbs, speed, 100 * speed / roof.copy_gbs};
+}
+
 std::string text_of(const Roof& roof) {
     std::array<char, 96> text{};
     (void)std::snprintf(text.data(), text.size(),

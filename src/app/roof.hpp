@@ -31,6 +31,9 @@ std::vector<std::string> roof_doubts(const MeasuredRoof& roof, int n_ranks, bool
 /// phases from `create` to `publish`. Pure.
 double merge_gbs(const std::vector<Phase>& phases, Bytes read, Bytes written);
 
+/// A merge of the plan beside the roof. Pure.
+Roof beside(const MeasuredRoof& roof, const std::vector<Phase>& phases, const plan::Plan& plan);
+
 /// "3.61 GB/s, 85 % of the roof measured by iobench".
 std::string text_of(const Roof& roof);
 

@@ -2,13 +2,14 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <span>
 #include <string>
 #include <system_error>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/io/file.hpp"
 #include "shardweld/publish/target.hpp"
+
+#include "shared_text.hpp"
 
 namespace shardweld::app {
 
@@ -67,10 +68,7 @@ Scratch::Scratch(mpi::Comm& comm, const std::filesystem::path& directory,
 }
 
 void Scratch::share(mpi::Comm& comm, const std::string& advice) {
-    const std::string name = path_.string();
-    const auto bytes = std::as_bytes(std::span(name));
-    const auto shared = comm.broadcast({bytes.begin(), bytes.end()}, 0);
-    path_ = std::string(reinterpret_cast<const char*>(shared.data()), shared.size());
+    path_ = shared_text(comm, path_.string());
     try {
         publish::check_same_directory(comm, path_);
     } catch (Error& error) {

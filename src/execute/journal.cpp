@@ -157,6 +157,10 @@ JournalRead read_journal(const fs::path& directory, const plan::Plan& plan) {
     return read;
 }
 
+Bytes journal_bytes(const plan::Plan& plan) {
+    return BlockPlaces(plan).count() * kRecord;
+}
+
 Journal::Journal(const fs::path& directory, Index session, int rank, bool sync)
     : path_(directory / (std::to_string(session) + "-" + std::to_string(rank))), sync_(sync) {}
 

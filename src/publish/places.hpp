@@ -1,5 +1,5 @@
 // Names of what a run keeps beside its target, or inside one that has no sibling.
-// Knows names only.
+// Knows names, and where a sibling is of no use.
 #pragma once
 
 #include <filesystem>
@@ -13,6 +13,11 @@ inline constexpr const char* kOldInside = ".shardweld-old";
 /// In the partial directory.
 inline constexpr const char* kJournal = "journal";
 inline constexpr const char* kJournalHeader = "header.json";
+
+/// Whether this process is in a directory, which then cannot be exchanged for another. Local.
+bool contains_current_directory(const std::filesystem::path& directory);
+/// Whether another file system begins at a directory that exists. Error(io).
+bool is_mount_point(const std::filesystem::path& directory);
 
 /// Of a target without a trailing slash.
 inline std::filesystem::path partial_beside(const std::filesystem::path& target) {

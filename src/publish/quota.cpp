@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <sys/quota.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -30,9 +31,14 @@ struct Owner {
     std::string text;
 };
 
-std::array<Owner, 2> owners() {
+/// Of files that this process makes in a directory: with the setgid bit they belong to the
+/// directory's group, as in the directories that projects share.
+std::array<Owner, 2> owners(const fs::path& directory) {
     const unsigned user = ::geteuid();
-    const unsigned group = ::getegid();
+    struct stat status {};
+    const bool is_given =
+        ::stat(directory.c_str(), &status) == 0 && (status.st_mode & S_ISGID) != 0;
+    const unsigned group = is_given ? status.st_gid : ::getegid();
     return {{{USRQUOTA, "-u", user, "user " + std::to_string(user)},
              {GRPQUOTA, "-g", group, "group " + std::to_string(group)}}};
 }
@@ -69,7 +75,7 @@ std::optional<std::vector<Quota>> kernel_quotas(const fs::path& directory) {
         return std::nullopt;
     }
     std::vector<Quota> quotas;
-    for (const Owner& owner : owners()) {
+    for (const Owner& owner : owners(directory)) {
         struct dqblk block {};
         if (::syscall(SYS_quotactl_fd, fd, QCMD(Q_GETQUOTA, owner.kind), owner.id, &block) == 0) {
             quotas.push_back({owner.text,
@@ -109,7 +115,7 @@ std::optional<std::vector<Quota>> lfs_quotas(const fs::path& directory, const st
         return std::nullopt;
     }
     std::vector<Quota> quotas;
-    for (const Owner& owner : owners()) {
+    for (const Owner& owner : owners(directory)) {
         std::string said;
         const auto ending =
             process::run({*lfs,

@@ -1,4 +1,5 @@
-// Quotas of this process's user and group, from those who keep them.
+// Quotas of this process's user, and of the group of files that it makes in a directory, from those
+// who keep them.
 #pragma once
 
 #include <optional>

@@ -25,22 +25,6 @@ namespace shardweld::publish {
 
 namespace {
 
-bool contains_current_directory(const fs::path& directory) {
-    std::error_code failed;
-    const fs::path relative = fs::current_path(failed).lexically_relative(directory);
-    return !failed && !relative.empty() && *relative.begin() != "..";
-}
-
-bool is_mount_point(const fs::path& directory) {
-    struct stat inner {};
-    struct stat outer {};
-    if (::stat(directory.c_str(), &inner) != 0 ||
-        ::stat(directory.parent_path().c_str(), &outer) != 0) {
-        io::throw_errno(errno, "look at", directory);
-    }
-    return inner.st_dev != outer.st_dev;
-}
-
 bool is_there(const fs::path& path) {
     return io::kind_at(path) != io::Kind::none;
 }

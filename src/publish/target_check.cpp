@@ -86,6 +86,22 @@ void check_writable(const fs::path& target) {
 
 }  // namespace
 
+bool contains_current_directory(const fs::path& directory) {
+    std::error_code failed;
+    const fs::path relative = fs::current_path(failed).lexically_relative(directory);
+    return !failed && !relative.empty() && *relative.begin() != "..";
+}
+
+bool is_mount_point(const fs::path& directory) {
+    struct stat inner {};
+    struct stat outer {};
+    if (::stat(directory.c_str(), &inner) != 0 ||
+        ::stat(directory.parent_path().c_str(), &outer) != 0) {
+        io::throw_errno(errno, "look at", directory);
+    }
+    return inner.st_dev != outer.st_dev;
+}
+
 fs::path checked_target(const TargetRequest& request) {
     if (request.target.empty()) {
         throw Error(ErrorCode::usage, "--target_dir is empty: name the directory to write");
@@ -111,6 +127,15 @@ fs::path checked_target(const TargetRequest& request) {
     }
     check_writable(target);
     return target;
+}
+
+fs::path holder_of(const fs::path& target) {
+    const fs::path whole = resolved(target);
+    const fs::path above = nearest_existing(whole.parent_path());
+    const bool is_beside =
+        !io::is_directory(whole) ||
+        (!contains_current_directory(whole) && !is_mount_point(whole) && is_writable(above));
+    return is_beside ? above : whole;
 }
 
 Bytes left_behind(const TargetRequest& request) {

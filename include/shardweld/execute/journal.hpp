@@ -63,6 +63,9 @@ struct JournalRead {
 /// the plan is counted and left out. Local. Memory is bounded by the plan's blocks. Error(io).
 JournalRead read_journal(const fs::path& directory, const plan::Plan& plan);
 
+/// The most that the records of a session take, of all ranks together. Pure.
+Bytes journal_bytes(const plan::Plan& plan);
+
 /// One rank's records of one session; the file is made with the first one.
 ///
 /// Records have 40 bytes, little-endian: block number (8), target (4), zero (4), digest (16),

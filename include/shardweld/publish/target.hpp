@@ -32,6 +32,10 @@ struct TargetRequest {
 /// an input; Error(io): this user may not write there.
 fs::path checked_target(const TargetRequest& request);
 
+/// The directory, of those that exist, in which a target's partial directory is made or above
+/// it. Local. Error(io).
+fs::path holder_of(const fs::path& target);
+
 /// Bytes on the disk of what a run that did not finish left for this target: they are used again or
 /// given back. Local; 0 when nothing is there.
 Bytes left_behind(const TargetRequest& request);

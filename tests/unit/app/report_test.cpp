@@ -59,6 +59,7 @@ Report full_report() {
     report.files = {{"model.safetensors", 7, "ef"}};
     report.sanity = {true, {{"t", 1, 2, false, false}}};
     report.base = BaseSummary{"/base", 3, 1, 0.5, "t", {"a"}, {}, {"b"}, {"t"}};
+    report.quotas = std::vector<std::string>{"user 7"};
     report.warnings = {{"tied_differs", "lm_head.weight", "they differ"}};
     report.root = "abcd";
     return report;
@@ -70,10 +71,10 @@ TEST(Report, has_the_fields_of_schema_one) {
     for (const auto& [key, value] : json.items()) {
         keys.push_back(key);
     }
-    EXPECT_EQ(keys,
-              (std::vector<std::string>{"schema", "tool", "command", "exit", "environment", "input",
-                                        "plan", "phases", "resume", "roof", "ranks", "ledger",
-                                        "files", "tensors", "sanity", "base", "warnings", "root"}));
+    EXPECT_EQ(keys, (std::vector<std::string>{"schema", "tool", "command", "exit", "environment",
+                                              "input", "plan", "quotas", "phases", "resume", "roof",
+                                              "ranks", "ledger", "files", "tensors", "sanity",
+                                              "base", "warnings", "root"}));
     EXPECT_EQ(json["schema"], 1);
     EXPECT_EQ(json["tool"], (ordered_json{{"version", version()}, {"git", git_version()}}));
     EXPECT_EQ(json["exit"].dump(), R"({"code":6,"name":"mismatch","message":"it is \"odd\""})");
@@ -98,6 +99,7 @@ TEST(Report, has_the_fields_of_schema_one) {
     EXPECT_EQ(json["warnings"].dump(),
               R"([{"code":"tied_differs","tensor":"lm_head.weight","text":"they differ"}])");
     EXPECT_EQ(json["root"], "abcd");
+    EXPECT_EQ(json["quotas"].dump(), R"(["user 7"])");
     EXPECT_EQ(json["files"].dump(), R"([{"name":"model.safetensors","bytes":7,"sha256":"ef"}])");
     EXPECT_EQ(json["sanity"].dump(),
               R"({"checked":true,"tensors":[{"name":"t","nan":1,"inf":2,"all_zero":false,)"
@@ -110,6 +112,10 @@ TEST(Report, has_the_fields_of_schema_one) {
 TEST(Report, says_null_where_nothing_was_done) {
     const auto json = ordered_json::parse(to_json(Report()));
     EXPECT_TRUE(json["base"].is_null());
+    EXPECT_TRUE(json["quotas"].is_null());
+    Report unknown;
+    unknown.quotas.emplace();
+    EXPECT_TRUE(ordered_json::parse(to_json(unknown))["quotas"].is_null());
     EXPECT_EQ(json["sanity"].dump(), R"({"checked":false,"tensors":[]})");
     Report infinite;
     infinite.base = BaseSummary();

@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include "shardweld/publish/target.hpp"
+
 #include "../../../src/publish/quota.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
@@ -94,6 +96,43 @@ TEST(LfsQuota, is_asked_for_user_and_group) {
     EXPECT_EQ((*quotas)[0].whose, "user " + std::to_string(::geteuid()));
     EXPECT_EQ((*quotas)[0].bytes_left, Bytes{20} * 1024);
     EXPECT_FALSE(lfs_quotas(place.path(), "/nowhere"));
+}
+
+// In the directories that projects share, new files belong to the directory's group.
+TEST(LfsQuota, is_asked_for_the_group_that_new_files_will_have) {
+    const TemporaryDirectory place;
+    const fs::path lfs = place.path() / "lfs";
+    std::ofstream(lfs) << "#!/bin/sh\necho \"$5 10 0 30 - 1 0 0 -\"\n";
+    ASSERT_EQ(::chmod(lfs.c_str(), 0755), 0);
+    const fs::path shared = place.path() / "shared";
+    fs::create_directory(shared);
+    const ::gid_t other = ::getegid() + 1234;
+    if (::chown(shared.c_str(), ::geteuid(), other) != 0) {
+        GTEST_SKIP() << "no right to give a directory to another group";
+    }
+    const auto group = [&] { return lfs_quotas(shared, place.path().string())->at(1).whose; };
+    EXPECT_EQ(group(), "group " + std::to_string(::getegid()));
+    ASSERT_EQ(::chmod(shared.c_str(), 02755), 0);
+    EXPECT_EQ(group(), "group " + std::to_string(other));
+    std::ofstream(shared / "file") << "x";
+    struct stat status {};
+    ASSERT_EQ(::stat((shared / "file").c_str(), &status), 0);
+    EXPECT_EQ(status.st_gid, other);
+}
+
+// The partial directory is made beside a target that exists, too.
+TEST(Holder, is_where_the_partial_directory_will_be) {
+    const TemporaryDirectory place;
+    const fs::path target = place.path() / "model";
+    EXPECT_EQ(holder_of(target / ""), place.path());
+    EXPECT_EQ(holder_of(place.path() / "a/b/model"), place.path());
+    fs::create_directory(target);
+    EXPECT_EQ(holder_of(target), place.path());
+    EXPECT_EQ(holder_of("/proc"), "/proc");  // a mount point has no sibling
+    const fs::path before = fs::current_path();
+    fs::current_path(target);
+    EXPECT_EQ(holder_of("."), target);
+    fs::current_path(before);
 }
 
 }  // namespace
