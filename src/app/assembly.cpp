@@ -238,7 +238,7 @@ void Assembly::make_factors(const fs::path& directory, const execute::Options& a
     options.sync = comm_.size() > 1;
     const auto result = execute::run(comm_, *factor_plan_, source_, directory, options);
     require_equal_replicas(result, *factor_plan_, survey_.catalogue.files);
-    execute::take_norms(comm_, plan_, source_, directory / kFactors);
+    execute::take_norms(comm_, plan_, source_, directory / kFactors, as.why_stop);
     watch_.lap("factors");
 }
 

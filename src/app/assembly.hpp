@@ -36,8 +36,8 @@ class Assembly {
     void prepare(const std::function<void()>& between_steps = [] {});
 
     /// Collective, after prepare; nothing without --check_crc. Reads what will be read and compares
-    /// it with the checksums in the files. Error(corrupt).
-    void check_crcs();
+    /// it with the checksums in the files. Error(corrupt), Error(stopped).
+    void check_crcs(const mpi::WhyStop& why_stop);
 
     /// Collective, after prepare. Creates the plan's files in `directory`; formats that hold
     /// config.json get this text. `raw` as in execute::create_files.

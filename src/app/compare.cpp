@@ -94,7 +94,7 @@ int test(mpi::Comm& comm, const Options& options, Log& log) {
         preflight.check([&] { assembly.prepare(); });
         preflight.add(assembly.strict_problems());
         preflight.require_none();
-        assembly.check_crcs();
+        assembly.check_crcs({});
         Comparing comparing(comm, options, reference, assembly.throttle());
         // The factors of an adapter are gathered in a file before they are folded.
         std::optional<Scratch> scratch;

@@ -60,17 +60,18 @@ std::vector<std::size_t> shares(const std::vector<FileEntry>& files, std::size_t
 }  // namespace
 
 std::vector<FileEntry> hash_files(mpi::Comm& comm, const fs::path& directory, int home,
-                                  const std::function<std::vector<std::string>()>& names) {
+                                  const std::function<std::vector<std::string>()>& names,
+                                  const mpi::WhyStop& why_stop) {
     std::vector<FileEntry> files = shared_list(comm, directory, home, names);
     const auto rank_of = shares(files, static_cast<std::size_t>(comm.size()));
     ByteWriter mine;
-    mpi::collectively(comm, [&] {
+    mpi::run_freely(comm, why_stop, [&](const mpi::Step& step) {
         for (std::size_t i = 0; i < files.size(); ++i) {
             std::error_code failed;
             if (rank_of[i] == static_cast<std::size_t>(comm.rank()) &&
                 fs::exists(directory / files[i].name, failed)) {
                 mine.put<std::uint64_t>(i);
-                mine.put_text(io::sha256_of(directory / files[i].name));
+                mine.put_text(io::sha256_of(directory / files[i].name, step));
             }
         }
     });

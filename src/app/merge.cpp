@@ -76,7 +76,7 @@ class Merge {
         prepare(access, stopping);
         say_plan();
         watchdog.enter("checking checksums");
-        assembly_.check_crcs();
+        assembly_.check_crcs([&] { return stopping.why_before_writing(); });
         stopping.check(comm_);
         try {
             write(stopping, watchdog);
@@ -176,7 +176,7 @@ class Merge {
         execute(directory, std::move(options));
         watchdog.enter("publishing");
         write_side_files(directory);
-        hash(directory);
+        hash(directory, stopping);
         mpi::collectively(comm_, [&] {
             if (partial_) {
                 partial_->commit(options_.sync);
@@ -250,28 +250,31 @@ class Merge {
     }
 
     void write_side_files(const fs::path& directory) {
-        mpi::collectively(comm_, [&] {
+        mpi::collectively_in_steps(comm_, [&](const mpi::Step& step) {
             if (comm_.rank() == assembly_.home()) {
-                publish::write_assets(assets(), directory, options_.sync);
+                publish::write_assets(assets(), directory, options_.sync, step);
             }
         });
     }
 
     /// In the partial directory: what is published is what was hashed.
-    void hash(const fs::path& directory) {
-        if (options_.sha256) {
-            report_.files = hash_files(comm_, directory, assembly_.home(), [&] {
-                std::vector<std::string> names;
-                for (const outputs::OutputFile& file : assembly_.plan().placement.files) {
-                    names.push_back(file.name);
-                }
-                for (const publish::Asset& asset : assets()) {
-                    names.push_back(asset.name);
-                }
-                return names;
-            });
-            watch_.lap("sha256");
+    void hash(const fs::path& directory, const Stopping& stopping) {
+        if (!options_.sha256) {
+            return;
         }
+        const auto listed_names = [&] {
+            std::vector<std::string> names;
+            for (const outputs::OutputFile& file : assembly_.plan().placement.files) {
+                names.push_back(file.name);
+            }
+            for (const publish::Asset& asset : assets()) {
+                names.push_back(asset.name);
+            }
+            return names;
+        };
+        report_.files = hash_files(comm_, directory, assembly_.home(), listed_names,
+                                   [&] { return stopping.why(); });
+        watch_.lap("sha256");
     }
 
     mpi::Comm& comm_;

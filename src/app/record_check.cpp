@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <functional>
 #include <optional>
 #include <tuple>
 
@@ -40,9 +41,10 @@ std::string name_of_record(const io::InputFile& file, const CheckedRecord& recor
 }
 
 void check_record(const io::InputFile& file, const CheckedRecord& record,
-                  std::vector<std::byte>& part) {
+                  std::vector<std::byte>& part, const std::function<void(Bytes)>& before_part) {
     std::uint32_t sum = 0;
     for (Bytes done = 0; done < record.bytes; done += part.size()) {
+        before_part(std::min(kPart, record.bytes - done));
         part.resize(std::min(kPart, record.bytes - done));
         file.read_at(record.offset + done, part);
         sum = formats::crc32(part, sum);
@@ -102,12 +104,19 @@ std::vector<CheckedRecord> checked_records(const catalogue::Catalogue& catalogue
 }
 
 Bytes check_records(mpi::Comm& comm, const std::vector<CheckedRecord>& records,
-                    const execute::Source& source, const plan::Visibility& visibility) {
+                    const execute::Source& source, const plan::Visibility& visibility,
+                    const mpi::WhyStop& why_stop) {
     Bytes total = 0;
     for (const CheckedRecord& record : records) {
         total += record.bytes;
     }
-    mpi::collectively(comm, [&] {
+    mpi::run_freely(comm, why_stop, [&](const mpi::Step& step) {
+        const auto before_part = [&](Bytes bytes) {
+            step();
+            if (source.throttle) {
+                source.throttle->take(bytes);
+            }
+        };
         Bytes before = 0;
         std::vector<std::byte> part;
         std::optional<io::InputFile> file;
@@ -122,10 +131,7 @@ Bytes check_records(mpi::Comm& comm, const std::vector<CheckedRecord>& records,
                 file = io::InputFile::open(source.directory / source.files->at(record.file).path);
                 opened = record.file;
             }
-            if (source.throttle) {
-                source.throttle->take(record.bytes);
-            }
-            check_record(*file, record, part);
+            check_record(*file, record, part, before_part);
         }
     });
     return total;

@@ -7,7 +7,7 @@
 
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/execute/run.hpp"
-#include "shardweld/mpi/comm.hpp"
+#include "shardweld/mpi/free_run.hpp"
 #include "shardweld/plan/plan.hpp"
 
 namespace shardweld::app {
@@ -27,8 +27,9 @@ std::vector<CheckedRecord> checked_records(const catalogue::Catalogue& catalogue
 
 /// Collective. Each record is read once, by one rank that sees its file; ranks share the bytes
 /// evenly. Returns the bytes read by all. Error(corrupt) naming file, record and tensor of the
-/// first one that is wrong.
+/// first one that is wrong, Error(stopped).
 Bytes check_records(mpi::Comm& comm, const std::vector<CheckedRecord>& records,
-                    const execute::Source& source, const plan::Visibility& visibility);
+                    const execute::Source& source, const plan::Visibility& visibility,
+                    const mpi::WhyStop& why_stop);
 
 }  // namespace shardweld::app

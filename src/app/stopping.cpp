@@ -4,6 +4,7 @@
 #include <ctime>
 
 #include "shardweld/core/codec.hpp"
+#include "shardweld/mpi/free_run.hpp"
 
 namespace shardweld::app {
 
@@ -37,12 +38,13 @@ std::string Stopping::why() const {
                : "";
 }
 
+std::string Stopping::why_before_writing() const {
+    const std::string reason = why();
+    return reason.empty() ? "" : reason + ": nothing was written yet";
+}
+
 void Stopping::check(mpi::Comm& comm) const {
-    mpi::collectively(comm, [&] {
-        if (const std::string reason = why(); !reason.empty()) {
-            throw Error(ErrorCode::stopped, reason + ": nothing was written yet");
-        }
-    });
+    mpi::collectively(comm, [&] { mpi::stop_if_asked([&] { return why_before_writing(); }); });
 }
 
 }  // namespace shardweld::app

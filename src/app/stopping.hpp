@@ -22,6 +22,8 @@ class Stopping {
     /// "stopped by SIGUSR1", where StopSignals watches, "" while there is no reason. Local, from
     /// any thread.
     [[nodiscard]] std::string why() const;
+    /// The same for phases that leave nothing, and say so.
+    [[nodiscard]] std::string why_before_writing() const;
 
     /// Collective. Error(stopped) on all ranks when one has a reason; for phases that leave
     /// nothing.

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "shardweld/core/text.hpp"
+#include "shardweld/mpi/free_run.hpp"
 
 #include "own_files.hpp"
 #include "views.hpp"
@@ -137,11 +138,12 @@ std::vector<Catalogue> share_scans(mpi::Comm& comm, const Views& views, const Si
     const formats::Format& format = formats::format_of(location);
     std::vector<Catalogue> scans(files.size());
     ByteWriter mine;
-    mpi::collectively(comm, [&] {
+    mpi::collectively_in_steps(comm, [&](const mpi::Step& step) {
         for (std::size_t file = 0; file < files.size(); ++file) {
             if (handler_of(file, sizes, views) != comm.rank()) {
                 continue;
             }
+            step();
             scans[file] = format.scan(location, files[file]);
             if (comm.size() > 1) {
                 mine.put<std::uint64_t>(file);
@@ -213,8 +215,8 @@ void resolve_all(mpi::Comm& comm, const Views& views, const SizesByGroup& sizes,
     std::vector<formats::Resolution> resolutions(static_cast<std::size_t>(comm.size()));
     const auto own = static_cast<std::size_t>(comm.rank());
     ByteWriter out;
-    mpi::collectively(comm, [&] {
-        resolutions[own] = format.resolve(location, catalogue, mine);
+    mpi::collectively_in_steps(comm, [&](const mpi::Step& step) {
+        resolutions[own] = format.resolve(location, catalogue, mine, step);
         if (comm.size() > 1) {
             formats::encode(resolutions[own], out);
         }

@@ -113,13 +113,14 @@ void check_contents(mpi::Comm& comm, const Options& options, Findings& findings)
     findings.root = found.root;
     std::vector<std::string> differences = output_differences(reported, found);
     if (options.sha256) {
-        const auto hashed = hash_files(comm, options.local_dir, 0, [&] {
+        const auto listed_names = [&] {
             std::vector<std::string> names;
             for (const FileEntry& file : reported.files) {
                 names.push_back(file.name);
             }
             return names;
-        });
+        };
+        const auto hashed = hash_files(comm, options.local_dir, 0, listed_names, {});
         const auto more = file_differences(reported.files, hashed);
         differences.insert(differences.end(), more.begin(), more.end());
         findings.n_hashed = reported.files.size();

@@ -7,6 +7,7 @@
 #include "shardweld/core/usage.hpp"
 #include "shardweld/execute/run.hpp"
 #include "shardweld/io/file.hpp"
+#include "shardweld/mpi/free_run.hpp"
 
 #include "hdf5_module.hpp"
 
@@ -42,12 +43,14 @@ void create_safetensors(const outputs::OutputFile& file, const fs::path& directo
 
 /// Every file is made by the rank that owns its first tensor byte: many files are made by many
 /// ranks, and who writes the header is among those that fsync the file.
-void create_own(int rank, const plan::Plan& plan, const fs::path& directory) {
+void create_own(int rank, const plan::Plan& plan, const fs::path& directory,
+                const mpi::Step& before_file) {
     Bytes begin = 0;
     for (const outputs::OutputFile& file : plan.placement.files) {
         const auto after = std::upper_bound(plan.cuts.begin(), plan.cuts.end(), begin);
         const int owner = std::min(static_cast<int>(after - plan.cuts.begin()), plan.n_ranks()) - 1;
         if (owner == rank) {
+            before_file();
             create_safetensors(file, directory);
         }
         for (const std::uint32_t tensor : file.tensors) {
@@ -170,7 +173,8 @@ std::vector<std::string> create_files(mpi::Comm& comm, plan::Plan& plan, const f
                                       const std::vector<outputs::RawOffsets>& raw) {
     outputs::Placement& placement = plan.placement;
     if (placement.format == outputs::OutputFormat::safetensors) {
-        mpi::collectively(comm, [&] { create_own(comm.rank(), plan, directory); });
+        mpi::collectively_in_steps(
+            comm, [&](const mpi::Step& step) { create_own(comm.rank(), plan, directory, step); });
         return {};
     }
     if (!raw.empty()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "shardweld/core/error.hpp"
 
@@ -36,7 +37,7 @@ class Norms {
           factors_(plan, factors),
           file_(io::OutputFile::open_existing(factors)) {}
 
-    void take(std::uint32_t target) {
+    void take(std::uint32_t target, const mpi::Step& before_part) {
         const plan::Target& whole = plan_.targets[target];
         const plan::Fold& fold = *whole.fold;
         const bool by_row = fold.norm == plan::Fold::Norm::rows;
@@ -44,6 +45,7 @@ class Norms {
         const Index step =
             std::max<Index>(1, static_cast<Index>(plan_.limits.step / size_of(whole.stored)));
         for (Index begin = 0; begin < whole.volume(); begin += step) {
+            before_part();
             const Index end = std::min(begin + step, whole.volume());
             factors_.update(target, begin, end, read(whole, begin, end),
                             [&](const Block& block) { add_squares(block, by_row); });
@@ -108,12 +110,13 @@ bool is_normalised(const plan::Target& target) {
 }  // namespace
 
 void take_norms(mpi::Comm& comm, const plan::Plan& plan, const Source& source,
-                const std::filesystem::path& factors) {
+                const std::filesystem::path& factors, const mpi::WhyStop& why_stop) {
     if (std::none_of(plan.targets.begin(), plan.targets.end(), is_normalised)) {
         return;
     }
-    mpi::collectively(comm, [&] {
-        Norms norms(plan, source, factors);
+    std::optional<Norms> norms;
+    mpi::run_freely(comm, why_stop, [&](const mpi::Step& step) {
+        norms.emplace(plan, source, factors);
         std::size_t turn = 0;
         for (std::uint32_t i = 0; i < plan.targets.size(); ++i) {
             if (!is_normalised(plan.targets[i])) {
@@ -127,10 +130,10 @@ void take_norms(mpi::Comm& comm, const plan::Plan& plan, const Source& source,
                                 "are visible, or take --lora split");
             }
             if (taker == comm.rank()) {
-                norms.take(i);
+                norms->take(i, step);
             }
         }
-        norms.close();
+        norms->close();
     });
 }
 

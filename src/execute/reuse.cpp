@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "shardweld/core/codec.hpp"
+#include "shardweld/mpi/free_run.hpp"
 
 #include "digests.hpp"
-#include "free_run.hpp"
 #include "round.hpp"
 
 namespace shardweld::execute {
@@ -81,23 +81,20 @@ std::vector<plan::LineRange> reuse(mpi::Comm& comm, const plan::Plan& plan,
     const auto mine = share_of(options.resumption.blocks, places, comm);
     std::vector<DoneBlock> good;
     BlockReader reader(plan, directory);
-    auto at = mine.begin();
-    run_freely(comm, options.why_stop, [&] {
-        if (at == mine.end()) {
-            return false;
-        }
-        const plan::Slice slice = places.slice(*at);
-        const auto bytes = reader.read(slice);
-        if (digest_of(bytes) == at->digest) {
-            good.push_back(*at);
-            on_reused(*at, slice, bytes);
+    mpi::run_freely(comm, options.why_stop, [&](const mpi::Step& step) {
+        for (const DoneBlock& block : mine) {
+            step();
+            const plan::Slice slice = places.slice(block);
+            const auto bytes = reader.read(slice);
+            if (digest_of(bytes) != block.digest) {
+                counts.bytes_damaged += bytes.size();
+                continue;
+            }
+            good.push_back(block);
+            on_reused(block, slice, bytes);
             ++counts.blocks_reused;
             counts.bytes_reused += bytes.size();
-        } else {
-            counts.bytes_damaged += bytes.size();
         }
-        ++at;
-        return true;
     });
     return shared(comm, places.lines(good));
 }

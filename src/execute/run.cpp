@@ -8,8 +8,8 @@
 
 #include "shardweld/core/codec.hpp"
 #include "shardweld/core/usage.hpp"
+#include "shardweld/mpi/free_run.hpp"
 
-#include "free_run.hpp"
 #include "prefetch.hpp"
 #include "reader.hpp"
 #include "reuse.hpp"
@@ -116,7 +116,7 @@ class Worker {
                 if (failure) {
                     throw Error(*failure);
                 }
-                stop_if_asked(options_.why_stop);
+                mpi::stop_if_asked(options_.why_stop);
                 round = next.get();
             });
             if (round.ranges.empty()) {
@@ -135,14 +135,14 @@ class Worker {
     void run_alone() {
         Prefetch rounds(plan_, plan::Rounds(plan_, comm_.rank(), done_), comm_.rank(), reader_);
         std::future<Round> next;
-        run_freely(comm_, options_.why_stop, [&] {
-            Round round = next.valid() ? next.get() : start_reading(rounds).get();
-            if (round.ranges.empty()) {
-                return false;
-            }
+        mpi::run_freely(comm_, options_.why_stop, [&](const mpi::Step& step) {
+            step();
             next = start_reading(rounds);
-            finish(round);
-            return true;
+            for (Round round = next.get(); !round.ranges.empty(); round = next.get()) {
+                next = start_reading(rounds);
+                finish(round);
+                step();
+            }
         });
     }
 

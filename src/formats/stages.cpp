@@ -69,7 +69,8 @@ struct Next {
 }  // namespace
 
 Resolution Format::resolve(const Location& /*location*/, const catalogue::Catalogue& /*catalogue*/,
-                           std::span<const std::uint32_t> files) const {
+                           std::span<const std::uint32_t> files,
+                           const std::function<void()>& /*before_file*/) const {
     if (!files.empty()) {
         throw Error(ErrorCode::internal, std::string(name()) + " leaves no piece to be located");
     }
@@ -127,7 +128,7 @@ catalogue::Catalogue read_catalogue(const Location& location) {
     auto catalogue = format.combine(location, std::move(scans));
     require_files(location, catalogue);
     const auto files = resolve_list(catalogue);
-    settle(catalogue, {format.resolve(location, catalogue, files)});
+    settle(catalogue, {format.resolve(location, catalogue, files, [] {})});
     return catalogue;
 }
 

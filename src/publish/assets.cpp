@@ -133,8 +133,10 @@ std::vector<Asset> collect_assets(const fs::path& hf_directory) {
     return assets;
 }
 
-void write_assets(const std::vector<Asset>& assets, const fs::path& directory, bool sync) {
+void write_assets(const std::vector<Asset>& assets, const fs::path& directory, bool sync,
+                  const std::function<void()>& before_file) {
     for (const Asset& asset : assets) {
+        before_file();
         const fs::path to = directory / asset.name;
         std::error_code failed;
         fs::create_directories(to.parent_path(), failed);

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "shardweld/execute/run.hpp"
-#include "shardweld/mpi/comm.hpp"
+#include "shardweld/mpi/free_run.hpp"
 #include "shardweld/plan/plan.hpp"
 
 namespace shardweld::execute {
@@ -14,8 +14,8 @@ namespace shardweld::execute {
 /// factors by magnitude / norm, in fp32. The norm of a row (or column) is the root of the sum of
 /// its squares in fp64, added in the order of the elements, rounded to fp32. A target is read by
 /// one rank, so its norms do not depend on the number of ranks. Error(unsupported) when no rank
-/// sees all files of a target.
+/// sees all files of a target, Error(stopped).
 void take_norms(mpi::Comm& comm, const plan::Plan& plan, const Source& source,
-                const std::filesystem::path& factors);
+                const std::filesystem::path& factors, const mpi::WhyStop& why_stop);
 
 }  // namespace shardweld::execute

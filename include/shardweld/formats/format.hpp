@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -89,10 +90,12 @@ class Format {
 
     /// Second look, for formats whose index names containers (torch_dist: each piece is a small
     /// torch file inside a .distcp): opens those in `files`, a part of resolve_list, and finds
-    /// where the elements lie. Local; one pass over the catalogue; never reads tensor data.
+    /// where the elements lie; `before_file` is called at each. Local; one pass over the catalogue;
+    /// never reads tensor data.
     [[nodiscard]] virtual Resolution resolve(const Location& location,
                                              const catalogue::Catalogue& catalogue,
-                                             std::span<const std::uint32_t> files) const;
+                                             std::span<const std::uint32_t> files,
+                                             const std::function<void()>& before_file) const;
 };
 
 // How a catalogue is read. The steps marked Local depend on their arguments and the files only, so

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 namespace shardweld::io {
 
-/// Of the whole file, 64 hex digits; one core reads and computes, front to back. Local.
-/// Error(not_found), Error(io).
-std::string sha256_of(const std::filesystem::path& path);
+/// Of the whole file, 64 hex digits; one core reads and computes, front to back, and calls
+/// `before_part` every 256 KiB. Local. Error(not_found), Error(io).
+std::string sha256_of(
+    const std::filesystem::path& path, const std::function<void()>& before_part = [] {});
 
 }  // namespace shardweld::io

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,8 +31,10 @@ bool is_asset(std::string_view file_name);
 /// 1 GiB each); Error(io) when the directory cannot be read.
 std::vector<Asset> collect_assets(const fs::path& hf_directory);
 
-/// Writes all assets into `directory`, checked; with `sync` also fsynced. Local. Error(io),
-/// Error(space).
-void write_assets(const std::vector<Asset>& assets, const fs::path& directory, bool sync);
+/// Writes all assets into `directory`, checked; with `sync` also fsynced. `before_file` is called
+/// at each. Local. Error(io), Error(space).
+void write_assets(
+    const std::vector<Asset>& assets, const fs::path& directory, bool sync,
+    const std::function<void()>& before_file = [] {});
 
 }  // namespace shardweld::publish

@@ -168,8 +168,9 @@ class TorchDist final : public Format {
     }
 
     [[nodiscard]] Resolution resolve(const Location& location, const Catalogue& catalogue,
-                                     std::span<const std::uint32_t> files) const override {
-        return locate_blobs(location, catalogue, files);
+                                     std::span<const std::uint32_t> files,
+                                     const std::function<void()>& before_file) const override {
+        return locate_blobs(location, catalogue, files, before_file);
     }
 };
 

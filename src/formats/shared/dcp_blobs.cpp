@@ -180,7 +180,8 @@ std::vector<Job> jobs_of(const catalogue::Catalogue& catalogue, Resolution& out)
 }  // namespace
 
 Resolution locate_blobs(const Location& location, const catalogue::Catalogue& catalogue,
-                        std::span<const std::uint32_t> files) {
+                        std::span<const std::uint32_t> files,
+                        const std::function<void()>& before_file) {
     Resolution out;
     out.files.assign(files.begin(), files.end());
     out.sizes.assign(files.size(), 0);
@@ -190,6 +191,7 @@ Resolution locate_blobs(const Location& location, const catalogue::Catalogue& ca
         const std::string& path = catalogue.files[files[job.slot]].path;
         try {
             if (job.slot != opened) {
+                before_file();
                 shard.emplace(location.directory / path, out.pieces[job.position].base);
                 opened = job.slot;
                 out.sizes[job.slot] = shard->size();

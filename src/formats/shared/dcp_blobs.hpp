@@ -3,6 +3,7 @@
 // Source: torch 2.15 torch/distributed/checkpoint/filesystem.py (_write_item).
 #pragma once
 
+#include <functional>
 #include <span>
 
 #include "shardweld/catalogue/catalogue.hpp"
@@ -10,10 +11,11 @@
 
 namespace shardweld::formats {
 
-/// Opens the archives of all unlocated pieces in `files`. Error(corrupt) when one is no archive of
-/// a tensor or lies outside its file, Error(mismatch) when dtype or shape are not those of the
-/// index.
+/// Opens the archives of all unlocated pieces in `files`; `before_file` is called at each.
+/// Error(corrupt) when one is no archive of a tensor or lies outside its file, Error(mismatch) when
+/// dtype or shape are not those of the index.
 Resolution locate_blobs(const Location& location, const catalogue::Catalogue& catalogue,
-                        std::span<const std::uint32_t> files);
+                        std::span<const std::uint32_t> files,
+                        const std::function<void()>& before_file);
 
 }  // namespace shardweld::formats

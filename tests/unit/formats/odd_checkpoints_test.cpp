@@ -168,20 +168,20 @@ TEST(OddDcp, compares_index_and_shards) {
     Catalogue other = got;
     other.tensors[0].dtype = DType::bf16;
     expect_error(ErrorCode::mismatch, "stored as float32, .metadata says bfloat16",
-                 [&] { static_cast<void>(format.resolve(location, other, files)); });
+                 [&] { static_cast<void>(format.resolve(location, other, files, [] {})); });
     other = got;
     other.tensors[1].pieces[0].patch = layout::dense_shape(std::vector<Index>{3, 4});
     expect_error(ErrorCode::mismatch, "stored with shape [4, 3], .metadata says [3, 4]",
-                 [&] { static_cast<void>(format.resolve(location, other, files)); });
+                 [&] { static_cast<void>(format.resolve(location, other, files, [] {})); });
     // Axes of extent one make no difference.
     other.tensors[1].pieces[0].patch = layout::dense_shape(std::vector<Index>{1, 4, 1, 3, 1});
-    EXPECT_EQ(layout::to_text(format.resolve(location, other, files).pieces[1].patch),
+    EXPECT_EQ(layout::to_text(format.resolve(location, other, files, [] {}).pieces[1].patch),
               "0 + [0,1)*12 [0,4)*3 [0,1)*3 [0,3)*1 [0,1)*1");
     const Location single = locate_odd("dcp_safetensors");
     Catalogue twice = format.combine(single, {format.scan(single, ".metadata")});
     twice.tensors[0].pieces.push_back(twice.tensors[0].pieces[0]);
     expect_error(ErrorCode::corrupt, "torch keeps only one chunk of a tensor",
-                 [&] { static_cast<void>(format.resolve(single, twice, files)); });
+                 [&] { static_cast<void>(format.resolve(single, twice, files, [] {})); });
 }
 
 // Damaged bytes anywhere give a catalogue whose pieces lie inside their files, or an Error; nothing

@@ -155,7 +155,7 @@ TEST(TorchDist, resolves_alike_when_files_are_shared_out) {
         }
         std::reverse(mine.begin(), mine.end());
         ByteWriter out;
-        encode(format.resolve(location, got, mine), out);
+        encode(format.resolve(location, got, mine, [] {}), out);
         const auto bytes = out.take();
         ByteReader in(bytes);
         resolutions.push_back(decode_resolution(in));
