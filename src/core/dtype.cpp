@@ -30,6 +30,8 @@ constexpr std::array kFacts = {
     DTypeFacts{DType::f8_e4m3, 1, "F8_E4M3", "float8_e4m3fn", true},
     DTypeFacts{DType::f8_e5m2, 1, "F8_E5M2", "float8_e5m2", true},
     DTypeFacts{DType::f8_e8m0, 1, "F8_E8M0", "float8_e8m0fnu", false},
+    DTypeFacts{DType::f8_e4m3fnuz, 1, "F8_E4M3FNUZ", "float8_e4m3fnuz", true},
+    DTypeFacts{DType::f8_e5m2fnuz, 1, "F8_E5M2FNUZ", "float8_e5m2fnuz", true},
     DTypeFacts{DType::f16, 2, "F16", "float16", true},
     DTypeFacts{DType::bf16, 2, "BF16", "bfloat16", true},
     DTypeFacts{DType::f32, 4, "F32", "float32", true},

@@ -89,6 +89,13 @@ Census census_of(const Form<Word>& form, std::span<const std::byte> bytes) {
     return census;
 }
 
+/// A zero with a sign is the only NaN.
+Census census_of_fnuz(std::span<const std::byte> bytes) {
+    Census census = census_of(Form<std::uint8_t>{0xFF, 0xFF, false}, bytes);
+    census.n_nan = static_cast<Index>(std::count(bytes.begin(), bytes.end(), std::byte{0x80}));
+    return census;
+}
+
 }  // namespace
 
 void Census::add(const Census& other) {
@@ -119,6 +126,9 @@ Census take_census(DType dtype, std::span<const std::byte> bytes) {
             return census_of(kE5m2, bytes);
         case DType::f8_e8m0:
             return census_of(kE8m0, bytes);
+        case DType::f8_e4m3fnuz:
+        case DType::f8_e5m2fnuz:
+            return census_of_fnuz(bytes);
         case DType::f16:
             return census_of(kF16, bytes);
         case DType::bf16:

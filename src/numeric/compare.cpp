@@ -157,6 +157,8 @@ void compare_values(DType dtype, const Block& block, Tolerance tolerance, Compar
         case DType::f8_e4m3:
         case DType::f8_e5m2:
         case DType::f8_e8m0:
+        case DType::f8_e4m3fnuz:
+        case DType::f8_e5m2fnuz:
         case DType::f16:
         case DType::bf16:
         case DType::f32:

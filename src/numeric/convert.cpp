@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -26,7 +27,8 @@ bool is_basic(DType dtype) {
 }
 
 bool is_float8(DType dtype) {
-    return dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2;
+    return dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2 || dtype == DType::f8_e4m3fnuz ||
+           dtype == DType::f8_e5m2fnuz;
 }
 
 /// E4M3 without infinities ("fn", OCP 8-bit floating point specification 1.0): bias 7, all ones is
@@ -42,6 +44,21 @@ float value_of_e4m3(std::uint32_t bits) {
         return sign != 0 ? -subnormal : subnormal;
     }
     return std::bit_cast<float>(sign | ((magnitude << 20U) + 0x3C000000U));
+}
+
+/// E4M3 and E5M2 without infinities and negative zero ("fnuz", arXiv:2206.02915): the bias is one
+/// more, a zero with a sign is the only NaN.
+float value_of_fnuz(std::uint32_t bits, int n_mantissa) {
+    if (bits == 0x80U) {
+        return std::bit_cast<float>(kF32Infinity | kF32Quiet);
+    }
+    const int bias = 1 << (6 - n_mantissa);
+    const int exponent = static_cast<int>((bits & 0x7FU) >> static_cast<unsigned>(n_mantissa));
+    const int mantissa = static_cast<int>(bits & ((1U << static_cast<unsigned>(n_mantissa)) - 1U));
+    const int hidden = exponent == 0 ? 0 : 1 << n_mantissa;
+    const float magnitude = std::ldexp(static_cast<float>(hidden + mantissa),
+                                       std::max(exponent, 1) - bias - n_mantissa);
+    return bits > 0x80U ? -magnitude : magnitude;
 }
 
 using Float8Table = std::array<float, 256>;
@@ -61,7 +78,20 @@ const Float8Table& float8_table(DType dtype) {
     static const Float8Table e5m2 = table_of([](std::uint32_t bits) {
         return std::bit_cast<float>(f32_from_f16(static_cast<std::uint16_t>(bits << 8U)));
     });
-    return dtype == DType::f8_e4m3 ? e4m3 : e5m2;
+    static const Float8Table e4m3fnuz =
+        table_of([](std::uint32_t bits) { return value_of_fnuz(bits, 3); });
+    static const Float8Table e5m2fnuz =
+        table_of([](std::uint32_t bits) { return value_of_fnuz(bits, 2); });
+    switch (dtype) {
+        case DType::f8_e4m3:
+            return e4m3;
+        case DType::f8_e4m3fnuz:
+            return e4m3fnuz;
+        case DType::f8_e5m2fnuz:
+            return e5m2fnuz;
+        default:
+            return e5m2;
+    }
 }
 
 void float8_to_f32(DType from, const std::byte* src, std::byte* dst, std::size_t n) {

@@ -21,7 +21,7 @@ constexpr std::string_view kCausal = "ForCausalLM";
 constexpr std::string_view kTokenClasses = "ForTokenClassification";
 
 bool is_eight_bit_float(DType dtype) {
-    return dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2 || dtype == DType::f8_e8m0;
+    return size_of(dtype) == 1 && (is_float(dtype) || dtype == DType::f8_e8m0);
 }
 
 /// transformers writes `torch_dtype` up to 4.55 and `dtype` since; composite models repeat it in

@@ -17,6 +17,7 @@ import tempfile
 from compare_safetensors import fail, read_model
 
 STORED = {"BF16": "H5T_STD_U16LE", "BOOL": "H5T_STD_U8LE", "F8_E4M3": "H5T_STD_U8LE", "F8_E5M2": "H5T_STD_U8LE", "F8_E8M0": "H5T_STD_U8LE",
+          "F8_E4M3FNUZ": "H5T_STD_U8LE", "F8_E5M2FNUZ": "H5T_STD_U8LE",
           "U8": "H5T_STD_U8LE", "I8": "H5T_STD_I8LE", "U16": "H5T_STD_U16LE", "I16": "H5T_STD_I16LE", "U32": "H5T_STD_U32LE",
           "I32": "H5T_STD_I32LE", "U64": "H5T_STD_U64LE", "I64": "H5T_STD_I64LE", "F32": "H5T_IEEE_F32LE", "F64": "H5T_IEEE_F64LE"}
 

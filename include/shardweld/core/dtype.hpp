@@ -23,6 +23,8 @@ enum class DType : std::uint8_t {
     f8_e4m3,
     f8_e5m2,
     f8_e8m0,
+    f8_e4m3fnuz,
+    f8_e5m2fnuz,
     f16,
     bf16,
     f32,

@@ -9,8 +9,8 @@
 
 namespace shardweld::numeric {
 
-/// Whether convert() takes this pair: f32, f64, f16 and bf16 among each other, f8_e4m3 and f8_e5m2
-/// (as sources only) to any of the four, and every type to itself.
+/// Whether convert() takes this pair: f32, f64, f16 and bf16 among each other, f8_e4m3, f8_e5m2 and
+/// their fnuz forms (as sources only) to any of the four, and every type to itself.
 bool can_convert(DType from, DType to);
 
 /// Casts `src` element by element into `dst`. Results are the same bits on every processor:

@@ -45,6 +45,8 @@ bool can_store(const std::string& storage, DType dtype) {
         case DType::f8_e4m3:
         case DType::f8_e5m2:
         case DType::f8_e8m0:
+        case DType::f8_e4m3fnuz:
+        case DType::f8_e5m2fnuz:
             return storage == "U8";
         case DType::boolean:
             return storage == "U8" || storage == "BOOL";

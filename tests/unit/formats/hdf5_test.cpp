@@ -61,10 +61,11 @@ TEST(Hdf5Dataset, is_a_dense_piece) {
 
 TEST(Hdf5Dataset, takes_every_dtype_in_its_own_storage_only) {
     const std::vector<std::pair<const char*, const char*>> pairs = {
-        {"BOOL", "U8"}, {"U8", "U8"},      {"I8", "I8"},      {"U16", "U16"},  {"I16", "I16"},
-        {"U32", "U32"}, {"I32", "I32"},    {"U64", "U64"},    {"I64", "I64"},  {"F8_E4M3", "U8"},
-        {"F16", "F16"}, {"F8_E5M2", "U8"}, {"F8_E8M0", "U8"}, {"BF16", "U16"}, {"F32", "F32"},
-        {"F64", "F64"}, {"C64", "C64"},    {"BOOL", "BOOL"}};
+        {"BOOL", "U8"},    {"U8", "U8"},          {"I8", "I8"},    {"U16", "U16"},
+        {"I16", "I16"},    {"U32", "U32"},        {"I32", "I32"},  {"U64", "U64"},
+        {"I64", "I64"},    {"F8_E4M3", "U8"},     {"F16", "F16"},  {"F8_E5M2", "U8"},
+        {"F8_E8M0", "U8"}, {"F8_E4M3FNUZ", "U8"}, {"BF16", "U16"}, {"F32", "F32"},
+        {"F64", "F64"},    {"C64", "C64"},        {"BOOL", "BOOL"}};
     for (const auto& [dtype, storage] : pairs) {
         Dataset dataset = plain();
         dataset.dtype = dtype;

@@ -106,6 +106,17 @@ TEST(Census, tells_zeros_from_constants_and_minus_zero_from_zero) {
     }
 }
 
+TEST(Census, takes_a_zero_with_a_sign_for_the_only_nan_of_fnuz_types) {
+    for (const DType dtype : {DType::f8_e4m3fnuz, DType::f8_e5m2fnuz}) {
+        EXPECT_TRUE(is_counted(dtype));
+        const auto found = census_of<std::uint8_t>(dtype, {0x00, 0x7F, 0x80, 0xFF, 0x80});
+        EXPECT_EQ(found.n_nan, 2);
+        EXPECT_EQ(found.n_inf, 0);
+        EXPECT_TRUE(found.has_nonzero && !found.is_constant);
+        EXPECT_FALSE(census_of<std::uint8_t>(dtype, {0x00, 0x00}).has_nonzero);
+    }
+}
+
 TEST(Census, of_parts_is_that_of_the_whole_in_any_order) {
     const std::vector<std::uint16_t> values{0x3F80, 0x3F80, 0x7FC0, 0x7F80, 0, 0x3F80};
     const Census whole = census_of(DType::bf16, values);

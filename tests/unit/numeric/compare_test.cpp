@@ -100,6 +100,10 @@ TEST(Compare, knows_8_bit_floats) {
               (Comparison{2, 2, 0, 0, {0.125, 0}, {0.125 / 1.125, 0}}));
     const std::vector<std::uint8_t> c{127, 255};
     const std::vector<std::uint8_t> d{128, 254};
+    // E4M3 without negative zero: 0x40 = 1, 0x80 = NaN.
+    const std::vector<std::uint8_t> e{0x40, 0x80};
+    const std::vector<std::uint8_t> f{0x40, 0x00};
+    EXPECT_EQ(compare_all(DType::f8_e4m3fnuz, e, f, {0, 1}).n_nan, 1);
     const Comparison found = compare_all(DType::f8_e8m0, c, d, {0, 1});
     EXPECT_EQ(found.n_different, 1);
     EXPECT_EQ(found.n_nan, 1);

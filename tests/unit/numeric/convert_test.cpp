@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -24,8 +25,8 @@ std::uint16_t f64_to_16(DType to, double value) {
 }
 
 TEST(Convert, takes_floats_among_each_other_and_float8_as_source) {
-    for (const DType from :
-         {DType::f32, DType::f64, DType::f16, DType::bf16, DType::f8_e4m3, DType::f8_e5m2}) {
+    for (const DType from : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::f8_e4m3,
+                             DType::f8_e5m2, DType::f8_e4m3fnuz, DType::f8_e5m2fnuz}) {
         for (const DType to : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
             EXPECT_TRUE(can_convert(from, to));
         }
@@ -116,6 +117,35 @@ TEST(Convert, reads_every_e4m3) {
             f32_to_16(DType::bf16, got));
     }
     EXPECT_EQ(cast_one<float>(DType::f8_e4m3, std::uint8_t{0x7E}, DType::f32), 448.0F);
+}
+
+/// The value of a byte with a bias that is one more than IEEE's, no infinities and one NaN.
+double fnuz_value(unsigned bits, int n_mantissa, int bias) {
+    const auto scale = 1U << static_cast<unsigned>(n_mantissa);
+    const int exponent = static_cast<int>((bits & 0x7FU) / scale);
+    const double fraction = static_cast<double>(bits % scale) / scale;
+    const double magnitude =
+        exponent == 0 ? std::ldexp(fraction, 1 - bias) : std::ldexp(1 + fraction, exponent - bias);
+    return bits > 0x80 ? -magnitude : magnitude;
+}
+
+TEST(Convert, reads_every_float8_without_negative_zero) {
+    for (const auto& [dtype, n_mantissa, bias] :
+         {std::tuple(DType::f8_e4m3fnuz, 3, 8), std::tuple(DType::f8_e5m2fnuz, 2, 16)}) {
+        for (unsigned bits = 0; bits < 256; ++bits) {
+            const auto byte = static_cast<std::uint8_t>(bits);
+            const auto got = cast_one<float>(dtype, byte, DType::f32);
+            if (bits == 0x80) {
+                EXPECT_EQ(std::bit_cast<std::uint32_t>(got), 0x7FC00000U);
+            } else {
+                EXPECT_EQ(got, fnuz_value(bits, n_mantissa, bias)) << bits;
+                EXPECT_EQ(cast_one<std::uint16_t>(dtype, byte, DType::bf16),
+                          f32_to_16(DType::bf16, got));
+            }
+        }
+    }
+    EXPECT_EQ(cast_one<float>(DType::f8_e4m3fnuz, std::uint8_t{0x7F}, DType::f32), 240.0F);
+    EXPECT_EQ(cast_one<float>(DType::f8_e5m2fnuz, std::uint8_t{0xFF}, DType::f32), -57344.0F);
 }
 
 TEST(Convert, reads_every_e5m2) {
