@@ -141,7 +141,8 @@ void refuse_others(const fs::path& directory, const Listing& listing) {
     found.insert(found.end(), listing.files.begin(), listing.files.end());
     throw Error(ErrorCode::not_found,
                 "no checkpoint in " + directory.string() + ": looked for " + kTrackerFile +
-                    ", iter_*, global_step_*, release, actor, critic, ckpt_contents.json, "
+                    ", iter_*, global_step_*, checkpoint-*, step-*, release, actor, critic, "
+                    "ckpt_contents.json, "
                     "model/dist_ckpt, dist_ckpt, .metadata, mp_rank_*; found: " +
                     (found.empty() ? "nothing" : name_list(found)));
 }

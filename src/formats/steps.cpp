@@ -98,7 +98,8 @@ std::optional<Step> parse_step(std::string_view directory) {
     if (directory == kRelease) {
         return Step{std::nullopt, kRelease};
     }
-    for (const std::string_view prefix : {"iter_", "global_step_", "global_steps_"}) {
+    for (const std::string_view prefix :
+         {"iter_", "global_step_", "global_steps_", "checkpoint-", "step-"}) {
         if (directory.starts_with(prefix)) {
             if (const auto iteration = parse_index(directory.substr(prefix.size()))) {
                 return Step{*iteration, std::string(directory)};

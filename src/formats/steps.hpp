@@ -1,5 +1,6 @@
 // Which of several saved iterations a directory means.
-// Knows the names Megatron and verl give iterations; nothing of what is inside.
+// Knows the names that Megatron, verl, transformers and torchtitan give iterations; nothing of what
+// is inside.
 #pragma once
 
 #include <optional>
@@ -15,7 +16,8 @@ namespace shardweld::formats {
 
 inline constexpr const char* kTrackerFile = "latest_checkpointed_iteration.txt";
 
-/// One saved iteration: iter_0000010, global_step_10 or release (no number).
+/// One saved iteration: iter_0000010, global_step_10, checkpoint-10, step-10 or release (no
+/// number).
 struct Step {
     std::optional<Index> iteration;
     std::string directory;

@@ -212,6 +212,7 @@ TEST(Locate, leaves_training_state_beside_the_model) {
     scratch.copy(save, "checkpoint-10/optimizer_0");
     const fs::path model = scratch.path() / "checkpoint-10" / "pytorch_model_fsdp_0";
     EXPECT_EQ(at(scratch.path() / "checkpoint-10").directory, model);
+    EXPECT_EQ(at(scratch.path(), "", 10).directory, model);
     // Alone, a directory may be called anything.
     fs::remove_all(model);
     EXPECT_EQ(at(scratch.path() / "checkpoint-10").directory,

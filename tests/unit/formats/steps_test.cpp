@@ -14,9 +14,11 @@ TEST(Step, is_parsed_from_every_trainers_name) {
     EXPECT_EQ(parse_step("iter_12345678")->iteration, 12345678);
     EXPECT_EQ(parse_step("global_step_7")->iteration, 7);
     EXPECT_EQ(parse_step("global_steps_7")->iteration, 7);
+    EXPECT_EQ(parse_step("checkpoint-500")->iteration, 500);
+    EXPECT_EQ(parse_step("step-1000")->iteration, 1000);
     EXPECT_EQ(parse_step("release")->iteration, std::nullopt);
-    for (const char* name :
-         {"iter_", "iter_x", "iter_-1", "global_step7", "Release", "iter_1.bak"}) {
+    for (const char* name : {"iter_", "iter_x", "iter_-1", "global_step7", "Release", "iter_1.bak",
+                             "step-", "checkpoint-best"}) {
         EXPECT_FALSE(parse_step(name)) << name;
     }
 }
