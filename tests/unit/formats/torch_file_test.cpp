@@ -124,6 +124,8 @@ TEST(TorchFile, reads_untyped_storages) {
     };
     EXPECT_EQ(tensor_text(file("float8_e4m3fn")),
               "float8_e4m3fn [6] [1] +0: 0123456789abcdefghijklmn");
+    EXPECT_EQ(tensor_text(file("float8_e5m2fnuz")),
+              "float8_e5m2fnuz [6] [1] +0: 0123456789abcdefghijklmn");
     EXPECT_EQ(tensor_text(file("uint32")), "uint32 [6] [1] +0: 0123456789abcdefghijklmn");
     EXPECT_EQ(answer(file("uint64")),
               "corrupt: torch file: a tensor of shape [6], strides [1] at element 0 needs 48 "
