@@ -40,7 +40,7 @@ void tell_unnamed(catalogue::Catalogue& catalogue) {
     std::vector<std::string> names;
     for (const catalogue::Ignored& row : catalogue.ignored) {
         if (row.reason == kReason) {
-            names.push_back(printable(row.pattern));
+            names.push_back(row.pattern);
             ++all.count;
             all.bytes = checked_add_bytes(all.bytes, row.bytes, "bytes of files left aside");
         }
