@@ -224,7 +224,8 @@ std::vector<Error> Assembly::strict_problems() const {
 void Assembly::create_files(const fs::path& directory, const std::string& config_text,
                             const std::vector<outputs::RawOffsets>& raw) {
     outputs::embed_config(plan_.placement, config_text);
-    for (const std::string& note : execute::create_files(comm_, plan_, directory, raw)) {
+    for (const std::string& note :
+         execute::create_files(comm_, plan_, directory, raw, options_.sync)) {
         log_.warning(note);
     }
     watch_.lap("create");

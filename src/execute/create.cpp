@@ -15,7 +15,7 @@ namespace shardweld::execute {
 
 namespace {
 
-void create_safetensors(const outputs::OutputFile& file, const fs::path& directory) {
+void create_safetensors(const outputs::OutputFile& file, const fs::path& directory, bool sync) {
     const fs::path path = directory / file.name;
     std::error_code failed;
     if (fs::path(file.name).has_parent_path()) {
@@ -38,12 +38,16 @@ void create_safetensors(const outputs::OutputFile& file, const fs::path& directo
     out.resize(file.size);
     out.reserve(file.size);
     out.write_at(0, std::as_bytes(std::span(file.header)));
+    // Perhaps nothing is left to be written to it.
+    if (is_kept && sync) {
+        out.sync();
+    }
     out.close();
 }
 
 /// Every file is made by the rank that owns its first tensor byte: many files are made by many
 /// ranks, and who writes the header is among those that fsync the file.
-void create_own(int rank, const plan::Plan& plan, const fs::path& directory,
+void create_own(int rank, const plan::Plan& plan, const fs::path& directory, bool sync,
                 const mpi::Step& before_file) {
     Bytes begin = 0;
     for (const outputs::OutputFile& file : plan.placement.files) {
@@ -51,7 +55,7 @@ void create_own(int rank, const plan::Plan& plan, const fs::path& directory,
         const int owner = std::min(static_cast<int>(after - plan.cuts.begin()), plan.n_ranks()) - 1;
         if (owner == rank) {
             before_file();
-            create_safetensors(file, directory);
+            create_safetensors(file, directory, sync);
         }
         for (const std::uint32_t tensor : file.tensors) {
             begin += plan.targets[tensor].bytes();
@@ -170,11 +174,12 @@ void take_over_hdf5(plan::Plan& plan, const fs::path& directory,
 }  // namespace
 
 std::vector<std::string> create_files(mpi::Comm& comm, plan::Plan& plan, const fs::path& directory,
-                                      const std::vector<outputs::RawOffsets>& raw) {
+                                      const std::vector<outputs::RawOffsets>& raw, bool sync) {
     outputs::Placement& placement = plan.placement;
     if (placement.format == outputs::OutputFormat::safetensors) {
-        mpi::collectively_in_steps(
-            comm, [&](const mpi::Step& step) { create_own(comm.rank(), plan, directory, step); });
+        mpi::collectively_in_steps(comm, [&](const mpi::Step& step) {
+            create_own(comm.rank(), plan, directory, sync, step);
+        });
         return {};
     }
     if (!raw.empty()) {

@@ -16,12 +16,14 @@ namespace {
 /// Reads blocks in the order of the line: one file is open at a time.
 class BlockReader {
   public:
-    BlockReader(const plan::Plan& plan, fs::path directory)
-        : plan_(plan), directory_(std::move(directory)) {}
+    /// With `sync` the files that are read are brought to the disk, at the latest by `finish`.
+    BlockReader(const plan::Plan& plan, fs::path directory, bool sync)
+        : plan_(plan), directory_(std::move(directory)), sync_(sync) {}
 
     std::span<const std::byte> read(const plan::Slice& slice) {
         const std::uint32_t at = plan_.placement.slots[slice.target].file;
         if (!file_.is_open() || at_ != at) {
+            finish();
             file_ = io::InputFile::open(directory_ / plan_.placement.files[at].name);
             at_ = at;
         }
@@ -31,9 +33,18 @@ class BlockReader {
         return bytes_;
     }
 
+    /// Blocks of a run with --no_fsync may be in a cache only, of this host or, until they were
+    /// read, of another one.
+    void finish() {
+        if (sync_ && file_.is_open()) {
+            io::OutputFile::open_existing(file_.path()).sync();
+        }
+    }
+
   private:
     const plan::Plan& plan_;
     fs::path directory_;
+    bool sync_;
     io::InputFile file_;
     std::uint32_t at_ = 0;
     std::vector<std::byte> bytes_;  ///< less than two blocks, given back before rounds begin
@@ -80,7 +91,7 @@ std::vector<plan::LineRange> reuse(mpi::Comm& comm, const plan::Plan& plan,
     const BlockPlaces places(plan);
     const auto mine = share_of(options.resumption.blocks, places, comm);
     std::vector<DoneBlock> good;
-    BlockReader reader(plan, directory);
+    BlockReader reader(plan, directory, options.sync);
     mpi::run_freely(comm, options.why_stop, [&](const mpi::Step& step) {
         for (const DoneBlock& block : mine) {
             step();
@@ -95,6 +106,7 @@ std::vector<plan::LineRange> reuse(mpi::Comm& comm, const plan::Plan& plan,
             ++counts.blocks_reused;
             counts.bytes_reused += bytes.size();
         }
+        reader.finish();
     });
     return shared(comm, places.lines(good));
 }
