@@ -9,6 +9,7 @@
 #include "comparison_output.hpp"
 #include "model_directory.hpp"
 #include "preflight.hpp"
+#include "report_place.hpp"
 #include "reported.hpp"
 #include "resources.hpp"
 #include "scratch.hpp"
@@ -86,6 +87,7 @@ plan::Plan plan_of(mpi::Comm& comm, const ModelDirectory& model, Bytes memory) {
 
 int test(mpi::Comm& comm, const Options& options, Log& log) {
     return run_reported(comm, options, log, "test", [&](Report& report, Stopwatch& watch) {
+        check_report(comm, options, {});
         const ModelDirectory reference = read_model_directory(comm, options.reference);
         Options halved = options;
         halved.memory_limit = half_memory(comm, options.memory_limit);

@@ -15,6 +15,7 @@
 #include "shardweld/publish/room.hpp"
 
 #include "json_parts.hpp"
+#include "report_place.hpp"
 #include "roof.hpp"
 #include "scratch.hpp"
 #include "search_path.hpp"
@@ -172,6 +173,7 @@ void put_out(const std::string& text) {
 }  // namespace
 
 int iobench(mpi::Comm& comm, const Options& options, Log& log) {
+    check_report(comm, options, {});
     Bench bench = bench_of(comm, options);
     Scratch scratch(comm, options.local_dir, ".shardweld-iobench-");
     bench.directory = scratch.path();

@@ -10,6 +10,7 @@
 #include "lora.hpp"
 #include "memory_check.hpp"
 #include "preflight.hpp"
+#include "report_place.hpp"
 #include "reported.hpp"
 #include "resources.hpp"
 #include "result_check.hpp"
@@ -99,7 +100,8 @@ class Merge {
     void prepare(upload::Access& access, const Stopping& stopping) {
         Preflight preflight;
         preflight.check([&] { check_target(comm_, options_); });
-        preflight.check([&] { look_at_roof(); });
+        preflight.check([&] { check_report(comm_, options_, options_.target_dir); });
+        preflight.check([&] { roof_ = look_at_roof(comm_, options_, log_); });
         if (is_uploaded()) {
             preflight.check([&] { access = prepare_upload(comm_, options_); });
         }
@@ -122,20 +124,6 @@ class Merge {
         log_.debug("quotas of the target's file system: " + quotas_text(*report_.quotas));
         require_room(comm_, options_, room,
                      needs_of(assembly_.plan(), beside, assembly_.factor_bytes()));
-    }
-
-    void look_at_roof() {
-        if (!options_.roof) {
-            return;
-        }
-        mpi::collectively(comm_, [&] {
-            if (is_first()) {
-                roof_ = read_roof(*options_.roof);
-                for (const std::string& doubt : roof_doubts(*roof_, comm_.size(), options_.sync)) {
-                    log_.warning(doubt);
-                }
-            }
-        });
     }
 
     /// How near to the roof the merge came; where one is known, on rank 0.

@@ -12,6 +12,7 @@
 
 #include "json_parts.hpp"
 #include "preflight.hpp"
+#include "report_place.hpp"
 #include "sbatch.hpp"
 #include "table.hpp"
 
@@ -229,6 +230,7 @@ int print_plan(mpi::Comm& comm, const Options& options, std::ostream& out, Log& 
     Preflight preflight;
     if (options.has_target) {
         preflight.check([&] { check_target(comm, options); });
+        preflight.check([&] { check_report(comm, options, options.target_dir); });
     }
     if (preflight.check([&] { merge = plan_merge(comm, options); })) {
         if (options.has_target) {

@@ -170,9 +170,11 @@ void write_json(const std::string& text, const fs::path& path, bool sync) {
         if (::rename(partial.c_str(), path.c_str()) != 0) {
             io::throw_errno(errno, "rename the report to", path);
         }
-    } catch (const Error&) {
+    } catch (const Error& error) {
         (void)::unlink(partial.c_str());
-        throw;
+        // A directory that is gone is nothing that the run had to find.
+        const bool is_gone = error.code() == ErrorCode::not_found;
+        throw Error(is_gone ? ErrorCode::io : error.code(), error.full_text());
     }
 }
 

@@ -60,6 +60,20 @@ std::vector<std::string> roof_doubts(const MeasuredRoof& roof, int n_ranks, bool
     return doubts;
 }
 
+std::optional<MeasuredRoof> look_at_roof(mpi::Comm& comm, const Options& options, Log& log) {
+    std::optional<MeasuredRoof> roof;
+    mpi::collectively(comm, [&] {
+        if (!options.roof || comm.rank() != 0) {
+            return;
+        }
+        roof = read_roof(*options.roof);
+        for (const std::string& doubt : roof_doubts(*roof, comm.size(), options.sync)) {
+            log.warning(doubt);
+        }
+    });
+    return roof;
+}
+
 double merge_gbs(const std::vector<Phase>& phases, Bytes read, Bytes written) {
     double seconds = 0;
     bool is_counted = false;

@@ -3,9 +3,14 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "shardweld/mpi/comm.hpp"
+
+#include "log.hpp"
+#include "options.hpp"
 #include "report.hpp"
 
 namespace shardweld::app {
@@ -26,6 +31,10 @@ MeasuredRoof read_roof(const std::filesystem::path& path);
 
 /// In which way a merge is not what was measured; for people.
 std::vector<std::string> roof_doubts(const MeasuredRoof& roof, int n_ranks, bool sync);
+
+/// Collective. What --roof names, on the first rank, which warns of doubts; nullopt elsewhere and
+/// without --roof.
+std::optional<MeasuredRoof> look_at_roof(mpi::Comm& comm, const Options& options, Log& log);
 
 /// GB/s of a merge: half of the bytes it must read and write, divided by the wall seconds of all
 /// phases from `create` to `publish`. Pure.

@@ -70,6 +70,36 @@ more=(--overwrite)
 planned 0
 more=()
 
+# A report that could not be written when all is done.
+start "$fsdp"
+for ranks in 0 2; do
+    more=(--report "$WORK/none/r.json")
+    refused "no directory for the report" 7 "$ranks" "the report $WORK/none/r.json could not be written: there is no directory $WORK/none; choose another place for --report"
+done
+planned 7 "there is no directory $WORK/none"
+expect_code 7 "$SHARDWELD" test --local_dir "$source" --test_hf_dir "$WORK/copy/expected" "${more[@]}"
+expect_text "there is no directory $WORK/none"
+more=(--report "$source/fsdp_config.json/r.json")
+refused "a file for the report's directory" 7 0 "$source/fsdp_config.json is no directory"
+more=(--report "$WORK")
+refused "a directory for the report" 7 0 "the report $WORK could not be written: it is a directory"
+more=(--report "$place/model/r.json")
+planned 0
+accepted "a report in the target" "${more[@]}"
+target="$place/deep/er/model"
+merge_copy 0 --report "$place/deep/r.json"
+expect_code 0 "${merging[@]}"
+[[ -s "$place/deep/r.json" ]] || fail "no report in a directory that the merge made"
+target="$place/model"
+mkdir "$target"
+touch "$target/old"
+merge_copy 0 --report "$WORK/none/r.json"
+expect_code 12 "${merging[@]}"
+for text in "2 problems, nothing was written" "exists and is not empty" "there is no directory $WORK/none" "(io)"; do
+    expect_text "$text"
+done
+more=()
+
 # Memory that the job does not have.
 start "$fsdp"
 for ranks in 0 2; do
@@ -102,6 +132,10 @@ chmod 755 "$WORK" "$place"
 if "${as_other[@]}" "$SHARDWELD" version >"$WORK/out" 2>"$WORK/err"; then
     start "$fsdp"
     chmod 777 "$place"
+    merging=("${as_other[@]}" "$SHARDWELD" merge --local_dir "$source" --target_dir "$target" -q)
+    mkdir -m 555 "$WORK/closed"
+    expect_code 7 "${merging[@]}" --report "$WORK/closed/r.json"
+    expect_text "the report $WORK/closed/r.json could not be written: no right to write in $WORK/closed: Permission denied (errno 13)"
     chmod 000 "$source"/*rank_0.pt "$source"/*rank_1.pt
     merging=("${as_other[@]}" "$SHARDWELD" merge --local_dir "$source" --target_dir "$target" -q)
     expect_code 7 "${merging[@]}"
