@@ -108,7 +108,7 @@ class Assembly {
     plan::Choice choice_;
     execute::Source source_;
     plan::Plan plan_;
-    std::vector<CheckedRecord> records_;  ///< --check_crc
+    CheckedRecords records_;  ///< --check_crc
     std::vector<std::string> trace_;
     std::optional<plan::Plan> factor_plan_;  ///< what folding needs first
     MemoryMeter meter_;

@@ -27,10 +27,9 @@ void Assembly::check_crcs(const mpi::WhyStop& why_stop) {
     if (!options_.check_crc) {
         return;
     }
-    const Bytes bytes = check_records(comm_, records_, source_, survey_.visibility, why_stop);
-    log_.info(records_.empty() ? "--check_crc: no file states a CRC-32"
-                               : "the CRC-32 of " + std::to_string(records_.size()) + " records (" +
-                                     human_bytes(bytes) + ") is right");
+    const Bytes bytes =
+        check_records(comm_, records_.records, source_, survey_.visibility, why_stop);
+    log_.info(text_of(records_, bytes));
     records_ = {};
     watch_.lap("check_crc").bytes_read = bytes;
 }

@@ -49,6 +49,7 @@ formats::Request base_request(const Options& options) {
     formats::Request request;
     request.directory = *options.base;
     request.backend = "hf";
+    request.check_crc = options.check_crc;
     return request;
 }
 

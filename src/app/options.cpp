@@ -275,8 +275,8 @@ Options parse_options(const std::vector<std::string>& arguments) {
 }
 
 formats::Request input_request(const Options& options) {
-    return {options.local_dir, options.backend, options.iteration,
-            options.role,      options.mesh,    options.prefix};
+    return {options.local_dir, options.backend, options.iteration, options.role,
+            options.mesh,      options.prefix,  options.check_crc};
 }
 
 }  // namespace shardweld::app

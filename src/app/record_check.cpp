@@ -1,8 +1,6 @@
 #include "record_check.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <functional>
 #include <optional>
 #include <tuple>
@@ -17,12 +15,6 @@ namespace shardweld::app {
 namespace {
 
 constexpr Bytes kPart = Bytes{256} << 10U;
-
-std::string hex(std::uint32_t value) {
-    std::array<char, 16> text{};
-    (void)std::snprintf(text.data(), text.size(), "%08x", value);
-    return text.data();
-}
 
 /// Of all records of a file, the name of the one that lies there, for the message; an archive
 /// inside a larger file is not looked into.
@@ -50,12 +42,11 @@ void check_record(const io::InputFile& file, const CheckedRecord& record,
         sum = formats::crc32(part, sum);
     }
     if (sum != record.crc32) {
-        throw Error(ErrorCode::corrupt,
-                    file.path().string() + ": " + name_of_record(file, record) + "(" +
-                        std::to_string(record.bytes) + " bytes at " +
-                        std::to_string(record.offset) + ", tensor " + printable(record.tensor) +
-                        ") has the CRC-32 " + hex(sum) + ", the file says " + hex(record.crc32) +
-                        ": its bytes were changed since it was saved; copy it again");
+        throw Error(ErrorCode::corrupt, file.path().string() + ": " + name_of_record(file, record) +
+                                            "(" + std::to_string(record.bytes) + " bytes at " +
+                                            std::to_string(record.offset) + ", tensor " +
+                                            printable(record.tensor) + ")" +
+                                            formats::wrong_crc32(sum, record.crc32));
     }
 }
 
@@ -74,10 +65,11 @@ int reader_of(const CheckedRecord& record, double share, const plan::Visibility&
 
 }  // namespace
 
-std::vector<CheckedRecord> checked_records(const catalogue::Catalogue& catalogue) {
-    std::vector<CheckedRecord> records;
+CheckedRecords checked_records(const catalogue::Catalogue& catalogue) {
+    CheckedRecords checked;
+    std::vector<CheckedRecord>& records = checked.records;
     const auto add = [&](const catalogue::Piece& piece, const std::string& tensor) {
-        if (piece.crc32 != 0) {
+        if (piece.storage_bytes > 0) {
             records.push_back({piece.file, piece.crc32, piece.base, piece.storage_bytes, tensor});
         }
     };
@@ -100,7 +92,18 @@ std::vector<CheckedRecord> checked_records(const catalogue::Catalogue& catalogue
                                   return place(a) == place(b);
                               }),
                   records.end());
-    return records;
+    checked.n_without =
+        std::erase_if(records, [](const CheckedRecord& record) { return record.crc32 == 0; });
+    return checked;
+}
+
+std::string text_of(const CheckedRecords& checked, Bytes bytes) {
+    if (checked.records.empty()) {
+        return "--check_crc: no file states a CRC-32";
+    }
+    return "the CRC-32 of " + std::to_string(checked.records.size()) + " records (" +
+           human_bytes(bytes) + ") and of what describes them is right" +
+           (checked.n_without == 0 ? "" : "; " + std::to_string(checked.n_without) + " state none");
 }
 
 Bytes check_records(mpi::Comm& comm, const std::vector<CheckedRecord>& records,

@@ -21,9 +21,17 @@ struct CheckedRecord {
     std::string tensor;  ///< one that lies in it
 };
 
-/// The records of all tensors that a merge may read, in file order, each once; those without a
-/// checksum (torch.serialization.set_crc32_options(False), formats without any) are left out. Pure.
-std::vector<CheckedRecord> checked_records(const catalogue::Catalogue& catalogue);
+struct CheckedRecords {
+    std::vector<CheckedRecord> records;  ///< in file order, each once
+    std::size_t n_without = 0;           ///< that state no checksum, or lie in formats without any
+};
+
+/// The records of all tensors that a merge may read. 0 is no checksum
+/// (torch.serialization.set_crc32_options(False)). Pure.
+CheckedRecords checked_records(const catalogue::Catalogue& catalogue);
+
+/// What came of them, for people.
+std::string text_of(const CheckedRecords& checked, Bytes bytes);
 
 /// Collective. Each record is read once, by one rank that sees its file; ranks share the bytes
 /// evenly. Returns the bytes read by all. Error(corrupt) naming file, record and tensor of the

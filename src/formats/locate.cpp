@@ -239,6 +239,7 @@ Location locate(const Request& request) {
     add_companions(*location);
     location->mesh = request.mesh;
     location->prefix = request.prefix;
+    location->check_crc = request.check_crc;
     return std::move(*location);
 }
 

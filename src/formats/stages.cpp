@@ -152,6 +152,7 @@ void encode(const Location& location, ByteWriter& out) {
     put_texts(out, location.mesh.names);
     out.put_all(std::span<const Index>(location.mesh.shape));
     out.put_text(location.prefix);
+    out.put(location.check_crc);
 }
 
 Location decode_location(ByteReader& in) {
@@ -175,6 +176,7 @@ Location decode_location(ByteReader& in) {
     location.mesh.names = get_texts(in);
     location.mesh.shape = in.get_all<Index>();
     location.prefix = in.get_text();
+    location.check_crc = in.get<bool>();
     return location;
 }
 

@@ -175,6 +175,55 @@ for launcher in "" "mpirun -n 2"; do
     expect_text "model_world_size_2_rank_1.pt: record model_world_size_2_rank_1/data/0 (7680 bytes at 12288, tensor model.embed_tokens.weight) has the CRC-32 8dcfa62c, the file says 5d0fa3d1"
     expect_absent "$WORK/none"
 done
+# changed CASE PYTHON: a copy of a checkpoint; PYTHON changes the bytes b of one of its torch files.
+changed() {
+    case="$1"
+    rm -rf "$WORK/copy"
+    cp -r "$data/$1" "$WORK/copy"
+    copied="$WORK/copy/source"
+    [[ -d "$copied" ]] || copied="$WORK/copy"
+    python3 - "$copied" "$2" <<'P' || fail "cannot change $1"
+import pathlib, re, sys
+for path in sorted((p for p in pathlib.Path(sys.argv[1]).rglob("*") if p.suffix in (".pt", ".bin", ".distcp")), reverse=True):
+    b = bytearray(path.read_bytes())
+    exec(sys.argv[2])
+    if b != path.read_bytes():
+        path.write_bytes(b)
+        sys.exit()
+sys.exit("nothing was changed")
+P
+}
+
+# crc_only CODE TEXT: $WORK/copy is merged without --check_crc, and ends so with it.
+crc_only() {
+    local config=() launcher code="$1"
+    [[ ! -d "$WORK/copy/hf" ]] || config=(--hf_config "$WORK/copy/hf")
+    [[ "$case" != hf/* ]] || config+=(--backend hf)
+    for launcher in "" "mpirun -n 2"; do
+        rm -rf "$WORK/none"
+        expect_code 0 $launcher "$SHARDWELD" merge --local_dir "$copied" --target_dir "$WORK/none" "${config[@]}" -q
+        rm -rf "$WORK/none"
+        expect_code "$code" $launcher "$SHARDWELD" merge --local_dir "$copied" --target_dir "$WORK/none" --check_crc "${config[@]}" || continue
+        expect_text "$2"
+        ((code == 0)) || expect_absent "$WORK/none"
+    done
+}
+
+# What describes the tensors: two names change places; in every format, the name of a device, which nothing depends on.
+changed torch/fsdp1_w2_fp32_llama 'k, v = (b.index(b"layers.0.self_attn.%c_proj" % c) + 19 for c in b"kv"); b[k], b[v] = b[v], b[k]'
+crc_only 4 "record model_world_size_2_rank_1/data.pkl has the CRC-32 e148a11c, the file says bd013134"
+expect_text "model_world_size_2_rank_1.pt]"
+for case in torch/fsdp2_w12_bf16_qwen2 megatron/llama-tp4-legacy-bf16 megatron/qwen2-tp2-pp2-torchdist-bf16 torch/dcp_w2_bf16_qwen2 hf/qwen2-tied-bin-zip-2-files; do
+    changed "$case" 'for m in re.finditer(rb"X.\0\0\0(cpu|cuda)", bytes(b), re.S): b[m.start(1)] = 120'
+    crc_only 4 "data.pkl has the CRC-32"
+done
+# A checksum that is not stated is not compared, and counted.
+changed torch/fsdp1_w2_fp32_llama 'i = b.rindex(b"PK\1\2", 0, b.rindex(b"_rank_1/data/3")); b[i + 16:i + 20] = bytes(4)'
+crc_only 0 "the CRC-32 of 41 records ("
+expect_text ") and of what describes them is right; 1 state none"
+changed torch/fsdp1_w2_fp32_llama 'i = b.rindex(b"PK\1\2", 0, b.rindex(b"_rank_1/byteorder")); b[i + 16] ^= 1'
+crc_only 4 "record model_world_size_2_rank_1/byteorder has the CRC-32"
+
 hf="$data/torch/dcp_hf_w2_bf16_qwen2"
 expect_code 0 "$SHARDWELD" merge --local_dir "$hf/source" --hf_config "$hf/hf" --target_dir "$WORK/shards" --check_crc
 expect_text "no file states a CRC-32"

@@ -32,6 +32,7 @@ struct Request {
     std::string role;                ///< --role actor|critic, "" if not given
     Mesh mesh;                       ///< --mesh_dim_names and --mesh_shape
     std::string prefix;              ///< --prefix: part of a state dict to take, "" if not given
+    bool check_crc = false;          ///< --check_crc: metadata with a CRC-32 are held against it
 };
 
 /// A checkpoint found on disk: where its shard files are, before any of them is opened.
@@ -47,6 +48,7 @@ struct Location {
     std::map<std::string, std::string> warnings;  ///< as Catalogue::warnings
     Mesh mesh;                                    ///< as requested
     std::string prefix;                           ///< as requested
+    bool check_crc = false;                       ///< as requested
 };
 
 /// What opening containers told about some files.

@@ -162,7 +162,7 @@ class HuggingFace final : public Format {
 
     [[nodiscard]] Catalogue scan(const Location& location, const std::string& file) const override {
         return file.ends_with(kIndexSuffix) ? scan_index(location.directory / file)
-                                            : scan_weights(location.directory, file);
+                                            : scan_weights(location, file);
     }
 
     [[nodiscard]] Catalogue combine(const Location& location,

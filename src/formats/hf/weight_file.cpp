@@ -18,8 +18,8 @@ namespace {
 using catalogue::Catalogue;
 using Tensors = std::map<std::string, StoredTensor>;
 
-Tensors torch_tensors(const io::InputFile& input, Catalogue& out) {
-    const TorchFile file = TorchFile::read(input);
+Tensors torch_tensors(const io::InputFile& input, bool check_crc, Catalogue& out) {
+    const TorchFile file = TorchFile::read(input, 0, std::nullopt, check_crc);
     for (const std::string& global : file.pickle().inert_globals()) {
         out.inert_globals[global] = 1;
     }
@@ -49,13 +49,14 @@ Tensors torch_tensors(const io::InputFile& input, Catalogue& out) {
 
 }  // namespace
 
-Catalogue scan_weights(const fs::path& directory, const std::string& file) {
+Catalogue scan_weights(const Location& location, const std::string& file) {
     Catalogue out;
     try {
-        const auto input = io::InputFile::open(directory / file);
+        const auto input = io::InputFile::open(location.directory / file);
         out.files.push_back({file, input.size()});
-        const Tensors tensors = file.ends_with(".safetensors") ? read_safetensors_header(input)
-                                                               : torch_tensors(input, out);
+        const Tensors tensors = file.ends_with(".safetensors")
+                                    ? read_safetensors_header(input)
+                                    : torch_tensors(input, location.check_crc, out);
         for (const auto& [name, stored] : tensors) {
             catalogue::Tensor& tensor = out.tensors.emplace_back();
             tensor.name = name;

@@ -11,6 +11,6 @@ namespace shardweld::formats::hf {
 
 /// The file and its tensors, one piece each (none for an empty tensor). Errors name file and
 /// tensor: Error(corrupt), Error(unsupported) as of the containers' readers.
-catalogue::Catalogue scan_weights(const fs::path& directory, const std::string& file);
+catalogue::Catalogue scan_weights(const Location& location, const std::string& file);
 
 }  // namespace shardweld::formats::hf

@@ -33,10 +33,10 @@ std::optional<std::string> sharded_backend(const fs::path& path) {
     return root["sharded_backend"].get<std::string>();
 }
 
-Catalogue scan_common(const fs::path& path) {
+Catalogue scan_common(const fs::path& path, bool check_crc) {
     Catalogue out;
     const auto input = io::InputFile::open(path);
-    const auto file = TorchFile::read(input);
+    const auto file = TorchFile::read(input, 0, std::nullopt, check_crc);
     for (const std::string& global : file.pickle().inert_globals()) {
         out.inert_globals[global] = 1;
     }

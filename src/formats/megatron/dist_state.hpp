@@ -20,8 +20,8 @@ inline constexpr const char* kCommonFile = "common.pt";
 /// name.
 std::optional<std::string> sharded_backend(const fs::path& path);
 
-/// Claims of `args` and the iteration in common.pt.
-catalogue::Catalogue scan_common(const fs::path& path);
+/// Claims of `args` and the iteration in common.pt; `check_crc` as in TorchFile::read.
+catalogue::Catalogue scan_common(const fs::path& path, bool check_crc);
 
 /// Claims in verl's transformer_config.json.
 catalogue::Catalogue scan_claims(const fs::path& path);

@@ -130,7 +130,7 @@ class TorchDist final : public Format {
             if (file == kIndexFile) {
                 return read_index(location);
             }
-            return file == kCommonFile ? scan_common(location.directory / file)
+            return file == kCommonFile ? scan_common(location.directory / file, location.check_crc)
                                        : scan_claims(location.claims_file.value());
         } catch (Error& error) {
             error.add_context("file " + file);

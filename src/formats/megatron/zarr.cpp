@@ -174,7 +174,7 @@ class Zarr final : public Format {
                 return scan_objects(location.directory);
             }
             if (file == kCommonFile) {
-                return scan_common(path);
+                return scan_common(path, location.check_crc);
             }
             return path.filename() == kArrayFile
                        ? scan_array(location.directory, fs::path(file).parent_path().string())

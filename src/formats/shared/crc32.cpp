@@ -1,6 +1,9 @@
 #include <array>
+#include <cstdio>
 #include <cstring>
 
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
 #include "shardweld/formats/shared/zip.hpp"
 
 namespace shardweld::formats {
@@ -50,6 +53,23 @@ std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t seed) {
         sum = (sum >> 8U) ^ kTables[0][(sum ^ static_cast<std::uint32_t>(bytes[i])) & 0xFFU];
     }
     return ~sum;
+}
+
+std::string wrong_crc32(std::uint32_t found, std::uint32_t stated) {
+    std::array<char, 160> text{};
+    (void)std::snprintf(text.data(), text.size(),
+                        " has the CRC-32 %08x, the file says %08x: its bytes were changed since it "
+                        "was saved; copy it again",
+                        found, stated);
+    return text.data();
+}
+
+void require_crc32(std::string_view record, std::span<const std::byte> bytes,
+                   std::uint32_t stated) {
+    if (const std::uint32_t found = crc32(bytes); stated != 0 && found != stated) {
+        throw Error(ErrorCode::corrupt,
+                    "record " + printable(std::string(record)) + wrong_crc32(found, stated));
+    }
 }
 
 }  // namespace shardweld::formats

@@ -85,8 +85,9 @@ Piece located(const StoredTensor& stored, Piece piece) {
 // One shard file, opened.
 class ShardFile {
   public:
-    /// `first` is the lowest byte that the index names.
-    ShardFile(const fs::path& path, Bytes first) : file_(io::InputFile::open(path)) {
+    /// `first` is the lowest byte that the index names; `check_crc` as in TorchFile::read.
+    ShardFile(const fs::path& path, Bytes first, bool check_crc)
+        : file_(io::InputFile::open(path)), check_crc_(check_crc) {
         if (holds_safetensors(first)) {
             index_ = read_safetensors_header(file_, first);
         }
@@ -140,7 +141,7 @@ class ShardFile {
                             "), where another chunk lies, which ends at " + std::to_string(end_));
         }
         end_ = piece.base + piece.storage_bytes;
-        const auto archive = TorchFile::read(file_, piece.base, piece.storage_bytes);
+        const auto archive = TorchFile::read(file_, piece.base, piece.storage_bytes, check_crc_);
         const auto stored = archive.tensor(archive.root());
         if (!stored) {
             throw Error(ErrorCode::corrupt, "a chunk holds something that is no tensor");
@@ -149,6 +150,7 @@ class ShardFile {
     }
 
     io::InputFile file_;
+    bool check_crc_;
     Bytes end_ = 0;                                             // of the archives read so far
     std::optional<std::map<std::string, StoredTensor>> index_;  // of a safetensors container
 };
@@ -192,7 +194,8 @@ Resolution locate_blobs(const Location& location, const catalogue::Catalogue& ca
         try {
             if (job.slot != opened) {
                 before_file();
-                shard.emplace(location.directory / path, out.pieces[job.position].base);
+                shard.emplace(location.directory / path, out.pieces[job.position].base,
+                              location.check_crc);
                 opened = job.slot;
                 out.sizes[job.slot] = shard->size();
             }

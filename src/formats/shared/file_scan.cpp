@@ -12,7 +12,7 @@ using catalogue::Catalogue;
 Catalogue scan_torch_file(const Location& location, const std::string& file,
                           const std::function<void(const TorchFile&, Catalogue&)>& add) {
     const auto input = io::InputFile::open(location.directory / file);
-    const TorchFile torch_file = TorchFile::read(input);
+    const TorchFile torch_file = TorchFile::read(input, 0, std::nullopt, location.check_crc);
     Catalogue out;
     out.files.push_back({file, input.size()});
     for (const std::string& global : torch_file.pickle().inert_globals()) {

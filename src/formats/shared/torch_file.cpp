@@ -55,6 +55,17 @@ void check_byte_order(std::string_view order) {
 struct Head {
     std::vector<std::byte> pickle;
     std::string byte_order = "little";
+
+    /// Before anything is believed of them.
+    void require_crc32(const ZipArchive& archive) const {
+        for (const auto& [name, entry] : archive.entries) {
+            if (name == archive.prefix + "data.pkl") {
+                formats::require_crc32(name, pickle, entry.crc32);
+            } else if (name == archive.prefix + "byteorder") {
+                formats::require_crc32(name, std::as_bytes(std::span(byte_order)), entry.crc32);
+            }
+        }
+    }
 };
 
 // The record follows the pickle as a rule: one read for both.
@@ -97,7 +108,7 @@ void check_no_script(const ZipArchive& archive) {
 
 }  // namespace
 
-TorchFile TorchFile::read_archive(RangeReader& reader) {
+TorchFile TorchFile::read_archive(RangeReader& reader, bool check_crc) {
     const ZipArchive archive = read_zip(reader);
     const ZipEntry* const pickle = archive.find(archive.prefix + "data.pkl");
     if (pickle == nullptr || archive.prefix.empty()) {
@@ -109,6 +120,9 @@ TorchFile TorchFile::read_archive(RangeReader& reader) {
              std::to_string(kMaxPickleBytes) + " are expected");
     }
     Head head = read_head(reader, *pickle, archive.find(archive.prefix + "byteorder"));
+    if (check_crc) {
+        head.require_crc32(archive);
+    }
     check_byte_order(head.byte_order);
     TorchFile torch_file;
     torch_file.pickle_ = std::make_shared<Pickle>(Pickle::parse(std::move(head.pickle)));
@@ -133,7 +147,8 @@ TorchFile TorchFile::read_stream(RangeReader& reader) {
     return torch_file;
 }
 
-TorchFile TorchFile::read(const io::InputFile& file, Bytes begin, std::optional<Bytes> length) {
+TorchFile TorchFile::read(const io::InputFile& file, Bytes begin, std::optional<Bytes> length,
+                          bool check_crc) {
     try {
         if (file.size() == 0 || length == Bytes{0}) {
             fail("it is empty");
@@ -147,7 +162,7 @@ TorchFile TorchFile::read(const io::InputFile& file, Bytes begin, std::optional<
         const std::string head(reinterpret_cast<const char*>(bytes.data()), bytes.size());
         switch (sniff(head)) {
             case Container::zip:
-                return read_archive(reader);
+                return read_archive(reader, check_crc);
             case Container::stream:
                 return read_stream(reader);
             case Container::tar:

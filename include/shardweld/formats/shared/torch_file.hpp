@@ -41,9 +41,10 @@ class TorchFile {
     /// data.pkl, parses it, indexes the storages. Pre-zip files (magic 0x1950a86a20f9469cfc6c) are
     /// recognised and their storages located. Error(corrupt) for anything malformed, empty file
     /// included ("is empty"), Error(unsupported) for big-endian files, tar files and TorchScript
-    /// archives.
+    /// archives. With `check_crc` also Error(corrupt) when a record that is read here, data.pkl or
+    /// byteorder, has not the CRC-32 that the archive states for it.
     static TorchFile read(const io::InputFile& file, Bytes begin = 0,
-                          std::optional<Bytes> length = std::nullopt);
+                          std::optional<Bytes> length = std::nullopt, bool check_crc = false);
 
     [[nodiscard]] const PickleValue& root() const { return pickle_->root(); }
     [[nodiscard]] const Pickle& pickle() const { return *pickle_; }
@@ -62,7 +63,7 @@ class TorchFile {
 
   private:
     using Record = TorchRecords::Record;
-    static TorchFile read_archive(RangeReader& reader);
+    static TorchFile read_archive(RangeReader& reader, bool check_crc);
     static TorchFile read_stream(RangeReader& reader);  // pre-zip
     [[nodiscard]] Record storage_of(const StorageId& id) const;
     void rebuild(const PickleValue& call, std::span<const PickleValue* const> arguments,

@@ -59,4 +59,11 @@ class ZipArchive {
 /// CRC-32 (zip) of bytes; chainable.
 std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t seed = 0);
 
+/// " has the CRC-32 01234567, the file says 89abcdef: ...", for messages.
+std::string wrong_crc32(std::uint32_t found, std::uint32_t stated);
+
+/// Error(corrupt) naming the record unless its bytes have the CRC-32 that is stated; 0 states none
+/// (torch.serialization.set_crc32_options(False)).
+void require_crc32(std::string_view record, std::span<const std::byte> bytes, std::uint32_t stated);
+
 }  // namespace shardweld::formats
