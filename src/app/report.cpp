@@ -10,6 +10,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/io/file.hpp"
+#include "shardweld/io/kind.hpp"
 #include "shardweld/plan/footprint.hpp"
 
 #include "json_parts.hpp"
@@ -162,7 +163,14 @@ void write_report(const Report& report, const fs::path& path, bool sync) {
     write_json(to_json(report), path, sync);
 }
 
-void write_json(const std::string& text, const fs::path& path, bool sync) {
+void write_json(const std::string& text, const fs::path& given, bool sync) {
+    // A link stays one: what it leads to is replaced.
+    std::error_code failed;
+    const fs::path resolved = fs::weakly_canonical(given, failed);
+    const fs::path& path = failed ? given : resolved;
+    if (io::kind_at(path) == io::Kind::other) {
+        throw Error(ErrorCode::io, path.string() + " is no regular file");
+    }
     fs::path partial = path;
     partial += ".partial-" + std::to_string(::getpid());
     try {

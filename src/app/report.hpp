@@ -118,8 +118,8 @@ void describe_plan(Report& report, const plan::Plan& plan,
 /// The report as JSON text.
 std::string to_json(const Report& report);
 
-/// Writes JSON text under a temporary name, synced if asked, and renames it. Local. Error(io),
-/// Error(space).
+/// Writes JSON text under a temporary name, synced if asked, and renames it; a link is followed,
+/// what is no regular file is left alone. Local. Error(io), Error(space).
 void write_json(const std::string& text, const fs::path& path, bool sync);
 
 /// Writes the report in the same way. Local; one rank calls it. Error(io), Error(space).

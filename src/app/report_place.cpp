@@ -52,10 +52,11 @@ void require_report_place(const fs::path& report, const std::optional<fs::path>&
         throw Error(ErrorCode::io, "the report " + report.string() + " could not be written: " +
                                        why + "; choose another place for --report");
     };
-    if (io::is_directory(report)) {
-        refuse("it is a directory");
+    const io::Kind kind = io::kind_at(report);
+    if (kind == io::Kind::directory || kind == io::Kind::other) {
+        refuse(kind == io::Kind::directory ? "it is a directory" : "it is no regular file");
     }
-    const fs::path directory = resolved(fs::absolute(report).parent_path());
+    const fs::path directory = resolved(report).parent_path();
     if (target) {
         const fs::path model = resolved(*target);
         const bool is_made =

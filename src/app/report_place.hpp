@@ -10,8 +10,8 @@
 
 namespace shardweld::app {
 
-/// Local. The directory of `report` is there and may be written; what lies in `target`, or in a
-/// directory that is made for it, will be there. Error(io).
+/// Local. `report` is a file or nothing yet, its directory is there and may be written; what lies
+/// in `target`, or in a directory that is made for it, will be there. Error(io).
 void require_report_place(const fs::path& report, const std::optional<fs::path>& target);
 
 /// Collective. The same of --report, where there is one, on the first rank, which writes it.

@@ -83,9 +83,19 @@ more=(--report "$source/fsdp_config.json/r.json")
 refused "a file for the report's directory" 7 0 "$source/fsdp_config.json is no directory"
 more=(--report "$WORK")
 refused "a directory for the report" 7 0 "the report $WORK could not be written: it is a directory"
+mkfifo "$WORK/fifo"
+more=(--report "$WORK/fifo")
+refused "a pipe for the report" 7 0 "the report $WORK/fifo could not be written: it is no regular file"
+[[ -p "$WORK/fifo" ]] || fail "the report took a pipe's place"
 more=(--report "$place/model/r.json")
 planned 0
 accepted "a report in the target" "${more[@]}"
+echo old >"$place/r.json"
+ln -s "$place/r.json" "$WORK/link.json"
+target="$place/linked"
+merge_copy 0 --report "$WORK/link.json"
+expect_code 0 "${merging[@]}"
+[[ -L "$WORK/link.json" ]] && grep -q '"exit"' "$place/r.json" || fail "the report took a link's place"
 target="$place/deep/er/model"
 merge_copy 0 --report "$place/deep/r.json"
 expect_code 0 "${merging[@]}"
