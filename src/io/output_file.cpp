@@ -25,6 +25,15 @@ off_t file_offset(Bytes offset, const fs::path& path) {
     return static_cast<off_t>(offset);
 }
 
+/// Direct writes cannot go on where a short one ended between blocks: what is left of the file goes
+/// through the page cache.
+void end_direct(int fd) {
+    const int flags = ::fcntl(fd, F_GETFL);
+    if (flags >= 0 && (flags & O_DIRECT) != 0) {
+        (void)::fcntl(fd, F_SETFL, flags & ~O_DIRECT);
+    }
+}
+
 }  // namespace
 
 OutputFile OutputFile::create(const fs::path& path) {
@@ -111,6 +120,9 @@ void OutputFile::write_at(Bytes offset, std::span<const std::byte> data) const {
                         path_);
         }
         done += static_cast<std::size_t>(put);
+        if (done < data.size() && done % kDirectBlock != 0) {
+            end_direct(fd_);
+        }
     }
 }
 

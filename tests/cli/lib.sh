@@ -55,6 +55,16 @@ same_as_expected() {
     python3 "$TESTS/support/compare_safetensors.py" "$2" "$1/expected" >/dev/null 2>"$WORK/compare" || fail "$(basename "$1"): $(cat "$WORK/compare")"
 }
 
+# faults_at INPUT PLACE: from now on "${faulty[@]}" FAULTS COMMAND... is that command with faults (tests/faults/inject/fault.hpp) on files below
+# the two. Fails where the library was not built.
+faults_at() {
+    local library="$(dirname "$SHARDWELD")/../lib/faults.so"
+    mkdir -p "$WORK/counts"
+    faulty=(env SHARDWELD_FAULT_COUNTS="$WORK/counts" SHARDWELD_FAULT_INPUT="$1" SHARDWELD_FAULT_OUTPUT="$2" SHARDWELD_FAULT_REPORT="$WORK/none"
+        bash -c 'SHARDWELD_FAULTS="$1" LD_PRELOAD="$0" exec "${@:2}"' "$library")
+    [[ -e "$library" ]] || { echo "SKIPPED in part: built without the fault library"; return 1; }
+}
+
 # sum_of DIR: one checksum over the names and bytes of all files.
 sum_of() {
     (cd "$1" && find . -type f | sort | xargs sha256sum | sha256sum)

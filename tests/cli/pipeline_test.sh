@@ -30,6 +30,20 @@ all_ways() {
 all_ways "$TESTS/data/megatron/qwen2-tp2-pp2-torchdist-bf16"
 all_ways "$TESTS/data/megatron/llama-tp4-legacy-bf16"
 
+# Direct writes that are cut short: what is left is not aligned any more.
+dcp="$TESTS/data/torch/dcp_hf_w2_bf16_qwen2"
+if faults_at "$dcp" "$WORK/short"; then
+    for strategy in direct collective; do
+        rm -rf "$WORK/short"
+        mkdir "$WORK/short"
+        expect_code 0 mpirun -n 2 "${faulty[@]}" call=write,side=output,phase=execute,times=0,do=short "$SHARDWELD" merge -q --local_dir "$dcp/source" --hf_config "$dcp/hf" \
+            --target_dir "$WORK/short/model" --direct_io --max_shard_size 100KB --strategy "$strategy"
+        same_as_expected "$dcp" "$WORK/short/model"
+        checks=$((checks + 1))
+        grep -q '\.safetensors' "$WORK/counts/struck.0" || fail "no write was cut short"
+    done
+fi
+
 expect_code 2 "$SHARDWELD" merge --local_dir x --read_ahead perhaps && expect_text "--read_ahead"
 
 finish

@@ -3,9 +3,7 @@
 # Usage: target_test.sh SHARDWELD TESTS-DIR (the fault library lies in ../lib, seen from the program)
 source "$(dirname "$0")/lib.sh"
 source="$TESTS/data/torch/fsdp1_w2_fp32_llama/source"
-library="$(dirname "$SHARDWELD")/../lib/faults.so"
 place="$WORK/place"
-mkdir "$WORK/counts"
 target="$place/model"
 merging=("$SHARDWELD" merge -q --no_fsync --local_dir "$source")
 slowly=(--bw_limit 60KB) # about four seconds
@@ -98,15 +96,10 @@ else
     echo "SKIPPED in part: cannot run as another user that may read the program and the checkpoint"
 fi
 
-if [[ ! -e "$library" ]]; then
-    echo "SKIPPED in part: built without the fault library"
+if ! faults_at "$source" "$place"; then
     finish
     exit
 fi
-
-# "${faulty[@]}" FAULTS COMMAND...: that command with the faults.
-faulty=(env SHARDWELD_FAULT_COUNTS="$WORK/counts" SHARDWELD_FAULT_INPUT="$source" SHARDWELD_FAULT_OUTPUT="$place" SHARDWELD_FAULT_REPORT="$WORK/none"
-    bash -c 'SHARDWELD_FAULTS="$1" LD_PRELOAD="$0" exec "${@:2}"' "$library")
 
 # A file system without locks: of two runs at the same place in the code one goes on. It stands still where it has made the file and written
 # nothing into it, and where it takes a dead run's file away.
