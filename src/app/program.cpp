@@ -164,6 +164,8 @@ int run_together(const Options& options) {
     std::optional<StopSignals> signals;
     if (options.command == Command::merge) {
         signals.emplace();
+        // It goes on when nobody reads any more what it says.
+        (void)std::signal(SIGPIPE, SIG_IGN);
     }
     return guarded(early, [&] {
         ExitLimit limit;

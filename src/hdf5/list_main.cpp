@@ -2,6 +2,7 @@
 // that leads the library astray ends this process and no other; its limits are set before the file
 // is opened.
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -50,6 +51,8 @@ void print(const std::vector<std::byte>& bytes) {
 int main(int argc, char** argv) {
     using shardweld::ByteWriter;
     namespace hdf5 = shardweld::hdf5;
+    // A merge ignores it, and that is inherited: this program has to end with the one that reads.
+    (void)std::signal(SIGPIPE, SIG_DFL);
     if (argc != 2) {
         (void)std::fputs("usage: shardweld_hdf5_list FILE (run by shardweld)\n", stderr);
         return 2;

@@ -51,4 +51,10 @@ rm -r "$LOGS"
 mkdir "$LOGS"
 expect_code 0 bash -c 'ulimit -f 0; exec "$@" >/dev/null' - "${run[@]}" "$LOGS"
 
+# A merge goes on when nobody reads what it says.
+checks=$((checks + 1))
+{ (sleep 0.5 && exec "$SHARDWELD" merge -v --local_dir "$CASE/source" --hf_config "$CASE/hf" --target_dir "$WORK/unheard"); echo $? >"$WORK/code"; } 2>&1 | true
+[[ "$(cat "$WORK/code")" == 0 ]] || fail "without a reader it ends with code $(cat "$WORK/code")"
+same_as_expected "$CASE" "$WORK/unheard"
+
 finish
