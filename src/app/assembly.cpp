@@ -224,16 +224,13 @@ std::vector<Error> Assembly::strict_problems() const {
 void Assembly::create_files(const fs::path& directory, const std::string& config_text,
                             const std::vector<outputs::RawOffsets>& raw) {
     outputs::embed_config(plan_.placement, config_text);
-    for (const std::string& note :
-         execute::create_files(comm_, plan_, directory, raw, options_.sync)) {
-        log_.warning(note);
-    }
+    execute::create_files(comm_, plan_, directory, raw, options_.sync);
     watch_.lap("create");
 }
 
 /// Gathers the factors of a fold in a file that all ranks read, and takes the norms they need.
 void Assembly::make_factors(const fs::path& directory, const execute::Options& as) {
-    (void)execute::create_files(comm_, *factor_plan_, directory);
+    execute::create_files(comm_, *factor_plan_, directory);
     execute::Options options;
     options.why_stop = as.why_stop;
     options.sync = comm_.size() > 1;

@@ -46,110 +46,75 @@ void create_safetensors(const outputs::OutputFile& file, const fs::path& directo
 }
 
 /// Every file is made by the rank that owns its first tensor byte: many files are made by many
-/// ranks, and who writes the header is among those that fsync the file.
-void create_own(int rank, const plan::Plan& plan, const fs::path& directory, bool sync,
-                const mpi::Step& before_file) {
+/// ranks, and who writes the header is among those that fsync the file. Indices of the files.
+std::vector<std::size_t> own_files(int rank, const plan::Plan& plan) {
+    std::vector<std::size_t> own;
     Bytes begin = 0;
-    for (const outputs::OutputFile& file : plan.placement.files) {
+    for (std::size_t at = 0; at < plan.placement.files.size(); ++at) {
         const auto after = std::upper_bound(plan.cuts.begin(), plan.cuts.end(), begin);
         const int owner = std::min(static_cast<int>(after - plan.cuts.begin()), plan.n_ranks()) - 1;
         if (owner == rank) {
-            before_file();
-            create_safetensors(file, directory, sync);
+            own.push_back(at);
         }
-        for (const std::uint32_t tensor : file.tensors) {
+        for (const std::uint32_t tensor : plan.placement.files[at].tensors) {
             begin += plan.targets[tensor].bytes();
         }
     }
+    return own;
 }
 
-/// What the library made becomes full-sized and gets its config.
-void complete_hdf5(const outputs::OutputFile& file, const fs::path& directory) {
-    io::OutputFile out = io::OutputFile::open_existing(directory / file.name);
+/// The library makes the file's structure in memory, and we write it: its errors are then those of
+/// any other file.
+outputs::RawOffsets create_hdf5(const Hdf5Module& module, outputs::Placement& placement,
+                                std::size_t at, const std::vector<outputs::OutputTensor>& tensors,
+                                const fs::path& directory) {
+    const outputs::OutputFile& file = placement.files[at];
+    const auto structure = module.make(file, tensors);
+    const auto* const offsets = structure->offsets;
+    const outputs::RawOffsets raw{{offsets, offsets + file.tensors.size()},
+                                  offsets[file.tensors.size()],
+                                  structure->file_bytes};
+    outputs::settle(placement, at, tensors, raw);
+    io::OutputFile out = io::OutputFile::create(directory / file.name);
+    out.resize(file.size);
     out.reserve(file.size);
+    for (const shardweld_hdf5_part& part : std::span(structure->parts, structure->n_parts)) {
+        out.write_at(part.offset, {static_cast<const std::byte*>(part.bytes), part.size});
+    }
     out.write_at(file.header_offset, std::as_bytes(std::span(file.header)));
     out.close();
+    return raw;
 }
 
-/// Makes HDF5 files: by all ranks together where that works, else by the first alone.
-class Hdf5Creator {
-  public:
-    Hdf5Creator(mpi::Comm& comm, plan::Plan& plan, const fs::path& directory)
-        : comm_(comm),
-          placement_(plan.placement),
-          tensors_(plan::output_tensors(plan.targets)),
-          directory_(directory),
-          module_(mpi::collectively_get(comm, [] { return Hdf5Module::load(); })),
-          is_together_(comm.size() > 1 && module_.is_parallel()) {}
-
-    void create(std::size_t at) {
-        try {
-            make(at);
-        } catch (const Error& error) {
-            if (!is_together_) {
-                throw;
-            }
-            make_alone(at, error);
+/// All ranks learn where the library put tensors.
+void create_all_hdf5(mpi::Comm& comm, plan::Plan& plan, const fs::path& directory) {
+    const auto tensors = plan::output_tensors(plan.targets);
+    ByteWriter out;
+    mpi::collectively_in_steps(comm, [&](const mpi::Step& before_file) {
+        const Hdf5Module module = Hdf5Module::load();
+        for (const std::size_t at : own_files(comm.rank(), plan)) {
+            before_file();
+            const outputs::RawOffsets raw =
+                create_hdf5(module, plan.placement, at, tensors, directory);
+            out.put<Bytes>(at);
+            out.put_all<Bytes>(raw.tensors);
+            out.put(raw.header);
+            out.put(raw.file_size);
         }
-        mpi::collectively(comm_, [&] {
-            if (comm_.rank() == 0) {
-                complete_hdf5(placement_.files[at], directory_);
-            }
-        });
+    });
+    for (const auto& bytes : comm.all_gather(out.take())) {
+        ByteReader in(bytes);
+        while (!in.at_end()) {
+            const auto at = in.get<Bytes>();
+            outputs::RawOffsets raw;
+            raw.tensors = in.get_all<Bytes>();
+            raw.header = in.get<Bytes>();
+            raw.file_size = in.get<Bytes>();
+            outputs::settle(plan.placement, at, tensors, raw);
+        }
     }
-
-    [[nodiscard]] std::vector<std::string> take_notes() { return std::move(notes_); }
-
-  private:
-    void make_alone(std::size_t at, const Error& error) {
-        is_together_ = false;
-        notes_.push_back(
-            "the file system does not let ranks create HDF5 files together: the first rank does "
-            "it alone (" +
-            error.full_text() + ")");
-        mpi::collectively(comm_, [&] {
-            std::error_code ignored;
-            if (comm_.rank() == 0) {
-                fs::remove(directory_ / placement_.files[at].name, ignored);
-            }
-        });
-        make(at);
-    }
-
-    /// The first rank's offsets become everybody's.
-    void make(std::size_t at) {
-        const outputs::OutputFile& file = placement_.files[at];
-        const fs::path path = directory_ / file.name;
-        outputs::RawOffsets raw;
-        mpi::collectively(comm_, [&] {
-            if (is_together_ || comm_.rank() == 0) {
-                raw = module_.create(path, file, tensors_, is_together_);
-            }
-        });
-        ByteWriter out;
-        mpi::collectively(comm_, [&] {
-            if (comm_.rank() == 0) {
-                out.put(raw.header);
-                out.put(io::InputFile::open(path).size());
-                out.put_all<Bytes>(raw.tensors);
-            }
-        });
-        const auto shared = comm_.broadcast(out.take(), 0);
-        ByteReader in(shared);
-        raw.header = in.get<Bytes>();
-        raw.file_size = in.get<Bytes>();
-        raw.tensors = in.get_all<Bytes>();
-        outputs::settle(placement_, at, tensors_, raw);
-    }
-
-    mpi::Comm& comm_;
-    outputs::Placement& placement_;
-    std::vector<outputs::OutputTensor> tensors_;
-    fs::path directory_;
-    Hdf5Module module_;
-    bool is_together_;
-    std::vector<std::string> notes_;
-};
+    return_freed_memory();
+}
 
 /// Files that an earlier run has made.
 void take_over_hdf5(plan::Plan& plan, const fs::path& directory,
@@ -168,35 +133,27 @@ void take_over_hdf5(plan::Plan& plan, const fs::path& directory,
         }
         outputs::settle(plan.placement, at, tensors, raw[at]);
     }
-    plan.placement.is_settled = true;
 }
 
 }  // namespace
 
-std::vector<std::string> create_files(mpi::Comm& comm, plan::Plan& plan, const fs::path& directory,
-                                      const std::vector<outputs::RawOffsets>& raw, bool sync) {
-    outputs::Placement& placement = plan.placement;
-    if (placement.format == outputs::OutputFormat::safetensors) {
-        mpi::collectively_in_steps(comm, [&](const mpi::Step& step) {
-            create_own(comm.rank(), plan, directory, sync, step);
+void create_files(mpi::Comm& comm, plan::Plan& plan, const fs::path& directory,
+                  const std::vector<outputs::RawOffsets>& raw, bool sync) {
+    if (plan.placement.format == outputs::OutputFormat::safetensors) {
+        mpi::collectively_in_steps(comm, [&](const mpi::Step& before_file) {
+            for (const std::size_t at : own_files(comm.rank(), plan)) {
+                before_file();
+                create_safetensors(plan.placement.files[at], directory, sync);
+            }
         });
-        return {};
+        return;
     }
-    if (!raw.empty()) {
+    if (raw.empty()) {
+        create_all_hdf5(comm, plan, directory);
+    } else {
         mpi::collectively(comm, [&] { take_over_hdf5(plan, directory, raw); });
-        return {};
     }
-    std::vector<std::string> notes;
-    {
-        Hdf5Creator creator(comm, plan, directory);
-        for (std::size_t at = 0; at < placement.files.size(); ++at) {
-            creator.create(at);
-        }
-        notes = creator.take_notes();
-    }
-    placement.is_settled = true;
-    return_freed_memory();
-    return notes;
+    plan.placement.is_settled = true;
 }
 
 }  // namespace shardweld::execute

@@ -1,5 +1,6 @@
 #include "hdf5_module.hpp"
 
+#include <new>
 #include <string>
 
 #include "shardweld/core/error.hpp"
@@ -37,36 +38,33 @@ Hdf5Module Hdf5Module::load() {
 }
 
 Hdf5Module::Hdf5Module(const SharedObject& library)
-    : is_parallel_(
-          library.function<shardweld_hdf5_is_parallel_function>("shardweld_hdf5_is_parallel")),
-      create_(library.function<shardweld_hdf5_create_function>("shardweld_hdf5_create")),
+    : make_(library.function<shardweld_hdf5_make_function>("shardweld_hdf5_make")),
+      release_(library.function<shardweld_hdf5_release_function>("shardweld_hdf5_release")),
       error_(library.function<shardweld_hdf5_error_function>("shardweld_hdf5_error")) {
     library.require_abi(library.function<shardweld_hdf5_abi_function>("shardweld_hdf5_abi")(),
                         kShardweldHdf5Abi);
 }
 
-outputs::RawOffsets Hdf5Module::create(const std::filesystem::path& path,
-                                       const outputs::OutputFile& file,
-                                       const std::vector<outputs::OutputTensor>& tensors,
-                                       bool together) const {
+Hdf5Module::Structure Hdf5Module::make(const outputs::OutputFile& file,
+                                       const std::vector<outputs::OutputTensor>& tensors) const {
     const auto described_tensors = described(file, tensors);
     std::vector<shardweld_hdf5_tensor> datasets;
     datasets.reserve(described_tensors.size());
     for (const Described& one : described_tensors) {
         datasets.push_back(one.tensor);
     }
-    const std::string path_text = path.string();
-    const shardweld_hdf5_file wanted{path_text.c_str(),       datasets.data(),    datasets.size(),
-                                     outputs::kConfigDataset, file.header.size(), together ? 1 : 0};
-    std::vector<std::uint64_t> offsets(datasets.size() + 1, kShardweldHdf5NoOffset);
-    if (create_(&wanted, offsets.data()) != 0) {
-        throw Error(ErrorCode::io, "HDF5: " + printable(error_(), 500));
+    const shardweld_hdf5_file wanted{datasets.data(), datasets.size(), outputs::kConfigDataset,
+                                     file.header.size()};
+    Structure structure(make_(&wanted), release_);
+    if (structure == nullptr) {
+        const std::string reason = error_();
+        if (reason.empty()) {
+            throw std::bad_alloc();
+        }
+        throw Error(ErrorCode::internal, "HDF5: the library cannot make the structure of " +
+                                             file.name + ": " + printable(reason, 500));
     }
-    outputs::RawOffsets raw;
-    raw.header = offsets.back();
-    offsets.pop_back();
-    raw.tensors = std::move(offsets);
-    return raw;
+    return structure;
 }
 
 }  // namespace shardweld::execute

@@ -1,10 +1,12 @@
 #include "create.hpp"
 
+#include <algorithm>
 #include <cstring>
-#include <stdexcept>
+#include <new>
 #include <string>
 
 #include "fault.hpp"
+#include "memory_driver.hpp"
 #include "types.hpp"
 
 namespace shardweld::hdf5 {
@@ -36,23 +38,13 @@ void bound_cache(hid_t list) {
     checked(H5Pset_mdc_config(list, &config), what);
 }
 
-Handle access_list(const shardweld_hdf5_file& file) {
+Handle access_list(const shardweld_hdf5_file& file, const Handle& driver, Pages& pages) {
     Handle list = checked(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "cannot make a property list");
-    if (file.is_collective != 0) {
-#ifdef H5_HAVE_PARALLEL
-        checked(H5Pset_fapl_mpio(list.get(), MPI_COMM_WORLD, MPI_INFO_NULL), "cannot use MPI-IO");
-#else
-        throw std::runtime_error("this HDF5 library was built without MPI");
-#endif
-    }
+    use_memory(list.get(), driver, pages);
     checked(H5Pset_alignment(list.get(), kLeastAligned, kAlignment), "cannot set the alignment");
     checked(H5Pset_meta_block_size(list.get(), kHeaderBytes * (file.n_tensors + 4)),
             "cannot set the size of metadata");
     bound_cache(list.get());
-#if H5_VERSION_GE(1, 10, 7)
-    // Parallel file systems often have no locks, and nobody else knows the file yet.
-    checked(H5Pset_file_locking(list.get(), false, true), "cannot switch file locks off");
-#endif
     return list;
 }
 
@@ -98,28 +90,39 @@ std::uint64_t add_dataset(hid_t file, const shardweld_hdf5_tensor& tensor, const
     return offset == HADDR_UNDEF ? kShardweldHdf5NoOffset : offset;
 }
 
+void require_whole(const Pages& pages) {
+    if (!pages.is_whole()) {
+        throw std::bad_alloc();
+    }
+}
+
 }  // namespace
 
-std::vector<std::uint64_t> create(const shardweld_hdf5_file& file) {
+Created create(const shardweld_hdf5_file& file) {
     keep_quiet();
-    const Handle access = access_list(file);
+    Created result;
+    const Handle driver = memory_driver();
+    const Handle access = access_list(file, driver, result.pages);
     const Handle list = creation_list();
     const Types types;
-    const std::string what = std::string("cannot create ") + file.path;
+    const std::string what = "cannot make a file";
+    // The name is one for the library only.
     Handle created =
-        checked(H5Fcreate(file.path, H5F_ACC_EXCL, H5P_DEFAULT, access.get()), H5Fclose, what);
-    std::vector<std::uint64_t> offsets;
-    for (std::uint64_t i = 0; i < file.n_tensors; ++i) {
-        offsets.push_back(add_dataset(created.get(), file.tensors[i], types, list.get()));
-    }
-    offsets.push_back(kShardweldHdf5NoOffset);
+        checked(H5Fcreate("memory", H5F_ACC_EXCL, H5P_DEFAULT, access.get()), H5Fclose, what);
+    const auto add = [&](const shardweld_hdf5_tensor& tensor) {
+        result.offsets.push_back(add_dataset(created.get(), tensor, types, list.get()));
+        require_whole(result.pages);
+    };
+    std::for_each(file.tensors, file.tensors + file.n_tensors, add);
     if (file.text_bytes > 0) {
         const auto extent = static_cast<std::int64_t>(file.text_bytes);
-        offsets.back() =
-            add_dataset(created.get(), {file.text_name, "U8", &extent, 1}, types, list.get());
+        add({file.text_name, "U8", &extent, 1});
+    } else {
+        result.offsets.push_back(kShardweldHdf5NoOffset);
     }
     checked(created.close(), what);
-    return offsets;
+    require_whole(result.pages);
+    return result;
 }
 
 }  // namespace shardweld::hdf5

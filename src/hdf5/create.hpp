@@ -1,4 +1,5 @@
-// Makes HDF5 files with room for tensors. Knows the file's structure; writes no tensor bytes.
+// Makes HDF5 files with room for tensors, in memory. Knows the file's structure; neither tensor
+// bytes nor files on disks.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +7,16 @@
 
 #include "shardweld/hdf5/abi.hpp"
 
+#include "pages.hpp"
+
 namespace shardweld::hdf5 {
 
-/// Offsets in the file of all datasets, the text's last. Throws std::exception.
-std::vector<std::uint64_t> create(const shardweld_hdf5_file& file);
+struct Created {
+    std::vector<std::uint64_t> offsets;  ///< of all datasets in the file, the text's last
+    Pages pages;                         ///< everything but tensors' bytes
+};
+
+/// Throws std::bad_alloc, or std::exception with the library's reason.
+Created create(const shardweld_hdf5_file& file);
 
 }  // namespace shardweld::hdf5

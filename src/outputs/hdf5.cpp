@@ -70,7 +70,7 @@ void settle(Placement& placement, std::size_t file, const std::vector<OutputTens
             const RawOffsets& raw) {
     OutputFile& settled = placement.files.at(file);
     settled.size = raw.file_size;
-    settled.header_offset = raw.header;
+    settled.header_offset = settled.header.empty() ? 0 : raw.header;
     std::vector<Range> ranges;
     const auto add = [&](Bytes begin, Bytes bytes, const std::string& what) {
         if (bytes > 0) {

@@ -69,12 +69,32 @@ for entry in report["tensors"]:
         assert file.read(entry["bytes"]) == tensors[entry["name"]][2], entry["name"]
 E2
 
-# Where ranks cannot create files together, one does it alone.
+# What fails while the files are made is an error like any other; then nothing is left.
 dir="$TESTS/data/megatron/llama-tp4-legacy-bf16"
-OMPI_MCA_io=none expect_code 0 mpirun -x OMPI_MCA_io -n 2 "$SHARDWELD" merge --local_dir "$dir/source" --hf_config "$dir/hf" \
-    --target_dir "$WORK/alone" --output_format hdf5
-expect_text "the first rank does it alone"
-same_hdf5 "$WORK/alone" "$dir/expected"
+if faults_at "$dir" "$WORK/faulty"; then
+    for ranks in 0 2; do
+        launcher=()
+        ((ranks == 0)) || launcher=(mpirun -n "$ranks")
+        while read -r code reason fault; do
+            rm -rf "$WORK/faulty"
+            mkdir "$WORK/faulty"
+            expect_code "$code" "${launcher[@]}" "${faulty[@]}" "side=output,path=model.h5,$fault" "$SHARDWELD" merge -q --local_dir "$dir/source" \
+                --hf_config "$dir/hf" --target_dir "$WORK/faulty/model" --output_format hdf5
+            checks=$((checks + 2))
+            [[ "$(grep -c . "$WORK/err")" == 1 ]] || ((ranks > 0)) || fail "more than a message: $(cat "$WORK/err")"
+            grep -q "^shardweld: error: .*cannot .*model\.h5: .*(errno $reason)" "$WORK/err" && ! grep -qE "mca_|HDF5" "$WORK/err" ||
+                fail "$fault, $ranks ranks: $(head -c 600 "$WORK/err")"
+            [[ -z "$(ls -A "$WORK/faulty")" ]] || fail "$fault, $ranks ranks: left behind $(ls -A "$WORK/faulty")"
+        done <<'E2'
+8 28 call=write,phase=create,nth=1,times=1,do=error:28
+8 122 call=write,phase=create,nth=1,times=0,do=error:122
+8 28 call=write,phase=create,nth=2,times=0,do=error:28
+7 5 call=resize,nth=1,times=1,do=error:5
+8 28 call=open,phase=create,nth=1,times=1,do=error:28
+7 5 call=close,phase=create,nth=1,times=1,do=error:5
+E2
+    done
+fi
 
 # A plan says that it estimates.
 expect_code 0 "$SHARDWELD" plan --local_dir "$dir/source" --hf_config "$dir/hf" --output_format hdf5
@@ -125,6 +145,10 @@ refuse 4 "past the end" "$data/bad/past_end.h5"
 refuse 4 "shardweld_dtype is BF16" "$data/bad/dtype_wrong.h5"
 refuse 4 "shardweld_offsets" "$data/bad/piece_outside.h5"
 refuse 5 "h5repack -l CONTI -f NONE" "$data/bad/compressed.h5"
+# Who lists a file ends with who reads the list, also where the merge ignores that nobody reads.
+checks=$((checks + 1))
+{ (trap '' PIPE && sleep 0.5 && exec "$bin/shardweld_hdf5_list" "$data/llama-2ranks/source/rank_0.h5"); echo $? >"$WORK/code"; } | true
+[[ "$(cat "$WORK/code")" == 141 ]] || fail "the lister without a reader ends with code $(cat "$WORK/code")"
 refuse 5 "link to another file" "$data/bad/external_link.h5"
 refuse 5 "in other files" "$data/bad/external_storage.h5"
 refuse 3 "never written" "$data/bad/unwritten.h5"

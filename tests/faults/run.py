@@ -127,6 +127,9 @@ def arguments():
 def try_all(given):
     tool = subprocess.run([os.path.join(given.bin, "shardweld"), "--version"], capture_output=True, text=True, check=True).stdout.split()
     listed = [one for one in (scenarios.QUICK if given.quick else scenarios.FULL) if given.only in one[0].name]
+    if not os.path.exists(os.path.join(given.bin, "shardweld_hdf5.so")):
+        print("SKIPPED in part: built without HDF5")
+        listed = [one for one in listed if "hdf5" not in one[0].options]
     with tempfile.TemporaryDirectory(prefix="shardweld-faults.", dir=given.dir) as work:
         runner = Program(os.path.realpath(given.bin), os.path.realpath(work))
         ways = {"faults": lambda: try_faults(runner, listed, given.keep_going), "kills": lambda: try_kills(runner, given),

@@ -31,7 +31,7 @@ void run_with_journal(mpi::Comm& comm, const Sample& sample, plan::Plan& plan,
         fs::create_directories(out / "journal");
     }
     comm.barrier();
-    (void)execute::create_files(comm, plan, out);
+    execute::create_files(comm, plan, out);
     options.resumption.journal = out / "journal";
     options.resumption.session = blocks.empty() ? 1 : 2;
     (void)execute::run(comm, plan, {sample.directory(), &sample.files(), 2}, out, options);

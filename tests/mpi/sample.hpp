@@ -112,7 +112,7 @@ class Sample {
             fs::create_directory(out);
         }
         comm_.barrier();
-        (void)execute::create_files(comm_, plan, out);
+        execute::create_files(comm_, plan, out);
         execute::Options options;
         options.digests = true;
         result = execute::run(comm_, plan, {directory_, &files_, 2}, out, options);

@@ -111,13 +111,11 @@ Result run(mpi::Comm& comm, const plan::Plan& plan, const Source& source, const 
 /// Collective. Creates all files of the placement with their headers and full size, space reserved
 /// where the file system can, and settles the placement. A safetensors file that has its size
 /// already keeps its tensor bytes, and with `sync` is brought to the disk: a run without fsync may
-/// have made it. With `raw` the files of a format that a library places are there
-/// already, and the placement is settled by it; Error(target) when one is not. Returns what people
-/// should know of it. Error(io), Error(space), Error(unsupported) when this build cannot make such
-/// files.
-std::vector<std::string> create_files(mpi::Comm& comm, plan::Plan& plan, const fs::path& directory,
-                                      const std::vector<outputs::RawOffsets>& raw = {},
-                                      bool sync = false);
+/// have made it. With `raw` the files of a format that a library places are there already, and the
+/// placement is settled by it; Error(target) when one is not. Error(io), Error(space),
+/// Error(unsupported) when this build cannot make such files.
+void create_files(mpi::Comm& comm, plan::Plan& plan, const fs::path& directory,
+                  const std::vector<outputs::RawOffsets>& raw = {}, bool sync = false);
 
 /// Root over (name, dtype, shape, digest), xxh3-128 in hex; independent of ranks and strategy.
 std::string root_digest(const plan::Plan& plan, const std::vector<std::string>& tensor_digests);

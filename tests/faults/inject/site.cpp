@@ -43,7 +43,7 @@ Phase phase_of(Phase now, Call call, Side side, std::string_view path, int flags
         return Phase::survey;
     }
     const bool is_made = (flags & O_CREAT) != 0;
-    const bool is_tensors = name.ends_with(".safetensors");
+    const bool is_tensors = name.ends_with(".safetensors") || name.ends_with(".h5");
     // The lock, the nonce and the journal are hidden files.
     if (is_tensors && !is_made && (flags & O_ACCMODE) != O_RDONLY) {
         return Phase::execute;
