@@ -15,10 +15,11 @@ constexpr Bytes kPeer = Bytes{48} << 10U;
 // Lists of a round, open files, the reading thread's stack and heap.
 constexpr Bytes kRun = Bytes{256} << 10U;
 // Measured with parallel HDF5 1.10.8: the library once it is loaded; for each dataset of a file
-// what it keeps until its cache is full (src/hdf5/create.cpp), and our lists of them.
+// what it keeps until its cache is full (src/hdf5/create.cpp) and what the file gets; our lists.
 constexpr Bytes kHdf5 = Bytes{1536} << 10U;
-constexpr Bytes kCachedDataset = Bytes{7} << 10U;
-constexpr Bytes kCachedDatasets = Bytes{17} << 20U;
+constexpr Bytes kCachedDataset = 6656;
+constexpr Bytes kCachedDatasets = Bytes{14} << 20U;
+constexpr Bytes kMadeDataset = 512;
 constexpr Bytes kListedDataset = 400;
 
 void add_hdf5(const outputs::Placement& placement, MemoryForecast& forecast) {
@@ -28,8 +29,8 @@ void add_hdf5(const outputs::Placement& placement, MemoryForecast& forecast) {
         largest = std::max<Bytes>(largest, file.tensors.size());
         all += file.tensors.size();
     }
-    forecast.making =
-        kHdf5 + std::min(largest * kCachedDataset, kCachedDatasets) + all * kListedDataset;
+    forecast.making = kHdf5 + std::min(largest * kCachedDataset, kCachedDatasets) +
+                      largest * kMadeDataset + all * kListedDataset;
     forecast.buffers += kHdf5;
 }
 

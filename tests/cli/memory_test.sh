@@ -47,13 +47,16 @@ holds torch_dist 2 --strategy collective
 holds fsdp 1 --memory_limit 1MiB
 holds fsdp 2 --dtype fp32 --memory_limit 8MiB --strategy collective
 
-# What makes the files takes more than buffers where there are many: 965 datasets.
+# What makes the files takes more than buffers where there are many datasets: 965.
 if [[ -e "$(dirname "$SHARDWELD")/shardweld_hdf5.so" ]]; then
     "$MAKE" --model moe --layers 20 --format legacy "$WORK/many" >/dev/null
     for ranks in 1 2; do
         holds legacy "$ranks" --output_format hdf5
         holds many "$ranks" --output_format hdf5 --memory_limit 1MiB
     done
+    "$MAKE" --model moe --layers 400 --format legacy "$WORK/more" >/dev/null # 19,965
+    holds more 1 --output_format hdf5 --memory_limit 1MiB --no_fsync
+    rm -rf "$WORK/more"
 fi
 
 # The independent check: the kernel refuses more (RLIMIT_DATA), and two megabytes less are too little. It counts memory that is
