@@ -9,6 +9,7 @@
 #include "shardweld/io/file.hpp"
 #include "shardweld/io/kind.hpp"
 #include "shardweld/models/claims.hpp"
+#include "shardweld/publish/assets.hpp"
 
 #include "lora.hpp"
 #include "own_files.hpp"
@@ -133,6 +134,14 @@ void settle_head(PreparedModel& prepared, const Options& options, const ScoreHea
     }
 }
 
+plan::Warning lost_files_warning(const ModelFiles& files) {
+    return {"side_file_lost", "",
+            std::to_string(files.lost_assets.size()) + " file(s) beside " +
+                printable(files.config_path, 1000) +
+                " cannot be copied: " + listed(files.lost_assets) +
+                "; copy a snapshot of the Hub with the files its links lead to (cp -L)"};
+}
+
 /// A framework's layouts need a comparison with its models; a module tree's names and shapes say
 /// themselves whether they fit.
 void judge_recipe(PreparedModel& prepared) {
@@ -182,6 +191,9 @@ ModelFiles read_model_files(const Options& options, const Places& places) {
         files.config_path = config.string();
         files.config_text = options.hf_config ? read_named(config, kMaxConfig, "--hf_config")
                                               : io::read_text(config, kMaxConfig);
+        if (places.needs_config) {  // else nothing of the model is written
+            files.lost_assets = publish::lost_assets(files.hf_directory);
+        }
     }
     files.adapter_config =
         read_if_there(places.checkpoint.directory / kAdapterConfig, options.local_dir);
@@ -214,6 +226,9 @@ PreparedModel prepare_model(const ModelFiles& files, const Options& options,
     prepared.symbols = std::make_shared<const models::Symbols>(
         *prepared.recipe, *prepared.dialect, prepared.config, std::move(facts), given);
     judge_recipe(prepared);
+    if (!files.lost_assets.empty()) {
+        prepared.warnings.push_back(lost_files_warning(files));
+    }
     return prepared;
 }
 

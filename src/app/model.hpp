@@ -33,6 +33,7 @@ struct ModelFiles {
     adapters::ConfigFile adapter_config =
         {};                                ///< the checkpoint's lora_adapter/adapter_config.json
     adapters::ConfigFile train_meta = {};  ///< its lora_train_meta.json
+    std::vector<std::string> lost_assets = {};  ///< side files that are none, see publish
 };
 
 /// The directory of config.json: --hf_config (or the directory of the file it names), else the

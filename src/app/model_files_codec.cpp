@@ -18,6 +18,10 @@ void encode(const ModelFiles& files, ByteWriter& out) {
         out.put_text(file->path);
         out.put_text(file->text);
     }
+    out.put<std::uint64_t>(files.lost_assets.size());
+    for (const std::string& name : files.lost_assets) {
+        out.put_text(name);
+    }
 }
 
 ModelFiles decode_model_files(ByteReader& in) {
@@ -32,6 +36,9 @@ ModelFiles decode_model_files(ByteReader& in) {
     for (adapters::ConfigFile* file : {&files.adapter_config, &files.train_meta}) {
         file->path = in.get_text();
         file->text = in.get_text();
+    }
+    for (auto n = in.get<std::uint64_t>(); n > 0; --n) {
+        files.lost_assets.push_back(in.get_text());
     }
     return files;
 }

@@ -48,21 +48,37 @@ bool ends_with_any(std::string_view name, const List& suffixes) {
                        [&](std::string_view suffix) { return name.ends_with(suffix); });
 }
 
-bool is_file(const fs::directory_entry& entry) {
-    return entry.is_symlink() ? io::is_file(entry.path()) : entry.is_regular_file();
+io::Kind kind_of(const fs::directory_entry& entry) {
+    return !entry.is_symlink() && entry.is_regular_file() ? io::Kind::file
+                                                          : io::kind_at(entry.path());
 }
 
-/// Regular files of a directory (links followed), without hidden ones.
-std::vector<std::string> regular_files(const fs::path& directory) {
-    std::vector<std::string> names;
-    for (const fs::directory_entry& entry : io::entries_of(directory)) {
-        const std::string name = entry.path().filename().string();
-        if (!name.starts_with('.') && is_file(entry)) {
-            names.push_back(name);
+struct Entry {
+    std::string name;  ///< relative to the model directory
+    fs::path path;
+    io::Kind kind = io::Kind::file;
+};
+
+/// Whatever is called like an asset, in the model directory and those of templates.
+std::vector<Entry> entries_called_so(const fs::path& hf_directory) {
+    std::vector<Entry> found;
+    const auto look = [&](const fs::path& directory, const std::string& prefix) {
+        for (const fs::directory_entry& entry : io::entries_of(directory)) {
+            const std::string name = entry.path().filename().string();
+            if (is_asset(name)) {
+                found.push_back({prefix + name, entry.path(), kind_of(entry)});
+            }
+        }
+    };
+    look(hf_directory, "");
+    for (const std::string_view name : kTemplateDirectories) {
+        if (io::is_directory(hf_directory / name)) {
+            look(hf_directory / name, std::string(name) + "/");
         }
     }
-    std::sort(names.begin(), names.end());
-    return names;
+    std::sort(found.begin(), found.end(),
+              [](const Entry& a, const Entry& b) { return a.name < b.name; });
+    return found;
 }
 
 void check_size(const fs::path& path) {
@@ -108,18 +124,10 @@ bool is_asset(std::string_view file_name) {
 
 std::vector<Asset> collect_assets(const fs::path& hf_directory) {
     std::vector<Asset> assets;
-    const auto take = [&](const fs::path& directory, const std::string& prefix) {
-        for (const std::string& name : regular_files(directory)) {
-            if (is_asset(name)) {
-                check_size(directory / name);
-                assets.push_back({prefix + name, directory / name, std::nullopt});
-            }
-        }
-    };
-    take(hf_directory, "");
-    for (const std::string_view name : kTemplateDirectories) {
-        if (io::is_directory(hf_directory / name)) {
-            take(hf_directory / name, std::string(name) + "/");
+    for (const Entry& entry : entries_called_so(hf_directory)) {
+        if (entry.kind == io::Kind::file) {
+            check_size(entry.path);
+            assets.push_back({entry.name, entry.path, std::nullopt});
         }
     }
     if (assets.size() > kMaxFiles) {
@@ -128,9 +136,24 @@ std::vector<Asset> collect_assets(const fs::path& hf_directory) {
                         " configuration, tokenizer and code files; a model directory has at most " +
                         std::to_string(kMaxFiles) + ": give another directory with --hf_config");
     }
-    std::sort(assets.begin(), assets.end(),
-              [](const Asset& a, const Asset& b) { return a.name < b.name; });
     return assets;
+}
+
+std::vector<std::string> lost_assets(const fs::path& hf_directory) {
+    std::vector<std::string> lost;
+    for (const Entry& entry : entries_called_so(hf_directory)) {
+        // Directories such as "tokenizer" and "vocab" are nobody's files.
+        const bool is_lost = entry.kind == io::Kind::directory
+                                 ? fs::path(entry.name).has_extension()
+                                 : entry.kind != io::Kind::file;
+        if (is_lost) {
+            const char* const what = entry.kind == io::Kind::none        ? " (a link to nothing)"
+                                     : entry.kind == io::Kind::directory ? " (a directory)"
+                                                                         : " (a special file)";
+            lost.push_back(entry.name + what);
+        }
+    }
+    return lost;
 }
 
 void write_assets(const std::vector<Asset>& assets, const fs::path& directory, bool sync,

@@ -39,6 +39,7 @@ for kind in fifo socket device terminal directory circle; do
     start "$fsdp"
     make_special "$kind" "$source/huggingface/tokenizer.json"
     accepted "a tokenizer that is a $kind is left aside"
+    warned "a tokenizer that is a $kind" "tokenizer.json (a"
     start "$dcp"
     make_special "$kind" "$source/.metadata"
     refused "metadata that is a $kind" 3 0 ".metadata"
@@ -107,6 +108,13 @@ done
 target="$place/model"
 expect_code 0 "$SHARDWELD" merge --backend hf --local_dir "$cache/snapshots/0123" --target_dir "$target" -q --strict
 rm -rf "$target"
+# Copied without its blobs, it would lose the tokenizer in silence.
+ln -s ../../blobs/abc "$cache/snapshots/0123/tokenizer.json"
+expect_code 14 "$SHARDWELD" merge --backend hf --local_dir "$cache/snapshots/0123" --target_dir "$target" -q --strict
+expect_text "side_file_lost"
+expect_text "tokenizer.json (a link to nothing)"
+expect_absent "$target"
+rm "$cache/snapshots/0123/tokenizer.json"
 start megatron/llama-tp4-legacy-bf16
 for file in "$hf"/*; do
     mv "$file" "$cache/blobs/hf_$(basename "$file")"

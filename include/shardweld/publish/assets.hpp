@@ -31,6 +31,12 @@ bool is_asset(std::string_view file_name);
 /// 1 GiB each); Error(io) when the directory cannot be read.
 std::vector<Asset> collect_assets(const fs::path& hf_directory);
 
+/// Names like those of assets that are no readable file: links to nothing (a snapshot of the Hub's
+/// cache that was copied without its blobs), special files, directories called like a file
+/// ("tokenizer.json", not "tokenizer"). Sorted, each with what it is: "vocab.json (a link to
+/// nothing)". Local. Error(io) when the directory cannot be read.
+std::vector<std::string> lost_assets(const fs::path& hf_directory);
+
 /// Writes all assets into `directory`, checked; with `sync` also fsynced. `before_file` is called
 /// at each. Local. Error(io), Error(space).
 void write_assets(

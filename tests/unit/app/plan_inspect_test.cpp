@@ -187,7 +187,8 @@ TEST(PrepareModel, takes_the_head_of_a_value_model_from_flag_or_class) {
 }
 
 TEST(ModelFiles, survive_the_way_to_other_ranks) {
-    const ModelFiles files{"/hf", "/hf/config.json", "{}", {{"a.recipe", "recipe a"}, {"b", ""}}};
+    ModelFiles files{"/hf", "/hf/config.json", "{}", {{"a.recipe", "recipe a"}, {"b", ""}}};
+    files.lost_assets = {"vocab.json (a link to nothing)"};
     ByteWriter out;
     encode(files, out);
     const auto bytes = out.take();
@@ -201,6 +202,7 @@ TEST(ModelFiles, survive_the_way_to_other_ranks) {
     EXPECT_EQ(back.recipes[0].file_name, "a.recipe");
     EXPECT_EQ(back.recipes[0].text, "recipe a");
     EXPECT_EQ(back.recipes[1].text, "");
+    EXPECT_EQ(back.lost_assets, files.lost_assets);
 }
 
 TEST(Inspect, shows_global_tensors_with_their_shards) {

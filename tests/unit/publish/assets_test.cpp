@@ -53,9 +53,18 @@ TEST(CollectAssets, follows_links_to_files_and_leaves_everything_else) {
     fs::create_symlink(hf.path() / "blobs/abc", hf.path() / "tokenizer.json");
     fs::create_symlink(hf.path() / "nowhere", hf.path() / "vocab.json");
     fs::create_directory(hf.path() / "tokenizer");
+    fs::create_directory(hf.path() / "chat_template.jinja");
+    fs::create_directory(hf.path() / "chat_templates");
+    fs::create_symlink("../../blobs/tool", hf.path() / "chat_templates/tool.jinja");
+    fs::create_symlink("nowhere", hf.path() / "README.md");
     ASSERT_EQ(::mkfifo((hf.path() / "merges.txt").c_str(), 0600), 0);
     EXPECT_EQ(collect_assets(hf.path()),
               (std::vector<Asset>{{"tokenizer.json", hf.path() / "tokenizer.json", std::nullopt}}));
+    EXPECT_EQ(
+        lost_assets(hf.path()),
+        (std::vector<std::string>{
+            "chat_template.jinja (a directory)", "chat_templates/tool.jinja (a link to nothing)",
+            "merges.txt (a special file)", "vocab.json (a link to nothing)"}));
 }
 
 TEST(CollectAssets, names_a_directory_that_is_not_there) {
