@@ -73,7 +73,8 @@ std::string overview() {
     }
     text +=
         "  help     print this text, or that of a command: shardweld help merge\n\n"
-        "shardweld --version prints the version. '-' and '_' are equal in option names.\n"
+        "shardweld --version prints the version, with --verbose also compiler, MPI, HDF5 and the\n"
+        "processor's instruction sets. '-' and '_' are equal in option names.\n"
         "Results go to stdout, messages to stderr. Exit codes: 0 ok, 2 usage, 3 not found,\n"
         "4 corrupt, 5 unsupported, 6 mismatch, 7 I/O, 8 space, 9 memory, 10 launch, 11 stopped,\n"
         "12 target refused, 13 differs, 14 warning under --strict, 20-25 upload, 70 internal.\n\n"

@@ -233,6 +233,10 @@ bool asks_for_help(const std::string& argument) {
     return argument == "-h" || argument == "--help";
 }
 
+bool asks_for_more(const std::string& argument) {
+    return argument == "-v" || argument == "--verbose";
+}
+
 }  // namespace
 
 Options parse_options(const std::vector<std::string>& arguments) {
@@ -245,6 +249,9 @@ Options parse_options(const std::vector<std::string>& arguments) {
     const std::string& first = arguments[1];
     if (first == "--version" || first == "version") {
         options.command = Command::version;
+        if (std::any_of(arguments.begin() + 2, arguments.end(), asks_for_more)) {
+            options.log_level = LogLevel::debug;
+        }
         return options;
     }
     if (asks_for_help(first) || first == "help") {

@@ -202,7 +202,8 @@ int run_alone(const Options& options, bool is_first) {
             case Command::help:
                 return print(help_text(options.topic));
             case Command::version:
-                return print("shardweld " + own_version() + "\n");
+                return print("shardweld " + own_version() + "\n" +
+                             (options.log_level == LogLevel::debug ? build_text() : ""));
             default:
                 break;
         }

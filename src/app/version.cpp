@@ -1,5 +1,9 @@
 #include "version.hpp"
 
+#include "shardweld/execute/hdf5_library.hpp"
+#include "shardweld/mpi/library.hpp"
+#include "shardweld/numeric/processor.hpp"
+
 #ifndef SHARDWELD_VERSION
 #define SHARDWELD_VERSION "unknown"
 #endif
@@ -14,6 +18,17 @@ std::string version() {
 }
 std::string git_version() {
     return SHARDWELD_GIT;
+}
+
+std::string build_text() {
+#ifdef __clang__
+    const std::string compiler = __VERSION__;  // names itself
+#else
+    const std::string compiler = "GCC " __VERSION__;
+#endif
+    return "compiler: " + compiler + "\nMPI: " + mpi::library_name() +
+           "\nHDF5: " + execute::hdf5_library() + "\nprocessor: " + numeric::instruction_sets() +
+           "\n";
 }
 
 }  // namespace shardweld::app

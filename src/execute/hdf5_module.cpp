@@ -1,10 +1,12 @@
 #include "hdf5_module.hpp"
 
+#include <array>
 #include <new>
 #include <string>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/execute/hdf5_library.hpp"
 #include "shardweld/hdf5/parts.hpp"
 
 namespace shardweld::execute {
@@ -30,11 +32,31 @@ std::vector<Described> described(const outputs::OutputFile& file,
     return all;
 }
 
+SharedObject module_object() {
+    return SharedObject::load_installed(hdf5::kModuleFile, {"the HDF5 module", hdf5::kRemedy});
+}
+
 }  // namespace
 
+std::string hdf5_library() {
+    try {
+        const SharedObject object = module_object();
+        // The module's own library answers: H5get_libversion(&major, &minor, &release).
+        std::array<unsigned, 3> version{};
+        using GetVersion = int(unsigned*, unsigned*, unsigned*);
+        if (object.function<GetVersion>("H5get_libversion")(&version[0], &version[1], &version[2]) <
+            0) {
+            return "unknown";
+        }
+        return std::to_string(version[0]) + "." + std::to_string(version[1]) + "." +
+               std::to_string(version[2]);
+    } catch (const Error&) {
+        return "none";
+    }
+}
+
 Hdf5Module Hdf5Module::load() {
-    return Hdf5Module(
-        SharedObject::load_installed(hdf5::kModuleFile, {"the HDF5 module", hdf5::kRemedy}));
+    return Hdf5Module(module_object());
 }
 
 Hdf5Module::Hdf5Module(const SharedObject& library)

@@ -2,6 +2,7 @@
 #include <cstdlib>
 
 #include "shardweld/mpi/comm.hpp"
+#include "shardweld/mpi/library.hpp"
 
 #include "alarm.hpp"
 #include "calls.hpp"
@@ -93,14 +94,7 @@ class MpiComm final : public Comm {
             MPI_Abort(MPI_COMM_WORLD, code);
         }
     }
-    [[nodiscard]] std::string library() const override {
-        std::string text(MPI_MAX_LIBRARY_VERSION_STRING, ' ');
-        int length = 0;
-        check(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
-        // Some libraries add their whole configuration; the first part names the version.
-        return text.substr(0,
-                           std::min(text.find_first_of(",\n"), static_cast<std::size_t>(length)));
-    }
+    [[nodiscard]] std::string library() const override { return library_name(); }
 
     void barrier() override {
         const Pulse::Wait wait(pulse(), "a barrier");

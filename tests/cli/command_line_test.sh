@@ -28,6 +28,16 @@ stderr_count() {
 }
 
 expect_code 0 "$SHARDWELD" --version && stdout_has "shardweld " && stderr_is_empty
+expect_code 0 "$SHARDWELD" --version --verbose && stderr_is_empty
+checks=$((checks + 2))
+[[ "$(cut -d' ' -f1 "$WORK/out" | tr '\n' ' ')" == "shardweld compiler: MPI: HDF5: processor: " ]] || fail "--version --verbose: $(cat "$WORK/out")"
+grep -qE '^compiler: .*[0-9]+\.[0-9]+' "$WORK/out" && grep -qE '^MPI: .*[0-9]+\.[0-9]+' "$WORK/out" && grep -qE '^HDF5: (none$|[0-9]+\.[0-9]+\.[0-9]+$)' "$WORK/out" ||
+    fail "--version --verbose names no versions: $(cat "$WORK/out")"
+# What the processor has, told by the kernel.
+checks=$((checks + 1))
+if grep -qw avx2 /proc/cpuinfo && grep -qw f16c /proc/cpuinfo && grep -qw fma /proc/cpuinfo; then
+    grep -qx 'processor: AVX2, F16C, FMA' "$WORK/out" || fail "$(tail -1 "$WORK/out") on a processor with AVX2, F16C and FMA"
+fi
 for command in merge plan inspect recipes; do
     expect_code 0 "$SHARDWELD" "$command" --help && stdout_has "Usage: shardweld $command" && stderr_is_empty
 done

@@ -288,6 +288,8 @@ TEST(ParseOptions, asks_for_help_before_anything_else) {
     }
     EXPECT_EQ(parsed({"--help"}).topic, "");
     EXPECT_EQ(parsed({"--version"}).command, Command::version);
+    EXPECT_NE(parsed({"--version"}).log_level, LogLevel::debug);
+    EXPECT_EQ(parsed({"--version", "--verbose"}).log_level, LogLevel::debug);
 }
 
 TEST(ParseOptions, takes_names_for_inspect_plan_and_recipes) {

@@ -1,0 +1,11 @@
+// The HDF5 library that outputs are made with. Knows its version; opens no file.
+#pragma once
+
+#include <string>
+
+namespace shardweld::execute {
+
+/// "1.10.8", or "none" when this build or this machine has none. Local; loads it.
+std::string hdf5_library();
+
+}  // namespace shardweld::execute

@@ -1,0 +1,17 @@
+#include "shardweld/numeric/processor.hpp"
+
+#include "kernels.hpp"
+#include "low_rank_kernels.hpp"
+
+namespace shardweld::numeric {
+
+std::string instruction_sets() {
+    const bool casts = avx2_kernels() != nullptr;
+    const bool folds = add_low_rank_avx2() != nullptr;
+    if (!casts && !folds) {
+        return "portable code";
+    }
+    return std::string("AVX2") + (casts ? ", F16C" : "") + (folds ? ", FMA" : "");
+}
+
+}  // namespace shardweld::numeric
