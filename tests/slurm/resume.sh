@@ -35,4 +35,28 @@ for name in requeued ended told; do
     echo "$name: $(field "${!name}" Restarts) restarts"
 done
 expect_end "$tested" COMPLETED 0 "the test behind a resumed merge"
+
+# Queued again when all was done: the model that is there is the checkpoint's, or it is refused.
+restarted() {
+    (($(field "$requeued" Restarts) > $1))
+}
+requeue_done() {
+    local restarts
+    restarts="$(field "$requeued" Restarts)"
+    scontrol requeue "$requeued"
+    eventually 60 restarted "$restarts"
+    expect_end "$requeued" "$@" 120
+}
+requeue_done COMPLETED 0 "a job queued again behind its merge"
+expect_same "$big_sum" "$HOSTS/requeued" "a target that was done"
+python3 - "$HOSTS/requeued" <<'PY'
+import pathlib, sys
+path = min(pathlib.Path(sys.argv[1]).glob("*.safetensors"))
+with open(path, "r+b") as file:
+    file.seek(-1, 2)
+    last = file.read(1)[0]
+    file.seek(-1, 2)
+    file.write(bytes([last ^ 64]))
+PY
+requeue_done FAILED 12 "a job queued again behind another model"
 rm -rf "$HOSTS"/{told,ended,requeued,slow}
