@@ -99,10 +99,7 @@ Found holds_element(const Node& node, const Captures& captures, std::string* why
     if (!wanted) {
         return std::nullopt;
     }
-    return number_of(std::any_of(node.list->begin(), node.list->end(), [&](const auto& value) {
-        const auto* number = std::get_if<Index>(&value);
-        return number != nullptr && *number == *wanted;
-    }));
+    return number_of(std::binary_search(node.list->begin(), node.list->end(), FieldValue(*wanted)));
 }
 
 Found named(const Node& node, const Captures& captures, std::string* why) {

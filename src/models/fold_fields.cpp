@@ -1,4 +1,5 @@
 // Folding of what comes from config.json and from the checkpoint's claims.
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -143,11 +144,16 @@ NodePtr Folder::fold_text(const Expr& expr) {
 
 NodePtr Folder::fold_has(const Expr& expr) {
     const std::string& path = expr.args[0]->name;
-    Node node;
-    node.list = list_of(scope_.config, path);
-    if (node.list == nullptr) {
+    auto values = scope_.config ? scope_.config->list(path) : std::nullopt;
+    if (!values) {
         return absent(config_name() + " has no list " + path);
     }
+    // Sorted once: it is looked through for every layer, and may be as long as there are layers.
+    std::erase_if(*values,
+                  [](const FieldValue& value) { return !std::holds_alternative<Index>(value); });
+    std::sort(values->begin(), values->end());
+    Node node;
+    node.list = std::make_shared<const std::vector<FieldValue>>(std::move(*values));
     node.kind = Node::Kind::has;
     node.args = {fold(*expr.args[1])};
     return node_of(std::move(node));

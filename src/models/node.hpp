@@ -20,7 +20,7 @@ struct Node {
         operation,  ///< op over args
         element,    ///< list[args[0]]
         is_text,    ///< list[args[0]] is one of texts
-        has,        ///< list holds args[0]
+        has,        ///< list, which is sorted, holds args[0]
         named,      ///< args[0]; text names the symbol or condition in failures
     };
     Kind kind = Kind::constant;

@@ -18,6 +18,7 @@ void fuse_pair(const Patch& patch, std::size_t outer, std::size_t inner, Index n
     const Axis b = patch.axes[inner];
     const bool is_run = b.lo == 0 && b.extent == n && a.stride == n * b.stride;
     const Index n_parts = is_run ? 1 : a.extent;
+    require_few_parts(n_parts);
     for (Index part = 0; part < n_parts; ++part) {
         Patch fused = patch;
         fused.offset += part * a.stride;

@@ -9,8 +9,9 @@ namespace shardweld::plan {
 
 namespace {
 
-// Far above any model's layers times experts; keeps a hostile config.json from counting for ever.
-constexpr Index kMostNames = 10'000'000;
+// Of all lines together, whatever their conditions: more than ten times what 61 layers of 384
+// experts have. A config.json that promises more would be counted through for minutes.
+constexpr Index kMostNames = 2'000'000;
 
 /// All index values of a line's captures, counted up from the last one.
 class Counter {
@@ -50,26 +51,45 @@ HubName name_at(const models::Line& line, const std::vector<Index>& values,
             models::format(line.name, captures, value_of)};
 }
 
+struct Counted {
+    const models::Line* line = nullptr;
+    std::vector<Index> extents;
+};
+
+/// All lines with the extents of their captures. Error(mismatch) when they promise too much.
+std::vector<Counted> counted_lines(const models::Recipe& recipe, const models::Symbols& symbols) {
+    std::vector<Counted> lines;
+    Index n_names = 0;
+    for (const models::Line& line : recipe.hub) {
+        Counted counted{&line, {}};
+        Index n_of_line = 1;
+        for (const std::string& capture : line.name.captures) {
+            counted.extents.push_back(symbols.value(capture));
+            n_of_line =
+                checked_mul(n_of_line, std::max<Index>(counted.extents.back(), 0), line.name.text);
+        }
+        n_names = checked_add(n_names, n_of_line, line.name.text);
+        if (n_names > kMostNames) {
+            throw Error(ErrorCode::mismatch,
+                        "config.json promises " + std::to_string(n_names) + " tensors up to " +
+                            line.name.text + " (" + line.origin + "), at most " +
+                            std::to_string(kMostNames) +
+                            " are expected: no model has so many layers or experts");
+        }
+        lines.push_back(std::move(counted));
+    }
+    return lines;
+}
+
 }  // namespace
 
 void for_each_hub_name(const models::Recipe& recipe, const models::Symbols& symbols,
-                       const std::function<void(const HubName&)>& use) {
-    for (const models::Line& line : recipe.hub) {
-        std::vector<Index> extents;
-        Index n_names = 1;
-        for (const std::string& capture : line.name.captures) {
-            extents.push_back(symbols.value(capture));
-            n_names = checked_mul(n_names, std::max<Index>(extents.back(), 0), line.name.text);
-        }
-        if (n_names > kMostNames) {
-            throw Error(ErrorCode::mismatch, "config.json promises " + std::to_string(n_names) +
-                                                 " tensors " + line.name.text +
-                                                 ": no model has so many layers or experts");
-        }
-        for (Counter counter(std::move(extents)); !counter.is_done(); counter.advance()) {
-            const HubName hub = name_at(line, counter.at(), symbols);
-            if (symbols.holds(line.condition, hub.captures)) {
-                use(hub);
+                       const std::function<bool(const HubName&)>& use) {
+    for (Counted& line : counted_lines(recipe, symbols)) {
+        for (Counter counter(std::move(line.extents)); !counter.is_done(); counter.advance()) {
+            const HubName hub = name_at(*line.line, counter.at(), symbols);
+            if (symbols.holds(line.line->condition, hub.captures) && !use(hub)) {
+                return;
             }
         }
     }

@@ -16,8 +16,9 @@ struct HubName {
     std::string name;
 };
 
-/// Calls `use` for each expected name, line by line, captures counting up.
+/// Calls `use` for each expected name, line by line, captures counting up, until it returns false.
+/// Error(mismatch) before the first one when config.json promises more names than any model has.
 void for_each_hub_name(const models::Recipe& recipe, const models::Symbols& symbols,
-                       const std::function<void(const HubName&)>& use);
+                       const std::function<bool(const HubName&)>& use);
 
 }  // namespace shardweld::plan

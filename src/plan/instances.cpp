@@ -15,6 +15,9 @@ namespace {
 using layout::Axis;
 using layout::Patch;
 
+// Layers times experts of one stack: 61 x 384 are a tenth.
+constexpr Index kMostParts = Index{1} << 18U;
+
 void collect_axes(const std::vector<layout::Item>& items, std::vector<std::string>& names) {
     for (const layout::Item& item : items) {
         if (item.segments.empty()) {
@@ -33,9 +36,10 @@ void split_keys(const SegmentPlan& plan, const Patch& patch, Filed filed, std::v
     for (std::size_t i = 0; i < plan.key_slot.size(); ++i) {
         if (plan.key_slot[i] >= 0 || plan.key_slot[i] == kCopy) {
             keyed.push_back(i);
-            n_parts *= patch.axes[i].extent;
+            n_parts = checked_mul(n_parts, patch.axes[i].extent, "a stack");
         }
     }
+    require_few_parts(n_parts);
     for (Index part = 0; part < n_parts; ++part) {
         Filed one = filed;
         one.patch.offset = patch.offset;
@@ -62,6 +66,16 @@ void split_keys(const SegmentPlan& plan, const Patch& patch, Filed filed, std::v
 }
 
 }  // namespace
+
+void require_few_parts(Index n_parts) {
+    if (n_parts > kMostParts) {
+        throw Error(ErrorCode::mismatch, "config.json cuts one tensor into " +
+                                             std::to_string(n_parts) + " parts, at most " +
+                                             std::to_string(kMostParts) +
+                                             " are expected: no model has so many layers or "
+                                             "experts");
+    }
+}
 
 std::vector<Index> extents_of(const layout::Layout& layout, const models::Symbols& symbols,
                               const models::Captures& captures) {

@@ -71,7 +71,8 @@ class Instances {
     /// Plans for the segments of a line, in the order of its layout's segments; cached.
     const std::vector<SegmentPlan>& plans_of(const models::Line& line);
 
-    /// Files one lowered patch: fuses axes, splits at key axes. Appends to `out`.
+    /// Files one lowered patch: fuses axes, splits at key axes. Appends to `out`. Error(mismatch)
+    /// when config.json cuts it into more parts than any model's layers times experts.
     void file(const models::Line& line, const layout::BoundLayout& bound,
               const layout::SegmentPatch& lowered, const models::Captures& captures,
               std::vector<Filed>& out);
@@ -90,6 +91,8 @@ class Instances {
         return given_up_.contains(logical);
     }
 
+    /// Stored tensors that were added.
+    [[nodiscard]] std::size_t n_stored() const { return names_.size(); }
     [[nodiscard]] const std::string& stored_name(std::uint32_t id) const { return names_[id]; }
     [[nodiscard]] std::string segment_text(std::uint32_t id) const;
     [[nodiscard]] const std::string& logical_of(std::uint32_t id) const {
@@ -113,6 +116,10 @@ class Instances {
     std::vector<std::string> names_;
     std::set<std::string> given_up_;
 };
+
+/// Error(mismatch) when what one tensor falls into are more parts than any model's layers times
+/// experts; called before they are made.
+void require_few_parts(Index n_parts);
 
 /// Extents of all axes a layout names, in a fixed order (the cache key of a bound layout).
 std::vector<Index> extents_of(const layout::Layout& layout, const models::Symbols& symbols,

@@ -78,7 +78,9 @@ class TargetBuilder {
         for (const Filed& one : filed) {
             n_absent += take(one, hub, target, same) ? 0U : 1U;
         }
+        n_absent_ += static_cast<Index>(n_absent);
         if (is_missing_ || (n_absent == filed.size() && !filed.empty())) {
+            require_few_absent(hub);
             return;  // said at the end, or optional and wholly absent
         }
         if (n_absent > 0) {
@@ -89,6 +91,11 @@ class TargetBuilder {
         finish(std::move(target), std::move(same), line);
     }
 
+    /// Whether so much is missing that counting on tells nothing: a field of config.json is wrong.
+    [[nodiscard]] bool is_hopeless() const {
+        return n_missing_ > static_cast<Index>(instances_.n_stored()) + kMostMissing;
+    }
+
     /// Error(mismatch) when names found nothing stored.
     void check_complete() const {
         if (n_missing_ == 0) {
@@ -97,7 +104,8 @@ class TargetBuilder {
         std::string text = first_missing_;
         if (n_missing_ > 1) {
             text += "; missing too: " + other_missing_ + (n_missing_ > kMostListed ? ", ..." : "") +
-                    " (" + std::to_string(n_missing_) + " in all)";
+                    " (" + (is_hopeless() ? "at least " : "") + std::to_string(n_missing_) +
+                    " in all)";
         }
         throw Error(ErrorCode::mismatch,
                     text + "; config.json may describe another model, or files are missing");
@@ -105,6 +113,9 @@ class TargetBuilder {
 
   private:
     static constexpr Index kMostListed = 8;
+    static constexpr Index kMostMissing = 4096;  ///< beyond as many as are stored
+    // Optional: three MTP layers of 384 experts promise some thousands.
+    static constexpr Index kMostAbsent = 100'000;
 
     /// Bound layout and lowered patches of a whole target, kept while line and extents stay the
     /// same.
@@ -134,6 +145,16 @@ class TargetBuilder {
                              hub.line->origin + ")";
         } else if (n_missing_ <= kMostListed) {
             other_missing_ += (n_missing_ == 2 ? "" : ", ") + hub.name;
+        }
+    }
+
+    void require_few_absent(const HubName& hub) const {
+        if (n_absent_ > kMostAbsent) {
+            throw Error(ErrorCode::mismatch,
+                        "config.json promises " + hub.name + " and, like it, at least " +
+                            std::to_string(kMostAbsent) +
+                            " optional tensors of which nothing is stored (" + hub.line->origin +
+                            "): no model has so many layers or experts");
         }
     }
 
@@ -217,6 +238,7 @@ class TargetBuilder {
     std::vector<layout::SegmentPatch> lowered_;
     std::string same_name_;
     bool is_missing_ = false;  ///< the target under way
+    Index n_absent_ = 0;       ///< optional ones
     Index n_missing_ = 0;
     std::string first_missing_;
     std::string other_missing_;
@@ -233,9 +255,14 @@ void build_targets(const Model& model, const Wanted& wanted, Surroundings surrou
             !mismatches.check(hub.name, [&] { builder.build(hub); })) {
             instances.give_up(hub.line->logical);
         }
+        return !builder.is_hopeless();
     };
-    mismatches.check("names", [&] { for_each_hub_name(*model.recipe, *model.symbols, build); });
+    const bool all_seen =
+        mismatches.check("names", [&] { for_each_hub_name(*model.recipe, *model.symbols, build); });
     mismatches.check("missing", [&] { builder.check_complete(); });
+    if (!all_seen || builder.is_hopeless()) {
+        mismatches.require_none();  // what the other names would have taken is not known
+    }
 }
 
 }  // namespace shardweld::plan

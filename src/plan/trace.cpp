@@ -133,6 +133,7 @@ class StoredTrace {
                 add(parts_of(*hub.line, hub.captures));
                 hub_lines_.push_back(hub.name + ": " + line_text(*hub.line));
             }
+            return true;
         });
     }
 
@@ -154,6 +155,7 @@ class StoredTrace {
             if (meet(parts_, parts_of(*hub.line, hub.captures))) {
                 hub_lines_.push_back(hub.name + ": " + line_text(*hub.line));
             }
+            return true;
         });
     }
 

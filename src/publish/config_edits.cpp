@@ -17,6 +17,8 @@ using nlohmann::ordered_json;
 
 // transformers' PretrainedConfig: a config without id2label and num_labels has two labels.
 constexpr Index kDefaultLabels = 2;
+// Lists of names are looked through from the start for each one that is added.
+constexpr Index kMostLabels = 20'000;
 constexpr std::string_view kCausal = "ForCausalLM";
 constexpr std::string_view kTokenClasses = "ForTokenClassification";
 
@@ -57,6 +59,13 @@ void edit_labels(models::Config& config, Index labels) {
     const Index stated = names.value_or(config.integer("num_labels").value_or(kDefaultLabels));
     if (stated == labels && numbers.value_or(labels) == labels) {
         return;
+    }
+    if (labels > kMostLabels) {
+        throw Error(ErrorCode::mismatch,
+                    "the head has " + std::to_string(labels) + " rows, config.json " +
+                        std::to_string(stated) + " labels; at most " + std::to_string(kMostLabels) +
+                        " are made up: say \"num_labels\": " + std::to_string(labels) +
+                        " there, without id2label");
     }
     ordered_json id2label = ordered_json::object();
     ordered_json label2id = ordered_json::object();

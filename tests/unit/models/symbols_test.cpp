@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kConfig = R"({
     "inner": 12, "outer": 5.0, "layers": 3, "yes": true, "half": 0.5, "word": "w", "gone": null,
-    "kinds": ["full", "thin", "full"], "some": [0, 2], "sizes": [4, null, 6], "huge": 4611686018427387904,
+    "kinds": ["full", "thin", "full"], "some": [2, null, "1", 0], "sizes": [4, null, 6], "huge": 4611686018427387904,
     "labels": {"0": "a", "1": "b"}, "rope": {"theta": 10000.0}, "text_config": {"inside": 8, "inner": 1}})";
 
 /// The toy files with more definitions, evaluated for kConfig.

@@ -22,11 +22,11 @@ let h = 4
 let f = 3
 let hh = 4
 let vocab = 10
-let L = 2
+let L = @layers else 2
 let tied = @tied else 0
 index l = L
-index k = 1
-index e = 2
+index k = @mtp else 1
+index e = @experts else 2
 block layer
   norm.weight             = norm h
   experts.{e}.gate.weight = fc1 gate: f h
@@ -92,9 +92,10 @@ class OwnNames : public testing::Test {
         return plan::bind(std::move(catalogue), {&recipe_, &dialect_, symbols_.get()}, {});
     }
 
-    void expect_error(ErrorCode code, const std::string& part, Catalogue catalogue) {
+    void expect_error(ErrorCode code, const std::string& part, Catalogue catalogue,
+                      const std::string& fields = "") {
         try {
-            (void)bind(std::move(catalogue));
+            (void)bind(std::move(catalogue), R"({"model_type": "toy")" + fields + "}");
             ADD_FAILURE() << "not refused; expected: " << part;
         } catch (const Error& error) {
             EXPECT_EQ(error.code(), code) << error.full_text();
@@ -258,6 +259,29 @@ TEST_F(OwnNames, missing_tensors_are_listed_together) {
         return one.name == "embed" || one.name == "layers.1.norm.weight";
     });
     expect_error(ErrorCode::mismatch, "(2 in all)", std::move(catalogue));
+}
+
+TEST_F(OwnNames, a_config_that_promises_too_much_is_not_counted_through) {
+    const auto code = ErrorCode::mismatch;
+    // The sum over lines counts: 5 names a layer, none of its lines beyond the limit.
+    expect_error(code, "promises 2800003 tensors up to layers.{l}.experts.{e}.up.weight", whole(),
+                 R"(, "layers": 560000)");
+    expect_error(code, "promises 4000000001003 tensors up to layers.{l}.experts.{e}.gate.weight",
+                 whole(), R"(, "layers": 1000, "experts": 4000000000)");
+    // Fewer: it ends some thousands beyond the six that are stored.
+    expect_error(code, "(at least 4103 in all)", whole(), R"(, "layers": 100000)");
+    expect_error(code, "at least 100000 optional tensors of which nothing is stored", whole(),
+                 R"(, "mtp": 1000000)");
+    EXPECT_EQ(bind(whole(), R"({"model_type": "toy", "mtp": 5000})").targets.size(), 12U);
+}
+
+TEST_F(OwnNames, a_stack_of_too_many_parts_is_not_cut) {
+    Catalogue catalogue = whole();
+    catalogue.tensors[1] = tensor("layers.0.experts.gate_up", {300000, 6, 4});
+    std::erase_if(catalogue.tensors,
+                  [](const Tensor& one) { return one.name.starts_with("layers.1."); });
+    expect_error(ErrorCode::mismatch, "cuts one tensor into 300000 parts, at most 262144",
+                 std::move(catalogue), R"(, "layers": 1, "experts": 300000)");
 }
 
 TEST_F(OwnNames, a_trace_tells_both_sides) {

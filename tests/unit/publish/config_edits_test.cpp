@@ -4,6 +4,8 @@
 
 #include "shardweld/core/text.hpp"
 
+#include "support/error_text.hpp"
+
 namespace shardweld::publish {
 namespace {
 
@@ -75,6 +77,15 @@ TEST(TrueConfig, names_as_many_labels_as_the_head_has_rows) {
               "{\n  \"num_labels\": 2,\n  \"id2label\": {\n    \"0\": \"LABEL_0\",\n    \"1\": "
               "\"LABEL_1\"\n  },\n  \"label2id\": {\n    \"LABEL_0\": 0,\n    \"LABEL_1\": 1\n  "
               "}\n}\n");
+}
+
+TEST(TrueConfig, makes_up_no_endless_list_of_labels) {
+    Facts facts;
+    facts.labels = 20'001;
+    EXPECT_EQ(test::error_text([&] { edited(R"({"a": 1})", facts); }),
+              "mismatch: the head has 20001 rows, config.json 2 labels; at most 20000 are made up: "
+              "say \"num_labels\": 20001 there, without id2label");
+    EXPECT_EQ(edited(R"({"num_labels": 20001})", facts), R"({"num_labels": 20001})");
 }
 
 TEST(TrueConfig, names_the_class_with_the_head_of_a_value_model) {
