@@ -11,12 +11,13 @@ slow() {
     python3 -B "$TESTS/support/slow.py" "$@" || fail "cannot make the fault: $*"
 }
 
-# quick NAME CODE TEXT...: like `refused`, within 20 seconds and 1 GiB.
+# quick NAME CODE TEXT...: like `refused`, within 20 seconds and 1 GiB, or what `data` says.
+data=$((1 << 30))
 quick() {
     local name="$1" code="$2" begin="$SECONDS" text
     shift 2
     merge_copy 0 "${more[@]}"
-    expect_code "$code" prlimit --data=$((1 << 30)) timeout 20 "${merging[@]}" || echo "    (slow: $name)"
+    expect_code "$code" prlimit --data="$data" timeout 20 "${merging[@]}" || echo "    (slow: $name)"
     [[ -z "${SHARDWELD_SHOW:-}" ]] || echo "$name [$code, $((SECONDS - begin)) s]: $(grep 'shardweld: error:' "$WORK/err" | head -c 300)"
     for text in "$@"; do
         expect_text "$text" || echo "    (slow: $name)"
@@ -63,4 +64,51 @@ start "$fsdp"
 mkdir "$source/more"
 (cd "$source" && seq -f 'junk_%.0f.pt' 20000 | xargs touch && cd more && seq 20000 | xargs touch)
 quick "forty thousand files beside the shards" 0
+
+# Numbers of config.json that are counted through: layers, experts, MTP layers, whatever the command.
+config="huggingface/config.json"
+start "$fsdp"
+expect_code 0 "$SHARDWELD" merge --local_dir "$source" --target_dir "$WORK/undamaged" -q
+slow field "$source/$config" num_hidden_layers 5000000
+quick "five million layers" 6 "config.json promises" "no model has so many layers or experts"
+for command in plan "plan --trace model.norm.weight" "test --test_hf_dir $WORK/undamaged"; do
+    expect_code 6 timeout 20 "$SHARDWELD" $command --local_dir "$source" && expect_text "no model has so many layers or experts"
+done
+slow field "$source/$config" num_hidden_layers 100000
+quick "a hundred thousand layers" 6 "missing too: model.layers." "(at least"
+for model in qwen3moe-tp2-ep2-torchdist-bf16 mixtral-ep2-pp2-legacy-bf16; do
+    for experts in 1000000000 40000; do
+        start "megatron/$model"
+        name=num_experts
+        [[ "$model" != mixtral* ]] || name=num_local_experts
+        slow field "$hf/config.json" "$name" "$experts"
+        quick "$experts experts in $model" 6
+    done
+done
+for layers in 3000000 20000; do
+    start megatron/deepseekv3-pp2-torchdist-bf16
+    slow field "$hf/config.json" num_nextn_predict_layers "$layers"
+    quick "$layers MTP layers" 6 "no model has so many layers or experts"
+done
+
+# Pickles that are refused before they are read, or by the file's name where they take too much.
+data=$((256 << 20))
+start "$fsdp"
+slow hollow_record "$iter/$rank"
+quick "a data.pkl of holes" 4 "$rank" "unknown opcode 0x00"
+for fault in hollow_pickle padded_pickle long_text; do
+    start "$dcp"
+    slow "$fault" "$source/.metadata"
+    case "$fault" in
+        hollow_pickle) quick "metadata of holes" 4 ".metadata" "unknown opcode 0x00" ;;
+        padded_pickle) quick "metadata with holes behind it" 4 ".metadata" "zeros or other bytes" ;;
+        *) quick "metadata that does not fit" 9 "memory ran out" ".metadata of 537 MB" ;;
+    esac
+done
+data=$((512 << 20))
+for fault in marks empty_lists; do
+    start "$dcp"
+    slow "$fault" "$source/.metadata"
+    quick "metadata of $fault" 4 ".metadata" "more than"
+done
 finish

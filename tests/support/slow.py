@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """slow.py FAULT FILE [NAME]: makes a file of some megabytes that costs a careless reader hours, by sharing, repeating or nesting."""
+import io
 import json
 import struct
 import sys
@@ -124,6 +125,71 @@ def patterns(path):
     value = {"r": 4, "lora_alpha": 8, "peft_type": "LORA", "alpha_pattern": {f"(a*)*(b|c)*{i}x": 1 for i in range(30000)}}
     with open(path, "w", encoding="utf-8") as file:
         json.dump(value, file)
+
+
+class Holes(io.FileIO):
+    """A file in which zeros take no place."""
+
+    def write(self, data):
+        if len(data) > 4096 and bytes(data).count(0) == len(data):
+            self.seek(len(data), io.SEEK_CUR)
+            return len(data)
+        return super().write(data)
+
+
+def hollow_record(path):
+    """data.pkl: half a gigabyte of zeros that take no room on the disk."""
+    with zipfile.ZipFile(path) as old:
+        records = [(info.filename, old.read(info)) for info in old.infolist()]
+    with Holes(path, "w+") as file, zipfile.ZipFile(file, "w") as new:
+        for name, content in records:
+            with new.open(name, "w") as record:
+                for _ in range(512 if name.endswith("/data.pkl") else 0):
+                    record.write(bytes(1 << 20))
+                if not name.endswith("/data.pkl"):
+                    record.write(content)
+
+
+def hollow_pickle(path):
+    """A pickle of zeros that take no room on the disk."""
+    with open(path, "wb") as file:
+        file.truncate(1 << 29)
+
+
+def padded_pickle(path):
+    """A whole pickle, and zeros behind it."""
+    with open(path, "r+b") as file:
+        file.truncate(1 << 29)
+
+
+def long_text(path):
+    """A pickle that begins well: a text of half a gigabyte."""
+    with open(path, "wb") as file:
+        file.write(b"\x80\x04\x8d" + struct.pack("<Q", (1 << 29) - 12))
+        file.truncate((1 << 29) - 1)
+        file.seek(0, 2)
+        file.write(b".")
+
+
+def marks(path):
+    """A pickle of marks."""
+    with open(path, "wb") as file:
+        file.write(b"\x80\x04" + b"(" * 60_000_000)
+
+
+def empty_lists(path):
+    """A pickle of empty lists."""
+    with open(path, "wb") as file:
+        file.write(b"\x80\x04" + b"]" * 60_000_000)
+
+
+def field(path, name, value):
+    """One number of config.json."""
+    with open(path, encoding="utf-8") as file:
+        config = json.load(file)
+    config[name] = int(value)
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(config, file)
 
 
 def main():

@@ -11,8 +11,8 @@
 #include "dcp_records.hpp"
 #include "dcp_storage.hpp"
 #include "pickle_arena.hpp"
+#include "pickle_bytes.hpp"
 #include "torch_storage.hpp"
-#include "torch_stream.hpp"
 
 namespace shardweld::formats {
 
@@ -144,8 +144,7 @@ DcpMetadata DcpMetadata::read(const io::fs::path& path) {
         // Megatron appends every rank's plan: most of the file, and nothing a reader needs.
         const auto numbers = std::make_shared<PickleArena>(0);
         DcpRecords records(numbers);
-        const Pickle pickle =
-            Pickle::parse(io::read_bytes(path, kMaxPickleBytes), "all_local_plans", &records);
+        const Pickle pickle = Pickle::parse(read_pickle(path), "all_local_plans", &records);
         if (!is_class(pickle.root(), "Metadata")) {
             bad_metadata("it holds " + describe(pickle.root()) + ", expected torch's Metadata");
         }
@@ -162,6 +161,8 @@ DcpMetadata DcpMetadata::read(const io::fs::path& path) {
     } catch (Error& error) {
         error.add_context("file " + path.string());
         throw;
+    } catch (const std::bad_alloc&) {
+        throw_no_memory(path);
     }
 }
 

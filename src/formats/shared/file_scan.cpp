@@ -5,6 +5,8 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
+#include "pickle_bytes.hpp"
+
 namespace shardweld::formats {
 
 using catalogue::Catalogue;
@@ -23,6 +25,8 @@ Catalogue scan_torch_file(const Location& location, const std::string& file,
     } catch (Error& error) {
         error.add_context("file " + printable(file));
         throw;
+    } catch (const std::bad_alloc&) {
+        throw_no_memory(location.directory / file);
     }
     return out;
 }

@@ -10,6 +10,9 @@ namespace shardweld::formats {
 
 namespace {
 
+// Values that wait for their container: picklers fill lists and dicts by the thousand; a tuple's or
+// frozenset's elements all wait.
+constexpr std::size_t kMostWaiting = std::size_t{1} << 23U;
 // Python's own pickler gives up near 1000 levels; callers may descend this deep safely.
 constexpr std::uint16_t kMaxDepth = 2000;
 
@@ -20,6 +23,18 @@ void PickleMachine::nest_deeper(PickleValue& parent, const PickleValue& child) c
         fail("nesting too deep: more than " + std::to_string(kMaxDepth) + " levels");
     }
     parent.depth = static_cast<std::uint16_t>(child.depth + 1);
+}
+
+void PickleMachine::grow_stack() {
+    constexpr std::size_t kFirst = 1024;
+    if (stack_.size() >= kMostWaiting) {
+        fail("more than " + std::to_string(kMostWaiting) + " values wait for their container");
+    }
+    stack_.reserve(std::max(kFirst, 2 * stack_.size()));
+}
+
+void PickleMachine::throw_many_marks() const {
+    fail("more than " + std::to_string(kMostMarks) + " containers are open inside one another");
 }
 
 PickleValue** PickleMachine::fresh_parts(std::size_t capacity) {

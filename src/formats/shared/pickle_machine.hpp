@@ -62,6 +62,10 @@ class PickleMachine {
     static void add_objects(Handlers& table);
     static void add_refused(Handlers& table);
 
+    // Each is of a container that is still under way: Python's own pickler gives up near 1000 of
+    // them inside one another.
+    static constexpr std::size_t kMostMarks = 10'000;
+
     // Input.
     [[noreturn]] void fail(const std::string& message) const;
     [[noreturn]] void throw_cut_short(std::uint64_t size, std::string_view what) const;
@@ -91,7 +95,13 @@ class PickleMachine {
     [[nodiscard]] PickleValue* fresh_text(PickleKind kind, std::string_view text);
     [[nodiscard]] PickleValue* fresh_tuple(std::span<PickleValue* const> values);
     [[nodiscard]] PickleValue** fresh_parts(std::size_t capacity);
-    void push(PickleValue* value) { stack_.push_back(value); }
+    void push(PickleValue* value) {
+        if (stack_.size() == stack_.capacity()) {
+            grow_stack();
+        }
+        stack_.push_back(value);
+    }
+    void grow_stack();
     void push_integer(std::int64_t value) {
         const bool is_small = value >= 0 && value < 256;
         PickleValue* const known =
@@ -179,7 +189,13 @@ class PickleMachine {
     void on_appends();
     void on_setitem();
     void on_setitems();
-    void on_mark() { marks_.push_back(stack_.size()); }
+    void on_mark() {
+        if (marks_.size() > kMostMarks) {
+            throw_many_marks();
+        }
+        marks_.push_back(stack_.size());
+    }
+    [[noreturn]] void throw_many_marks() const;
     void on_pop();
     void on_pop_mark() { drop_mark(); }
     void on_dup() {

@@ -7,6 +7,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
+#include "pickle_bytes.hpp"
 #include "range_reader.hpp"
 #include "torch_stream.hpp"
 #include "zip_reader.hpp"
@@ -119,6 +120,7 @@ TorchFile TorchFile::read_archive(RangeReader& reader, bool check_crc) {
         fail("data.pkl has " + std::to_string(pickle->size) + " bytes, at most " +
              std::to_string(kMaxPickleBytes) + " are expected");
     }
+    check_start(reader.file(), pickle->offset, pickle->size);
     Head head = read_head(reader, *pickle, archive.find(archive.prefix + "byteorder"));
     if (check_crc) {
         head.require_crc32(archive);
@@ -177,6 +179,8 @@ TorchFile TorchFile::read(const io::InputFile& file, Bytes begin, std::optional<
         error.add_context("file " + file.path().string() +
                           (length ? " at offset " + std::to_string(begin) : ""));
         throw;
+    } catch (const std::bad_alloc&) {
+        throw_no_memory(file.path());
     }
 }
 

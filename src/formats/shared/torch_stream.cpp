@@ -7,6 +7,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
+#include "pickle_bytes.hpp"
 #include "pickle_machine.hpp"
 #include "torch_storage.hpp"
 

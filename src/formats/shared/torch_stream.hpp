@@ -17,8 +17,6 @@ namespace shardweld::formats {
 inline constexpr std::string_view kStreamMagic =
     "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8"
     "\x50\x19";
-/// A larger pickle is no state dict: tensors' bytes lie outside of it.
-inline constexpr Bytes kMaxPickleBytes = Bytes{1} << 32U;
 
 /// torch 2.15, torch/serialization.py, _legacy_save and _legacy_load.
 struct TorchStream {

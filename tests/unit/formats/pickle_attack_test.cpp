@@ -123,6 +123,18 @@ TEST(PickleAttack, the_stack_never_underflows) {
     EXPECT_EQ(answer(""s), "corrupt: pickle: it is empty");
 }
 
+TEST(PickleAttack, open_containers_and_waiting_values_are_bounded) {
+    EXPECT_EQ(answer(std::string(10'000, '(') + std::string(10'000, '1') + "N."), "no error");
+    EXPECT_EQ(answer(std::string(10'001, '(') + "N."),
+              "corrupt: pickle: more than 10000 containers are open inside one another (opcode at "
+              "byte 10000)");
+    constexpr std::size_t kMost = std::size_t{1} << 23U;
+    EXPECT_EQ(answer("(" + std::string(kMost, 'N') + "t."), "no error");
+    EXPECT_EQ(answer(std::string(kMost + 1, ']') + "."),
+              "corrupt: pickle: more than 8388608 values wait for their container (opcode at byte "
+              "8388608)");
+}
+
 TEST(PickleAttack, values_of_the_wrong_kind_are_refused) {
     EXPECT_EQ(answer("K\1K\2a."s),
               "corrupt: pickle: elements are appended to an integer (opcode at byte 4)");
@@ -156,7 +168,7 @@ TEST(PickleAttack, nesting_is_bounded) {
     const std::string lists = std::string(300000, ']') + std::string(299999, 'a') + ".";
     EXPECT_EQ(answer(lists),
               "corrupt: pickle: nesting too deep: more than 2000 levels (opcode at byte 302000)");
-    EXPECT_NE(answer(std::string(300000, '(') + std::string(300000, 't') + "\x85.").find("deep"),
+    EXPECT_NE(answer(std::string(3000, '(') + std::string(3000, 't') + "\x85.").find("deep"),
               std::string::npos);
     EXPECT_EQ(answer("]" + std::string(1900, '\x85') + "."), "no error");
 }
