@@ -79,7 +79,7 @@ mkdir "$WORK/empty"
 expect_code 3 "$SHARDWELD" iobench "$place" --source "$WORK/empty" && expect_text 'holds no files'
 expect_code 12 "$SHARDWELD" iobench "$WORK/source/a" --size 1MB && expect_text 'Not a directory'
 expect_code 8 mpirun -n 3 "$SHARDWELD" iobench "$place" --size 1000TB && expect_text 'free'
-expect_code 7 "$SHARDWELD" iobench "$place" --size 1MB --repeats 1 --report "$WORK/empty" && expect_text 'rename the report'
+expect_code 7 "$SHARDWELD" iobench "$place" --size 1MB --repeats 1 --report "$WORK/empty" && expect_text 'it is a directory'
 expect_empty "$place"
 
 # A file system that may not be written, and one that is full. Both need mounts.

@@ -25,7 +25,8 @@ std::string_view name_of(std::string_view path) {
 Phase phase_of(Phase now, Call call, Side side, std::string_view path, int flags) {
     const std::string_view name = name_of(path);
     if (side == Side::report) {
-        return Phase::report;
+        // Its place is looked at before anything is done.
+        return call == Call::stat ? now : Phase::report;
     }
     if (side == Side::input) {
         const bool is_config = call == Call::open && name == "config.json";
