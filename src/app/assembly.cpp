@@ -221,7 +221,7 @@ std::vector<Error> Assembly::strict_problems() const {
     return problems;
 }
 
-void Assembly::create_files(const fs::path& directory, const std::string& config_text,
+void Assembly::create_files(const io::Directory& directory, const std::string& config_text,
                             const std::vector<outputs::RawOffsets>& raw) {
     outputs::embed_config(plan_.placement, config_text);
     execute::create_files(comm_, plan_, directory, raw, options_.sync);
@@ -229,21 +229,21 @@ void Assembly::create_files(const fs::path& directory, const std::string& config
 }
 
 /// Gathers the factors of a fold in a file that all ranks read, and takes the norms they need.
-void Assembly::make_factors(const fs::path& directory, const execute::Options& as) {
+void Assembly::make_factors(const io::Directory& directory, const execute::Options& as) {
     execute::create_files(comm_, *factor_plan_, directory);
     execute::Options options;
     options.why_stop = as.why_stop;
     options.sync = comm_.size() > 1;
     const auto result = execute::run(comm_, *factor_plan_, source_, directory, options);
     require_equal_replicas(result, *factor_plan_, survey_.catalogue.files);
-    execute::take_norms(comm_, plan_, source_, directory / kFactors, as.why_stop);
+    execute::take_norms(comm_, plan_, source_, directory.path() / kFactors, as.why_stop);
     watch_.lap("factors");
 }
 
-void Assembly::execute(const fs::path& directory, execute::Options options) {
+void Assembly::execute(const io::Directory& directory, execute::Options options) {
     if (factor_plan_) {
         make_factors(directory, options);
-        options.factors = directory / kFactors;
+        options.factors = directory.path() / kFactors;
     }
     const auto& blocks = options.resumption.blocks;
     if (!blocks.empty()) {

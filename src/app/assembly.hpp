@@ -41,13 +41,13 @@ class Assembly {
 
     /// Collective, after prepare. Creates the plan's files in `directory`; formats that hold
     /// config.json get this text. `raw` as in execute::create_files.
-    void create_files(const fs::path& directory, const std::string& config_text,
+    void create_files(const io::Directory& directory, const std::string& config_text,
                       const std::vector<outputs::RawOffsets>& raw);
 
     /// Collective, after prepare. Executes the plan with `options` (progress and digests are set
     /// here), what is not done yet shared evenly; replicas that differ are Error(mismatch).
     /// `directory` as in execute::run.
-    void execute(const fs::path& directory, execute::Options options);
+    void execute(const io::Directory& directory, execute::Options options);
 
     /// Puts a warning into the report, and into the log unless it is a problem (--strict).
     void warn(const plan::Warning& warning);
@@ -91,7 +91,7 @@ class Assembly {
     void measure();
     void make_plan();
     void tell_trace();
-    void make_factors(const fs::path& directory, const execute::Options& as);
+    void make_factors(const io::Directory& directory, const execute::Options& as);
     void note_result(const execute::Result& result, bool has_digests);
 
     mpi::Comm& comm_;

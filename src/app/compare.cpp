@@ -119,9 +119,10 @@ int diff(mpi::Comm& comm, const Options& options, Log& log) {
         const plan::Plan plan = plan_of(comm, tested, memory);
         const execute::Source source = tested.source(options.max_open, throttle_of(options, comm));
         Comparing comparing(comm, options, reference, source.throttle);
-        Outcome outcome = comparing.run(
-            plan, tested.ties(), memory,
-            [&](const execute::Options& run) { (void)execute::run(comm, plan, source, {}, run); });
+        Outcome outcome =
+            comparing.run(plan, tested.ties(), memory, [&](const execute::Options& run) {
+                (void)execute::run(comm, plan, source, fs::path(), run);
+            });
         return comparing.tell("diff", std::move(outcome),
                               config_differences(tested.config_text, reference.config_text));
     });

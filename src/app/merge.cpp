@@ -150,18 +150,17 @@ class Merge {
         watchdog.enter("preparing the output");
         open_partial();
         const fs::path directory = shared_text(comm_, partial_ ? partial_->path().string() : "");
-        publish::check_same_directory(comm_, directory);
+        const io::Directory ours = publish::check_same_directory(comm_, directory);
         execute::Options options;
         options.why_stop = [&] { return stopping.why(); };
         publish::RunFacts run = run_facts(comm_, options_, assembly_.plan(), assembly_.source());
         options.resumption = take_up(comm_, assembly_.plan(), run, partial_ ? &*partial_ : nullptr);
         assembly_.create_files(
-            directory,
-            publish::true_config(assembly_.model().config, assembly_.facts()).text_to_write(),
+            ours, publish::true_config(assembly_.model().config, assembly_.facts()).text_to_write(),
             options.resumption.raw);
         begin_journal(std::move(run));
         watchdog.enter("moving tensors");
-        execute(directory, std::move(options));
+        execute(ours, std::move(options));
         watchdog.enter("publishing");
         write_side_files(directory);
         hash(directory, stopping);
@@ -210,7 +209,7 @@ class Merge {
     }
 
     /// Writes the tensors and looks at what is written.
-    void execute(const fs::path& directory, execute::Options run) {
+    void execute(const io::Directory& directory, execute::Options run) {
         ResultCheck check(comm_, options_, assembly_, memory_.value_or(0));
         run.on_slice = [&](const plan::Slice& slice, std::span<const std::byte> bytes) {
             check.add(slice, bytes);

@@ -60,7 +60,7 @@ ReportedOutput compute_output(mpi::Comm& comm, const Options& options, const Wri
     run.digests = true;
     const execute::Source source{options.local_dir, &model.files, options.max_open,
                                  throttle_of(options, comm)};
-    const execute::Result result = execute::run(comm, plan, source, {}, run);
+    const execute::Result result = execute::run(comm, plan, source, fs::path(), run);
     ReportedOutput output;
     if (comm.rank() != 0) {
         return output;

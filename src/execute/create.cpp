@@ -15,8 +15,10 @@ namespace shardweld::execute {
 
 namespace {
 
-void create_safetensors(const outputs::OutputFile& file, const fs::path& directory, bool sync) {
-    const fs::path path = directory / file.name;
+void create_safetensors(const outputs::OutputFile& file, const io::Directory& directory,
+                        bool sync) {
+    const fs::path path = directory.path() / file.name;
+    directory.require_same();
     std::error_code failed;
     if (fs::path(file.name).has_parent_path()) {
         fs::create_directories(path.parent_path(), failed);
@@ -35,6 +37,7 @@ void create_safetensors(const outputs::OutputFile& file, const fs::path& directo
     }
     io::OutputFile out =
         is_kept ? io::OutputFile::open_existing(path) : io::OutputFile::create(path);
+    directory.require_same();
     out.resize(file.size);
     out.reserve(file.size);
     out.write_at(0, std::as_bytes(std::span(file.header)));
@@ -67,7 +70,7 @@ std::vector<std::size_t> own_files(int rank, const plan::Plan& plan) {
 /// any other file.
 outputs::RawOffsets create_hdf5(const Hdf5Module& module, outputs::Placement& placement,
                                 std::size_t at, const std::vector<outputs::OutputTensor>& tensors,
-                                const fs::path& directory) {
+                                const io::Directory& directory) {
     const outputs::OutputFile& file = placement.files[at];
     const auto structure = module.make(file, tensors);
     const auto* const offsets = structure->offsets;
@@ -75,7 +78,9 @@ outputs::RawOffsets create_hdf5(const Hdf5Module& module, outputs::Placement& pl
                                   offsets[file.tensors.size()],
                                   structure->file_bytes};
     outputs::settle(placement, at, tensors, raw);
-    io::OutputFile out = io::OutputFile::create(directory / file.name);
+    directory.require_same();
+    io::OutputFile out = io::OutputFile::create(directory.path() / file.name);
+    directory.require_same();
     out.resize(file.size);
     out.reserve(file.size);
     for (const shardweld_hdf5_part& part : std::span(structure->parts, structure->n_parts)) {
@@ -87,7 +92,7 @@ outputs::RawOffsets create_hdf5(const Hdf5Module& module, outputs::Placement& pl
 }
 
 /// All ranks learn where the library put tensors.
-void create_all_hdf5(mpi::Comm& comm, plan::Plan& plan, const fs::path& directory) {
+void create_all_hdf5(mpi::Comm& comm, plan::Plan& plan, const io::Directory& directory) {
     const auto tensors = plan::output_tensors(plan.targets);
     ByteWriter out;
     mpi::collectively_in_steps(comm, [&](const mpi::Step& before_file) {
@@ -137,7 +142,7 @@ void take_over_hdf5(plan::Plan& plan, const fs::path& directory,
 
 }  // namespace
 
-void create_files(mpi::Comm& comm, plan::Plan& plan, const fs::path& directory,
+void create_files(mpi::Comm& comm, plan::Plan& plan, const io::Directory& directory,
                   const std::vector<outputs::RawOffsets>& raw, bool sync) {
     if (plan.placement.format == outputs::OutputFormat::safetensors) {
         mpi::collectively_in_steps(comm, [&](const mpi::Step& before_file) {
@@ -151,7 +156,7 @@ void create_files(mpi::Comm& comm, plan::Plan& plan, const fs::path& directory,
     if (raw.empty()) {
         create_all_hdf5(comm, plan, directory);
     } else {
-        mpi::collectively(comm, [&] { take_over_hdf5(plan, directory, raw); });
+        mpi::collectively(comm, [&] { take_over_hdf5(plan, directory.path(), raw); });
     }
     plan.placement.is_settled = true;
 }

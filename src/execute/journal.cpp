@@ -162,13 +162,16 @@ Bytes journal_bytes(const plan::Plan& plan) {
 }
 
 Journal::Journal(const fs::path& directory, Index session, int rank, bool sync)
-    : path_(directory / (std::to_string(session) + "-" + std::to_string(rank))), sync_(sync) {}
+    : directory_(directory),
+      path_(directory / (std::to_string(session) + "-" + std::to_string(rank))),
+      sync_(sync) {}
 
 void Journal::append(std::span<const DoneBlock> blocks) {
     if (blocks.empty()) {
         return;
     }
     if (!file_.is_open()) {
+        directory_.require_same();
         file_ = io::OutputFile::create(path_);
         if (sync_) {
             io::sync_directory(path_.parent_path());

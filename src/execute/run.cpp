@@ -24,15 +24,15 @@ namespace {
 /// One rank's side of a run: buffers, open files and counters.
 class Worker {
   public:
-    Worker(mpi::Comm& comm, const plan::Plan& plan, const Source& source, const fs::path& directory,
-           const Options& options)
+    Worker(mpi::Comm& comm, const plan::Plan& plan, const Source& source,
+           const io::Directory& directory, const Options& options)
         : comm_(comm),
           plan_(plan),
           options_(options),
           reader_(source, plan.limits.scratch),
           compare_reader_(source, plan.limits.compare),
           writer_(plan, source, directory, options, comm.rank()),
-          directory_(directory),
+          directory_(directory.path()),
           throttle_(source.throttle),
           buffers_{RoundBuffers(plan.limits), RoundBuffers(plan.limits)} {}
 
@@ -266,8 +266,8 @@ class Worker {
 
 }  // namespace
 
-Result run(mpi::Comm& comm, const plan::Plan& plan, const Source& source, const fs::path& directory,
-           const Options& options) {
+Result run(mpi::Comm& comm, const plan::Plan& plan, const Source& source,
+           const io::Directory& directory, const Options& options) {
     const double wall = wall_seconds();
     const double cpu = cpu_seconds();
     Worker worker(comm, plan, source, directory, options);

@@ -18,7 +18,7 @@ constexpr Bytes kSmallWrite = Bytes{16} << 10U;
 const Sink::Open& Sink::file(std::uint32_t at) {
     if (!open_ || open_->at != at) {
         finish();
-        const std::filesystem::path path = directory_ / plan_.placement.files[at].name;
+        const std::filesystem::path path = directory_.path() / plan_.placement.files[at].name;
         if (manner_.on_open) {
             manner_.on_open(path);
         }
@@ -26,6 +26,7 @@ const Sink::Open& Sink::file(std::uint32_t at) {
         if (manner_.direct) {
             open_->direct = io::OutputFile::open_direct(path);
         }
+        directory_.require_same();
     }
     return *open_;
 }

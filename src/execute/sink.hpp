@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include "shardweld/io/directory.hpp"
 #include "shardweld/io/file.hpp"
 #include "shardweld/io/throttle.hpp"
 #include "shardweld/io/write_behind.hpp"
@@ -26,7 +27,7 @@ class Sink {
         std::shared_ptr<io::Throttle> throttle = nullptr;                ///< that writing keeps to
         std::function<void(const std::filesystem::path&)> on_open = {};  ///< told each file
     };
-    Sink(const plan::Plan& plan, std::filesystem::path directory, Manner manner)
+    Sink(const plan::Plan& plan, io::Directory directory, Manner manner)
         : plan_(plan), directory_(std::move(directory)), manner_(std::move(manner)) {}
 
     /// Writes the bytes of a part of the line (contiguous, in line order). Error(io), Error(space).
@@ -54,7 +55,7 @@ class Sink {
     [[nodiscard]] bool follows(const plan::Slice& before, const plan::Slice& slice) const;
 
     const plan::Plan& plan_;
-    std::filesystem::path directory_;
+    io::Directory directory_;
     Manner manner_;
     std::optional<Open> open_;
     io::WriteBehind behind_;

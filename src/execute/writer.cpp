@@ -15,7 +15,7 @@ constexpr double kFlushSeconds = 5;
 
 }  // namespace
 
-Writer::Writer(const plan::Plan& plan, const Source& source, const fs::path& directory,
+Writer::Writer(const plan::Plan& plan, const Source& source, const io::Directory& directory,
                const Options& options, int rank)
     : plan_(plan),
       options_(options),

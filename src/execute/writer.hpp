@@ -21,7 +21,7 @@ namespace shardweld::execute {
 /// One rank's finished bytes.
 class Writer {
   public:
-    Writer(const plan::Plan& plan, const Source& source, const fs::path& directory,
+    Writer(const plan::Plan& plan, const Source& source, const io::Directory& directory,
            const Options& options, int rank);
 
     /// Whether anybody wants the bytes at all.

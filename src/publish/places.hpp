@@ -13,6 +13,8 @@ inline constexpr const char* kOldInside = ".shardweld-old";
 /// In the partial directory.
 inline constexpr const char* kJournal = "journal";
 inline constexpr const char* kJournalHeader = "header.json";
+/// In the journal of a directory that is about to get the target's name: its number.
+inline constexpr const char* kNumber = "number";
 
 /// Whether this process is in a directory, which then cannot be exchanged for another. Local.
 bool contains_current_directory(const std::filesystem::path& directory);

@@ -23,7 +23,7 @@ std::string make_nonce() {
 
 }  // namespace
 
-void check_same_directory(mpi::Comm& comm, const fs::path& partial) {
+io::Directory check_same_directory(mpi::Comm& comm, const fs::path& partial) {
     const fs::path path = partial / kNonceName;
     const std::string nonce = mpi::collectively_get(comm, [&] {
         std::string text;
@@ -36,7 +36,9 @@ void check_same_directory(mpi::Comm& comm, const fs::path& partial) {
     const auto* begin = reinterpret_cast<const std::byte*>(nonce.data());
     const auto shared = comm.broadcast({begin, begin + nonce.size()}, 0);
     const std::string expected(reinterpret_cast<const char*>(shared.data()), shared.size());
-    mpi::collectively(comm, [&] {
+    // Opened while rank 0 waits for all to have read.
+    io::Directory directory = mpi::collectively_get(comm, [&] {
+        io::Directory seen(partial);
         std::string found;
         try {
             found = io::read_text(path, kMaxNonce);
@@ -53,12 +55,14 @@ void check_same_directory(mpi::Comm& comm, const fs::path& partial) {
                     " on host " + comm.host() +
                     " is not what rank 0 made; choose a --target_dir on a shared file system");
         }
+        return seen;
     });
     mpi::collectively(comm, [&] {
         if (comm.rank() == 0) {
             fs::remove(path);
         }
     });
+    return directory;
 }
 
 }  // namespace shardweld::publish

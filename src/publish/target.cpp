@@ -29,6 +29,21 @@ bool is_there(const fs::path& path) {
     return io::kind_at(path) != io::Kind::none;
 }
 
+/// By which a directory is known under another name, as long as it lives.
+std::string number_of(const fs::path& directory) {
+    struct stat status {};
+    if (::stat(directory.c_str(), &status) != 0) {
+        io::throw_errno(errno, "examine", directory);
+    }
+    return std::to_string(status.st_ino);
+}
+
+/// Whether the target is the directory that this journal is of.
+bool is_published(const fs::path& target, const fs::path& journal) {
+    return is_there(target) && is_there(journal / kNumber) &&
+           io::read_text(journal / kNumber) == number_of(target);
+}
+
 bool may_hold_work(const fs::path& partial) noexcept {
     bool holds = true;
     (void)mpi::error_of([&] { holds = holds_work(partial); });
@@ -88,15 +103,27 @@ void PartialDirectory::take_lock(const TargetRequest& request) {
     is_held_ = true;
 }
 
-void PartialDirectory::make_partial(bool resume) {
-    std::error_code failed;
-    const bool is_aside = !is_inside_ && is_there(journal_aside());
-    if (is_aside && resume && is_there(partial_) && !is_there(journal())) {
-        // Of a run that was killed while it published. What the journal tells is checked anyway.
-        (void)::rename(journal_aside().c_str(), journal().c_str());
-    } else if (is_aside) {
-        fs::remove_all(journal_aside(), failed);
+/// A run that was killed while it published has left its journal beside the partial directory.
+void PartialDirectory::see_to_journal_aside(bool resume) {
+    const fs::path aside = journal_aside();
+    if (is_inside_ || !is_there(aside)) {
+        return;
     }
+    std::error_code ignored;
+    if (is_published(target_, aside)) {
+        notes_.push_back(target_.string() +
+                         " is whole: an earlier run was killed when only what it had replaced was "
+                         "still to be removed");
+    } else if (resume && is_there(partial_) && !is_there(journal())) {
+        // What it tells is checked anyway.
+        (void)::rename(aside.c_str(), journal().c_str());
+    }
+    fs::remove_all(aside, ignored);
+}
+
+void PartialDirectory::make_partial(bool resume) {
+    see_to_journal_aside(resume);
+    std::error_code failed;
     const bool is_work = holds_work(partial_);
     if (resume && is_work) {
         if (is_inside_) {
@@ -169,6 +196,7 @@ void PartialDirectory::require_replaceable(const fs::path& directory) const {
 /// The journal steps aside: it is no part of the model.
 fs::path PartialDirectory::publish_beside(Renames& renames) {
     if (fs::exists(journal())) {
+        io::write_text(journal() / kNumber, number_of(partial_), false);
         renames.rename(journal(), journal_aside());
     }
     const fs::path old = replace_directory(renames, partial_, target_);

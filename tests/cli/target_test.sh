@@ -132,6 +132,27 @@ echo "$(uname -n) $dead" >"$target/.shardweld-lock"
 expect_code 0 "${faulty[@]}" "$no_locks" "${merging[@]}" --target_dir "$target"
 whole
 
+# Killed when the new model has its name, and while the old one, which has the partial directory's, is removed: it is not taken for work.
+# Killed just before: the work is there.
+for case in "unlink 1" "rename 2"; do
+    read -r call nth <<<"$case"
+    anew
+    echo old >"$target/model.safetensors"
+    expect_code 137 "${faulty[@]}" "call=$call,side=output,phase=publish,nth=$nth,do=signal:9" "${merging[@]}" --target_dir "$target" --overwrite
+    is_new="$(cmp -s "$target/model.safetensors" "$WORK/reference/model.safetensors" && echo new)"
+    expect_code 0 "${merging[@]/-q/-v}" --target_dir "$target" --overwrite --resume
+    checks=$((checks + 2))
+    ! grep -q damaged "$WORK/err" || fail "$case: $(cat "$WORK/err")"
+    if [[ "$call" == unlink ]]; then
+        [[ "$is_new" == new ]] || fail "the merge was killed too early"
+        expect_text "$target is whole: an earlier run was killed"
+    else
+        [[ "$is_new" != new ]] || fail "the merge was killed too late"
+        expect_text "reused"
+    fi
+    whole
+done
+
 # killed_at RENAME OPTIONS...: a merge in the target that is killed in front of that rename.
 killed_at() {
     local nth="$1"

@@ -2,6 +2,7 @@
 // number of ranks.
 #include <cstring>
 #include <fstream>
+#include <optional>
 
 #include <gtest/gtest.h>
 #include <xxhash.h>
@@ -140,6 +141,66 @@ TEST(Run, fails_where_a_byte_is_missing_or_there_twice) {
         plan::Plan cut = plan_of(comm, sample, way);
         cut.cuts.back() -= 2;
         EXPECT_EQ(code_of(comm, sample, cut, {}), ErrorCode::internal);
+    }
+}
+
+/// What a run must not touch that was left alone: the directory of another one.
+class Others {
+  public:
+    Others(const plan::Plan& plan, fs::path directory) : directory_(std::move(directory)) {
+        fs::create_directories(directory_ / "journal");
+        for (const outputs::OutputFile& file : plan.placement.files) {
+            std::ofstream(directory_ / file.name) << std::string(file.size, 'x');
+        }
+    }
+    void expect_untouched(const plan::Plan& plan) const {
+        for (const outputs::OutputFile& file : plan.placement.files) {
+            std::ifstream in(directory_ / file.name, std::ios::binary);
+            const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+            EXPECT_TRUE(bytes == std::string(file.size, 'x')) << file.name;
+        }
+        EXPECT_TRUE(fs::is_empty(directory_ / "journal"));
+    }
+
+  private:
+    fs::path directory_;
+};
+
+TEST(Run, writes_into_no_other_directory_of_that_name) {
+    mpi::Comm& comm = mpi::world();
+    for (const Way& way : kWays) {
+        Sample sample(comm);
+        fill(sample);
+        plan::Plan plan = plan_of(comm, sample, way);
+        const fs::path out = sample.directory() / "out";
+        if (comm.rank() == 0) {
+            fs::create_directories(out / "journal");
+        }
+        comm.barrier();
+        const io::Directory ours(out);
+        (void)execute::create_files(comm, plan, ours);
+        comm.barrier();
+        std::optional<Others> others;
+        if (comm.rank() == 0) {
+            fs::remove_all(out);
+            others.emplace(plan, out);
+        }
+        comm.barrier();
+        execute::Options options;
+        options.resumption.journal = out / "journal";
+        const auto failure = mpi::error_of([&] {
+            (void)execute::run(comm, plan, {sample.directory(), &sample.files(), 2}, ours, options);
+        });
+        ASSERT_TRUE(failure);
+        EXPECT_EQ(failure->code(), ErrorCode::target) << failure->what();
+        const auto refusal = mpi::error_of([&] { (void)execute::create_files(comm, plan, ours); });
+        ASSERT_TRUE(refusal);
+        EXPECT_EQ(refusal->code(), ErrorCode::target) << refusal->what();
+        comm.barrier();
+        if (others) {
+            others->expect_untouched(plan);
+        }
+        comm.barrier();
     }
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "shardweld/io/directory.hpp"
 #include "shardweld/io/file.hpp"
 #include "shardweld/plan/plan.hpp"
 
@@ -74,10 +75,12 @@ class Journal {
   public:
     Journal(const fs::path& directory, Index session, int rank, bool sync);
 
-    /// Appends blocks whose bytes are where they outlive this run. Error(io), Error(space).
+    /// Appends blocks whose bytes are where they outlive this run. Error(target) when the directory
+    /// is another one than at first; Error(io), Error(space).
     void append(std::span<const DoneBlock> blocks);
 
   private:
+    io::Directory directory_;
     fs::path path_;
     bool sync_;
     io::OutputFile file_;

@@ -11,6 +11,7 @@
 
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/execute/journal.hpp"
+#include "shardweld/io/directory.hpp"
 #include "shardweld/io/throttle.hpp"
 #include "shardweld/mpi/comm.hpp"
 #include "shardweld/plan/plan.hpp"
@@ -98,15 +99,16 @@ struct Options {
 };
 
 /// Collective. Writes the tensor bytes of all files of the placement into `directory` (files must
-/// exist: create_files); without `write` it only compares replicas and hands finished bytes to
-/// `on_slice` and the digests, where asked for. Errors of any rank are agreed by all: Error(io),
-/// Error(corrupt), Error(space)... Differences among replicas are returned, not thrown. With a
-/// journal, blocks written earlier are read back and done again where they differ; Error(stopped)
-/// when a rank has a reason to stop, everything whole on the disk and in the journal; other errors
-/// leave there what the ranks that could write have finished. Error(internal) when the bytes
-/// written and those done earlier are not the plan's, each once.
-Result run(mpi::Comm& comm, const plan::Plan& plan, const Source& source, const fs::path& directory,
-           const Options& options);
+/// exist: create_files), and into no other that gets its name: Error(target); without `write` it
+/// only compares replicas and hands finished bytes to `on_slice` and the digests, where asked for.
+/// Errors of any rank are agreed by all: Error(io), Error(corrupt), Error(space)... Differences
+/// among replicas are returned, not thrown. With a journal, blocks written earlier are read back
+/// and done again where they differ; Error(stopped) when a rank has a reason to stop, everything
+/// whole on the disk and in the journal; other errors leave there what the ranks that could write
+/// have finished. Error(internal) when the bytes written and those done earlier are not the plan's,
+/// each once.
+Result run(mpi::Comm& comm, const plan::Plan& plan, const Source& source,
+           const io::Directory& directory, const Options& options);
 
 /// Collective. Creates all files of the placement with their headers and full size, space reserved
 /// where the file system can, and settles the placement. A safetensors file that has its size
@@ -114,7 +116,7 @@ Result run(mpi::Comm& comm, const plan::Plan& plan, const Source& source, const 
 /// have made it. With `raw` the files of a format that a library places are there already, and the
 /// placement is settled by it; Error(target) when one is not. Error(io), Error(space),
 /// Error(unsupported) when this build cannot make such files.
-void create_files(mpi::Comm& comm, plan::Plan& plan, const fs::path& directory,
+void create_files(mpi::Comm& comm, plan::Plan& plan, const io::Directory& directory,
                   const std::vector<outputs::RawOffsets>& raw = {}, bool sync = false);
 
 /// Root over (name, dtype, shape, digest), xxh3-128 in hex; independent of ranks and strategy.

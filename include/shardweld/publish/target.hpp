@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/io/directory.hpp"
 #include "shardweld/mpi/comm.hpp"
 
 namespace shardweld::publish {
@@ -85,6 +86,7 @@ class PartialDirectory {
   private:
     PartialDirectory() = default;
     void take_lock(const TargetRequest& request);
+    void see_to_journal_aside(bool resume);
     void make_partial(bool resume);
     [[nodiscard]] fs::path journal_aside() const;
     void require_replaceable(const fs::path& directory) const;
@@ -105,7 +107,8 @@ class PartialDirectory {
 };
 
 /// Collective. Every rank passes rank 0's partial directory; Error(launch) unless they all see the
-/// same directory there.
-void check_same_directory(mpi::Comm& comm, const fs::path& partial);
+/// same directory there. That directory, so that a rank writes into no other when rank 0, and with
+/// it the lock, is gone.
+io::Directory check_same_directory(mpi::Comm& comm, const fs::path& partial);
 
 }  // namespace shardweld::publish

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/error_text.hpp"
 #include "support/small_targets.hpp"
 #include "support/temporary_directory.hpp"
 
@@ -45,6 +46,18 @@ void change(const fs::path& path, std::size_t at, char byte) {
     std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(static_cast<std::streamoff>(at));
     file.put(byte);
+}
+
+TEST(Journal, is_not_begun_in_another_directory_of_its_name) {
+    const TemporaryDirectory place;
+    const fs::path path = place.path() / "journal";
+    fs::create_directory(path);
+    Journal journal(path, 1, 3, false);
+    fs::remove(path);
+    fs::create_directory(path);
+    EXPECT_EQ(test::error_text([&] { journal.append(Blocks{block(1, 0)}); }).substr(0, 8),
+              "target: ");
+    EXPECT_TRUE(fs::is_empty(path));
 }
 
 TEST(BlockPlaces, know_where_blocks_lie) {

@@ -1,0 +1,57 @@
+#include "shardweld/io/directory.hpp"
+
+#include <sys/resource.h>
+
+#include <gtest/gtest.h>
+
+#include "support/error_text.hpp"
+#include "support/temporary_directory.hpp"
+
+namespace shardweld::io {
+namespace {
+
+using test::error_text;
+using test::TemporaryDirectory;
+
+TEST(Directory, is_told_from_another_one_with_its_name) {
+    const TemporaryDirectory place;
+    const fs::path path = place.path() / "out";
+    fs::create_directory(path);
+    const Directory first(path);
+    const Directory copy = first;
+    const auto refusal = [](const Directory& directory) {
+        return error_text([&] { directory.require_same(); });
+    };
+    EXPECT_EQ(refusal(first), "no error");
+    fs::remove(path);
+    const std::string gone = "target: " + path.string() + " is no longer the directory that ";
+    EXPECT_EQ(refusal(first).substr(0, gone.size()), gone);
+    // The file system would give the same number again if nobody held it.
+    fs::create_directory(path);
+    EXPECT_EQ(refusal(first).substr(0, gone.size()), gone);
+    EXPECT_EQ(refusal(copy).substr(0, gone.size()), gone);
+    EXPECT_EQ(refusal(Directory(path)), "no error");
+}
+
+TEST(Directory, may_be_absent) {
+    const TemporaryDirectory place;
+    EXPECT_EQ(error_text([&] { Directory(place.path() / "none").require_same(); }), "no error");
+    EXPECT_EQ(error_text([&] { Directory(fs::path()).require_same(); }), "no error");
+}
+
+TEST(Directory, tells_later_that_it_could_not_be_opened) {
+    const TemporaryDirectory place;
+    fs::create_directory(place.path() / "out");
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+    const rlimit none{0, before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    const Directory directory(place.path() / "out");
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    EXPECT_EQ(error_text([&] { directory.require_same(); }),
+              "io: cannot open directory " + (place.path() / "out").string() +
+                  ": Too many open files (errno 24)");
+}
+
+}  // namespace
+}  // namespace shardweld::io
