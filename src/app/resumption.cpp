@@ -157,11 +157,6 @@ execute::Resumption take_up(mpi::Comm& comm, const plan::Plan& plan, const publi
 void start_journal(publish::RunFacts facts, const outputs::Placement& placement,
                    const publish::PartialDirectory& partial, bool sync) {
     facts.raw = outputs::raw_offsets(placement);
-    for (const outputs::OutputFile& file : placement.files) {
-        if (sync && !facts.raw.empty()) {
-            io::OutputFile::open_existing(partial.path() / file.name).sync();
-        }
-    }
     // A run that resumes writes it too: replicas may be compared less strictly from now on.
     publish::write_header(facts, partial.journal(), sync);
 }

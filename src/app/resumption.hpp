@@ -27,8 +27,8 @@ publish::RunFacts run_facts(mpi::Comm& comm, const Options& options, const plan:
 execute::Resumption take_up(mpi::Comm& comm, const plan::Plan& plan, const publish::RunFacts& facts,
                             publish::PartialDirectory* partial);
 
-/// Writes the journal's header, when all files of the output are there; with `sync`, what a library
-/// wrote into them is on the disk first. Local. Error(io), Error(space).
+/// Writes the journal's header, when all files of the output are there; with `sync` to the disk.
+/// Local. Error(io), Error(space).
 void start_journal(publish::RunFacts facts, const outputs::Placement& placement,
                    const publish::PartialDirectory& partial, bool sync);
 

@@ -70,7 +70,7 @@ std::vector<std::size_t> own_files(int rank, const plan::Plan& plan) {
 /// any other file.
 outputs::RawOffsets create_hdf5(const Hdf5Module& module, outputs::Placement& placement,
                                 std::size_t at, const std::vector<outputs::OutputTensor>& tensors,
-                                const io::Directory& directory) {
+                                const io::Directory& directory, bool sync) {
     const outputs::OutputFile& file = placement.files[at];
     const auto structure = module.make(file, tensors);
     const auto* const offsets = structure->offsets;
@@ -87,12 +87,16 @@ outputs::RawOffsets create_hdf5(const Hdf5Module& module, outputs::Placement& pl
         out.write_at(part.offset, {static_cast<const std::byte*>(part.bytes), part.size});
     }
     out.write_at(file.header_offset, std::as_bytes(std::span(file.header)));
+    // A run that resumes takes the structure as it is.
+    if (sync) {
+        out.sync();
+    }
     out.close();
     return raw;
 }
 
 /// All ranks learn where the library put tensors.
-void create_all_hdf5(mpi::Comm& comm, plan::Plan& plan, const io::Directory& directory) {
+void create_all_hdf5(mpi::Comm& comm, plan::Plan& plan, const io::Directory& directory, bool sync) {
     const auto tensors = plan::output_tensors(plan.targets);
     ByteWriter out;
     mpi::collectively_in_steps(comm, [&](const mpi::Step& before_file) {
@@ -100,7 +104,7 @@ void create_all_hdf5(mpi::Comm& comm, plan::Plan& plan, const io::Directory& dir
         for (const std::size_t at : own_files(comm.rank(), plan)) {
             before_file();
             const outputs::RawOffsets raw =
-                create_hdf5(module, plan.placement, at, tensors, directory);
+                create_hdf5(module, plan.placement, at, tensors, directory, sync);
             out.put<Bytes>(at);
             out.put_all<Bytes>(raw.tensors);
             out.put(raw.header);
@@ -140,6 +144,15 @@ void take_over_hdf5(plan::Plan& plan, const fs::path& directory,
     }
 }
 
+void sync_files(const std::vector<std::size_t>& files, const outputs::Placement& placement,
+                const fs::path& directory) {
+    for (const std::size_t at : files) {
+        io::OutputFile file = io::OutputFile::open_existing(directory / placement.files[at].name);
+        file.sync();
+        file.close();
+    }
+}
+
 }  // namespace
 
 void create_files(mpi::Comm& comm, plan::Plan& plan, const io::Directory& directory,
@@ -154,9 +167,14 @@ void create_files(mpi::Comm& comm, plan::Plan& plan, const io::Directory& direct
         return;
     }
     if (raw.empty()) {
-        create_all_hdf5(comm, plan, directory);
+        create_all_hdf5(comm, plan, directory, sync);
     } else {
-        mpi::collectively(comm, [&] { take_over_hdf5(plan, directory.path(), raw); });
+        mpi::collectively(comm, [&] {
+            take_over_hdf5(plan, directory.path(), raw);
+            if (sync) {
+                sync_files(own_files(comm.rank(), plan), plan.placement, directory.path());
+            }
+        });
     }
     plan.placement.is_settled = true;
 }

@@ -112,9 +112,9 @@ Result run(mpi::Comm& comm, const plan::Plan& plan, const Source& source,
 
 /// Collective. Creates all files of the placement with their headers and full size, space reserved
 /// where the file system can, and settles the placement. A safetensors file that has its size
-/// already keeps its tensor bytes, and with `sync` is brought to the disk: a run without fsync may
-/// have made it. With `raw` the files of a format that a library places are there already, and the
-/// placement is settled by it; Error(target) when one is not. Error(io), Error(space),
+/// already keeps its tensor bytes. With `sync` is on the disk what a run that resumes relies on,
+/// whoever made it. With `raw` the files of a format that a library places are there already, and
+/// the placement is settled by it; Error(target) when one is not. Error(io), Error(space),
 /// Error(unsupported) when this build cannot make such files.
 void create_files(mpi::Comm& comm, plan::Plan& plan, const io::Directory& directory,
                   const std::vector<outputs::RawOffsets>& raw = {}, bool sync = false);
