@@ -17,8 +17,9 @@ namespace shardweld::app {
 
 namespace {
 
-// The lock, the partial directory, the journal's directory and its header.
-constexpr Index kFilesAround = 4;
+// The lock, the partial directory, the journal's directory, its header, and what the journal tells
+// while the model appears.
+constexpr Index kFilesAround = 5;
 
 Bytes size_of(const publish::Asset& asset) {
     std::error_code failed;
