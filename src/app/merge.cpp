@@ -1,6 +1,7 @@
 #include "merge.hpp"
 
 #include "shardweld/core/text.hpp"
+#include "shardweld/mpi/shared_text.hpp"
 #include "shardweld/publish/assets.hpp"
 #include "shardweld/publish/config_edits.hpp"
 #include "shardweld/publish/target.hpp"
@@ -17,7 +18,6 @@
 #include "resumption.hpp"
 #include "roof.hpp"
 #include "room.hpp"
-#include "shared_text.hpp"
 #include "stop.hpp"
 #include "stopping.hpp"
 #include "striping.hpp"
@@ -149,7 +149,8 @@ class Merge {
     void write(const Stopping& stopping, Watchdog& watchdog) {
         watchdog.enter("preparing the output");
         open_partial();
-        const fs::path directory = shared_text(comm_, partial_ ? partial_->path().string() : "");
+        const fs::path directory =
+            mpi::shared_text(comm_, partial_ ? partial_->path().string() : "");
         const io::Directory ours = publish::check_same_directory(comm_, directory);
         execute::Options options;
         options.why_stop = [&] { return stopping.why(); };

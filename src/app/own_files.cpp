@@ -8,6 +8,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/links.hpp"
+#include "shardweld/io/paths.hpp"
 #include "shardweld/publish/assets.hpp"
 
 namespace shardweld::app {
@@ -20,8 +21,7 @@ namespace fs = std::filesystem;
 /// the one that holds both.
 fs::path root_of(const fs::path& given, const fs::path& hf_directory) {
     std::error_code failed;
-    const fs::path from_given = hf_directory.lexically_relative(fs::absolute(given, failed));
-    const bool is_below = !from_given.empty() && *from_given.begin() != "..";
+    const bool is_below = io::is_within(hf_directory, fs::absolute(given, failed));
     return is_below ? given : hf_directory.parent_path();
 }
 

@@ -6,29 +6,12 @@
 
 #include "shardweld/core/errno.hpp"
 #include "shardweld/core/error.hpp"
-#include "shardweld/io/file.hpp"
 #include "shardweld/io/kind.hpp"
+#include "shardweld/io/paths.hpp"
 
 namespace shardweld::app {
 
 namespace {
-
-/// Links resolved as far as it exists.
-fs::path resolved(const fs::path& path) {
-    std::error_code failed;
-    fs::path whole = fs::weakly_canonical(fs::absolute(path), failed);
-    if (failed) {
-        throw Error(ErrorCode::io,
-                    "cannot resolve " + path.string() + ": " + text_of_errno(failed.value()));
-    }
-    return whole.has_filename() ? whole : whole.parent_path();
-}
-
-/// Whether `path` is `directory` or lies below it; both resolved.
-bool is_within(const fs::path& path, const fs::path& directory) {
-    const fs::path relative = path.lexically_relative(directory);
-    return !relative.empty() && *relative.begin() != "..";
-}
 
 /// Why nothing can be written there, "" when it can.
 std::string obstacle(const fs::path& directory) {
@@ -56,12 +39,12 @@ void require_report_place(const fs::path& report, const std::optional<fs::path>&
     if (kind == io::Kind::directory || kind == io::Kind::other) {
         refuse(kind == io::Kind::directory ? "it is a directory" : "it is no regular file");
     }
-    const fs::path directory = resolved(report).parent_path();
+    const fs::path directory = io::resolved(report).parent_path();
     if (target) {
-        const fs::path model = resolved(*target);
+        const fs::path model = io::resolved(*target);
         const bool is_made =
-            io::kind_at(directory) == io::Kind::none && is_within(model, directory);
-        if (is_made || is_within(directory, model)) {
+            io::kind_at(directory) == io::Kind::none && io::is_within(model, directory);
+        if (is_made || io::is_within(directory, model)) {
             return;
         }
     }

@@ -48,6 +48,17 @@ bool is_found(const std::regex& expression, const std::string& name) {
     return std::regex_search(name, expression);
 }
 
+/// Why a name is left out; "" when it is selected.
+std::function<std::string(const std::string&)> reasons(const Selection& selection) {
+    return [include = compiled(selection.include, "--include"),
+            exclude = compiled(selection.exclude, "--exclude")](const std::string& name) {
+        if (include && !is_found(*include, name)) {
+            return "not in --include";
+        }
+        return exclude && is_found(*exclude, name) ? "in --exclude" : "";
+    };
+}
+
 Bytes bytes_of(const plan::Target& target, const std::vector<plan::Operand>& operands) {
     Bytes bytes = 0;
     for (const plan::Operand& operand : operands) {
@@ -72,21 +83,17 @@ void check_selection(const Selection& selection) {
 }
 
 std::function<bool(const std::string&)> selects(const Selection& selection) {
-    return [include = compiled(selection.include, "--include"),
-            exclude = compiled(selection.exclude, "--exclude")](const std::string& name) {
-        return (!include || is_found(*include, name)) && !(exclude && is_found(*exclude, name));
-    };
+    return
+        [why_out = reasons(selection)](const std::string& name) { return why_out(name).empty(); };
 }
 
 void select(plan::Binding& binding, const Selection& selection) {
-    const auto include = compiled(selection.include, "--include");
-    const auto exclude = compiled(selection.exclude, "--exclude");
+    const auto why_out = reasons(selection);
     std::vector<plan::Target> kept;
     std::vector<std::optional<std::size_t>> place;
     for (plan::Target& target : binding.targets) {
-        const bool is_out = include && !is_found(*include, target.name);
-        if (is_out || (exclude && is_found(*exclude, target.name))) {
-            leave_out(target, is_out ? "not in --include" : "in --exclude", binding.ledger);
+        if (const std::string reason = why_out(target.name); !reason.empty()) {
+            leave_out(target, reason, binding.ledger);
             place.emplace_back(std::nullopt);
         } else {
             place.emplace_back(kept.size());

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "shardweld/core/by_name.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/plan/binding.hpp"
 
@@ -99,12 +100,7 @@ void rename_all(Catalogue& catalogue, const models::Recipe& recipe) {
     for (catalogue::Shard& shard : catalogue.shards) {
         shard.name = renamed(recipe, shard.name);
     }
-    std::sort(catalogue.tensors.begin(), catalogue.tensors.end(),
-              [](const Tensor& a, const Tensor& b) { return a.name < b.name; });
-    const auto twice =
-        std::adjacent_find(catalogue.tensors.begin(), catalogue.tensors.end(),
-                           [](const Tensor& a, const Tensor& b) { return a.name == b.name; });
-    if (twice != catalogue.tensors.end()) {
+    if (const Tensor* const twice = sort_by_name(catalogue.tensors)) {
         throw Error(ErrorCode::mismatch, "two stored tensors would both be written as " +
                                              twice->name + " by the rename rules of " +
                                              recipe.origin);

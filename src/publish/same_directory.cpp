@@ -2,6 +2,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/io/file.hpp"
+#include "shardweld/mpi/shared_text.hpp"
 #include "shardweld/publish/target.hpp"
 
 namespace shardweld::publish {
@@ -33,9 +34,7 @@ io::Directory check_same_directory(mpi::Comm& comm, const fs::path& partial) {
         }
         return text;
     });
-    const auto* begin = reinterpret_cast<const std::byte*>(nonce.data());
-    const auto shared = comm.broadcast({begin, begin + nonce.size()}, 0);
-    const std::string expected(reinterpret_cast<const char*>(shared.data()), shared.size());
+    const std::string expected = mpi::shared_text(comm, nonce);
     // Opened while rank 0 waits for all to have read.
     io::Directory directory = mpi::collectively_get(comm, [&] {
         io::Directory seen(partial);

@@ -7,6 +7,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/io/file.hpp"
 #include "shardweld/io/kind.hpp"
+#include "shardweld/io/paths.hpp"
 #include "shardweld/publish/room.hpp"
 #include "shardweld/publish/target.hpp"
 
@@ -16,22 +17,6 @@
 namespace shardweld::publish {
 
 namespace {
-
-/// The directory without a trailing slash, links resolved as far as it exists.
-fs::path resolved(const fs::path& path) {
-    std::error_code failed;
-    fs::path whole = fs::weakly_canonical(fs::absolute(path), failed);
-    if (failed) {
-        io::throw_errno(failed.value(), "resolve", path);
-    }
-    return whole.has_filename() ? whole : whole.parent_path();
-}
-
-/// Whether `path` is `directory` or lies below it; both resolved.
-bool is_within(const fs::path& path, const fs::path& directory) {
-    const fs::path relative = path.lexically_relative(directory);
-    return !relative.empty() && *relative.begin() != "..";
-}
 
 [[noreturn]] void refuse(const fs::path& target, const std::string& why) {
     throw Error(ErrorCode::target, "the target directory " + target.string() + " " + why);
@@ -49,15 +34,15 @@ void refuse_below_file(const fs::path& target) {
 
 void check_inputs(const fs::path& target, const std::vector<fs::path>& inputs) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-        const fs::path input = resolved(inputs[i]);
+        const fs::path input = io::resolved(inputs[i]);
         if (target == input) {
             refuse(target, "is read as input: choose another --target_dir");
         }
-        if (is_within(input, target)) {
+        if (io::is_within(input, target)) {
             refuse(target,
                    "contains the input " + input.string() + ": choose another --target_dir");
         }
-        if (i == 0 && is_within(target, input)) {
+        if (i == 0 && io::is_within(target, input)) {
             refuse(target, "lies inside the checkpoint " + input.string() +
                                ": choose a --target_dir outside of it");
         }
@@ -86,27 +71,11 @@ void check_writable(const fs::path& target) {
 
 }  // namespace
 
-bool contains_current_directory(const fs::path& directory) {
-    std::error_code failed;
-    const fs::path relative = fs::current_path(failed).lexically_relative(directory);
-    return !failed && !relative.empty() && *relative.begin() != "..";
-}
-
-bool is_mount_point(const fs::path& directory) {
-    struct stat inner {};
-    struct stat outer {};
-    if (::stat(directory.c_str(), &inner) != 0 ||
-        ::stat(directory.parent_path().c_str(), &outer) != 0) {
-        io::throw_errno(errno, "look at", directory);
-    }
-    return inner.st_dev != outer.st_dev;
-}
-
 fs::path checked_target(const TargetRequest& request) {
     if (request.target.empty()) {
         throw Error(ErrorCode::usage, "--target_dir is empty: name the directory to write");
     }
-    fs::path target = resolved(request.target);
+    fs::path target = io::resolved(request.target);
     std::error_code failed;
     const io::Kind kind = io::kind_at(target);
     if (kind == io::Kind::none && fs::is_symlink(fs::symlink_status(target, failed))) {
@@ -130,7 +99,7 @@ fs::path checked_target(const TargetRequest& request) {
 }
 
 fs::path holder_of(const fs::path& target) {
-    const fs::path whole = resolved(target);
+    const fs::path whole = io::resolved(target);
     const fs::path above = nearest_existing(whole.parent_path());
     const bool is_beside =
         !io::is_directory(whole) ||
@@ -139,7 +108,7 @@ fs::path holder_of(const fs::path& target) {
 }
 
 Bytes left_behind(const TargetRequest& request) {
-    const fs::path whole = resolved(request.target);
+    const fs::path whole = io::resolved(request.target);
     Bytes bytes = 0;
     const auto add = [&](const fs::path& path) {
         struct stat status {};

@@ -3,11 +3,6 @@
 # making files, copying, checksums of the output. Calls are made slow by tests/faults/inject.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 data="$TESTS/data"
-library="$(dirname "$SHARDWELD")/../lib/faults.so"
-if [[ ! -e "$library" ]]; then
-    echo "SKIPPED: $library is not built"
-    exit 77
-fi
 place="$WORK/place"
 counts="$WORK/counts"
 
@@ -16,9 +11,9 @@ slowed() {
     local input="$1" ranks="$2" faults="$3"
     shift 3
     rm -rf "$place" "$counts"
-    mkdir "$place" "$counts"
-    command=(env "LD_PRELOAD=$library" "SHARDWELD_FAULTS=$faults" "SHARDWELD_FAULT_COUNTS=$counts" "SHARDWELD_FAULT_INPUT=${input%/source}"
-        "SHARDWELD_FAULT_OUTPUT=$place" "$SHARDWELD" merge --local_dir "$input" --target_dir "$place/model" -q --no_fsync "$@")
+    mkdir "$place"
+    faults_at "${input%/source}" "$place" || exit 77
+    command=("${faulty[@]}" "$faults" "$SHARDWELD" merge --local_dir "$input" --target_dir "$place/model" -q --no_fsync "$@")
     ((ranks == 0)) || command=(mpirun -n "$ranks" "${command[@]}")
 }
 

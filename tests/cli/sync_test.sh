@@ -2,11 +2,6 @@
 # What a run with fsync publishes is on the disk, whoever wrote it: calls are counted by tests/faults/inject.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 fsdp="$TESTS/data/torch/fsdp1_w2_fp32_llama/source"
-library="$(dirname "$SHARDWELD")/../lib/faults.so"
-if [[ ! -e "$library" ]]; then
-    echo "SKIPPED: $library is not built"
-    exit 77
-fi
 
 # merged RANKS CODE FAULTS [options]: a merge into $WORK/place/model.
 merged() {
@@ -14,10 +9,9 @@ merged() {
     (($1 == 0)) || launcher=(mpirun -n "$1")
     shift 3
     rm -rf "$WORK/counts"
-    mkdir -p "$WORK/counts" "$WORK/place"
-    expect_code "$code" "${launcher[@]}" env "LD_PRELOAD=$library" "SHARDWELD_FAULTS=$faults" "SHARDWELD_FAULT_COUNTS=$WORK/counts" \
-        "SHARDWELD_FAULT_INPUT=$fsdp" "SHARDWELD_FAULT_OUTPUT=$WORK/place" \
-        "$SHARDWELD" merge --local_dir "$fsdp" --target_dir "$WORK/place/model" --max_shard_size 15KB -q "$@"
+    mkdir -p "$WORK/place"
+    faults_at "$fsdp" "$WORK/place" || exit 77
+    expect_code "$code" "${launcher[@]}" "${faulty[@]}" "$faults" "$SHARDWELD" merge --local_dir "$fsdp" --target_dir "$WORK/place/model" --max_shard_size 15KB -q "$@"
 }
 
 # all_synced: every file of the model was, by one rank at least.

@@ -14,25 +14,14 @@ Knows the names and the order of rows (query, key and value rows by groups), fro
 import json
 import os
 import pickle
-import struct
 import sys
 import types
+
+import edit_safetensors
 
 N_FILES = 3
 SIZES = {"BF16": 2, "F32": 4}
 TORCH_NAMES = {"BF16": "bfloat16", "F32": "float32"}
-
-
-def read(directory):
-    tensors = {}
-    with open(os.path.join(directory, "model.safetensors"), "rb") as file:
-        blob = file.read()
-    (length,) = struct.unpack("<Q", blob[:8])
-    for name, entry in json.loads(blob[8:8 + length]).items():
-        if name != "__metadata__":
-            begin, end = entry["data_offsets"]
-            tensors[name] = (entry["dtype"], entry["shape"], blob[8 + length:][begin:end])
-    return tensors
 
 
 def by_groups(parts, groups):
@@ -146,18 +135,6 @@ def made(kind, **attributes):
     return instance
 
 
-def write_container(path, tensors):
-    header, at = {}, 0
-    for name, (dtype, shape, data) in tensors.items():
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(data)]}
-        at += len(data)
-    text = json.dumps(header).encode()
-    text += b" " * (-(8 + len(text)) % 8)
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text + b"".join(data for _, _, data in tensors.values()))
-    return 8 + len(text) + at
-
-
 def write(stored, out):
     dcp, files, torch = classes()
     os.makedirs(out)
@@ -173,9 +150,10 @@ def write(stored, out):
             places.append((made(dcp.MetadataIndex, fqn=name, offset=offset, index=None), file))
         properties = made(dcp.TensorProperties, dtype=getattr(torch, TORCH_NAMES[dtype]))
         entries[name] = made(dcp.TensorStorageMetadata, properties=properties, size=torch.Size(shape), chunks=chunks)
-    lengths = [write_container(os.path.join(out, f"__{file}_0.distcp"), tensors) for file, tensors in enumerate(parts)]
-    storage = {index: made(files._StorageInfo, relative_path=f"__{file}_0.distcp", offset=0, length=lengths[file],
-                           transform_descriptors=None) for index, file in places}
+    for file, tensors in enumerate(parts):
+        edit_safetensors.write(os.path.join(out, f"__{file}_0.distcp"), tensors)
+    storage = {index: made(files._StorageInfo, relative_path=f"__{file}_0.distcp", offset=0, transform_descriptors=None,
+                           length=os.path.getsize(os.path.join(out, f"__{file}_0.distcp"))) for index, file in places}
     metadata = made(dcp.Metadata, state_dict_metadata=entries, planner_data=None, storage_data=storage)
     with open(os.path.join(out, ".metadata"), "wb") as file:
         pickle.dump(metadata, file, protocol=4)
@@ -186,7 +164,7 @@ def main():
     options.update(option.split("=", 1) for option in sys.argv[4:])
     with open(sys.argv[2], encoding="utf-8") as file:
         config = json.load(file)
-    write(renamed(read(sys.argv[1]), config, options), sys.argv[3])
+    write(renamed(edit_safetensors.read(os.path.join(sys.argv[1], "model.safetensors")), config, options), sys.argv[3])
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "shardweld/core/by_name.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
@@ -138,11 +139,8 @@ std::optional<std::string> name_below(std::string_view path, std::string_view pr
     return std::nullopt;
 }
 
-void require_distinct(const std::vector<Tensor>& tensors) {
-    const auto twice =
-        std::adjacent_find(tensors.begin(), tensors.end(),
-                           [](const Tensor& a, const Tensor& b) { return a.name == b.name; });
-    if (twice != tensors.end()) {
+void sort_tensors(std::vector<Tensor>& tensors) {
+    if (const Tensor* const twice = sort_by_name(tensors)) {
         throw Error(ErrorCode::mismatch, "keys " + printable(twice->stored_as) + " and " +
                                              printable((twice + 1)->stored_as) +
                                              " both name tensor " + printable(twice->name) +
@@ -171,9 +169,7 @@ void keep(const NameOf& name_of, Catalogue& catalogue) {
                         1, bytes_of(tensor));
         }
     }
-    std::sort(kept.begin(), kept.end(),
-              [](const Tensor& a, const Tensor& b) { return a.name < b.name; });
-    require_distinct(kept);
+    sort_tensors(kept);
     catalogue.tensors = std::move(kept);
     catalogue.ignored = ignored.take();
 }

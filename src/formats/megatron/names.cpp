@@ -1,7 +1,6 @@
 #include "names.hpp"
 
-#include <algorithm>
-
+#include "shardweld/core/by_name.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
@@ -42,13 +41,8 @@ std::string model_name(std::string_view key) {
     return name;
 }
 
-void sort_by_name(std::vector<catalogue::Tensor>& tensors) {
-    std::sort(tensors.begin(), tensors.end(),
-              [](const auto& a, const auto& b) { return a.name < b.name; });
-    const auto twice =
-        std::adjacent_find(tensors.begin(), tensors.end(),
-                           [](const auto& a, const auto& b) { return a.name == b.name; });
-    if (twice != tensors.end()) {
+void sort_tensors(std::vector<catalogue::Tensor>& tensors) {
+    if (const catalogue::Tensor* const twice = sort_by_name(tensors)) {
         throw Error(ErrorCode::corrupt,
                     "two keys name tensor " + printable(twice->name) +
                         " when wrappers (model., module., to_wrap.) are removed");

@@ -18,6 +18,6 @@ namespace shardweld::formats::megatron {
 std::string model_name(std::string_view key);
 
 /// Sorts by name. Error(corrupt) when two have one name, which they had not with their wrappers.
-void sort_by_name(std::vector<catalogue::Tensor>& tensors);
+void sort_tensors(std::vector<catalogue::Tensor>& tensors);
 
 }  // namespace shardweld::formats::megatron

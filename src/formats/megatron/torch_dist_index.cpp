@@ -36,7 +36,7 @@ catalogue::Catalogue read_index(const Location& location) {
         ignored.add(row ? *row : std::pair(printable(name), std::string("not a tensor")), 1,
                     object.length);
     }
-    sort_by_name(out.tensors);
+    sort_tensors(out.tensors);
     out.ignored = ignored.take();
     note_unnamed(location.directory, location.shard_files, metadata.files, out);
     keep_used_files(std::move(metadata.files), out);

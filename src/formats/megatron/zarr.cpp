@@ -196,7 +196,7 @@ class Zarr final : public Format {
             absorb(std::move(scan), ignored, out);
         }
         require_tensors(location, out.tensors);
-        sort_by_name(out.tensors);
+        sort_tensors(out.tensors);
         sort_files(out);
         out.ignored = ignored.take();
         refuse_unsupported(out.claims);

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "shardweld/core/by_name.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/shared/torch_file.hpp"
@@ -110,13 +111,8 @@ void read_entries(const PickleValue& root, DcpRecords& records, const DcpStorage
 }
 
 template <typename Entry>
-void sort_by_name(std::vector<Entry>& entries) {
-    std::sort(entries.begin(), entries.end(),
-              [](const Entry& a, const Entry& b) { return a.name < b.name; });
-    const auto twice =
-        std::adjacent_find(entries.begin(), entries.end(),
-                           [](const Entry& a, const Entry& b) { return a.name == b.name; });
-    if (twice != entries.end()) {
+void sort_entries(std::vector<Entry>& entries) {
+    if (const Entry* const twice = sort_by_name(entries)) {
         bad_metadata("two entries with one name: '" + printable(twice->name) + "'");
     }
 }
@@ -154,8 +150,8 @@ DcpMetadata DcpMetadata::read(const io::fs::path& path) {
         metadata.has_transforms = storage.has_transforms();
         read_entries(pickle.root(), records, storage, metadata);
         metadata.files = storage.take_files();
-        sort_by_name(metadata.tensors);
-        sort_by_name(metadata.objects);
+        sort_entries(metadata.tensors);
+        sort_entries(metadata.objects);
         read_paths(pickle.root(), metadata);
         return metadata;
     } catch (Error& error) {

@@ -34,11 +34,11 @@ TEST(MegatronNames, are_told_apart) {
         return catalogue::Tensor{name, DType::bf16, {}, {}};
     };
     std::vector<catalogue::Tensor> tensors{tensor("b"), tensor("a")};
-    sort_by_name(tensors);
+    sort_tensors(tensors);
     EXPECT_EQ(tensors.front().name, "a");
     tensors.push_back(tensor("b"));
     expect_error(ErrorCode::corrupt, "two keys name tensor b when wrappers",
-                 [&] { sort_by_name(tensors); });
+                 [&] { sort_tensors(tensors); });
 }
 
 // In rank files too: a fixture whose projection is called an adapter's.

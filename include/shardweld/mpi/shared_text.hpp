@@ -7,13 +7,13 @@
 
 #include "shardweld/mpi/comm.hpp"
 
-namespace shardweld::app {
+namespace shardweld::mpi {
 
 /// Collective. Rank 0's text.
-inline std::string shared_text(mpi::Comm& comm, const std::string& text) {
+inline std::string shared_text(Comm& comm, const std::string& text) {
     const auto bytes = std::as_bytes(std::span(text));
     const auto shared = comm.broadcast({bytes.begin(), bytes.end()}, 0);
     return {reinterpret_cast<const char*>(shared.data()), shared.size()};
 }
 
-}  // namespace shardweld::app
+}  // namespace shardweld::mpi

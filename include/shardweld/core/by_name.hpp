@@ -1,0 +1,21 @@
+// Lists of things that have names. Knows their `name` only.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+namespace shardweld {
+
+/// Sorts by name. The first of two with one name, which lie side by side then; nullptr when all
+/// names differ.
+template <typename Named>
+const Named* sort_by_name(std::vector<Named>& things) {
+    std::sort(things.begin(), things.end(),
+              [](const Named& a, const Named& b) { return a.name < b.name; });
+    const auto twice =
+        std::adjacent_find(things.begin(), things.end(),
+                           [](const Named& a, const Named& b) { return a.name == b.name; });
+    return twice == things.end() ? nullptr : &*twice;
+}
+
+}  // namespace shardweld

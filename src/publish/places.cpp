@@ -1,0 +1,28 @@
+#include "places.hpp"
+
+#include <cerrno>
+
+#include <sys/stat.h>
+
+#include "shardweld/io/file.hpp"
+#include "shardweld/io/paths.hpp"
+
+namespace shardweld::publish {
+
+bool contains_current_directory(const std::filesystem::path& directory) {
+    std::error_code failed;
+    const auto current = std::filesystem::current_path(failed);
+    return !failed && io::is_within(current, directory);
+}
+
+bool is_mount_point(const std::filesystem::path& directory) {
+    struct stat inner {};
+    struct stat outer {};
+    if (::stat(directory.c_str(), &inner) != 0 ||
+        ::stat(directory.parent_path().c_str(), &outer) != 0) {
+        io::throw_errno(errno, "look at", directory);
+    }
+    return inner.st_dev != outer.st_dev;
+}
+
+}  // namespace shardweld::publish
