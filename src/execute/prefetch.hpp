@@ -1,5 +1,6 @@
 // Rounds, made a little ahead of those that are read: the kernel fetches what they will read while
-// this rank converts, exchanges and writes. Knows which bytes a round reads; reads none.
+// this rank converts, exchanges and writes, where the plan reads ahead. Knows which bytes a round
+// reads; reads none.
 #pragma once
 
 #include <deque>

@@ -23,18 +23,24 @@ constexpr Index kTensor = 64 * kMiB;
 /// One tensor of 64 MiB, all of a file that is on the disk, and not in memory where the file system
 /// can do without.
 struct ColdTensor {
-    ColdTensor() {
+    explicit ColdTensor(bool has_spare_core = true)
+        : the_plan(plan::make_plan({test::flat_target("a", DType::u8, kTensor)}, files,
+                                   plan::Visibility::everywhere(1, 1), choice(has_spare_core))) {
         std::ofstream(path()) << std::string(static_cast<std::size_t>(kTensor), 'x');
         const io::InputFile file = io::InputFile::open(path());
         EXPECT_EQ(::fsync(file.fd()), 0);
         file.forget(0, file.size());
     }
+    static plan::Choice choice(bool has_spare_core) {
+        plan::Choice choice;
+        choice.read_ahead = has_spare_core;
+        return choice;
+    }
     [[nodiscard]] fs::path path() const { return directory.path() / files.front().path; }
 
     TemporaryDirectory directory;
     std::vector<catalogue::File> files = {{"file", static_cast<Bytes>(kTensor)}};
-    plan::Plan the_plan = plan::make_plan({test::flat_target("a", DType::u8, kTensor)}, files,
-                                          plan::Visibility::everywhere(1, 1), {});
+    plan::Plan the_plan;
     Source source{directory.path(), &files};
     Reader reader{source, 0};
     Prefetch prefetch{the_plan, plan::Rounds(the_plan, 0), 0, reader};
@@ -73,6 +79,18 @@ TEST(Prefetch, brings_what_comes_next_into_memory_and_no_more) {
     }
     EXPECT_GE(file.cached_share(), 0.2);
     EXPECT_LE(file.cached_share(), 0.3);
+}
+
+TEST(Prefetch, asks_for_nothing_where_ranks_fill_the_cores) {
+    ColdTensor cold(false);
+    const io::InputFile file = io::InputFile::open(cold.path());
+    if (file.cached_share() > 0) {
+        GTEST_SKIP() << "files of this file system are always in memory";
+    }
+    std::vector<plan::LineRange> ranges;
+    while (cold.prefetch.next(ranges)) {
+    }
+    EXPECT_EQ(file.cached_share(), 0);
 }
 
 }  // namespace
