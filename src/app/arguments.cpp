@@ -87,18 +87,23 @@ std::vector<std::string> canonical(const CommandLine& command,
     return result;
 }
 
-cxxopts::Options declared(const CommandLine& command) {
-    cxxopts::Options options("shardweld");
+// Made once: each takes hundreds of small allocations.
+cxxopts::Options& declared(const CommandLine& command) {
+    static std::map<std::string_view, cxxopts::Options> known;
+    const auto [at, is_new] = known.try_emplace(command.name, "shardweld");
+    if (!is_new) {
+        return at->second;
+    }
     for (const OptionLine& line : option_lines()) {
         if ((line.commands & command.bit) == 0) {
             continue;
         }
         const std::string letter = line.letter == 0 ? "" : std::string(1, line.letter);
-        options.add_option(
+        at->second.add_option(
             "", letter, std::string(line.name), "",
             line.argument.empty() ? cxxopts::value<bool>() : cxxopts::value<std::string>(), "");
     }
-    return options;
+    return at->second;
 }
 
 }  // namespace
@@ -111,8 +116,7 @@ Arguments split_arguments(const CommandLine& command, const std::vector<std::str
     }
     Arguments result;
     try {
-        cxxopts::Options options = declared(command);
-        const auto parsed = options.parse(static_cast<int>(argv.size()), argv.data());
+        const auto parsed = declared(command).parse(static_cast<int>(argv.size()), argv.data());
         for (const cxxopts::KeyValue& pair : parsed.arguments()) {
             if (!result.values.emplace(pair.key(), pair.value()).second) {
                 refuse("--" + pair.key() + " is given twice", command);

@@ -11,7 +11,7 @@ namespace shardweld::execute {
 
 namespace {
 
-constexpr Bytes kSmallWrite = Bytes{16} << 10U;
+constexpr Bytes kSmallWrite = Bytes{64} << 10U;
 
 }  // namespace
 
