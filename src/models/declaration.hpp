@@ -27,6 +27,7 @@ struct At {
     std::string block;
     std::string stacked;  ///< the capture that may be a leading axis instead, "" if none
     bool optional = false;
+    bool together = false;  ///< its required lines are all stored or none of them
     std::string origin;
 };
 

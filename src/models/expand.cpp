@@ -18,6 +18,7 @@ Line placed(const Line& line, const At& at) {
     full.name = at_origin(line.origin, [&] { return Pattern::parse(at.prefix + line.name.text); });
     full.logical = at.logical + line.logical;
     full.optional = line.optional || at.optional;
+    full.together = line.together || (at.together && !line.optional);
     return full;
 }
 

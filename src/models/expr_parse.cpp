@@ -23,9 +23,9 @@ constexpr std::array<std::pair<std::string_view, Op>, 6> kComparisons = {{
 }};
 
 bool is_keyword(const std::string& name) {
-    constexpr std::array<std::string_view, 13> kKeywords = {
-        "and", "or",       "not",  "else", "has",  "count", "known",
-        "if",  "optional", "keep", "add",  "drop", "repeat"};
+    constexpr std::array<std::string_view, 14> kKeywords = {
+        "and", "or",       "not",      "else", "has", "count", "known",
+        "if",  "optional", "together", "keep", "add", "drop",  "repeat"};
     return std::find(kKeywords.begin(), kKeywords.end(), name) != kKeywords.end();
 }
 

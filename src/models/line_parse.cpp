@@ -15,7 +15,7 @@ namespace shardweld::models {
 namespace {
 
 const std::vector<std::string_view>& option_words() {
-    static const std::vector<std::string_view> words = {"if",  "optional", "keep",
+    static const std::vector<std::string_view> words = {"if",  "optional", "together", "keep",
                                                         "add", "drop",     "repeat"};
     return words;
 }
@@ -109,6 +109,9 @@ void parse_options(Scanner& in, Line& line) {
             line.condition = both(line.condition, parse_expr(in));
         } else if (in.accept_name("optional")) {
             line.optional = true;
+        } else if (in.accept_name("together")) {
+            line.optional = true;
+            line.together = true;
         } else if (in.accept_name("keep")) {
             line.keep = parse_kept_dtype(in);
         } else if (in.accept_name("add")) {
@@ -121,7 +124,8 @@ void parse_options(Scanner& in, Line& line) {
             parse_repeat(in, line);
         } else {
             in.fail_expected(
-                "'if', 'optional', 'keep', 'add', 'drop', 'repeat' or the end of the line");
+                "'if', 'optional', 'together', 'keep', 'add', 'drop', 'repeat' or the end of the "
+                "line");
         }
     }
 }

@@ -44,7 +44,8 @@ void parse_at(Scanner& in, Declaration& out) {
     if (in.accept_name("stacked")) {
         at.stacked = in.name("a capture");
     }
-    at.optional = in.accept_name("optional");
+    at.together = in.accept_name("together");
+    at.optional = at.together || in.accept_name("optional");
     for (const std::string& prefix :
          at_origin(in.origin(), [&] { return expand_alternatives(prefixes); })) {
         at.prefix = prefix;

@@ -6,6 +6,7 @@
 
 #include "cover.hpp"
 #include "hub_names.hpp"
+#include "together.hpp"
 
 namespace shardweld::plan {
 
@@ -81,6 +82,7 @@ class TargetBuilder {
         n_absent_ += static_cast<Index>(n_absent);
         if (is_missing_ || (n_absent == filed.size() && !filed.empty())) {
             require_few_absent(hub);
+            note_together(hub, false);
             return;  // said at the end, or optional and wholly absent
         }
         if (n_absent > 0) {
@@ -88,6 +90,7 @@ class TargetBuilder {
                 ErrorCode::mismatch,
                 hub.name + " is optional, but only a part of it is stored (" + line.origin + ")");
         }
+        note_together(hub, true);
         finish(std::move(target), std::move(same), line);
     }
 
@@ -95,6 +98,9 @@ class TargetBuilder {
     [[nodiscard]] bool is_hopeless() const {
         return n_missing_ > static_cast<Index>(instances_.n_stored()) + kMostMissing;
     }
+
+    /// Error(mismatch) when a part is stored of what is stored together.
+    void check_together() const { together_.check(); }
 
     /// Error(mismatch) when names found nothing stored.
     void check_complete() const {
@@ -145,6 +151,12 @@ class TargetBuilder {
                              hub.line->origin + ")";
         } else if (n_missing_ <= kMostListed) {
             other_missing_ += (n_missing_ == 2 ? "" : ", ") + hub.name;
+        }
+    }
+
+    void note_together(const HubName& hub, bool is_stored) {
+        if (hub.line->together) {
+            together_.note(hub, is_stored);
         }
     }
 
@@ -239,6 +251,7 @@ class TargetBuilder {
     std::string same_name_;
     bool is_missing_ = false;  ///< the target under way
     Index n_absent_ = 0;       ///< optional ones
+    Together together_;
     Index n_missing_ = 0;
     std::string first_missing_;
     std::string other_missing_;
@@ -260,6 +273,7 @@ void build_targets(const Model& model, const Wanted& wanted, Surroundings surrou
     const bool all_seen =
         mismatches.check("names", [&] { for_each_hub_name(*model.recipe, *model.symbols, build); });
     mismatches.check("missing", [&] { builder.check_complete(); });
+    mismatches.check("together", [&] { builder.check_together(); });
     if (!all_seen || builder.is_hopeless()) {
         mismatches.require_none();  // what the other names would have taken is not known
     }

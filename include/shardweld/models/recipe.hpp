@@ -59,6 +59,7 @@ struct Line {
     std::optional<Join> join;  ///< store lines only; nullopt: none written
     ExprPtr condition;         ///< `if`, null if none
     bool optional = false;
+    bool together = false;          ///< optional, but all or none of those below one logical prefix
     std::optional<DType> keep;      ///< `keep f32`
     Index add = 0;                  ///< `add 1`
     std::vector<std::string> drop;  ///< segments that nobody takes

@@ -1,4 +1,6 @@
 // What the reader of recipe files refuses, and how it says so.
+#include <map>
+
 #include <gtest/gtest.h>
 
 #include "support.hpp"
@@ -82,10 +84,10 @@ TEST(RecipeText, lines_are_checked) {
               "column 16: only a dialect's lines say how shards are joined");
     EXPECT_EQ(error_of_statement("hub a = norm j keep f8"),
               "column 21: expected 'f32', 'f16', 'bf16' or 'f64', found 'f8'");
-    EXPECT_EQ(
-        error_of_statement("hub a = norm j if t 3"),
-        "column 21: expected 'if', 'optional', 'keep', 'add', 'drop', 'repeat' or the end of the "
-        "line, found '3'");
+    EXPECT_EQ(error_of_statement("hub a = norm j if t 3"),
+              "column 21: expected 'if', 'optional', 'together', 'keep', 'add', 'drop', 'repeat' "
+              "or the end of the "
+              "line, found '3'");
     EXPECT_EQ(error_of_statement("hub a = norm j drop z"),
               "column 21: the layout has no segment 'z'");
     EXPECT_EQ(error_of_statement("hub a = norm j repeat z"),
@@ -123,6 +125,22 @@ TEST(RecipeText, sizes_are_bounded) {
               "usage: x.recipe has more than 10000 lines");
     EXPECT_EQ(error_of_load({{"x.recipe", "recipe x\n#" + std::string(4096, 'x')}}),
               "usage: x.recipe:2: the line is longer than 4096 characters");
+}
+
+TEST(RecipeText, together_is_optional_but_for_lines_of_a_block_that_are_optional_anyway) {
+    const Library library = Library::load(
+        {toy_dialect(
+             "store n2 = norm2 j\nstore n3.{l}.a = n3.{l}.a j\nstore n3.{l}.b = n3.{l}.b j\n"),
+         toy_recipe("hub z = norm2 j together\n"
+                    "block extra\n  a = a j\n  b = b j optional\n"
+                    "at x.{l}. = n3.{l}. extra together\n")});
+    std::map<std::string, std::pair<bool, bool>> lines;
+    for (const Line& line : library.find_recipe("toy_model")->hub) {
+        lines[line.name.text] = {line.optional, line.together};
+    }
+    EXPECT_EQ(lines.at("z"), std::pair(true, true));
+    EXPECT_EQ(lines.at("x.{l}.a"), std::pair(true, true));
+    EXPECT_EQ(lines.at("x.{l}.b"), std::pair(true, false));
 }
 
 TEST(RecipeText, line_options_are_read) {
