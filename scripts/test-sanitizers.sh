@@ -15,7 +15,7 @@ shift $(($# > 0 ? 1 : 0))
 
 # Left out: limits of memory, which no sanitizer can hold (it reserves terabytes and keeps what was freed), and what strace watches (iobench): leaks
 # cannot be looked for there.
-left_out='^cli_(hostile|iobench|memory|slow)$'
+left_out='^cli_(hostile|iobench|memory|slow)_test$'
 # What runs threads.
 threaded='^unit_(app|execute|io|process)$' # ... and every merge
 support="$ROOT/tests/support"
