@@ -1,4 +1,4 @@
-# Tells src/app/version.cpp the version and the git state of the sources at configure time.
+# Tells src/app/version.cpp the version and the git state of the sources.
 execute_process(COMMAND git -C ${PROJECT_SOURCE_DIR} describe --always --dirty
   OUTPUT_VARIABLE SHARDWELD_GIT OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE git_failed)
 if(git_failed OR SHARDWELD_GIT STREQUAL "")
@@ -6,3 +6,9 @@ if(git_failed OR SHARDWELD_GIT STREQUAL "")
 endif()
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/app/version.cpp PROPERTIES
   COMPILE_DEFINITIONS "SHARDWELD_VERSION=\"${PROJECT_VERSION}\";SHARDWELD_GIT=\"${SHARDWELD_GIT}\"")
+# Configured again with the next commit, so that a report never names an older one.
+execute_process(COMMAND git -C ${PROJECT_SOURCE_DIR} rev-parse --path-format=absolute --git-path logs/HEAD
+  OUTPUT_VARIABLE git_log OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+if(EXISTS "${git_log}")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${git_log}")
+endif()
