@@ -61,17 +61,23 @@ std::vector<std::size_t> shares(const std::vector<FileEntry>& files, std::size_t
 
 std::vector<FileEntry> hash_files(mpi::Comm& comm, const fs::path& directory, int home,
                                   const std::function<std::vector<std::string>()>& names,
-                                  const mpi::WhyStop& why_stop) {
+                                  io::Throttle* throttle, const mpi::WhyStop& why_stop) {
     std::vector<FileEntry> files = shared_list(comm, directory, home, names);
     const auto rank_of = shares(files, static_cast<std::size_t>(comm.size()));
     ByteWriter mine;
     mpi::run_freely(comm, why_stop, [&](const mpi::Step& step) {
+        const auto before_part = [&](Bytes bytes) {
+            step();
+            if (throttle != nullptr) {
+                throttle->take(bytes);
+            }
+        };
         for (std::size_t i = 0; i < files.size(); ++i) {
             std::error_code failed;
             if (rank_of[i] == static_cast<std::size_t>(comm.rank()) &&
                 fs::exists(directory / files[i].name, failed)) {
                 mine.put<std::uint64_t>(i);
-                mine.put_text(io::sha256_of(directory / files[i].name, step));
+                mine.put_text(io::sha256_of(directory / files[i].name, before_part));
             }
         }
     });

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/io/throttle.hpp"
 #include "shardweld/mpi/free_run.hpp"
 
 namespace shardweld::app {
@@ -19,11 +20,11 @@ struct FileEntry {
 };
 
 /// Collective. The files that rank `home` names, below a directory that all ranks see, sorted by
-/// name; each is read by one rank, the largest first. One that is not there has no checksum. Equal
-/// on every rank. Error(io), Error(stopped).
+/// name; each is read by one rank, the largest first, no faster than its `throttle` (may be null)
+/// lets it. One that is not there has no checksum. Equal on every rank. Error(io), Error(stopped).
 std::vector<FileEntry> hash_files(mpi::Comm& comm, const std::filesystem::path& directory, int home,
                                   const std::function<std::vector<std::string>()>& names,
-                                  const mpi::WhyStop& why_stop);
+                                  io::Throttle* throttle, const mpi::WhyStop& why_stop);
 
 /// What differs between the files a report names and what was found of the same files, for people.
 /// Pure.

@@ -261,7 +261,7 @@ class Merge {
             return names;
         };
         report_.files = hash_files(comm_, directory, assembly_.home(), listed_names,
-                                   [&] { return stopping.why(); });
+                                   assembly_.throttle().get(), [&] { return stopping.why(); });
         watch_.lap("sha256");
     }
 

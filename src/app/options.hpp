@@ -52,8 +52,10 @@ using outputs::OutputFormat;
 /// What `plan --sbatch` is asked for.
 struct JobRequest {
     int n_nodes = 1;
-    Bytes rate = 200'000'000;        ///< read and written in a second, both counted
-    std::vector<std::string> words;  ///< the merge's options, as its command line has them
+    Bytes rate = 200'000'000;             ///< read and written in a second, both counted
+    std::vector<std::string> words;       ///< the merge's options, as its command line has them
+    fs::path target;                      ///< absolute
+    std::vector<std::string> test_words;  ///< of a test whether the target is that merge's
 };
 
 struct Options {

@@ -6,6 +6,7 @@
 
 #include "shardweld/core/text.hpp"
 #include "shardweld/process/shell.hpp"
+#include "shardweld/publish/target.hpp"
 
 namespace shardweld::app {
 
@@ -57,9 +58,9 @@ std::string own_path() {
     return failed ? "shardweld" : path.string();
 }
 
-std::string command_text(const std::vector<std::string>& words) {
+std::string command_text(const std::string& command, const std::vector<std::string>& words) {
     std::string text = "srun --mpi=pmix -K -c " + std::to_string(kCoresOfRank) + " " +
-                       process::shell_word(own_path()) + " merge --resume";
+                       process::shell_word(own_path()) + " " + command;
     for (const std::string& word : words) {
         text += (word.starts_with("--") ? " \\\n    " : " ") + process::shell_word(word);
     }
@@ -94,12 +95,26 @@ constexpr const char* kEnd =
     "fi\n"
     "exit \"$code\"\n";
 
+/// A run may have been ended between publishing and its own end: then there is nothing to resume.
+std::string look_text(const JobRequest& job) {
+    std::string where = "-e " + process::shell_word((job.target / "config.json").string());
+    for (const fs::path& work : publish::places_of_work(job.target)) {
+        where += " && ! -e " + process::shell_word(work.string());
+    }
+    return "# Queued again, with no merge to go on with: the model may be there already.\n"
+           "if ((${SLURM_RESTART_COUNT:-0} > 0)) && [[ " +
+           where + " ]] &&\n    " + command_text("test", job.test_words) + "; then\n    echo " +
+           process::shell_word(job.target.string() + " holds this model already") +
+           " >&2\n    exit 0\nfi\n\n";
+}
+
 }  // namespace
 
 std::string job_script(const PlannedMerge& merge, const JobRequest& job) {
     return "#!/bin/bash\n# Merges " + printable(merge.input) + " (" + merge.format + ") into " +
            human_bytes(merge.plan.placement.total_bytes()) + ".\n" + resources_text(merge, job) +
-           kResuming + "set -euo pipefail\n\ncode=0\n" + command_text(job.words) + kEnd;
+           kResuming + "set -euo pipefail\n\n" + look_text(job) + "code=0\n" +
+           command_text("merge --resume", job.words) + kEnd;
 }
 
 }  // namespace shardweld::app

@@ -13,12 +13,14 @@ bool names_a_path(const OptionLine& line) {
     return line.argument == "DIR" || line.argument == "FILE" || line.argument == "PATH";
 }
 
-/// The options that merge takes as well, with absolute paths: a job may start elsewhere.
-std::vector<std::string> merge_words(const Arguments& arguments, const Options& options) {
+/// The options that another command takes as well, with absolute paths: a job may start elsewhere.
+std::vector<std::string> words_for(unsigned command, const Arguments& arguments) {
     std::vector<std::string> words;
     for (const OptionLine& line : option_lines()) {
         const auto given = arguments.values.find(std::string(line.name));
-        if ((line.commands & kMerge) == 0 || given == arguments.values.end()) {
+        const bool is_of_merge = line.name == "report" || line.name == "trace";
+        if ((line.commands & command) == 0 || given == arguments.values.end() ||
+            (command != kMerge && is_of_merge)) {
             continue;
         }
         words.push_back("--" + given->first);
@@ -27,13 +29,25 @@ std::vector<std::string> merge_words(const Arguments& arguments, const Options& 
                                                : given->second);
         }
     }
-    const fs::path target = fs::absolute(options.target_dir);
+    return words;
+}
+
+std::vector<std::string> merge_words(const Arguments& arguments, const fs::path& target) {
+    std::vector<std::string> words = words_for(kMerge, arguments);
     if (!arguments.has("target_dir")) {
         words.insert(words.end(), {"--target_dir", target.string()});
     }
     if (!arguments.has("report")) {
         words.insert(words.end(), {"--report", target.string() + ".report.json"});
     }
+    return words;
+}
+
+/// Exactly what a merge would write: an older model may be nearly equal.
+std::vector<std::string> test_words(const Arguments& arguments, const fs::path& target) {
+    std::vector<std::string> words = words_for(kTest, arguments);
+    words.insert(words.end(), {"--test_hf_dir", target.string(), "--strict_dtype", "--atol", "0",
+                               "--rtol", "0"});
     return words;
 }
 
@@ -64,7 +78,9 @@ void read_job(const Arguments& arguments, Options& options) {
         refuse("--nodes " + std::to_string(job.n_nodes) + " are more than --ranks " +
                std::to_string(options.n_ranks) + ": give each node a rank at least");
     }
-    job.words = merge_words(arguments, options);
+    job.target = fs::absolute(options.target_dir);
+    job.words = merge_words(arguments, job.target);
+    job.test_words = test_words(arguments, job.target);
     options.job = std::move(job);
 }
 

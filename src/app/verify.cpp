@@ -47,7 +47,8 @@ WrittenModel share_model(mpi::Comm& comm, const fs::path& directory) {
 }
 
 /// Collective. Reads all tensors; checksums on rank 0.
-ReportedOutput compute_output(mpi::Comm& comm, const Options& options, const WrittenModel& model) {
+ReportedOutput compute_output(mpi::Comm& comm, const Options& options, const WrittenModel& model,
+                              const std::shared_ptr<io::Throttle>& throttle) {
     plan::Choice choice;
     choice.memory_limit = options.memory_limit.value_or(shared_resources(comm).memory_limit);
     const auto plan = mpi::collectively_get(comm, [&] {
@@ -58,8 +59,7 @@ ReportedOutput compute_output(mpi::Comm& comm, const Options& options, const Wri
     execute::Options run;
     run.write = false;
     run.digests = true;
-    const execute::Source source{options.local_dir, &model.files, options.max_open,
-                                 throttle_of(options, comm)};
+    const execute::Source source{options.local_dir, &model.files, options.max_open, throttle};
     const execute::Result result = execute::run(comm, plan, source, fs::path(), run);
     ReportedOutput output;
     if (comm.rank() != 0) {
@@ -108,7 +108,8 @@ void check_contents(mpi::Comm& comm, const Options& options, Findings& findings)
             require_hashes(reported, options);
         }
     });
-    const ReportedOutput found = compute_output(comm, options, findings.model);
+    const auto throttle = throttle_of(options, comm);
+    const ReportedOutput found = compute_output(comm, options, findings.model, throttle);
     findings.has_report = true;
     findings.root = found.root;
     std::vector<std::string> differences = output_differences(reported, found);
@@ -120,7 +121,8 @@ void check_contents(mpi::Comm& comm, const Options& options, Findings& findings)
             }
             return names;
         };
-        const auto hashed = hash_files(comm, options.local_dir, 0, listed_names, {});
+        const auto hashed =
+            hash_files(comm, options.local_dir, 0, listed_names, throttle.get(), {});
         const auto more = file_differences(reported.files, hashed);
         differences.insert(differences.end(), more.begin(), more.end());
         findings.n_hashed = reported.files.size();

@@ -28,14 +28,15 @@ void require(int is_done) {
 
 }  // namespace
 
-std::string sha256_of(const std::filesystem::path& path, const std::function<void()>& before_part) {
+std::string sha256_of(const std::filesystem::path& path,
+                      const std::function<void(Bytes)>& before_part) {
     const InputFile file = InputFile::open(path);
     const std::unique_ptr<EVP_MD_CTX, Free> context(EVP_MD_CTX_new());
     require(context != nullptr ? EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) : 0);
     std::vector<std::byte> part(std::min(kPart, file.size()));
     for (Bytes at = 0; at < file.size(); at += part.size()) {
-        before_part();
         part.resize(std::min(kPart, file.size() - at));
+        before_part(part.size());
         file.read_at(at, part);
         require(EVP_DigestUpdate(context.get(), part.data(), part.size()));
     }

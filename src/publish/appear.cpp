@@ -119,8 +119,7 @@ fs::path replace_directory(Renames& renames, const fs::path& partial, const fs::
     if (renames.exchange(partial, target)) {
         return partial;
     }
-    fs::path aside = partial;
-    aside.replace_filename("." + target.filename().string() + ".shardweld-old");
+    const fs::path aside = old_beside(target);
     fs::remove_all(aside);
     renames.rename(target, aside);
     renames.rename(partial, target);

@@ -26,6 +26,11 @@ inline std::filesystem::path partial_beside(const std::filesystem::path& target)
     return target.parent_path() / ("." + target.filename().string() + ".shardweld-partial");
 }
 
+/// What is replaced by two renames, where two names cannot be exchanged.
+inline std::filesystem::path old_beside(const std::filesystem::path& target) {
+    return target.parent_path() / ("." + target.filename().string() + ".shardweld-old");
+}
+
 inline std::filesystem::path lock_beside(const std::filesystem::path& target) {
     return target.parent_path() / ("." + target.filename().string() + ".shardweld-lock");
 }

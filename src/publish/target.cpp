@@ -60,6 +60,7 @@ PartialDirectory PartialDirectory::create(const TargetRequest& request) {
     made.take_lock(request);
     // Another run may have finished between the check and the lock.
     checked_target(request);
+    made.see_to_old();
     made.make_partial(request.resume);
     return made;
 }
@@ -101,6 +102,25 @@ void PartialDirectory::take_lock(const TargetRequest& request) {
                                   (request.resume && holds_work(target_ / kPartialInside))));
     partial_ = is_inside_ ? target_ / kPartialInside : partial_beside(target_);
     is_held_ = true;
+}
+
+/// A run that was killed between two renames has left the old model aside: it gets its name back,
+/// unless the new one has it.
+void PartialDirectory::see_to_old() {
+    const fs::path old = old_beside(target_);
+    if (is_inside_ || fs::is_symlink(old) || !io::is_directory(old)) {
+        return;
+    }
+    if (!is_there(target_)) {
+        Renames().rename(old, target_);
+        notes_.push_back("gave " + old.string() + " the name " + target_.string() +
+                         " back: an earlier run was killed while it replaced it");
+    } else if (is_published(target_, journal_aside())) {
+        remove_left(old);
+    } else {
+        notes_.push_back(old.string() + " is what an earlier run replaced in " + target_.string() +
+                         " and could not remove: remove it if nobody needs it");
+    }
 }
 
 /// A run that was killed while it published has left its journal beside the partial directory.

@@ -94,6 +94,11 @@ fs::path checked_target(const TargetRequest& request) {
         refuse(target,
                "exists and is not empty: choose another one, or replace it with --overwrite");
     }
+    if (kind == io::Kind::none && !request.overwrite && io::is_directory(old_beside(target))) {
+        refuse(target, "was being replaced by a run that was killed, and what it held is " +
+                           old_beside(target).string() +
+                           ": give it its name back, or go on replacing it with --overwrite");
+    }
     check_writable(target);
     return target;
 }
@@ -107,6 +112,11 @@ fs::path holder_of(const fs::path& target) {
     return is_beside ? above : whole;
 }
 
+std::vector<fs::path> places_of_work(const fs::path& target) {
+    const fs::path whole = io::resolved(target);
+    return {partial_beside(whole), whole / kPartialInside};
+}
+
 Bytes left_behind(const TargetRequest& request) {
     const fs::path whole = io::resolved(request.target);
     Bytes bytes = 0;
@@ -116,7 +126,7 @@ Bytes left_behind(const TargetRequest& request) {
             bytes += static_cast<Bytes>(status.st_blocks) * 512;
         }
     };
-    for (const fs::path& partial : {partial_beside(whole), whole / kPartialInside}) {
+    for (const fs::path& partial : places_of_work(whole)) {
         std::error_code failed;
         for (fs::recursive_directory_iterator at(partial, failed), end; !failed && at != end;
              at.increment(failed)) {

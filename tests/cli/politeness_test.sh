@@ -34,6 +34,17 @@ begin=$(now)
 expect_code 0 mpirun -n 2 "$SHARDWELD" diff "$WORK/merged" "$WORK/merged" --bw_limit $((bytes / 2))
 took_its_time diff $((bytes * 2 * 9 / 10)) $((bytes / 2)) "$begin" "$(now)"
 
+# Checksums of files count as what they are: reading.
+for ranks in 0 2; do
+    rm -rf "$WORK/again"
+    begin=$(now)
+    merge_case "$CASE" "$WORK/again" "$ranks" --sha256 --bw_limit "$limit" --report "$WORK/report.json"
+    took_its_time "--sha256 with ${ranks/0/no} ranks" $(($(moved) + bytes)) "$limit" "$begin" "$(now)"
+done
+begin=$(now)
+expect_code 0 "$SHARDWELD" verify "$WORK/again" --sha256 --report "$WORK/report.json" --bw_limit $((bytes / 2))
+took_its_time verify $((bytes * 2 * 9 / 10)) $((bytes / 2)) "$begin" "$(now)"
+
 # readers: how many ranks of the report read tensors, and the strategy.
 readers() {
     python3 -c 'import json, sys

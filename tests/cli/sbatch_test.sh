@@ -57,6 +57,34 @@ for case in 11::11:1 11:19:11:1 11:20:11:0 6::6:0 0::0:0; do
     [[ "$(cat "$WORK/requeued" 2>/dev/null | grep -cx 'requeue 7')" == "$requeues" ]] || fail "code $given after ${restarts:-no} restarts: requeued wrongly"
 done
 
+# Queued again behind a merge that is done: the model is compared, exactly and with the same options, and not merged again; what a run left goes
+# first.
+plan_job --local_dir "$fixture/source" --target_dir "$WORK/made it" --dtype fp32 --report "$WORK/report.json"
+run_again() { # NAME CODE COMMANDS [SRUN_CODE]
+    local code=0
+    : >"$WORK/steps"
+    env PATH="$WORK/bin:$PATH" SRUN_CODE="${4:-0}" SLURM_RESTART_COUNT=1 SLURM_JOB_ID=7 bash "$WORK/job" 2>"$WORK/err" || code=$?
+    checks=$((checks + 2))
+    [[ "$code" == "$2" ]] || fail "$1: the script ends with $code, expected $2"
+    [[ "$(paste -sd' ' "$WORK/steps")" == "$3" ]] || fail "$1: steps $(paste -sd' ' "$WORK/steps"), expected $3"
+}
+sed -i "s,^exit,echo \"\$6\" >>'$WORK/steps'\n&," "$WORK/bin/srun"
+run_again "no model" 0 merge
+mkdir "$WORK/made it"
+touch "$WORK/made it/config.json"
+run_again "a model" 0 test
+expect_text "$WORK/made it holds this model already"
+checks=$((checks + 1))
+printf '%q\n' --mpi=pmix -K -c 2 "$(realpath "$SHARDWELD")" test --local_dir "$fixture/source" --hf_config "$fixture/hf" --dtype fp32 \
+    --test_hf_dir "$WORK/made it" --strict_dtype --atol 0 --rtol 0 | diff - "$WORK/words" >"$WORK/diff" || fail "the test's words: $(<"$WORK/diff")"
+run_again "another model" 13 "test merge" 13
+mkdir "$WORK/.made it.shardweld-partial"
+run_again "work" 0 merge
+rmdir "$WORK/.made it.shardweld-partial"
+mkdir "$WORK/made it/.shardweld-partial"
+run_again "work in the target" 0 merge
+rmdir "$WORK/made it/.shardweld-partial"
+
 refused=("$SHARDWELD" plan --local_dir "$fixture/source" --hf_config "$fixture/hf")
 expect_code 2 "${refused[@]}" --nodes 2 && expect_text '--sbatch'
 expect_code 2 "${refused[@]}" --rate 1GB && expect_text '--sbatch'

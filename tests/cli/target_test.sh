@@ -153,13 +153,6 @@ for case in "unlink 1" "rename 2"; do
     whole
 done
 
-# killed_at RENAME OPTIONS...: a merge in the target that is killed in front of that rename.
-killed_at() {
-    local nth="$1"
-    shift
-    expect_code 137 env --chdir "$target" "${faulty[@]}" "call=rename,side=output,phase=publish,nth=$nth,do=signal:9" "${merging[@]}" --target_dir . "$@"
-}
-
 # reused: the last merge took all tensors over.
 reused() {
     checks=$((checks + 1))
@@ -168,6 +161,51 @@ import json, sys
 report = json.load(open(sys.argv[1]))
 assert report["resume"]["bytes_reused"] == sum(tensor["bytes"] for tensor in report["tensors"]), report["resume"]
 PYTHON
+}
+
+# Where two names cannot be exchanged, killed between the two renames: the old model is nobody's loss, and the new one is resumed.
+no_exchange="call=rename,side=output,phase=publish,nth=2,do=error:22" # EINVAL
+killed_between() { # CALL NTH
+    anew
+    echo old >"$target/model.safetensors"
+    expect_code 137 "${faulty[@]}" "$no_exchange;call=$1,side=output,phase=publish,nth=$2,do=signal:9" "${merging[@]}" --target_dir "$target" --overwrite
+    checks=$((checks + 1))
+    [[ "$(cat "$place/.model.shardweld-old/model.safetensors")" == old ]] || fail "killed at another place: $(ls -A "$place")"
+}
+killed_between rename 4
+expect_absent "$target"
+for resume in "" --resume; do
+    expect_code 12 "${merging[@]}" --target_dir "$target" $resume
+    expect_text "what it held is $place/.model.shardweld-old"
+done
+expect_code 0 "${merging[@]/-q/-v}" --target_dir "$target" --overwrite --resume --report "$WORK/report.json"
+expect_text "gave $place/.model.shardweld-old the name $target back"
+reused
+whole
+# One that fails leaves the old model where it was.
+killed_between rename 4
+expect_code 7 "${faulty[@]}" "call=write,side=output,path=model.safetensors,do=error:5" "${merging[@]}" --target_dir "$target" --overwrite
+checks=$((checks + 1))
+[[ "$(cat "$target/model.safetensors")" == old ]] || fail "the old model is not there: $(ls -A "$place")"
+# Killed when the new one has its name.
+killed_between unlink 1
+expect_code 12 "${merging[@]}" --target_dir "$target"
+expect_code 0 "${merging[@]/-q/-v}" --target_dir "$target" --overwrite
+expect_text "$target is whole: an earlier run was killed"
+whole
+# Nobody knows whose that is: it stays, and is named.
+anew
+mkdir "$place/.model.shardweld-old"
+expect_code 0 "${merging[@]/-q/-v}" --target_dir "$target"
+expect_text "$place/.model.shardweld-old is what an earlier run replaced"
+rmdir "$place/.model.shardweld-old"
+whole
+
+# killed_at RENAME OPTIONS...: a merge in the target that is killed in front of that rename.
+killed_at() {
+    local nth="$1"
+    shift
+    expect_code 137 env --chdir "$target" "${faulty[@]}" "call=rename,side=output,phase=publish,nth=$nth,do=signal:9" "${merging[@]}" --target_dir . "$@"
 }
 
 n_files="$(find "$WORK/parts" -type f | wc -l)"

@@ -43,3 +43,27 @@ checks=$((checks + 1))
 ((SECONDS - began < 15)) || fail "a killed rank: the step took $((SECONDS - began)) s to end"
 expect_absent "$HOSTS/out"
 rm -rf "$HOSTS"/.out.*
+
+# Without -K nobody need end the ranks that the first one leaves behind: PMIx does, else the watchdog; also those of one that stands still.
+signal_first() { # SIGNAL TARGET
+    local pid
+    eventually 30 writes_into "$2"
+    for pid in $(pgrep -x shardweld); do
+        ! tr '\0' '\n' <"/proc/$pid/environ" | grep -qx SLURM_PROCID=0 || kill "-$1" "$pid"
+    done
+}
+for signal in KILL STOP; do
+    signal_first $signal "$HOSTS/left" &
+    sender=$!
+    began=$SECONDS
+    code=0
+    timeout -k 1 60 "${step[@]}" --mpi=pmix shardweld merge --local_dir "$big/source" --hf_config "$big/hf" --target_dir "$HOSTS/left" --bw_limit 10MB \
+        --stall_timeout 5s >"$WORK/out" 2>"$WORK/err" || code=$?
+    wait $sender
+    checks=$((checks + 2))
+    ((code == 10 || code == 137 || code == 143)) || fail "$signal of the first rank without -K: code $code: $(head -c 600 "$WORK/err")"
+    ((SECONDS - began < 40)) || fail "$signal of the first rank without -K: the step took $((SECONDS - began)) s to end"
+    [[ "$signal" == KILL ]] || expect_text "no progress for 5 s (--stall_timeout)"
+    expect_absent "$HOSTS/left"
+    rm -rf "$HOSTS"/.left.*
+done

@@ -6,11 +6,15 @@
 #include <functional>
 #include <string>
 
+#include "shardweld/core/index.hpp"
+
 namespace shardweld::io {
 
 /// Of the whole file, 64 hex digits; one core reads and computes, front to back, and calls
-/// `before_part` every 256 KiB. Local. Error(not_found), Error(io).
+/// `before_part` with the bytes that it reads next, at most 256 KiB. Local. Error(not_found),
+/// Error(io).
 std::string sha256_of(
-    const std::filesystem::path& path, const std::function<void()>& before_part = [] {});
+    const std::filesystem::path& path,
+    const std::function<void(Bytes)>& before_part = [](Bytes) {});
 
 }  // namespace shardweld::io

@@ -29,13 +29,18 @@ struct TargetRequest {
 
 /// Checks a target without writing anything; returns it absolute, links resolved. Local.
 /// Error(target): it is a file, exists with content without `overwrite` (what a run to `resume` has
-/// published of its own is none), is an input, lies in the first input (the checkpoint) or contains
-/// an input; Error(io): this user may not write there.
+/// published of its own is none), or was put aside by a run killed while it replaced it, is an
+/// input, lies in the first input (the checkpoint) or contains an input; Error(io): this user may
+/// not write there.
 fs::path checked_target(const TargetRequest& request);
 
 /// The directory, of those that exist, in which a target's partial directory is made or above
 /// it. Local. Error(io).
 fs::path holder_of(const fs::path& target);
+
+/// Where the work of a run that did not finish lies, if anywhere: beside the target or in it.
+/// Local.
+std::vector<fs::path> places_of_work(const fs::path& target);
 
 /// Bytes on the disk of what a run that did not finish left for this target: they are used again or
 /// given back. Local; 0 when nothing is there.
@@ -86,6 +91,7 @@ class PartialDirectory {
   private:
     PartialDirectory() = default;
     void take_lock(const TargetRequest& request);
+    void see_to_old();
     void see_to_journal_aside(bool resume);
     void make_partial(bool resume);
     [[nodiscard]] fs::path journal_aside() const;
