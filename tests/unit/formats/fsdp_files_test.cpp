@@ -146,6 +146,17 @@ TEST(FsdpFiles, hold_tensors_of_one_shape_that_lie_differently) {
     EXPECT_EQ(catalogue.tensors[2].placement, "(Replicate) over the mesh 2");
 }
 
+TEST(FsdpFiles, may_give_empty_parts_other_empty_shapes) {
+    const auto part = [](std::int64_t rank, const Counts& local) {
+        return Fields{{"w", dtensor({3, 1}, local_tensor("a", local), mesh_215(kTwo, {rank}, rank),
+                                    {shard(1)})}};
+    };
+    EXPECT_EQ(read({part(0, {3, 1}), part(1, {0, 0})}).tensors.at(0).pieces.size(), 1U);
+    refused(ErrorCode::mismatch, "its local tensor is [0]", {part(0, {3, 1}), part(1, {0})});
+    refused(ErrorCode::mismatch, "its local tensor is [0, 1]", {part(0, {0, 1}), part(1, {3, 0})});
+    refused(ErrorCode::mismatch, "its local tensor is [3, 1]", {part(0, {3, 1}), part(1, {3, 1})});
+}
+
 TEST(FsdpFiles, are_refused_where_only_the_second_of_two_alike_is_wrong) {
     const auto mesh = mesh_215(kTwo, {0}, 0);
     refused(ErrorCode::mismatch, "its local tensor is [3, 2]",

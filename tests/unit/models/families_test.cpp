@@ -48,6 +48,25 @@ TEST(Families, llama) {
               sorted(block));
 }
 
+TEST(Families, gpt2_with_a_value_head_has_no_other) {
+    const std::string json =
+        R"({"model_type": "gpt2", "n_embd": 8, "n_head": 4, "n_layer": 1, "n_positions": 6,
+            "vocab_size": 50, "tie_word_embeddings": false})";
+    EXPECT_TRUE(has(built_in_names(json), "lm_head.weight [50, 8]"));
+    const Names valued = built_in_names(json, {{"value", 1}});
+    EXPECT_TRUE(has(valued, "score.weight [1, 8]"));
+    EXPECT_FALSE(has(valued, "lm_head.weight [50, 8]"));
+}
+
+TEST(Families, dots1_has_a_bias_behind_attention_where_glm4_moe_has_none) {
+    const std::string more = R"("attention_bias": true, "n_routed_experts": 1,
+        "moe_intermediate_size": 5, "n_shared_experts": 1, )" +
+                             kSizes + "}";
+    const std::string bias = "model.layers.0.self_attn.o_proj.bias [8]";
+    EXPECT_TRUE(has(built_in_names(R"({"model_type": "dots1", )" + more), bias));
+    EXPECT_FALSE(has(built_in_names(R"({"model_type": "glm4_moe", )" + more), bias));
+}
+
 TEST(Families, llama_biases_follow_the_config) {
     const Names names = built_in_names(
         R"({"model_type": "llama", "attention_bias": true, "mlp_bias": true, )" + kSizes + "}");
