@@ -106,6 +106,7 @@ class Merge {
             preflight.check([&] { access = prepare_upload(comm_, options_); });
         }
         if (preflight.check([&] { assembly_.prepare([&] { stopping.check(comm_); }); })) {
+            preflight.check([&] { check_inputs_apart(comm_, options_, assembly_.source()); });
             FilesBeside beside;
             preflight.check(
                 [&] { beside = look_beside(comm_, assembly_.home(), [&] { return assets(); }); });

@@ -81,6 +81,24 @@ void check_target(mpi::Comm& comm, const Options& options) {
     });
 }
 
+void check_inputs_apart(mpi::Comm& comm, const Options& options, const execute::Source& source) {
+    mpi::collectively(comm, [&] {
+        if (comm.rank() != 0 || !options.overwrite) {
+            return;
+        }
+        std::vector<fs::path> inputs;
+        for (const auto& named : {options.recipe, options.roof}) {
+            if (named) {
+                inputs.push_back(*named);
+            }
+        }
+        for (const catalogue::File& file : *source.files) {
+            inputs.push_back(source.directory / file.path);
+        }
+        publish::require_apart(options.target_dir, inputs);
+    });
+}
+
 void check_memory(mpi::Comm& comm, const std::function<MemoryForecast()>& forecast) {
     const auto limit = job_memory(system_memory_sources());
     ByteWriter out;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/execute/run.hpp"
 #include "shardweld/mpi/comm.hpp"
 
 #include "memory_forecast.hpp"
@@ -37,6 +38,10 @@ Error all_of(const std::vector<Error>& problems, const std::string& title);
 
 /// Collective. The target may be made or replaced by this run. Error(target), Error(usage).
 void check_target(mpi::Comm& comm, const Options& options);
+
+/// Collective. No file that is read lies, through links, in a target that will be replaced.
+/// Error(target).
+void check_inputs_apart(mpi::Comm& comm, const Options& options, const execute::Source& source);
 
 /// Collective. What the ranks of each host will hold, by each rank's `forecast`, fits what their
 /// job may use there. Error(memory) naming the host.

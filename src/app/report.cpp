@@ -10,10 +10,10 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/io/file.hpp"
-#include "shardweld/io/kind.hpp"
 #include "shardweld/plan/footprint.hpp"
 
 #include "json_parts.hpp"
+#include "report_place.hpp"
 #include "version.hpp"
 
 namespace shardweld::app {
@@ -168,8 +168,8 @@ void write_json(const std::string& text, const fs::path& given, bool sync) {
     std::error_code failed;
     const fs::path resolved = fs::weakly_canonical(given, failed);
     const fs::path& path = failed ? given : resolved;
-    if (io::kind_at(path) == io::Kind::other) {
-        throw Error(ErrorCode::io, path.string() + " is no regular file");
+    if (const std::string why = why_not_replaced(path); !why.empty()) {
+        throw Error(ErrorCode::io, path.string() + " is left as it is: " + why);
     }
     fs::path partial = path;
     partial += ".partial-" + std::to_string(::getpid());

@@ -10,8 +10,13 @@
 
 namespace shardweld::app {
 
-/// Local. `report` is a file or nothing yet, its directory is there and may be written; what lies
-/// in `target`, or in a directory that is made for it, will be there. Error(io).
+/// Why a report must not take the place of what is at this path: that is a directory, a special
+/// file, or a file with anything but a report in it; "" where nothing is in the way. Local.
+/// Error(io).
+std::string why_not_replaced(const fs::path& report);
+
+/// Local. `report` is an older report or nothing yet, its directory is there and may be written;
+/// what lies in `target`, or in a directory that is made for it, will be there. Error(io).
 void require_report_place(const fs::path& report, const std::optional<fs::path>& target);
 
 /// Collective. The same of --report, where there is one, on the first rank, which writes it.

@@ -71,6 +71,16 @@ void check_writable(const fs::path& target) {
 
 }  // namespace
 
+void require_apart(const fs::path& target, const std::vector<fs::path>& files) {
+    const fs::path whole = io::resolved(target);
+    for (const fs::path& file : files) {
+        const fs::path input = io::resolved(file);
+        if (io::is_within(input, whole)) {
+            refuse(whole, "contains the input " + input.string() + ": choose another --target_dir");
+        }
+    }
+}
+
 fs::path checked_target(const TargetRequest& request) {
     if (request.target.empty()) {
         throw Error(ErrorCode::usage, "--target_dir is empty: name the directory to write");

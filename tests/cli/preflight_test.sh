@@ -87,10 +87,21 @@ mkfifo "$WORK/fifo"
 more=(--report "$WORK/fifo")
 refused "a pipe for the report" 7 0 "the report $WORK/fifo could not be written: it is no regular file"
 [[ -p "$WORK/fifo" ]] || fail "the report took a pipe's place"
+for file in "$source"/*rank_0.pt "$source/huggingface/config.json"; do
+    more=(--report "$file")
+    before="$(sha256sum "$file")"
+    refused "a report in the place of an input" 7 0 "the report $file could not be written: it is there and holds something else than a report"
+    planned 7 "$file could not be written"
+    checks=$((checks + 1))
+    [[ "$(sha256sum "$file")" == "$before" ]] || fail "a report replaced $file"
+done
+: >"$WORK/empty.json"
+more=(--report "$WORK/empty.json")
+accepted "an empty file for the report" "${more[@]}"
 more=(--report "$place/model/r.json")
 planned 0
 accepted "a report in the target" "${more[@]}"
-echo old >"$place/r.json"
+echo '{ "schema": 1, "old": true }' >"$place/r.json"
 ln -s "$place/r.json" "$WORK/link.json"
 target="$place/linked"
 merge_copy 0 --report "$WORK/link.json"

@@ -41,6 +41,17 @@ whole() {
     [[ "$(ls -A "$place")" == model ]] || fail "left behind: $(ls -A "$place")"
 }
 
+# What is read does not go with an older target: shards that links lead to, recipes.
+anew
+cp -r "$source" "$WORK/linked"
+mv "$WORK/linked"/*rank_0.pt "$target/"
+ln -s "$target"/*rank_0.pt "$WORK/linked/"
+expect_code 12 "${merging[@]/"$source"/"$WORK/linked"}" --target_dir "$target" --overwrite
+expect_text "contains the input $(echo "$target"/*rank_0.pt)"
+"$SHARDWELD" recipes llama >"$target/own.recipe"
+expect_code 12 "${merging[@]}" --recipe "$target/own.recipe" --target_dir "$target" --overwrite
+expect_text "contains the input $target/own.recipe"
+
 # The second run finds the first's lock, whether the target can be replaced for it or not.
 for case in "$place $target $target ." "$target . $place $target"; do
     read -r first_at first_target second_at second_target <<<"$case"

@@ -34,6 +34,10 @@ struct TargetRequest {
 /// not write there.
 fs::path checked_target(const TargetRequest& request);
 
+/// The same of files that are read, which links may have in the target. Local. Error(target),
+/// Error(io).
+void require_apart(const fs::path& target, const std::vector<fs::path>& files);
+
 /// The directory, of those that exist, in which a target's partial directory is made or above
 /// it. Local. Error(io).
 fs::path holder_of(const fs::path& target);

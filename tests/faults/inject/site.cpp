@@ -26,7 +26,7 @@ Phase phase_of(Phase now, Call call, Side side, std::string_view path, int flags
     const std::string_view name = name_of(path);
     if (side == Side::report) {
         // Its place is looked at before anything is done.
-        return call == Call::stat ? now : Phase::report;
+        return call == Call::open && (flags & O_CREAT) != 0 ? Phase::report : now;
     }
     if (side == Side::input) {
         const bool is_config = call == Call::open && name == "config.json";

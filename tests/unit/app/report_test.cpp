@@ -158,15 +158,27 @@ TEST(Report, keeps_times_out_of_everything_but_phases) {
     EXPECT_EQ(a, b);
 }
 
-TEST(WriteReport, replaces_the_file_and_leaves_no_other) {
+TEST(WriteReport, replaces_an_older_report_and_leaves_no_other_file) {
     const test::TemporaryDirectory place;
-    const fs::path path = place.put("report.json", "old");
+    const fs::path path = place.put("report.json", R"({"schema":1})");
     Report report = full_report();
     report.message = "bad \xff text";
     write_report(report, path, true);
     EXPECT_EQ(ordered_json::parse(test::content_of(path))["exit"]["message"],
               "bad \xef\xbf\xbd text");
     EXPECT_EQ(std::distance(fs::directory_iterator(place.path()), fs::directory_iterator()), 1);
+}
+
+TEST(WriteReport, leaves_what_is_no_report) {
+    const test::TemporaryDirectory place;
+    for (const std::string text : {"PK", "{", R"({"model_type": "llama"})"}) {
+        const fs::path path = place.put("other.json", text);
+        EXPECT_NE(
+            test::error_text([&] { write_report(Report{}, path, true); }).find("left as it is"),
+            std::string::npos)
+            << text;
+        EXPECT_EQ(test::content_of(path), text);
+    }
 }
 
 TEST(WriteReport, says_when_it_cannot) {
