@@ -80,6 +80,9 @@ std::string kind_of(const ReportedTensor& tensor) {
 
 ReportedOutput read_reported_output(const std::filesystem::path& path) {
     const json root = parse_json(io::read_text(path, kLongestReport));
+    if (root.is_discarded()) {
+        throw Error(ErrorCode::corrupt, path.string() + " is no report of a merge: it is no JSON");
+    }
     try {
         return output_in(root, path.string());
     } catch (const json::exception& error) {

@@ -140,6 +140,9 @@ RunFacts read_header(const fs::path& journal) {
         refuse_header(std::string("cannot be read: ") + error.what());
     }
     const json root = json::parse(text, nullptr, false);
+    if (root.is_discarded()) {
+        refuse_header("is damaged: it is no JSON");
+    }
     try {
         if (root.at("schema") != kSchema) {
             refuse_header("is of another version of shardweld");

@@ -77,6 +77,8 @@ touch "$good/pytorch_model.bin" && broken 5 "verify reads safetensors only"
 expect_code 3 "$SHARDWELD" verify "$WORK/single" --report "$WORK/absent.json"
 echo "{}" >"$WORK/odd.json"
 expect_code 4 "$SHARDWELD" verify "$WORK/single" --report "$WORK/odd.json" && expect_text "is no report of a merge"
+head -c 40 "$WORK/single.json" >"$WORK/odd.json"
+expect_code 4 "$SHARDWELD" verify "$WORK/single" --report "$WORK/odd.json" && expect_text "is no report of a merge: it is no JSON"
 sed 's/"schema": 1/"schema": 2/' "$WORK/single.json" >"$WORK/odd.json"
 expect_code 5 "$SHARDWELD" verify "$WORK/single" --report "$WORK/odd.json"
 python3 - "$WORK/single.json" "$WORK/odd.json" <<'PYTHON'
