@@ -32,16 +32,20 @@ void refuse_below_file(const fs::path& target) {
     }
 }
 
+/// Both resolved.
+void refuse_around(const fs::path& target, const fs::path& input) {
+    if (io::is_within(input, target)) {
+        refuse(target, "contains the input " + input.string() + ": choose another --target_dir");
+    }
+}
+
 void check_inputs(const fs::path& target, const std::vector<fs::path>& inputs) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
         const fs::path input = io::resolved(inputs[i]);
         if (target == input) {
             refuse(target, "is read as input: choose another --target_dir");
         }
-        if (io::is_within(input, target)) {
-            refuse(target,
-                   "contains the input " + input.string() + ": choose another --target_dir");
-        }
+        refuse_around(target, input);
         if (i == 0 && io::is_within(target, input)) {
             refuse(target, "lies inside the checkpoint " + input.string() +
                                ": choose a --target_dir outside of it");
@@ -74,10 +78,7 @@ void check_writable(const fs::path& target) {
 void require_apart(const fs::path& target, const std::vector<fs::path>& files) {
     const fs::path whole = io::resolved(target);
     for (const fs::path& file : files) {
-        const fs::path input = io::resolved(file);
-        if (io::is_within(input, whole)) {
-            refuse(whole, "contains the input " + input.string() + ": choose another --target_dir");
-        }
+        refuse_around(whole, io::resolved(file));
     }
 }
 
