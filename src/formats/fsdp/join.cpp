@@ -27,6 +27,10 @@ struct Entry {
     std::vector<std::uint32_t> files;  ///< ascending
 };
 
+std::string placement_of(const Tensor& tensor) {
+    return tensor.placement.empty() ? "a ShardedTensor" : tensor.placement;
+}
+
 class Join {
   public:
     Join(const std::vector<std::string>& missing, Catalogue& out) : missing_(missing), out_(out) {}
@@ -107,6 +111,9 @@ class Join {
         }
         if (entry.tensor.shape != tensor.shape) {
             differ("of global shape " + shape_text(entry.tensor.shape), shape_text(tensor.shape));
+        }
+        if (entry.tensor.placement != tensor.placement) {
+            differ("placed as " + placement_of(entry.tensor), placement_of(tensor));
         }
     }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
@@ -13,6 +14,13 @@
 namespace shardweld::formats::fsdp {
 
 namespace {
+
+/// The rank that a file is of, by its numbers in the job and in the group that shares the tensor:
+/// HYBRID_SHARD without a mesh has a group for each copy.
+struct Holder {
+    RankFile file;
+    Index in_group;
+};
 
 /// Where one shard lies in the tensor, and on which rank.
 struct Place {
@@ -63,17 +71,30 @@ void check_rank(std::optional<Index> found, const RankFile& expected) {
     }
 }
 
+// The group's state of `parts`: (shards, metadata, group, sharding spec, flag).
+Holder holder_of(std::span<const PickleValue* const> parts, const RankFile& rank) {
+    const PickleValue* const group = parts.size() > 2 ? parts[2] : nullptr;
+    if (group != nullptr) {
+        check_rank(integer_of(group->attribute("global_rank")), rank);
+    }
+    const auto in_group =
+        group == nullptr ? std::nullopt : integer_of(group->attribute("local_rank"));
+    return {rank, in_group.value_or(rank.rank)};
+}
+
 bool same(const Place& a, const Place& b) {
     return a.offsets == b.offsets && a.sizes == b.sizes;
 }
 
 // All shards' places, as this rank knows them: its own are those that it holds.
 void check_metadata(const PickleValue& metadata, const std::vector<Index>& shape,
-                    const std::vector<Place>& held, const RankFile& rank,
+                    const std::vector<Place>& held, const Holder& holder,
                     std::size_t& entries_left) {
     if (short_counts(required(metadata, "size"), "a ShardedTensor's size") != shape) {
         fail("has two global shapes");
     }
+    // The list numbers ranks in the group (torch 2.2) or in the job (2.8).
+    const bool is_clear = holder.in_group == holder.file.rank;
     std::size_t n_own = 0;
     Place place;
     for (const PickleValue* const entry : required(metadata, "shards_metadata").elements()) {
@@ -81,7 +102,7 @@ void check_metadata(const PickleValue& metadata, const std::vector<Index>& shape
             fail("repeats the list of its shards more often than its file is long");
         }
         read_place(*entry, shape, place);
-        if (place.rank != rank.rank || volume_of(place.sizes, "a shard") == 0) {
+        if (!is_clear || place.rank != holder.in_group || volume_of(place.sizes, "a shard") == 0) {
             continue;
         }
         ++n_own;
@@ -99,7 +120,7 @@ void check_metadata(const PickleValue& metadata, const std::vector<Index>& shape
 }
 
 // Adds a local shard's pieces; its place.
-Place add_shard(const TorchFile& file, const PickleValue& shard, const RankFile& rank,
+Place add_shard(const TorchFile& file, const PickleValue& shard, const Holder& holder,
                 bool is_first, catalogue::Tensor& tensor) {
     const auto local = file.tensor(required(shard, "tensor"));
     if (!local) {
@@ -107,7 +128,9 @@ Place add_shard(const TorchFile& file, const PickleValue& shard, const RankFile&
     }
     Place place;
     read_place(required(shard, "metadata"), tensor.shape, place);
-    check_rank(place.rank, rank);
+    if (place.rank != holder.in_group) {  // a shard's own number is that in the group
+        check_rank(place.rank, holder.file);
+    }
     if (local->shape != place.sizes) {
         throw Error(ErrorCode::mismatch, "its shard at " + shape_text(place.offsets) + " is " +
                                              shape_text(local->shape) + ", but its metadata says " +
@@ -131,22 +154,20 @@ Place add_shard(const TorchFile& file, const PickleValue& shard, const RankFile&
 
 catalogue::Tensor read_sharded_tensor(const TorchFile& file, const Subclass& value,
                                       const RankFile& rank, std::size_t& entries_left) {
-    const auto parts = value.state->elements();  // shards, metadata, group, sharding spec, flag
+    const auto parts = value.state->elements();
     if (parts.size() < 2 || parts[0]->kind != PickleKind::list) {
         fail("has no list of local shards");
     }
-    if (parts.size() > 2) {
-        check_rank(integer_of(parts[2]->attribute("global_rank")), rank);
-    }
+    const Holder holder = holder_of(parts, rank);
     catalogue::Tensor tensor;
     tensor.shape = value.shape;
     tensor.dtype = dtype_of_global(*value.dtype).value_or(tensor.dtype);
     volume_of(value.shape, "a tensor's global shape");
     std::vector<Place> held;
     for (const PickleValue* const shard : short_list(*parts[0], "a ShardedTensor's shards")) {
-        held.push_back(add_shard(file, *shard, rank, held.empty(), tensor));
+        held.push_back(add_shard(file, *shard, holder, held.empty(), tensor));
     }
-    check_metadata(*parts[1], value.shape, held, rank, entries_left);
+    check_metadata(*parts[1], value.shape, held, holder, entries_left);
     return tensor;
 }
 

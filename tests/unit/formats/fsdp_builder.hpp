@@ -158,13 +158,19 @@ inline std::string local_shard(const std::string& tensor, const std::string& whe
     return made("torch.distributed._shard.sharded_tensor.shard Shard",
                 tuple({kNone, dict({{"tensor", tensor}, {"metadata", where}})}));
 }
+/// Of the group that shares a ShardedTensor, as one of its ranks pickles it.
+inline std::string group_state(std::int64_t rank_in_group, std::int64_t rank) {
+    return made("torch.distributed._shard.sharded_tensor.api ShardedTensor.ProcessGroupState",
+                dict({{"local_rank", integer(rank_in_group)}, {"global_rank", integer(rank)}}));
+}
 inline std::string sharded_tensor(const Counts& shape, const std::vector<std::string>& shards,
-                                  const std::vector<std::string>& places) {
+                                  const std::vector<std::string>& places,
+                                  const std::string& group = kNone) {
     const std::string metadata =
         made("torch.distributed._shard.sharded_tensor.metadata ShardedTensorMetadata",
              dict({{"shards_metadata", list(places)}, {"size", counts(shape)}}));
     return wrapper("torch.distributed._shard.sharded_tensor.api ShardedTensor", shape,
-                   tuple({list(shards), metadata, kNone, kNone, "\x89"}));
+                   tuple({list(shards), metadata, group, kNone, "\x89"}));
 }
 
 /// A rank file of the entries, with zeros for the records of float32 tensors up to 64 elements.

@@ -252,8 +252,19 @@ TEST(FsdpFiles, must_agree) {
             "its local tensor is [1, 2], but (Shard(0)) of [4, 2] over the "
             "mesh 2 gives [2, 2] to the rank at [1]",
             {first, both("w", dtensor({4, 2}, local_tensor("a", {1, 2}), mesh1, {shard(0)}))});
+    refused(
+        ErrorCode::mismatch,
+        "w is placed as (Shard(0)) over the mesh 2 in model_world_size_2_rank_0.pt but (Shard(1)) "
+        "over the mesh 2 in model_world_size_2_rank_1.pt",
+        {first, both("w", dtensor({4, 2}, local_tensor("a", {4, 1}), mesh1, {shard(1)}))});
+    const auto sharded = [](const Counts& sizes, const std::string& where) {
+        const std::string shard = local_shard(local_tensor("a", sizes), where);
+        return both("w", sharded_tensor({4, 2}, {shard}, {where}));
+    };
+    refused(ErrorCode::mismatch, "but a ShardedTensor in model_world_size_2_rank_1.pt",
+            {first, sharded({2, 2}, place({2, 0}, {2, 2}, 1))});
     refused(ErrorCode::mismatch, "hold parts that overlap: [2, 2] at [0, 0] and [4, 1] at [0, 1]",
-            {first, both("w", dtensor({4, 2}, local_tensor("a", {4, 1}), mesh1, {shard(1)}))});
+            {sharded({2, 2}, place({0, 0}, {2, 2}, 0)), sharded({4, 1}, place({0, 1}, {4, 1}, 1))});
 }
 
 TEST(FsdpFiles, hold_every_element) {
@@ -353,6 +364,35 @@ TEST(FsdpFiles, hold_sharded_tensors) {
             .tensors.at(0)
             .pieces.size(),
         1U);
+}
+
+// HYBRID_SHARD without a mesh: ranks 0 and 2 share one copy, 1 and 3 the other. A shard's own
+// number is that in its group, the list of all shards counts in the group (torch 2.2) or in the job
+// (2.8).
+TEST(FsdpFiles, hold_copies_of_sharded_tensors) {
+    const auto rank_file_of = [](int rank, bool in_job, int saved_by) {
+        const int group = rank % 2;
+        const int at = rank / 2;
+        const std::vector<std::string> places = {place({0, 0}, {2, 2}, in_job ? group : 0),
+                                                 place({2, 0}, {1, 2}, in_job ? group + 2 : 1)};
+        const std::string shard = local_shard(local_tensor("a", {at == 0 ? 2 : 1, 2}),
+                                              place({2 * at, 0}, {at == 0 ? 2 : 1, 2}, at));
+        return Fields{{"w", sharded_tensor({3, 2}, {shard}, places, group_state(at, saved_by))}};
+    };
+    for (const bool in_job : {false, true}) {
+        std::vector<Fields> ranks;
+        for (int rank = 0; rank < 4; ++rank) {
+            ranks.push_back(rank_file_of(rank, in_job, rank));
+        }
+        const auto catalogue = read(ranks);
+        ASSERT_EQ(catalogue.tensors.at(0).pieces.size(), 4U);
+        for (const auto& piece : catalogue.tensors[0].pieces) {
+            EXPECT_EQ(piece.patch.axes[0].lo, piece.file < 2 ? 0 : 2);
+            EXPECT_EQ(piece.replica, piece.file % 2);
+        }
+        ranks[3] = rank_file_of(3, in_job, 1);
+        refused(ErrorCode::mismatch, "it was saved by rank 1, which belongs into", ranks);
+    }
 }
 
 TEST(FsdpFiles, hold_whole_tensors_on_the_first_rank) {
