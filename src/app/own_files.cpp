@@ -20,8 +20,7 @@ namespace fs = std::filesystem;
 /// What counts as the checkpoint: the directory that was given, or, when the files lie beside that,
 /// the one that holds both.
 fs::path root_of(const fs::path& given, const fs::path& hf_directory) {
-    std::error_code failed;
-    const bool is_below = io::is_within(hf_directory, fs::absolute(given, failed));
+    const bool is_below = io::is_within(hf_directory, io::without_dots(given));
     return is_below ? given : hf_directory.parent_path();
 }
 

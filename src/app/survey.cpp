@@ -4,6 +4,7 @@
 #include <set>
 
 #include "shardweld/core/text.hpp"
+#include "shardweld/io/paths.hpp"
 #include "shardweld/mpi/free_run.hpp"
 
 #include "own_files.hpp"
@@ -17,18 +18,12 @@ namespace fs = std::filesystem;
 using catalogue::Catalogue;
 using formats::Location;
 
-/// A path given relative to the directory asked for, so that it means the same on ranks that mount
-/// it elsewhere.
-fs::path relative_to(const fs::path& path, const fs::path& directory) {
-    return fs::absolute(path).lexically_normal().lexically_relative(
-        fs::absolute(directory).lexically_normal());
-}
-
+/// Paths below the directory asked for mean the same on ranks that mount it elsewhere.
 void rebase(Location& location, const fs::path& from, const fs::path& to) {
     const auto moved = [&](const fs::path& path) {
-        return (to / relative_to(path, from)).lexically_normal();
+        return (to / path.lexically_relative(from)).lexically_normal();
     };
-    if (fs::absolute(from).lexically_normal() == fs::absolute(to).lexically_normal()) {
+    if (from == to) {
         return;
     }
     location.directory = moved(location.directory);
@@ -53,9 +48,11 @@ bool is_trouble(ErrorCode code) {
     return code == ErrorCode::io || code == ErrorCode::memory;
 }
 
-std::vector<std::byte> look(const mpi::Comm& comm, const formats::Request& request) {
+/// `own`: the request's directory without dots, as in the location.
+std::vector<std::byte> look(const mpi::Comm& comm, const formats::Request& request,
+                            const fs::path& own) {
     ByteWriter out;
-    out.put_text(request.directory.string());
+    out.put_text(own.string());
     std::optional<Location> location;
     const auto failure = mpi::error_of([&] {
         location = formats::locate(request);
@@ -95,7 +92,10 @@ bool is_better(const Finding& other, const Finding& known) {
 /// One location for all ranks: the best group's, with the shard files of all groups.
 void find_checkpoint(mpi::Comm& comm, const formats::Request& request, const Views& views,
                      Survey& survey) {
-    const auto mine = views.leads(comm.rank()) ? look(comm, request) : std::vector<std::byte>{};
+    const fs::path own =
+        mpi::collectively_get(comm, [&] { return io::without_dots(request.directory); });
+    const auto mine =
+        views.leads(comm.rank()) ? look(comm, request, own) : std::vector<std::byte>{};
     const auto all = comm.all_gather(mine);
     std::optional<Finding> first;
     std::optional<Finding> failure;
@@ -128,7 +128,7 @@ void find_checkpoint(mpi::Comm& comm, const formats::Request& request, const Vie
     survey.location = *first->location;
     survey.location.shard_files.assign(shard_files.begin(), shard_files.end());
     std::sort(survey.location.shard_files.begin(), survey.location.shard_files.end(), natural_less);
-    rebase(survey.location, first->directory, request.directory);
+    rebase(survey.location, first->directory, own);
 }
 
 /// Each file scanned by one rank that sees it, on all ranks.

@@ -10,6 +10,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/format.hpp"
 #include "shardweld/io/kind.hpp"
+#include "shardweld/io/paths.hpp"
 
 #include "directory.hpp"
 #include "foreign.hpp"
@@ -130,7 +131,22 @@ void refuse_others(const fs::path& directory, const Listing& listing) {
     }
 }
 
-[[noreturn]] void refuse_unknown(const fs::path& directory, const Listing& listing) {
+/// What a search for a checkpoint of this backend looks for.
+std::string looked_for(const std::string& backend) {
+    if (backend == "hf") {
+        return "model.safetensors, *.safetensors, pytorch_model*.bin, their index";
+    }
+    if (backend == "hdf5") {
+        return "*.h5, *.hdf5";
+    }
+    return std::string(kTrackerFile) +
+           ", iter_*, global_step_*, checkpoint-*, step-*, release, actor, critic, "
+           "ckpt_contents.json, model/dist_ckpt, dist_ckpt, .metadata, mp_rank_*, "
+           "model_world_size_*_rank_*.pt";
+}
+
+[[noreturn]] void refuse_unknown(const fs::path& directory, const Listing& listing,
+                                 const std::string& backend) {
     if (first_with_suffix(listing, ".distcp")) {
         throw Error(ErrorCode::not_found,
                     directory.string() +
@@ -140,11 +156,9 @@ void refuse_others(const fs::path& directory, const Listing& listing) {
     std::vector<std::string> found = listing.directories;
     found.insert(found.end(), listing.files.begin(), listing.files.end());
     throw Error(ErrorCode::not_found,
-                "no checkpoint in " + directory.string() + ": looked for " + kTrackerFile +
-                    ", iter_*, global_step_*, checkpoint-*, step-*, release, actor, critic, "
-                    "ckpt_contents.json, "
-                    "model/dist_ckpt, dist_ckpt, .metadata, mp_rank_*; found: " +
-                    (found.empty() ? "nothing" : name_list(found)));
+                (backend == "hf" ? "no HuggingFace model in " : "no checkpoint in ") +
+                    directory.string() + ": looked for " + looked_for(backend) +
+                    "; found: " + (found.empty() ? "nothing" : name_list(found)));
 }
 
 // One level down.
@@ -167,7 +181,7 @@ fs::path descend(const fs::path& directory, const Request& request,
     if (const auto below = only_checkpoint_below(directory, listing)) {
         return *below;
     }
-    refuse_unknown(directory, listing);
+    refuse_unknown(directory, listing, request.backend);
 }
 
 // The names of the shards' directory and those above, nearest first.
@@ -195,6 +209,21 @@ void require_role(const Location& location, const std::string& role) {
     }
 }
 
+/// An option that changes nothing for this format is a mistake.
+void require_own_options(const Location& location, const Request& request) {
+    const bool has_mesh = !request.mesh.names.empty() || !request.mesh.shape.empty();
+    const std::string_view backend = format_of(location).backend();
+    if (has_mesh && backend != "fsdp") {
+        throw Error(ErrorCode::usage,
+                    "--mesh_dim_names and --mesh_shape are about verl's FSDP checkpoints, but " +
+                        location.directory.string() + " is none: leave them out");
+    }
+    if (!request.prefix.empty() && backend != "dcp") {
+        throw Error(ErrorCode::usage, "--prefix is about torch DCP checkpoints, but " +
+                                          location.directory.string() + " is none: leave it out");
+    }
+}
+
 void require_iteration(Location& location, std::optional<Index> wanted) {
     std::optional<Step> step;
     for (const std::string& name : names_above(location.directory)) {
@@ -213,17 +242,12 @@ void require_iteration(Location& location, std::optional<Index> wanted) {
     }
 }
 
-fs::path without_trailing_slash(const fs::path& path) {
-    const fs::path whole = fs::absolute(path).lexically_normal();
-    return whole.has_filename() ? whole : whole.parent_path();
-}
-
 }  // namespace
 
 Location locate(const Request& request) {
     require_sensible(request);
     std::vector<std::string> notes;
-    fs::path directory = without_trailing_slash(request.directory);
+    fs::path directory = io::without_dots(request.directory);
     auto location = probe(directory, request.backend);
     for (int depth = 0; !location && depth < kDeepest; ++depth) {
         directory = descend(directory, request, notes);
@@ -234,6 +258,7 @@ Location locate(const Request& request) {
                                               " levels below " + request.directory.string());
     }
     location->notes.insert(location->notes.begin(), notes.begin(), notes.end());
+    require_own_options(*location, request);
     require_role(*location, request.role);
     require_iteration(*location, request.iteration);
     add_companions(*location);

@@ -13,6 +13,18 @@ fs::path resolved(const fs::path& path) {
     return whole.has_filename() ? whole : whole.parent_path();
 }
 
+fs::path without_dots(const fs::path& path) {
+    fs::path result;
+    for (const fs::path& part : fs::absolute(path)) {
+        if (part == "..") {
+            result = resolved(result).parent_path();
+        } else if (!part.empty() && part != ".") {
+            result /= part;
+        }
+    }
+    return result;
+}
+
 bool is_within(const fs::path& path, const fs::path& directory) {
     const fs::path relative = path.lexically_relative(directory);
     return !relative.empty() && *relative.begin() != "..";

@@ -8,6 +8,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/entries.hpp"
 #include "shardweld/io/file.hpp"
+#include "shardweld/io/paths.hpp"
 #include "shardweld/upload/upload.hpp"
 
 namespace shardweld::upload {
@@ -82,8 +83,7 @@ void check_model(const fs::path& directory) {
     if (!fs::is_directory(directory, failed)) {
         throw Error(ErrorCode::not_found, directory.string() + " is no directory that can be read");
     }
-    const fs::path whole = fs::absolute(directory).lexically_normal();
-    const std::string own = (whole.has_filename() ? whole : whole.parent_path()).filename();
+    const std::string own = io::without_dots(directory).filename();
     const std::set<std::string> names = names_in(directory);
     for (const std::string& name : names) {
         if (name.find(kOwnTrace) != std::string::npos && name.starts_with(".")) {

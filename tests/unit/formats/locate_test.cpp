@@ -33,6 +33,34 @@ TEST(Locate, finds_a_megatron_checkpoint_from_every_level) {
     }
 }
 
+TEST(Locate, follows_dots_behind_a_link_as_the_system_does) {
+    const Scratch scratch;
+    const fs::path top = fs::canonical(scratch.path());
+    const auto copy = [&](const char* name, const fs::path& to) {
+        fs::create_directories(to.parent_path());
+        fs::copy(fixture(name) / "source", to, fs::copy_options::recursive);
+    };
+    copy("llama-tp4-legacy-bf16", top / "far/run/ckpt");
+    copy("llama-pp12-legacy-bf16", top / "ckpt");
+    fs::create_directory(top / "far/run/log");
+    fs::create_directory_symlink("far/run/log", top / "link");
+    EXPECT_EQ(at(top / "link/../ckpt").directory, top / "far/run/ckpt/iter_0000010");
+    EXPECT_EQ(at(top / "far/../ckpt/./").directory, top / "ckpt/iter_0000010");
+    EXPECT_EQ(at(top / "link/../../run/ckpt").directory, top / "far/run/ckpt/iter_0000010");
+}
+
+TEST(Locate, refuses_options_of_other_formats) {
+    Request request;
+    request.directory = fixture("llama-tp4-legacy-bf16");
+    request.prefix = "model";
+    expect_error(ErrorCode::usage, "--prefix is about torch DCP checkpoints",
+                 [&] { (void)locate(request); });
+    request.prefix.clear();
+    request.mesh.shape = {4};
+    expect_error(ErrorCode::usage, "--mesh_dim_names and --mesh_shape are about verl's FSDP",
+                 [&] { (void)locate(request); });
+}
+
 TEST(Locate, finds_verl_version_2_from_every_level) {
     const fs::path root = fixture("verl-qwen3-tp2-pp2-torchdist-bf16") / "source";
     const fs::path actor = root / "global_step_10" / "actor";
@@ -174,7 +202,12 @@ TEST(Locate, names_layouts_it_does_not_read) {
 
 TEST(Locate, says_what_it_looked_for) {
     const Scratch scratch;
-    expect_error(ErrorCode::not_found, "mp_rank_*; found: nothing", [&] { at(scratch.path()); });
+    expect_error(ErrorCode::not_found, "rank_*.pt; found: nothing", [&] { at(scratch.path()); });
+    Request model;
+    model.directory = scratch.path();
+    model.backend = "hf";
+    expect_error(ErrorCode::not_found, "no HuggingFace model in",
+                 [&] { static_cast<void>(locate(model)); });
     scratch.file("some.txt");
     scratch.directory("dir");
     expect_error(ErrorCode::not_found, "found: dir, some.txt", [&] { at(scratch.path()); });
