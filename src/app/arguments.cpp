@@ -47,6 +47,18 @@ const OptionLine& find_option(const std::string& name, const CommandLine& comman
     refuse("unknown option " + shown + suggestion("--" + name, names_for(command)), command);
 }
 
+/// Short options of the command, one or several behind a dash: "-v", "-qv".
+bool is_letters(const std::string& argument, const CommandLine& command) {
+    const auto is_known = [&](char letter) {
+        const auto& lines = option_lines();
+        return std::any_of(lines.begin(), lines.end(), [&](const OptionLine& line) {
+            return line.letter == letter && (line.commands & command.bit) != 0;
+        });
+    };
+    return argument.size() > 1 && argument.front() == '-' &&
+           std::all_of(argument.begin() + 1, argument.end(), is_known);
+}
+
 /// Long options in their canonical spelling "--name=value", checked for being known and complete.
 std::vector<std::string> canonical(const CommandLine& command,
                                    const std::vector<std::string>& arguments) {
@@ -59,6 +71,11 @@ std::vector<std::string> canonical(const CommandLine& command,
             break;
         }
         if (!argument.starts_with("--")) {
+            if (argument.size() > 1 && argument.front() == '-' && !is_letters(argument, command)) {
+                refuse("unknown option " + printable(argument) +
+                           suggestion("-" + argument, names_for(command)),
+                       command);
+            }
             result.push_back(argument);
             continue;
         }
@@ -76,7 +93,8 @@ std::vector<std::string> canonical(const CommandLine& command,
         std::string value;
         if (equals != std::string::npos) {
             value = argument.substr(equals + 1);
-        } else if (i + 1 < arguments.size() && !arguments[i + 1].starts_with("--")) {
+        } else if (i + 1 < arguments.size() && !arguments[i + 1].starts_with("--") &&
+                   !is_letters(arguments[i + 1], command)) {
             value = arguments[++i];
         }
         if (value.empty()) {

@@ -101,7 +101,7 @@ class Merge {
         Preflight preflight;
         preflight.check([&] { check_target(comm_, options_); });
         preflight.check([&] { check_report(comm_, options_, options_.target_dir); });
-        preflight.check([&] { roof_ = look_at_roof(comm_, options_, log_); });
+        preflight.check([&] { roof_ = look_at_roof(comm_, options_, comm_.size(), log_); });
         if (is_uploaded()) {
             preflight.check([&] { access = prepare_upload(comm_, options_); });
         }

@@ -162,7 +162,12 @@ void read_execution(const OptionReader& reader, Options& options) {
     options.resume = reader.has("resume");
     options.stop_before = reader.duration("stop_before");
     options.stall_timeout = reader.duration("stall_timeout").value_or(options.stall_timeout);
-    options.n_ranks = static_cast<int>(reader.number("ranks", 1).value_or(1));
+    const Index n_ranks = reader.number("ranks", 1).value_or(1);
+    if (n_ranks > kMostRanks) {
+        refuse("--ranks " + std::to_string(n_ranks) + " is more than " +
+               std::to_string(kMostRanks) + ", the most that are planned for");
+    }
+    options.n_ranks = static_cast<int>(n_ranks);
 }
 
 void read_messages(const OptionReader& reader, Options& options) {

@@ -49,6 +49,9 @@ enum class Names {
 
 using outputs::OutputFormat;
 
+/// The most ranks that are planned for: a plan looks at the share of each.
+inline constexpr Index kMostRanks = 100'000;
+
 /// What `plan --sbatch` is asked for.
 struct JobRequest {
     int n_nodes = 1;
@@ -56,6 +59,7 @@ struct JobRequest {
     std::vector<std::string> words;       ///< the merge's options, as its command line has them
     fs::path target;                      ///< absolute
     std::vector<std::string> test_words;  ///< of a test whether the target is that merge's
+    bool is_uploaded = false;             ///< the merge uploads what it has written
 };
 
 struct Options {

@@ -13,8 +13,10 @@
 #include "json_parts.hpp"
 #include "preflight.hpp"
 #include "report_place.hpp"
+#include "roof.hpp"
 #include "sbatch.hpp"
 #include "table.hpp"
+#include "upload.hpp"
 
 namespace shardweld::app {
 
@@ -231,6 +233,10 @@ int print_plan(mpi::Comm& comm, const Options& options, std::ostream& out, Log& 
     if (options.has_target) {
         preflight.check([&] { check_target(comm, options); });
         preflight.check([&] { check_report(comm, options, options.target_dir); });
+    }
+    preflight.check([&] { (void)look_at_roof(comm, options, options.n_ranks, log); });
+    if (!options.upload_path.empty()) {
+        preflight.check([&] { (void)prepare_upload(comm, options); });
     }
     if (preflight.check([&] { merge = plan_merge(comm, options); })) {
         if (options.has_target) {

@@ -60,14 +60,15 @@ std::vector<std::string> roof_doubts(const MeasuredRoof& roof, int n_ranks, bool
     return doubts;
 }
 
-std::optional<MeasuredRoof> look_at_roof(mpi::Comm& comm, const Options& options, Log& log) {
+std::optional<MeasuredRoof> look_at_roof(mpi::Comm& comm, const Options& options, int n_ranks,
+                                         Log& log) {
     std::optional<MeasuredRoof> roof;
     mpi::collectively(comm, [&] {
         if (!options.roof || comm.rank() != 0) {
             return;
         }
         roof = read_roof(*options.roof);
-        for (const std::string& doubt : roof_doubts(*roof, comm.size(), options.sync)) {
+        for (const std::string& doubt : roof_doubts(*roof, n_ranks, options.sync)) {
             log.warning(doubt);
         }
     });

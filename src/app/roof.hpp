@@ -34,7 +34,8 @@ std::vector<std::string> roof_doubts(const MeasuredRoof& roof, int n_ranks, bool
 
 /// Collective. What --roof names, on the first rank, which warns of doubts; nullopt elsewhere and
 /// without --roof.
-std::optional<MeasuredRoof> look_at_roof(mpi::Comm& comm, const Options& options, Log& log);
+std::optional<MeasuredRoof> look_at_roof(mpi::Comm& comm, const Options& options, int n_ranks,
+                                         Log& log);
 
 /// GB/s of a merge: half of the bytes it must read and write, divided by the wall seconds of all
 /// phases from `create` to `publish`. Pure.

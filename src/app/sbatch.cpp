@@ -97,6 +97,9 @@ constexpr const char* kEnd =
 
 /// A run may have been ended between publishing and its own end: then there is nothing to resume.
 std::string look_text(const JobRequest& job) {
+    if (job.is_uploaded) {  // then there is more to do than to have the model
+        return "";
+    }
     std::string where = "-e " + process::shell_word((job.target / "config.json").string());
     for (const fs::path& work : publish::places_of_work(job.target)) {
         where += " && ! -e " + process::shell_word(work.string());

@@ -7,26 +7,32 @@ namespace shardweld::app {
 namespace {
 
 constexpr int kRanksOfNode = 4;
-constexpr Index kMostNodes = 100'000;
+constexpr Index kMostNodes = kMostRanks / kRanksOfNode;
 
 bool names_a_path(const OptionLine& line) {
     return line.argument == "DIR" || line.argument == "FILE" || line.argument == "PATH";
 }
 
 /// The options that another command takes as well, with absolute paths: a job may start elsewhere.
+/// The script gives --resume itself.
 std::vector<std::string> words_for(unsigned command, const Arguments& arguments) {
     std::vector<std::string> words;
     for (const OptionLine& line : option_lines()) {
         const auto given = arguments.values.find(std::string(line.name));
-        const bool is_of_merge = line.name == "report" || line.name == "trace";
+        const bool is_of_merge =
+            line.name == "report" || line.name == "trace" || line.name == "check_crc";
         if ((line.commands & command) == 0 || given == arguments.values.end() ||
-            (command != kMerge && is_of_merge)) {
+            (command != kMerge && is_of_merge) || line.name == "resume") {
             continue;
         }
-        words.push_back("--" + given->first);
-        if (!line.argument.empty()) {
-            words.push_back(names_a_path(line) ? fs::absolute(given->second).string()
-                                               : given->second);
+        const std::string value =
+            names_a_path(line) ? fs::absolute(given->second).string() : given->second;
+        if (line.argument.empty()) {
+            words.push_back("--" + given->first);
+        } else if (value.starts_with("-")) {
+            words.push_back("--" + given->first + "=" + value);
+        } else {
+            words.insert(words.end(), {"--" + given->first, value});
         }
     }
     return words;
@@ -81,6 +87,7 @@ void read_job(const Arguments& arguments, Options& options) {
     job.target = fs::absolute(options.target_dir);
     job.words = merge_words(arguments, job.target);
     job.test_words = test_words(arguments, job.target);
+    job.is_uploaded = !options.upload_path.empty();
     options.job = std::move(job);
 }
 

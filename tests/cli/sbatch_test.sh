@@ -85,6 +85,19 @@ mkdir "$WORK/made it/.shardweld-partial"
 run_again "work in the target" 0 merge
 rmdir "$WORK/made it/.shardweld-partial"
 
+# What merge alone does is handed on too; a merge that uploads is not left out because the model is there.
+printf '#!/bin/bash\necho "repo_id --private"\n' >"$WORK/bin/hf"
+chmod +x "$WORK/bin/hf"
+export HF_TOKEN=hf_none
+plan_job --local_dir "$fixture/source" --target_dir "$WORK/made it" --overwrite --resume --check_crc --sha256 --report "$WORK/report.json" --stop_before 2m \
+    --exclude=-x --hf_upload_path me/model --private --hf_cli "$WORK/bin/hf"
+run_again "an upload" 0 merge
+checks=$((checks + 1))
+printf '%q\n' --mpi=pmix -K -c 2 "$(realpath "$SHARDWELD")" merge --resume --local_dir "$fixture/source" --hf_config "$fixture/hf" --check_crc \
+    --target_dir "$WORK/made it" --overwrite --report "$WORK/report.json" --sha256 --exclude=-x --hf_upload_path me/model --private \
+    --hf_cli "$WORK/bin/hf" --stop_before 2m | diff - "$WORK/words" >"$WORK/diff" || fail "the upload's words: $(<"$WORK/diff")"
+expect_code 2 "$SHARDWELD" plan --local_dir "$fixture/source" --hf_config "$fixture/hf" --hf_upload_path model && expect_text 'model is not a repository'
+
 refused=("$SHARDWELD" plan --local_dir "$fixture/source" --hf_config "$fixture/hf")
 expect_code 2 "${refused[@]}" --nodes 2 && expect_text '--sbatch'
 expect_code 2 "${refused[@]}" --rate 1GB && expect_text '--sbatch'

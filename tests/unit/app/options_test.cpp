@@ -4,6 +4,7 @@
 
 #include "shardweld/core/text.hpp"
 
+#include "../../../src/app/option_table.hpp"
 #include "support/error_text.hpp"
 
 namespace shardweld::app {
@@ -232,6 +233,9 @@ TEST(ParseOptions, suggests_the_nearest_name) {
     EXPECT_EQ(refusal({"merge", "--target-dri", "x"}),
               "usage: unknown option --target_dri; did you mean --target_dir? (see shardweld merge "
               "--help)");
+    EXPECT_EQ(refusal({"merge", "--local", "x"}),
+              "usage: unknown option --local; did you mean --local_dir? (see shardweld merge "
+              "--help)");
     EXPECT_EQ(refusal({"merge", "--zzzzzz", "x"}),
               "usage: unknown option --zzzzzz (see shardweld merge --help)");
     EXPECT_EQ(refusal({"plam"}),
@@ -252,6 +256,9 @@ TEST(ParseOptions, refuses_missing_and_bad_values) {
               "usage: --local_dir needs a value: DIR (see shardweld merge --help)");
     EXPECT_EQ(refusal({"merge", "--local_dir", "--overwrite"}),
               "usage: --local_dir needs a value: DIR (see shardweld merge --help)");
+    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--target_dir", "-q"}),
+              "usage: --target_dir needs a value: DIR (see shardweld merge --help)");
+    EXPECT_EQ(parsed({"merge", "--local_dir", "a", "--target_dir=-q"}).target_dir, "-q");
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--overwrite=yes"}),
               "usage: --overwrite takes no value (see shardweld merge --help)");
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--memory_limit", "5 parsecs"}),
@@ -276,7 +283,13 @@ TEST(ParseOptions, refuses_missing_and_bad_values) {
               "DIR] [options])");
     EXPECT_EQ(refusal({"inspect", "a", "--local_dir", "b"}),
               "usage: the checkpoint is given twice: b and a");
-    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "-x"}).substr(0, 6), "usage:");
+    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "-x"}),
+              "usage: unknown option -x (see shardweld merge --help)");
+    EXPECT_EQ(refusal({"merge", "-local_dir", "a"}),
+              "usage: unknown option -local_dir; did you mean --local_dir? (see shardweld merge "
+              "--help)");
+    EXPECT_EQ(refusal({"plan", "--local_dir", "a", "--ranks", "100001"}),
+              "usage: --ranks 100001 is more than 100000, the most that are planned for");
 }
 
 TEST(ParseOptions, asks_for_help_before_anything_else) {
@@ -297,6 +310,10 @@ TEST(ParseOptions, takes_names_for_inspect_plan_and_recipes) {
     EXPECT_TRUE(parsed({"inspect", "dir", "--json"}).json);
     EXPECT_EQ(parsed({"recipes", "qwen3"}).topic, "qwen3");
     EXPECT_EQ(parsed({"plan", "--local_dir", "a", "--ranks", "512"}).n_ranks, 512);
+    for (const OptionLine& line : option_lines()) {
+        EXPECT_TRUE((line.commands & kMerge) == 0 || (line.commands & kPlan) != 0)
+            << "plan does not take merge's --" << line.name;
+    }
 }
 
 TEST(HelpText, lists_the_options_of_its_command_only) {
