@@ -166,7 +166,7 @@ void judge_recipe(PreparedModel& prepared) {
 
 fs::path hf_directory(const Options& options, const formats::Location& location) {
     if (options.hf_config) {
-        return io::is_file(*options.hf_config) ? options.hf_config->parent_path()
+        return io::is_file(*options.hf_config) ? fs::absolute(*options.hf_config).parent_path()
                                                : *options.hf_config;
     }
     if (location.hf_directory) {

@@ -43,7 +43,14 @@ bool Preflight::check(const std::function<void()>& body) {
         if (error.code() == ErrorCode::stopped) {
             throw;
         }
-        problems_.push_back(error);
+        // Two checks may stumble over one thing.
+        const bool is_known =
+            std::any_of(problems_.begin(), problems_.end(), [&](const Error& known) {
+                return known.code() == error.code() && known.full_text() == error.full_text();
+            });
+        if (!is_known) {
+            problems_.push_back(error);
+        }
         return false;
     }
 }

@@ -81,6 +81,12 @@ bool is_parallel(Command command) {
     return command != Command::recipes && command != Command::help && command != Command::version;
 }
 
+/// Commands that make files and remove them, or give them their names, at the end: they go on when
+/// nobody reads any more what they say.
+bool has_files_under_way(Command command) {
+    return command == Command::merge || command == Command::test || command == Command::iobench;
+}
+
 /// The code of a command whose result goes to standard output.
 int printed(int code, Log& log) {
     std::cout.flush();
@@ -164,7 +170,8 @@ int run_together(const Options& options) {
     std::optional<StopSignals> signals;
     if (options.command == Command::merge) {
         signals.emplace();
-        // It goes on when nobody reads any more what it says.
+    }
+    if (has_files_under_way(options.command)) {
         (void)std::signal(SIGPIPE, SIG_IGN);
     }
     return guarded(early, [&] {

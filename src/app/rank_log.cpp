@@ -51,6 +51,11 @@ std::string time_text() {
 RankLog::RankLog(const fs::path& directory, int rank) {
     std::error_code failed;
     fs::create_directories(directory, failed);
+    std::error_code unknown;
+    if (failed && fs::exists(directory, unknown)) {
+        throw Error(ErrorCode::target, "--log_dir " + directory.string() +
+                                           " is no directory: remove it or give another one");
+    }
     if (failed) {
         io::throw_errno(failed.value(), "create directory", directory);
     }

@@ -185,4 +185,10 @@ for text in 0 x 4, 4,1 4,100KiB 4,4GiB 4,64KiB,1 2001 -2 ''; do
     expect_code 2 "${merge[@]}" --target_dir "$WORK/none" "--stripe=$text"
 done
 expect_absent "$WORK/none"
+# Nobody reads what it prints: nothing of it stays.
+mkdir "$WORK/unread"
+{ (sleep 0.5 && exec timeout 60 "$SHARDWELD" iobench "$WORK/unread" --size 1MB --repeats 1 2>"$WORK/err"); echo $? >"$WORK/code"; } | true
+checks=$((checks + 2))
+[[ "$(cat "$WORK/code")" == 7 ]] || fail "iobench without a reader ends with code $(cat "$WORK/code")"
+[[ -z "$(ls -A "$WORK/unread")" ]] || fail "iobench without a reader leaves $(ls -A "$WORK/unread")"
 finish

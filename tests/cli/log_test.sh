@@ -43,6 +43,7 @@ checks=$((checks + 1))
 [[ "$(cat "$WORK/mine")" == mine ]] || fail "a link was followed"
 mkfifo "$WORK/fifo" && rm "$LOGS/rank-0001.log" && mv "$WORK/fifo" "$LOGS/rank-0001.log"
 expect_code 12 mpirun -n 2 "${run[@]}" "$LOGS" && expect_text "rank-0001.log is no regular file"
+expect_code 12 "${run[@]}" "$WORK/mine" && expect_text "--log_dir $WORK/mine is no directory"
 expect_code 3 "${run[@]}" "$WORK/mine/logs"
 expect_text "cannot create directory $WORK/mine/logs"
 
@@ -56,5 +57,14 @@ checks=$((checks + 1))
 { (sleep 0.5 && exec "$SHARDWELD" merge -v --local_dir "$CASE/source" --hf_config "$CASE/hf" --target_dir "$WORK/unheard"); echo $? >"$WORK/code"; } 2>&1 | true
 [[ "$(cat "$WORK/code")" == 0 ]] || fail "without a reader it ends with code $(cat "$WORK/code")"
 same_as_expected "$CASE" "$WORK/unheard"
+
+# Nor does a test that folds an adapter leave its factors.
+mkdir "$WORK/scratch"
+checks=$((checks + 2))
+lora="$TESTS/data/torch/fsdp2_lora_w2_fp32_qwen2"
+expect_code 0 "$SHARDWELD" merge --local_dir "$lora/source" --lora fold --target_dir "$WORK/folded"
+{ (sleep 0.5 && TMPDIR="$WORK/scratch" exec "$SHARDWELD" test -v --local_dir "$lora/source" --lora fold --test_hf_dir "$WORK/folded"); echo $? >"$WORK/code"; } 2>&1 | true
+[[ "$(cat "$WORK/code")" == 7 ]] || fail "a test without a reader ends with code $(cat "$WORK/code")"
+[[ -z "$(ls -A "$WORK/scratch")" ]] || fail "left $(ls -A "$WORK/scratch")"
 
 finish

@@ -173,6 +173,10 @@ if "${as_other[@]}" "$SHARDWELD" version >"$WORK/out" 2>"$WORK/err"; then
     expect_text "2 problems, nothing was written"
     expect_text "no right to write in $place (Permission denied)"
     expect_text "1 file(s) of the checkpoint cannot be read"
+    chmod 700 "$place"
+    expect_code 7 "${merging[@]}"
+    expect_text "2 problems, nothing was written"  # not three: where the target leads is asked twice
+    chmod 755 "$place"
     chmod -R 755 "$WORK/copy"
     expect_code 7 "${merging[@]}"
     mkdir "$target"
