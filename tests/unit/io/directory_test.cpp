@@ -50,7 +50,8 @@ TEST(Directory, tells_later_that_it_could_not_be_opened) {
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
     EXPECT_EQ(error_text([&] { directory.require_same(); }),
               "io: cannot open directory " + (place.path() / "out").string() +
-                  ": Too many open files (errno 24)");
+                  ": Too many open files (errno 24); allow more open files (`ulimit -n`), or keep "
+                  "fewer open (--max_open)");
 }
 
 }  // namespace

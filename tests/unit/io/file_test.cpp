@@ -203,5 +203,17 @@ TEST(Errno, maps_reasons_to_codes) {
     EXPECT_EQ(text(EACCES), "io: cannot do it to /some/path: Permission denied (errno 13)");
 }
 
+TEST(Errno, says_what_to_do_where_the_reason_does_not) {
+    const auto text = [](int error) {
+        return error_text([error] { throw_errno(error, "open", "/some/path"); });
+    };
+    EXPECT_EQ(text(EMFILE),
+              "io: cannot open /some/path: Too many open files (errno 24); allow more open files "
+              "(`ulimit -n`), or keep fewer open (--max_open)");
+    EXPECT_EQ(text(ENAMETOOLONG),
+              "io: cannot open /some/path: File name too long (errno 36); hidden files beside a "
+              "target have names some 20 bytes longer than its own");
+}
+
 }  // namespace
 }  // namespace shardweld::io
