@@ -1,4 +1,4 @@
-"""docs/reliability.md from docs/reliability.json, and counts of fuzzing from docs/security.json where it is there. Knows the records and the tables;
+"""docs/reliability.md from docs/reliability.json, and counts of fuzzing from docs/fuzzing.json where it is there. Knows the records and the tables;
 nothing of how they come about.
 
 docs/reliability.json: {"schema": 1, "faults": {...}, "signals": {...}, "watched": {...}, "kills": {...}, "bad_inputs": {...}, "sanitizers": {...}}; each of
@@ -43,11 +43,11 @@ def put(path, name, record, made):
 
 
 def update(page_path, json_path, check=False):
-    return marked_page.update(page_path, _tables(os.path.join(os.path.dirname(json_path), "security.json")), load(json_path), check)
+    return marked_page.update(page_path, _tables(os.path.join(os.path.dirname(json_path), "fuzzing.json")), load(json_path), check)
 
 
-def _tables(security_path):
-    return {"summary": lambda content: _summary(content, _fuzzing(security_path)), "faults": _faults, "scenarios": _scenarios, "kills": _kills,
+def _tables(fuzzing_path):
+    return {"summary": lambda content: _summary(content, _fuzzing(fuzzing_path)), "faults": _faults, "scenarios": _scenarios, "kills": _kills,
             "signals": _signals, "watched": _watched, "bad-inputs": _bad_inputs, "sanitizers": _sanitizers}
 
 
@@ -56,9 +56,7 @@ def _fuzzing(path):
     if not os.path.exists(path):
         return {}
     with open(path, encoding="utf-8") as file:
-        targets = json.load(file).get("targets", {})
-    rows = targets.items() if isinstance(targets, dict) else ((target["name"], target) for target in targets)
-    return {name: target["executions"] if isinstance(target, dict) else target for name, target in rows}
+        return {name: target["executions"] for name, target in json.load(file)["targets"].items()}
 
 
 def _tried(content):
