@@ -35,21 +35,36 @@ A record takes the place of the one of the same case; all others stay. --continu
 again."""
 
 
+def values_in(text):
+    return text.split(",")
+
+
+def listed(*known, default=None, note=""):
+    """An option whose value is a LIST of some of `known`; without a default all of them."""
+
+    def read(text):
+        unknown = [value for value in values_in(text) if value not in known]
+        if unknown:
+            raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: not among {', '.join(known)}")
+        return values_in(text)
+
+    return {"type": read, "default": list(default or known), "help": f"LIST of {','.join(known)}{note}"}
+
+
 def arguments():
     parser = argparse.ArgumentParser(prog="scripts/bench.sh", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter)
-    listed = {"type": lambda text: text.split(",")}
-    parser.add_argument("--kind", **listed, default=["merge", "launch"], help="LIST of merge,peer,launch,memory (default merge,launch)")
+    parser.add_argument("--kind", **listed("merge", "peer", "launch", "memory", default=["merge", "launch"], note=" (default merge,launch)"))
     parser.add_argument("--gb", type=float, help="size of the checkpoint's tensors (4; peers: 2)")
     parser.add_argument("--pairs", type=int, help="runs of each side (9; peers: 2)")
-    parser.add_argument("--format", **listed, default=["legacy", "torch_dist", "fsdp"], help="LIST of legacy,torch_dist,fsdp")
-    parser.add_argument("--dtype", **listed, default=["bf16", "fp32_bf16"], help="LIST of bf16,fp32_bf16")
-    parser.add_argument("--ranks", **listed, default=["2", "1", "4"], help="LIST of numbers (2,1,4)")
-    parser.add_argument("--strategy", **listed, default=["direct", "collective"], help="LIST of direct,collective,auto; one rank is direct only")
-    parser.add_argument("--cache", **listed, default=["warm", "cold"], help="LIST of warm,cold")
-    parser.add_argument("--fsync", **listed, default=["no", "yes"], help="LIST of no,yes")
-    parser.add_argument("--peer", **listed, default=list(peers.PEERS), help="LIST of " + ",".join(peers.PEERS))
+    parser.add_argument("--format", **listed("legacy", "torch_dist", "fsdp"))
+    parser.add_argument("--dtype", **listed("bf16", "fp32_bf16"))
+    parser.add_argument("--ranks", type=values_in, default=["2", "1", "4"], help="LIST of numbers (2,1,4)")
+    parser.add_argument("--strategy", **listed("direct", "collective", "auto", default=["direct", "collective"], note="; one rank is direct only"))
+    parser.add_argument("--cache", **listed("warm", "cold"))
+    parser.add_argument("--fsync", **listed("no", "yes"))
+    parser.add_argument("--peer", **listed(*peers.PEERS))
     parser.add_argument("--python", default=os.environ.get("SHARDWELD_PYTHON", "python3"), help="for peers ($SHARDWELD_PYTHON, python3)")
-    parser.add_argument("--memory", **listed, default=["merge-1", "merge-4", "test-1", "test-8", "test-64"],
+    parser.add_argument("--memory", type=values_in, default=["merge-1", "merge-4", "test-1", "test-8", "test-64"],
                         help="LIST of COMMAND-GB: merge writes as much to the disk, test writes nothing (merge-1,merge-4,test-1,test-8,test-64)")
     parser.add_argument("--dir", default=os.path.join(tempfile.gettempdir(), "shardweld-bench"), help="where to work; keeps checkpoints for the next time")
     parser.add_argument("--bin", default=os.path.join(ROOT, "build/bin"), help="where the programs are (build/bin)")
