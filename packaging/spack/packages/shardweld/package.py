@@ -3,10 +3,12 @@ import os
 
 from spack.package import *
 
-try:  # Spack 1.0 keeps build systems beside its packages.
+try:  # Spack 1.0 keeps build systems beside its packages, and takes compilers for languages' packages.
     from spack_repo.builtin.build_systems.cmake import CMakePackage
+
+    LANGUAGES = ("c", "cxx")
 except ImportError:
-    pass
+    LANGUAGES = ()
 
 
 class Shardweld(CMakePackage):
@@ -21,8 +23,8 @@ class Shardweld(CMakePackage):
 
     variant("hdf5", default=True, description="Read and write HDF5 files")
 
-    depends_on("c", type="build")
-    depends_on("cxx", type="build")
+    for language in LANGUAGES:
+        depends_on(language, type="build")
     depends_on("cmake@3.25:", type="build")
     depends_on("mpi@3:")
     depends_on("nlohmann-json@3.10:", type="build")
