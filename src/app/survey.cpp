@@ -4,6 +4,7 @@
 #include <set>
 
 #include "shardweld/core/text.hpp"
+#include "shardweld/formats/shared/pickle.hpp"
 #include "shardweld/io/paths.hpp"
 #include "shardweld/mpi/free_run.hpp"
 
@@ -236,6 +237,7 @@ void resolve_all(mpi::Comm& comm, const Views& views, const SizesByGroup& sizes,
 
 Survey survey(mpi::Comm& comm, const formats::Request& request) {
     Survey survey;
+    const formats::PickleMemory memory;
     const Views views = group_views(comm, request.directory);
     find_checkpoint(comm, request, views, survey);
     Sights sights(comm, views, survey.location.directory);

@@ -14,6 +14,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/formats/format.hpp"
+#include "shardweld/formats/shared/pickle.hpp"
 #include "shardweld/formats/shared/zip.hpp"
 #include "shardweld/io/file.hpp"
 
@@ -73,7 +74,7 @@ shardweld::Bytes pickle_bytes(const fs::path& path) {
     return archive.find(archive.prefix + "data.pkl")->size;
 }
 
-/// Scans the first file again and again for about a second.
+/// Scans the first file again and again for about a second, as a rank scans one file after another.
 void measure(const std::string& name, const fs::path& directory, const std::string& backend) {
     formats::Request request;
     request.directory = directory;
@@ -82,6 +83,7 @@ void measure(const std::string& name, const fs::path& directory, const std::stri
     const auto& format = formats::format_of(location);
     const std::string file = format.scan_list(location).front();
     const auto bytes = static_cast<double>(pickle_bytes(location.directory / file));
+    const formats::PickleMemory memory;
     const double base = peak_mib();
     const auto first = format.scan(location, file);
     const double peak = peak_mib() - base;

@@ -1,4 +1,5 @@
-// Memory of a pickle's values: taken in order, given back all at once or block by block.
+// Memory of a pickle's values: taken in order, given back all at once (to a PickleMemory where one
+// lives) or block by block.
 // Knows sizes only; nothing is ever destroyed in it.
 #pragma once
 
@@ -15,6 +16,11 @@ class PickleArena {
     /// `guess`: bytes that will be needed, if known.
     explicit PickleArena(std::size_t guess)
         : next_chunk_(std::clamp(guess, kSmallestChunk, kLargestChunk)) {}
+    ~PickleArena();
+    PickleArena(const PickleArena&) = delete;
+    PickleArena& operator=(const PickleArena&) = delete;
+    PickleArena(PickleArena&&) = delete;
+    PickleArena& operator=(PickleArena&&) = delete;
 
     /// Memory for `size` bytes, aligned to 8.
     [[gnu::always_inline]] inline void* allocate(std::size_t size) {
@@ -54,20 +60,10 @@ class PickleArena {
         return std::max<std::size_t>((size + kWord - 1) / kWord, 1);
     }
 
-    [[gnu::noinline]] void* from_new_chunk(std::size_t size) {
-        if (size > kLargestChunk / 4) {
-            return chunks_.emplace_back(std::make_unique_for_overwrite<std::byte[]>(size)).get();
-        }
-        const std::size_t chunk = std::max(next_chunk_, size);
-        next_chunk_ = std::min(next_chunk_ * 2, kLargestChunk);
-        at_ = chunks_.emplace_back(std::make_unique_for_overwrite<std::byte[]>(chunk)).get();
-        end_ = at_ + chunk;
-        std::byte* const block = at_;
-        at_ += size;
-        return block;
-    }
+    [[gnu::noinline]] void* from_new_chunk(std::size_t size);
 
-    std::vector<std::unique_ptr<std::byte[]>> chunks_;
+    std::vector<std::unique_ptr<std::byte[]>> chunks_;  // of kLargestChunk
+    std::vector<std::unique_ptr<std::byte[]>> others_;
     std::size_t next_chunk_;
     std::byte* at_ = nullptr;
     std::byte* end_ = nullptr;

@@ -126,6 +126,24 @@ class PickleReducer {
     virtual void restart() = 0;
 };
 
+/// While one lives, memory of this thread's pickles that are gone is kept for those that follow: a
+/// page costs most when it is first touched. For reading one large file after another; all of it
+/// goes back at the end. One within another keeps its own.
+class PickleMemory {
+  public:
+    PickleMemory();
+    ~PickleMemory();
+    PickleMemory(const PickleMemory&) = delete;
+    PickleMemory& operator=(const PickleMemory&) = delete;
+    PickleMemory(PickleMemory&&) = delete;
+    PickleMemory& operator=(PickleMemory&&) = delete;
+
+  private:
+    friend class PickleArena;
+    std::vector<std::unique_ptr<std::byte[]>> chunks_;
+    PickleMemory* outer_;
+};
+
 /// A parsed pickle: owns its values and the bytes they view.
 class Pickle {
   public:

@@ -1,0 +1,57 @@
+#include "pickle_arena.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <new>
+#include <utility>
+
+#include "shardweld/formats/shared/pickle.hpp"
+
+namespace shardweld::formats {
+
+namespace {
+
+thread_local PickleMemory* kept_memory = nullptr;
+
+}  // namespace
+
+PickleMemory::PickleMemory() : outer_(std::exchange(kept_memory, this)) {}
+
+PickleMemory::~PickleMemory() {
+    kept_memory = outer_;
+}
+
+PickleArena::~PickleArena() {
+    if (kept_memory == nullptr) {
+        return;
+    }
+    auto& kept = kept_memory->chunks_;
+    try {
+        kept.reserve(kept.size() + chunks_.size());
+    } catch (const std::bad_alloc&) {
+        return;
+    }
+    std::move(chunks_.rbegin(), chunks_.rend(), std::back_inserter(kept));
+}
+
+void* PickleArena::from_new_chunk(std::size_t size) {
+    if (size > kLargestChunk / 4) {
+        return others_.emplace_back(std::make_unique_for_overwrite<std::byte[]>(size)).get();
+    }
+    const std::size_t chunk = std::max(next_chunk_, size);
+    next_chunk_ = std::min(next_chunk_ * 2, kLargestChunk);
+    auto& list = chunk == kLargestChunk ? chunks_ : others_;
+    if (chunk == kLargestChunk && kept_memory != nullptr && !kept_memory->chunks_.empty()) {
+        list.push_back(std::move(kept_memory->chunks_.back()));
+        kept_memory->chunks_.pop_back();
+    } else {
+        list.push_back(std::make_unique_for_overwrite<std::byte[]>(chunk));
+    }
+    at_ = list.back().get();
+    end_ = at_ + chunk;
+    std::byte* const block = at_;
+    at_ += size;
+    return block;
+}
+
+}  // namespace shardweld::formats
