@@ -140,6 +140,7 @@ std::vector<Catalogue> share_scans(mpi::Comm& comm, const Views& views, const Si
     std::vector<Catalogue> scans(files.size());
     ByteWriter mine;
     mpi::collectively_in_steps(comm, [&](const mpi::Step& step) {
+        const formats::PickleMemory memory;
         for (std::size_t file = 0; file < files.size(); ++file) {
             if (handler_of(file, sizes, views) != comm.rank()) {
                 continue;
@@ -237,7 +238,6 @@ void resolve_all(mpi::Comm& comm, const Views& views, const SizesByGroup& sizes,
 
 Survey survey(mpi::Comm& comm, const formats::Request& request) {
     Survey survey;
-    const formats::PickleMemory memory;
     const Views views = group_views(comm, request.directory);
     find_checkpoint(comm, request, views, survey);
     Sights sights(comm, views, survey.location.directory);
