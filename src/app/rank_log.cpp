@@ -51,12 +51,12 @@ std::string time_text() {
 RankLog::RankLog(const fs::path& directory, int rank) {
     std::error_code failed;
     fs::create_directories(directory, failed);
-    std::error_code unknown;
-    if (failed && fs::exists(directory, unknown)) {
-        throw Error(ErrorCode::target, "--log_dir " + directory.string() +
-                                           " is no directory: remove it or give another one");
-    }
     if (failed) {
+        std::error_code unknown;
+        if (fs::exists(directory, unknown)) {
+            throw Error(ErrorCode::target, "--log_dir " + directory.string() +
+                                               " is no directory: remove it or give another one");
+        }
         io::throw_errno(failed.value(), "create directory", directory);
     }
     const fs::path path = directory / name_of(rank);

@@ -47,6 +47,7 @@ done
 without_mpi=(mpirun -n 2 --mca pml none "$SHARDWELD")
 expect_code 0 "${without_mpi[@]}" merge --help && stdout_has "Usage: shardweld merge"
 expect_code 1 "${without_mpi[@]}" recipes --nonsense
+expect_code 2 mpirun -n 2 "$SHARDWELD" recipes --nonsense && stderr_count "unknown option --nonsense" 1
 
 # Wrong command lines: one message on stderr, nothing on stdout.
 expect_code 2 "$SHARDWELD" && expect_text "no command is given" && stdout_is_empty

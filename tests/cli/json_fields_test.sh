@@ -21,7 +21,7 @@ free = {"facts", "claims", "inert_globals"}
 
 def unknown(value):
     if isinstance(value, list):
-        return set().union(*map(unknown, value)) if value else set()
+        return set().union(*map(unknown, value))
     if not isinstance(value, dict):
         return set()
     return (value.keys() - known).union(*(unknown(part) for name, part in value.items() if name not in free))

@@ -34,20 +34,24 @@ PickleArena::~PickleArena() {
     std::move(chunks_.rbegin(), chunks_.rend(), std::back_inserter(kept));
 }
 
+std::unique_ptr<std::byte[]> PickleArena::large_chunk() {
+    if (kept_memory == nullptr || kept_memory->chunks_.empty()) {
+        return std::make_unique_for_overwrite<std::byte[]>(kLargestChunk);
+    }
+    auto chunk = std::move(kept_memory->chunks_.back());
+    kept_memory->chunks_.pop_back();
+    return chunk;
+}
+
 void* PickleArena::from_new_chunk(std::size_t size) {
     if (size > kLargestChunk / 4) {
         return others_.emplace_back(std::make_unique_for_overwrite<std::byte[]>(size)).get();
     }
     const std::size_t chunk = std::max(next_chunk_, size);
     next_chunk_ = std::min(next_chunk_ * 2, kLargestChunk);
-    auto& list = chunk == kLargestChunk ? chunks_ : others_;
-    if (chunk == kLargestChunk && kept_memory != nullptr && !kept_memory->chunks_.empty()) {
-        list.push_back(std::move(kept_memory->chunks_.back()));
-        kept_memory->chunks_.pop_back();
-    } else {
-        list.push_back(std::make_unique_for_overwrite<std::byte[]>(chunk));
-    }
-    at_ = list.back().get();
+    at_ = chunk == kLargestChunk
+              ? chunks_.emplace_back(large_chunk()).get()
+              : others_.emplace_back(std::make_unique_for_overwrite<std::byte[]>(chunk)).get();
     end_ = at_ + chunk;
     std::byte* const block = at_;
     at_ += size;

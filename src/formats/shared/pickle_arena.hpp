@@ -61,6 +61,7 @@ class PickleArena {
     }
 
     [[gnu::noinline]] void* from_new_chunk(std::size_t size);
+    static std::unique_ptr<std::byte[]> large_chunk();
 
     std::vector<std::unique_ptr<std::byte[]>> chunks_;  // of kLargestChunk
     std::vector<std::unique_ptr<std::byte[]>> others_;
