@@ -14,6 +14,16 @@ fail() {
     failures=$((failures + 1))
 }
 
+# expect_unread CODE COMMAND...: exit code of a command when nobody reads what it says.
+expect_unread() {
+    local code="$1" found
+    shift
+    { (sleep 0.5 && exec timeout 60 "$@"); echo $? >"$WORK/code"; } 2>&1 | true
+    found="$(<"$WORK/code")"
+    checks=$((checks + 1))
+    [[ "$found" == "$code" ]] || fail "exit code $found without a reader, expected $code: $*"
+}
+
 # expect_code CODE COMMAND...: runs with a time limit; output in $WORK/out and $WORK/err.
 expect_code() {
     local expected="$1" code=0
