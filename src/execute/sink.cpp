@@ -54,19 +54,20 @@ void Sink::put_cached(const io::OutputFile& file, Bytes offset, std::span<const 
     if (bytes.empty()) {
         return;
     }
+    // What is synced goes to the disk anyway: the sooner the better.
+    const bool is_behind = manner_.sync || pace_.is_behind();
     const double wall = wall_seconds();
     const double cpu = thread_cpu_seconds();
     // Pages that are to be used again soon are best large; where they stay, the kernel finds small
     // ones more quickly: docs/performance.md.
-    const Bytes most = manner_.sync || is_behind_ ? bytes.size() : kSmallWrite;
+    const Bytes most = is_behind ? bytes.size() : kSmallWrite;
     for (Bytes done = 0; done < bytes.size(); done += most) {
         file.write_at(offset + done, bytes.subspan(done, std::min(most, bytes.size() - done)));
     }
-    // What is synced goes to the disk anyway: the sooner the better.
-    if (manner_.sync || is_behind_) {
+    if (is_behind) {
         behind_.add(file, offset, bytes.size());
     }
-    is_behind_ = pace_.next(bytes.size(), wall_seconds() - wall, thread_cpu_seconds() - cpu);
+    pace_.next(bytes.size(), wall_seconds() - wall, thread_cpu_seconds() - cpu);
 }
 
 void Sink::write(plan::LineRange range, std::span<const std::byte> bytes) {

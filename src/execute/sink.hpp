@@ -60,7 +60,6 @@ class Sink {
     std::optional<Open> open_;
     io::WriteBehind behind_;
     io::Pace pace_;
-    bool is_behind_ = false;
     Bytes bytes_written_ = 0;
 };
 

@@ -1,6 +1,7 @@
 #include "shardweld/io/write_behind.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace shardweld::io {
 
@@ -12,39 +13,44 @@ constexpr Bytes kExtent = 4 * kMiB;
 constexpr Bytes kMostOnTheWay = 32 * kMiB;
 
 // What one judgement is based on, and after how much a judgement may have become wrong.
+constexpr Bytes kFirstTrial = 32 * kMiB;
 constexpr Bytes kTrial = 64 * kMiB;
 constexpr Bytes kLongTrial = 256 * kMiB;
-constexpr Bytes kTrustedFor = 2048 * kMiB;
+constexpr Bytes kTrustedFor = 8192 * kMiB;
 // Bytes per second of one rank: a page cache below is in trouble, and disks may be quicker.
 constexpr double kSlow = 0.7e9;
 
 }  // namespace
 
-bool Pace::next(Bytes bytes, double wall_s, double cpu_s) {
+void Pace::next(Bytes bytes, double wall_s, double cpu_s) {
     bytes_ += bytes;
     wall_s_ += wall_s;
     cpu_s_ += cpu_s;
     since_change_ += bytes;
+    const bool judges_cache = is_first_ || !is_behind_;
+    const Bytes trial = is_first_ ? kFirstTrial : judges_cache ? kTrial : kLongTrial;
     // What takes as long as a whole slow trial is slow.
-    const bool is_slow = !is_behind_ && cpu_s_ > static_cast<double>(kTrial) / kSlow;
-    if (is_slow || bytes_ >= (is_behind_ ? kLongTrial : kTrial)) {
+    const bool is_slow = judges_cache && cpu_s_ > static_cast<double>(trial) / kSlow;
+    if (is_slow || bytes_ >= trial) {
         judge();
         bytes_ = 0;
         wall_s_ = 0;
         cpu_s_ = 0;
     }
-    return is_behind_;
 }
 
 void Pace::judge() {
     const double rate = static_cast<double>(bytes_) / std::max(wall_s_, 1e-9);
+    // Other processes and locks take wall time; new pages take the processor's.
+    const bool is_slow = static_cast<double>(bytes_) < kSlow * cpu_s_;
     const bool is_old = since_change_ > kTrustedFor;
-    if (is_behind_) {
+    if (std::exchange(is_first_, false)) {
+        cache_rate_ = rate;
+        change(!is_slow);
+    } else if (is_behind_) {
         behind_rate_ = rate;
         change(is_old || rate < cache_rate_);
     } else {
-        // Other processes and locks take wall time; new pages take the processor's.
-        const bool is_slow = static_cast<double>(bytes_) < kSlow * cpu_s_;
         cache_rate_ = rate;
         change(is_slow && (behind_rate_ == 0 || behind_rate_ > rate || is_old));
     }

@@ -11,18 +11,23 @@ namespace shardweld::io {
 
 /// Chooses by measurement whether written pages stay in the page cache. Pages that the machine has
 /// not used for a while can cost more than the disk takes: then it is quicker to send bytes to the
-/// disk at once and write the next ones to the same pages.
+/// disk at once and write the next ones to the same pages. The first bytes are sent at once while
+/// their pages are being judged, so that a disk that is needed has not waited.
 class Pace {
   public:
     /// Told after every write: its bytes and the seconds it took, by the wall clock and of this
-    /// thread's processor. Returns whether to write behind from now on.
-    bool next(Bytes bytes, double wall_s, double cpu_s);
+    /// thread's processor.
+    void next(Bytes bytes, double wall_s, double cpu_s);
+
+    /// Whether to write behind.
+    [[nodiscard]] bool is_behind() const { return is_behind_; }
 
   private:
     void judge();
     void change(bool is_due);
 
-    bool is_behind_ = false;
+    bool is_first_ = true;  ///< nothing is judged yet
+    bool is_behind_ = true;
     Bytes bytes_ = 0;  ///< since the last judgement
     double wall_s_ = 0;
     double cpu_s_ = 0;
