@@ -21,6 +21,20 @@ PickleMemory::~PickleMemory() {
     kept_memory = outer_;
 }
 
+std::vector<std::byte> PickleMemory::spare_bytes() {
+    return kept_memory == nullptr ? std::vector<std::byte>()
+                                  : std::exchange(kept_memory->bytes_, {});
+}
+
+Pickle::Pickle(Pickle&&) noexcept = default;
+Pickle& Pickle::operator=(Pickle&&) noexcept = default;
+
+Pickle::~Pickle() {
+    if (kept_memory != nullptr && kept_memory->bytes_.size() < bytes_.size()) {
+        kept_memory->bytes_.swap(bytes_);
+    }
+}
+
 PickleArena::~PickleArena() {
     if (kept_memory == nullptr) {
         return;

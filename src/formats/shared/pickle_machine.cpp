@@ -5,10 +5,6 @@
 namespace shardweld::formats {
 
 Pickle::Pickle() = default;
-Pickle::Pickle(Pickle&&) noexcept = default;
-Pickle& Pickle::operator=(Pickle&&) noexcept = default;
-Pickle::~Pickle() = default;
-
 Pickle Pickle::parse(std::vector<std::byte> bytes, std::string_view skipped_key,
                      PickleReducer* reducer) {
     const std::size_t guess = bytes.size() * 4;

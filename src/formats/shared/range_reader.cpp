@@ -72,15 +72,20 @@ std::span<const std::byte> RangeReader::at(Bytes offset, Bytes size, std::string
         .subspan(offset - window->offset, to_size(size, what));
 }
 
-std::vector<std::byte> RangeReader::copy(Bytes offset, Bytes size, std::string_view what) {
+std::vector<std::byte> RangeReader::copy(Bytes offset, Bytes size, std::string_view what,
+                                         std::vector<std::byte> memory) {
     if (size <= kWholeBytes || offset >= length_ - tail_bytes_) {
         const auto part = at(offset, size, what);
-        return {part.begin(), part.end()};
+        memory.assign(part.begin(), part.end());
+        return memory;
     }
     check(offset, size, what);
-    std::vector<std::byte> bytes(to_size(size, what));
-    file_->read_at(begin_ + offset, bytes);
-    return bytes;
+    if (memory.capacity() < size) {
+        memory = {};  // nothing to be moved
+    }
+    memory.resize(to_size(size, what));
+    file_->read_at(begin_ + offset, memory);
+    return memory;
 }
 
 }  // namespace shardweld::formats

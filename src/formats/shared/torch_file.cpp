@@ -83,7 +83,8 @@ Head read_head(RangeReader& reader, const ZipEntry& pickle, const ZipEntry* byte
         behind = byte_order->offset - end + order_bytes;
     }
     Head head;
-    head.pickle = reader.copy(pickle.offset - reader.begin(), pickle.size + behind, "data.pkl");
+    head.pickle = reader.copy(pickle.offset - reader.begin(), pickle.size + behind, "data.pkl",
+                              PickleMemory::spare_bytes());
     if (behind != 0) {
         head.byte_order = text_of(std::span<const std::byte>(head.pickle).last(order_bytes));
         head.pickle.resize(to_size(pickle.size, "data.pkl"));

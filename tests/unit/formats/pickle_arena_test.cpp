@@ -4,6 +4,10 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -51,6 +55,35 @@ TEST(PickleArena, memory_ends_with_its_owner) {
         EXPECT_EQ(arena->allocate(8), kept);
     }
     arena.reset();
+}
+
+std::vector<std::byte> pickle_of(std::size_t n_texts) {
+    std::string text = "\x80\x02";
+    for (std::size_t i = 0; i < n_texts; ++i) {
+        text += "U\x03one0";  // pushed and popped
+    }
+    text += "U\x03two.";
+    const auto bytes = std::as_bytes(std::span(text));
+    return {bytes.begin(), bytes.end()};
+}
+
+TEST(PickleArena, bytes_of_the_largest_pickle_are_kept) {
+    EXPECT_TRUE(PickleMemory::spare_bytes().empty()) << "none lives";
+    const PickleMemory memory;
+    EXPECT_TRUE(PickleMemory::spare_bytes().empty());
+    auto bytes = pickle_of(100);
+    const std::size_t size = bytes.size();
+    const void* const place = bytes.data();
+    {
+        const Pickle large = Pickle::parse(std::move(bytes));
+        EXPECT_TRUE(PickleMemory::spare_bytes().empty()) << "still in use";
+        EXPECT_EQ(large.root().text(), "two");
+    }
+    (void)Pickle::parse(pickle_of(1));
+    const auto spare = PickleMemory::spare_bytes();
+    EXPECT_EQ(spare.data(), place);
+    EXPECT_EQ(spare.size(), size);
+    EXPECT_TRUE(PickleMemory::spare_bytes().empty()) << "given away";
 }
 
 }  // namespace

@@ -138,9 +138,14 @@ class PickleMemory {
     PickleMemory(PickleMemory&&) = delete;
     PickleMemory& operator=(PickleMemory&&) = delete;
 
+    /// The bytes of a pickle that is gone, to be written over with another's; else an empty vector.
+    static std::vector<std::byte> spare_bytes();
+
   private:
+    friend class Pickle;
     friend class PickleArena;
     std::vector<std::unique_ptr<std::byte[]>> chunks_;
+    std::vector<std::byte> bytes_;
     PickleMemory* outer_;
 };
 
