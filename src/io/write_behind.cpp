@@ -1,7 +1,6 @@
 #include "shardweld/io/write_behind.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace shardweld::io {
 
@@ -27,10 +26,9 @@ void Pace::next(Bytes bytes, double wall_s, double cpu_s) {
     wall_s_ += wall_s;
     cpu_s_ += cpu_s;
     since_change_ += bytes;
-    const bool judges_cache = is_first_ || !is_behind_;
-    const Bytes trial = is_first_ ? kFirstTrial : judges_cache ? kTrial : kLongTrial;
+    const Bytes trial = cache_rate_ == 0 ? kFirstTrial : is_behind_ ? kLongTrial : kTrial;
     // What takes as long as a whole slow trial is slow.
-    const bool is_slow = judges_cache && cpu_s_ > static_cast<double>(trial) / kSlow;
+    const bool is_slow = is_cache_judged() && cpu_s_ > static_cast<double>(trial) / kSlow;
     if (is_slow || bytes_ >= trial) {
         judge();
         bytes_ = 0;
@@ -41,24 +39,19 @@ void Pace::next(Bytes bytes, double wall_s, double cpu_s) {
 
 void Pace::judge() {
     const double rate = static_cast<double>(bytes_) / std::max(wall_s_, 1e-9);
-    // Other processes and locks take wall time; new pages take the processor's.
-    const bool is_slow = static_cast<double>(bytes_) < kSlow * cpu_s_;
     const bool is_old = since_change_ > kTrustedFor;
-    if (std::exchange(is_first_, false)) {
+    bool is_behind = false;
+    if (is_cache_judged()) {
+        // Other processes and locks take wall time; new pages take the processor's.
+        const bool is_slow = static_cast<double>(bytes_) < kSlow * cpu_s_;
         cache_rate_ = rate;
-        change(!is_slow);
-    } else if (is_behind_) {
-        behind_rate_ = rate;
-        change(is_old || rate < cache_rate_);
+        is_behind = is_slow && (behind_rate_ == 0 || behind_rate_ > rate || is_old);
     } else {
-        cache_rate_ = rate;
-        change(is_slow && (behind_rate_ == 0 || behind_rate_ > rate || is_old));
+        behind_rate_ = rate;
+        is_behind = !is_old && rate >= cache_rate_;
     }
-}
-
-void Pace::change(bool is_due) {
-    if (is_due) {
-        is_behind_ = !is_behind_;
+    if (is_behind != is_behind_) {
+        is_behind_ = is_behind;
         since_change_ = 0;
     }
 }

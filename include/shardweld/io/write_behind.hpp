@@ -24,9 +24,9 @@ class Pace {
 
   private:
     void judge();
-    void change(bool is_due);
+    /// Whether what is written tells of the cache: the first bytes do, for their pages are new.
+    [[nodiscard]] bool is_cache_judged() const { return cache_rate_ == 0 || !is_behind_; }
 
-    bool is_first_ = true;  ///< nothing is judged yet
     bool is_behind_ = true;
     Bytes bytes_ = 0;  ///< since the last judgement
     double wall_s_ = 0;

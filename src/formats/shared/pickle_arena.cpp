@@ -26,12 +26,9 @@ std::vector<std::byte> PickleMemory::spare_bytes() {
                                   : std::exchange(kept_memory->bytes_, {});
 }
 
-Pickle::Pickle(Pickle&&) noexcept = default;
-Pickle& Pickle::operator=(Pickle&&) noexcept = default;
-
-Pickle::~Pickle() {
-    if (kept_memory != nullptr && kept_memory->bytes_.size() < bytes_.size()) {
-        kept_memory->bytes_.swap(bytes_);
+void PickleMemory::keep_bytes(std::vector<std::byte> bytes) {
+    if (kept_memory != nullptr && kept_memory->bytes_.size() < bytes.size()) {
+        kept_memory->bytes_ = std::move(bytes);
     }
 }
 

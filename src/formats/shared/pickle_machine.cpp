@@ -1,10 +1,18 @@
 #include "pickle_machine.hpp"
 
 #include <limits>
+#include <utility>
 
 namespace shardweld::formats {
 
 Pickle::Pickle() = default;
+Pickle::Pickle(Pickle&&) noexcept = default;
+Pickle& Pickle::operator=(Pickle&&) noexcept = default;
+
+Pickle::~Pickle() {
+    PickleMemory::keep_bytes(std::move(bytes_));
+}
+
 Pickle Pickle::parse(std::vector<std::byte> bytes, std::string_view skipped_key,
                      PickleReducer* reducer) {
     const std::size_t guess = bytes.size() * 4;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr Bytes kMiB = Bytes{1} << 20U;
 
-/// Writes `bytes` at `rate` bytes a second; whether the last was to be written behind.
+/// Writes `bytes` at `rate` bytes a second; whether the next are to be written behind.
 bool after(Pace& pace, Bytes bytes, double rate) {
     for (Bytes done = 0; done < bytes; done += kMiB) {
         pace.next(kMiB, static_cast<double>(kMiB) / rate, static_cast<double>(kMiB) / rate);

@@ -140,9 +140,10 @@ class PickleMemory {
 
     /// The bytes of a pickle that is gone, to be written over with another's; else an empty vector.
     static std::vector<std::byte> spare_bytes();
+    /// Takes the bytes of a pickle that goes, if they are more than those that are kept.
+    static void keep_bytes(std::vector<std::byte> bytes);
 
   private:
-    friend class Pickle;
     friend class PickleArena;
     std::vector<std::unique_ptr<std::byte[]>> chunks_;
     std::vector<std::byte> bytes_;
