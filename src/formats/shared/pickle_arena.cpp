@@ -11,6 +11,7 @@ namespace shardweld::formats {
 
 namespace {
 
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): one for each thread
 thread_local PickleMemory* kept_memory = nullptr;
 
 }  // namespace
