@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Installs what building and running need on Debian 12 (apt only), and builds into build/.
-# Usage: source scripts/setup.sh [extra Debian packages]; then call `build_shardweld [cmake options]`.
+# Usage: source scripts/setup.sh [extra Debian packages]; then call `install_packages` and `build_shardweld`.
 set -euo pipefail
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
-PACKAGES=(g++ cmake ninja-build pkg-config openmpi-bin libopenmpi-dev nlohmann-json3-dev libcxxopts-dev libxxhash-dev libssl-dev libhdf5-openmpi-dev)
+PACKAGES=(g++ cmake ninja-build pkg-config openmpi-bin libopenmpi-dev nlohmann-json3-dev libcxxopts-dev libxxhash-dev libisal-dev libssl-dev libre2-dev libhdf5-openmpi-dev)
 
 install_packages() {
     local missing=()
@@ -23,11 +23,12 @@ install_packages() {
     DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -q --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# build_shardweld DIR [cmake options]
+# build_shardweld DIR TESTS TORCH: each of them ON or OFF. All options are said each time: the cache of DIR remembers those of whoever
+# was there before.
 build_shardweld() {
     local dir="$1"
-    shift
-    cmake -S "$ROOT" -B "$dir" -G Ninja "$@" >"$dir.configure.log" 2>&1 || { cat "$dir.configure.log"; return 1; }
+    cmake -S "$ROOT" -B "$dir" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSHARDWELD_TESTS="$2" -DSHARDWELD_TORCH="$3" -DSHARDWELD_HDF5=ON \
+        -DSHARDWELD_WERROR=ON -DSHARDWELD_SANITIZE= >"$dir.configure.log" 2>&1 || { cat "$dir.configure.log"; return 1; }
     rm -f "$dir.configure.log"
     ninja -C "$dir"
 }

@@ -30,7 +30,10 @@ class Shardweld(CMakePackage):
     depends_on("nlohmann-json@3.10:", type="build")
     depends_on("cxxopts@3:", type="build")
     depends_on("xxhash@0.8:")
+    depends_on("isa-l")
     depends_on("openssl@3:")
+    depends_on("re2+shared")
+    depends_on("pkgconfig", type="build")
     depends_on("hdf5+mpi@1.10:", when="+hdf5")
 
     conflicts("%gcc@:11", msg="C++20")
