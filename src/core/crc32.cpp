@@ -1,0 +1,63 @@
+#include "shardweld/core/crc32.hpp"
+
+#include <array>
+#include <cstdio>
+
+#include <isa-l/crc.h>
+
+namespace shardweld {
+
+namespace {
+
+// Polynomials over GF(2) modulo that of the CRC, bits reversed: the highest bit is x^0.
+using Polynomial = std::uint32_t;
+constexpr Polynomial kModulus = 0xEDB88320U;
+constexpr Polynomial kOne = 0x80000000U;
+constexpr Polynomial kX8 = kOne >> 8U;
+
+constexpr Polynomial product(Polynomial a, Polynomial b) {
+    Polynomial sum = 0;
+    for (Polynomial bit = kOne; bit != 0; bit >>= 1U) {
+        sum ^= (a & bit) != 0 ? b : 0U;
+        b = (b >> 1U) ^ ((b & 1U) != 0 ? kModulus : 0U);
+    }
+    return sum;
+}
+
+/// [k]: what 2^k bytes multiply a sum by.
+constexpr auto make_powers() {
+    std::array<Polynomial, 64> powers{kX8};
+    for (std::size_t k = 1; k < powers.size(); ++k) {
+        powers[k] = product(powers[k - 1], powers[k - 1]);
+    }
+    return powers;
+}
+
+constexpr auto kPowers = make_powers();
+
+}  // namespace
+
+std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t seed) {
+    return crc32_gzip_refl(seed, reinterpret_cast<const unsigned char*>(bytes.data()),
+                           bytes.size());
+}
+
+std::uint32_t crc32_moved(std::uint32_t sum, Bytes n_bytes) {
+    for (std::size_t k = 0; n_bytes != 0; ++k, n_bytes >>= 1U) {
+        if ((n_bytes & 1U) != 0) {
+            sum = product(kPowers[k], sum);
+        }
+    }
+    return sum;
+}
+
+std::string wrong_crc32(std::uint32_t found, std::uint32_t stated) {
+    std::array<char, 160> text{};
+    (void)std::snprintf(text.data(), text.size(),
+                        " has the CRC-32 %08x, the file says %08x: its bytes were changed since it "
+                        "was saved; copy it again",
+                        found, stated);
+    return text.data();
+}
+
+}  // namespace shardweld
