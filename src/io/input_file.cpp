@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/io/directory.hpp"
 #include "shardweld/io/file.hpp"
-#include "shardweld/io/modified.hpp"
 
 #include "retried.hpp"
 
@@ -39,7 +39,7 @@ std::string kind_of(mode_t mode) {
                 path.string() + " is " + kind + "; expected a regular file");
 }
 
-FileStamp stamp_of(int fd, const fs::path& path) {
+FileStamp stamp_behind(int fd, const fs::path& path) {
     struct stat status {};
     if (::fstat(fd, &status) != 0) {
         throw_errno(errno, "examine", path);
@@ -47,24 +47,39 @@ FileStamp stamp_of(int fd, const fs::path& path) {
     if (!S_ISREG(status.st_mode)) {
         throw_not_regular(path, kind_of(status.st_mode));
     }
-    return {static_cast<Bytes>(status.st_size), modified_ns(status)};
+    return io::stamp_of(status, fd);
 }
 
 }  // namespace
 
-InputFile InputFile::open(const fs::path& path) {
-    InputFile file;
-    file.path_ = path;
-    file.fd_ =
-        retried([&] { return ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); });
-    if (file.fd_ < 0) {
+InputFile InputFile::opened(int directory, const fs::path& name, const fs::path& path, int flags) {
+    const int fd = retried([&] {
+        return ::openat(directory, name.c_str(),
+                        O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags);
+    });
+    if (fd < 0) {
         if (errno == ENXIO || errno == ENODEV) {
             throw_not_regular(path, "a socket or an absent device");
         }
         throw_errno(errno, "open", path);
     }
-    file.stamp_ = stamp_of(file.fd_, path);
+    return adopt(fd, path);
+}
+
+InputFile InputFile::adopt(int fd, const fs::path& path) {
+    InputFile file;
+    file.path_ = path;
+    file.fd_ = fd;
+    file.stamp_ = stamp_behind(fd, path);
     return file;
+}
+
+InputFile InputFile::open(const fs::path& path) {
+    return opened(AT_FDCWD, path, path, 0);
+}
+
+InputFile InputFile::open(const Directory& directory, const fs::path& name) {
+    return opened(directory.fd(), name, directory.path() / name, O_NOFOLLOW);
 }
 
 void InputFile::read_at(Bytes offset, std::span<std::byte> out) const {
@@ -106,13 +121,13 @@ void InputFile::require_unchanged() const {
 }
 
 void InputFile::require(const FileStamp& expected) const {
-    const FileStamp now = stamp_of(fd_, path_);
+    const FileStamp now = stamp_behind(fd_, path_);
     if (now == expected) {
         return;
     }
     throw Error(ErrorCode::io, path_.string() + " was changed while it was being read (" +
                                    (now.size == expected.size
-                                        ? "its bytes were written again"
+                                        ? difference_of(expected, now)
                                         : std::to_string(now.size) + " bytes, " +
                                               std::to_string(expected.size) + " at the start") +
                                    "): wait for its writer to end, and start again");
@@ -148,6 +163,16 @@ void InputFile::will_need(Bytes offset, Bytes size) const {
 void InputFile::forget(Bytes offset, Bytes size) const {
     (void)::posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(size),
                           POSIX_FADV_DONTNEED);
+}
+
+Bytes InputFile::next_hole(Bytes offset) const {
+    const off_t at = ::lseek(fd_, static_cast<off_t>(offset), SEEK_HOLE);
+    return at < 0 ? size() : static_cast<Bytes>(at);
+}
+
+Bytes InputFile::next_data(Bytes offset) const {
+    const off_t at = ::lseek(fd_, static_cast<off_t>(offset), SEEK_DATA);
+    return at < 0 ? size() : static_cast<Bytes>(at);
 }
 
 InputFile::InputFile(InputFile&& other) noexcept

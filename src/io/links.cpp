@@ -22,15 +22,19 @@ fs::path blobs_for(const fs::path& root) {
 
 }  // namespace
 
+fs::path home_of(const fs::path& end, const fs::path& root) {
+    if (is_below(end, root)) {
+        return root;
+    }
+    const fs::path blobs = blobs_for(root);
+    return !blobs.empty() && is_below(end, blobs) ? blobs : fs::path();
+}
+
 std::optional<fs::path> leads_out_of(const fs::path& path, const fs::path& root) {
     std::error_code failed;
     const fs::path real_root = fs::canonical(root, failed);
     const fs::path end = failed ? fs::path() : fs::canonical(path, failed);
-    if (failed || is_below(end, real_root)) {
-        return std::nullopt;
-    }
-    const fs::path blobs = blobs_for(real_root);
-    return !blobs.empty() && is_below(end, blobs) ? std::nullopt : std::optional(end);
+    return failed || !home_of(end, real_root).empty() ? std::nullopt : std::optional(end);
 }
 
 }  // namespace shardweld::io

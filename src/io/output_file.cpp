@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/io/directory.hpp"
 #include "shardweld/io/file.hpp"
 
 #include "retried.hpp"
@@ -17,6 +18,8 @@ namespace {
 // Linux transfers at most this much in one call (write(2)).
 constexpr std::size_t kMaxTransfer = 0x7ffff000;
 constexpr mode_t kMode = 0666;
+constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+constexpr int kThere = O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
 
 off_t file_offset(Bytes offset, const fs::path& path) {
     if (offset > static_cast<Bytes>(std::numeric_limits<off_t>::max())) {
@@ -36,58 +39,65 @@ void end_direct(int fd) {
 
 }  // namespace
 
-OutputFile OutputFile::create(const fs::path& path) {
-    OutputFile file;
-    file.path_ = path;
-    file.fd_ = retried(
-        [&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kMode); });
-    if (file.fd_ < 0) {
-        if (errno == EEXIST) {
-            throw Error(ErrorCode::target,
-                        "cannot create " + path.string() + ": it exists; remove it or overwrite");
-        }
+OutputFile OutputFile::created(int fd, const fs::path& path) {
+    if (fd < 0 && errno == EEXIST) {
+        throw Error(ErrorCode::target,
+                    "cannot create " + path.string() + ": it exists; remove it or overwrite");
+    }
+    if (fd < 0) {
         throw_errno(errno, "create", path);
     }
-    return file;
+    return {fd, path};
+}
+
+OutputFile OutputFile::opened(int fd, const fs::path& path) {
+    if (fd < 0) {
+        throw_errno(errno, "open for writing", path);
+    }
+    return {fd, path};
+}
+
+OutputFile OutputFile::create(const fs::path& path) {
+    return created(retried([&] { return ::open(path.c_str(), kNew, kMode); }), path);
+}
+
+OutputFile OutputFile::create(const Directory& directory, const fs::path& name) {
+    const int at = directory.fd();
+    return created(retried([&] { return ::openat(at, name.c_str(), kNew, kMode); }),
+                   directory.path() / name);
 }
 
 OutputFile OutputFile::open_or_create(const fs::path& path) {
-    OutputFile file;
-    file.path_ = path;
-    file.fd_ = retried([&] {
-        return ::open(path.c_str(), O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, kMode);
-    });
-    if (file.fd_ < 0) {
+    const int fd = retried([&] { return ::open(path.c_str(), kThere | O_CREAT, kMode); });
+    if (fd < 0) {
         throw_errno(errno, "create", path);
     }
-    return file;
+    return {fd, path};
 }
 
 OutputFile OutputFile::open_existing(const fs::path& path) {
-    OutputFile file;
-    file.path_ = path;
-    file.fd_ =
-        retried([&] { return ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); });
-    if (file.fd_ < 0) {
-        throw_errno(errno, "open for writing", path);
-    }
-    return file;
+    return opened(retried([&] { return ::open(path.c_str(), kThere); }), path);
 }
 
-OutputFile OutputFile::open_direct(const fs::path& path) {
-    OutputFile file;
-    file.path_ = path;
-    file.fd_ = retried([&] {
-        return ::open(path.c_str(), O_WRONLY | O_DIRECT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    });
-    if (file.fd_ < 0 && errno == EINVAL) {
+OutputFile OutputFile::open_existing(const Directory& directory, const fs::path& name) {
+    const int at = directory.fd();
+    return opened(retried([&] { return ::openat(at, name.c_str(), kThere | O_NOFOLLOW); }),
+                  directory.path() / name);
+}
+
+OutputFile OutputFile::open_direct(const Directory& directory, const fs::path& name) {
+    const int at = directory.fd();
+    const fs::path path = directory.path() / name;
+    const int fd =
+        retried([&] { return ::openat(at, name.c_str(), kThere | O_NOFOLLOW | O_DIRECT); });
+    if (fd < 0 && errno == EINVAL) {
         throw Error(ErrorCode::unsupported, "the file system of " + path.string() +
                                                 " does not do direct I/O: leave out --direct_io");
     }
-    if (file.fd_ < 0) {
+    if (fd < 0) {
         throw_errno(errno, "open for direct writing", path);
     }
-    return file;
+    return {fd, path};
 }
 
 void OutputFile::resize(Bytes size) {

@@ -30,7 +30,10 @@ void require(int is_done) {
 
 std::string sha256_of(const std::filesystem::path& path,
                       const std::function<void(Bytes)>& before_part) {
-    const InputFile file = InputFile::open(path);
+    return sha256_of(InputFile::open(path), before_part);
+}
+
+std::string sha256_of(const InputFile& file, const std::function<void(Bytes)>& before_part) {
     const std::unique_ptr<EVP_MD_CTX, Free> context(EVP_MD_CTX_new());
     require(context != nullptr ? EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) : 0);
     std::vector<std::byte> part(std::min(kPart, file.size()));

@@ -7,6 +7,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/io/file.hpp"
+#include "shardweld/io/text.hpp"
 
 #include "retried.hpp"
 
@@ -14,32 +15,35 @@ namespace shardweld::io {
 
 namespace {
 
-InputFile open_limited(const fs::path& path, Bytes limit) {
-    InputFile file = InputFile::open(path);
+void require_small(const InputFile& file, Bytes limit) {
     if (file.size() > limit) {
-        throw Error(ErrorCode::corrupt, path.string() + " has " + std::to_string(file.size()) +
-                                            " bytes; at most " + std::to_string(limit) +
-                                            " are expected of such a file");
+        throw Error(ErrorCode::corrupt, file.path().string() + " has " +
+                                            std::to_string(file.size()) + " bytes; at most " +
+                                            std::to_string(limit) + " are expected of such a file");
     }
-    return file;
 }
 
 }  // namespace
 
 std::vector<std::byte> read_bytes(const fs::path& path, Bytes limit) {
-    const InputFile file = open_limited(path, limit);
+    const InputFile file = InputFile::open(path);
+    require_small(file, limit);
     std::vector<std::byte> bytes(to_size(file.size(), "a file's size"));
     file.read_at(0, bytes);
     file.require_unchanged();
     return bytes;
 }
 
-std::string read_text(const fs::path& path, Bytes limit) {
-    const InputFile file = open_limited(path, limit);
+std::string text_of(const InputFile& file, Bytes limit) {
+    require_small(file, limit);
     std::string text(to_size(file.size(), "a file's size"), '\0');
     file.read_at(0, std::as_writable_bytes(std::span(text)));
     file.require_unchanged();
     return text;
+}
+
+std::string read_text(const fs::path& path, Bytes limit) {
+    return text_of(InputFile::open(path), limit);
 }
 
 void write_text(const fs::path& path, const std::string& text, bool sync) {

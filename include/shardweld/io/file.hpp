@@ -5,20 +5,17 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/io/stamp.hpp"
 
 namespace shardweld::io {
 
 namespace fs = std::filesystem;
 
-/// Tells whether a file is still what it was.
-struct FileStamp {
-    Bytes size = 0;
-    Index modified_ns = 0;  ///< last change of its bytes, since 1970
-    friend bool operator==(const FileStamp&, const FileStamp&) = default;
-};
+class Directory;
 
 /// A read-only regular file. Move-only; closed on destruction.
 class InputFile {
@@ -28,6 +25,12 @@ class InputFile {
     /// (never blocks on a FIFO or device: opened O_NONBLOCK|O_NOCTTY|O_CLOEXEC and checked),
     /// Error(io) otherwise.
     static InputFile open(const fs::path& path);
+    /// The same of a name below a directory, whatever name that has by now. A link is not followed:
+    /// Error(io).
+    static InputFile open(const Directory& directory, const fs::path& name);
+    /// The same of what `fd`, opened so, reads; `path` is its name in messages. Takes the
+    /// descriptor.
+    static InputFile adopt(int fd, const fs::path& path);
 
     [[nodiscard]] Bytes size() const { return stamp_.size; }
     [[nodiscard]] const fs::path& path() const { return path_; }
@@ -52,6 +55,12 @@ class InputFile {
     void will_need(Bytes offset, Bytes size) const;
     /// Gives the clean pages that lie wholly inside these bytes back to the system. Never fails.
     void forget(Bytes offset, Bytes size) const;
+    /// Where the next part of the file begins, at or behind `offset`, that nothing was written to
+    /// or that was taken out again; the end of the file where there is none, or where the file
+    /// system does not tell. Some say so of zeros that were written.
+    [[nodiscard]] Bytes next_hole(Bytes offset) const;
+    /// Where that part ends.
+    [[nodiscard]] Bytes next_data(Bytes offset) const;
 
     InputFile(InputFile&& other) noexcept;
     InputFile& operator=(InputFile&& other) noexcept;
@@ -60,6 +69,8 @@ class InputFile {
     ~InputFile();
 
   private:
+    static InputFile opened(int directory, const fs::path& name, const fs::path& path, int flags);
+
     int fd_ = -1;
     FileStamp stamp_;
     fs::path path_;
@@ -76,13 +87,17 @@ class OutputFile {
     /// Creates the file (O_EXCL) with permission bits 0666 less the umask. Error(target) when it
     /// exists; space/quota/inode failures are Error(space), others Error(io).
     static OutputFile create(const fs::path& path);
+    /// The same of a name below a directory, whatever name that has by now.
+    static OutputFile create(const Directory& directory, const fs::path& name);
     /// Opens a file for writing, not truncated; makes it where there is none.
     static OutputFile open_or_create(const fs::path& path);
     /// Opens an existing file for writing, not truncated.
     static OutputFile open_existing(const fs::path& path);
+    /// The same below a directory; a link is not followed: Error(io).
+    static OutputFile open_existing(const Directory& directory, const fs::path& name);
     /// The same past the page cache (O_DIRECT): address, offset and size of every write must be
     /// multiples of kDirectBlock. Error(unsupported) where the file system does not do it.
-    static OutputFile open_direct(const fs::path& path);
+    static OutputFile open_direct(const Directory& directory, const fs::path& name);
 
     void resize(Bytes size);
     /// Reserves space for the first `size` bytes where the file system can: Error(space) now rather
@@ -101,6 +116,7 @@ class OutputFile {
     void close();
     [[nodiscard]] bool is_open() const { return fd_ >= 0; }
     [[nodiscard]] int fd() const { return fd_; }
+    [[nodiscard]] const fs::path& path() const { return path_; }
 
     OutputFile(OutputFile&& other) noexcept;
     OutputFile& operator=(OutputFile&& other) noexcept;
@@ -109,6 +125,10 @@ class OutputFile {
     ~OutputFile();
 
   private:
+    OutputFile(int fd, fs::path path) : fd_(fd), path_(std::move(path)) {}
+    static OutputFile created(int fd, const fs::path& path);
+    static OutputFile opened(int fd, const fs::path& path);
+
     int fd_ = -1;
     fs::path path_;
 };

@@ -13,4 +13,8 @@ namespace shardweld::io {
 std::optional<std::filesystem::path> leads_out_of(const std::filesystem::path& path,
                                                   const std::filesystem::path& root);
 
+/// The directory that holds `end` and what belongs with it: `root`, or the cached repository of the
+/// snapshot that root is; "" where it lies in neither. Both canonical. Pure.
+std::filesystem::path home_of(const std::filesystem::path& end, const std::filesystem::path& root);
+
 }  // namespace shardweld::io

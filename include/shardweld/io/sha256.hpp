@@ -7,6 +7,7 @@
 #include <string>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/io/file.hpp"
 
 namespace shardweld::io {
 
@@ -16,5 +17,7 @@ namespace shardweld::io {
 std::string sha256_of(
     const std::filesystem::path& path,
     const std::function<void(Bytes)>& before_part = [](Bytes) {});
+std::string sha256_of(
+    const InputFile& file, const std::function<void(Bytes)>& before_part = [](Bytes) {});
 
 }  // namespace shardweld::io

@@ -1,5 +1,8 @@
 #include "shardweld/io/directory.hpp"
 
+#include <set>
+#include <string>
+
 #include <sys/resource.h>
 
 #include <gtest/gtest.h>
@@ -52,6 +55,38 @@ TEST(Directory, tells_later_that_it_could_not_be_opened) {
               "io: cannot open directory " + (place.path() / "out").string() +
                   ": Too many open files (errno 24); allow more open files (`ulimit -n`), or keep "
                   "fewer open (--max_open)");
+}
+
+TEST(Directory, is_the_same_whatever_becomes_of_its_name) {
+    const TemporaryDirectory place;
+    place.put("out/a/b/c", "x");
+    place.put("out/d", "x");
+    fs::create_directory_symlink(place.path(), place.path() / "out/link");
+    const Directory out(place.path() / "out");
+    fs::rename(place.path() / "out", place.path() / "moved");
+    const auto names = [&] {
+        std::set<std::string> all;
+        for (const Below& entry : listed_below(out)) {
+            all.insert(entry.name.string() + (entry.is_directory ? "/" : ""));
+        }
+        return all;
+    };
+    EXPECT_EQ(names(), (std::set<std::string>{"a/", "a/b/", "a/b/c", "d", "link"}));
+    EXPECT_EQ(make_below(out, "a/e/f"), (std::vector<fs::path>{"a/e", "a/e/f"}));
+    EXPECT_EQ(error_text([&] { make_below(out, "link/g"); }),
+              "target: " + (place.path() / "out/link").string() + " is in the way of a directory");
+    EXPECT_EQ(
+        error_text([&] { Directory(out, "link"); }),
+        "target: " + (place.path() / "out/link").string() + " is gone, or is no directory by now");
+    EXPECT_TRUE(Directory(out, "a").is_at(Directory(place.path() / "moved"), "a"));
+    EXPECT_FALSE(Directory(out, "a").is_at(out, "a/b"));
+    EXPECT_FALSE(Directory(out, "a").is_at(out, "none"));
+    remove_below(out, "a");
+    remove_below(out, "link");
+    remove_below(out, "none");
+    EXPECT_EQ(names(), (std::set<std::string>{"d"}));
+    EXPECT_TRUE(fs::exists(place.path() / "moved/d"));
+    sync(out);
 }
 
 }  // namespace

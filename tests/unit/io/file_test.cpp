@@ -63,6 +63,23 @@ TEST_F(FileTest, a_read_past_the_end_is_corrupt) {
                   "(file size 10)");
 }
 
+TEST_F(FileTest, tells_another_file_of_the_same_size_and_time) {
+    write_text(at("a"), "0123456789", false);
+    write_text(at("b"), "9876543210", false);
+    fs::last_write_time(at("b"), fs::last_write_time(at("a")));
+    const FileStamp first = InputFile::open(at("a")).stamp();
+    EXPECT_NE(first.inode, 0U) << "the tests' directory is on a file system that keeps numbers";
+    EXPECT_NE(first.changed_ns, 0);
+    fs::rename(at("b"), at("a"));
+    const InputFile other = InputFile::open(at("a"));
+    EXPECT_EQ(error_text([&] { other.require(first); }),
+              "io: " + at("a").string() +
+                  " was changed while it was being read (another file has its name): wait for its "
+                  "writer to end, and start again");
+    EXPECT_FALSE(keeps_numbers(0x65735546)) << "FUSE numbers files anew";
+    EXPECT_TRUE(keeps_numbers(0xef53));
+}
+
 TEST_F(FileTest, tells_a_file_that_was_changed_since_it_was_opened) {
     write_text(at("a"), "0123456789", false);
     const InputFile file = InputFile::open(at("a"));

@@ -1,10 +1,18 @@
 // Links of checkpoints and of the Hub's cache.
 #include "shardweld/io/links.hpp"
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
+#include "shardweld/io/beneath.hpp"
+
+#include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace shardweld::io {
@@ -66,6 +74,69 @@ TEST_F(Links, of_the_hubs_cache_are_its_own) {
     EXPECT_EQ(leads_out_of(snapshot / "config.json", snapshot), std::nullopt);
     EXPECT_EQ(leads_out_of(snapshot / "tokenizer.json", snapshot),
               top() / "hub/models--c--d/blobs/abc");
+}
+
+/// What is read there, or the name of the errno.
+std::string read_by(int (*open)(int, const fs::path&), const fs::path& root,
+                    const fs::path& relative) {
+    const int directory = ::open(root.c_str(), O_PATH | O_DIRECTORY);
+    const int fd = open(directory, relative);
+    const int error = errno;
+    ::close(directory);
+    if (fd < 0) {
+        return ::strerrorname_np(error);
+    }
+    char letter = 0;
+    const ssize_t n = ::read(fd, &letter, 1);
+    ::close(fd);
+    return n == 1 ? std::string(1, letter) : "nothing";
+}
+
+TEST_F(Links, lead_nowhere_below_a_descriptor) {
+    (void)link("file", "sub/inside");
+    (void)link("directory", "sub");
+    (void)link("out", top() / "checkpoint2/outside");
+    // The kernel's way and the one for kernels that have none.
+    for (const auto open : {open_beneath, walk_beneath}) {
+        EXPECT_EQ(read_by(open, root(), "sub/inside"), "x");
+        EXPECT_EQ(read_by(open, root() / "sub", "inside"), "x");
+        EXPECT_EQ(read_by(open, root(), "sub/none"), "ENOENT");
+        EXPECT_EQ(read_by(open, root(), "file"), "ELOOP");
+        EXPECT_EQ(read_by(open, root(), "out"), "ELOOP");
+        EXPECT_EQ(read_by(open, root(), "../checkpoint2/outside"), "EXDEV");
+        EXPECT_EQ(read_by(open, root(), "sub/.."), "EXDEV");
+        for (const char* none : {"", "sub/", "/etc/passwd"}) {
+            EXPECT_EQ(read_by(open, root(), none), "EINVAL") << none;
+        }
+        const std::string way = read_by(open, root(), "directory/inside");
+        EXPECT_TRUE(way == "ELOOP" || way == "ENOTDIR") << way;
+    }
+}
+
+TEST_F(Links, are_followed_where_they_stay) {
+    for (const fs::path& path : {root() / "sub/inside", link("a", "sub/inside"),
+                                 link("b", root() / "sub/inside"), link("c", "sub") / "inside"}) {
+        const InputFile file = open_within(path, root());
+        EXPECT_EQ(file.path(), path);
+        EXPECT_EQ(file.size(), 1U);
+    }
+    make(top() / "models--a--b/blobs/1");
+    fs::create_directories(top() / "models--a--b/snapshots/0");
+    fs::create_symlink("../../blobs/1", top() / "models--a--b/snapshots/0/x");
+    const fs::path snapshot = top() / "models--a--b/snapshots/0";
+    EXPECT_EQ(open_within(snapshot / "x", snapshot).size(), 1U);
+    const fs::path out = link("out", top() / "checkpoint2/outside");
+    EXPECT_EQ(test::error_text([&] { (void)open_within(out, root()); }),
+              "io: " + out.string() +
+                  " was changed while it was being looked at: it leads elsewhere by now; wait for "
+                  "its writer to end, and start again");
+    EXPECT_EQ(test::error_text([&] {
+                  (void)open_within(root() / "none", root());
+              }).rfind("not_found: cannot open", 0),
+              0U);
+    EXPECT_EQ(
+        test::error_text([&] { (void)open_within(root() / "sub", root()); }),
+        "unsupported: " + (root() / "sub").string() + " is a directory; expected a regular file");
 }
 
 }  // namespace
