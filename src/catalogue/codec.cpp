@@ -225,7 +225,35 @@ Claims get_claims(ByteReader& in) {
     return claims;
 }
 
+void put_statement(ByteWriter& out, const Statement& statement) {
+    out.put_text(statement.file);
+    out.put_text(statement.source);
+    put_claims(out, statement.rank);
+    put_claims(out, statement.save);
+    out.put(statement.is_inner);
+    out.put_text(statement.likeness);
+}
+
+Statement get_statement(ByteReader& in) {
+    Statement statement;
+    statement.file = in.get_text();
+    statement.source = in.get_text();
+    statement.rank = get_claims(in);
+    statement.save = get_claims(in);
+    statement.is_inner = in.get<bool>();
+    statement.likeness = in.get_text();
+    return statement;
+}
+
 }  // namespace
+
+void encode(std::span<const Statement> statements, ByteWriter& out) {
+    put_list(out, statements, &put_statement);
+}
+
+std::vector<Statement> decode_statements(ByteReader& in) {
+    return get_list(in, &get_statement);
+}
 
 void encode(std::span<const Piece> pieces, ByteWriter& out) {
     put_list(out, pieces, &put_piece);
@@ -246,6 +274,7 @@ void encode(const Catalogue& catalogue, ByteWriter& out) {
     put_list<Ignored>(out, catalogue.ignored, &put_ignored);
     put_counts(out, catalogue.facts);
     put_claims(out, catalogue.claims);
+    put_list<Statement>(out, catalogue.statements, &put_statement);
     put_counts(out, catalogue.inert_globals);
 }
 
@@ -261,6 +290,7 @@ Catalogue decode_catalogue(ByteReader& in) {
     catalogue.ignored = get_list(in, &get_ignored);
     catalogue.facts = get_counts(in);
     catalogue.claims = get_claims(in);
+    catalogue.statements = get_list(in, &get_statement);
     catalogue.inert_globals = get_counts(in);
     return catalogue;
 }

@@ -81,6 +81,22 @@ struct Ignored {
 /// checked against config.json. Key: the framework's name; value: decimal, "true"/"false", or text.
 using Claims = std::map<std::string, std::string>;
 
+/// What one place in one file says of the save it belongs to; judged in provenance.hpp.
+struct Statement {
+    std::string file;    ///< relative, as File::path
+    std::string source;  ///< where it stands, for people: "its name", "args", "its device mesh"
+    /// Which part of the save the file holds ("tp" -> "1"): two statements of one file agree on
+    /// what both say, and no two files say the same of all of it.
+    Claims rank;
+    /// Which save it is ("iteration" -> "10"): all statements of all files agree on what they say.
+    Claims save;
+    /// false: a name or a tracker, which anybody changes; true: written by the saving job itself.
+    bool is_inner = true;
+    /// What the file holds, as far as it tells it from others ("" if not looked at): files of one
+    /// likeness that do not state their rank could be exchanged and nothing would show it.
+    std::string likeness = {};
+};
+
 struct Catalogue {
     std::string format;              ///< e.g. "megatron torch_dist"
     std::string dialect;             ///< e.g. "megatron_core"
@@ -93,6 +109,7 @@ struct Catalogue {
     std::vector<Ignored> ignored;
     std::map<std::string, Index> facts;  ///< t, te, tp, pp, vpp, ep, etp, version, iteration...
     Claims claims;
+    std::vector<Statement> statements;           ///< of all files, in their order
     std::map<std::string, Index> inert_globals;  ///< pickle globals left inert, with their counts
 };
 
@@ -105,6 +122,10 @@ Bytes stored_bytes(const Shard& shard);
 /// Catalogue to bytes and back, for sharing between ranks.
 void encode(const Catalogue& catalogue, ByteWriter& out);
 Catalogue decode_catalogue(ByteReader& in);
+
+/// Statements alone, in order; the same encoding.
+void encode(std::span<const Statement> statements, ByteWriter& out);
+std::vector<Statement> decode_statements(ByteReader& in);
 
 /// Pieces alone, in order; the same encoding.
 void encode(std::span<const Piece> pieces, ByteWriter& out);

@@ -1,0 +1,213 @@
+#include "shardweld/catalogue/provenance.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+namespace shardweld::catalogue {
+
+namespace {
+
+std::string told_by(const Statement& statement) {
+    return printable(statement.file) + " (" + printable(statement.source) + ")";
+}
+
+[[noreturn]] void throw_contradiction(const std::string& key, const std::string& value,
+                                      const Statement& by, const std::string& other_value,
+                                      const Statement& other, const char* meaning) {
+    throw Error(ErrorCode::mismatch, printable(key) + " is " + printable(value) + " in " +
+                                         told_by(by) + " but " + printable(other_value) + " in " +
+                                         told_by(other) + ": " + meaning);
+}
+
+/// The first statement of each value that has been said so far.
+using Said = std::map<std::string_view, std::pair<const Statement*, const std::string*>>;
+
+void require_agreement(Said& said, const Claims& claims, const Statement& statement,
+                       const char* meaning) {
+    for (const auto& [key, value] : claims) {
+        const auto [at, is_new] = said.try_emplace(key, &statement, &value);
+        if (!is_new && *at->second.second != value) {
+            throw_contradiction(key, *at->second.second, *at->second.first, value, statement,
+                                meaning);
+        }
+    }
+}
+
+std::string list_of(const Claims& claims) {
+    std::string text;
+    for (const auto& [key, value] : claims) {
+        text += (text.empty() ? "" : ", ") + key + " " + value;
+    }
+    return printable(text, 300);
+}
+
+/// What one file says itself.
+struct Told {
+    Claims rank;
+    bool has_save = false;
+    std::string_view likeness;
+};
+using ToldByFile = std::map<std::string_view, Told>;
+
+/// Two files that are the same part of the save.
+void require_distinct(const ToldByFile& told) {
+    std::map<Claims, std::string_view> files;
+    for (const auto& [file, own] : told) {
+        if (own.rank.empty()) {
+            continue;
+        }
+        const auto [at, is_new] = files.emplace(own.rank, file);
+        if (!is_new) {
+            throw Error(ErrorCode::mismatch,
+                        printable(at->second) + " and " + printable(file) +
+                            " both say that they are " + list_of(own.rank) +
+                            ": one of them was copied over another rank's file");
+        }
+    }
+}
+
+/// How many files each source tells what of.
+class Sources {
+  public:
+    void add(const Statement& statement) {
+        if (statement.rank.empty() && statement.save.empty()) {
+            return;
+        }
+        Source& source = sources_[{statement.is_inner, statement.source}];
+        source.files.insert(statement.file);
+        for (const Claims* claims : {&statement.rank, &statement.save}) {
+            for (const auto& [key, value] : *claims) {
+                source.keys.insert(key);
+            }
+        }
+    }
+
+    /// Those of the files' own first.
+    [[nodiscard]] std::vector<std::string> texts(std::size_t n_files) const {
+        std::vector<std::string> texts;
+        for (auto at = sources_.rbegin(); at != sources_.rend(); ++at) {
+            const auto& [is_inner, name] = at->first;
+            const auto& [files, keys] = at->second;
+            std::string text = printable(name) + " in ";
+            text += files.size() == 1 && n_files != 1
+                        ? printable(*files.begin())
+                        : std::to_string(files.size()) + (n_files == 1 ? " file" : " files");
+            std::string said;
+            for (const std::string_view key : keys) {
+                said += (said.empty() ? " (" : ", ") + printable(key);
+            }
+            texts.push_back(text + said + ")");
+        }
+        return texts;
+    }
+
+  private:
+    struct Source {
+        std::set<std::string_view> files;
+        std::set<std::string_view> keys;
+    };
+    std::map<std::pair<bool, std::string_view>, Source> sources_;
+};
+
+/// Files that could change places with another one.
+std::size_t count_alike(const ToldByFile& told) {
+    std::map<std::string_view, std::size_t> counts;
+    for (const auto& [file, own] : told) {
+        if (own.rank.empty() && !own.likeness.empty()) {
+            ++counts[own.likeness];
+        }
+    }
+    std::size_t n_alike = 0;
+    for (const auto& [likeness, count] : counts) {
+        n_alike += count > 1 ? count : 0;
+    }
+    return n_alike;
+}
+
+ToldByFile gather(std::span<const Statement> statements) {
+    Said save;
+    std::unordered_map<std::string_view, Said> ranks;
+    ToldByFile told;
+    for (const Statement& statement : statements) {
+        require_agreement(save, statement.save, statement, "the files are not from one save");
+        require_agreement(ranks[statement.file], statement.rank, statement,
+                          "the file is not the one its place says");
+        Told& own = told[statement.file];
+        if (statement.is_inner) {
+            own.rank.insert(statement.rank.begin(), statement.rank.end());
+            own.has_save = own.has_save || !statement.save.empty();
+        }
+        own.likeness = own.likeness.empty() ? statement.likeness : own.likeness;
+    }
+    return told;
+}
+
+}  // namespace
+
+std::string name_of(Standing standing) {
+    switch (standing) {
+        case Standing::proved:
+            return "proved";
+        case Standing::consistent:
+            return "consistent";
+        case Standing::unknown:
+            return "unknown";
+    }
+    return "unknown";
+}
+
+Provenance judge(std::span<const File> files, std::span<const Statement> statements) {
+    const ToldByFile told = gather(statements);
+    require_distinct(told);
+    std::size_t n_ranks = 0;
+    std::size_t n_saves = 0;
+    for (const File& file : files) {
+        const auto at = told.find(file.path);
+        n_ranks += at != told.end() && !at->second.rank.empty() ? 1U : 0U;
+        n_saves += at != told.end() && at->second.has_save ? 1U : 0U;
+    }
+    Sources sources;
+    for (const Statement& statement : statements) {
+        sources.add(statement);
+    }
+    Provenance provenance;
+    provenance.evidence = sources.texts(files.size());
+    const std::string of = " of " + std::to_string(files.size()) + " files do not say ";
+    if (n_ranks < files.size() && files.size() > 1) {
+        provenance.evidence.push_back(std::to_string(files.size() - n_ranks) + of +
+                                      "which part they hold");
+    }
+    if (n_saves < files.size()) {
+        provenance.evidence.push_back(std::to_string(files.size() - n_saves) + of +
+                                      "which save they belong to");
+    }
+    if (const std::size_t n_alike = count_alike(told); n_alike > 0) {
+        provenance.evidence.push_back(std::to_string(n_alike) +
+                                      " files hold tensors like those of others: exchanged, they "
+                                      "could not be told apart");
+    }
+    // A file alone is the whole.
+    const bool has_parts = n_ranks == files.size() || files.size() == 1;
+    const bool is_all = has_parts && n_saves == files.size() && !files.empty();
+    provenance.standing = is_all                       ? Standing::proved
+                          : n_ranks > 0 || n_saves > 0 ? Standing::consistent
+                                                       : Standing::unknown;
+    return provenance;
+}
+
+std::string text_of(const Provenance& provenance) {
+    std::string text = name_of(provenance.standing);
+    for (std::size_t i = 0; i < provenance.evidence.size(); ++i) {
+        text += (i == 0 ? ": " : "; ") + provenance.evidence[i];
+    }
+    return text;
+}
+
+}  // namespace shardweld::catalogue
