@@ -12,6 +12,7 @@
 #include "shardweld/io/kind.hpp"
 #include "shardweld/io/paths.hpp"
 
+#include "closed_world.hpp"
 #include "directory.hpp"
 #include "foreign.hpp"
 #include "shared/training_keys.hpp"
@@ -261,10 +262,12 @@ Location locate(const Request& request) {
     require_own_options(*location, request);
     require_role(*location, request.role);
     require_iteration(*location, request.iteration);
-    add_companions(*location);
+    location->statements = steps_stated(location->directory);
+    add_companions(*location, io::without_dots(request.directory));
     location->mesh = request.mesh;
     location->prefix = request.prefix;
     location->check_crc = request.check_crc;
+    location->neighbours = look_around(io::without_dots(request.directory), *location);
     return std::move(*location);
 }
 

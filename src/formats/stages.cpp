@@ -10,6 +10,7 @@
 #include "shardweld/formats/format.hpp"
 #include "shardweld/io/kind.hpp"
 
+#include "closed_world.hpp"
 #include "directory.hpp"
 
 namespace shardweld::formats {
@@ -77,6 +78,13 @@ Resolution Format::resolve(const Location& /*location*/, const catalogue::Catalo
     return {};
 }
 
+catalogue::Catalogue combine(const Location& location, std::vector<catalogue::Catalogue> scans) {
+    auto catalogue = format_of(location).combine(location, std::move(scans));
+    catalogue.warnings.insert(location.warnings.begin(), location.warnings.end());
+    account_for_neighbours(location, catalogue);
+    return catalogue;
+}
+
 std::vector<std::uint32_t> resolve_list(const catalogue::Catalogue& catalogue) {
     std::set<std::uint32_t> files;
     for (const auto& tensor : catalogue.tensors) {
@@ -125,7 +133,7 @@ catalogue::Catalogue read_catalogue(const Location& location) {
     for (const std::string& file : format.scan_list(location)) {
         scans.push_back(format.scan(location, file));
     }
-    auto catalogue = format.combine(location, std::move(scans));
+    auto catalogue = combine(location, std::move(scans));
     require_files(location, catalogue);
     const auto files = resolve_list(catalogue);
     settle(catalogue, {format.resolve(location, catalogue, files, [] {})});
@@ -136,6 +144,11 @@ void encode(const Location& location, ByteWriter& out) {
     out.put_text(location.format);
     out.put_text(location.directory.string());
     put_texts(out, location.shard_files);
+    out.put<std::uint64_t>(location.neighbours.size());
+    for (const Neighbour& neighbour : location.neighbours) {
+        out.put_text(neighbour.path);
+        out.put(neighbour.bytes);
+    }
     put_path(out, location.hf_directory);
     put_path(out, location.claims_file);
     put_texts(out, location.notes);
@@ -149,6 +162,7 @@ void encode(const Location& location, ByteWriter& out) {
         out.put_text(code);
         out.put_text(text);
     }
+    catalogue::encode(location.statements, out);
     put_texts(out, location.mesh.names);
     out.put_all(std::span<const Index>(location.mesh.shape));
     out.put_text(location.prefix);
@@ -160,6 +174,11 @@ Location decode_location(ByteReader& in) {
     location.format = in.get_text();
     location.directory = in.get_text();
     location.shard_files = get_texts(in);
+    const auto n_neighbours = in.get<std::uint64_t>();
+    for (std::uint64_t i = 0; i < n_neighbours; ++i) {
+        auto path = in.get_text();
+        location.neighbours.push_back({std::move(path), in.get<Bytes>()});
+    }
     location.hf_directory = get_path(in);
     location.claims_file = get_path(in);
     location.notes = get_texts(in);
@@ -173,6 +192,7 @@ Location decode_location(ByteReader& in) {
         auto code = in.get_text();
         location.warnings[std::move(code)] = in.get_text();
     }
+    location.statements = catalogue::decode_statements(in);
     location.mesh.names = get_texts(in);
     location.mesh.shape = in.get_all<Index>();
     location.prefix = in.get_text();

@@ -6,6 +6,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/file.hpp"
+#include "shardweld/io/kind.hpp"
 
 namespace shardweld::formats {
 
@@ -33,19 +34,27 @@ std::string names_of(const std::vector<Step>& steps) {
     return names.empty() ? "none" : name_list(names);
 }
 
-// The name a trainer gives: of iter_10 and iter_0000010 the second.
+// The name that Megatron gives, for messages.
 std::string megatron_name(Index iteration) {
     const std::string digits = std::to_string(iteration);
     return "iter_" + std::string(7 - std::min<std::size_t>(digits.size(), 7), '0') + digits;
 }
 
-std::optional<Step> find_step(const std::vector<Step>& steps, std::optional<Index> iteration) {
+// Of iter_10 beside iter_0000010 nothing tells which one is meant.
+std::optional<Step> find_step(const fs::path& directory, const std::vector<Step>& steps,
+                              std::optional<Index> iteration) {
     std::optional<Step> found;
     for (const Step& step : steps) {
-        if (step.iteration == iteration &&
-            (!found || (iteration && step.directory == megatron_name(*iteration)))) {
-            found = step;
+        if (step.iteration != iteration) {
+            continue;
         }
+        if (found) {
+            throw Error(ErrorCode::mismatch,
+                        printable(found->directory) + " and " + printable(step.directory) + " in " +
+                            directory.string() +
+                            " bear the same number: give the one that is meant as --local_dir");
+        }
+        found = step;
     }
     return found;
 }
@@ -71,8 +80,17 @@ std::optional<Step> read_tracker(const fs::path& path) {
     return std::nullopt;
 }
 
+// The directory itself, or above what verl's layouts put between it and the step.
+fs::path own_step(fs::path directory) {
+    for (const std::string_view part : {"dist_ckpt", "model"}) {
+        directory = directory.filename() == part ? directory.parent_path() : directory;
+    }
+    const fs::path name = directory.filename();
+    return name == "actor" || name == "critic" ? directory.parent_path() : directory;
+}
+
 Choice asked_step(const fs::path& directory, const std::vector<Step>& steps, Index wanted) {
-    if (const auto step = find_step(steps, wanted)) {
+    if (const auto step = find_step(directory, steps, wanted)) {
         return {step->directory, ""};
     }
     throw Error(ErrorCode::not_found, "--iteration " + std::to_string(wanted) + " is not in " +
@@ -81,7 +99,7 @@ Choice asked_step(const fs::path& directory, const std::vector<Step>& steps, Ind
 
 Choice tracked_step(const fs::path& directory, const std::vector<Step>& steps,
                     const Step& tracked) {
-    if (const auto step = find_step(steps, tracked.iteration)) {
+    if (const auto step = find_step(directory, steps, tracked.iteration)) {
         return {step->directory, ""};
     }
     throw Error(ErrorCode::not_found,
@@ -133,6 +151,27 @@ std::optional<Choice> choose_step(const fs::path& directory, const Listing& list
     throw Error(steps.empty() ? ErrorCode::not_found : ErrorCode::usage,
                 directory.string() + ": " + why + "; found: " + names_of(steps) +
                     (steps.empty() ? "" : "; choose one with --iteration"));
+}
+
+std::optional<Index> iteration_of(const fs::path& directory) {
+    const auto step = parse_step(own_step(directory).filename().string());
+    return step ? step->iteration : std::nullopt;
+}
+
+std::vector<catalogue::Statement> steps_stated(const fs::path& directory) {
+    std::vector<catalogue::Statement> statements;
+    const auto add = [&](const fs::path& file, const char* source, std::optional<Index> iteration) {
+        if (iteration) {
+            statements.push_back(
+                {file.string(), source, {}, {{"iteration", std::to_string(*iteration)}}, false});
+        }
+    };
+    add(own_step(directory).filename(), "the directory's name", iteration_of(directory));
+    if (io::is_file(directory / kTrackerFile)) {
+        const auto tracked = read_tracker(directory / kTrackerFile);
+        add(kTrackerFile, "the tracker", tracked ? tracked->iteration : std::nullopt);
+    }
+    return statements;
 }
 
 }  // namespace shardweld::formats

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/index.hpp"
 
 #include "directory.hpp"
@@ -29,12 +30,20 @@ std::optional<Step> parse_step(std::string_view directory);
 /// The step to take in `directory`, with a note when it had to be guessed: the one asked for, else
 /// the one the tracker file names, else the only one; nullopt when there are none at all.
 /// Error(not_found) when the step asked for or named is absent, Error(usage) when several are left
-/// to choose from.
+/// to choose from, Error(mismatch) when two directories bear its number.
 struct Choice {
     std::string directory;
     std::string note;  ///< "" if nothing needs saying
 };
 std::optional<Choice> choose_step(const fs::path& directory, const Listing& listing,
                                   std::optional<Index> wanted);
+
+/// The iteration that a shards' directory bears in its name or in that of the step it is part of
+/// (global_step_10/actor/dist_ckpt).
+std::optional<Index> iteration_of(const fs::path& directory);
+
+/// What the directory of a checkpoint's shards says of its iteration: by its name or that of the
+/// step it is part of (iter_0000010, global_step_10/actor/dist_ckpt), and by a tracker file in it.
+std::vector<catalogue::Statement> steps_stated(const fs::path& directory);
 
 }  // namespace shardweld::formats

@@ -1,12 +1,17 @@
 #include "verl.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <vector>
+
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/file.hpp"
 #include "shardweld/io/kind.hpp"
+#include "shardweld/io/paths.hpp"
 
 #include "json_text.hpp"
 
@@ -15,6 +20,7 @@ namespace shardweld::formats {
 namespace {
 
 constexpr const char* kContentsFile = "ckpt_contents.json";
+constexpr const char* kShards = "dist_ckpt";
 constexpr Bytes kLargestContents = 1U << 20U;
 
 using io::is_file;
@@ -60,11 +66,80 @@ fs::path listed_model(const fs::path& directory) {
     return (directory / path).lexically_normal();
 }
 
-// The directory of the shards and the two above it, nearest first: model/dist_ckpt lies two below
-// the role's.
-std::vector<fs::path> surroundings(const fs::path& directory) {
-    return {directory, directory.parent_path(), directory.parent_path().parent_path()};
+/// A directory that may hold what belongs to the shards.
+struct Around {
+    fs::path directory;
+    bool is_given = true;  ///< the user named it, or one above it
+};
+
+/// Whether a save's files lie in the directory above this one, too. `below` is where the shards'
+/// way comes from.
+bool belongs_to_parent(const fs::path& directory, const fs::path& below) {
+    const fs::path name = directory.filename();
+    return name == kShards ||
+           (name == "model" &&
+            (below.filename() == kShards || is_file(directory.parent_path() / kContentsFile)));
 }
+
+// The directory of the shards and those above it, nearest first: model/dist_ckpt lies two below the
+// role's.
+std::vector<Around> surroundings(const fs::path& shards, const fs::path& given) {
+    std::vector<Around> found = {{shards}};
+    fs::path below;
+    for (fs::path at = shards; found.size() < 3; below = at, at = at.parent_path()) {
+        const bool is_given = at != given && io::is_within(at, given);
+        if (!is_given && !belongs_to_parent(at, below)) {
+            break;
+        }
+        found.push_back({at.parent_path(), is_given});
+    }
+    return found;
+}
+
+std::optional<uid_t> owner_of(const fs::path& path) {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) == 0) {
+        return status.st_uid;
+    }
+    if (!io::means_absent(errno)) {
+        io::throw_errno(errno, "examine", path);
+    }
+    return std::nullopt;
+}
+
+/// Looks for what belongs to a checkpoint, and for who it belongs to.
+class Companions {
+  public:
+    Companions(Location& location, const fs::path& given)
+        : notes_(location.notes), given_(given), giver_(owner_of(given).value_or(::geteuid())) {}
+
+    /// The file's path where it is there and may be taken, with what `root` holds of it.
+    [[nodiscard]] bool has(const Around& around, const fs::path& root, const fs::path& file) {
+        if (!is_file(file)) {
+            return false;
+        }
+        if (around.is_given) {
+            return true;
+        }
+        for (const fs::path& path : {around.directory, root, file}) {
+            const uid_t owner = owner_of(path).value_or(0);
+            if (owner != 0 && owner != ::geteuid() && owner != giver_) {
+                notes_.push_back(root.string() + " is not taken: " + path.string() +
+                                 " lies outside of " + given_.string() + " and belongs to user " +
+                                 std::to_string(owner));
+                return false;
+            }
+        }
+        notes_.push_back("took " + root.string() + ", which lies beside " + given_.string() +
+                         " and belongs to it");
+        return true;
+    }
+
+  private:
+    std::vector<std::string>& notes_;
+    const fs::path& given_;
+    uid_t giver_;
+};
 
 }  // namespace
 
@@ -102,13 +177,17 @@ std::optional<fs::path> model_directory(const fs::path& directory, const Listing
     return std::nullopt;
 }
 
-void add_companions(Location& location) {
-    for (const fs::path& directory : surroundings(location.directory)) {
-        if (!location.hf_directory && is_file(directory / "huggingface" / "config.json")) {
-            location.hf_directory = directory / "huggingface";
+void add_companions(Location& location, const fs::path& given) {
+    Companions companions(location, given);
+    for (const Around& around : surroundings(location.directory, given)) {
+        const fs::path& directory = around.directory;
+        const fs::path model = directory / "huggingface";
+        if (!location.hf_directory && companions.has(around, model, model / "config.json")) {
+            location.hf_directory = model;
         }
-        if (!location.claims_file && is_file(directory / "transformer_config.json")) {
-            location.claims_file = directory / "transformer_config.json";
+        const fs::path claims = directory / "transformer_config.json";
+        if (!location.claims_file && companions.has(around, claims, claims)) {
+            location.claims_file = claims;
         }
         if (io::is_directory(directory / "adapter_checkpoint")) {
             location.notes.push_back("adapters are kept apart in " +
@@ -118,7 +197,7 @@ void add_companions(Location& location) {
     }
     const fs::path& shards = location.directory;
     const fs::path role = shards.parent_path().parent_path();
-    if (shards.filename() == "dist_ckpt" && shards.parent_path().filename() == "model" &&
+    if (shards.filename() == kShards && shards.parent_path().filename() == "model" &&
         !is_file(role / kContentsFile)) {
         location.notes.push_back((role / kContentsFile).string() +
                                  " is missing: it is written last, so the save may be incomplete");

@@ -23,8 +23,12 @@ std::optional<fs::path> role_directory(const fs::path& directory, const Listing&
 /// that is absent.
 std::optional<fs::path> model_directory(const fs::path& directory, const Listing& listing);
 
-/// Completes a location by what lies beside its shards: huggingface/, transformer_config.json,
-/// and notes on adapters and incomplete saves.
-void add_companions(Location& location);
+/// Completes a location by what lies beside its shards: huggingface/, transformer_config.json, and
+/// notes on adapters and incomplete saves. Looked for in the directory of the shards and up to two
+/// above it, as long as they lie in `given` (--local_dir without dots) or belong to the same layout
+/// (dist_ckpt and what it lies in, model/dist_ckpt, what ckpt_contents.json lies in) and to root,
+/// to this user or to the owner of `given`. What is taken from outside `given` is noted, and so is
+/// what is not for its owner. Error(io).
+void add_companions(Location& location, const fs::path& given);
 
 }  // namespace shardweld::formats

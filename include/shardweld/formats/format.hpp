@@ -35,20 +35,35 @@ struct Request {
     bool check_crc = false;          ///< --check_crc: metadata with a CRC-32 are held against it
 };
 
+/// What lies in the checkpoint's directory, or between the one asked for and that, and is not read.
+struct Neighbour {
+    std::string path;  ///< relative to Location::directory; that of one not looked into ends in '/'
+    Bytes bytes = 0;
+};
+
+/// What the name of a neighbour means. In a pattern '*' is any text and '#' a number.
+struct KnownName {
+    std::string_view pattern;       ///< of Neighbour::path; "name/": directories not to look into
+    std::string_view reason;        ///< why it is set aside, for people; "": it is read
+    bool may_hold_weights = false;  ///< then it is warned of
+};
+
 /// A checkpoint found on disk: where its shard files are, before any of them is opened.
 struct Location {
     std::string format;                    ///< Format::name()
     fs::path directory;                    ///< that holds the shard files
     std::vector<std::string> shard_files;  ///< relative to directory, natural order
+    std::vector<Neighbour> neighbours;     ///< of what the format scans; natural order
     std::optional<fs::path>
         hf_directory;  ///< huggingface/ with config.json, when the layout has one
-    std::optional<fs::path> claims_file;          ///< verl's transformer_config.json
-    std::vector<std::string> notes;               ///< what was found, for people
-    std::map<std::string, Index> facts;           ///< e.g. iteration
-    std::map<std::string, std::string> warnings;  ///< as Catalogue::warnings
-    Mesh mesh;                                    ///< as requested
-    std::string prefix;                           ///< as requested
-    bool check_crc = false;                       ///< as requested
+    std::optional<fs::path> claims_file;           ///< verl's transformer_config.json
+    std::vector<std::string> notes;                ///< what was found, for people
+    std::map<std::string, Index> facts;            ///< e.g. iteration
+    std::map<std::string, std::string> warnings;   ///< as Catalogue::warnings
+    std::vector<catalogue::Statement> statements;  ///< of directories' names and trackers
+    Mesh mesh;                                     ///< as requested
+    std::string prefix;                            ///< as requested
+    bool check_crc = false;                        ///< as requested
 };
 
 /// What opening containers told about some files.
@@ -72,6 +87,9 @@ class Format {
     /// Read only when --backend names it: `auto` passes it by, because its directories are no
     /// sharded checkpoints or its files are not to be opened unasked.
     [[nodiscard]] virtual bool only_by_name() const { return false; }
+
+    /// Names of what it leaves beside its shards (closed_world.hpp).
+    [[nodiscard]] virtual std::span<const KnownName> known_names() const { return {}; }
 
     /// Recognises a directory of shard files (already resolved to the level that holds them).
     /// Local; reads only names and tiny files.
@@ -108,6 +126,9 @@ class Format {
 //   4. resolve the files of resolve_list  Local   each file by one rank
 //   5. settle                             pure    every rank
 
+/// Step 3: what the location's format combines, with its warnings and an account of its neighbours.
+/// Pure.
+catalogue::Catalogue combine(const Location& location, std::vector<catalogue::Catalogue> scans);
 /// Files with pieces that are not located yet, as indices into catalogue.files; empty when combine
 /// left nothing open.
 std::vector<std::uint32_t> resolve_list(const catalogue::Catalogue& catalogue);

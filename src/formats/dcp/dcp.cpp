@@ -100,7 +100,7 @@ Catalogue scan_metadata(const Location& location, const std::string& file) {
                     object.length);
     }
     out.ignored = ignored.take();
-    note_unnamed(location.directory, shards_of(location, file), metadata.files, out);
+    note_unnamed(location, shards_of(location, file), metadata.files, out);
     keep_used_files(std::move(metadata.files), out);
     return out;
 }

@@ -11,6 +11,7 @@
 
 #include "../directory.hpp"
 #include "../hf/hf.hpp"
+#include "../shared/numbered_files.hpp"
 #include "../shared/stored_piece.hpp"
 #include "dcp.hpp"
 #include "join.hpp"
@@ -101,12 +102,16 @@ Catalogue scan_shard(const fs::path& directory, const std::string& file) {
     return out;
 }
 
+// Ranks write those of the model's files that they hold parts of.
 void require_all_shards(const std::vector<std::string>& shards) {
     std::vector<Index> numbers;
+    std::vector<std::string> files_of_model;
     for (const std::string& file : shards) {
         numbers.push_back(number_of_shard(file).value_or(0));
+        files_of_model.push_back("shard-*" + file.substr(file.find(kMiddle)));
     }
     require_all_numbers(numbers, 1, "shard ", "");
+    require_whole_sets(files_of_model);
 }
 
 class HfShards final : public Format {
@@ -145,6 +150,9 @@ class HfShards final : public Format {
                                     std::vector<Catalogue> scans) const override {
         require_all_shards(location.shard_files);
         Catalogue out = join(std::move(scans), Shapes::reached);
+        for (const catalogue::File& file : out.files) {
+            out.statements.push_back({file.path, kShardingInfo, {{"file", file.path}}, {}, true});
+        }
         select_model(location.prefix, out);
         require_complete(out, "copy the shard files of all ranks");
         out.format = name();

@@ -107,6 +107,7 @@ const RankMesh& DTensorReader::mesh_in_file(const PickleValue& mesh) {
         }
         at->second = read_mesh(file_, mesh);
         check_rank(at->second);
+        knows_rank_ = knows_rank_ || at->second.rank.has_value();
     }
     return at->second;
 }

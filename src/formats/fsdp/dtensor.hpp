@@ -47,6 +47,9 @@ class DTensorReader {
     /// Error(unsupported) for partial sums; Error(corrupt) when malformed.
     [[nodiscard]] catalogue::Tensor read(Subclass value);
 
+    /// Whether a mesh of the file tells its rank: it is that of the file's name then.
+    [[nodiscard]] bool knows_rank() const { return knows_rank_; }
+
     /// The meshes met, in words.
     [[nodiscard]] const std::set<std::string>& meshes() const { return texts_; }
 
@@ -61,7 +64,8 @@ class DTensorReader {
     const TorchFile& file_;
     RankFile rank_;
     std::optional<RankMesh> by_hand_;
-    std::map<const PickleValue*, RankMesh> known_;        // one object serves many tensors
+    std::map<const PickleValue*, RankMesh> known_;  // one object serves many tensors
+    bool knows_rank_ = false;
     std::map<std::vector<std::string>, RankMesh> parts_;  // of by_hand_, by the names of their dims
     std::map<const RankMesh*, std::string> mesh_texts_;
     std::set<std::string> texts_;

@@ -4,12 +4,14 @@
 #include "fsdp.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
 #include "../directory.hpp"
+#include "copies.hpp"
 #include "join.hpp"
 #include "mesh.hpp"
 #include "scan.hpp"
@@ -22,6 +24,11 @@ namespace {
 using catalogue::Catalogue;
 
 constexpr const char* kConfigFile = "fsdp_config.json";
+constexpr std::array<KnownName, 3> kNames = {{
+    {kConfigFile, ""},
+    {"model_world_size_#_rank_#.pt", "a rank file of another world size", true},
+    {"lora_train_meta.json", "settings of the adapter"},
+}};
 
 std::string summary(const Catalogue& out, const std::vector<std::string>& meshes, Index world) {
     std::string text = "verl FSDP checkpoint";
@@ -36,19 +43,6 @@ std::string summary(const Catalogue& out, const std::vector<std::string>& meshes
         text += ", mesh " + mesh;
     }
     return text;
-}
-
-// What lies beside the model's files and is no part of the model.
-void note_others(const Listing& listing, std::vector<std::string>& notes) {
-    for (const std::string_view prefix : {"optim_world_size_", "extra_state_world_size_"}) {
-        const auto count =
-            std::count_if(listing.files.begin(), listing.files.end(),
-                          [&](const std::string& name) { return name.starts_with(prefix); });
-        if (count > 0) {
-            notes.push_back("left aside: " + std::to_string(count) +
-                            " file(s) of training state (" + std::string(prefix) + "*)");
-        }
-    }
 }
 
 // Ranks among which a plain tensor may be divided, and those of tensor parallelism.
@@ -71,6 +65,8 @@ class Fsdp final : public Format {
   public:
     [[nodiscard]] std::string_view name() const override { return "verl fsdp"; }
     [[nodiscard]] std::string_view backend() const override { return "fsdp"; }
+
+    [[nodiscard]] std::span<const KnownName> known_names() const override { return kNames; }
 
     [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override;
 
@@ -95,7 +91,7 @@ std::optional<Location> Fsdp::probe(const fs::path& directory) const {
     Location location;
     location.format = name();
     location.directory = directory;
-    location.shard_files = choose_rank_files(listing.files, config, location.notes);
+    location.shard_files = choose_rank_files(listing.files, config);
     if (location.shard_files.empty()) {
         if (!config) {
             return std::nullopt;
@@ -112,7 +108,6 @@ std::optional<Location> Fsdp::probe(const fs::path& directory) const {
     if (config && config->version) {
         location.facts["fsdp_version"] = *config->version;
     }
-    note_others(listing, location.notes);
     // Before huggingface/ was introduced, config.json lay beside the rank files.
     if (listing.has_file("config.json") && !listing.has_directory("huggingface")) {
         location.hf_directory = directory;
@@ -132,6 +127,7 @@ Catalogue Fsdp::combine(const Location& location, std::vector<Catalogue> scans) 
     out.warnings = location.warnings;
     const auto meshes = scans.front().notes;
     join_ranks(std::move(scans), missing_files(ranks), out);
+    refuse_copies(out);
     out.notes.insert(out.notes.begin(), summary(out, meshes, world));
     return out;
 }

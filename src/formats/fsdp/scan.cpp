@@ -20,6 +20,7 @@
 #include "placements.hpp"
 #include "sharded_tensor.hpp"
 #include "subclass.hpp"
+#include "training_state.hpp"
 #include "world.hpp"
 
 namespace shardweld::formats::fsdp {
@@ -102,6 +103,9 @@ class RankScan {
         out_.notes.assign(dtensors_.meshes().begin(), dtensors_.meshes().end());
     }
 
+    /// Whether a tensor told the rank, and it is that of the file's name.
+    [[nodiscard]] bool knows_rank() const { return knows_rank_ || dtensors_.knows_rank(); }
+
   private:
     void add(std::string_view key, const PickleValue& value) {
         if (is_extra_state(key) || is_no_weight(value)) {
@@ -146,6 +150,7 @@ class RankScan {
                         "it is a " + describe(*value.type) +
                             "; known are torch's DTensor, ShardedTensor and plain tensors");
         }
+        knows_rank_ = knows_rank_ || (type == "ShardedTensor" && knows_rank_of_group(value));
         catalogue::Tensor tensor = type == "DTensor"
                                        ? dtensors_.read(std::move(value))
                                        : read_sharded_tensor(file_, value, rank_, entries_left_);
@@ -182,6 +187,7 @@ class RankScan {
     DTensorReader dtensors_;
     std::size_t entries_left_;
     std::size_t n_pieces_ = 0;
+    bool knows_rank_ = false;
     catalogue::Coordinates at_;
     std::vector<std::string_view> names_;    // without wrappers
     std::vector<std::string_view> pickled_;  // the same with them
@@ -189,6 +195,25 @@ class RankScan {
     IgnoredRows ignored_;
     Catalogue& out_;
 };
+
+catalogue::Claims claims_of(const RankFile& rank) {
+    return {{"world size", std::to_string(rank.world)}, {"rank", std::to_string(rank.rank)}};
+}
+
+// What tells which rank's file it is. torch.save keeps the name that it was given.
+void add_statements(const std::string& file, const TorchFile& torch_file, bool knows_rank,
+                    Catalogue& out) {
+    const RankFile rank = ranks_of({file}).front();
+    out.statements.push_back({file, "its name", claims_of(rank), {}, false});
+    if (const auto inner = parse_file_name(torch_file.archive_name() + ".pt")) {
+        out.statements.push_back(
+            {file, "the name of the archive in it", claims_of(*inner), {}, true});
+    }
+    if (knows_rank) {
+        out.statements.push_back(
+            {file, "its device mesh", {{"rank", std::to_string(rank.rank)}}, {}, true});
+    }
+}
 
 }  // namespace
 
@@ -200,6 +225,9 @@ Catalogue scan_rank(const Location& location, const std::string& file) {
         }
         RankScan scan(torch_file, ranks_of({file}).front(), location.mesh, out);
         scan.add_entries(torch_file.root());
+        add_statements(file, torch_file, scan.knows_rank(), out);
+        const auto state = statements_of_state(location, ranks_of({file}).front());
+        out.statements.insert(out.statements.end(), state.begin(), state.end());
     });
 }
 

@@ -152,6 +152,11 @@ Place add_shard(const TorchFile& file, const PickleValue& shard, const Holder& h
 
 }  // namespace
 
+bool knows_rank_of_group(const Subclass& value) {
+    const auto parts = value.state->elements();
+    return parts.size() > 2 && integer_of(parts[2]->attribute("global_rank")).has_value();
+}
+
 catalogue::Tensor read_sharded_tensor(const TorchFile& file, const Subclass& value,
                                       const RankFile& rank, std::size_t& entries_left) {
     const auto parts = value.state->elements();

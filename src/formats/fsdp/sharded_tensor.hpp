@@ -20,4 +20,7 @@ namespace shardweld::formats::fsdp {
 catalogue::Tensor read_sharded_tensor(const TorchFile& file, const Subclass& value,
                                       const RankFile& rank, std::size_t& entries_left);
 
+/// Whether the tensor's group tells the rank: it is that of the file's name then.
+bool knows_rank_of_group(const Subclass& value);
+
 }  // namespace shardweld::formats::fsdp

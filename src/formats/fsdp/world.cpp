@@ -82,8 +82,7 @@ FsdpConfig read_fsdp_config(const fs::path& file) {
 }
 
 std::vector<std::string> choose_rank_files(const std::vector<std::string>& names,
-                                           const std::optional<FsdpConfig>& config,
-                                           std::vector<std::string>& notes) {
+                                           const std::optional<FsdpConfig>& config) {
     std::map<Index, std::vector<std::string>> by_world;
     for (const std::string& name : names) {
         if (const auto file = parse_file_name(name)) {
@@ -109,13 +108,6 @@ std::vector<std::string> choose_rank_files(const std::vector<std::string>& names
                                              by_world.begin()->second.front() + ")");
     }
     const Index world = config ? config->world_size : by_world.begin()->first;
-    for (const auto& [other, files] : by_world) {
-        if (other != world) {
-            notes.push_back("left aside: " + std::to_string(files.size()) +
-                            " rank file(s) of world size " + std::to_string(other) + " (" +
-                            files.front() + ")");
-        }
-    }
     return by_world[world];
 }
 

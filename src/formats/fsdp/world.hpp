@@ -31,11 +31,10 @@ struct FsdpConfig {
 FsdpConfig read_fsdp_config(const fs::path& file);
 
 /// The rank files of one world size among `names`, by rank: the world size of `config`, else the
-/// only one there is; with notes on what else was found. Error(mismatch) when fsdp_config.json
+/// only one there is. Error(mismatch) when fsdp_config.json
 /// names another one than the files, or the files are of several and it is missing.
 std::vector<std::string> choose_rank_files(const std::vector<std::string>& names,
-                                           const std::optional<FsdpConfig>& config,
-                                           std::vector<std::string>& notes);
+                                           const std::optional<FsdpConfig>& config);
 
 /// World and rank of each of `names`, all of one world size. Error(mismatch) when they are not, or
 /// when a rank is outside of the world or there twice.

@@ -14,6 +14,7 @@
 
 #include "../directory.hpp"
 #include "../shared/ignored_rows.hpp"
+#include "../shared/numbered_files.hpp"
 #include "../shared/replicas.hpp"
 #include "dataset.hpp"
 #include "lister.hpp"
@@ -29,33 +30,6 @@ constexpr const char* kConfigDataset = "__config__";
 
 bool is_hdf5_name(const std::string& name) {
     return name.ends_with(".h5") || name.ends_with(".hdf5");
-}
-
-/// N of "...-00001-of-0000N.h5"; nullopt for other names.
-std::optional<Index> stated_count(std::string_view name) {
-    constexpr std::string_view kOf = "-of-";
-    const std::size_t at = name.rfind(kOf);
-    return at == std::string_view::npos
-               ? std::nullopt
-               : parse_index(name.substr(at + kOf.size(), name.rfind('.') - at - 4));
-}
-
-/// Numbered files are all there or none.
-void require_complete(const std::vector<std::string>& names, const fs::path& directory) {
-    std::map<Index, Index> found;
-    for (const std::string& name : names) {
-        if (const auto count = stated_count(name)) {
-            ++found[*count];
-        }
-    }
-    for (const auto& [count, present] : found) {
-        if (present != count) {
-            throw Error(ErrorCode::not_found,
-                        directory.string() + " has " + std::to_string(present) + " of " +
-                            std::to_string(count) + " numbered HDF5 files: " + name_list(names) +
-                            "; copy the others, or remove what is left of another model");
-        }
-    }
 }
 
 void add_dataset(const Dataset& dataset, Bytes file_size, Catalogue& out) {
@@ -137,7 +111,6 @@ class Hdf5 final : public Format {
         if (location.shard_files.empty()) {
             return std::nullopt;
         }
-        require_complete(location.shard_files, directory);
         if (listing.has_file("config.json")) {
             location.hf_directory = directory;
         }
@@ -174,11 +147,15 @@ class Hdf5 final : public Format {
         out.format = name();
         out.dialect = "hf_module";
         out.facts = location.facts;
+        require_whole_sets(location.shard_files);
         std::map<std::string, Tensor> tensors;
         IgnoredRows ignored;
         for (Catalogue& scan : scans) {
             const auto file = static_cast<std::uint32_t>(out.files.size());
             out.files.push_back(std::move(scan.files.front()));
+            const std::string& path = out.files.back().path;
+            out.statements.push_back(
+                {path, "names and offsets of its datasets", {{"file", path}}, {}, true});
             for (Tensor& tensor : scan.tensors) {
                 for (catalogue::Piece& piece : tensor.pieces) {
                     piece.file = file;

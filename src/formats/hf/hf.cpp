@@ -4,7 +4,9 @@
 #include "hf.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "shardweld/core/error.hpp"
@@ -13,6 +15,8 @@
 #include "../directory.hpp"
 #include "../shared/file_scan.hpp"
 #include "../shared/ignored_rows.hpp"
+#include "../shared/module_names.hpp"
+#include "../shared/numbered_files.hpp"
 #include "model_files.hpp"
 #include "weight_file.hpp"
 
@@ -24,6 +28,9 @@ using catalogue::Catalogue;
 using catalogue::Tensor;
 
 constexpr std::string_view kIndexSuffix = ".index.json";
+constexpr std::array<KnownName, 1> kNames = {{
+    {"sharded/*", "the shards from which torch's HuggingFace storage writer made the model"},
+}};
 
 // The index as a catalogue: each tensor with the one file it is in, and no place in it.
 Catalogue scan_index(const fs::path& path) {
@@ -53,11 +60,13 @@ class Joined {
     void add(Catalogue scan, const WeightMap* expected) {
         const std::uint32_t number = join_scan(scan, ignored_, out_);
         const std::string& file = out_.files[number].path;
+        // Wherever it lies, its tensors have names; the index says which.
+        out_.statements.push_back({file, "the names of its tensors", {{"file", file}}, {}, true});
         for (Tensor& tensor : scan.tensors) {
             if (expected != nullptr) {
                 const auto at = expected->find(tensor.name);
                 if (at == expected->end() || at->second != file) {
-                    extras_.push_back(tensor.name);
+                    leave_aside(tensor);
                     continue;
                 }
             }
@@ -74,16 +83,23 @@ class Joined {
         }
         out_.ignored = ignored_.take();
         if (!extras_.empty()) {
-            out_.notes.push_back(std::to_string(extras_.size()) +
-                                 " tensors are in files to which the index does not give them and "
-                                 "are left aside: " +
-                                 name_list(extras_));
+            out_.warnings["unassigned_tensors"] =
+                std::to_string(extras_.size()) +
+                " tensor(s) are in files to which the index does not give them and are left "
+                "aside: " +
+                name_list(extras_);
         }
     }
 
     [[nodiscard]] bool has(const std::string& name) const { return tensors_.contains(name); }
 
   private:
+    void leave_aside(const Tensor& tensor) {
+        extras_.push_back(tensor.name);
+        ignored_.add({pattern_of(printable(tensor.name)), "the index does not give it to its file"},
+                     1, catalogue::stored_bytes(tensor));
+    }
+
     void insert(Tensor tensor) {
         const auto at = tensors_.find(tensor.name);
         if (at == tensors_.end()) {
@@ -133,6 +149,8 @@ class HuggingFace final : public Format {
     [[nodiscard]] std::string_view backend() const override { return "hf"; }
     [[nodiscard]] bool only_by_name() const override { return true; }
 
+    [[nodiscard]] std::span<const KnownName> known_names() const override { return kNames; }
+
     [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
         const Listing listing = try_list_directory(directory);
         auto model = find_model_files(directory, listing);
@@ -176,6 +194,7 @@ class HuggingFace final : public Format {
                 break;
             }
         }
+        require_whole_sets(location.shard_files);
         Joined joined(out);
         for (Catalogue& scan : scans) {
             joined.add(std::move(scan), expected ? &*expected : nullptr);

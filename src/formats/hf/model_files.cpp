@@ -61,24 +61,6 @@ std::vector<std::string> weights_of(const Listing& listing, const Kind& kind) {
                                          "; loaders differ in which they take: remove one");
 }
 
-// "model-00002-of-00003.safetensors": 3.
-std::optional<Index> count_in_name(std::string_view file, std::string_view suffix) {
-    file.remove_suffix(suffix.size());
-    const auto at = file.rfind("-of-");
-    return at == std::string_view::npos ? std::nullopt : parse_index(file.substr(at + 4));
-}
-
-void require_all(const fs::path& directory, const std::vector<std::string>& weights,
-                 std::string_view suffix) {
-    const auto count = count_in_name(weights.front(), suffix);
-    if (count && *count > static_cast<Index>(weights.size())) {
-        throw Error(ErrorCode::not_found, directory.string() + " holds " +
-                                              std::to_string(weights.size()) + " of " +
-                                              std::to_string(*count) + " weight files (" +
-                                              name_list(weights) + ") and no index");
-    }
-}
-
 ModelFiles indexed(const fs::path& directory, const std::string& index) {
     std::set<std::string> files;
     for (const auto& [tensor, file] : read_weight_map(directory / index)) {
@@ -109,7 +91,6 @@ std::optional<ModelFiles> find_kind(const fs::path& directory, const Listing& li
     if (listing.has_file(single) && other != weights.end()) {
         refuse_two(directory, single, *other);
     }
-    require_all(directory, weights, kind.suffix);
     return ModelFiles{"", std::move(weights)};
 }
 

@@ -43,6 +43,7 @@ Tensors torch_tensors(const io::InputFile& input, bool check_crc, Catalogue& out
             throw;
         }
     }
+    file.require_unchanged();
     out.ignored = ignored.take();
     return tensors;
 }

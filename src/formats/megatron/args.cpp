@@ -10,6 +10,7 @@
 #include "shardweld/core/text.hpp"
 
 #include "../json_text.hpp"
+#include "../shared/fingerprint.hpp"
 
 namespace shardweld::formats::megatron {
 
@@ -23,6 +24,10 @@ constexpr std::size_t kLongestText = 1024;
 // A parallel size above this is not a size.
 constexpr Index kLargestSize = 1 << 20;
 
+// Lists in lists, for messages and comparisons.
+constexpr int kDeepestList = 4;
+
+// Of these a file that lacks one contradicts a file that has it.
 constexpr std::array kCommonKeys = {
     "tensor_model_parallel_size",
     "pipeline_model_parallel_size",
@@ -41,6 +46,22 @@ constexpr std::array kCommonKeys = {
     "swiglu",
     "group_query_attention",
 };
+
+// What a rank has for itself, by kinds. Megatron's own arguments that differ from rank to rank are
+// `rank` and `local_rank`; its forks and launchers put more of the same kinds there.
+constexpr std::string_view kOwnKeys =
+    // its number
+    "rank local_rank global_rank node_rank group_rank role_rank *_parallel_rank "
+    // its device, host and process
+    "device device_id gpu gpu_id cuda_device local_device host hostname node_name ip pid "
+    // paths on its node's own disk
+    "data_cache_path profile_dir non_persistent_local_ckpt_dir "
+    // what one rank alone logs
+    "tensorboard_* wandb_* mlflow_* swanlab_* one_logger_* "
+    // only ranks that load data know them
+    "do_train do_valid do_test "
+    // measured: times and memory; no arguments at all
+    "*_time *_timestamp *_memory _*";
 
 constexpr std::array<std::pair<const char*, const char*>, 5> kSizeKeys = {{
     {"tp", "tensor_model_parallel_size"},
@@ -104,6 +125,39 @@ const PickleValue* attributes_of(const PickleValue& args) {
     return state != nullptr && state->is_mapping() ? state : nullptr;
 }
 
+bool is_own(std::string_view key) {
+    static const auto patterns = split(kOwnKeys, ' ');
+    return std::any_of(patterns.begin(), patterns.end(),
+                       [&](std::string_view pattern) { return glob_matches(pattern, key); });
+}
+
+std::string text_to_compare(const PickleValue& value, int depth) {
+    if (const auto text = scalar_text(value)) {
+        return *text;
+    }
+    switch (value.kind) {
+        case PickleKind::none:
+            return "None";
+        case PickleKind::tuple:
+        case PickleKind::list: {
+            std::string text = "[";
+            for (const PickleValue* element : value.elements()) {
+                if (depth == kDeepestList || text.size() > kLongestText) {
+                    text += "...";
+                    break;
+                }
+                text += text_to_compare(*element, depth + 1) + ", ";
+            }
+            return text + "]";
+        }
+        case PickleKind::object:
+        case PickleKind::global:
+            return std::string(value.class_name());
+        default:
+            return std::string(name_of(value.kind));
+    }
+}
+
 const std::string& value_or_none(const Claims& claims, const std::string& key) {
     static const std::string none = "(none)";
     const auto at = claims.find(key);
@@ -145,26 +199,44 @@ std::optional<Index> number_claim(const Claims& claims, std::string_view key) {
     return at == claims.end() ? std::nullopt : parse_index(at->second);
 }
 
-Claims common_claims(const Claims& claims) {
+Claims common_args(const PickleValue& args) {
     Claims common;
-    for (const std::string key : kCommonKeys) {
-        if (const auto at = claims.find(key); at != claims.end()) {
-            common.insert(*at);
+    const PickleValue* attributes = attributes_of(args);
+    const std::size_t n_pairs = attributes == nullptr ? 0 : attributes->pair_count();
+    for (std::size_t i = 0; i < n_pairs; ++i) {
+        const PickleValue& key = attributes->key(i);
+        if (key.kind == PickleKind::text && key.text().size() <= kLongestText &&
+            !is_own(key.text())) {
+            common[std::string(key.text())] = text_to_compare(attributes->value(i), 0);
         }
     }
     return common;
 }
 
+Index fingerprint_of(const Claims& claims) {
+    Fingerprint all;
+    for (const auto& [key, value] : claims) {
+        all.add(key);
+        all.add(value);
+    }
+    return static_cast<Index>(all.value());
+}
+
 void require_agreement(const Claims& a, const std::string& file_a, const Claims& b,
                        const std::string& file_b) {
-    for (const std::string key : kCommonKeys) {
+    Claims keys = a;
+    keys.insert(b.begin(), b.end());
+    for (const auto& [key, value] : keys) {
         const std::string& value_a = value_or_none(a, key);
         const std::string& value_b = value_or_none(b, key);
-        if (value_a != value_b) {
-            throw Error(ErrorCode::mismatch, "args." + key + " is " + printable(value_a) + " in " +
-                                                 printable(file_a) + " but " + printable(value_b) +
-                                                 " in " + printable(file_b) +
-                                                 ": the files are not from one save");
+        const bool is_comparable =
+            (a.contains(key) && b.contains(key)) ||
+            std::find(kCommonKeys.begin(), kCommonKeys.end(), key) != kCommonKeys.end();
+        if (is_comparable && value_a != value_b) {
+            throw Error(ErrorCode::mismatch,
+                        "args." + printable(key) + " is " + printable(value_a) + " in " +
+                            printable(file_a) + " but " + printable(value_b) + " in " +
+                            printable(file_b) + ": the files are not from one save");
         }
     }
 }

@@ -23,10 +23,15 @@ catalogue::Claims claims_of_json(const std::string& text);
 /// An integer claim; nullopt when it is absent or no whole number.
 std::optional<Index> number_claim(const catalogue::Claims& claims, std::string_view key);
 
-/// Only the claims every rank's file must agree on (parallel sizes, model dimensions).
-catalogue::Claims common_claims(const catalogue::Claims& claims);
+/// All arguments that every rank's file must agree on, those without a value ("None") and lists
+/// included: all but what a rank has for itself (its number, device, host, times and places).
+catalogue::Claims common_args(const PickleValue& args);
 
-/// Error(mismatch) naming both files when a common claim differs between them.
+/// A fingerprint of claims: hundreds of arguments for each of thousands of files add up.
+Index fingerprint_of(const catalogue::Claims& claims);
+
+/// Error(mismatch) naming both files when a claim that both have differs between them, or one of
+/// the model's or grid's sizes is only in one.
 void require_agreement(const catalogue::Claims& a, const std::string& file_a,
                        const catalogue::Claims& b, const std::string& file_b);
 

@@ -7,6 +7,7 @@
 
 #include "../json_text.hpp"
 #include "args.hpp"
+#include "save_state.hpp"
 
 namespace shardweld::formats::megatron {
 
@@ -50,6 +51,8 @@ Catalogue scan_common(const fs::path& path, bool check_crc) {
         iteration != nullptr && iteration->kind == PickleKind::integer) {
         out.facts["iteration"] = iteration->integer;
     }
+    out.statements.push_back(state_statement(file.root(), kCommonFile));
+    file.require_unchanged();
     return out;
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "shardweld/catalogue/provenance.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
@@ -16,6 +17,8 @@
 #include "legacy_scan.hpp"
 #include "megatron.hpp"
 #include "numbering.hpp"
+#include "rank_order.hpp"
+#include "stage_content.hpp"
 #include "stage_names.hpp"
 
 namespace shardweld::formats::megatron {
@@ -29,18 +32,19 @@ constexpr std::string_view kModelFile = "model_optim_rng.pt";
 // alone.
 constexpr std::string_view kOldModelFile = "model_rng.pt";
 
+std::optional<Index> fact_of(const Catalogue& scan, const std::string& name) {
+    const auto at = scan.facts.find(name);
+    return at == scan.facts.end() ? std::nullopt : std::optional(at->second);
+}
+
 // Fact `name` of all scans; Error(mismatch) naming two files that differ.
 std::optional<Index> common_fact(const std::vector<Catalogue>& scans, const std::string& name) {
-    const auto value_in = [&](const Catalogue& scan) -> std::optional<Index> {
-        const auto at = scan.facts.find(name);
-        return at == scan.facts.end() ? std::nullopt : std::optional(at->second);
-    };
     const auto text = [](std::optional<Index> value) {
         return value ? std::to_string(*value) : std::string("absent");
     };
-    const auto first = value_in(scans.front());
+    const auto first = fact_of(scans.front(), name);
     for (const Catalogue& scan : scans) {
-        if (const auto value = value_in(scan); value != first) {
+        if (const auto value = fact_of(scan, name); value != first) {
             throw Error(ErrorCode::mismatch, name + " is " + text(first) + " in " +
                                                  printable(scans.front().files.front().path) +
                                                  " but " + text(value) + " in " +
@@ -59,24 +63,52 @@ bool has_old_names(const std::vector<catalogue::Shard>& shards) {
     });
 }
 
-// Removes the files that repeat others for data-parallel ranks.
-void drop_extra(std::vector<Catalogue>& scans, Grid& grid, IgnoredRows& ignored) {
-    std::vector<Catalogue> kept;
-    std::vector<catalogue::Coordinates> places;
-    for (std::size_t i = 0; i < scans.size(); ++i) {
-        if (grid.extra[i]) {
-            ignored.add({"mp_rank_*", "repeated for a data-parallel rank"}, 1,
-                        scans[i].files.front().size);
-        } else {
-            kept.push_back(std::move(scans[i]));
-            places.push_back(grid.places[i]);
-        }
+/// Files whose tensors have the same names and shapes.
+std::string likeness_of(const Catalogue& scan) {
+    catalogue::Claims tensors;
+    for (const catalogue::Shard& shard : scan.shards) {
+        tensors[std::to_string(shard.at.vpp) + shard.name] = shape_text(shard.shape);
     }
-    scans = std::move(kept);
-    grid.places = std::move(places);
+    return std::to_string(fingerprint_of(tensors));
 }
 
-void join(std::vector<Catalogue> scans, const Grid& grid, IgnoredRows ignored, Catalogue& out) {
+/// What names and args say of each file's part; args, agreed by now, also of the save.
+void add_statements(const std::vector<Catalogue>& scans, const Grid& grid, Catalogue& out) {
+    std::vector<std::optional<Index>> ranks;
+    for (const Catalogue& scan : scans) {
+        ranks.push_back(fact_of(scan, "rank"));
+    }
+    const auto places = places_by_rank(grid, out.claims, ranks);
+    for (std::size_t i = 0; i < scans.size(); ++i) {
+        const std::string& file = scans[i].files.front().path;
+        catalogue::Statement args{file, "args", {}, {}};
+        if (!places.empty() && ranks[i]) {
+            args.rank = places[i];
+            args.rank["rank"] = std::to_string(*ranks[i]);
+        } else {
+            args.likeness = likeness_of(scans[i]);
+        }
+        if (fact_of(scans[i], kArgsFact)) {
+            args.save["all other arguments"] = "the same";
+        }
+        out.statements.push_back({file, "its name", place_in(grid, grid.places[i]), {}, false});
+        out.statements.push_back(std::move(args));
+        out.statements.insert(out.statements.end(), scans[i].statements.begin(),
+                              scans[i].statements.end());
+    }
+}
+
+void require_same_args(const Location& location, const std::vector<Catalogue>& scans) {
+    for (const Catalogue& scan : scans) {
+        if (fact_of(scan, kArgsFact) != fact_of(scans.front(), kArgsFact)) {
+            require_agreeing_args(location, scans.front().files.front().path,
+                                  scan.files.front().path);
+        }
+    }
+}
+
+void join(std::vector<Catalogue> scans, const Grid& grid, Catalogue& out) {
+    IgnoredRows ignored;
     for (std::size_t i = 0; i < scans.size(); ++i) {
         const std::uint32_t file = join_scan(scans[i], ignored, out);
         for (auto& shard : scans[i].shards) {
@@ -192,21 +224,25 @@ Catalogue Legacy::combine(const Location& location, std::vector<Catalogue> scans
     out.facts = location.facts;
     out.claims = scans.front().claims;
     refuse_unsupported(out.claims);
+    require_same_args(location, scans);
+    std::vector<std::optional<Index>> samples;
     for (const Catalogue& scan : scans) {
-        require_agreement(scans.front().claims, scans.front().files.front().path, scan.claims,
-                          scan.files.front().path);
+        samples.push_back(fact_of(scan, "sample"));
     }
     const auto stated = stated_sizes(out.claims);
-    Grid grid = place_files(location.shard_files, stated);
-    IgnoredRows ignored;
-    drop_extra(scans, grid, ignored);
+    const Grid grid = place_files(location.shard_files, stated);
+    add_statements(scans, grid, out);
     const Index vpp = common_fact(scans, "vpp").value_or(1);
     require_chunks(stated, vpp);
     const auto version = common_fact(scans, "version");
     if (const auto iteration = common_fact(scans, "iteration")) {
         out.facts.emplace("iteration", *iteration);
     }
-    join(std::move(scans), grid, std::move(ignored), out);
+    join(std::move(scans), grid, out);
+    // Before all else that a file in another's place would show as.
+    (void)catalogue::judge(out.files, out.statements);
+    require_own_tensors(out.shards, out.files, {grid.places, std::move(samples)});
+    require_ends(out.shards, out.files);
     number_layers(out.shards, out.files, grid.places,
                   {grid.pp, to_int(vpp, "the number of model chunks"),
                    number_claim(out.claims, "num_layers")});

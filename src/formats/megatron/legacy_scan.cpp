@@ -7,6 +7,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/shared/torch_file.hpp"
+#include "shardweld/io/kind.hpp"
 
 #include "../shared/file_scan.hpp"
 #include "../shared/ignored_rows.hpp"
@@ -15,6 +16,8 @@
 #include "../shared/stored_piece.hpp"
 #include "args.hpp"
 #include "names.hpp"
+#include "save_state.hpp"
+#include "stage_content.hpp"
 
 namespace shardweld::formats::megatron {
 
@@ -191,6 +194,14 @@ void add_facts(const PickleValue& root, Catalogue& out) {
     }
 }
 
+void add_args(const PickleValue& args, Catalogue& out) {
+    out.claims = claims_of(args);
+    out.facts[kArgsFact] = fingerprint_of(common_args(args));
+    if (const auto rank = number_claim(out.claims, "rank"); rank && *rank >= 0) {
+        out.facts["rank"] = *rank;
+    }
+}
+
 void leave_other_keys(const PickleValue& root, LegacyScan& scan) {
     // All other storages are reported with the first of these keys: they are training state.
     Bytes bytes = scan.other_bytes();
@@ -229,8 +240,9 @@ void add_root(const TorchFile& file, Catalogue& out) {
     out.facts["vpp"] = static_cast<Index>(models.size());
     add_facts(root, out);
     if (const PickleValue* args = root.find("args")) {
-        out.claims = claims_of(*args);
+        add_args(*args, out);
     }
+    out.statements.push_back(state_statement(root, out.files.front().path));
     leave_other_keys(root, scan);
     scan.finish();
 }
@@ -239,11 +251,29 @@ void add_root(const TorchFile& file, Catalogue& out) {
 
 Catalogue scan_legacy(const Location& location, const std::string& file) {
     Catalogue out = scan_torch_file(location, file, add_root);
+    if (const auto sample = sample_of(location.directory / file, out.shards)) {
+        out.facts["sample"] = *sample;
+    }
     // Hundreds of arguments per file add up over thousands of files.
     if (file != location.shard_files.front()) {
-        out.claims = common_claims(out.claims);
+        out.claims.clear();
     }
     return out;
+}
+
+void require_agreeing_args(const Location& location, const std::string& a, const std::string& b) {
+    const auto args_of = [&](const std::string& file) {
+        const auto input = io::InputFile::open(location.directory / file);
+        const TorchFile torch_file = TorchFile::read(input);
+        const PickleValue* args =
+            torch_file.root().is_mapping() ? torch_file.root().find("args") : nullptr;
+        return args == nullptr ? catalogue::Claims() : common_args(*args);
+    };
+    if (!io::is_file(location.directory / a) || !io::is_file(location.directory / b)) {
+        throw Error(ErrorCode::mismatch, "args are not the same in " + printable(a) + " and " +
+                                             printable(b) + ": the files are not from one save");
+    }
+    require_agreement(args_of(a), a, args_of(b), b);
 }
 
 }  // namespace shardweld::formats::megatron

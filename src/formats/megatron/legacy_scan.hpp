@@ -11,9 +11,17 @@
 namespace shardweld::formats::megatron {
 
 /// Tensors of `model`, `model0`, `model1`... as shards with local layer numbers (at.vpp is set, the
-/// other coordinates are not); facts: vpp (number of chunks), iteration and version where stated;
-/// claims: all of args in the first file of the location, else those that all files must agree on.
-/// Error(corrupt) when the file is no torch file or holds no model.
+/// other coordinates are not); facts: vpp (number of chunks), sample (stage_content.hpp),
+/// iteration, version and rank where stated; claims: all of args, of the first file of the location
+/// only; statements: what the file's state says of the save. Error(corrupt) when the file is no
+/// torch file or holds no model.
 catalogue::Catalogue scan_legacy(const Location& location, const std::string& file);
+
+/// The fact that stands for all of a file's args but its rank's own: equal in all files of a save.
+inline constexpr const char* kArgsFact = "args";
+
+/// Error(mismatch) with the first argument on which two files contradict each other; reads both
+/// again. Without details where this rank cannot.
+void require_agreeing_args(const Location& location, const std::string& a, const std::string& b);
 
 }  // namespace shardweld::formats::megatron

@@ -3,6 +3,7 @@
 // Sources: megatron-core 0.16.1 megatron/core/dist_checkpointing/{core,serialization}.py.
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -151,6 +152,8 @@ class TorchDist final : public Format {
             if (out.claims.empty()) {
                 out.claims = std::move(scans[i].claims);
             }
+            std::move(scans[i].statements.begin(), scans[i].statements.end(),
+                      std::back_inserter(out.statements));
             for (const auto& [global, count] : scans[i].inert_globals) {
                 out.inert_globals[global] += count;
             }

@@ -3,7 +3,10 @@
 // Sources: megatron-core 0.12.2 megatron/core/dist_checkpointing/strategies/{zarr,tensorstore}.py.
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <numeric>
+#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -27,6 +30,8 @@ namespace {
 using catalogue::Catalogue;
 
 using io::is_file;
+
+constexpr std::array<KnownName, 1> kNames = {{{"*/", ""}}};  // each is one key's
 
 // Bytes of all files in a listing; those that vanish meanwhile count as nothing.
 Bytes bytes_of(const fs::path& directory, const std::vector<std::string>& files) {
@@ -87,6 +92,7 @@ void absorb(Catalogue scan, IgnoredRows& ignored, Catalogue& out) {
         out.tensors.push_back(std::move(tensor));
     }
     ignored.add(scan.ignored);
+    std::move(scan.statements.begin(), scan.statements.end(), std::back_inserter(out.statements));
     for (const auto& [global, count] : scan.inert_globals) {
         out.inert_globals[global] += count;
     }
@@ -138,6 +144,8 @@ class Zarr final : public Format {
   public:
     [[nodiscard]] std::string_view name() const override { return "megatron zarr"; }
     [[nodiscard]] std::string_view backend() const override { return "megatron"; }
+
+    [[nodiscard]] std::span<const KnownName> known_names() const override { return kNames; }
 
     [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
         if (!is_file(directory / kBackendFile) ||

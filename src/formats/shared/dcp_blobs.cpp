@@ -95,6 +95,17 @@ class ShardFile {
 
     [[nodiscard]] Bytes size() const { return file_.size(); }
 
+    /// `end`: where the index says that its last item ends, 0 if it was not asked. What is too
+    /// short shows at the item that is missing.
+    void require_end(Bytes end) const {
+        if (end != 0 && file_.size() > end && !index_) {
+            throw Error(ErrorCode::mismatch, "it has " + std::to_string(file_.size()) +
+                                                 " bytes, but by .metadata its last item ends at " +
+                                                 std::to_string(end) +
+                                                 ": it is not the file that was saved with it");
+        }
+    }
+
     /// Front to back.
     [[nodiscard]] Piece locate(const Tensor& tensor, const Piece& piece) {
         const StoredTensor stored = index_ ? take_from_index(tensor.stored_as) : in_archive(piece);
@@ -146,6 +157,7 @@ class ShardFile {
         if (!stored) {
             throw Error(ErrorCode::corrupt, "a chunk holds something that is no tensor");
         }
+        archive.require_unchanged();
         return *stored;
     }
 
@@ -197,6 +209,7 @@ Resolution locate_blobs(const Location& location, const catalogue::Catalogue& ca
                 shard.emplace(location.directory / path, out.pieces[job.position].base,
                               location.check_crc);
                 opened = job.slot;
+                shard->require_end(catalogue.files[files[job.slot]].size);
                 out.sizes[job.slot] = shard->size();
             }
             Piece& piece = out.pieces[job.position];

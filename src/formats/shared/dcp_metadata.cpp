@@ -133,6 +133,20 @@ void read_paths(const PickleValue& root, DcpMetadata& metadata) {
     }
 }
 
+// storage_meta.checkpoint_id: a text, or a path object of its parts.
+std::string checkpoint_id_of(const PickleValue& root) {
+    const PickleValue* const meta = root.attribute("storage_meta");
+    const PickleValue* const id = meta == nullptr ? nullptr : meta->attribute("checkpoint_id");
+    if (id == nullptr) {
+        return "";
+    }
+    io::fs::path path(id->kind == PickleKind::text ? id->text() : std::string_view());
+    for (const PickleValue* const part : id->arguments()) {
+        path /= part->kind == PickleKind::text ? part->text() : std::string_view();
+    }
+    return path.string();
+}
+
 }  // namespace
 
 DcpMetadata DcpMetadata::read(const io::fs::path& path) {
@@ -150,6 +164,8 @@ DcpMetadata DcpMetadata::read(const io::fs::path& path) {
         metadata.has_transforms = storage.has_transforms();
         read_entries(pickle.root(), records, storage, metadata);
         metadata.files = storage.take_files();
+        metadata.ends = storage.take_ends();
+        metadata.checkpoint_id = checkpoint_id_of(pickle.root());
         sort_entries(metadata.tensors);
         sort_entries(metadata.objects);
         read_paths(pickle.root(), metadata);

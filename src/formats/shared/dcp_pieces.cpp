@@ -46,7 +46,8 @@ catalogue::Tensor tensor_of(const DcpTensor& stored) {
     return tensor;
 }
 
-void keep_used_files(std::vector<std::string> files, catalogue::Catalogue& out) {
+void keep_used_files(std::vector<std::string> files, catalogue::Catalogue& out,
+                     const std::vector<Bytes>& ends) {
     std::vector<bool> used(files.size(), false);
     for (const auto& tensor : out.tensors) {
         for (const auto& piece : tensor.pieces) {
@@ -57,7 +58,7 @@ void keep_used_files(std::vector<std::string> files, catalogue::Catalogue& out) 
     for (std::size_t i = 0; i < files.size(); ++i) {
         if (used[i]) {
             number[i] = static_cast<std::uint32_t>(out.files.size());
-            out.files.push_back({std::move(files[i]), 0});
+            out.files.push_back({std::move(files[i]), ends.empty() ? 0 : ends.at(i)});
         }
     }
     for (auto& tensor : out.tensors) {

@@ -19,8 +19,9 @@ Bytes stored_bytes(const DcpTensor& tensor);
 catalogue::Tensor tensor_of(const DcpTensor& stored);
 
 /// Gives the catalogue those of `files`, which its pieces are numbered by, that pieces lie in, and
-/// renumbers the pieces accordingly.
-void keep_used_files(std::vector<std::string> files, catalogue::Catalogue& out);
+/// renumbers the pieces accordingly. `ends`, if any, are the sizes that the files must have.
+void keep_used_files(std::vector<std::string> files, catalogue::Catalogue& out,
+                     const std::vector<Bytes>& ends = {});
 
 /// Checks that the primary pieces cover the tensor exactly once; errors as check_tiling's.
 void check_tiling(const catalogue::Tensor& tensor);

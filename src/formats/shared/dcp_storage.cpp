@@ -44,6 +44,7 @@ DcpStorage::DcpStorage(const PickleValue& storage_data, DcpRecords& records) : r
     }
     sort_files();
     sort_items();
+    find_ends();
 }
 
 // Files get numbers in the order they are met; callers want natural order.
@@ -57,6 +58,17 @@ void DcpStorage::sort_files() {
     for (const std::uint32_t file : order) {
         file_places_[file] = static_cast<std::uint32_t>(files_.size());
         files_.push_back(met[file]);
+    }
+}
+
+void DcpStorage::find_ends() {
+    ends_.resize(files_.size(), 0);
+    for (const auto& [name, items] : items_) {
+        for (const Item& item : items) {
+            const DcpRecords::Place& place = records_.place(item.place);
+            Bytes& end = ends_[file_places_[place.file]];
+            end = std::max(end, checked_add_bytes(place.offset, place.length, "an item's end"));
+        }
     }
 }
 

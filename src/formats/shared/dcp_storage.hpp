@@ -22,6 +22,8 @@ class DcpStorage {
     DcpStorage(const PickleValue& storage_data, DcpRecords& records);
 
     [[nodiscard]] std::vector<std::string> take_files() { return std::move(files_); }
+    /// Of each file, where the last of its items ends.
+    [[nodiscard]] std::vector<Bytes> take_ends() { return std::move(ends_); }
     [[nodiscard]] bool has_transforms() const { return has_transforms_; }
     /// Length of a byte object; 0 when it is not stored.
     [[nodiscard]] Bytes object_bytes(std::string_view name) const;
@@ -43,9 +45,11 @@ class DcpStorage {
     void put(const Item& item, const DcpTensor& tensor, DcpChunk& chunk) const;
     void sort_files();
     void sort_items();
+    void find_ends();
 
     const DcpRecords& records_;
     std::vector<std::string> files_;
+    std::vector<Bytes> ends_;
     std::vector<std::uint32_t> file_places_;  // from the records' numbers to those in files_
     std::unordered_map<std::string_view, std::vector<Item>> items_;  // by tensor, sorted by `at`
     bool has_transforms_ = false;

@@ -1,5 +1,7 @@
 #include "file_scan.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "shardweld/core/error.hpp"
@@ -22,6 +24,7 @@ Catalogue scan_torch_file(const Location& location, const std::string& file,
     }
     try {
         add(torch_file, out);
+        torch_file.require_unchanged();
     } catch (Error& error) {
         error.add_context("file " + printable(file));
         throw;
@@ -35,6 +38,7 @@ std::uint32_t join_scan(Catalogue& scan, IgnoredRows& ignored, Catalogue& out) {
     const auto file = static_cast<std::uint32_t>(out.files.size());
     out.files.push_back(std::move(scan.files.front()));
     ignored.add(scan.ignored);
+    std::move(scan.statements.begin(), scan.statements.end(), std::back_inserter(out.statements));
     for (const auto& [global, count] : scan.inert_globals) {
         out.inert_globals[global] += count;
     }

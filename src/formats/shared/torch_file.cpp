@@ -9,6 +9,7 @@
 
 #include "pickle_bytes.hpp"
 #include "range_reader.hpp"
+#include "serialization_id.hpp"
 #include "torch_stream.hpp"
 #include "zip_reader.hpp"
 
@@ -129,6 +130,7 @@ TorchFile TorchFile::read_archive(RangeReader& reader, bool check_crc) {
     check_byte_order(head.byte_order);
     TorchFile torch_file;
     torch_file.pickle_ = std::make_shared<Pickle>(Pickle::parse(std::move(head.pickle)));
+    torch_file.archive_name_ = archive.prefix.substr(0, archive.prefix.size() - 1);
     const std::string folder = archive.prefix + "data/";
     torch_file.records_.reserve(archive.entries.size());
     for (const auto& [name, entry] : archive.entries) {
@@ -137,6 +139,7 @@ TorchFile TorchFile::read_archive(RangeReader& reader, bool check_crc) {
                                     {entry.offset, entry.size, entry.crc32});
         }
     }
+    torch_file.change_ = changed_since_save(archive, reader);
     return torch_file;
 }
 
@@ -182,6 +185,15 @@ TorchFile TorchFile::read(const io::InputFile& file, Bytes begin, std::optional<
         throw;
     } catch (const std::bad_alloc&) {
         throw_no_memory(file.path());
+    }
+}
+
+void TorchFile::require_unchanged() const {
+    if (!change_.empty()) {
+        throw Error(ErrorCode::mismatch,
+                    "torch file: " + change_ +
+                        ": records were exchanged or replaced after torch.save; copy the file "
+                        "again from where it was saved");
     }
 }
 

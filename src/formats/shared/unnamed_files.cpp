@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "shardweld/core/text.hpp"
@@ -12,7 +11,6 @@ namespace shardweld::formats {
 
 namespace {
 
-constexpr std::string_view kSuffix = ".distcp";
 constexpr const char* kReason = "a file that .metadata does not name";
 // A file of safetensors without a tensor, as the writer makes it, has 88 bytes; the smallest item
 // is larger.
@@ -20,23 +18,20 @@ constexpr Bytes kNoContent = 128;
 
 }  // namespace
 
-void note_unnamed(const fs::path& directory, const std::vector<std::string>& files,
+void note_unnamed(const Location& location, const std::vector<std::string>& files,
                   const std::vector<std::string>& named, catalogue::Catalogue& out) {
     const std::set<std::string_view> known(named.begin(), named.end());
-    for (const std::string& file : files) {
-        if (!file.ends_with(kSuffix) || known.contains(file)) {
-            continue;
-        }
-        std::error_code failed;
-        const Bytes size = fs::file_size(directory / file, failed);
-        if (!failed && size > kNoContent) {
-            out.ignored.push_back({file, kReason, 1, size});
+    const std::set<std::string_view> shards(files.begin(), files.end());
+    for (const Neighbour& neighbour : location.neighbours) {
+        if (shards.contains(neighbour.path) && !known.contains(neighbour.path) &&
+            neighbour.bytes > kNoContent) {
+            out.ignored.push_back({neighbour.path, kReason, 1, neighbour.bytes});
         }
     }
 }
 
 void tell_unnamed(catalogue::Catalogue& catalogue) {
-    catalogue::Ignored all{"*" + std::string(kSuffix), kReason, 0, 0};
+    catalogue::Ignored all{"*.distcp", kReason, 0, 0};
     std::vector<std::string> names;
     for (const catalogue::Ignored& row : catalogue.ignored) {
         if (row.reason == kReason) {

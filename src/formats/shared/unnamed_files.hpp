@@ -2,21 +2,18 @@
 // or copied together. Knows names and sizes; opens none.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/formats/format.hpp"
 
 namespace shardweld::formats {
 
-namespace fs = std::filesystem;
-
-/// Puts a row among `out`'s ignored for each *.distcp of `files` that is none of `named`, as far as
-/// this rank sees it in `directory`. Files without content are passed over: torch's writer makes
-/// one for a rank that has nothing to save (torch 2.15,
-/// torch/distributed/checkpoint/filesystem.py). Local.
-void note_unnamed(const fs::path& directory, const std::vector<std::string>& files,
+/// Puts a row among `out`'s ignored for each of the location's neighbours that is among `files` and
+/// none of `named`. Files without content are passed over: torch's writer makes one for a rank that
+/// has nothing to save (torch 2.15, torch/distributed/checkpoint/filesystem.py). Pure.
+void note_unnamed(const Location& location, const std::vector<std::string>& files,
                   const std::vector<std::string>& named, catalogue::Catalogue& out);
 
 /// Makes one row of those, with a warning `unreferenced_files` that names the files. Pure.

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "shardweld/core/crc32.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/cursor.hpp"
@@ -216,6 +217,7 @@ ZipArchive read_zip(RangeReader& reader) {
         }
         const Bytes next = i + 1 < centrals.size() ? centrals[i + 1].header : directory.offset;
         const auto by_layout = torch_data_offset(entry.header, entry.name.size(), entry.size, next);
+        archive.is_as_torch_lays_out = archive.is_as_torch_lays_out && by_layout.has_value();
         const Bytes offset = by_layout ? *by_layout : data_offset(reader, entry);
         if (offset > directory.offset || entry.size > directory.offset - offset) {
             fail("entry " + in_quotes(entry.name) + " (" + std::to_string(entry.size) +
@@ -240,6 +242,14 @@ const ZipEntry* ZipArchive::find(std::string_view name) const {
         std::find_if(entries.begin(), entries.end(),
                      [name](const NamedZipEntry& named) { return named.name == name; });
     return found == entries.end() ? nullptr : &found->entry;
+}
+
+void require_crc32(std::string_view record, std::span<const std::byte> bytes,
+                   std::uint32_t stated) {
+    if (const std::uint32_t found = crc32(bytes); stated != 0 && found != stated) {
+        throw Error(ErrorCode::corrupt,
+                    "record " + printable(std::string(record)) + wrong_crc32(found, stated));
+    }
 }
 
 }  // namespace shardweld::formats

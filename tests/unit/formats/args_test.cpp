@@ -1,6 +1,9 @@
 #include "../../../src/formats/megatron/args.hpp"
 
+#include <span>
+
 #include "scratch.hpp"
+#include "torch_builder.hpp"
 
 namespace shardweld::formats::megatron {
 namespace {
@@ -23,14 +26,30 @@ TEST(Args, of_json_keep_scalars_in_one_spelling) {
 }
 
 TEST(Args, of_different_saves_do_not_agree) {
-    const Claims a = {{"num_layers", "4"}, {"rank", "0"}};
-    require_agreement(a, "a.pt", {{"num_layers", "4"}, {"rank", "1"}}, "b.pt");
-    expect_error(ErrorCode::mismatch, "args.num_layers is 4 in a.pt but 5 in b.pt", [&] {
-        require_agreement(a, "a.pt", {{"num_layers", "5"}}, "b.pt");
+    const Claims a = {{"num_layers", "4"}, {"seed", "1"}};
+    require_agreement(a, "a.pt", {{"num_layers", "4"}, {"seed", "1"}}, "b.pt");
+    expect_error(ErrorCode::mismatch, "args.seed is 1 in a.pt but 2 in b.pt", [&] {
+        require_agreement(a, "a.pt", {{"num_layers", "4"}, {"seed", "2"}}, "b.pt");
     });
     expect_error(ErrorCode::mismatch, "args.num_layers is 4 in a.pt but (none) in b.pt",
                  [&] { require_agreement(a, "a.pt", {}, "b.pt"); });
-    EXPECT_EQ(common_claims({{"num_layers", "4"}, {"rank", "0"}}), (Claims{{"num_layers", "4"}}));
+    require_agreement(a, "a.pt", {{"num_layers", "4"}, {"more", "1"}}, "b.pt");
+    EXPECT_EQ(fingerprint_of(a), fingerprint_of({{"num_layers", "4"}, {"seed", "1"}}));
+    EXPECT_NE(fingerprint_of(a), fingerprint_of({{"num_layers", "41"}, {"seed", ""}}));
+}
+
+TEST(Args, that_ranks_share_are_all_but_their_own) {
+    const std::string text = "\x80\x02}(" + test::unicode("rank") + "K\x03" +
+                             test::unicode("start_time") + "K\x04" + test::unicode("seed") +
+                             "K\x05" + test::unicode("load") + "N" + test::unicode("q_lora_rank") +
+                             "K\x06" + test::unicode("freq") +
+                             "](K\x01K\x02"
+                             "eu.";
+    const auto bytes = std::as_bytes(std::span(text));
+    const Pickle pickle = Pickle::parse({bytes.begin(), bytes.end()});
+    EXPECT_EQ(
+        common_args(pickle.root()),
+        (Claims{{"freq", "[1, 2, ]"}, {"load", "None"}, {"q_lora_rank", "6"}, {"seed", "5"}}));
 }
 
 TEST(Args, with_interleaved_gates_are_refused) {

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "shardweld/core/crc32.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/shared/dcp_metadata.hpp"
 #include "shardweld/formats/shared/torch_file.hpp"

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "shardweld/catalogue/provenance.hpp"
 #include "shardweld/formats/format.hpp"
 
 #include "scratch.hpp"
@@ -189,6 +190,46 @@ TEST(Fsdp, takes_the_mesh_said_by_hand) {
     expect_error(ErrorCode::mismatch, "over the mesh dimension 'fsdp'", [&] {
         read(tp, {{"dp", "tp"}, {2, 2}});
     });
+}
+
+void judge(const Scratch& scratch) {
+    const auto catalogue = read(scratch.path());
+    (void)catalogue::judge(catalogue.files, catalogue.statements);
+}
+
+// Tensors without a mesh: the archive's name tells.
+TEST(Fsdp, rank_files_are_what_their_names_say) {
+    const std::string first = "model_world_size_2_rank_0.pt";
+    const std::string second = "model_world_size_2_rank_1.pt";
+    const Scratch scratch;
+    scratch.copy(data("torch/plain_w2_fp32_llama/source"));
+    judge(scratch);
+    fs::copy_file(scratch.path() / first, scratch.path() / second,
+                  fs::copy_options::overwrite_existing);
+    expect_error(ErrorCode::mismatch, "rank is 1 in " + second + " (its name) but 0 in " + second,
+                 [&] { judge(scratch); });
+    fs::copy_file(data("torch/plain_w2_fp32_llama/source") / second, scratch.path() / first,
+                  fs::copy_options::overwrite_existing);
+    expect_error(ErrorCode::mismatch, "rank is 0 in " + first, [&] { judge(scratch); });
+}
+
+// Schedulers count their steps on all ranks alike.
+TEST(Fsdp, training_state_tells_ranks_of_other_steps) {
+    const std::string state = "extra_state_world_size_2_rank_1.pt";
+    const Scratch scratch;
+    scratch.copy(data("torch/fsdp2_value_w2_bf16_qwen2/source"));
+    judge(scratch);
+    std::string bytes = io::read_text(scratch.path() / state, 1U << 20U);
+    const std::string zero("last_epochq\x05K\x00", 14);
+    const auto at = bytes.find(zero);
+    ASSERT_NE(at, std::string::npos);
+    bytes[at + zero.size() - 1] = 20;
+    scratch.file(state, bytes);
+    expect_error(ErrorCode::mismatch,
+                 "lr_scheduler.last_epoch is 0 in extra_state_world_size_2_rank_0.pt",
+                 [&] { judge(scratch); });
+    scratch.file(state, "damaged");
+    judge(scratch);
 }
 
 }  // namespace

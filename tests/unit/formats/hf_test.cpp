@@ -65,8 +65,12 @@ TEST(HuggingFace, holds_files_against_the_index) {
                  safetensors("{" + bytes_entry("b", 0, 2) + "," + bytes_entry("c", 2, 3) + "}", 3));
     const auto catalogue = read(scratch);
     EXPECT_EQ(catalogue.tensors.size(), 2U);
-    EXPECT_EQ(catalogue.notes.at(1),
-              "1 tensors are in files to which the index does not give them and are left aside: c");
+    EXPECT_EQ(catalogue.warnings.at("unassigned_tensors"),
+              "1 tensor(s) are in files to which the index does not give them and are left aside: "
+              "c");
+    ASSERT_EQ(catalogue.ignored.size(), 1U);
+    EXPECT_EQ(catalogue.ignored[0].pattern, "c");
+    EXPECT_EQ(catalogue.ignored[0].bytes, 1U);
     scratch.file("model.safetensors", kA);
     refused(scratch, ErrorCode::mismatch, "holds two models");
 }
@@ -90,7 +94,9 @@ TEST(HuggingFace, refuses_an_index_that_misleads) {
 TEST(HuggingFace, reads_files_without_an_index) {
     const Scratch scratch;
     scratch.file("model-00001-of-00002.safetensors", kA);
-    refused(scratch, ErrorCode::not_found, "1 of 2 weight files");
+    refused(scratch, ErrorCode::not_found,
+            "of 2 files of one set 1 are there; copy the missing ones too, or remove what is left "
+            "of another model: model-00002-of-00002.safetensors");
     scratch.file("model-00002-of-00002.safetensors",
                  safetensors("{" + bytes_entry("a", 0, 4) + "," + bytes_entry("b", 4, 6) + "}", 6));
     const auto catalogue = read(scratch);

@@ -192,7 +192,7 @@ TEST(Legacy, scans_are_the_same_after_sharing) {
         shared.push_back(catalogue::decode_catalogue(in));
     }
     ByteWriter a;
-    encode(format.combine(location, std::move(shared)), a);
+    encode(combine(location, std::move(shared)), a);
     ByteWriter b;
     encode(read_catalogue(location), b);
     EXPECT_EQ(a.take(), b.take());

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include "shardweld/formats/format.hpp"
 
 #include "scratch.hpp"
@@ -73,7 +75,18 @@ TEST(Locate, finds_verl_version_2_from_every_level) {
         EXPECT_EQ(found.hf_directory, actor / "model" / "huggingface");
         EXPECT_EQ(found.claims_file, actor / "transformer_config.json");
         EXPECT_EQ(found.facts, (std::map<std::string, Index>{{"iteration", 10}}));
-        EXPECT_EQ(found.notes, std::vector<std::string>{});
+        std::vector<std::string> notes;
+        const auto took = [&](const fs::path& what) {
+            notes.push_back("took " + what.string() + ", which lies beside " + directory.string() +
+                            " and belongs to it");
+        };
+        if (directory.filename() == "dist_ckpt") {
+            took(actor / "model" / "huggingface");
+        }
+        if (directory.parent_path() == actor || directory.filename() == "dist_ckpt") {
+            took(actor / "transformer_config.json");
+        }
+        EXPECT_EQ(found.notes, notes);
     }
 }
 
@@ -87,6 +100,40 @@ TEST(Locate, finds_verl_version_1) {
         EXPECT_EQ(found.hf_directory, critic / "huggingface");
         EXPECT_EQ(found.claims_file, critic / "transformer_config.json");
     }
+}
+
+TEST(Locate, looks_for_a_config_only_in_what_was_given_and_what_belongs_to_it) {
+    const Scratch scratch;
+    const fs::path critic =
+        fixture("verl-value-llama-tp2-torchdist-bf16") / "source" / "global_step_10" / "critic";
+    scratch.copy(critic / "dist_ckpt", "run/step/dist_ckpt");
+    scratch.file("run/huggingface/config.json", "{}");
+    const fs::path run = scratch.path() / "run";
+    EXPECT_EQ(at(run / "step" / "dist_ckpt").hf_directory, std::nullopt) << "nobody named run/";
+    EXPECT_EQ(at(run / "step").hf_directory, std::nullopt);
+    EXPECT_EQ(at(run).hf_directory, run / "huggingface");
+    // A name of no layout says nothing of the directory above.
+    fs::rename(run / "step" / "dist_ckpt", run / "shards");
+    EXPECT_EQ(at(run / "shards").hf_directory, std::nullopt);
+    EXPECT_EQ(at(run / "shards").notes, std::vector<std::string>{});
+    fs::rename(run / "shards", run / "dist_ckpt");
+    EXPECT_EQ(at(run / "dist_ckpt").hf_directory, run / "huggingface");
+    if (::geteuid() != 0) {
+        return;  // only root can give files away
+    }
+    const auto owned_by = [&](uid_t user, const fs::path& path) {
+        EXPECT_EQ(::chown(path.c_str(), user, static_cast<gid_t>(-1)), 0);
+        return at(run / "dist_ckpt").hf_directory.has_value();
+    };
+    EXPECT_FALSE(owned_by(65534, run / "huggingface"));
+    EXPECT_EQ(at(run / "dist_ckpt").notes,
+              std::vector<std::string>{(run / "huggingface").string() +
+                                       " is not taken: " + (run / "huggingface").string() +
+                                       " lies outside of " + (run / "dist_ckpt").string() +
+                                       " and belongs to user 65534"});
+    EXPECT_FALSE(owned_by(0, run / "huggingface") &&
+                 owned_by(65534, run / "huggingface" / "config.json"));
+    EXPECT_TRUE(owned_by(65534, run / "dist_ckpt")) << "whose the checkpoint is";
 }
 
 TEST(Locate, takes_the_model_of_a_version_2_save_with_optimizer_and_extra) {

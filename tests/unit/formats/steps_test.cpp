@@ -43,8 +43,36 @@ TEST(Step, is_compared_as_a_number) {
     scratch.file(kTrackerFile, "10");
     EXPECT_EQ(choose(scratch)->directory, "iter_10");
     EXPECT_EQ(choose(scratch, 9)->directory, "iter_0000009");
+}
+
+TEST(Step, that_two_directories_bear_is_neither) {
+    const Scratch scratch;
+    scratch.directory("iter_10");
+    scratch.directory("iter_0000009");
     scratch.directory("iter_0000010");
-    EXPECT_EQ(choose(scratch)->directory, "iter_0000010");
+    scratch.file(kTrackerFile, "10");
+    EXPECT_EQ(choose(scratch, 9)->directory, "iter_0000009");
+    expect_error(ErrorCode::mismatch, "iter_0000010 and iter_10", [&] { choose(scratch); });
+    expect_error(ErrorCode::mismatch, "bear the same number", [&] { choose(scratch, 10); });
+}
+
+TEST(Step, is_stated_by_the_directory_and_by_a_tracker_in_it) {
+    const Scratch scratch;
+    for (const char* directory : {"iter_0000010", "global_step_10/actor/model/dist_ckpt",
+                                  "global_step_10/critic/dist_ckpt"}) {
+        fs::create_directories(scratch.path() / directory);
+        const auto stated = steps_stated(scratch.path() / directory);
+        ASSERT_EQ(stated.size(), 1U) << directory;
+        EXPECT_EQ(stated.front().save, (catalogue::Claims{{"iteration", "10"}})) << directory;
+        EXPECT_FALSE(stated.front().is_inner);
+    }
+    fs::create_directories(scratch.path() / "step-3/run/release");
+    EXPECT_TRUE(steps_stated(scratch.path() / "step-3/run/release").empty());
+    scratch.file("iter_0000010/" + std::string(kTrackerFile), "20\n");
+    const auto both = steps_stated(scratch.path() / "iter_0000010");
+    ASSERT_EQ(both.size(), 2U);
+    EXPECT_EQ(both.back().file, kTrackerFile);
+    EXPECT_EQ(both.back().save, (catalogue::Claims{{"iteration", "20"}}));
 }
 
 TEST(Step, asked_for_overrides_the_tracker) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "shardweld/core/crc32.hpp"
 #include "shardweld/formats/shared/zip.hpp"
 
 namespace shardweld::test {
@@ -29,7 +30,7 @@ inline std::string little(std::uint64_t value, int bytes) {
 }
 
 inline std::uint32_t crc_of(const std::string& text) {
-    return formats::crc32(std::as_bytes(std::span(text)));
+    return crc32(std::as_bytes(std::span(text)));
 }
 
 inline std::string local_header(const ZipSpec& spec) {

@@ -1,6 +1,5 @@
 #include "shardweld/formats/shared/zip.hpp"
 
-#include <random>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -43,24 +42,6 @@ const std::string kTwoListed = "a/|a/data.pkl=pickle;a/data/0=0123;";
 
 std::string replaced(std::string text, std::size_t at, const std::string& with) {
     return text.replace(at, with.size(), with);
-}
-
-TEST(Crc32, matches_the_standard) {
-    EXPECT_EQ(test::crc_of(""), 0U);
-    EXPECT_EQ(test::crc_of("123456789"), 0xCBF43926U);
-    EXPECT_EQ(test::crc_of("The quick brown fox jumps over the lazy dog"), 0x414FA339U);
-}
-
-TEST(Crc32, is_chainable_at_every_split) {
-    std::mt19937 random(7);
-    std::string text(300, '\0');
-    for (char& c : text) {
-        c = static_cast<char>(random());
-    }
-    const auto bytes = std::as_bytes(std::span(text));
-    for (std::size_t split = 0; split <= text.size(); ++split) {
-        ASSERT_EQ(crc32(bytes.subspan(split), crc32(bytes.first(split))), crc32(bytes)) << split;
-    }
 }
 
 TEST(Zip, reads_stored_entries) {

@@ -42,6 +42,8 @@ struct DcpObject {
 struct DcpMetadata {
     std::vector<std::string> files;  ///< relative paths, sorted naturally; checked to stay inside
                                      ///< the directory (no absolute path, no "..", no empty name)
+    std::vector<Bytes> ends;         ///< of files: where the last item of each ends
+    std::string checkpoint_id;       ///< the directory at save time as it was called; "" if untold
     std::vector<DcpTensor> tensors;  ///< sorted by name; chunks sorted by offsets
     std::vector<DcpObject> objects;
     bool has_transforms = false;  ///< some byte object is stored as a compressed stream (zstd)

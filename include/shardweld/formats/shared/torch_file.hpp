@@ -48,6 +48,10 @@ class TorchFile {
 
     [[nodiscard]] const PickleValue& root() const { return pickle_->root(); }
     [[nodiscard]] const Pickle& pickle() const { return *pickle_; }
+    /// What the archive calls itself: torch.save takes it from the file's name, without directories
+    /// and the last '.' (torch 2.15, caffe2/serialize/inline_container.cc), "archive" for streams.
+    /// "" for pre-zip files.
+    [[nodiscard]] const std::string& archive_name() const { return archive_name_; }
 
     /// `value` as a tensor: unwraps _rebuild_tensor, _v2, _v3, _rebuild_parameter(_with_state),
     /// torch.nn.Parameter and _rebuild_from_type_v2 wrappers. nullopt when it is no tensor at all.
@@ -57,6 +61,11 @@ class TorchFile {
     [[nodiscard]] std::optional<StoredTensor> tensor(const PickleValue& value) const;
     /// The same into `tensor`, whose memory is used again; false when it is no tensor at all.
     [[nodiscard]] bool read_tensor(const PickleValue& value, StoredTensor& tensor) const;
+
+    /// Error(mismatch) when the archive's own fingerprint shows that records were exchanged or
+    /// replaced after torch.save (shared/serialization_id.hpp). To be asked last: what else is
+    /// wrong tells more.
+    void require_unchanged() const;
 
     /// Total bytes of all storages.
     [[nodiscard]] Bytes storage_bytes() const;
@@ -71,6 +80,8 @@ class TorchFile {
 
     TorchRecords records_;
     std::shared_ptr<Pickle> pickle_;
+    std::string archive_name_;
+    std::string change_;  // since torch.save; "" if none is seen
 };
 
 /// torch dtype written as a global ("torch bfloat16"); nullopt if `value` is none.

@@ -39,6 +39,7 @@ class ZipArchive {
     std::vector<NamedZipEntry> entries;  ///< in the order of the file
     std::string prefix;  ///< first path component of data.pkl, with '/', e.g. "archive/"; "" when
                          ///< there is no */data.pkl
+    bool is_as_torch_lays_out = true;  ///< every entry is where torch's writer puts it
 
     static ZipArchive read(const io::InputFile& file, Bytes begin, Bytes length);
     /// Linear.
@@ -55,12 +56,6 @@ class ZipArchive {
     friend ZipArchive read_zip(RangeReader& reader);
     std::vector<std::byte> names_;  // the central directory
 };
-
-/// CRC-32 (zip) of bytes; chainable.
-std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t seed = 0);
-
-/// " has the CRC-32 01234567, the file says 89abcdef: ...", for messages.
-std::string wrong_crc32(std::uint32_t found, std::uint32_t stated);
 
 /// Error(corrupt) naming the record unless its bytes have the CRC-32 that is stated; 0 states none
 /// (torch.serialization.set_crc32_options(False)).

@@ -1,0 +1,223 @@
+#include "closed_world.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/io/entries.hpp"
+#include "shardweld/io/paths.hpp"
+
+#include "neighbour_names.hpp"
+#include "shared/ignored_rows.hpp"
+#include "shared/training_keys.hpp"
+#include "steps.hpp"
+
+namespace shardweld::formats {
+
+namespace {
+
+constexpr int kDeepest = 4;
+constexpr std::size_t kMostEntries = 1U << 20U;
+constexpr std::string_view kAbove = "../";
+
+std::string_view name_of(std::string_view path) {
+    path = path.substr(0, path.find_last_not_of('/') + 1);
+    return path.substr(path.rfind('/') + 1);
+}
+
+const KnownName* find_known(std::span<const KnownName> names, std::string_view path) {
+    const auto at = std::find_if(names.begin(), names.end(), [&](const KnownName& known) {
+        return matches(known.pattern, path);
+    });
+    return at == names.end() ? nullptr : &*at;
+}
+
+/// What becomes of one neighbour.
+struct Verdict {
+    std::string pattern;
+    std::string reason;
+    bool may_hold_weights = false;
+    bool is_whole = false;  ///< a directory that need not be looked into
+};
+
+// By names that mean something; the format's own go before those of all.
+std::optional<Verdict> known_verdict(const Location& location, std::string_view path) {
+    const KnownName* known = find_known(format_of(location).known_names(), path);
+    while (path.starts_with(kAbove)) {
+        path.remove_prefix(kAbove.size());
+    }
+    known = known == nullptr ? find_known(common_names(), path) : known;
+    if (known != nullptr) {
+        return Verdict{std::string(known->pattern), std::string(known->reason),
+                       known->may_hold_weights, known->pattern.ends_with('/')};
+    }
+    const std::string_view name = name_of(path);
+    return is_training_key(name.substr(0, name.find('.')))
+               ? std::optional(Verdict{printable(name), kTrainingState, false, path.ends_with('/')})
+               : std::nullopt;
+}
+
+std::vector<fs::directory_entry> try_entries_of(const fs::path& directory, bool& is_readable) {
+    try {
+        return io::entries_of(directory);
+    } catch (const Error&) {
+        is_readable = false;
+        return {};
+    }
+}
+
+/// Lists what there is, level by level.
+class Look {
+  public:
+    explicit Look(const Location& location) : location_(location) {
+        const auto scanned = format_of(location).scan_list(location);
+        scanned_.insert(scanned.begin(), scanned.end());
+    }
+
+    void below(const fs::path& directory, const std::string& prefix, int depth) {
+        bool is_readable = true;
+        for (const fs::directory_entry& entry : try_entries_of(directory, is_readable)) {
+            add(entry, prefix + entry.path().filename().string(), depth);
+        }
+        if (!is_readable) {
+            found_.push_back({prefix, 0});
+        }
+    }
+
+    /// On the way from `given` to the location: what is beside that way.
+    void above(const fs::path& given) {
+        std::string prefix(kAbove);
+        for (fs::path way = location_.directory; way != given && io::is_within(way, given);
+             way = way.parent_path(), prefix += kAbove) {
+            bool is_readable = true;
+            for (const fs::directory_entry& entry :
+                 try_entries_of(way.parent_path(), is_readable)) {
+                if (entry.path().filename() != way.filename()) {
+                    add(entry, prefix + entry.path().filename().string(), kDeepest);
+                }
+            }
+        }
+    }
+
+    std::vector<Neighbour> take() {
+        std::error_code failed;
+        const fs::path directory = fs::canonical(location_.directory, failed);
+        std::erase_if(found_, [&](const Neighbour& neighbour) {
+            return linked_.contains((directory / neighbour.path).lexically_normal());
+        });
+        std::sort(found_.begin(), found_.end(), [](const Neighbour& a, const Neighbour& b) {
+            return natural_less(a.path, b.path);
+        });
+        return std::move(found_);
+    }
+
+  private:
+    void add(const fs::directory_entry& entry, const std::string& path, int depth) {
+        std::error_code failed;
+        if (entry.is_symlink(failed)) {
+            const fs::path end = fs::canonical(entry.path(), failed);
+            if (!failed) {
+                linked_.insert(end);
+            }
+        }
+        if (entry.is_directory(failed)) {
+            const auto known = known_verdict(location_, path + "/");
+            if ((known && known->is_whole) || depth == kDeepest || found_.size() > kMostEntries) {
+                found_.push_back({path + "/", 0});
+            } else {
+                below(entry.path(), path + "/", depth + 1);
+            }
+        } else if (entry.is_regular_file(failed) && !scanned_.contains(path)) {
+            const Bytes bytes = entry.file_size(failed);
+            found_.push_back({path, failed ? 0 : bytes});
+        }
+    }
+
+    const Location& location_;
+    std::set<std::string> scanned_;
+    std::set<fs::path> linked_;  // where links of the listing lead
+    std::vector<Neighbour> found_;
+};
+
+Verdict of_directory(std::string_view path) {
+    return parse_step(name_of(path))
+               ? Verdict{"iterations", "another iteration"}
+               : Verdict{printable(path), "a directory that was not looked into", true};
+}
+
+Verdict of_file(std::string_view path, Bytes bytes) {
+    const std::string_view name = name_of(path);
+    const std::size_t dot = name.rfind('.');
+    const std::string kind = dot == std::string_view::npos || dot == 0
+                                 ? printable(name)
+                                 : "*" + printable(name.substr(dot));
+    if (!is_container(name)) {
+        return {kind, "no file of weights, by its name"};
+    }
+    if (bytes == 0) {
+        return {kind, "empty"};
+    }
+    return {printable(path), "not named by what is read", true};
+}
+
+Verdict verdict_on(const Location& location, const Neighbour& neighbour) {
+    const std::string_view path = neighbour.path;
+    if (auto known = known_verdict(location, path)) {
+        known->may_hold_weights = known->may_hold_weights && neighbour.bytes > 0;
+        return *known;
+    }
+    return path.ends_with('/') ? of_directory(path) : of_file(path, neighbour.bytes);
+}
+
+// Above the checkpoint's directory lie other things too: what holds no weights is of no interest,
+// and neither are directories but for other iterations.
+bool is_elsewhere(std::string_view path, const Verdict& verdict) {
+    return path.starts_with(kAbove) &&
+           (path.ends_with('/') ? !parse_step(name_of(path)) : !verdict.may_hold_weights);
+}
+
+}  // namespace
+
+std::vector<Neighbour> look_around(const fs::path& given, const Location& location) {
+    Look look(location);
+    look.below(location.directory, "", 0);
+    look.above(given);
+    return look.take();
+}
+
+void account_for_neighbours(const Location& location, catalogue::Catalogue& out) {
+    std::set<std::string_view> read(location.shard_files.begin(), location.shard_files.end());
+    for (const catalogue::File& file : out.files) {
+        read.insert(file.path);
+    }
+    IgnoredRows rows;
+    rows.add(out.ignored);
+    std::vector<std::string> doubtful;
+    Bytes doubtful_bytes = 0;
+    for (const Neighbour& neighbour : location.neighbours) {
+        const Verdict verdict = verdict_on(location, neighbour);
+        if (read.contains(neighbour.path) || verdict.reason.empty() ||
+            is_elsewhere(neighbour.path, verdict)) {
+            continue;
+        }
+        rows.add({verdict.pattern, verdict.reason}, 1, neighbour.bytes);
+        if (verdict.may_hold_weights) {
+            doubtful.push_back(neighbour.path);
+            doubtful_bytes += neighbour.bytes;
+        }
+    }
+    out.ignored = rows.take();
+    if (!doubtful.empty()) {
+        out.warnings["weights_left_aside"] =
+            std::to_string(doubtful.size()) + " file(s) with " + human_bytes(doubtful_bytes) +
+            " could hold weights of this model but are not read: " + listed(doubtful) +
+            "; do they belong to another save?";
+    }
+}
+
+}  // namespace shardweld::formats

@@ -1,0 +1,22 @@
+// What lies beside the files that a format reads: nothing in a checkpoint's directory is passed
+// over in silence. Knows names and sizes; opens nothing.
+#pragma once
+
+#include <vector>
+
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/formats/format.hpp"
+
+namespace shardweld::formats {
+
+/// Everything in the location's directory and below it, and on the levels between it and `given`
+/// (there nothing is looked into), but for what the format scans, links to nothing and special
+/// files. Where a link of the listing leads inside it counts once. Natural order. Local.
+std::vector<Neighbour> look_around(const fs::path& given, const Location& location);
+
+/// Puts a row among `out`'s ignored for all neighbours that are read by nobody, by what their names
+/// mean: to the format, or to any. Those that could hold weights of the model are a warning
+/// `weights_left_aside`. Pure.
+void account_for_neighbours(const Location& location, catalogue::Catalogue& out);
+
+}  // namespace shardweld::formats

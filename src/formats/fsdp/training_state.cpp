@@ -1,0 +1,118 @@
+#include "training_state.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/formats/shared/torch_file.hpp"
+
+namespace shardweld::formats::fsdp {
+
+namespace {
+
+using catalogue::Claims;
+
+constexpr std::string_view kModel = "model_";
+
+bool lies_beside(const Location& location, const std::string& file) {
+    const auto at = std::lower_bound(location.neighbours.begin(), location.neighbours.end(), file,
+                                     [](const Neighbour& neighbour, const std::string& name) {
+                                         return natural_less(neighbour.path, name);
+                                     });
+    return at != location.neighbours.end() && at->path == file;
+}
+
+// torch's schedulers count their steps.
+Claims scheduler_steps(const io::InputFile& /*input*/, const TorchFile& file) {
+    Claims claims;
+    const PickleValue* const scheduler =
+        file.root().is_mapping() ? file.root().find("lr_scheduler") : nullptr;
+    if (scheduler == nullptr || !scheduler->is_mapping()) {
+        return claims;
+    }
+    for (const char* key : {"last_epoch", "_step_count"}) {
+        const PickleValue* const steps = scheduler->find(key);
+        if (steps != nullptr && steps->kind == PickleKind::integer) {
+            claims[std::string("lr_scheduler.") + key] = std::to_string(steps->integer);
+        }
+    }
+    return claims;
+}
+
+// A number, or a tensor of one.
+std::optional<Index> step_of(const io::InputFile& input, const TorchFile& file,
+                             const PickleValue& value) {
+    if (value.kind == PickleKind::integer) {
+        return value.integer;
+    }
+    const auto tensor = file.tensor(value);
+    if (!tensor || tensor->dtype != DType::f32 || tensor->volume() != 1) {
+        return std::nullopt;
+    }
+    std::array<std::byte, sizeof(float)> bytes{};
+    input.read_at(
+        tensor->storage_offset + static_cast<Bytes>(tensor->element_offset) * bytes.size(), bytes);
+    float step = 0;
+    std::memcpy(&step, bytes.data(), bytes.size());
+    constexpr float kLargest = 16'777'216;  // up to which a float counts
+    const bool is_count = step >= 0 && step < kLargest && std::floor(step) == step;
+    return is_count ? std::optional(static_cast<Index>(step)) : std::nullopt;
+}
+
+// Of the first parameter: all ranks have them in one order.
+Claims optimizer_step(const io::InputFile& input, const TorchFile& file) {
+    const PickleValue* const state = file.root().is_mapping() ? file.root().find("state") : nullptr;
+    if (state == nullptr || !state->is_mapping() || state->pair_count() == 0 ||
+        !state->value(0).is_mapping()) {
+        return {};
+    }
+    const PickleValue* const step = state->value(0).find("step");
+    const auto count = step == nullptr ? std::nullopt : step_of(input, file, *step);
+    return count ? Claims{{"optimizer step", std::to_string(*count)}} : Claims{};
+}
+
+struct Source {
+    std::string_view prefix;
+    const char* words;
+    Claims (*read)(const io::InputFile&, const TorchFile&);
+};
+constexpr std::array<Source, 2> kSources = {{
+    {"extra_state_", "its lr_scheduler", scheduler_steps},
+    {"optim_", "its optimizer", optimizer_step},
+}};
+
+Claims claims_in(const fs::path& path, const Source& source) {
+    try {
+        const auto input = io::InputFile::open(path);
+        return source.read(input, TorchFile::read(input));
+    } catch (const Error&) {
+        return {};  // whatever is wrong with it, it is no part of the model
+    }
+}
+
+}  // namespace
+
+std::vector<catalogue::Statement> statements_of_state(const Location& location,
+                                                      const RankFile& rank) {
+    std::vector<catalogue::Statement> statements;
+    for (const Source& source : kSources) {
+        const std::string file = std::string(source.prefix) + file_name(rank).substr(kModel.size());
+        if (!lies_beside(location, file)) {
+            continue;
+        }
+        Claims claims = claims_in(location.directory / file, source);
+        if (!claims.empty()) {
+            statements.push_back({file, source.words, {}, std::move(claims), true});
+        }
+    }
+    return statements;
+}
+
+}  // namespace shardweld::formats::fsdp

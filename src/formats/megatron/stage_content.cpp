@@ -1,0 +1,216 @@
+#include "stage_content.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/io/file.hpp"
+
+#include "../shared/fingerprint.hpp"
+#include "numbering.hpp"
+
+namespace shardweld::formats::megatron {
+
+namespace {
+
+using catalogue::Coordinates;
+using catalogue::File;
+using catalogue::Shard;
+
+/// Sizes and CRC-32s.
+using Records = std::vector<std::pair<Bytes, std::uint64_t>>;
+
+/// What one file holds: its records' CRC-32s in their order, and whether experts are among them.
+struct Content {
+    Records records;
+    std::size_t n_tensors = 0;
+    bool has_experts = false;
+    bool is_known = true;  ///< every record has a CRC-32
+};
+
+std::vector<Content> contents_of(const std::vector<Shard>& shards, std::size_t n_files) {
+    std::vector<Content> contents(n_files);
+    for (const Shard& shard : shards) {
+        Content& content = contents[shard.piece.file];
+        content.is_known = content.is_known && shard.piece.crc32 != 0;
+        content.has_experts =
+            content.has_experts || shard.name.find("experts.") != std::string::npos;
+        content.records.emplace_back(shard.piece.storage_bytes, shard.piece.crc32);
+        ++content.n_tensors;
+    }
+    return contents;
+}
+
+/// Ranks of one expert group repeat what is no expert.
+bool are_other_parts(const Coordinates& a, const Coordinates& b, const Content& content) {
+    return a.tp != b.tp || a.pp != b.pp || (a.ep != b.ep && content.has_experts);
+}
+
+/// The first and last places of one thing in the order of layers.
+struct Span {
+    using Stage = std::pair<int, int>;  ///< vpp, pp
+    Stage first;
+    Stage last;
+    std::uint32_t first_file = 0;
+    std::uint32_t last_file = 0;
+
+    void add(const Span& other) {
+        if (other.first < first) {
+            first = other.first;
+            first_file = other.first_file;
+        }
+        if (other.last > last) {
+            last = other.last;
+            last_file = other.last_file;
+        }
+    }
+};
+using Spans = std::map<std::string, Span, std::less<>>;
+
+void add(Spans& spans, std::string_view key, const Span& span) {
+    const auto at = spans.find(key);
+    if (at == spans.end()) {
+        spans.emplace(key, span);
+    } else {
+        at->second.add(span);
+    }
+}
+
+/// Of every name: thousands of files repeat the same ones.
+std::unordered_map<std::string_view, Span> spans_of(const std::vector<Shard>& shards) {
+    std::unordered_map<std::string_view, Span> spans;
+    for (const Shard& shard : shards) {
+        const Span::Stage stage(shard.at.vpp, shard.at.pp);
+        const Span own{stage, stage, shard.piece.file, shard.piece.file};
+        const auto [at, is_new] = spans.try_emplace(shard.name, own);
+        if (!is_new) {
+            at->second.add(own);
+        }
+    }
+    return spans;
+}
+
+struct Ends {
+    Spans layers;  ///< by stack: "decoder."
+    Spans norms;   ///< by stack
+    std::optional<Span> embedding;
+};
+
+bool is_end(std::string_view name, std::string_view end) {
+    return name == end || (name.ends_with(end) && name[name.size() - end.size() - 1] == '.');
+}
+
+/// "decoder." of "decoder.final_layernorm.weight"; "" for other names.
+std::string_view stack_of_norm(std::string_view name) {
+    for (const std::string_view norm : {"final_layernorm.weight", "final_norm.weight"}) {
+        if (is_end(name, norm)) {
+            return name.substr(0, name.size() - norm.size());
+        }
+    }
+    return {};
+}
+
+Ends ends_of(const std::vector<Shard>& shards) {
+    constexpr std::string_view kLayers = "layers.";
+    Ends ends;
+    for (const auto& [name, span] : spans_of(shards)) {
+        if (const auto layer = split_layer(name)) {
+            add(ends.layers, layer->stack.substr(0, layer->stack.size() - kLayers.size()), span);
+        } else if (is_end(name, "embedding.word_embeddings.weight")) {
+            ends.embedding = ends.embedding ? *ends.embedding : span;
+            ends.embedding->add(span);
+        } else if (const auto stack = stack_of_norm(name); !stack.empty()) {
+            add(ends.norms, stack, span);
+        }
+    }
+    return ends;
+}
+
+[[noreturn]] void refuse(const std::string& what, const File& holder, const File& other,
+                         const std::string& side) {
+    throw Error(ErrorCode::mismatch, printable(holder.path) + " holds the " + what +
+                                         ", but by its name " + printable(other.path) +
+                                         ", which holds layers, stands " + side +
+                                         " it in the pipeline: stages were exchanged");
+}
+
+}  // namespace
+
+std::optional<Index> sample_of(const fs::path& file, const std::vector<Shard>& shards) {
+    constexpr std::size_t kTensors = 32;
+    constexpr Bytes kBytes = 256;
+    if (std::any_of(shards.begin(), shards.end(),
+                    [](const Shard& shard) { return shard.piece.crc32 != 0; })) {
+        return std::nullopt;
+    }
+    const auto input = io::InputFile::open(file);
+    Fingerprint sample;
+    bool is_telling = false;  // not one value throughout, as zeros and norms of ones are
+    std::vector<std::byte> bytes;
+    for (std::size_t i = 0; i < shards.size(); i += shards.size() / kTensors + 1) {
+        const catalogue::Piece& piece = shards[i].piece;
+        bytes.resize(std::min(piece.storage_bytes, kBytes));
+        input.read_at(piece.base, bytes);
+        sample.add(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+        constexpr std::size_t kElement = 8;
+        is_telling =
+            is_telling || (bytes.size() > kElement &&
+                           !std::equal(bytes.begin() + kElement, bytes.end(), bytes.begin()));
+    }
+    return is_telling ? std::optional(static_cast<Index>(sample.value())) : std::nullopt;
+}
+
+void require_own_tensors(const std::vector<Shard>& shards, const std::vector<File>& files,
+                         const Parts& parts) {
+    auto contents = contents_of(shards, files.size());
+    for (std::size_t file = 0; file < files.size(); ++file) {
+        if (const auto& sample = parts.samples[file]) {
+            contents[file].is_known = true;
+            contents[file].records.emplace_back(0, static_cast<std::uint64_t>(*sample));
+        }
+    }
+    std::map<Records, std::vector<std::size_t>> seen;
+    for (std::size_t file = 0; file < files.size(); ++file) {
+        const Content& content = contents[file];
+        if (!content.is_known || content.records.empty()) {
+            continue;
+        }
+        auto& others = seen[content.records];
+        for (const std::size_t other : others) {
+            if (are_other_parts(parts.places[other], parts.places[file], content)) {
+                throw Error(ErrorCode::mismatch,
+                            printable(files[other].path) + " and " + printable(files[file].path) +
+                                " hold the same bytes in all their " +
+                                std::to_string(content.n_tensors) +
+                                " tensors, but are different ranks: one of them was copied over "
+                                "another rank's file");
+            }
+        }
+        others.push_back(file);
+    }
+}
+
+void require_ends(const std::vector<Shard>& shards, const std::vector<File>& files) {
+    const Ends ends = ends_of(shards);
+    if (ends.layers.size() == 1 && ends.embedding) {
+        const Span& layers = ends.layers.begin()->second;
+        if (layers.first < ends.embedding->first) {
+            refuse("word embedding", files[ends.embedding->first_file], files[layers.first_file],
+                   "before");
+        }
+    }
+    for (const auto& [stack, norm] : ends.norms) {
+        const auto layers = ends.layers.find(stack);
+        if (layers != ends.layers.end() && layers->second.last > norm.last) {
+            refuse("final norm", files[norm.last_file], files[layers->second.last_file], "behind");
+        }
+    }
+}
+
+}  // namespace shardweld::formats::megatron

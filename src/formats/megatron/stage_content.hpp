@@ -1,0 +1,35 @@
+// Whether the files of a legacy checkpoint can be what their places say, by what they hold.
+// Knows which tensors stand at a pipeline's ends; nothing of how a tensor is split.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "shardweld/catalogue/catalogue.hpp"
+
+namespace shardweld::formats::megatron {
+
+namespace fs = std::filesystem;
+
+/// Some bytes of some of the file's tensors as one number, where these have no CRC-32s (pre-zip
+/// files); nullopt where they have. Local. Error(io).
+std::optional<Index> sample_of(const fs::path& file, const std::vector<catalogue::Shard>& shards);
+
+/// What tells the files of a save apart, in their order.
+struct Parts {
+    std::vector<catalogue::Coordinates> places;
+    std::vector<std::optional<Index>> samples;  ///< sample_of
+};
+
+/// Shards of different places hold different parts: Error(mismatch) naming two files whose tensors
+/// are all equal by their CRC-32s or samples. `shards` with local layer numbers.
+void require_own_tensors(const std::vector<catalogue::Shard>& shards,
+                         const std::vector<catalogue::File>& files, const Parts& parts);
+
+/// No layer comes before the word embedding or behind the final norm of its stack:
+/// Error(mismatch) naming the two files.
+void require_ends(const std::vector<catalogue::Shard>& shards,
+                  const std::vector<catalogue::File>& files);
+
+}  // namespace shardweld::formats::megatron

@@ -1,0 +1,118 @@
+#include "neighbour_names.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string>
+
+namespace shardweld::formats {
+
+namespace {
+
+constexpr const char* kForHuggingFace = "what the trainer saved for HuggingFace beside the shards";
+constexpr const char* kLogs = "logs";
+constexpr const char* kAdapter = "an adapter, saved beside the model";
+
+// What trainers leave beside any model: transformers 5 trainer.py, accelerate 1.x constants.py,
+// verl 0.9.1 checkpoint_manager.py and ray_trainer.py, megatron-core 0.17
+// training/checkpointing.py.
+constexpr std::array<KnownName, 31> kNames = {{
+    {"metadata.json", ""},
+    {"latest_checkpointed_iteration.txt", ""},
+    {"ckpt_contents.json", ""},
+    {"transformer_config.json", ""},
+    {"huggingface/*", kForHuggingFace},
+    {"lora_adapter/", kAdapter},
+    {"adapter_checkpoint/", kAdapter},
+    {"runs/", kLogs},
+    {"logs/", kLogs},
+    {"log/", kLogs},
+    {"wandb/", kLogs},
+    {"tensorboard/", kLogs},
+    {"mlruns/", kLogs},
+    {".git/", "not part of the checkpoint"},
+    {".cache/", "not part of the checkpoint"},
+    {"__pycache__/", "not part of the checkpoint"},
+    {".ipynb_checkpoints/", "not part of the checkpoint"},
+    {"*.shardweld-partial/", "what a merge that has not ended wrote"},
+    {"*events.out.tfevents*", kLogs},
+    {"data.pt", kTrainingState},
+    {"*dataloader*.pt", kTrainingState},
+    {"*distrib_optim.pt", kTrainingState},
+    {"*extra_state*.pt", kTrainingState},
+    {"optim_world_size_#_rank_#.pt", kTrainingState},
+    {"optimizer-#-of-#.*", kTrainingState},
+    {"rng_state*.pth", kTrainingState},
+    {"random_states_*.pkl", kTrainingState},
+    {"custom_checkpoint_#.pkl", kTrainingState},
+    {"sampler*.bin", kTrainingState},
+    {"training_args.bin", kTrainingState},
+    {"*.index.json", "an index of weights that is not used"},
+}};
+
+// What weights are kept in.
+constexpr std::array<std::string_view, 18> kContainers = {
+    ".safetensors", ".pt",  ".pth", ".bin", ".ckpt", ".distcp",  ".h5",   ".hdf5",     ".gguf",
+    ".ggml",        ".npz", ".npy", ".pkl", ".onnx", ".msgpack", ".nemo", ".pdparams", ".zarray"};
+
+// What is written about such a file.
+constexpr std::array<std::string_view, 9> kAbout = {
+    ".json", ".txt", ".md5", ".sha1", ".sha256", ".metadata", ".lock", ".yaml", ".sig"};
+
+bool ends_in_any(std::string_view name, std::span<const std::string_view> ends) {
+    return std::any_of(ends.begin(), ends.end(),
+                       [&](std::string_view end) { return name.ends_with(end); });
+}
+
+// Once more from each '*', which is never reconsidered when a later one was reached.
+struct Star {
+    std::size_t pattern = std::string_view::npos;
+    std::size_t name = 0;
+};
+
+}  // namespace
+
+std::span<const KnownName> common_names() {
+    return kNames;
+}
+
+bool is_container(std::string_view name) {
+    std::string lower;
+    for (const char c : name) {
+        lower.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
+    }
+    return ends_in_any(lower, kContainers) ||
+           (!ends_in_any(lower, kAbout) &&
+            std::any_of(kContainers.begin(), kContainers.end(), [&](std::string_view end) {
+                return lower.find(std::string(end) + ".") != std::string::npos ||
+                       lower.find(std::string(end) + "~") != std::string::npos;
+            }));
+}
+
+bool matches(std::string_view pattern, std::string_view name) {
+    const auto is_digit = [&](std::size_t at) {
+        return at < name.size() && std::isdigit(static_cast<unsigned char>(name[at])) != 0;
+    };
+    std::size_t p = 0;
+    std::size_t n = 0;
+    Star star;
+    while (p < pattern.size() || n < name.size()) {
+        if (p < pattern.size() && pattern[p] == '*') {
+            star = {p++, n};
+        } else if (p < pattern.size() && pattern[p] == '#' && is_digit(n)) {
+            p += is_digit(n + 1) ? 0U : 1U;
+            ++n;
+        } else if (p < pattern.size() && n < name.size() && pattern[p] == name[n]) {
+            ++p;
+            ++n;
+        } else if (star.pattern != std::string_view::npos && star.name < name.size()) {
+            p = star.pattern + 1;
+            n = ++star.name;
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
+
+}  // namespace shardweld::formats

@@ -1,0 +1,32 @@
+// A short value that stands for many: differences that happen show, not such that are made.
+// Knows nothing of what it stands for.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace shardweld::formats {
+
+/// FNV-1a over texts and numbers in their order.
+class Fingerprint {
+  public:
+    void add(std::string_view text) {
+        for (const char c : text) {
+            add_byte(static_cast<unsigned char>(c));
+        }
+        add_byte(0xff);  // no UTF-8 text holds it: "ab", "c" is not "a", "bc"
+    }
+    void add(std::uint64_t number) {
+        for (unsigned shift = 0; shift < 64; shift += 8) {
+            add_byte(static_cast<unsigned char>(number >> shift));
+        }
+    }
+    [[nodiscard]] std::uint64_t value() const { return value_; }
+
+  private:
+    void add_byte(unsigned char byte) { value_ = (value_ ^ byte) * 0x100000001b3U; }
+
+    std::uint64_t value_ = 0xcbf29ce484222325U;
+};
+
+}  // namespace shardweld::formats
