@@ -2,25 +2,17 @@
 
 #include <algorithm>
 #include <cctype>
-#include <regex>
 
 #include "shardweld/core/error.hpp"
-#include "shardweld/core/regex_limits.hpp"
+#include "shardweld/core/regex.hpp"
 #include "shardweld/core/text.hpp"
 
 namespace shardweld::adapters {
 
 namespace {
 
+// No module's name needs more; an expression is compiled for every module it is held against.
 constexpr std::size_t kLongestPattern = 500;
-constexpr std::size_t kLongestPath = 400;
-
-// Without it an expression such as (a*)*b takes exponential time.
-#ifdef __GLIBCXX__
-constexpr auto kSyntax = std::regex::ECMAScript | std::regex_constants::__polynomial;
-#else
-constexpr auto kSyntax = std::regex::ECMAScript;
-#endif
 
 /// A plain pattern is by far the commonest; its dots stand for any character.
 bool ends_with_plain(const std::string& pattern, const std::string& path) {
@@ -35,22 +27,19 @@ bool ends_with_plain(const std::string& pattern, const std::string& path) {
 }
 
 bool matches(const std::string& expression, const std::string& path) {
-    // Counted repetitions blow an expression up to any size.
-    if (expression.size() > kLongestPattern || path.size() > kLongestPath ||
-        expression.find('{') != std::string::npos || has_long_number(expression)) {
-        throw Error(
-            ErrorCode::unsupported,
-            "the adapter's pattern " + printable(expression) + " for the module " +
-                printable(path) +
-                " is too long, counts repetitions ({n}) or holds a long number: write it as a "
-                "module name");
+    if (expression.size() > kLongestPattern) {
+        throw Error(ErrorCode::unsupported, "the adapter's pattern " + printable(expression) +
+                                                " for the module " + printable(path) +
+                                                " is too long: write it as a module name");
     }
     try {
-        return std::regex_match(path, std::regex(expression, kSyntax));
-    } catch (const std::regex_error& error) {
+        return Regex(expression).matches(path);
+    } catch (const Error& error) {
         throw Error(ErrorCode::unsupported, "cannot read the adapter's pattern " +
-                                                printable(expression) + ": " + error.what() +
-                                                "; write it as a module name");
+                                                printable(expression) + " (" +
+                                                printable(error.what()) +
+                                                "; look-around and back-references are not read): "
+                                                "write it as a module name");
     }
 }
 

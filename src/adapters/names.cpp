@@ -16,25 +16,46 @@ using Parts = std::vector<std::string_view>;
 
 constexpr std::array<std::string_view, 5> kFactors{"lora_A", "lora_B", "lora_embedding_A",
                                                    "lora_embedding_B", "lora_magnitude_vector"};
-/// Components of PEFT's other methods and of LoRA's rarer forms.
-constexpr std::array<std::string_view, 18> kForeign{"lora_E",
+/// How components of PEFT's other methods and of LoRA's rarer forms begin (peft 0.21, `prefix` and
+/// `adapter_layer_names` of tuners).
+constexpr std::array<std::string_view, 33> kForeign{"lora_E",
                                                     "ranknum",
+                                                    "lora_ga_",
+                                                    "lora_router",
                                                     "ia3_l",
-                                                    "hada_w1_a",
-                                                    "hada_w1_b",
-                                                    "lokr_w1",
-                                                    "lokr_w2",
+                                                    "hada_",
+                                                    "lokr_",
                                                     "oft_r",
                                                     "oft_R",
-                                                    "vera_lambda_b",
-                                                    "vera_lambda_d",
+                                                    "boft_",
+                                                    "vera_lambda",
                                                     "vera_A",
+                                                    "vera_B",
+                                                    "vblora_",
+                                                    "randlora_",
                                                     "token_adapter",
-                                                    "boft_R",
+                                                    "trainable_tokens_",
                                                     "prompt_encoder",
-                                                    "adaption_prompt",
-                                                    "fourierft_spectrum",
-                                                    "trainable_tokens_delta"};
+                                                    "adaption_",
+                                                    "fourierft_",
+                                                    "waveft_",
+                                                    "hra_u",
+                                                    "bone_block",
+                                                    "miss_block",
+                                                    "c3a_kernel",
+                                                    "shira_weight",
+                                                    "road_theta",
+                                                    "road_alpha",
+                                                    "ln_tuning_layers",
+                                                    "gralora_",
+                                                    "delora_",
+                                                    "osf_",
+                                                    "xlora_"};
+
+bool is_foreign(std::string_view part) {
+    return std::any_of(kForeign.begin(), kForeign.end(),
+                       [&](std::string_view known) { return part.starts_with(known); });
+}
 
 template <typename List>
 bool holds(const List& list, std::string_view part) {
@@ -88,7 +109,7 @@ PeftName read_name(const std::string& stored) {
     name.saved_name = kPrefix + bare;
     for (std::size_t i = 0; i < parts.size(); ++i) {
         const bool is_inner = i > 0 && i + 1 < parts.size();
-        if (holds(kForeign, parts[i])) {
+        if (is_foreign(parts[i])) {
             name.role = Role::foreign;
             return name;
         }

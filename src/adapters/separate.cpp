@@ -1,6 +1,7 @@
 #include "shardweld/adapters/separate.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "shardweld/core/error.hpp"
@@ -31,10 +32,12 @@ void for_each_name(const Catalogue& catalogue, Visit&& visit) {
     }
 }
 
-/// What was trained as a whole: modules, and the names of their tensors.
+/// What was trained as a whole: modules, and the names of their tensors; and what LoRA wraps.
 struct WholeNames {
     std::set<std::string> modules;
     std::set<std::string> tensors;
+    std::set<std::string> wrapped;  ///< modules of which a `.base_layer.` is stored
+    std::set<std::string> adapted;  ///< modules with a factor
 };
 
 /// Refuses what would be read wrongly.
@@ -51,6 +54,12 @@ WholeNames check(const Catalogue& catalogue) {
         }
         if (is_adapters(name.role)) {
             adapters.insert(name.adapter_name);
+        }
+        if (name.role == Role::wrapped) {
+            whole.wrapped.insert(name.module_name.substr(0, name.module_name.rfind('.')));
+        }
+        if (name.role == Role::factor) {
+            whole.adapted.insert(name.module_name);
         }
         if (name.role == Role::whole) {
             whole.modules.insert(name.whole_module);
@@ -148,6 +157,14 @@ bool holds_adapter_only(const Catalogue& catalogue) {
     return !has_base && !(catalogue.tensors.empty() && catalogue.shards.empty());
 }
 
+bool holds_wrapped(const Catalogue& catalogue) {
+    bool found = false;
+    for_each_name(catalogue, [&](const PeftName& name, const std::string&) {
+        found = found || name.role == Role::wrapped;
+    });
+    return found;
+}
+
 Separated separate(Catalogue catalogue, Biases biases, Whole whole) {
     const WholeNames trained = check(catalogue);
     Separated parts;
@@ -164,6 +181,8 @@ Separated separate(Catalogue catalogue, Biases biases, Whole whole) {
     for (Catalogue* part : {&parts.base, &parts.adapter}) {
         sort_by_name(part->tensors);
     }
+    std::set_difference(trained.wrapped.begin(), trained.wrapped.end(), trained.adapted.begin(),
+                        trained.adapted.end(), std::back_inserter(parts.bare_modules));
     parts.whole_modules = {trained.modules.begin(), trained.modules.end()};
     return parts;
 }

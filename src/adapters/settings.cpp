@@ -7,9 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "shardweld/core/error.hpp"
-#include "shardweld/core/json_limits.hpp"
+#include "shardweld/core/python_json.hpp"
 #include "shardweld/core/text.hpp"
 
+#include "declared.hpp"
 #include "module_pattern.hpp"
 #include "target_modules.hpp"
 
@@ -18,42 +19,6 @@ namespace shardweld::adapters {
 namespace {
 
 using nlohmann::ordered_json;
-
-/// The object a file holds; an empty one when there is no file.
-ordered_json parse(const ConfigFile& file) {
-    if (file.text.empty()) {
-        return ordered_json::object();
-    }
-    if (too_deep_at(file.text) || too_wide_at(file.text)) {
-        throw Error(ErrorCode::corrupt, file.path + " is nested too deeply or has too many fields");
-    }
-    ordered_json json;
-    try {
-        json = ordered_json::parse(file.text);
-    } catch (const ordered_json::exception& error) {
-        throw Error(ErrorCode::corrupt,
-                    file.path + " is not valid JSON: " + printable(error.what()));
-    }
-    if (!json.is_object()) {
-        throw Error(ErrorCode::corrupt, file.path + " holds no JSON object");
-    }
-    return json;
-}
-
-/// A number above 0; verl writes 0 for an alpha it does not know.
-std::optional<double> positive(const ordered_json& json, const char* field) {
-    const auto found = json.find(field);
-    if (found == json.end() || !found->is_number()) {
-        return std::nullopt;
-    }
-    const auto value = found->get<double>();
-    return std::isfinite(value) && value > 0 ? std::optional(value) : std::nullopt;
-}
-
-bool flag(const ordered_json& json, const char* field) {
-    const auto found = json.find(field);
-    return found != json.end() && found->is_boolean() && found->get<bool>();
-}
 
 /// As JSON: whole numbers without a fraction.
 ordered_json number(double value) {
@@ -74,8 +39,8 @@ std::optional<double> by_pattern(const ordered_json& json, const char* field,
         return std::nullopt;
     }
     for (const auto& [pattern, value] : patterns->items()) {
-        if (value.is_number() && matches_end(pattern, path)) {
-            return value.get<double>();
+        if (matches_end(pattern, path)) {
+            return value.is_number() ? value.get<double>() : 0;  // 0: refused as any alpha of 0
         }
     }
     return std::nullopt;
@@ -120,8 +85,8 @@ class Settler {
         : sources_(sources),
           modules_(modules),
           surroundings_(surroundings),
-          declared_(parse(sources.adapter_config)),
-          meta_(parse(sources.train_meta)),
+          declared_(parse_declared(sources.adapter_config)),
+          meta_(parse_declared(sources.train_meta)),
           config_(declared_) {}
 
     Settings settle() {
@@ -133,14 +98,28 @@ class Settler {
         for (const Module& module : modules_) {
             settings_.scales.push_back(scale(module));
         }
-        settings_.config_text = config_.dump(2) + "\n";
+        settings_.config_text = with_nonfinite(config_.dump(2)) + "\n";
         return std::move(settings_);
     }
 
   private:
+    /// An alpha that --lora_alpha stands for need not be one.
+    std::optional<double> stated(const ordered_json& json, const char* field,
+                                 const ConfigFile& file) {
+        try {
+            return positive(json, field, file);
+        } catch (const Error& error) {
+            if (!sources_.alpha) {
+                throw Error(error.code(), std::string(error.what()) + " or give --lora_alpha");
+            }
+            settings_.notes.push_back(std::string(error.what()) + "; --lora_alpha is taken");
+            return std::nullopt;
+        }
+    }
+
     void settle_alpha() {
-        const auto declared = positive(declared_, "lora_alpha");
-        const auto trained = positive(meta_, "lora_alpha");
+        const auto declared = stated(declared_, "lora_alpha", sources_.adapter_config);
+        const auto trained = stated(meta_, "lora_alpha", sources_.train_meta);
         const auto found = declared ? declared : trained;
         if (sources_.alpha && found && *sources_.alpha != *found) {
             settings_.notes.push_back(
@@ -171,8 +150,8 @@ class Settler {
 
     /// Ranks are those of the weights; r becomes the commonest when the config is wrong.
     void settle_ranks() {
-        const auto declared = positive(declared_, "r");
-        const auto trained = positive(meta_, "r");
+        const auto declared = positive(declared_, "r", sources_.adapter_config);
+        const auto trained = positive(meta_, "r", sources_.train_meta);
         const double plain = declared ? *declared : trained.value_or(0);
         const auto wrong = std::find_if(modules_.begin(), modules_.end(), [&](const Module& one) {
             return declared_rank(one, plain) != static_cast<double>(one.rank);
@@ -204,17 +183,38 @@ class Settler {
         }
     }
 
-    void settle_kinds() {
-        const auto has = [&](auto member) {
-            return std::any_of(modules_.begin(), modules_.end(),
-                               [&](const Module& one) { return (one.*member).has_value(); });
-        };
-        config_["use_rslora"] = flag(declared_, "use_rslora");
-        config_["use_dora"] = has(&Module::magnitude);
-        if (has(&Module::bias) || config_.contains("lora_bias")) {
-            config_["lora_bias"] = has(&Module::bias);
+    [[nodiscard]] bool is_on(const char* field) const {
+        return flag(declared_, field, sources_.adapter_config);
+    }
+
+    /// Whether modules have a part that PEFT gives all of them or none.
+    [[nodiscard]] bool has(std::optional<std::size_t> Module::*part, const char* field,
+                           const char* component) const {
+        const auto has_it = [&](const Module& one) { return (one.*part).has_value(); };
+        const bool is_expected =
+            is_on(field) || std::any_of(modules_.begin(), modules_.end(), has_it);
+        const auto bare = std::find_if(modules_.begin(), modules_.end(), [&](const Module& one) {
+            return !has_it(one) && (part != &Module::bias || !one.is_embedding);
+        });
+        if (is_expected && bare != modules_.end()) {
+            throw Error(
+                ErrorCode::mismatch,
+                "the adapter of " + printable(bare->path) + " has no " + component + ", which " +
+                    (is_on(field) ? sources_.adapter_config.path + " (" + field + ") promises"
+                                  : std::string("other modules' adapters have")) +
+                    ": the checkpoint is incomplete");
         }
-        settings_.fan_in_fan_out = flag(declared_, "fan_in_fan_out");
+        return is_expected;
+    }
+
+    void settle_kinds() {
+        config_["use_rslora"] = is_on("use_rslora");
+        config_["use_dora"] = has(&Module::magnitude, "use_dora", "lora_magnitude_vector");
+        const bool has_bias = has(&Module::bias, "lora_bias", "lora_B.bias");
+        if (has_bias || config_.contains("lora_bias")) {
+            config_["lora_bias"] = has_bias;
+        }
+        settings_.fan_in_fan_out = is_on("fan_in_fan_out");
         config_["fan_in_fan_out"] = settings_.fan_in_fan_out;
     }
 
@@ -258,7 +258,7 @@ class Settler {
                                                  text_of(alpha) + ": correct alpha_pattern");
         }
         const auto rank = static_cast<double>(module.rank);
-        return flag(declared_, "use_rslora") ? alpha / std::sqrt(rank) : alpha / rank;
+        return is_on("use_rslora") ? alpha / std::sqrt(rank) : alpha / rank;
     }
 
     const SettingsSources& sources_;
@@ -274,12 +274,16 @@ class Settler {
 }  // namespace
 
 Biases biases_of(const SettingsSources& sources) {
-    const ordered_json config = parse(sources.adapter_config);
+    const ordered_json config = parse_declared(sources.adapter_config);
     const auto found = config.find("bias");
     if (found == config.end() || !found->is_string() || *found == "none") {
         return Biases::none;
     }
     return *found == "all" ? Biases::all : Biases::of_wrapped;
+}
+
+void require_plain_lora(const SettingsSources& sources, Use use) {
+    require_plain(parse_declared(sources.adapter_config), sources.adapter_config, use);
 }
 
 Settings settle(const SettingsSources& sources, std::span<const Module> modules,

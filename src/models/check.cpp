@@ -63,6 +63,7 @@ class Meeting {
         }
         for (const Line& line : dialect_.store) {
             check_names(line.condition, line.name.captures, line.origin);
+            check_names(line.below, line.name.captures, line.origin);
             if (can_hold(line)) {
                 file(line);
             }

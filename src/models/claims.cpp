@@ -86,6 +86,14 @@ std::string text_of(const FieldValue& value) {
     return text != nullptr ? printable(*text) : "";
 }
 
+bool speaks_of(const ExprPtr& expr, const std::set<std::string>& fields) {
+    bool found = false;
+    for_each_node(expr, [&](const Expr& node) {
+        found = found || (node.op == Op::field && fields.contains(node.name));
+    });
+    return found;
+}
+
 /// What the checkpoint states of the names in a condition: "a true, b false".
 std::string named_claims(const ExprPtr& condition,
                          const std::map<std::string, std::string>& claims) {
@@ -121,7 +129,8 @@ bool holds(Folder& folder, const RefuseRule& rule) {
 }  // namespace
 
 std::vector<std::string> check_claims(const Dialect& dialect, const Config& config,
-                                      const std::map<std::string, std::string>& claims) {
+                                      const std::map<std::string, std::string>& claims,
+                                      const std::set<std::string>& settled) {
     Scope scope;
     scope.config = config;
     Folder fields(scope);
@@ -132,7 +141,7 @@ std::vector<std::string> check_claims(const Dialect& dialect, const Config& conf
     for (const ClaimRule& rule : dialect.claims) {
         const auto claim = claims.find(rule.name);
         const bool applies =
-            claim != claims.end() &&
+            claim != claims.end() && !speaks_of(rule.field, settled) &&
             (rule.condition == nullptr || try_integer(conditions, rule.condition).value_or(0) != 0);
         const auto stated = applies ? stated_by(config, fields, rule.field) : std::nullopt;
         if (stated && !agree(stated->value, claim_value(claim->second), rule.at_most)) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/python_json.hpp"
 #include "shardweld/core/text.hpp"
 
 #include "claim_value.hpp"
@@ -63,7 +64,12 @@ FieldValue value_of(const ordered_json& json) {
     if (json.is_number_float()) {
         return integral(json.get<double>());
     }
-    return json.is_string() ? FieldValue(json.get<std::string>()) : FieldValue();
+    if (!json.is_string()) {
+        return {};
+    }
+    auto text = json.get<std::string>();
+    const double value = nonfinite_value(text);
+    return value != 0 ? FieldValue(value) : FieldValue(std::move(text));
 }
 
 bool holds_any(const std::string& name, std::initializer_list<std::string_view> parts) {
@@ -213,7 +219,7 @@ bool Config::changed() const {
 }
 
 std::string Config::text_to_write() const {
-    return state_->changed ? state_->root.dump(2) + "\n" : state_->original;
+    return state_->changed ? with_nonfinite(state_->root.dump(2)) + "\n" : state_->original;
 }
 
 const std::string& Config::origin() const {

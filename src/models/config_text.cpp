@@ -6,6 +6,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/json_limits.hpp"
+#include "shardweld/core/python_json.hpp"
 
 namespace shardweld::models {
 
@@ -42,7 +43,7 @@ nlohmann::ordered_json parse_config_text(const std::string& text, const std::str
     }
     ordered_json root;
     try {
-        root = ordered_json::parse(text);
+        root = ordered_json::parse(without_nonfinite(text));
     } catch (const ordered_json::parse_error& error) {
         throw Error(ErrorCode::corrupt,
                     origin + " is no valid JSON at " + place_of(text, error.byte - 1));

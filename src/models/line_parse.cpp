@@ -16,7 +16,7 @@ namespace {
 
 const std::vector<std::string_view>& option_words() {
     static const std::vector<std::string_view> words = {"if",  "optional", "together", "keep",
-                                                        "add", "drop",     "repeat"};
+                                                        "add", "drop",     "below",    "repeat"};
     return words;
 }
 
@@ -120,11 +120,14 @@ void parse_options(Scanner& in, Line& line) {
             line.add = is_negative ? -number : number;
         } else if (in.accept_name("drop")) {
             parse_drop(in, line);
+        } else if (!line.drop.empty() && in.accept_name("below")) {
+            line.below = parse_expr(in);
         } else if (in.accept_name("repeat")) {
             parse_repeat(in, line);
         } else {
             in.fail_expected(
-                "'if', 'optional', 'together', 'keep', 'add', 'drop', 'repeat' or the end of the "
+                "'if', 'optional', 'together', 'keep', 'add', 'drop', 'below' (after 'drop'), "
+                "'repeat' or the end of the "
                 "line");
         }
     }

@@ -9,6 +9,7 @@
 #include "instances.hpp"
 #include "join.hpp"
 #include "mismatches.hpp"
+#include "padding.hpp"
 #include "store_match.hpp"
 #include "target_builder.hpp"
 
@@ -55,7 +56,7 @@ void refuse_unknown(const std::vector<Tensor>& others, const Model& model) {
 
 /// What filing tells beside the instances.
 struct Found {
-    Ledger& ledger;
+    Binding& binding;
     Mismatches& mismatches;
 };
 
@@ -77,13 +78,15 @@ std::vector<Tensor> file_all(Catalogue& catalogue, const Model& model, const Sto
     for (Tensor& tensor : catalogue.tensors) {
         const auto match = matcher.find(tensor.name, tensor.shape);
         if (match) {
-            const bool fits = found.mismatches.check(
-                tensor.name, [&] { file_one(tensor, *match, model, instances); });
+            const bool fits = found.mismatches.check(tensor.name, [&] {
+                file_one(tensor, *match, model, instances);
+                add_padding(tensor, *match, model, found.binding.padding);
+            });
             if (!fits) {
                 instances.give_up(match->line->logical);
             }
         } else if (const models::IgnoreRule* rule = matcher.ignored(tensor.name)) {
-            found.ledger.ignore(tensor.name, rule->reason, catalogue::stored_bytes(tensor));
+            found.binding.ledger.ignore(tensor.name, rule->reason, catalogue::stored_bytes(tensor));
         } else {
             unknown.push_back(std::move(tensor));
         }
@@ -198,7 +201,7 @@ Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {
     }
     Instances instances(model);
     Mismatches mismatches;
-    Found found{binding.ledger, mismatches};
+    Found found{binding, mismatches};
     std::vector<Tensor> others = file_all(catalogue, model, matcher, instances, found);
     mismatches.check("unknown", [&] { refuse_unknown(others, model); });
     for (const models::SameRule& rule : model.recipe->same) {

@@ -166,7 +166,7 @@ Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& 
         plan.scattered.push_back(is_scattered(target));
     }
     plan.targets = std::move(targets);
-    choose_samples(plan, choice.replicas);
+    choose_samples(plan, choice.replicas, choice.records);
     choose_strategy(plan, files, choice);
     return plan;
 }

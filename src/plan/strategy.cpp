@@ -4,6 +4,8 @@
 
 #include "shardweld/core/text.hpp"
 
+#include "known_replicas.hpp"
+
 namespace shardweld::plan {
 
 namespace {
@@ -32,6 +34,14 @@ Bytes mean_source_run(const std::vector<Target>& targets) {
         }
     }
     return runs == 0 ? 0 : bytes / runs;
+}
+
+Bytes replica_bytes(const Target& target) {
+    Bytes bytes = 0;
+    for (const Operand& replica : target.replicas) {
+        bytes += source_bytes(target, replica);
+    }
+    return bytes;
 }
 
 }  // namespace
@@ -82,25 +92,26 @@ Decision decide(const std::vector<Target>& targets, const std::vector<catalogue:
     return {Strategy::direct, seen + "; source runs are " + human_bytes(run) + " on average"};
 }
 
-void choose_samples(Plan& plan, Replicas asked) {
+void choose_samples(Plan& plan, Replicas asked, const catalogue::Records* records) {
     std::vector<Bytes> of_target;
-    for (const Target& target : plan.targets) {
-        Bytes bytes = 0;
-        for (const Operand& replica : target.replicas) {
-            bytes += source_bytes(target, replica);
-        }
-        of_target.push_back(bytes);
-        plan.replica_bytes += bytes;
+    std::vector<bool> is_doubtful;
+    Bytes unknown = 0;
+    for (Target& target : plan.targets) {
+        plan.replica_bytes += replica_bytes(target);
+        is_doubtful.push_back(asked == Replicas::automatic && records != nullptr &&
+                              !drop_equal(target, *records));
+        of_target.push_back(replica_bytes(target));
+        unknown += of_target.back();
     }
-    const bool is_small =
-        plan.replica_bytes <= std::max(plan.placement.tensor_bytes / 10, kFewReplicas);
+    plan.equal_bytes = plan.replica_bytes - unknown;
+    const bool is_small = unknown <= std::max(plan.placement.tensor_bytes / 10, kFewReplicas);
     for (std::size_t i = 0; i < of_target.size(); ++i) {
         const Target& target = plan.targets[i];
         const auto stored = static_cast<Bytes>(target.volume()) * size_of(target.stored);
         Bytes every = 1;
         if (asked == Replicas::trust) {
             every = 0;
-        } else if (asked == Replicas::automatic && !is_small) {
+        } else if (asked == Replicas::automatic && !is_small && !is_doubtful[i]) {
             every = std::max<Bytes>(1, kSampledPart * of_target[i] / std::max<Bytes>(stored, 1));
         }
         plan.sample_every.push_back(static_cast<std::uint32_t>(every));

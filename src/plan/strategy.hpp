@@ -21,8 +21,9 @@ Decision decide(const std::vector<Target>& targets, const std::vector<catalogue:
                 const Visibility& visibility, Strategy asked);
 
 /// Sets what a plan's targets and placement say of its replicas: how many there are and what of
-/// them is compared. Samples are spread such that no owner reads more than a twentieth on top.
-void choose_samples(Plan& plan, Replicas asked);
+/// them is compared; takes out those that are known to be equal. Samples are spread such that no
+/// owner reads more than a twentieth on top. `records` may be null.
+void choose_samples(Plan& plan, Replicas asked, const catalogue::Records* records);
 
 /// Bytes of an operand's elements as stored.
 Bytes source_bytes(const Target& target, const Operand& operand);

@@ -28,6 +28,7 @@ struct Separated {
     catalogue::Catalogue base;     ///< no tensors when only the adapter was saved
     catalogue::Catalogue adapter;  ///< named as in adapter_model.safetensors; same list of files
     std::vector<std::string> whole_modules;  ///< modules trained as a whole, sorted
+    std::vector<std::string> bare_modules;   ///< that LoRA wraps and has no factor of, sorted
     std::set<std::string> in_both;  ///< names of the adapter's tensors that are the base's, too
     std::vector<catalogue::Ignored> replaced;  ///< of the base, by those trained as a whole
 };
@@ -37,6 +38,9 @@ bool holds_adapter(const catalogue::Catalogue& catalogue);
 
 /// Whether there is an adapter and nothing else.
 bool holds_adapter_only(const catalogue::Catalogue& catalogue);
+
+/// Whether some module of the base is stored as LoRA wraps it.
+bool holds_wrapped(const catalogue::Catalogue& catalogue);
 
 /// Takes a catalogue of module names apart. Error(unsupported) for more than one adapter and for
 /// adapters of other kinds than LoRA, naming a tensor.

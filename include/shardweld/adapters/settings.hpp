@@ -41,14 +41,26 @@ struct Settings {
     std::vector<std::string> notes;  ///< contradictions and how they were settled
 };
 
+/// What becomes of an adapter.
+enum class Use {
+    beside,             ///< written as it is, for PEFT to read
+    folded,             ///< added into the base that was saved with it
+    folded_into_given,  ///< added into another copy of the base
+};
+
+/// Error(unsupported) where adapter_config.json declares what this program does not read right, as
+/// it is used; Error(corrupt) as below.
+void require_plain_lora(const SettingsSources& sources, Use use);
+
 /// The biases that adapter_config.json counts to the adapter. Error(corrupt) for a file that is no
 /// JSON object.
 Biases biases_of(const SettingsSources& sources);
 
 /// Ranks come from the weights; alpha from --lora_alpha, adapter_config.json, lora_train_meta.json
 /// in this order. Error(mismatch) when none says it (or says 0, as verl does when it does not
-/// know), Error(corrupt) for files that are no JSON objects, Error(unsupported) for patterns that
-/// cannot be read.
+/// know), when a field holds no value of its kind, and when modules lack a part that others have or
+/// the configuration promises; Error(corrupt) for files that are no JSON objects,
+/// Error(unsupported) for patterns that cannot be read.
 Settings settle(const SettingsSources& sources, std::span<const Module> modules,
                 const Surroundings& surroundings);
 

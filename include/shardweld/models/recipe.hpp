@@ -63,6 +63,7 @@ struct Line {
     std::optional<DType> keep;      ///< `keep f32`
     Index add = 0;                  ///< `add 1`
     std::vector<std::string> drop;  ///< segments that nobody takes
+    ExprPtr below;                  ///< what they are smaller than (`drop pad below UNIT`), or null
     std::string repeat;  ///< axis that counts equal copies of the segments which keep it after
                          ///< `fuse`, "" if none
     std::string origin;  ///< "llama.recipe:24", for messages

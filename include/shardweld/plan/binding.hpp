@@ -76,9 +76,18 @@ struct SamePair {
     Why why = Why::tied;
 };
 
+/// Rows of a stored tensor that only fill it up (`drop` in dialects).
+struct Padding {
+    std::string stored_name;
+    Index kept = 0;
+    Index dropped = 0;           ///< never 0
+    std::optional<Index> below;  ///< what the framework's rule cannot reach
+};
+
 struct Binding {
     std::vector<Target> targets;  ///< natural order of names
     Ledger ledger;
+    std::vector<Padding> padding;
     std::vector<SamePair> same;
     std::set<std::string> logicals;  ///< logical tensors the checkpoint holds ("mtp.{k}.proj")
     std::vector<Warning> warnings;

@@ -13,6 +13,10 @@
 #include "shardweld/plan/line_range.hpp"
 #include "shardweld/plan/ownership.hpp"
 
+namespace shardweld::catalogue {
+struct Records;
+}  // namespace shardweld::catalogue
+
 namespace shardweld::plan {
 
 enum class Strategy {
@@ -23,8 +27,9 @@ enum class Strategy {
 
 /// How much of the replicas is compared.
 enum class Replicas {
-    automatic,  ///< all while they are at most a tenth of the model or 64 MiB, else of each target
-                ///< samples of a twentieth of its bytes
+    automatic,  ///< nothing of those whose records state the checksum of the original's; of the
+                ///< others all while they are at most a tenth of the model or 64 MiB, or where
+                ///< checksums differ, else of each target samples of a twentieth of its bytes
     verify,
     trust,
 };
@@ -110,7 +115,8 @@ struct Choice {
     std::function<double(const Plan&)> cost;
     bool digests = false;     ///< of all tensors are computed
     bool read_ahead = false;  ///< ranks have a core to spare: read the next round meanwhile
-    int max_readers = 0;      ///< ranks that read tensor data, at most; 0: all may
+    const catalogue::Records* records = nullptr;  ///< tell of replicas; null: nobody knows
+    int max_readers = 0;  ///< ranks that read tensor data, at most; 0: all may
 
     /// Whether some of so many ranks may not read.
     [[nodiscard]] bool spares_ranks(int n_ranks) const {
@@ -140,6 +146,7 @@ struct Plan {
     std::string why;           ///< of the strategy, for people
     bool is_lockstep = false;  ///< ranks exchange in common rounds (else each runs freely)
     Bytes replica_bytes = 0;
+    Bytes equal_bytes = 0;     ///< of these, by their checksums: no target has them any more
     Bytes compared_bytes = 0;  ///< of these; about, where samples are
     /// By target: each of its replicas is compared in every n-th megabyte of the line; 0: not at
     /// all.

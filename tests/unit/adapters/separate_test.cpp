@@ -116,6 +116,17 @@ TEST(Separate, TellsWhatACheckpointHolds) {
     EXPECT_FALSE(holds_adapter_only(holding({})));
 }
 
+TEST(Separate, TellsModulesThatLackTheirFactors) {
+    const List stored = {
+        "base_model.model.a.q.base_layer.weight", "base_model.model.a.q.lora_A.default.weight",
+        "base_model.model.a.q.lora_B.default.weight", "base_model.model.a.v.base_layer.weight",
+        "base_model.model.a.v.base_layer.bias"};
+    EXPECT_EQ(of(stored).bare_modules, List{"a.v"});
+    EXPECT_TRUE(holds_wrapped(holding(stored)));
+    EXPECT_FALSE(
+        holds_wrapped(holding({"base_model.model.a.q.lora_A.default.weight", "a.q.weight"})));
+}
+
 TEST(Separate, RefusesWhatItCannotRead) {
     EXPECT_EQ(test::error_text([] {
                   of({"m.q.lora_A.one.weight", "m.q.lora_A.two.weight", "m.q.weight"});

@@ -144,6 +144,7 @@ TEST(Settings, PatternsMatchTheEndsOfPaths) {
     EXPECT_EQ(alpha("layers\\.[0-3]\\..*"), 2);
     EXPECT_EQ(alpha("^model.layers.0.q_proj"), 2);
     EXPECT_EQ(alpha("^layers.0.q_proj"), 1);
+    EXPECT_EQ(alpha("layers\\.\\d{1,2}\\.q_proj"), 2);
 }
 
 TEST(Settings, HostilePatternsEndSoon) {
@@ -153,12 +154,12 @@ TEST(Settings, HostilePatternsEndSoon) {
         add(tensors, std::string(200, 'a') + ".b", 4);
         (void)test::error_text([&] { settle(sources(config.dump()), modules_of(tensors), {}); });
     }
-    for (const std::string& pattern :
-         {std::string("(a{999}){999}"), std::string(1000, '('), "(a)\\1" + std::string(20, '4')}) {
+    for (const std::string& pattern : {std::string("(a{999}){999}"), std::string(1000, '('),
+                                       std::string("(?!a)b"), std::string("(a)\\1")}) {
         const ordered_json config{{"r", 4}, {"lora_alpha", 4}, {"alpha_pattern", {{pattern, 8}}}};
         EXPECT_NE(test::error_text([&] {
                       settle(sources(config.dump()), two_layers(), {});
-                  }).find("too long, counts repetitions ({n}) or holds a long number"),
+                  }).find("write it as a module name"),
                   std::string::npos);
     }
     EXPECT_NE(test::error_text([] {
@@ -166,6 +167,84 @@ TEST(Settings, HostilePatternsEndSoon) {
                          two_layers(), {});
               }).find("mismatch"),
               std::string::npos);
+}
+
+std::string plain_error(const std::string& config, Use use = Use::beside) {
+    return test::error_text([&] { require_plain_lora(sources(config), use); });
+}
+
+TEST(Settings, RefuseWhatIsNoPlainLora) {
+    EXPECT_EQ(plain_error(R"({"peft_type": "LOHA"})"),
+              "unsupported: adapter_config.json says peft_type \"LOHA\": an adapter that is of "
+              "another method: merge it with peft itself");
+    for (const char* field :
+         {R"("target_parameters": ["w"])", R"("trainable_token_indices": {"embed_tokens": [1]})",
+          R"("layer_replication": [[0, 2]])"}) {
+        EXPECT_EQ(plain_error("{" + std::string(field) + "}").substr(0, 11), "unsupported")
+            << field;
+    }
+    for (const char* config :
+         {R"({"peft_type": "LORA", "target_parameters": null, "layer_replication": []})",
+          R"({"peft_type": "PeftType.LORA"})", "{}", ""}) {
+        EXPECT_EQ(plain_error(config, Use::folded_into_given), "no error") << config;
+    }
+}
+
+TEST(Settings, RefuseToFoldWhatIsMoreThanAProduct) {
+    for (const char* field : {R"("alora_invocation_tokens": [5])", R"("use_qalora": true)",
+                              R"("use_bdlora": {"nblocks": 2})", R"("kasa_config": {"beta": 1})"}) {
+        const std::string config = "{" + std::string(field) + "}";
+        EXPECT_EQ(plain_error(config), "no error") << field;
+        EXPECT_NE(plain_error(config, Use::folded).find("take --lora split"), std::string::npos)
+            << field;
+    }
+    const std::string pissa = R"({"init_lora_weights": "pissa_niter_4"})";
+    EXPECT_EQ(plain_error(pissa, Use::folded), "no error");
+    EXPECT_EQ(plain_error(pissa, Use::folded_into_given).substr(0, 11), "unsupported");
+    EXPECT_EQ(plain_error(R"({"init_lora_weights": "gaussian"})", Use::folded_into_given),
+              "no error");
+}
+
+std::string settle_error(const std::string& config, std::optional<double> alpha = {}) {
+    return test::error_text([&] {
+        SettingsSources from = sources(config, R"({"r": 4, "lora_alpha": 8})");
+        from.alpha = alpha;
+        (void)settle(from, two_layers(), {});
+    });
+}
+
+TEST(Settings, FieldsThatHoldNoValueOfTheirKindAreRefused) {
+    for (const char* value : {"-1", "\"16\"", "true", "[8]", "NaN", "Infinity"}) {
+        const std::string config = R"({"r": 4, "lora_alpha": )" + std::string(value) + "}";
+        EXPECT_EQ(settle_error(config),
+                  "mismatch: adapter_config.json says lora_alpha " + std::string(value) +
+                      ", expected a number above 0: correct it or give --lora_alpha");
+        EXPECT_EQ(settle_error(config, 8), "no error") << value;
+    }
+    EXPECT_EQ(settle_error(R"({"r": 4, "lora_alpha": 8, "use_rslora": "yes"})"),
+              "mismatch: adapter_config.json says use_rslora \"yes\", expected true or false: "
+              "correct it");
+    EXPECT_EQ(settle_error(R"({"r": -4, "lora_alpha": 8})").substr(0, 8), "mismatch");
+    EXPECT_EQ(settle_error(R"({"r": 4, "lora_alpha": 8, "alpha_pattern": {"q_proj": "16"}})")
+                  .substr(0, 8),
+              "mismatch");
+}
+
+TEST(Settings, PartsThatOnlySomeModulesHaveAreMissing) {
+    EXPECT_EQ(settle_error(R"({"r": 4, "use_dora": true})"),
+              "mismatch: the adapter of model.layers.0.q_proj has no lora_magnitude_vector, which "
+              "adapter_config.json (use_dora) promises: the checkpoint is incomplete");
+    EXPECT_EQ(settle_error(R"({"r": 4, "lora_bias": true})").substr(0, 8), "mismatch");
+    std::vector<SavedTensor> tensors;
+    for (const char* path : {"m.0.q", "m.1.q"}) {
+        add(tensors, path, 4);
+    }
+    tensors.push_back({saved("m.1.q", "lora_magnitude_vector"), {8}});
+    EXPECT_EQ(test::error_text([&] {
+                  (void)settle(sources(R"({"r": 4, "lora_alpha": 8})"), modules_of(tensors), {});
+              }),
+              "mismatch: the adapter of m.0.q has no lora_magnitude_vector, which other modules' "
+              "adapters have: the checkpoint is incomplete");
 }
 
 TEST(Settings, NamesOfModulesStandForAllOrAreWholePaths) {

@@ -57,6 +57,23 @@ TEST(Claims, name_each_disagreement) {
                   "rotary_base 10000.5"}));
 }
 
+TEST(Claims, the_vocabulary_is_the_runs_where_its_tokenizer_was_told_it) {
+    const auto said = [](const Claims& changes) {
+        return disagreements(kLlama, changed(kArgs, changes)).size();
+    };
+    EXPECT_EQ(said({{"vocab_size", "251"}}), 0U);
+    EXPECT_EQ(said({{"vocab_size", "250"}}), 1U);
+    EXPECT_EQ(said({{"vocab_size", "252"}}), 1U);
+    EXPECT_EQ(said({{"vocab_size", "250"}, {"tokenizer_type", "NullTokenizer"}}), 0U);
+    EXPECT_EQ(said({{"vocab_size", "251"}, {"tokenizer_type", "NullTokenizer"}}), 0U);
+    EXPECT_EQ(said({{"vocab_size", "249"}, {"tokenizer_type", "NullTokenizer"}}), 1U);
+    EXPECT_EQ(said({{"vocab_size", "200"}, {"tokenizer_type", "HuggingFaceTokenizer"}}), 0U);
+    const Claims other = changed(kArgs, {{"vocab_size", "100"}, {"padded_vocab_size", "128"}});
+    EXPECT_EQ(check_claims(*Library::load().find_dialect("megatron_core"), config_of(kLlama), other,
+                           {"vocab_size"}),
+              std::vector<std::string>());
+}
+
 TEST(Claims, numbers_compare_as_numbers) {
     EXPECT_EQ(disagreements(R"({"rope_theta": 500000.0})", {{"rotary_base", "500000.0"}}),
               std::vector<std::string>());

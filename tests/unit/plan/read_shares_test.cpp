@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "shardweld/catalogue/records.hpp"
 #include "shardweld/plan/traffic.hpp"
 
 #include "support/flat_target.hpp"
@@ -107,7 +108,7 @@ TEST(ReadShares, are_the_owners_where_all_see_all) {
 }
 
 /// 512 tensors of 1 MiB of which the first 32 lie in 16 more places each.
-Plan with_replicas(int n_ranks, Replicas replicas) {
+Plan with_replicas(int n_ranks, Replicas replicas, const catalogue::Records* records = nullptr) {
     std::vector<Target> targets = targets_of({512});
     for (std::size_t i = 0; i < 32; ++i) {
         for (std::uint32_t file = 1; file <= 16; ++file) {
@@ -117,6 +118,7 @@ Plan with_replicas(int n_ranks, Replicas replicas) {
     Choice choice;
     choice.strategy = Strategy::direct;
     choice.replicas = replicas;
+    choice.records = records;
     return make_plan(std::move(targets), files_of(std::vector<Index>(17, 512)),
                      Visibility::everywhere(n_ranks, 17), choice);
 }
@@ -132,6 +134,51 @@ TEST(Samples, burden_no_owner_much_more_than_others) {
 TEST(Samples, are_all_or_nothing_where_that_is_asked_for) {
     EXPECT_EQ(with_replicas(1, Replicas::verify).compared_bytes, 512 * kMiB);
     EXPECT_EQ(with_replicas(1, Replicas::trust).compared_bytes, 0U);
+}
+
+/// Tensor i is record i of each file, `bytes` long, and states the checksum i + 1.
+catalogue::Records records_of(Bytes bytes) {
+    catalogue::Records records;
+    for (std::uint32_t file = 0; file <= 16; ++file) {
+        for (std::uint32_t i = 0; i < (file == 0 ? 512U : 32U); ++i) {
+            records.all.push_back({file, i + 1, i * kMiB, bytes, 0});
+        }
+    }
+    return records;
+}
+
+TEST(Samples, are_of_what_no_checksum_tells) {
+    catalogue::Records records = records_of(kMiB);
+    Plan plan = with_replicas(1, Replicas::automatic, &records);
+    EXPECT_EQ(plan.replica_bytes, 512 * kMiB);
+    EXPECT_EQ(plan.equal_bytes, 512 * kMiB);
+    EXPECT_EQ(plan.compared_bytes, 0U);
+    EXPECT_TRUE(plan.targets.front().replicas.empty());
+    EXPECT_EQ(with_replicas(1, Replicas::verify, &records).compared_bytes, 512 * kMiB);
+    // One that states none, one that is longer, and one of 16 that states another: of this tensor
+    // that one is compared.
+    records.all[512 + 3].crc32 = 0;
+    records.all[512 + 4].bytes -= 1;
+    records.all[512 + 5].crc32 = 99;
+    plan = with_replicas(1, Replicas::automatic, &records);
+    EXPECT_EQ(plan.equal_bytes, 509 * kMiB);
+    EXPECT_EQ(plan.compared_bytes, 3 * kMiB);
+    for (const std::size_t i : {3U, 4U, 5U}) {
+        EXPECT_EQ(plan.targets[i].replicas.size(), 1U);
+        EXPECT_EQ(plan.sample_every[i], 1U);
+    }
+}
+
+TEST(Samples, are_no_samples_where_checksums_differ) {
+    catalogue::Records records = records_of(kMiB);
+    for (catalogue::Record& record : records.all) {
+        record.crc32 = record.file == 0 ? record.crc32 : record.offset == kMiB ? 7777U : 0U;
+    }
+    const Plan plan = with_replicas(1, Replicas::automatic, &records);
+    EXPECT_EQ(plan.equal_bytes, 0U);
+    EXPECT_EQ(plan.sample_every[1], 1U);
+    EXPECT_EQ(plan.sample_every[2], 320U);
+    EXPECT_GT(plan.compared_bytes, 16 * kMiB);
 }
 
 }  // namespace

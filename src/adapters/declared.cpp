@@ -1,0 +1,157 @@
+#include "declared.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <string>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/json_limits.hpp"
+#include "shardweld/core/python_json.hpp"
+#include "shardweld/core/text.hpp"
+
+namespace shardweld::adapters {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+/// A field of LoraConfig and what it changes.
+struct Feature {
+    const char* field;
+    const char* what;
+};
+
+constexpr std::array<Feature, 3> kNever = {{
+    {"target_parameters", "wraps parameters, not modules"},
+    {"trainable_token_indices", "trains rows of the embedding beside the factors"},
+    {"layer_replication", "makes layers that the base does not have"},
+}};
+
+// How PEFT merges these is not W + s B A, or they cannot be merged (tuners/lora/variants.py).
+constexpr std::array<Feature, 6> kNeverFolded = {{
+    {"alora_invocation_tokens", "applies from a token on (aLoRA)"},
+    {"use_qalora", "pools its input (QALoRA)"},
+    {"use_bdlora", "has factors of blocks (BD-LoRA)"},
+    {"arrow_config", "chooses among adapters (Arrow)"},
+    {"kasa_config", "scales its rank by a diagonal (KaSA)"},
+    {"monteclora_config", "samples its weights (MonteCLoRA)"},
+}};
+
+// They change the base when they begin: the factors belong to what is left of it.
+constexpr std::array<std::string_view, 5> kChangesBase = {"pissa", "olora", "corda", "loftq",
+                                                          "lora_ga"};
+
+bool is_set(const ordered_json& json, const char* field) {
+    const auto found = json.find(field);
+    return found != json.end() && !found->is_null() && *found != false && !found->empty();
+}
+
+std::string value_text(const ordered_json& value) {
+    return printable(
+        with_nonfinite(value.dump(-1, ' ', false, ordered_json::error_handler_t::replace)));
+}
+
+[[noreturn]] void refuse(const ordered_json& json, const char* field, const ConfigFile& file,
+                         const std::string& why) {
+    throw Error(ErrorCode::unsupported, file.path + " says " + field + " " +
+                                            value_text(json[field]) + ": an adapter that " + why);
+}
+
+[[noreturn]] void reject(const ordered_json& json, const char* field, const ConfigFile& file,
+                         const std::string& expected) {
+    throw Error(ErrorCode::mismatch, file.path + " says " + field + " " + value_text(json[field]) +
+                                         ", expected " + expected + ": correct it");
+}
+
+/// "LORA", and "PeftType.LORA" as Python prints its enumerations.
+bool is_lora(const ordered_json& type) {
+    std::string text = type.is_string() ? type.get<std::string>() : "";
+    text.erase(0, text.rfind('.') + 1);
+    std::transform(text.begin(), text.end(), text.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    return text == "LORA";
+}
+
+bool changes_base(const ordered_json& declared) {
+    const auto found = declared.find("init_lora_weights");
+    const std::string way =
+        found != declared.end() && found->is_string() ? found->get<std::string>() : "";
+    return std::any_of(kChangesBase.begin(), kChangesBase.end(),
+                       [&](std::string_view known) { return way.starts_with(known); });
+}
+
+}  // namespace
+
+ordered_json parse_declared(const ConfigFile& file) {
+    if (file.text.empty()) {
+        return ordered_json::object();
+    }
+    if (too_deep_at(file.text) || too_wide_at(file.text)) {
+        throw Error(ErrorCode::corrupt, file.path + " is nested too deeply or has too many fields");
+    }
+    ordered_json json;
+    try {
+        json = ordered_json::parse(without_nonfinite(file.text));
+    } catch (const ordered_json::exception& error) {
+        throw Error(ErrorCode::corrupt,
+                    file.path + " is not valid JSON: " + printable(error.what()));
+    }
+    if (!json.is_object()) {
+        throw Error(ErrorCode::corrupt, file.path + " holds no JSON object");
+    }
+    return json;
+}
+
+std::optional<double> positive(const ordered_json& json, const char* field,
+                               const ConfigFile& file) {
+    const auto found = json.find(field);
+    if (found == json.end() || found->is_null() || *found == 0) {
+        return std::nullopt;
+    }
+    const double value = found->is_number() ? found->get<double>() : 0;
+    if (!(std::isfinite(value) && value > 0)) {
+        reject(json, field, file, "a number above 0");
+    }
+    return value;
+}
+
+bool flag(const ordered_json& json, const char* field, const ConfigFile& file) {
+    const auto found = json.find(field);
+    if (found == json.end() || found->is_null()) {
+        return false;
+    }
+    if (!found->is_boolean()) {
+        reject(json, field, file, "true or false");
+    }
+    return found->get<bool>();
+}
+
+void require_plain(const ordered_json& declared, const ConfigFile& file, Use use) {
+    if (is_set(declared, "peft_type") && !is_lora(declared["peft_type"])) {
+        refuse(declared, "peft_type", file, "is of another method: merge it with peft itself");
+    }
+    for (const Feature& feature : kNever) {
+        if (is_set(declared, feature.field)) {
+            refuse(declared, feature.field, file,
+                   std::string(feature.what) + ": merge it with peft itself");
+        }
+    }
+    if (use == Use::beside) {
+        return;
+    }
+    for (const Feature& feature : kNeverFolded) {
+        if (is_set(declared, feature.field)) {
+            refuse(declared, feature.field, file,
+                   std::string(feature.what) + " is not folded: take --lora split");
+        }
+    }
+    if (use == Use::folded_into_given && changes_base(declared)) {
+        refuse(declared, "init_lora_weights", file,
+               "changed the base when its training began is not folded into --base: save base and "
+               "adapter together, or convert it with peft");
+    }
+}
+
+}  // namespace shardweld::adapters

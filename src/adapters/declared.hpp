@@ -1,0 +1,31 @@
+// What adapter_config.json and lora_train_meta.json declare, read field by field: a value that is
+// no value of its field is an error, never a default. Knows PEFT's LoraConfig (peft 0.21); nothing
+// of weights.
+#pragma once
+
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include "shardweld/adapters/settings.hpp"
+
+namespace shardweld::adapters {
+
+/// The object a file holds; an empty one when there is no file. Error(corrupt) when it holds none.
+nlohmann::ordered_json parse_declared(const ConfigFile& file);
+
+/// A number above 0; nullopt where the field is absent, null or 0 (verl writes 0 for an alpha it
+/// does not know). Error(mismatch) for anything else, naming the file.
+std::optional<double> positive(const nlohmann::ordered_json& json, const char* field,
+                               const ConfigFile& file);
+
+/// Whether a switch is on; absent and null are off. Error(mismatch) for anything but true and
+/// false.
+bool flag(const nlohmann::ordered_json& json, const char* field, const ConfigFile& file);
+
+/// Error(unsupported) where the configuration declares what no LoRA of factors beside modules has:
+/// another method, target_parameters, trainable_token_indices, layer_replication; and where it is
+/// folded what W + s B A does not say.
+void require_plain(const nlohmann::ordered_json& declared, const ConfigFile& file, Use use);
+
+}  // namespace shardweld::adapters
