@@ -1,12 +1,16 @@
 // Creates the output files, in the way their format asks for.
 // Knows placements; writes headers, no tensor bytes.
 #include <algorithm>
-#include <system_error>
+#include <optional>
+#include <set>
+
+#include <sys/stat.h>
 
 #include "shardweld/core/codec.hpp"
 #include "shardweld/core/usage.hpp"
 #include "shardweld/execute/run.hpp"
 #include "shardweld/io/file.hpp"
+#include "shardweld/io/written.hpp"
 #include "shardweld/mpi/free_run.hpp"
 
 #include "hdf5_module.hpp"
@@ -15,37 +19,54 @@ namespace shardweld::execute {
 
 namespace {
 
-void create_safetensors(const outputs::OutputFile& file, const io::Directory& directory,
-                        bool sync) {
-    const fs::path path = directory.path() / file.name;
-    directory.require_same();
-    std::error_code failed;
-    if (fs::path(file.name).has_parent_path()) {
-        fs::create_directories(path.parent_path(), failed);
+/// An output file that has its full size: the one that an earlier run made, with its tensors'
+/// bytes, or a new one.
+class Maker {
+  public:
+    Maker(const outputs::OutputFile& file, const io::Directory& directory)
+        : made_{file.name, {}, {}} {
+        directory.require_same();
+        const fs::path name = file.name;
+        io::make_below(directory, name.parent_path());
+        const auto found = io::identity_at(directory, name);
+        is_kept_ = found && S_ISREG(found->mode) && found->size == file.size;
+        if (found && !is_kept_) {
+            io::remove_below(directory, name);
+        }
+        out_ = is_kept_ ? io::OutputFile::open_existing(directory, name)
+                        : io::OutputFile::create(directory, name);
+        out_.resize(file.size);
+        out_.reserve(file.size);
     }
-    if (failed) {
-        io::throw_errno(failed.value(), "create directory", path.parent_path());
+
+    [[nodiscard]] bool is_kept() const { return is_kept_; }
+
+    void write(Bytes offset, std::span<const std::byte> bytes) {
+        out_.write_at(offset, bytes);
+        made_.stretches.push_back({offset, bytes.size(), io::digest_of(bytes)});
     }
-    // A run that is resumed goes on in the files of the one before.
-    const auto is_whole = [&] {
-        return fs::is_regular_file(fs::symlink_status(path, failed)) &&
-               fs::file_size(path, failed) == file.size && !failed;
-    };
-    const bool is_kept = is_whole();
-    if (!is_kept) {
-        fs::remove(path, failed);
+
+    io::WrittenFile finish(bool sync) {
+        if (sync) {
+            out_.sync();
+        }
+        made_.identity = io::identity_of(out_.fd(), out_.path());
+        out_.close();
+        return std::move(made_);
     }
-    io::OutputFile out =
-        is_kept ? io::OutputFile::open_existing(path) : io::OutputFile::create(path);
-    directory.require_same();
-    out.resize(file.size);
-    out.reserve(file.size);
-    out.write_at(0, std::as_bytes(std::span(file.header)));
+
+  private:
+    io::OutputFile out_;
+    io::WrittenFile made_;
+    bool is_kept_ = false;
+};
+
+io::WrittenFile create_safetensors(const outputs::OutputFile& file, const io::Directory& directory,
+                                   bool sync) {
+    Maker maker(file, directory);
+    maker.write(0, std::as_bytes(std::span(file.header)));
     // Perhaps nothing is left to be written to it.
-    if (is_kept && sync) {
-        out.sync();
-    }
-    out.close();
+    return maker.finish(sync && maker.is_kept());
 }
 
 /// Every file is made by the rank that owns its first tensor byte: many files are made by many
@@ -66,51 +87,58 @@ std::vector<std::size_t> own_files(int rank, const plan::Plan& plan) {
     return own;
 }
 
+/// Of a file's tensors and header, united.
+std::vector<plan::LineRange> raw_ranges(const outputs::Placement& placement, std::size_t at,
+                                        const std::vector<outputs::OutputTensor>& tensors) {
+    const outputs::OutputFile& file = placement.files[at];
+    std::vector<plan::LineRange> ranges = {
+        {file.header_offset, file.header_offset + file.header.size()}};
+    for (const std::uint32_t tensor : file.tensors) {
+        const Bytes begin = placement.slots[tensor].offset;
+        ranges.push_back({begin, begin + tensors[tensor].bytes()});
+    }
+    return plan::united(std::move(ranges));
+}
+
 /// The library makes the file's structure in memory, and we write it: its errors are then those of
 /// any other file.
-outputs::RawOffsets create_hdf5(const Hdf5Module& module, outputs::Placement& placement,
-                                std::size_t at, const std::vector<outputs::OutputTensor>& tensors,
-                                const io::Directory& directory, bool sync) {
+io::WrittenFile create_hdf5(const Hdf5Module& module, outputs::Placement& placement, std::size_t at,
+                            const std::vector<outputs::OutputTensor>& tensors,
+                            const io::Directory& directory, bool sync) {
     const outputs::OutputFile& file = placement.files[at];
     const auto structure = module.make(file, tensors);
     const auto* const offsets = structure->offsets;
-    const outputs::RawOffsets raw{{offsets, offsets + file.tensors.size()},
-                                  offsets[file.tensors.size()],
-                                  structure->file_bytes};
-    outputs::settle(placement, at, tensors, raw);
-    directory.require_same();
-    io::OutputFile out = io::OutputFile::create(directory.path() / file.name);
-    directory.require_same();
-    out.resize(file.size);
-    out.reserve(file.size);
+    outputs::settle(placement, at, tensors,
+                    {{offsets, offsets + file.tensors.size()},
+                     offsets[file.tensors.size()],
+                     structure->file_bytes});
+    Maker maker(file, directory);
+    const auto raw = raw_ranges(placement, at, tensors);
     for (const shardweld_hdf5_part& part : std::span(structure->parts, structure->n_parts)) {
-        out.write_at(part.offset, {static_cast<const std::byte*>(part.bytes), part.size});
+        // What an earlier run has written of the tensors stays.
+        for (const plan::LineRange& own :
+             plan::without({part.offset, part.offset + part.size}, raw)) {
+            maker.write(own.begin,
+                        {static_cast<const std::byte*>(part.bytes) + (own.begin - part.offset),
+                         own.end - own.begin});
+        }
     }
-    out.write_at(file.header_offset, std::as_bytes(std::span(file.header)));
-    // A run that resumes takes the structure as it is.
-    if (sync) {
-        out.sync();
-    }
-    out.close();
-    return raw;
+    maker.write(file.header_offset, std::as_bytes(std::span(file.header)));
+    // Perhaps nothing is left to be written to it.
+    return maker.finish(sync && maker.is_kept());
 }
 
 /// All ranks learn where the library put tensors.
-void create_all_hdf5(mpi::Comm& comm, plan::Plan& plan, const io::Directory& directory, bool sync) {
+void share_places(mpi::Comm& comm, plan::Plan& plan, const std::vector<std::size_t>& own) {
     const auto tensors = plan::output_tensors(plan.targets);
+    const auto all = outputs::raw_offsets(plan.placement);
     ByteWriter out;
-    mpi::collectively_in_steps(comm, [&](const mpi::Step& before_file) {
-        const Hdf5Module module = Hdf5Module::load();
-        for (const std::size_t at : own_files(comm.rank(), plan)) {
-            before_file();
-            const outputs::RawOffsets raw =
-                create_hdf5(module, plan.placement, at, tensors, directory, sync);
-            out.put<Bytes>(at);
-            out.put_all<Bytes>(raw.tensors);
-            out.put(raw.header);
-            out.put(raw.file_size);
-        }
-    });
+    for (const std::size_t at : own) {
+        out.put<Bytes>(at);
+        out.put_all<Bytes>(all[at].tensors);
+        out.put(all[at].header);
+        out.put(all[at].file_size);
+    }
     for (const auto& bytes : comm.all_gather(out.take())) {
         ByteReader in(bytes);
         while (!in.at_end()) {
@@ -122,61 +150,65 @@ void create_all_hdf5(mpi::Comm& comm, plan::Plan& plan, const io::Directory& dir
             outputs::settle(plan.placement, at, tensors, raw);
         }
     }
-    return_freed_memory();
+    plan.placement.is_settled = true;
 }
 
-/// Files that an earlier run has made.
-void take_over_hdf5(plan::Plan& plan, const fs::path& directory,
-                    const std::vector<outputs::RawOffsets>& raw) {
+std::vector<io::WrittenFile> create_own(mpi::Comm& comm, plan::Plan& plan,
+                                        const io::Directory& directory, bool sync) {
+    const auto own = own_files(comm.rank(), plan);
+    const bool is_hdf5 = plan.placement.format == outputs::OutputFormat::hdf5;
     const auto tensors = plan::output_tensors(plan.targets);
-    for (std::size_t at = 0; at < plan.placement.files.size(); ++at) {
-        const outputs::OutputFile& file = plan.placement.files[at];
-        const fs::path path = directory / file.name;
-        std::error_code failed;
-        if (at >= raw.size() || raw[at].tensors.size() != file.tensors.size() ||
-            !fs::is_regular_file(fs::symlink_status(path, failed)) ||
-            fs::file_size(path, failed) != raw[at].file_size) {
-            throw Error(ErrorCode::target, "cannot resume: " + path.string() +
-                                               " is not the file that the merge began to write; "
-                                               "run without --resume to start anew");
+    std::vector<io::WrittenFile> made;
+    mpi::collectively_in_steps(comm, [&](const mpi::Step& before_file) {
+        const auto module = is_hdf5 ? std::optional(Hdf5Module::load()) : std::nullopt;
+        for (const std::size_t at : own) {
+            before_file();
+            made.push_back(module
+                               ? create_hdf5(*module, plan.placement, at, tensors, directory, sync)
+                               : create_safetensors(plan.placement.files[at], directory, sync));
         }
-        outputs::settle(plan.placement, at, tensors, raw[at]);
+    });
+    if (is_hdf5) {
+        share_places(comm, plan, own);
+        return_freed_memory();
     }
+    return made;
 }
 
-void sync_files(const std::vector<std::size_t>& files, const outputs::Placement& placement,
-                const fs::path& directory) {
-    for (const std::size_t at : files) {
-        io::OutputFile file = io::OutputFile::open_existing(directory / placement.files[at].name);
-        file.sync();
-        file.close();
+/// What each file is, told by who made it. Hosts number the files of a file system alike if they
+/// number a directory alike; elsewhere numbers say nothing.
+void share_identities(mpi::Comm& comm, const plan::Plan& plan, const io::Directory& directory,
+                      Created& created) {
+    const auto own = own_files(comm.rank(), plan);
+    ByteWriter out;
+    out.put(io::identity_of(directory.fd(), directory.path()).inode);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+        out.put<Bytes>(own[i]);
+        out.put(created.frames[i].identity);
+    }
+    created.files.resize(plan.placement.files.size());
+    std::set<std::uint64_t> directories;
+    for (const auto& bytes : comm.all_gather(out.take())) {
+        ByteReader in(bytes);
+        directories.insert(in.get<std::uint64_t>());
+        while (!in.at_end()) {
+            const auto at = in.get<Bytes>();
+            created.files[at] = in.get<io::Identity>();
+        }
+    }
+    created.has_numbers = directories.size() == 1;
+    for (io::Identity& one : created.files) {
+        one.inode = created.has_numbers ? one.inode : 0;
     }
 }
 
 }  // namespace
 
-void create_files(mpi::Comm& comm, plan::Plan& plan, const io::Directory& directory,
-                  const std::vector<outputs::RawOffsets>& raw, bool sync) {
-    if (plan.placement.format == outputs::OutputFormat::safetensors) {
-        mpi::collectively_in_steps(comm, [&](const mpi::Step& before_file) {
-            for (const std::size_t at : own_files(comm.rank(), plan)) {
-                before_file();
-                create_safetensors(plan.placement.files[at], directory, sync);
-            }
-        });
-        return;
-    }
-    if (raw.empty()) {
-        create_all_hdf5(comm, plan, directory, sync);
-    } else {
-        mpi::collectively(comm, [&] {
-            take_over_hdf5(plan, directory.path(), raw);
-            if (sync) {
-                sync_files(own_files(comm.rank(), plan), plan.placement, directory.path());
-            }
-        });
-    }
-    plan.placement.is_settled = true;
+Created create_files(mpi::Comm& comm, plan::Plan& plan, const io::Directory& directory, bool sync) {
+    Created created;
+    created.frames = create_own(comm, plan, directory, sync);
+    share_identities(comm, plan, directory, created);
+    return created;
 }
 
 }  // namespace shardweld::execute

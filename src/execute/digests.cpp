@@ -32,10 +32,6 @@ std::string hex(const Digest& digest) {
     return text;
 }
 
-Digest digest_of(std::span<const std::byte> bytes) {
-    return canonical(XXH3_128bits(bytes.data(), bytes.size()));
-}
-
 struct BlockDigests::State {
     XXH3_state_t* hash = XXH3_createState();
 
@@ -66,20 +62,54 @@ void BlockDigests::add(const plan::Slice& slice, std::span<const std::byte> byte
         }
         if (edges_.open != kNone) {
             (void)XXH3_128bits_update(state_->hash, part.data(), part.size());
-        } else if (keeps_ends_) {
-            edges_.fragment = at / block;
-            edges_.fragment_tensor = slice.target;
-            if (fragment_.empty()) {
-                const Index whole = std::min((at / block + 1) * block, target.volume());
-                fragment_.reserve(static_cast<std::size_t>(whole - at) * size);
-            }
-            fragment_.insert(fragment_.end(), part.begin(), part.end());
+        } else {
+            add_fragment({slice.target, at, end, 0}, part);
         }
+        end_ = end;
         if (edges_.open != kNone && (end % block == 0 || end == target.volume())) {
             finish_block();
         }
         at = end;
     }
+}
+
+/// The end of a block that another rank begins.
+void BlockDigests::add_fragment(const plan::Slice& part, std::span<const std::byte> bytes) {
+    const plan::Target& target = plan_.targets[part.target];
+    const Bytes size = size_of(target.dtype);
+    const auto block = static_cast<Index>(kDigestBlock / size);
+    if (!first_) {
+        (void)XXH3_128bits_reset(state_->hash);
+        first_ = {part.target, part.begin, part.begin, {}};
+    }
+    (void)XXH3_128bits_update(state_->hash, bytes.data(), bytes.size());
+    first_->end = part.end;
+    first_->digest = canonical(XXH3_128bits_digest(state_->hash));
+    if (!keeps_ends_) {
+        return;
+    }
+    edges_.fragment = part.begin / block;
+    edges_.fragment_tensor = part.target;
+    if (fragment_.empty()) {
+        const Index whole = std::min((edges_.fragment + 1) * block, target.volume());
+        fragment_.reserve(static_cast<std::size_t>(whole - part.begin) * size);
+    }
+    fragment_.insert(fragment_.end(), bytes.begin(), bytes.end());
+}
+
+Written BlockDigests::take_written() {
+    Written written;
+    if (first_) {
+        written.edges.push_back(*first_);
+    }
+    if (edges_.open != kNone) {
+        const plan::Target& target = plan_.targets[edges_.open_tensor];
+        const auto block = static_cast<Index>(kDigestBlock / size_of(target.dtype));
+        written.edges.push_back({edges_.open_tensor, edges_.open * block, end_,
+                                 canonical(XXH3_128bits_digest(state_->hash))});
+    }
+    written.blocks = std::move(blocks_);
+    return written;
 }
 
 void BlockDigests::finish_block() {

@@ -5,19 +5,21 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "shardweld/core/index.hpp"
 #include "shardweld/execute/journal.hpp"
+#include "shardweld/execute/written.hpp"
 #include "shardweld/mpi/comm.hpp"
 #include "shardweld/plan/plan.hpp"
 
 namespace shardweld::execute {
 
 std::string hex(const Digest& digest);
-Digest digest_of(std::span<const std::byte> bytes);
+using io::digest_of;
 
 using plan::kDigestBlock;
 
@@ -43,6 +45,9 @@ class BlockDigests {
     /// The whole blocks so far, in the order in which they were finished.
     [[nodiscard]] std::span<const DoneBlock> finished() const { return blocks_; }
 
+    /// Hands over what is known of the bytes of this rank, at the end.
+    [[nodiscard]] Written take_written();
+
     /// Of the block that another rank begins.
     [[nodiscard]] Bytes buffer_bytes() const { return fragment_.capacity(); }
 
@@ -61,6 +66,7 @@ class BlockDigests {
     };
     static constexpr Index kNone = -1;
 
+    void add_fragment(const plan::Slice& part, std::span<const std::byte> bytes);
     void finish_block();
     void complete(mpi::Comm& comm);
     static std::size_t beginner_of(const std::vector<Edges>& all, std::size_t rank);
@@ -70,6 +76,8 @@ class BlockDigests {
     std::unique_ptr<State> state_;
     std::vector<std::byte> fragment_;
     Edges edges_;
+    std::optional<Edge> first_;  ///< of the fragment
+    Index end_ = 0;              ///< of what was added last, in elements
     std::vector<DoneBlock> blocks_;
 };
 

@@ -18,6 +18,7 @@ constexpr std::size_t kChecked = 32;
 constexpr std::size_t kRecord = kChecked + sizeof(std::uint64_t);
 constexpr std::size_t kRecordsAtOnce = 4096;
 constexpr Index kNone = -1;
+constexpr std::uint32_t kOfInput = 1;
 
 using Record = std::array<std::byte, kRecord>;
 
@@ -41,25 +42,56 @@ std::uint64_t check_of(const std::byte* record) {
     return XXH3_64bits(record, kChecked);
 }
 
+Record checked(Record record) {
+    put_little(check_of(record.data()), record.data() + kChecked);
+    return record;
+}
+
 Record record_of(const DoneBlock& block) {
     Record record{};
     put_little(static_cast<std::uint64_t>(block.number), record.data());
     put_little(block.target, record.data() + 8);
     std::copy(block.digest.begin(), block.digest.end(), record.begin() + 16);
-    put_little(check_of(record.data()), record.data() + kChecked);
-    return record;
+    return checked(record);
 }
 
-/// What a record says; nullopt when it was not written whole or names no block of the plan.
+Record record_of(const RangeSum& sum) {
+    Record record{};
+    put_little(sum.begin, record.data());
+    put_little(sum.record, record.data() + 8);
+    put_little(kOfInput, record.data() + 12);
+    put_little(sum.end, record.data() + 16);
+    put_little(sum.crc32, record.data() + 24);
+    return checked(record);
+}
+
+/// Whether it was written whole.
+bool is_whole(const std::byte* record) {
+    return get_little<std::uint64_t>(record + kChecked) == check_of(record);
+}
+
+bool is_of_input(const std::byte* record) {
+    return get_little<std::uint32_t>(record + 12) == kOfInput;
+}
+
+RangeSum sum_in(const std::byte* record) {
+    return {get_little<Bytes>(record), get_little<Bytes>(record + 16),
+            get_little<std::uint32_t>(record + 8), get_little<std::uint32_t>(record + 24)};
+}
+
+/// nullopt when it names no block of the plan.
 std::optional<DoneBlock> block_in(const std::byte* record, const BlockPlaces& places) {
-    if (get_little<std::uint64_t>(record + kChecked) != check_of(record)) {
-        return std::nullopt;
-    }
     DoneBlock block;
     block.number = static_cast<Index>(get_little<std::uint64_t>(record));
     block.target = get_little<std::uint32_t>(record + 8);
     std::copy_n(record + 16, block.digest.size(), block.digest.begin());
     return places.has(block) ? std::optional(block) : std::nullopt;
+}
+
+/// Each rank writes those that it is at work on again and again.
+std::size_t most_sums(const BlockPlaces& places) {
+    constexpr std::size_t kRepeated = std::size_t{1} << 16U;
+    return 4 * places.count() + kRepeated;
 }
 
 std::size_t n_blocks_of(const plan::Target& target) {
@@ -144,7 +176,14 @@ JournalRead read_journal(const fs::path& directory, const plan::Plan& plan) {
             bytes.resize(std::min<Bytes>(whole - at, kRecord * kRecordsAtOnce));
             file.read_at(at, bytes);
             for (std::size_t i = 0; i < bytes.size(); i += kRecord) {
-                if (const auto block = block_in(bytes.data() + i, places)) {
+                const std::byte* record = bytes.data() + i;
+                if (!is_whole(record)) {
+                    ++read.n_unreadable;
+                } else if (is_of_input(record)) {
+                    if (read.sums.size() < most_sums(places)) {
+                        read.sums.push_back(sum_in(record));
+                    }
+                } else if (const auto block = block_in(record, places)) {
                     found[places.index(*block)] = *block;
                 } else {
                     ++read.n_unreadable;
@@ -158,7 +197,7 @@ JournalRead read_journal(const fs::path& directory, const plan::Plan& plan) {
 }
 
 Bytes journal_bytes(const plan::Plan& plan) {
-    return BlockPlaces(plan).count() * kRecord;
+    return BlockPlaces(plan).count() * 2 * kRecord;
 }
 
 Journal::Journal(const fs::path& directory, Index session, int rank, bool sync)
@@ -166,8 +205,8 @@ Journal::Journal(const fs::path& directory, Index session, int rank, bool sync)
       path_(directory / (std::to_string(session) + "-" + std::to_string(rank))),
       sync_(sync) {}
 
-void Journal::append(std::span<const DoneBlock> blocks) {
-    if (blocks.empty()) {
+void Journal::append(std::span<const DoneBlock> blocks, std::span<const RangeSum> sums) {
+    if (blocks.empty() && sums.empty()) {
         return;
     }
     if (!file_.is_open()) {
@@ -178,11 +217,15 @@ void Journal::append(std::span<const DoneBlock> blocks) {
         }
     }
     std::vector<std::byte> bytes;
-    bytes.reserve(blocks.size() * kRecord);
-    for (const DoneBlock& block : blocks) {
-        const Record record = record_of(block);
-        bytes.insert(bytes.end(), record.begin(), record.end());
-    }
+    bytes.reserve((blocks.size() + sums.size()) * kRecord);
+    const auto add = [&](const auto& items) {
+        for (const auto& item : items) {
+            const Record record = record_of(item);
+            bytes.insert(bytes.end(), record.begin(), record.end());
+        }
+    };
+    add(sums);
+    add(blocks);
     file_.write_at(size_, bytes);
     size_ += bytes.size();
     if (sync_) {

@@ -4,6 +4,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/execute/record_sums.hpp"
 #include "shardweld/plan/reading.hpp"
 
 namespace shardweld::execute {
@@ -78,7 +79,7 @@ const io::InputFile& OpenFiles::get(std::uint32_t file) {
         source_.on_open(path);
     }
     io::InputFile opened = io::InputFile::open(path);
-    first_modified_ns_.try_emplace(file, opened.stamp().modified_ns);
+    first_stamps_.try_emplace(file, opened.stamp());
     opened.require(expected(file));
     if (!cached_[file]) {
         cached_[file] = opened.cached_share();
@@ -118,8 +119,12 @@ void OpenFiles::done_with(std::uint32_t file, Bytes offset, Bytes size) {
 
 /// What the file was before anything of it was read.
 io::FileStamp OpenFiles::expected(std::uint32_t file) const {
-    const Index seen = source_.modified_ns != nullptr ? (*source_.modified_ns)[file] : -1;
-    return {(*source_.files)[file].size, seen >= 0 ? seen : first_modified_ns_.at(file)};
+    io::FileStamp stamp = source_.stamps != nullptr ? (*source_.stamps)[file] : io::FileStamp();
+    if (stamp.modified_ns < 0) {
+        stamp = first_stamps_.at(file);
+    }
+    stamp.size = (*source_.files)[file].size;
+    return stamp;
 }
 
 void OpenFiles::check_and_close_oldest() {
@@ -150,7 +155,10 @@ OpenFiles::~OpenFiles() {
 }
 
 Reader::Reader(const Source& source, Bytes scratch_bytes)
-    : files_(source), throttle_(source.throttle), scratch_bytes_(scratch_bytes) {}
+    : files_(source),
+      throttle_(source.throttle),
+      sums_(source.sums),
+      scratch_bytes_(scratch_bytes) {}
 
 void Reader::fetch(std::uint32_t file, Bytes offset, std::span<std::byte> out) {
     if (throttle_) {
@@ -158,6 +166,9 @@ void Reader::fetch(std::uint32_t file, Bytes offset, std::span<std::byte> out) {
     }
     files_.get(file).read_at(offset, out);
     bytes_read_ += out.size();
+    if (sums_) {
+        sums_->add(file, offset, out);  // while the bytes are in the processor's cache
+    }
 }
 
 /// Reads a move whose runs are long without a window; false when its runs are short.

@@ -55,7 +55,7 @@ class OpenFiles {
     const Source& source_;
     std::list<Entry> recent_;
     std::unordered_map<std::uint32_t, std::list<Entry>::iterator> by_file_;
-    std::unordered_map<std::uint32_t, Index> first_modified_ns_;  ///< where the source has none
+    std::unordered_map<std::uint32_t, io::FileStamp> first_stamps_;  ///< where the source has none
     /// By file: the share of it that was in the page cache when it was first met.
     std::vector<std::optional<double>> cached_;
 };
@@ -107,6 +107,7 @@ class Reader {
 
     OpenFiles files_;
     std::shared_ptr<io::Throttle> throttle_;
+    std::shared_ptr<RecordSums> sums_;
     Bytes scratch_bytes_;
     std::vector<std::byte> scratch_;  ///< made when first needed
     Bytes bytes_read_ = 0;

@@ -17,14 +17,14 @@ namespace {
 class BlockReader {
   public:
     /// With `sync` the files that are read are brought to the disk, at the latest by `finish`.
-    BlockReader(const plan::Plan& plan, fs::path directory, bool sync)
+    BlockReader(const plan::Plan& plan, io::Directory directory, bool sync)
         : plan_(plan), directory_(std::move(directory)), sync_(sync) {}
 
     std::span<const std::byte> read(const plan::Slice& slice) {
         const std::uint32_t at = plan_.placement.slots[slice.target].file;
         if (!file_.is_open() || at_ != at) {
             finish();
-            file_ = io::InputFile::open(directory_ / plan_.placement.files[at].name);
+            file_ = io::InputFile::open(directory_, plan_.placement.files[at].name);
             at_ = at;
         }
         bytes_.resize(static_cast<Bytes>(slice.end - slice.begin) *
@@ -37,13 +37,13 @@ class BlockReader {
     /// read, of another one.
     void finish() {
         if (sync_ && file_.is_open()) {
-            io::OutputFile::open_existing(file_.path()).sync();
+            io::OutputFile::open_existing(directory_, plan_.placement.files[at_].name).sync();
         }
     }
 
   private:
     const plan::Plan& plan_;
-    fs::path directory_;
+    io::Directory directory_;
     bool sync_;
     io::InputFile file_;
     std::uint32_t at_ = 0;
@@ -83,7 +83,7 @@ std::vector<plan::LineRange> shared(mpi::Comm& comm, const std::vector<plan::Lin
 }  // namespace
 
 std::vector<plan::LineRange> reuse(mpi::Comm& comm, const plan::Plan& plan,
-                                   const fs::path& directory, const Options& options,
+                                   const io::Directory& directory, const Options& options,
                                    const OnReused& on_reused, RankCounts& counts) {
     if (options.resumption.blocks.empty()) {
         return {};

@@ -18,7 +18,7 @@ using OnReused = std::function<void(const DoneBlock& block, const plan::Slice& s
 /// and calls `on_reused` there. Returns the lines of those that are right, the same on all ranks,
 /// and counts this rank's. Error(io), Error(stopped).
 std::vector<plan::LineRange> reuse(mpi::Comm& comm, const plan::Plan& plan,
-                                   const fs::path& directory, const Options& options,
+                                   const io::Directory& directory, const Options& options,
                                    const OnReused& on_reused, RankCounts& counts);
 
 }  // namespace shardweld::execute

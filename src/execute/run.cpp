@@ -32,7 +32,7 @@ class Worker {
           reader_(source, plan.limits.scratch),
           compare_reader_(source, plan.limits.compare),
           writer_(plan, source, directory, options, comm.rank()),
-          directory_(directory.path()),
+          directory_(directory),
           throttle_(source.throttle),
           buffers_{RoundBuffers(plan.limits), RoundBuffers(plan.limits)} {}
 
@@ -99,6 +99,7 @@ class Worker {
         if (options_.digests) {
             result.tensor_digests = writer_.gather_digests(comm_);
         }
+        result.written = writer_.take_written();
         return result;
     }
 
@@ -254,7 +255,7 @@ class Worker {
     Reader reader_;
     Reader compare_reader_;  ///< of replicas, while the other may be busy with the next round
     Writer writer_;
-    const fs::path& directory_;
+    const io::Directory& directory_;
     std::shared_ptr<io::Throttle> throttle_;
     std::array<RoundBuffers, 2> buffers_;
     std::size_t n_started_ = 0;  ///< rounds read ahead

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include <sys/resource.h>
+
 #include "shardweld/core/usage.hpp"
 
 #include "round.hpp"
@@ -12,27 +14,63 @@ namespace shardweld::execute {
 namespace {
 
 constexpr Bytes kSmallWrite = Bytes{64} << 10U;
+// Between two looks at a file's size, which may be a message to a server.
+constexpr Bytes kLookBytes = Bytes{16} << 20U;
+
+/// Others need descriptors too.
+bool may_be_held(int fd) {
+    struct rlimit limit {};
+    return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 && static_cast<rlim_t>(fd) < limit.rlim_cur / 4;
+}
 
 }  // namespace
 
 const Sink::Open& Sink::file(std::uint32_t at) {
     if (!open_ || open_->at != at) {
         finish();
-        const std::filesystem::path path = directory_.path() / plan_.placement.files[at].name;
+        const std::string& name = plan_.placement.files[at].name;
         if (manner_.on_open) {
-            manner_.on_open(path);
-        }
-        open_ = {at, io::OutputFile::open_existing(path), std::nullopt};
-        if (manner_.direct) {
-            open_->direct = io::OutputFile::open_direct(path);
+            manner_.on_open(directory_.path() / name);
         }
         directory_.require_same();
+        if (!manner_.made.empty()) {
+            io::require_same_file(directory_, name, manner_.made[at]);
+        }
+        open_ = {at, io::OutputFile::open_existing(directory_, name), std::nullopt};
+        if (manner_.direct) {
+            open_->direct = io::OutputFile::open_direct(directory_, name);
+        }
+        look(*open_);
     }
     return *open_;
 }
 
+/// A file that was cut gets its size back from a write at its end, and nothing else tells.
+void Sink::look(const Open& open) {
+    since_look_ = 0;
+    if (!manner_.made.empty()) {
+        io::require_same_file(open.file.fd(), open.file.path(), manner_.made[open.at]);
+    }
+}
+
+/// As long as a file is open nobody else's has its number.
+void Sink::hold(const Open& open) {
+    const auto& file = plan_.placement.files[open.at];
+    io::require_same_file(directory_, file.name, manner_.made[open.at]);
+    io::InputFile held = io::InputFile::open(directory_, file.name);
+    io::require_same_file(held.fd(), held.path(), manner_.made[open.at]);
+    if (may_be_held(held.fd())) {
+        held_.push_back(std::move(held));
+    }
+}
+
 void Sink::put(const Open& open, Bytes offset, std::span<const std::byte> bytes) {
     bytes_written_ += bytes.size();
+    since_look_ += bytes.size();
+    const bool is_end = offset + bytes.size() >= plan_.placement.files[open.at].size;
+    if (is_end || since_look_ > kLookBytes) {
+        look(open);
+    }
     if (manner_.throttle) {
         manner_.throttle->take(bytes.size());
     }
@@ -108,6 +146,10 @@ void Sink::finish() {
     }
     sync();
     behind_ = {};
+    look(*open_);
+    if (!manner_.made.empty()) {
+        hold(*open_);
+    }
     open_->file.close();
     if (open_->direct) {
         open_->direct->close();

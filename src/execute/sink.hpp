@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "shardweld/io/directory.hpp"
 #include "shardweld/io/file.hpp"
@@ -26,11 +27,13 @@ class Sink {
         bool direct = false;  ///< whole blocks are written past the page cache
         std::shared_ptr<io::Throttle> throttle = nullptr;                ///< that writing keeps to
         std::function<void(const std::filesystem::path&)> on_open = {};  ///< told each file
+        std::vector<io::Identity> made = {};  ///< what the files are; empty: nobody watches them
     };
     Sink(const plan::Plan& plan, io::Directory directory, Manner manner)
         : plan_(plan), directory_(std::move(directory)), manner_(std::move(manner)) {}
 
-    /// Writes the bytes of a part of the line (contiguous, in line order). Error(io), Error(space).
+    /// Writes the bytes of a part of the line (contiguous, in line order). Error(io), also when a
+    /// file is not what was made any more; Error(space).
     void write(plan::LineRange range, std::span<const std::byte> bytes);
 
     /// Brings everything written so far to the disk, where files are synced; they stay open.
@@ -41,6 +44,9 @@ class Sink {
 
     [[nodiscard]] Bytes bytes_written() const { return bytes_written_; }
 
+    /// Files that are done, open for reading: a quarter of the descriptors there may be, at most.
+    [[nodiscard]] std::vector<io::InputFile> take_held() { return std::move(held_); }
+
   private:
     struct Open {
         std::uint32_t at = 0;  ///< index of the placement's file
@@ -49,6 +55,8 @@ class Sink {
     };
 
     const Open& file(std::uint32_t at);
+    void look(const Open& open);
+    void hold(const Open& open);
     void put(const Open& open, Bytes offset, std::span<const std::byte> bytes);
     void put_cached(const io::OutputFile& file, Bytes offset, std::span<const std::byte> bytes);
     /// Whether `slice`, the next of the line, begins where the tensor of `before` ends in its file.
@@ -61,6 +69,8 @@ class Sink {
     io::WriteBehind behind_;
     io::Pace pace_;
     Bytes bytes_written_ = 0;
+    Bytes since_look_ = 0;
+    std::vector<io::InputFile> held_;
 };
 
 }  // namespace shardweld::execute

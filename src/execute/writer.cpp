@@ -20,10 +20,12 @@ Writer::Writer(const plan::Plan& plan, const Source& source, const io::Directory
     : plan_(plan),
       options_(options),
       has_digests_(options.digests || !options.resumption.journal.empty()),
-      sink_(plan, directory, {options.sync, options.direct, source.throttle, source.on_open}),
+      sink_(plan, directory,
+            {options.sync, options.direct, source.throttle, source.on_open, options.made}),
       digests_(plan, options.digests),
       factors_(plan, options.factors),
       converted_(plan.limits.converted),
+      sums_(source.sums),
       flushed_at_(wall_seconds()) {
     const Resumption& resumption = options.resumption;
     if (!resumption.journal.empty()) {
@@ -137,8 +139,10 @@ void Writer::keep() noexcept {
 }
 
 void Writer::write_down() {
-    if (journal_) {
-        journal_->append(digests_.finished().subspan(n_written_down_));
+    // Sums alone are no work to go on with.
+    if (journal_ && !digests_.finished().empty()) {
+        const auto sums = sums_ ? sums_->take_new() : std::vector<RangeSum>();
+        journal_->append(digests_.finished().subspan(n_written_down_), sums);
         n_written_down_ = digests_.finished().size();
     }
 }

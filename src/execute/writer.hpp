@@ -44,6 +44,12 @@ class Writer {
 
     /// Collective: every tensor's digest in hex, on rank 0 (empty elsewhere).
     std::vector<std::string> gather_digests(mpi::Comm& comm) { return digests_.gather(comm); }
+    /// What this rank has written, to be checked; at the end.
+    [[nodiscard]] Written take_written() {
+        Written written = digests_.take_written();
+        written.held = sink_.take_held();
+        return written;
+    }
     [[nodiscard]] Bytes bytes_written() const { return sink_.bytes_written(); }
     /// What this rank has written, beside what it took over.
     [[nodiscard]] Tally tally(Bytes reused) const { return {bytes_written(), reused, put_}; }
@@ -67,6 +73,7 @@ class Writer {
     Factors factors_;
     Buffer converted_;
     std::optional<Journal> journal_;
+    std::shared_ptr<RecordSums> sums_;  ///< of what is read; may be null
     std::size_t n_written_down_ = 0;    ///< of the finished blocks
     std::vector<plan::LineRange> put_;  ///< in the order of the line
     Bytes since_flush_ = 0;

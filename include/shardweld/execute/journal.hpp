@@ -1,13 +1,15 @@
-// Which blocks of the output are on the disk: written down by each rank as it gets on, read by a
-// later run. Knows blocks, their checksums and the journal's directory; nothing of what made them.
+// Which blocks of the output are on the disk, and the checksums of what was read for them: written
+// down by each rank as it gets on, read by a later run. Knows blocks, checksums and the journal's
+// directory; nothing of what made them.
 #pragma once
 
-#include <array>
 #include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "shardweld/execute/record_sums.hpp"
+#include "shardweld/io/digest.hpp"
 #include "shardweld/io/directory.hpp"
 #include "shardweld/io/file.hpp"
 #include "shardweld/plan/plan.hpp"
@@ -16,8 +18,7 @@ namespace shardweld::execute {
 
 namespace fs = std::filesystem;
 
-/// xxh3-128, canonical (big-endian) bytes.
-using Digest = std::array<std::byte, 16>;
+using io::Digest;
 
 /// A block of a target: its bytes [number * plan::kDigestBlock, ...), as far as it reaches.
 struct DoneBlock {
@@ -55,29 +56,32 @@ class BlockPlaces {
 /// How a journal was read.
 struct JournalRead {
     std::vector<DoneBlock>
-        blocks;              ///< in the order of the line, each once: the latest session's word
-    Index n_unreadable = 0;  ///< records cut short or damaged
-    Index last_session = 0;  ///< 0: none
+        blocks;                  ///< in the order of the line, each once: the latest session's word
+    std::vector<RangeSum> sums;  ///< of input, in no order; not many more than blocks
+    Index n_unreadable = 0;      ///< records cut short or damaged
+    Index last_session = 0;      ///< 0: none
 };
 
 /// Reads all ranks' records of all sessions in `directory`; what is no whole record of a block of
 /// the plan is counted and left out. Local. Memory is bounded by the plan's blocks. Error(io).
 JournalRead read_journal(const fs::path& directory, const plan::Plan& plan);
 
-/// The most that the records of a session take, of all ranks together. Pure.
+/// What the records of a session take, of all ranks together: one for each block, and about as many
+/// for the input. Pure.
 Bytes journal_bytes(const plan::Plan& plan);
 
 /// One rank's records of one session; the file is made with the first one.
 ///
-/// Records have 40 bytes, little-endian: block number (8), target (4), zero (4), digest (16),
-/// xxh3-64 of the bytes before (8).
+/// Records have 40 bytes, little-endian. Of a block: its number (8), target (4), zero (4), digest
+/// (16), xxh3-64 of the bytes before (8); of a range of input: its begin (8), record (4), one (4),
+/// end (8), CRC-32 (4), zero (4), the same xxh3-64.
 class Journal {
   public:
     Journal(const fs::path& directory, Index session, int rank, bool sync);
 
-    /// Appends blocks whose bytes are where they outlive this run. Error(target) when the directory
-    /// is another one than at first; Error(io), Error(space).
-    void append(std::span<const DoneBlock> blocks);
+    /// Appends blocks whose bytes are where they outlive this run, and what was read meanwhile.
+    /// Error(target) when the directory is another one than at first; Error(io), Error(space).
+    void append(std::span<const DoneBlock> blocks, std::span<const RangeSum> sums = {});
 
   private:
     io::Directory directory_;

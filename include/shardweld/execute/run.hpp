@@ -11,7 +11,9 @@
 
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/execute/journal.hpp"
+#include "shardweld/execute/written.hpp"
 #include "shardweld/io/directory.hpp"
+#include "shardweld/io/stamp.hpp"
 #include "shardweld/io/throttle.hpp"
 #include "shardweld/mpi/comm.hpp"
 #include "shardweld/plan/plan.hpp"
@@ -19,6 +21,8 @@
 namespace shardweld::execute {
 
 namespace fs = std::filesystem;
+
+class RecordSums;
 
 /// Where the plan's files lie for this rank.
 struct Source {
@@ -29,9 +33,11 @@ struct Source {
     std::shared_ptr<io::Throttle> throttle = nullptr;
     /// Told every file before it is opened for tensor data, read or written; from any thread.
     std::function<void(const fs::path&)> on_open = {};
-    /// When each file was last changed (ns since 1970) as this rank saw it before its metadata was
-    /// read, -1 where nobody looked; null: the first opening counts.
-    const std::vector<Index>* modified_ns = nullptr;
+    /// What each file was as this rank saw it before its metadata was read; null: the first opening
+    /// counts.
+    const std::vector<io::FileStamp>* stamps = nullptr;
+    /// Told everything that is read of tensors; null: nobody looks at checksums.
+    std::shared_ptr<RecordSums> sums = nullptr;
 };
 
 /// Called on every rank after each round with the bytes of the output this rank has finished.
@@ -72,6 +78,7 @@ struct Result {
     std::vector<Difference> differences;  ///< all ranks', sorted, on every rank
     std::vector<std::string>
         tensor_digests;  ///< xxh3-128 in hex by target, on rank 0 when asked for
+    Written written;     ///< this rank's part
 };
 
 /// What is written down of a run, and what an earlier one has done of it.
@@ -79,10 +86,8 @@ struct Resumption {
     fs::path journal;   ///< the directory of records; "": none are made
     Index session = 1;  ///< of this run, unlike any before
     std::vector<DoneBlock>
-        blocks;  ///< written earlier, in the order of the line, alike on all ranks
-    /// Where a library has put the raw data of the files, of formats whose placement it settles;
-    /// empty: the files are yet to be made.
-    std::vector<outputs::RawOffsets> raw;
+        blocks;                  ///< written earlier, in the order of the line, alike on all ranks
+    std::vector<RangeSum> sums;  ///< of what was read for them; on rank 0
 };
 
 struct Options {
@@ -93,6 +98,9 @@ struct Options {
     OnSlice on_slice;      ///< not empty: gets all finished bytes
     OnProgress on_progress;
     fs::path factors;  ///< the file that the plan's folds read their factors from
+    /// What create_files made: nothing else is written to, and files that do not keep their size
+    /// while they are written end the run with Error(io). Empty: nobody watches.
+    std::vector<io::Identity> made = {};
     Resumption resumption;
     /// Not empty: asked after every round of this rank; a reason ends the run with Error(stopped).
     std::function<std::string()> why_stop;
@@ -111,13 +119,11 @@ Result run(mpi::Comm& comm, const plan::Plan& plan, const Source& source,
            const io::Directory& directory, const Options& options);
 
 /// Collective. Creates all files of the placement with their headers and full size, space reserved
-/// where the file system can, and settles the placement. A safetensors file that has its size
-/// already keeps its tensor bytes. With `sync` is on the disk what a run that resumes relies on,
-/// whoever made it. With `raw` the files of a format that a library places are there already, and
-/// the placement is settled by it; Error(target) when one is not. Error(io), Error(space),
-/// Error(unsupported) when this build cannot make such files.
-void create_files(mpi::Comm& comm, plan::Plan& plan, const io::Directory& directory,
-                  const std::vector<outputs::RawOffsets>& raw = {}, bool sync = false);
+/// where the file system can, and settles the placement. A file that has its size already keeps its
+/// tensor bytes. With `sync` is on the disk what a run that resumes relies on, whoever made it.
+/// Error(io), Error(space), Error(unsupported) when this build cannot make such files.
+Created create_files(mpi::Comm& comm, plan::Plan& plan, const io::Directory& directory,
+                     bool sync = false);
 
 /// Root over (name, dtype, shape, digest), xxh3-128 in hex; independent of ranks and strategy.
 std::string root_digest(const plan::Plan& plan, const std::vector<std::string>& tensor_digests);

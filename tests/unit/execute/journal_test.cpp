@@ -94,6 +94,21 @@ TEST(Journal, gives_back_what_all_ranks_wrote_in_the_order_of_the_line) {
     EXPECT_EQ(fs::file_size(place.path() / "12-3"), 80U);
 }
 
+TEST(Journal, gives_back_the_sums_of_input) {
+    const TemporaryDirectory place;
+    const RangeSum large{Bytes{1} << 40U, (Bytes{1} << 40U) + 7, ~0U, 0xFEDCBA98U};
+    Journal journal(place.path(), 1, 0, false);
+    journal.append({}, std::vector<RangeSum>{{0, 5, 3, 9}});
+    journal.append(Blocks{block(0, 1)}, std::vector<RangeSum>{large});
+    JournalRead read = read_journal(place.path(), small_plan());
+    EXPECT_EQ(read.sums, (std::vector<RangeSum>{{0, 5, 3, 9}, large}));
+    EXPECT_EQ(read.blocks, Blocks{block(0, 1)});
+    change(place.path() / "1-0", 45, 'x');
+    read = read_journal(place.path(), small_plan());
+    EXPECT_EQ(read.sums.size(), 1U);
+    EXPECT_EQ(read.n_unreadable, 1);
+}
+
 TEST(Journal, believes_the_latest_session) {
     const TemporaryDirectory place;
     write(place.path(), 2, 0, {block(0, 1, 22)});

@@ -1,0 +1,253 @@
+#include "joined_sums.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "shardweld/core/crc32.hpp"
+
+namespace shardweld::execute {
+
+namespace {
+
+std::vector<Bytes> places_of(Bytes size, std::span<const RangeSum> known) {
+    std::vector<Bytes> places{0, size};
+    for (const RangeSum& range : known) {
+        places.insert(places.end(), {range.begin, range.end});
+    }
+    std::sort(places.begin(), places.end());
+    places.erase(std::unique(places.begin(), places.end()), places.end());
+    return places;
+}
+
+std::size_t index_of(const std::vector<Bytes>& places, Bytes place) {
+    return static_cast<std::size_t>(std::lower_bound(places.begin(), places.end(), place) -
+                                    places.begin());
+}
+
+/// Let the value of a place in a record be the sum of all bytes before it, moved over those behind
+/// it: then the sum of a range, moved over the bytes behind it, is the difference (exclusive or) of
+/// the values at its two ends, and that at the end of the record is the record's sum. So ranges tie
+/// places together, and what is tied in two ways must come to the same.
+class Ties {
+  public:
+    Ties(Bytes size, std::span<const RangeSum> known)
+        : size_(size), places_(places_of(size, known)) {
+        for (std::size_t i = 0; i < places_.size(); ++i) {
+            ties_.push_back({i, 0});
+        }
+        for (const RangeSum& range : known) {
+            is_consistent_ = tie(range) && is_consistent_;
+        }
+    }
+
+    [[nodiscard]] bool is_consistent() const { return is_consistent_; }
+
+    /// That of the values of two places, where they are tied.
+    std::optional<std::uint32_t> difference(Bytes a, Bytes b) {
+        const Tie from = root_of(index_of(places_, a));
+        const Tie to = root_of(index_of(places_, b));
+        return from.to == to.to ? std::optional(from.value ^ to.value) : std::nullopt;
+    }
+
+  private:
+    struct Tie {
+        std::size_t to = 0;  ///< itself: a root
+        std::uint32_t value = 0;
+    };
+
+    /// False when the range says something else than the others.
+    bool tie(const RangeSum& range) {
+        const std::uint32_t value = crc32_moved(range.crc32, size_ - range.end);
+        if (const auto known = difference(range.begin, range.end)) {
+            return *known == value;
+        }
+        const Tie from = root_of(index_of(places_, range.begin));
+        const Tie to = root_of(index_of(places_, range.end));
+        ties_[from.to] = {to.to, from.value ^ to.value ^ value};
+        return true;
+    }
+
+    /// Halves the way as it goes.
+    Tie root_of(std::size_t i) {
+        Tie all{i, 0};
+        while (ties_[all.to].to != all.to) {
+            Tie& next = ties_[all.to];
+            const Tie& after = ties_[next.to];
+            if (after.to != next.to) {
+                next = {after.to, next.value ^ after.value};
+            }
+            all = {next.to, all.value ^ next.value};
+        }
+        return all;
+    }
+
+    Bytes size_;
+    std::vector<Bytes> places_;
+    std::vector<Tie> ties_;
+    bool is_consistent_ = true;
+};
+
+/// Which places lie on circles of ties together: parts of a graph that hold without any one edge
+/// (R. E. Tarjan, 1974).
+class Circles {
+  public:
+    struct Edge {
+        std::size_t a = 0;
+        std::size_t b = 0;
+    };
+
+    Circles(std::size_t n_places, const std::vector<Edge>& edges)
+        : edges_(edges), at_(n_places), order_(n_places, 0), low_(n_places), part_(n_places) {
+        for (std::size_t i = 0; i < edges.size(); ++i) {
+            at_[edges[i].a].push_back(i);
+            at_[edges[i].b].push_back(i);
+        }
+        for (std::size_t place = 0; place < n_places; ++place) {
+            if (order_[place] == 0) {
+                walk(place);
+            }
+        }
+        n_bridges_.assign(n_parts_, 0);
+        for (const Edge& edge : edges) {
+            if (part_[edge.a] != part_[edge.b]) {
+                ++n_bridges_[part_[edge.a]];
+                ++n_bridges_[part_[edge.b]];
+            }
+        }
+    }
+
+    [[nodiscard]] std::size_t n_parts() const { return n_parts_; }
+    [[nodiscard]] std::size_t part_of(std::size_t place) const { return part_[place]; }
+    /// Whether one edge at most leads out of the part.
+    [[nodiscard]] bool hangs(std::size_t part) const { return n_bridges_[part] <= 1; }
+
+  private:
+    struct Visit {
+        std::size_t place = 0;
+        std::size_t by = 0;  ///< the edge that led here
+        std::size_t next = 0;
+    };
+
+    void enter(std::size_t place, std::size_t by) {
+        order_[place] = low_[place] = ++n_visited_;
+        visits_.push_back({place, by});
+        open_.push_back(place);
+    }
+
+    void walk(std::size_t first) {
+        enter(first, edges_.size());
+        while (!visits_.empty()) {
+            Visit& visit = visits_.back();
+            if (visit.next == at_[visit.place].size()) {
+                leave();
+                continue;
+            }
+            const std::size_t i = at_[visit.place][visit.next++];
+            const std::size_t other = edges_[i].a == visit.place ? edges_[i].b : edges_[i].a;
+            if (order_[other] == 0) {
+                enter(other, i);
+            } else if (i != visit.by) {
+                low_[visit.place] = std::min(low_[visit.place], order_[other]);
+            }
+        }
+    }
+
+    void leave() {
+        const std::size_t place = visits_.back().place;
+        visits_.pop_back();
+        if (!visits_.empty()) {
+            std::size_t& low = low_[visits_.back().place];
+            low = std::min(low, low_[place]);
+        }
+        if (low_[place] == order_[place]) {
+            std::size_t member = 0;
+            do {
+                member = open_.back();
+                open_.pop_back();
+                part_[member] = n_parts_;
+            } while (member != place);
+            ++n_parts_;
+        }
+    }
+
+    const std::vector<Edge>& edges_;
+    std::vector<std::vector<std::size_t>> at_;  ///< edges by place
+    std::vector<std::size_t> order_, low_, part_, open_;
+    std::vector<Visit> visits_;
+    std::vector<std::size_t> n_bridges_;  ///< by part
+    std::size_t n_visited_ = 0;
+    std::size_t n_parts_ = 0;
+};
+
+/// Gap by gap between the places: whether a range reaches over it.
+std::vector<bool> covered(const std::vector<Bytes>& at, std::span<const RangeSum> known) {
+    std::vector<Index> steps(at.size(), 0);
+    for (const RangeSum& range : known) {
+        ++steps[index_of(at, range.begin)];
+        --steps[index_of(at, range.end)];
+    }
+    std::vector<bool> is_covered;
+    Index n_over = 0;
+    for (std::size_t gap = 0; gap + 1 < at.size(); ++gap) {
+        n_over += steps[gap];
+        is_covered.push_back(n_over > 0);
+    }
+    return is_covered;
+}
+
+}  // namespace
+
+std::vector<Stretch> missing(Bytes size, std::span<const RangeSum> known) {
+    const std::vector<Bytes> at = places_of(size, known);
+    // The stated sum ties begin and end.
+    std::vector<Circles::Edge> edges{{0, at.size() - 1}};
+    for (const RangeSum& range : known) {
+        edges.push_back({index_of(at, range.begin), index_of(at, range.end)});
+    }
+    std::vector<bool> is_chosen = covered(at, known);
+    is_chosen.flip();
+    for (std::size_t gap = 0; gap < is_chosen.size(); ++gap) {
+        if (is_chosen[gap]) {
+            edges.push_back({gap, gap + 1});
+        }
+    }
+    while (true) {
+        const Circles circles(at.size(), edges);
+        if (circles.n_parts() == 1) {
+            break;
+        }
+        // Every part that hangs takes the shortest way out of it.
+        std::vector<std::optional<std::size_t>> shortest(circles.n_parts());
+        for (std::size_t gap = 0; gap < is_chosen.size(); ++gap) {
+            const std::size_t a = circles.part_of(gap);
+            const std::size_t b = circles.part_of(gap + 1);
+            for (const std::size_t part : {a, b}) {
+                auto& best = shortest[part];
+                if (a != b && !is_chosen[gap] && circles.hangs(part) &&
+                    (!best || at[gap + 1] - at[gap] < at[*best + 1] - at[*best])) {
+                    best = gap;
+                }
+            }
+        }
+        for (const auto& gap : shortest) {
+            if (gap && !is_chosen[*gap]) {
+                is_chosen[*gap] = true;
+                edges.push_back({*gap, *gap + 1});
+            }
+        }
+    }
+    std::vector<Stretch> stretches;
+    for (std::size_t gap = 0; gap < is_chosen.size(); ++gap) {
+        if (is_chosen[gap]) {
+            stretches.push_back({at[gap], at[gap + 1]});
+        }
+    }
+    return stretches;
+}
+
+Joined join(Bytes size, std::span<const RangeSum> known) {
+    Ties ties(size, known);
+    return {ties.difference(0, size), ties.is_consistent()};
+}
+
+}  // namespace shardweld::execute

@@ -1,0 +1,270 @@
+#include "shardweld/execute/record_check.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "shardweld/core/codec.hpp"
+#include "shardweld/core/crc32.hpp"
+#include "shardweld/io/file.hpp"
+
+#include "joined_sums.hpp"
+
+namespace shardweld::execute {
+
+namespace {
+
+using catalogue::Record;
+
+constexpr Bytes kPart = Bytes{256} << 10U;
+// Reading so much once more costs no noticeable time.
+constexpr Bytes kLittle = Bytes{64} << 20U;
+constexpr Bytes kCheapShare = 30;
+
+using ByRecord = std::map<std::uint32_t, std::vector<RangeSum>>;
+
+/// A record of which not all is known, and what would have to be read.
+struct Open {
+    std::uint32_t record = 0;
+    bool is_due = true;  ///< false: only ranges beside a proved whole, or of a replica
+    Bytes bytes = 0;
+    std::vector<Stretch> missing;
+};
+
+/// Consecutive numbers [begin, end).
+struct Numbers {
+    std::uint32_t begin = 0;
+    std::uint32_t end = 0;
+};
+
+void append(std::vector<Numbers>& runs, std::uint32_t record) {
+    if (!runs.empty() && runs.back().end == record) {
+        ++runs.back().end;
+    } else {
+        runs.push_back({record, record + 1});
+    }
+}
+
+template <typename T>
+std::vector<T> of_all_ranks(mpi::Comm& comm, const std::vector<T>& mine) {
+    ByteWriter out;
+    out.put_all<T>(mine);
+    std::vector<T> all;
+    for (const auto& bytes : comm.all_gather(out.take())) {
+        const auto part = ByteReader(bytes).get_all<T>();
+        all.insert(all.end(), part.begin(), part.end());
+    }
+    return all;
+}
+
+class Check {
+  public:
+    Check(mpi::Comm& comm, const RecordSums& sums, const Source& source,
+          const plan::Visibility& visibility)
+        : comm_(comm),
+          sums_(sums),
+          source_(source),
+          visibility_(visibility),
+          proved_(sums.records().all.size(), false) {}
+
+    RecordCounts run(Completion completion, const mpi::WhyStop& why_stop) {
+        share_known();
+        const std::vector<Open> chosen = choose(completion);
+        std::vector<RangeSum> read;
+        mpi::run_freely(comm_, why_stop,
+                        [&](const mpi::Step& step) { read = read_share(chosen, step); });
+        for (const RangeSum& sum : of_all_ranks(comm_, read)) {
+            known_[sum.record].push_back(sum);
+        }
+        judge();
+        return count();
+    }
+
+  private:
+    [[nodiscard]] const Record& record(std::uint32_t i) const { return sums_.records().all[i]; }
+
+    /// What one rank has read as a whole is proved; of the others all ranges go to all ranks.
+    void share_known() {
+        std::vector<Numbers> whole;
+        std::vector<Numbers> partly;
+        const std::vector<RangeSum> mine = sums_.all();
+        for (std::size_t i = 0; i < mine.size();) {
+            std::size_t end = i + 1;
+            while (end < mine.size() && mine[end].record == mine[i].record) {
+                ++end;
+            }
+            const bool is_whole = end == i + 1 && is_proof(mine[i]);
+            append(is_whole ? whole : partly, mine[i].record);
+            i = end;
+        }
+        for (const Numbers& run : of_all_ranks(comm_, whole)) {
+            std::fill(proved_.begin() + run.begin, proved_.begin() + run.end, true);
+        }
+        std::vector<bool> is_open(proved_.size(), false);
+        for (const Numbers& run : of_all_ranks(comm_, partly)) {
+            std::fill(is_open.begin() + run.begin, is_open.begin() + run.end, true);
+        }
+        std::vector<RangeSum> told;
+        std::copy_if(mine.begin(), mine.end(), std::back_inserter(told),
+                     [&](const RangeSum& sum) { return is_open[sum.record]; });
+        for (const RangeSum& sum : of_all_ranks(comm_, told)) {
+            known_[sum.record].push_back(sum);
+        }
+    }
+
+    [[nodiscard]] bool is_proof(const RangeSum& sum) const {
+        const Record& whole = record(sum.record);
+        return sum.end - sum.begin == whole.bytes && sum.crc32 == whole.crc32;
+    }
+
+    [[nodiscard]] Open open_of(std::uint32_t i, bool is_due) const {
+        const auto found = known_.find(i);
+        Open open{i, is_due, 0, {}};
+        if (found != known_.end()) {
+            open.missing = missing(record(i).bytes, found->second);
+        } else {
+            open.missing = {{0, record(i).bytes}};
+        }
+        for (const Stretch& stretch : open.missing) {
+            open.bytes += stretch.end - stretch.begin;
+        }
+        return open;
+    }
+
+    /// The cheapest ones as far as they are worth it: those that matter first, then what only some
+    /// rank has read beside the others.
+    std::vector<Open> choose(Completion completion) {
+        std::vector<Open> open;
+        for (std::uint32_t i = 0; i < proved_.size(); ++i) {
+            const bool is_due = sums_.is_due(i) && !proved_[i];
+            if (is_due || known_.contains(i)) {
+                open.push_back(open_of(i, is_due));
+            }
+        }
+        std::stable_sort(open.begin(), open.end(), [](const Open& a, const Open& b) {
+            return std::tuple(!a.is_due, a.bytes) < std::tuple(!b.is_due, b.bytes);
+        });
+        const auto was_read = static_cast<Bytes>(comm_.all_sum(static_cast<Index>(sums_.bytes())));
+        Bytes left = std::max(kLittle, was_read / kCheapShare);
+        std::size_t n_chosen = 0;
+        while (n_chosen < open.size() &&
+               (completion == Completion::all || open[n_chosen].bytes <= left)) {
+            left -= std::min(left, open[n_chosen].bytes);
+            ++n_chosen;
+        }
+        open.resize(n_chosen);
+        std::sort(open.begin(), open.end(),
+                  [](const Open& a, const Open& b) { return a.record < b.record; });
+        return open;
+    }
+
+    /// The rank that begins where this share of all bytes lies, or another one that sees the file.
+    [[nodiscard]] int reader_of(std::uint32_t file, double share) const {
+        const auto n_ranks = comm_.size();
+        const int first = std::min(n_ranks - 1, static_cast<int>(share * n_ranks));
+        for (int i = 0; i < n_ranks; ++i) {
+            const int rank = (first + i) % n_ranks;
+            if (visibility_.sees(rank, file)) {
+                return rank;
+            }
+        }
+        return first;
+    }
+
+    std::vector<RangeSum> read_share(const std::vector<Open>& chosen, const mpi::Step& step) {
+        for (const Open& open : chosen) {
+            bytes_read_ += open.bytes;
+        }
+        std::vector<RangeSum> sums;
+        Bytes before = 0;
+        for (const Open& open : chosen) {
+            for (const Stretch& stretch : open.missing) {
+                const double share = static_cast<double>(before) / static_cast<double>(bytes_read_);
+                before += stretch.end - stretch.begin;
+                if (reader_of(record(open.record).file, share) == comm_.rank()) {
+                    sums.push_back(read(open.record, stretch, step));
+                }
+            }
+        }
+        return sums;
+    }
+
+    const io::InputFile& opened(std::uint32_t file) {
+        if (!file_.is_open() || opened_ != file) {
+            const fs::path path = source_.directory / source_.files->at(file).path;
+            if (source_.on_open) {
+                source_.on_open(path);
+            }
+            file_ = io::InputFile::open(path);
+            opened_ = file;
+        }
+        return file_;
+    }
+
+    RangeSum read(std::uint32_t i, const Stretch& stretch, const mpi::Step& step) {
+        const io::InputFile& file = opened(record(i).file);
+        RangeSum sum{stretch.begin, stretch.end, i, 0};
+        for (Bytes at = stretch.begin; at < stretch.end; at += part_.size()) {
+            step();
+            part_.resize(std::min(kPart, stretch.end - at));
+            if (source_.throttle) {
+                source_.throttle->take(part_.size());
+            }
+            file.read_at(record(i).offset + at, part_);
+            sum.crc32 = crc32(part_, sum.crc32);
+        }
+        if (stretch.end - stretch.begin == record(i).bytes && sum.crc32 != record(i).crc32) {
+            throw sums_.wrong(i, sum.crc32);
+        }
+        return sum;
+    }
+
+    /// Alike on all ranks, but for who names the record.
+    void judge() {
+        mpi::collectively(comm_, [&] {
+            for (const auto& [i, known] : known_) {
+                const Joined joined = join(record(i).bytes, known);
+                const bool is_right = !joined.crc32 || *joined.crc32 == record(i).crc32;
+                if ((!is_right || !joined.is_consistent) &&
+                    reader_of(record(i).file, 0) == comm_.rank()) {
+                    throw is_right ? sums_.unsteady(i) : sums_.wrong(i, *joined.crc32);
+                }
+                proved_[i] = proved_[i] || joined.crc32.has_value();
+            }
+        });
+    }
+
+    [[nodiscard]] RecordCounts count() const {
+        RecordCounts counts;
+        counts.without = sums_.n_without();
+        counts.bytes_read = bytes_read_;
+        for (std::uint32_t i = 0; i < proved_.size(); ++i) {
+            if (sums_.is_due(i)) {
+                (proved_[i] ? counts.checked : counts.unchecked) += 1;
+                (proved_[i] ? counts.checked_bytes : counts.unchecked_bytes) += record(i).bytes;
+            }
+        }
+        return counts;
+    }
+
+    mpi::Comm& comm_;
+    const RecordSums& sums_;
+    const Source& source_;
+    const plan::Visibility& visibility_;
+    std::vector<bool> proved_;  ///< by record
+    ByRecord known_;            ///< of the others, by all ranks
+    io::InputFile file_;
+    std::uint32_t opened_ = 0;
+    std::vector<std::byte> part_;
+    Bytes bytes_read_ = 0;
+};
+
+}  // namespace
+
+RecordCounts check_records(mpi::Comm& comm, const RecordSums& sums, const Source& source,
+                           const plan::Visibility& visibility, Completion completion,
+                           const mpi::WhyStop& why_stop) {
+    return Check(comm, sums, source, visibility).run(completion, why_stop);
+}
+
+}  // namespace shardweld::execute

@@ -1,0 +1,180 @@
+#include "shardweld/execute/record_sums.hpp"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "shardweld/core/crc32.hpp"
+
+namespace shardweld::execute {
+
+namespace {
+
+// Ranges that are kept, 8 MiB of them: strided reads of what nobody reads whole are given up.
+constexpr std::size_t kMostRanges = std::size_t{1} << 18U;
+
+bool is_in_order(const RangeSum& a, const RangeSum& b) {
+    return std::tie(a.record, a.begin, a.end) < std::tie(b.record, b.begin, b.end);
+}
+
+}  // namespace
+
+void RecordSums::mark(const plan::Target& target, const plan::Operand& operand, Use use) {
+    const Bytes first = static_cast<Bytes>(operand.copy.src_offset) * size_of(target.stored);
+    if (const auto record = records_.at(operand.file, operand.base + first)) {
+        uses_[*record] = std::max(uses_[*record], use);
+    }
+}
+
+void RecordSums::want(const std::vector<plan::Target>& targets) {
+    for (const plan::Target& target : targets) {
+        for (const plan::Operand& operand : target.operands) {
+            mark(target, operand, Use::output);
+        }
+        for (const plan::Operand& replica : target.replicas) {
+            mark(target, replica, Use::replica);
+        }
+    }
+}
+
+void RecordSums::add(std::uint32_t file, Bytes offset, std::span<const std::byte> bytes) {
+    const std::lock_guard lock(mutex_);
+    const Bytes end = offset + bytes.size();
+    for (std::size_t i = records_.first_behind(file, offset); i < records_.all.size(); ++i) {
+        const catalogue::Record& record = records_.all[i];
+        if (record.file != file || record.offset >= end) {
+            break;
+        }
+        if (uses_[i] != Use::none && record.crc32 != 0) {
+            const Bytes first = std::max(offset, record.offset);
+            const Bytes last = std::min(end, record.offset + record.bytes);
+            add_to(static_cast<std::uint32_t>(i), first - record.offset,
+                   bytes.subspan(first - offset, last - first));
+        }
+    }
+}
+
+/// Only what no range holds yet.
+void RecordSums::add_to(std::uint32_t record, Bytes begin, std::span<const std::byte> bytes) {
+    Ranges& ranges = ranges_[record];
+    changed_.insert(record);
+    const Bytes end = begin + bytes.size();
+    for (Bytes at = begin; at < end;) {
+        const auto next =
+            std::upper_bound(ranges.begin(), ranges.end(), at,
+                             [](Bytes place, const Known& known) { return place < known.sum.end; });
+        const Bytes gap_end = next == ranges.end() ? end : std::min(end, next->sum.begin);
+        const Bytes known_end = next == ranges.end() ? end : next->sum.end;
+        if (at < gap_end) {
+            insert(ranges, {at, gap_end, record, 0}, bytes.subspan(at - begin, gap_end - at));
+        }
+        at = std::max(gap_end, known_end);
+    }
+    const RangeSum& first = ranges.front().sum;
+    const catalogue::Record& whole = records_.all[record];
+    if (first.end - first.begin == whole.bytes && first.crc32 != whole.crc32) {
+        throw wrong(record, first.crc32);
+    }
+    if (n_ranges_ > kMostRanges && ranges.size() > 1) {
+        n_ranges_ -= ranges.size();
+        ranges_.erase(record);
+        changed_.erase(record);
+    }
+}
+
+/// Bytes between two ranges, or at their edges: what touches becomes one.
+void RecordSums::insert(Ranges& ranges, const RangeSum& place, std::span<const std::byte> bytes) {
+    bytes_ += bytes.size();
+    auto at =
+        std::lower_bound(ranges.begin(), ranges.end(), place.begin,
+                         [](const Known& known, Bytes begin) { return known.sum.end < begin; });
+    if (at != ranges.end() && at->sum.end == place.begin) {
+        at->sum.crc32 = crc32(bytes, at->sum.crc32);
+        at->sum.end = place.end;
+        at->is_new = true;
+    } else {
+        RangeSum sum = place;
+        sum.crc32 = crc32(bytes);
+        at = ranges.insert(at, {sum, true});
+        ++n_ranges_;
+    }
+    const auto behind = std::next(at);
+    if (behind != ranges.end() && behind->sum.begin == place.end) {
+        const RangeSum& more = behind->sum;
+        at->sum.crc32 = crc32_moved(at->sum.crc32, more.end - more.begin) ^ more.crc32;
+        at->sum.end = more.end;
+        ranges.erase(behind);
+        --n_ranges_;
+    }
+}
+
+void RecordSums::add_earlier(std::span<const RangeSum> sums) {
+    for (const RangeSum& sum : sums) {
+        const bool is_possible = sum.record < records_.all.size() && sum.begin < sum.end &&
+                                 sum.end <= records_.all[sum.record].bytes;
+        if (is_possible && uses_[sum.record] != Use::none) {
+            earlier_.push_back(sum);
+        }
+    }
+    // A range was written down as often as it grew: the last of them counts.
+    std::sort(earlier_.begin(), earlier_.end(), [](const RangeSum& a, const RangeSum& b) {
+        return std::tie(a.record, a.begin, b.end) < std::tie(b.record, b.begin, a.end);
+    });
+    std::size_t n_kept = 0;
+    for (const RangeSum& sum : earlier_) {
+        const bool is_inside = n_kept > 0 && earlier_[n_kept - 1].record == sum.record &&
+                               sum.end <= earlier_[n_kept - 1].end;
+        if (!is_inside) {
+            earlier_[n_kept++] = sum;
+        }
+    }
+    earlier_.resize(n_kept);
+}
+
+std::vector<RangeSum> RecordSums::take_new() {
+    const std::lock_guard lock(mutex_);
+    std::vector<RangeSum> sums;
+    for (const std::uint32_t record : changed_) {
+        for (Known& known : ranges_[record]) {
+            if (std::exchange(known.is_new, false)) {
+                sums.push_back(known.sum);
+            }
+        }
+    }
+    changed_.clear();
+    return sums;
+}
+
+std::vector<RangeSum> RecordSums::all() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<RangeSum> sums = earlier_;
+    for (const auto& [record, ranges] : ranges_) {
+        for (const Known& known : ranges) {
+            sums.push_back(known.sum);
+        }
+    }
+    std::sort(sums.begin(), sums.end(), is_in_order);
+    return sums;
+}
+
+Index RecordSums::n_without() const {
+    Index n_without = 0;
+    for (std::size_t i = 0; i < uses_.size(); ++i) {
+        n_without += uses_[i] == Use::output && records_.all[i].crc32 == 0 ? 1 : 0;
+    }
+    return n_without;
+}
+
+Error RecordSums::wrong(std::uint32_t record, std::uint32_t found) const {
+    const catalogue::Record& one = records_.all[record];
+    return {ErrorCode::corrupt, name_of_(one) + wrong_crc32(found, one.crc32)};
+}
+
+Error RecordSums::unsteady(std::uint32_t record) const {
+    return {ErrorCode::corrupt,
+            name_of_(records_.all[record]) +
+                " was read by several ranks, and some bytes were not the same for all: the nodes "
+                "have different copies of the file, or its storage fails"};
+}
+
+}  // namespace shardweld::execute
