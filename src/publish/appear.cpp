@@ -4,11 +4,13 @@
 #include <tuple>
 #include <utility>
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "shardweld/io/entries.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/io/written.hpp"
 
 #include "inside.hpp"
 #include "places.hpp"
@@ -20,11 +22,11 @@ namespace {
 constexpr const char* kIndexSuffix = ".index.json";
 
 /// The new directory gets the rights of the one it replaces, as far as this user may give them.
-void take_over_rights(const fs::path& from, const fs::path& to) {
+void take_over_rights(const Place& from, const io::Directory& to) {
     struct stat status {};
-    if (::stat(from.c_str(), &status) == 0) {
-        (void)!::chown(to.c_str(), static_cast<uid_t>(-1), status.st_gid);
-        (void)::chmod(to.c_str(), status.st_mode & 07777U);
+    if (::fstatat(from.directory.fd(), from.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) {
+        (void)!::fchownat(to.fd(), ".", static_cast<uid_t>(-1), status.st_gid, 0);
+        (void)::fchmodat(to.fd(), ".", status.st_mode & 07777U, 0);
     }
 }
 
@@ -38,16 +40,9 @@ Role role_of(const fs::path& file) {
                                                                      : Role::part;
 }
 
-/// Files of a directory tree, relative to it. Those without which no reader takes it for a model
-/// come last: of several the index, else the tensors; an adapter's before the model's.
-std::vector<fs::path> files_in_publishing_order(const fs::path& directory) {
-    std::vector<fs::path> files;
-    for (const fs::directory_entry& entry : io::entries_below(directory)) {
-        fs::path relative = entry.path().lexically_relative(directory);
-        if (entry.is_regular_file() && *relative.begin() != kJournal) {
-            files.push_back(std::move(relative));
-        }
-    }
+/// Files without which no reader takes a directory for a model come last: of several the index,
+/// else the tensors; an adapter's before the model's.
+std::vector<fs::path> in_publishing_order(std::vector<fs::path> files) {
     const auto turn = [](const fs::path& file) {
         return std::tuple(role_of(file), !file.has_parent_path(), file);
     };
@@ -56,13 +51,23 @@ std::vector<fs::path> files_in_publishing_order(const fs::path& directory) {
     return files;
 }
 
+std::vector<fs::path> files_below(const io::Directory& directory) {
+    std::vector<fs::path> files;
+    for (io::Below& entry : io::listed_below(directory)) {
+        if (!entry.is_directory) {
+            files.push_back(std::move(entry.name));
+        }
+    }
+    return files;
+}
+
 /// What gives way to new files: the older model's indices and weights, which would be taken for
 /// parts of the new one, and what has the name of a new file; in the order in which it goes, so
 /// that no file of the older model is seen together with one of the new.
-std::vector<fs::path> in_the_way(const fs::path& target, const std::vector<fs::path>& files) {
+std::vector<fs::path> in_the_way(const io::Directory& target, const std::vector<fs::path>& files) {
     std::vector<fs::path> old;
-    for (const fs::directory_entry& entry : io::entries_of(target)) {
-        const fs::path name = entry.path().filename();
+    for (const io::Below& entry : io::listed(target)) {
+        const fs::path& name = entry.name;
         const bool is_own_name =
             name.extension() != ".h5" || name.string().starts_with("model");  // others have h5 too
         if (role_of(name) != Role::part && is_own_name) {
@@ -70,7 +75,7 @@ std::vector<fs::path> in_the_way(const fs::path& target, const std::vector<fs::p
         }
     }
     for (const fs::path& file : files) {
-        if (fs::exists(fs::symlink_status(target / file))) {
+        if (io::identity_at(target, file)) {
             old.push_back(file);
         }
     }
@@ -81,61 +86,88 @@ std::vector<fs::path> in_the_way(const fs::path& target, const std::vector<fs::p
     return old;
 }
 
-void move_file(Renames& renames, const fs::path& from, const fs::path& to) {
-    renames.make_directories(to.parent_path());
+void move_file(Renames& renames, const Place& from, const Place& to) {
+    renames.make_directories({to.directory, to.name.parent_path()});
     renames.rename(from, to);
 }
 
 /// What a run that was killed in the middle has put aside goes back first.
-void restore(const fs::path& aside, const fs::path& target) {
-    if (!fs::exists(aside)) {
+void restore(const Place& aside, const io::Directory& target) {
+    if (!io::identity_at(aside.directory, aside.name)) {
         return;
     }
+    const io::Directory old(aside.directory, aside.name);
     Renames for_good;
-    for (const fs::path& file : files_in_publishing_order(aside)) {
-        move_file(for_good, aside / file, target / file);
+    for (const fs::path& file : in_publishing_order(files_below(old))) {
+        move_file(for_good, {old, file}, {target, file});
     }
-    fs::remove_all(aside);
+    io::remove_below(aside.directory, aside.name);
 }
 
 }  // namespace
 
-void sync_tree(const fs::path& directory) {
-    for (const fs::directory_entry& entry : io::entries_below(directory)) {
-        if (entry.is_directory()) {
-            io::sync_directory(entry.path());
+void sync_tree(const io::Directory& directory) {
+    for (const io::Below& entry : io::listed_below(directory)) {
+        if (entry.is_directory) {
+            io::sync(io::Directory(directory, entry.name));
         }
     }
-    io::sync_directory(directory);
+    io::sync(directory);
 }
 
-fs::path replace_directory(Renames& renames, const fs::path& partial, const fs::path& target) {
-    if (!fs::exists(target)) {
-        renames.rename(partial, target);
-        return {};
+void require_files(const io::Directory& directory, const PlannedFiles& files) {
+    for (const auto& [name, identity] : files) {
+        io::require_same_file(directory, name, identity);
     }
-    take_over_rights(target, partial);
+}
+
+void require_no_others(const io::Directory& partial, const PlannedFiles& files) {
+    for (const fs::path& file : files_below(partial)) {
+        // NFS keeps removed files that are open under such names.
+        const bool is_kept_by_nfs = file.filename().string().starts_with(".nfs");
+        if (*file.begin() != kJournal && !is_kept_by_nfs && !files.contains(file)) {
+            throw Error(ErrorCode::target,
+                        printable((partial.path() / file).string(), 1000) +
+                            " is none of the files that this run wrote: another program has put it "
+                            "there; move it away, and keep others out of this directory");
+        }
+    }
+}
+
+std::optional<Place> replace_directory(Renames& renames, const Place& partial,
+                                       const Place& target) {
+    if (!io::identity_at(target.directory, target.name)) {
+        renames.rename(partial, target);
+        return std::nullopt;
+    }
+    take_over_rights(target, io::Directory(partial.directory, partial.name));
     // Exchanged, so that the name is never missing.
     if (renames.exchange(partial, target)) {
         return partial;
     }
-    const fs::path aside = old_beside(target);
-    fs::remove_all(aside);
+    Place aside{target.directory, old_beside(target.name)};
+    io::remove_below(aside.directory, aside.name);
     renames.rename(target, aside);
     renames.rename(partial, target);
     return aside;
 }
 
-fs::path move_files(Renames& renames, const fs::path& partial, const fs::path& target, bool sync) {
-    const fs::path aside = target / kOldInside;
+Place move_files(Renames& renames, const io::Directory& partial, const io::Directory& target,
+                 const PlannedFiles& files, bool sync) {
+    Place aside{target, kOldInside};
     restore(aside, target);
-    const std::vector<fs::path> files = files_in_publishing_order(partial);
-    note_moves(partial, files, sync);
-    for (const fs::path& file : in_the_way(target, files)) {
-        move_file(renames, target / file, aside / file);
+    std::vector<fs::path> names;
+    for (const auto& [name, identity] : files) {
+        names.push_back(name);
     }
-    for (const fs::path& file : files) {
-        move_file(renames, partial / file, target / file);
+    names = in_publishing_order(std::move(names));
+    note_moves(partial.path(), names, sync);
+    for (const fs::path& file : in_the_way(target, names)) {
+        renames.make_directories(aside);
+        move_file(renames, {target, file}, {target, aside.name / file});
+    }
+    for (const fs::path& file : names) {
+        move_file(renames, {partial, file}, {target, file});
     }
     return aside;
 }

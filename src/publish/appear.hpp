@@ -3,6 +3,9 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
+
+#include "shardweld/publish/target.hpp"
 
 #include "renames.hpp"
 
@@ -11,15 +14,23 @@ namespace shardweld::publish {
 namespace fs = std::filesystem;
 
 /// fsync of a directory and all directories below. Error(io).
-void sync_tree(const fs::path& directory);
+void sync_tree(const io::Directory& directory);
+
+/// Error(io) unless each file is there as it was written.
+void require_files(const io::Directory& directory, const PlannedFiles& files);
+
+/// Error(target) when a partial directory holds files that are not to be published: others have put
+/// them there.
+void require_no_others(const io::Directory& partial, const PlannedFiles& files);
 
 /// Gives `partial` the name of `target` in one step, with the rights of the one it replaces.
-/// Returns where the replaced one lies; "" if there was none. Error(io).
-fs::path replace_directory(Renames& renames, const fs::path& partial, const fs::path& target);
+/// Returns where the replaced one lies; nullopt if there was none. Error(io).
+std::optional<Place> replace_directory(Renames& renames, const Place& partial, const Place& target);
 
-/// Moves the files of `partial` (but its journal) into `target`, that by which a reader knows the
-/// model last. Weights of an older model and what is in the way are put aside first, into a
-/// directory that is returned; the journal has what is moved. Error(io).
-fs::path move_files(Renames& renames, const fs::path& partial, const fs::path& target, bool sync);
+/// Moves the files of `partial` into `target`, that by which a reader knows the model last. Weights
+/// of an older model and what is in the way are put aside first, into a directory that is returned;
+/// the journal has what is moved. Error(io).
+Place move_files(Renames& renames, const io::Directory& partial, const io::Directory& target,
+                 const PlannedFiles& files, bool sync);
 
 }  // namespace shardweld::publish

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <array>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/entries.hpp"
 #include "shardweld/io/file.hpp"
 #include "shardweld/io/kind.hpp"
+#include "shardweld/io/text.hpp"
 
 namespace shardweld::publish {
 
@@ -15,6 +19,9 @@ namespace {
 
 constexpr std::size_t kMaxFiles = 1000;
 constexpr Bytes kMaxBytes = Bytes{1} << 30U;
+// Of files that are kept in memory; larger ones stay open.
+constexpr Bytes kMaxKept = Bytes{64} << 10U;
+constexpr Bytes kMaxKeptInAll = Bytes{1} << 20U;
 constexpr std::size_t kCopyBuffer = std::size_t{1} << 20U;
 
 // Directories of additional chat templates: transformers 4.51 and the name used before release.
@@ -81,36 +88,94 @@ std::vector<Entry> entries_called_so(const fs::path& hf_directory) {
     return found;
 }
 
-void check_size(const fs::path& path) {
-    std::error_code failed;
-    const auto size = fs::file_size(path, failed);
-    if (!failed && size > kMaxBytes) {
-        throw Error(ErrorCode::unsupported, path.string() + " has " + human_bytes(size) +
-                                                "; a configuration or tokenizer file has at most " +
-                                                human_bytes(kMaxBytes) +
-                                                ": give another directory with --hf_config");
+void check_size(const io::InputFile& file) {
+    if (file.size() > kMaxBytes) {
+        throw Error(ErrorCode::unsupported,
+                    file.path().string() + " has " + human_bytes(file.size()) +
+                        "; a configuration or tokenizer file has at most " +
+                        human_bytes(kMaxBytes) + ": give another directory with --hf_config");
     }
 }
 
-void copy_file(const fs::path& from, const fs::path& to, bool sync) {
-    const io::InputFile in = io::InputFile::open(from);
-    io::OutputFile out = io::OutputFile::create(to);
+/// A new file beside the weights, written from front to back.
+class NewFile {
+  public:
+    NewFile(const io::Directory& directory, const std::string& name)
+        : written_{name, {}, {}}, out_(io::OutputFile::create(directory, name)) {}
+
+    void add(std::span<const std::byte> bytes) {
+        out_.write_at(size_, bytes);
+        written_.stretches.push_back({size_, bytes.size(), io::digest_of(bytes)});
+        size_ += bytes.size();
+    }
+
+    io::WrittenFile finish(bool sync) {
+        if (sync) {
+            out_.sync();
+        }
+        written_.identity = io::identity_of(out_.fd(), out_.path());
+        out_.close();
+        return std::move(written_);
+    }
+
+  private:
+    io::WrittenFile written_;
+    io::OutputFile out_;
+    Bytes size_ = 0;
+};
+
+/// Files kept in memory use up `room`.
+Asset asset_of(const Entry& entry, const Opener& open, Bytes& room) {
+    Asset asset{entry.name, entry.path, std::nullopt};
+    if (::eaccess(entry.path.c_str(), R_OK) != 0 && errno == EACCES) {
+        return asset;
+    }
+    io::InputFile file = open(entry.path);
+    check_size(file);
+    asset.stamp = file.stamp();
+    if (file.size() <= std::min(kMaxKept, room)) {
+        room -= file.size();
+        asset.text = io::text_of(file, kMaxKept);
+    } else {
+        asset.file = std::make_shared<const io::InputFile>(std::move(file));
+    }
+    return asset;
+}
+
+/// Its name still leads to the file that was read, and nobody has changed that.
+void require_unchanged(const Asset& asset) {
+    struct stat now {};
+    if (::stat(asset.source.c_str(), &now) != 0 && !io::means_absent(errno)) {
+        io::throw_errno(errno, "examine", asset.source);
+    }
+    const io::FileStamp stamp =
+        now.st_mode == 0 ? io::FileStamp() : io::stamp_of(now, asset.source.c_str());
+    if (stamp != asset.stamp) {
+        throw Error(ErrorCode::io,
+                    asset.source.string() + " was changed since this run read it (" +
+                        (now.st_mode == 0 ? "it is gone" : difference_of(asset.stamp, stamp)) +
+                        "): the model would get another file than the one that was looked at; "
+                        "start again");
+    }
+}
+
+void copy_file(const io::InputFile& in, NewFile& to) {
     std::vector<std::byte> buffer(
         std::min<std::size_t>(kCopyBuffer, to_size(in.size(), "a file's size")));
     for (Bytes at = 0; at < in.size(); at += buffer.size()) {
         const auto part =
             std::span(buffer).first(std::min<std::size_t>(buffer.size(), in.size() - at));
         in.read_at(at, part);
-        out.write_at(at, part);
+        to.add(part);
     }
     in.require_unchanged();
-    if (sync) {
-        out.sync();
-    }
-    out.close();
 }
 
 }  // namespace
+
+Bytes Asset::size() const {
+    return text ? text->size() : file ? file->size() : 0;
+}
 
 bool is_asset(std::string_view file_name) {
     if (file_name.starts_with('.') || ends_with_any(file_name, kWeights)) {
@@ -122,19 +187,19 @@ bool is_asset(std::string_view file_name) {
            ends_with_any(file_name, kSuffixes);
 }
 
-std::vector<Asset> collect_assets(const fs::path& hf_directory) {
-    std::vector<Asset> assets;
-    for (const Entry& entry : entries_called_so(hf_directory)) {
-        if (entry.kind == io::Kind::file) {
-            check_size(entry.path);
-            assets.push_back({entry.name, entry.path, std::nullopt});
-        }
-    }
-    if (assets.size() > kMaxFiles) {
+std::vector<Asset> collect_assets(const fs::path& hf_directory, const Opener& open) {
+    std::vector<Entry> entries = entries_called_so(hf_directory);
+    std::erase_if(entries, [](const Entry& entry) { return entry.kind != io::Kind::file; });
+    if (entries.size() > kMaxFiles) {
         throw Error(ErrorCode::unsupported,
-                    hf_directory.string() + " holds " + std::to_string(assets.size()) +
+                    hf_directory.string() + " holds " + std::to_string(entries.size()) +
                         " configuration, tokenizer and code files; a model directory has at most " +
                         std::to_string(kMaxFiles) + ": give another directory with --hf_config");
+    }
+    std::vector<Asset> assets;
+    Bytes room = kMaxKeptInAll;
+    for (const Entry& entry : entries) {
+        assets.push_back(asset_of(entry, open, room));
     }
     return assets;
 }
@@ -156,22 +221,30 @@ std::vector<std::string> lost_assets(const fs::path& hf_directory) {
     return lost;
 }
 
-void write_assets(const std::vector<Asset>& assets, const fs::path& directory, bool sync,
-                  const std::function<void()>& before_file) {
+std::vector<io::WrittenFile> write_assets(const std::vector<Asset>& assets,
+                                          const io::Directory& directory, bool sync,
+                                          const std::function<void()>& before_file) {
+    std::vector<io::WrittenFile> written;
     for (const Asset& asset : assets) {
         before_file();
-        const fs::path to = directory / asset.name;
-        std::error_code failed;
-        fs::create_directories(to.parent_path(), failed);
-        if (failed) {
-            io::throw_errno(failed.value(), "create directory", to.parent_path());
+        if (!asset.source.empty()) {
+            require_unchanged(asset);
         }
+        if (!asset.text && !asset.file) {
+            throw Error(ErrorCode::io, asset.source.string() +
+                                           " cannot be read by this user: have its owner permit "
+                                           "it");
+        }
+        io::make_below(directory, fs::path(asset.name).parent_path());
+        NewFile file(directory, asset.name);
         if (asset.text) {
-            io::write_text(to, *asset.text, sync);
+            file.add(std::as_bytes(std::span(*asset.text)));
         } else {
-            copy_file(asset.source, to, sync);
+            copy_file(*asset.file, file);
         }
+        written.push_back(file.finish(sync));
     }
+    return written;
 }
 
 }  // namespace shardweld::publish

@@ -72,11 +72,10 @@ std::map<fs::path, Bytes> noted_in(const fs::path& partial) {
 
 }  // namespace
 
-bool has_content(const fs::path& directory) {
-    const auto entries = io::entries_of(directory);
-    return std::any_of(entries.begin(), entries.end(), [](const fs::directory_entry& entry) {
-        return !is_trace(entry.path().filename());
-    });
+bool has_content(const io::Directory& directory) {
+    const auto entries = io::listed(directory);
+    return std::any_of(entries.begin(), entries.end(),
+                       [](const io::Below& entry) { return !is_trace(entry.name); });
 }
 
 bool holds_work(const fs::path& partial) {
@@ -139,10 +138,12 @@ std::vector<fs::path> moved_files(const fs::path& target) {
 
 void take_back(const fs::path& target) {
     const fs::path partial = target / kPartialInside;
+    const io::Directory from(target);
+    const io::Directory to(from, kPartialInside);
     Renames for_good;
     for (const fs::path& file : moved_files(target)) {
-        for_good.make_directories((partial / file).parent_path());
-        for_good.rename(target / file, partial / file);
+        for_good.make_directories({to, file.parent_path()});
+        for_good.rename({from, file}, {to, file});
     }
     // Directories that were made for them, as far as nothing else is in them.
     for (const auto& [file, size] : noted_in(partial)) {

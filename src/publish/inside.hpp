@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/io/directory.hpp"
 
 namespace shardweld::publish {
 
 namespace fs = std::filesystem;
 
 /// Whether a directory holds more than the traces of an unfinished run. Error(io).
-bool has_content(const fs::path& directory);
+bool has_content(const io::Directory& directory);
 
 /// Whether a partial directory's journal tells of any block: its records have numbers for names,
 /// the header has not. Error(io) when it cannot be looked at: it must not pass for none.

@@ -61,6 +61,14 @@ bool is_same_file(int fd, const fs::path& path) {
            held.st_dev == named.st_dev && held.st_ino == named.st_ino;
 }
 
+/// Whether a file that was found is one that a run of this user has left: not somebody else's,
+/// which may have another name for what is written into it.
+bool is_left_by_own_run(int fd) {
+    struct stat held {};
+    return ::fstat(fd, &held) == 0 && S_ISREG(held.st_mode) && held.st_uid == ::geteuid() &&
+           held.st_nlink == 1;
+}
+
 std::string name_of_holder(const std::string& holder) {
     const auto parts = split(trim(holder), ' ');
     if (parts.size() < 2) {
@@ -80,6 +88,21 @@ std::string name_of_holder(const std::string& holder) {
                     (is_sure ? ""
                              : " (this file system has no locks: if that run has ended, remove the "
                                "file)"));
+}
+
+/// Takes a lock file away that is not this user's, and closes it.
+void remove_foreign(int fd, const fs::path& path, const fs::path& target) {
+    struct stat held {};
+    (void)::fstat(fd, &held);
+    const bool is_removed = ::unlink(path.c_str()) == 0 || errno == ENOENT;
+    ::close(fd);
+    if (!is_removed) {
+        throw Error(ErrorCode::target,
+                    "the lock file " + path.string() + " belongs to user " +
+                        std::to_string(held.st_uid) +
+                        " and cannot be removed: remove it if no run of theirs is writing " +
+                        target.string() + ", or choose another --target_dir");
+    }
 }
 
 /// Whether the process that wrote `holder` is known to be gone. Who has written nothing yet is not.
@@ -162,8 +185,13 @@ int try_lock_file(const fs::path& path, const fs::path& target, const std::strin
         // A holder that just ended removed the file: what was locked is no longer the lock. Without
         // locks the file is whose who made it.
         if (lock == Flock::taken ? is_same_file(fd, path) : lock == Flock::none && is_made) {
-            say_holder(fd, job);
-            return fd;
+            if (is_made || is_left_by_own_run(fd)) {
+                say_holder(fd, job);
+                return fd;
+            }
+            // Nobody holds it: one of this run's own takes its place, and nothing is written to it.
+            remove_foreign(fd, path, target);
+            continue;
         }
         const std::string holder = content(fd);
         ::close(fd);

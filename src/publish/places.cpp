@@ -25,4 +25,12 @@ bool is_mount_point(const std::filesystem::path& directory) {
     return inner.st_dev != outer.st_dev;
 }
 
+std::string number_of(const std::filesystem::path& directory) {
+    struct stat status {};
+    if (::stat(directory.c_str(), &status) != 0) {
+        io::throw_errno(errno, "examine", directory);
+    }
+    return std::to_string(status.st_ino);
+}
+
 }  // namespace shardweld::publish

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 namespace shardweld::publish {
 
@@ -20,6 +21,9 @@ inline constexpr const char* kNumber = "number";
 bool contains_current_directory(const std::filesystem::path& directory);
 /// Whether another file system begins at a directory that exists. Error(io).
 bool is_mount_point(const std::filesystem::path& directory);
+
+/// By which a directory is known under another name, as long as it lives. Error(io).
+std::string number_of(const std::filesystem::path& directory);
 
 /// Of a target without a trailing slash.
 inline std::filesystem::path partial_beside(const std::filesystem::path& target) {

@@ -4,19 +4,27 @@
 #include <cstdio>
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include "shardweld/io/file.hpp"
 
-#include "directories.hpp"
-
 namespace shardweld::publish {
+
+namespace {
+
+int rename_at(const Place& from, const Place& to, unsigned flags) {
+    const int from_at = from.directory.fd();
+    const int to_at = to.directory.fd();
+    return flags == 0 ? ::renameat(from_at, from.name.c_str(), to_at, to.name.c_str())
+                      : ::renameat2(from_at, from.name.c_str(), to_at, to.name.c_str(), flags);
+}
+
+}  // namespace
 
 bool Renames::try_one(const Done& step) {
     // Written down first: what has been done must be known, also when memory runs out.
     done_.push_back(step);
-    const int status = step.flags == 0 ? ::rename(step.from.c_str(), step.to.c_str())
-                                       : ::renameat2(AT_FDCWD, step.from.c_str(), AT_FDCWD,
-                                                     step.to.c_str(), step.flags);
+    const int status = rename_at(step.from, step.to, step.flags);
     if (status != 0) {
         const int error = errno;
         done_.pop_back();
@@ -25,36 +33,37 @@ bool Renames::try_one(const Done& step) {
     return status == 0;
 }
 
-void Renames::rename(const fs::path& from, const fs::path& to) {
+void Renames::rename(const Place& from, const Place& to) {
     if (!try_one({from, to})) {
-        io::throw_errno(errno, "rename " + from.string() + " to", to);
+        io::throw_errno(errno, "rename " + from.path().string() + " to", to.path());
     }
 }
 
-bool Renames::exchange(const fs::path& a, const fs::path& b) {
+bool Renames::exchange(const Place& a, const Place& b) {
     const bool is_done = try_one({a, b, RENAME_EXCHANGE});
     if (!is_done && errno != EINVAL && errno != ENOSYS && errno != ENOTSUP) {
-        io::throw_errno(errno, "exchange " + a.string() + " with", b);
+        io::throw_errno(errno, "exchange " + a.path().string() + " with", b.path());
     }
     return is_done;
 }
 
-void Renames::make_directories(const fs::path& directory) {
-    publish::make_directories(directory, made_);
+void Renames::make_directories(const Place& place) {
+    for (const fs::path& made : io::make_below(place.directory, place.name)) {
+        made_.push_back({place.directory, made});
+    }
 }
 
 std::string Renames::undo() noexcept {
     std::string left;
     for (; !done_.empty(); done_.pop_back()) {
         const Done& step = done_.back();
-        const int status = step.flags == 0 ? ::rename(step.to.c_str(), step.from.c_str())
-                                           : ::renameat2(AT_FDCWD, step.to.c_str(), AT_FDCWD,
-                                                         step.from.c_str(), step.flags);
-        if (status != 0) {
-            left += (left.empty() ? "" : ", ") + step.to.string();
+        if (rename_at(step.to, step.from, step.flags) != 0) {
+            left += (left.empty() ? "" : ", ") + step.to.path().string();
         }
     }
-    remove_directories(made_);
+    for (; !made_.empty(); made_.pop_back()) {
+        (void)::unlinkat(made_.back().directory.fd(), made_.back().name.c_str(), AT_REMOVEDIR);
+    }
     return left;
 }
 

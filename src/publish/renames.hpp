@@ -1,24 +1,33 @@
 // Renames that are all done, or taken back.
-// Knows paths; nothing of why they are renamed.
+// Knows names below directories that are held open; nothing of why they are renamed.
 #pragma once
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "shardweld/io/directory.hpp"
+
 namespace shardweld::publish {
 
 namespace fs = std::filesystem;
 
+/// A name below a directory, whatever name that has by now.
+struct Place {
+    io::Directory directory;
+    fs::path name;
+    [[nodiscard]] fs::path path() const { return directory.path() / name; }
+};
+
 class Renames {
   public:
-    /// rename(2). Error(io), Error(space).
-    void rename(const fs::path& from, const fs::path& to);
+    /// renameat(2). Error(io), Error(space), Error(not_found).
+    void rename(const Place& from, const Place& to);
     /// Two names change places in one step; false where the file system cannot. Error(io).
-    bool exchange(const fs::path& a, const fs::path& b);
+    bool exchange(const Place& a, const Place& b);
 
-    /// mkdir -p. Error(io), Error(space).
-    void make_directories(const fs::path& directory);
+    /// mkdir -p. Error(io), Error(space), Error(target).
+    void make_directories(const Place& place);
 
     /// Takes all back, the last one first; directories made go if nothing else is in them. The
     /// names that could not be given back; "" if all were.
@@ -26,15 +35,15 @@ class Renames {
 
   private:
     struct Done {
-        fs::path from;
-        fs::path to;
+        Place from;
+        Place to;
         unsigned flags = 0;  ///< of renameat2(2)
     };
     /// Whether it was done; what the system says otherwise is in errno.
     bool try_one(const Done& step);
 
     std::vector<Done> done_;
-    std::vector<fs::path> made_;  ///< directories
+    std::vector<Place> made_;  ///< directories
 };
 
 }  // namespace shardweld::publish

@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kSchema = 1;
+constexpr int kSchema = 2;
 constexpr Bytes kLongestHeader = Bytes{1} << 30U;
 
 // get() takes fractions too, and what does not fit is undefined: get_ref() refuses them.
@@ -26,14 +26,23 @@ Bytes bytes_in(const json& value) {
     return value.get_ref<const json::number_unsigned_t&>();
 }
 
-outputs::RawOffsets raw_in(const json& entry) {
-    outputs::RawOffsets raw;
-    for (const json& offset : entry.at("tensors").get_ref<const json::array_t&>()) {
-        raw.tensors.push_back(bytes_in(offset));
-    }
-    raw.header = bytes_in(entry.at("header"));
-    raw.file_size = bytes_in(entry.at("size"));
-    return raw;
+/// [name, size, modified, changed, inode, digest, is_proved]
+json json_of(const InputFact& input) {
+    const io::FileStamp& stamp = input.stamp;
+    return {input.name,  stamp.size,   stamp.modified_ns, stamp.changed_ns,
+            stamp.inode, input.digest, input.is_proved};
+}
+
+InputFact input_in(const json& entry) {
+    const auto time = [&](std::size_t at) {
+        return entry.at(at).get_ref<const json::number_integer_t&>();
+    };
+    InputFact input;
+    input.name = entry.at(0).get<std::string>();
+    input.stamp = {bytes_in(entry.at(1)), time(2), time(3), bytes_in(entry.at(4))};
+    input.digest = bytes_in(entry.at(5));
+    input.is_proved = entry.at(6).get<bool>();
+    return input;
 }
 
 RunFacts facts_in(const json& root) {
@@ -43,11 +52,7 @@ RunFacts facts_in(const json& root) {
     facts.replicas = root.at("replicas").get<std::string>();
     facts.options = root.at("options").get<std::vector<std::string>>();
     for (const json& entry : root.at("inputs")) {
-        facts.inputs.push_back({entry.at(0).get<std::string>(), bytes_in(entry.at(1)),
-                                entry.at(2).get_ref<const json::number_integer_t&>()});
-    }
-    for (const json& entry : root.at("raw")) {
-        facts.raw.push_back(raw_in(entry));
+        facts.inputs.push_back(input_in(entry));
     }
     return facts;
 }
@@ -55,6 +60,27 @@ RunFacts facts_in(const json& root) {
 [[noreturn]] void refuse(ErrorCode code, const std::string& why, const fs::path& where) {
     throw Error(code, "cannot resume: " + why + "; run without --resume to start anew, or remove " +
                           where.string());
+}
+
+/// What became of an input, "" if nothing.
+std::string change_of(const InputFact& then, const InputFact& now) {
+    if (now.stamp.size != then.stamp.size) {
+        return "went from " + std::to_string(then.stamp.size) + " to " +
+               std::to_string(now.stamp.size) + " bytes";
+    }
+    if (now.stamp.modified_ns != then.stamp.modified_ns) {
+        return "was written again";
+    }
+    if (now.digest != then.digest) {
+        return "holds other tensors, or the same with other checksums, though its size and time "
+               "are what they were: it was replaced";
+    }
+    if (now.stamp != then.stamp && !now.is_proved) {
+        return std::string("may be another one though its size and time are what they were (") +
+               io::difference_of(then.stamp, now.stamp) +
+               ", and no checksums in it say what it holds)";
+    }
+    return "";
 }
 
 /// The first file that is not what it was; "" if there is none.
@@ -71,12 +97,8 @@ std::string change_of(const std::vector<InputFact>& begun, const std::vector<Inp
         if (at == before.end()) {
             return say(input, "is new");
         }
-        if (input.size != at->second.size) {
-            return say(input, "went from " + std::to_string(at->second.size) + " to " +
-                                  std::to_string(input.size) + " bytes");
-        }
-        if (input.mtime_ns != at->second.mtime_ns) {
-            return say(input, "was written again");
+        if (const std::string change = change_of(at->second, input); !change.empty()) {
+            return say(input, change);
         }
         before.erase(at);
     }
@@ -102,17 +124,11 @@ std::string only_in(std::vector<std::string> some, std::vector<std::string> othe
 void write_header(const RunFacts& facts, const fs::path& journal, bool sync) {
     json inputs = json::array();
     for (const InputFact& input : facts.inputs) {
-        inputs.push_back({input.name, input.size, input.mtime_ns});
-    }
-    json raw = json::array();
-    for (const outputs::RawOffsets& file : facts.raw) {
-        raw.push_back(
-            {{"tensors", file.tensors}, {"header", file.header}, {"size", file.file_size}});
+        inputs.push_back(json_of(input));
     }
     const json root = {{"schema", kSchema},        {"tool", facts.tool},
                        {"plan", facts.plan},       {"replicas", facts.replicas},
-                       {"options", facts.options}, {"inputs", std::move(inputs)},
-                       {"raw", std::move(raw)}};
+                       {"options", facts.options}, {"inputs", std::move(inputs)}};
     std::error_code failed;
     fs::create_directory(journal, failed);
     if (failed) {
@@ -121,7 +137,7 @@ void write_header(const RunFacts& facts, const fs::path& journal, bool sync) {
     const fs::path path = journal / kJournalHeader;
     const fs::path fresh = journal / "header.new";
     io::write_text(fresh, root.dump(1, ' ', false, json::error_handler_t::replace), sync);
-    Renames().rename(fresh, path);
+    Renames().rename({journal, fresh.filename()}, {journal, path.filename()});
     if (sync) {
         io::sync_directory(journal);
         io::sync_directory(journal.parent_path());

@@ -19,6 +19,8 @@
 #include "directories.hpp"
 #include "inside.hpp"
 #include "lock_file.hpp"
+#include "model_tree.hpp"
+#include "own_work.hpp"
 #include "places.hpp"
 
 namespace shardweld::publish {
@@ -27,15 +29,6 @@ namespace {
 
 bool is_there(const fs::path& path) {
     return io::kind_at(path) != io::Kind::none;
-}
-
-/// By which a directory is known under another name, as long as it lives.
-std::string number_of(const fs::path& directory) {
-    struct stat status {};
-    if (::stat(directory.c_str(), &status) != 0) {
-        io::throw_errno(errno, "examine", directory);
-    }
-    return std::to_string(status.st_ino);
 }
 
 /// Whether the target is the directory that this journal is of.
@@ -112,11 +105,12 @@ void PartialDirectory::see_to_old() {
         return;
     }
     if (!is_there(target_)) {
-        Renames().rename(old, target_);
+        const io::Directory parent(target_.parent_path());
+        Renames().rename({parent, old.filename()}, {parent, target_.filename()});
         notes_.push_back("gave " + old.string() + " the name " + target_.string() +
                          " back: an earlier run was killed while it replaced it");
     } else if (is_published(target_, journal_aside())) {
-        remove_left(old);
+        remove_left({target_.parent_path(), old.filename()});
     } else {
         notes_.push_back(old.string() + " is what an earlier run replaced in " + target_.string() +
                          " and could not remove: remove it if nobody needs it");
@@ -146,10 +140,12 @@ void PartialDirectory::make_partial(bool resume) {
     std::error_code failed;
     const bool is_work = holds_work(partial_);
     if (resume && is_work) {
+        require_own_work(partial_, maker_of(lock_fd_));
         if (is_inside_) {
             take_back(target_);
         }
         is_taken_up_ = true;
+        hold();
         return;
     }
     if (fs::exists(fs::symlink_status(partial_, failed))) {
@@ -163,77 +159,14 @@ void PartialDirectory::make_partial(bool resume) {
     if (::mkdir(partial_.c_str(), 0777) != 0) {
         io::throw_errno(errno, "create directory", partial_);
     }
+    hold();
 }
 
-void PartialDirectory::commit(bool sync) {
-    Renames renames;
-    fs::path old;
-    const auto failure = mpi::error_of([&] {
-        require_replaceable(target_);
-        if (sync) {
-            sync_tree(partial_);
-        }
-        old = is_inside_ ? move_files(renames, partial_, target_, sync) : publish_beside(renames);
-        if (sync) {
-            if (is_inside_) {
-                sync_tree(target_);
-            }
-            io::sync_directory(target_.parent_path());
-        }
-    });
-    if (failure) {
-        const std::string left = renames.undo();
-        if (left.empty()) {
-            throw Error(*failure);
-        }
-        // What lies where is for people to see to: nothing is removed.
-        made_.clear();
-        unlock_file(std::exchange(lock_fd_, -1), lock_path_);
-        is_held_ = false;
-        throw Error(failure->code(), failure->what() + ("; these could not be put back: " + left));
-    }
-    made_.clear();
-    for (const fs::path& left : {old, partial_, journal_aside()}) {
-        remove_left(left);
-    }
-    if (is_inside_ && lock_path_ != target_ / kLockInside) {
-        remove_left(target_ / kLockInside);  // of a run that is gone
-    }
-    unlock_file(std::exchange(lock_fd_, -1), lock_path_);
-    is_held_ = false;
-}
-
-/// Nobody's files are replaced unasked, whoever has put them there since the run began.
-void PartialDirectory::require_replaceable(const fs::path& directory) const {
-    if (!may_overwrite_ && io::is_directory(directory) && has_content(directory)) {
-        throw Error(ErrorCode::target,
-                    "the target directory " + target_.string() +
-                        " was empty when this merge began and is not now: move away what another "
-                        "program has put there, or replace it with --overwrite");
-    }
-}
-
-/// The journal steps aside: it is no part of the model.
-fs::path PartialDirectory::publish_beside(Renames& renames) {
-    if (fs::exists(journal())) {
-        io::write_text(journal() / kNumber, number_of(partial_), false);
-        renames.rename(journal(), journal_aside());
-    }
-    const fs::path old = replace_directory(renames, partial_, target_);
-    if (!old.empty()) {
-        require_replaceable(old);
-    }
-    return old;
-}
-
-/// The new target is in place: something old that cannot be removed is worth a note only.
-void PartialDirectory::remove_left(const fs::path& left) {
-    std::error_code failed;
-    fs::remove_all(left, failed);
-    if (failed) {
-        notes_.push_back("cannot remove " + left.string() +
-                         ", which is no longer needed: " + failed.message());
-    }
+/// From now on all is done below these descriptors.
+void PartialDirectory::hold() {
+    const io::Directory parent(target_.parent_path());
+    const io::Directory holder = is_inside_ ? io::Directory(parent, target_.filename()) : parent;
+    held_ = Held{parent, holder, io::Directory(holder, partial_.filename())};
 }
 
 void PartialDirectory::keep_only(const std::set<fs::path>& files) {
@@ -255,9 +188,13 @@ void PartialDirectory::forget_work() const noexcept {
 }
 
 void PartialDirectory::discard() noexcept {
-    std::error_code ignored;
-    if (std::exchange(is_held_, false) && !may_hold_work(partial_)) {
-        fs::remove_all(partial_, ignored);
+    if (std::exchange(is_held_, false) && held_ && !may_hold_work(partial_)) {
+        // Nobody else's that has its name by now.
+        (void)mpi::error_of([&] {
+            if (held_->partial.is_at(held_->holder, partial_.filename())) {
+                io::remove_below(held_->holder, partial_.filename());
+            }
+        });
     }
     unlock_file(std::exchange(lock_fd_, -1), lock_path_);
     remove_directories(made_);
@@ -266,6 +203,7 @@ void PartialDirectory::discard() noexcept {
 PartialDirectory::PartialDirectory(PartialDirectory&& other) noexcept
     : target_(std::move(other.target_)),
       partial_(std::move(other.partial_)),
+      held_(std::move(other.held_)),
       lock_path_(std::move(other.lock_path_)),
       is_inside_(other.is_inside_),
       is_held_(std::exchange(other.is_held_, false)),

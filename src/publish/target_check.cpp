@@ -12,6 +12,7 @@
 #include "shardweld/publish/target.hpp"
 
 #include "inside.hpp"
+#include "model_tree.hpp"
 #include "places.hpp"
 
 namespace shardweld::publish {
@@ -73,6 +74,11 @@ void check_writable(const fs::path& target) {
                                    " (" + reason + "): choose another --target_dir");
 }
 
+/// Not in place, file by file.
+bool is_replaced_whole(const TargetRequest& request, const fs::path& target) {
+    return holder_of(target) != target && !(request.resume && holds_work(target / kPartialInside));
+}
+
 }  // namespace
 
 void require_apart(const fs::path& target, const std::vector<fs::path>& files) {
@@ -100,6 +106,9 @@ fs::path checked_target(const TargetRequest& request) {
     }
     refuse_below_file(target);
     check_inputs(target, request.inputs);
+    if (kind == io::Kind::directory && request.overwrite && is_replaced_whole(request, target)) {
+        require_model_only(target, target);
+    }
     if (kind == io::Kind::directory && !request.overwrite && has_content(target) &&
         !(request.resume && is_half_published(target))) {
         refuse(target,

@@ -4,32 +4,45 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "shardweld/io/file.hpp"
+#include "shardweld/io/written.hpp"
+
 namespace shardweld::publish {
 
 namespace fs = std::filesystem;
 
-/// A file to be written: the bytes of `source`, or `text` when there is one.
+/// A file to be written: `text`, or what is behind `file`, whatever has its path by then.
 struct Asset {
     std::string name;  ///< relative to the model directory ("chat_templates/tool.jinja")
-    fs::path source;
-    std::optional<std::string> text;
-    friend bool operator==(const Asset&, const Asset&) = default;
+    fs::path source;   ///< where it was read; "": it is this program's own
+    std::optional<std::string> text;                      ///< of small files (64 KiB, 1 MiB in all)
+    std::shared_ptr<const io::InputFile> file = nullptr;  ///< neither: this user may not read it
+    io::FileStamp stamp = {};                             ///< of the source when it was read
+
+    [[nodiscard]] Bytes size() const;
 };
+
+/// How a file at a path is opened.
+using Opener = std::function<io::InputFile(const fs::path&)>;
 
 /// Whether a file of this name belongs to a model directory beside the weights: configurations,
 /// tokenizers, templates, processors and custom code; no weights, indices or documents. config.json
 /// is not among them: its text is decided by true_config.
 bool is_asset(std::string_view file_name);
 
-/// The assets of a HuggingFace directory, sorted by name; regular files and links to such. Local.
-/// Error(unsupported) when there are more or larger files than model directories have (1000 files,
-/// 1 GiB each); Error(io) when the directory cannot be read.
-std::vector<Asset> collect_assets(const fs::path& hf_directory);
+/// The assets of a HuggingFace directory, sorted by name; regular files and links to such, which
+/// `open` follows or refuses. Each is looked at once: what is written later is what was found here.
+/// Local. Error(unsupported) when there are more or larger files than model directories have (1000
+/// files, 1 GiB each); Error(io) when the directory or a file cannot be read; errors of `open`.
+std::vector<Asset> collect_assets(
+    const fs::path& hf_directory,
+    const Opener& open = [](const fs::path& path) { return io::InputFile::open(path); });
 
 /// Names like those of assets that are no readable file: links to nothing (a snapshot of the Hub's
 /// cache that was copied without its blobs), special files, directories called like a file
@@ -37,10 +50,12 @@ std::vector<Asset> collect_assets(const fs::path& hf_directory);
 /// nothing)". Local. Error(io) when the directory cannot be read.
 std::vector<std::string> lost_assets(const fs::path& hf_directory);
 
-/// Writes all assets into `directory`, checked; with `sync` also fsynced. `before_file` is called
-/// at each. Local. Error(io), Error(space).
-void write_assets(
-    const std::vector<Asset>& assets, const fs::path& directory, bool sync,
+/// Writes all assets into `directory`, where none is yet, checked; with `sync` also fsynced.
+/// `before_file` is called at each. What was written, to be held against it later. Local.
+/// Error(target) when there is a file of that name; Error(io) also when a source is no longer what
+/// it was when it was read; Error(space).
+std::vector<io::WrittenFile> write_assets(
+    const std::vector<Asset>& assets, const io::Directory& directory, bool sync,
     const std::function<void()>& before_file = [] {});
 
 }  // namespace shardweld::publish

@@ -1,5 +1,5 @@
 // What a run's output depends on, kept in the journal's header and compared before it is resumed.
-// Knows names, sizes and times; nothing of tensors.
+// Knows names, stamps and digests; nothing of tensors.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "shardweld/core/index.hpp"
-#include "shardweld/outputs/output.hpp"
+#include "shardweld/io/stamp.hpp"
 
 namespace shardweld::publish {
 
@@ -15,8 +15,12 @@ namespace fs = std::filesystem;
 
 struct InputFact {
     std::string name;  ///< relative to the checkpoint
-    Bytes size = 0;
-    Index mtime_ns = 0;  ///< since 1970
+    io::FileStamp stamp;
+    /// Of what its metadata say: names, types, shapes, places and checksums of the tensors in it.
+    std::uint64_t digest = 0;
+    /// Whether those checksums speak for every byte that is read of it: then another number or
+    /// change time (a copy, chmod) is no other input.
+    bool is_proved = false;
     friend bool operator==(const InputFact&, const InputFact&) = default;
 };
 
@@ -26,8 +30,6 @@ struct RunFacts {
     std::string replicas;              ///< how copies are compared: auto, verify, trust
     std::vector<std::string> options;  ///< as given, e.g. "--dtype bf16"; they explain another plan
     std::vector<InputFact> inputs;
-    /// Where a library has put the raw data; not compared.
-    std::vector<outputs::RawOffsets> raw = {};
     friend bool operator==(const RunFacts&, const RunFacts&) = default;
 };
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -17,6 +19,10 @@ namespace shardweld::publish {
 namespace fs = std::filesystem;
 
 class Renames;
+struct Place;
+
+/// What is to be published: names relative to the directory, and which files they are.
+using PlannedFiles = std::map<fs::path, io::Identity>;
 
 /// What the command line says about the output.
 struct TargetRequest {
@@ -29,7 +35,8 @@ struct TargetRequest {
 
 /// Checks a target without writing anything; returns it absolute, links resolved. Local.
 /// Error(target): it is a file, exists with content without `overwrite` (what a run to `resume` has
-/// published of its own is none), or was put aside by a run killed while it replaced it, is an
+/// published of its own is none), would be replaced with `overwrite` and holds what is no model's
+/// (model_tree.hpp), or was put aside by a run killed while it replaced it, is an
 /// input, lies in the first input (the checkpoint) or contains an input; Error(io): this user may
 /// not write there.
 fs::path checked_target(const TargetRequest& request);
@@ -82,9 +89,11 @@ class PartialDirectory {
 
     /// Makes the directory visible under the target's name; with `sync` directories are fsynced
     /// before and after (files are synced by who writes them). An old target is exchanged and
-    /// removed. Error(target) when the target has content by now and may not be overwritten;
-    /// Error(io): everything is as it was before, or the message says what is not.
-    void commit(bool sync);
+    /// removed, when all files are known to be there. Error(target) when the target has content by
+    /// now and may not be overwritten, when the target's parent or the partial directory was
+    /// renamed or replaced, or got files of others; Error(io), also when a file is not the one that
+    /// was written: everything is as it was before, or the message says what is not.
+    void commit(const PlannedFiles& files, bool sync);
 
     PartialDirectory(PartialDirectory&& other) noexcept;
     PartialDirectory& operator=(PartialDirectory&&) = delete;
@@ -99,13 +108,24 @@ class PartialDirectory {
     void see_to_journal_aside(bool resume);
     void make_partial(bool resume);
     [[nodiscard]] fs::path journal_aside() const;
-    void require_replaceable(const fs::path& directory) const;
-    fs::path publish_beside(Renames& renames);
-    void remove_left(const fs::path& left);
+    void hold();
+    void require_replaceable(const Place& place) const;
+    void require_in_place() const;
+    std::optional<Place> publish_beside(Renames& renames);
+    void publish(Renames& renames, std::optional<Place>& old, const PlannedFiles& files, bool sync);
+    void remove_left(const Place& left);
     void discard() noexcept;
+
+    /// Whatever becomes of their names.
+    struct Held {
+        io::Directory parent;  ///< of the target
+        io::Directory holder;  ///< of the partial directory: that parent, or the target
+        io::Directory partial;
+    };
 
     fs::path target_;
     fs::path partial_;
+    std::optional<Held> held_;
     fs::path lock_path_;
     bool is_inside_ = false;  ///< the partial directory lies in the target
     bool is_held_ = false;    ///< lock and partial directory are this run's

@@ -58,8 +58,10 @@ TEST(CollectAssets, follows_links_to_files_and_leaves_everything_else) {
     fs::create_symlink("../../blobs/tool", hf.path() / "chat_templates/tool.jinja");
     fs::create_symlink("nowhere", hf.path() / "README.md");
     ASSERT_EQ(::mkfifo((hf.path() / "merges.txt").c_str(), 0600), 0);
-    EXPECT_EQ(collect_assets(hf.path()),
-              (std::vector<Asset>{{"tokenizer.json", hf.path() / "tokenizer.json", std::nullopt}}));
+    const std::vector<Asset> found = collect_assets(hf.path());
+    ASSERT_EQ(names_of(found), std::vector<std::string>{"tokenizer.json"});
+    EXPECT_EQ(found[0].source, hf.path() / "tokenizer.json");
+    EXPECT_EQ(found[0].text, "the content");
     EXPECT_EQ(
         lost_assets(hf.path()),
         (std::vector<std::string>{
@@ -99,6 +101,58 @@ TEST(WriteAssets, copies_content_and_writes_texts) {
     EXPECT_EQ(content_of(out.path() / "chat_templates/tool.jinja"), "{{ x }}");
     EXPECT_EQ(content_of(out.path() / "vocab.txt"), "");
     EXPECT_EQ(content_of(out.path() / "config.json"), "{}\n");
+}
+
+TEST(WriteAssets, refuses_a_file_that_is_no_longer_what_was_read) {
+    // One that is kept in memory and one that stays open.
+    for (const std::size_t size : {std::size_t{10}, std::size_t{100'000}}) {
+        const TemporaryDirectory hf;
+        const TemporaryDirectory out;
+        const fs::path file = hf.put("tokenizer.json", std::string(size, 'a'));
+        const fs::path secret = hf.put("secret", std::string(size, 's'));
+        const auto answer = [&](const auto& change) {
+            const std::vector<Asset> assets = collect_assets(hf.path());
+            EXPECT_EQ(assets.at(0).text.has_value(), size == 10);
+            change();
+            return test::error_text([&] { write_assets(assets, out.path(), false); });
+        };
+        const std::string begin = "io: " + file.string() + " was changed since this run read it (";
+        const auto expect = [&](const std::string& said, const std::string& why) {
+            EXPECT_EQ(said.rfind(begin + why + ")", 0), 0U) << said;
+            EXPECT_EQ(content_of(out.path() / "tokenizer.json"), "absent");
+        };
+        // The same bytes and time in another file.
+        expect(answer([&] {
+                   fs::copy_file(file, hf.path() / "copy");
+                   fs::last_write_time(hf.path() / "copy", fs::last_write_time(file));
+                   fs::rename(hf.path() / "copy", file);
+               }),
+               "another file has its name");
+        // Other bytes, and the time set back.
+        expect(answer([&] {
+                   const auto time = fs::last_write_time(file);
+                   hf.put("tokenizer.json", std::string(size, 'b'));
+                   fs::last_write_time(file, time);
+               }),
+               "its change time is another one");
+        expect(answer([&] {
+                   fs::remove(file);
+                   fs::create_symlink(secret, file);
+               }),
+               "another file has its name");
+        expect(answer([&] { fs::remove(file); }), "it is gone");
+    }
+}
+
+TEST(CollectAssets, opens_files_as_it_is_told) {
+    const TemporaryDirectory hf;
+    hf.put("tokenizer.json");
+    EXPECT_EQ(test::error_text([&] {
+                  collect_assets(hf.path(), [](const fs::path& file) -> io::InputFile {
+                      throw Error(ErrorCode::corrupt, file.filename().string());
+                  });
+              }),
+              "corrupt: tokenizer.json");
 }
 
 }  // namespace

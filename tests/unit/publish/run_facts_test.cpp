@@ -16,7 +16,7 @@ RunFacts facts() {
             "1234",
             "auto",
             {"--dtype bf16", "--names hub"},
-            {{"a.pt", 10, 1}, {"b\xff.pt", 20, 2}}};
+            {{"a.pt", {10, 1, 7, 70}, 99, false}, {"b\xff.pt", {20, 2, 8, 80}, 98, true}}};
 }
 
 std::string refusal(const RunFacts& now) {
@@ -37,8 +37,7 @@ TEST(RunFacts, come_back_from_the_header) {
     const test::TemporaryDirectory place;
     RunFacts written = facts();
     written.inputs[1].name = "b.pt";
-    written.inputs[1].mtime_ns = 1'700'000'000'123'456'789;
-    written.raw = {{{4096, 5000}, 100, 9000}, {{}, 0, 1}};
+    written.inputs[1].stamp.modified_ns = 1'700'000'000'123'456'789;
     write_header(written, place.path() / "journal", true);
     EXPECT_EQ(read_header(place.path() / "journal"), written);
 }
@@ -58,19 +57,17 @@ TEST(RunFacts, of_a_damaged_header_are_refused) {
     };
     for (
         const char* text :
-        {"", "{", "[]", "3", "{}", R"({"schema": 1})", R"({"schema": "1", "tool": 3})",
-         R"({"schema":1,"tool":"t","plan":"p","replicas":"auto","options":[1],"inputs":[],"raw":[]})",
-         R"({"schema":1,"tool":"t","plan":"p","replicas":"auto","options":[],"inputs":[],"raw":[{}]})",
-         R"({"schema":1,"tool":"t","plan":"p","replicas":"auto","options":[],"inputs":[["a"]],"raw":[]})",
-         R"({"schema":1,"tool":"t","plan":"p","replicas":"auto","options":[],"inputs":[["a","b",1]],"raw":[]})",
-         R"({"schema":1,"tool":"t","plan":"p","replicas":"auto","options":[],"inputs":[["a",1,1e300]],"raw":[]})",
-         R"({"schema":1,"tool":"t","plan":"p","replicas":"auto","options":[],"inputs":[["a",1e300,1]],"raw":[]})",
-         R"({"schema":1,"tool":"t","plan":"p","replicas":"auto","options":[],"inputs":[["a",-1,1]],"raw":[]})",
-         R"({"schema":1,"tool":"t","plan":"p","replicas":"auto","options":[],"inputs":[],"raw":[{"tensors":[1.5],"header":1,"size":1}]})"}) {
+        {"", "{", "[]", "3", "{}", R"({"schema": 2})", R"({"schema": "1", "tool": 3})",
+         R"({"schema":2,"tool":"t","plan":"p","replicas":"auto","options":[1],"inputs":[]})",
+         R"({"schema":2,"tool":"t","plan":"p","replicas":"auto","options":[],"inputs":[["a"]]})",
+         R"({"schema":2,"tool":"t","plan":"p","replicas":"auto","options":[],"inputs":[["a","b",1,1,1,1,true]]})",
+         R"({"schema":2,"tool":"t","plan":"p","replicas":"auto","options":[],"inputs":[["a",1,1e300,1,1,1,true]]})",
+         R"({"schema":2,"tool":"t","plan":"p","replicas":"auto","options":[],"inputs":[["a",1e300,1,1,1,1,true]]})",
+         R"({"schema":2,"tool":"t","plan":"p","replicas":"auto","options":[],"inputs":[["a",-1,1,1,1,1,true]]})"}) {
         const std::string said = answer(text);
         EXPECT_EQ(said.rfind("target: cannot resume: " + path.string(), 0), 0U) << text << said;
     }
-    EXPECT_EQ(answer(R"({"schema": 2})"),
+    EXPECT_EQ(answer(R"({"schema": 3})"),
               "target: cannot resume: " + path.string() +
                   " is of another version of shardweld; run without --resume to start anew, or "
                   "remove " +
@@ -80,19 +77,39 @@ TEST(RunFacts, of_a_damaged_header_are_refused) {
 TEST(RequireSame, names_what_changed) {
     EXPECT_EQ(refusal(facts()), "no error");
     RunFacts now = facts();
-    now.inputs[0].size = 11;
+    now.inputs[0].stamp.size = 11;
     EXPECT_EQ(
         refusal(now),
         expected("mismatch", "the input a.pt went from 10 to 11 bytes since this merge began"));
     now = facts();
-    now.inputs[0].mtime_ns = 0;
+    now.inputs[0].stamp.modified_ns = 0;
     EXPECT_EQ(refusal(now),
               expected("mismatch", "the input a.pt was written again since this merge began"));
+    // Another file of the same size and time.
+    now = facts();
+    now.inputs[1].digest = 3;
+    now.inputs[1].name = facts().inputs[1].name;
+    EXPECT_NE(refusal(now).find("holds other tensors, or the same with other checksums"),
+              std::string::npos);
+    now = facts();
+    now.inputs[0].stamp.inode = 71;
+    EXPECT_EQ(refusal(now),
+              expected("mismatch",
+                       "the input a.pt may be another one though its size and time are what they "
+                       "were (another file has its name, and no checksums in it say what it holds) "
+                       "since this merge began"));
+    now = facts();
+    now.inputs[0].stamp.changed_ns = 9;
+    EXPECT_NE(refusal(now).find("(its change time is another one, and"), std::string::npos);
+    now = facts();
+    now.inputs[1].stamp.changed_ns = 5;
+    now.inputs[1].stamp.inode = 5;
+    EXPECT_EQ(refusal(now), "no error") << "its checksums say what it holds";
     now = facts();
     now.inputs.erase(now.inputs.begin());
     EXPECT_EQ(refusal(now), expected("mismatch", "the input a.pt is gone since this merge began"));
     now = facts();
-    now.inputs.push_back({"c.pt", 1, 1});
+    now.inputs.push_back({"c.pt", {1, 1}, 0, false});
     EXPECT_EQ(refusal(now), expected("mismatch", "the input c.pt is new since this merge began"));
     now = facts();
     now.tool = "0.2";

@@ -1,6 +1,7 @@
 #include "shardweld/publish/target.hpp"
 
 #include <csignal>
+#include <functional>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -31,6 +32,22 @@ std::vector<std::string> names_in(const fs::path& directory) {
 
 using Names = std::vector<std::string>;
 
+/// What lies in a partial directory, but its journal, as files that were written.
+PlannedFiles written_in(const fs::path& partial) {
+    PlannedFiles files;
+    const io::Directory directory(partial);
+    for (const io::Below& entry : io::listed_below(directory)) {
+        if (!entry.is_directory && *entry.name.begin() != "journal") {
+            files[entry.name] = *io::identity_at(directory, entry.name);
+        }
+    }
+    return files;
+}
+
+void commit(PartialDirectory& partial, bool sync) {
+    partial.commit(written_in(partial.path()), sync);
+}
+
 TEST(CheckedTarget, resolves_slashes_dots_and_links) {
     const TemporaryDirectory place;
     fs::create_directories(place.path() / "real");
@@ -47,7 +64,7 @@ TEST(CheckedTarget, resolves_slashes_dots_and_links) {
 
 TEST(CheckedTarget, refuses_what_must_not_be_replaced) {
     const TemporaryDirectory place;
-    place.put("full/file");
+    place.put("full/model.safetensors");
     place.put("plain", "x");
     place.put("step/ckpt/shard");
     place.put("hf/config.json");
@@ -94,7 +111,7 @@ TEST(PartialDirectory, appears_under_its_name_only_when_committed) {
         EXPECT_EQ(partial.target(), place.path() / "a/b/out");
         std::ofstream(partial.path() / "model.safetensors") << "weights";
         EXPECT_FALSE(fs::exists(place.path() / "a/b/out"));
-        partial.commit(true);
+        commit(partial, true);
     }
     EXPECT_EQ(names_in(place.path() / "a/b"), (Names{"out"}));
     EXPECT_EQ(content_of(place.path() / "a/b/out/model.safetensors"), "weights");
@@ -118,21 +135,21 @@ TEST(PartialDirectory, replaces_an_empty_and_a_full_target) {
     ::chmod((place.path() / "out").c_str(), 02750);
     {
         auto partial = PartialDirectory::create({place.path() / "out", {}, false});
-        std::ofstream(partial.path() / "first") << "1";
-        partial.commit(false);
+        std::ofstream(partial.path() / "first.safetensors") << "1";
+        commit(partial, false);
     }
-    EXPECT_EQ(names_in(place.path() / "out"), (Names{"first"}));
+    EXPECT_EQ(names_in(place.path() / "out"), (Names{"first.safetensors"}));
     struct stat status {};
     ASSERT_EQ(::stat((place.path() / "out").c_str(), &status), 0);
     EXPECT_EQ(status.st_mode & 07777U, 02750U);
     {
         auto partial = PartialDirectory::create({place.path() / "out", {}, true});
-        std::ofstream(partial.path() / "second") << "2";
-        EXPECT_EQ(names_in(place.path() / "out"), (Names{"first"}));
-        partial.commit(true);
+        std::ofstream(partial.path() / "second.safetensors") << "2";
+        EXPECT_EQ(names_in(place.path() / "out"), (Names{"first.safetensors"}));
+        commit(partial, true);
         EXPECT_EQ(partial.notes(), (Names{}));
     }
-    EXPECT_EQ(names_in(place.path() / "out"), (Names{"second"}));
+    EXPECT_EQ(names_in(place.path() / "out"), (Names{"second.safetensors"}));
     EXPECT_EQ(names_in(place.path()), (Names{"out"}));
 }
 
@@ -142,7 +159,7 @@ TEST(PartialDirectory, writes_through_a_link_to_a_directory) {
     fs::create_symlink(place.path() / "disk/model", place.path() / "out");
     auto partial = PartialDirectory::create({place.path() / "out", {}, false});
     std::ofstream(partial.path() / "f") << "1";
-    partial.commit(false);
+    commit(partial, false);
     EXPECT_TRUE(fs::is_symlink(place.path() / "out"));
     EXPECT_EQ(content_of(place.path() / "disk/model/f"), "1");
 }
@@ -155,7 +172,7 @@ TEST(PartialDirectory, removes_what_a_dead_run_left) {
     EXPECT_EQ(names_in(partial.path()), (Names{}));
     EXPECT_EQ(partial.notes(), (Names{"removed " + partial.path().string() +
                                       ", left by a run that did not finish"}));
-    partial.commit(false);
+    commit(partial, false);
     EXPECT_EQ(names_in(place.path()), (Names{"out"}));
 }
 
@@ -185,7 +202,7 @@ TEST(PartialDirectory, keeps_what_the_journal_tells_of) {
         EXPECT_FALSE(fs::exists(partial.path() / "more/tokenizer.json"));
         EXPECT_EQ(names_in(partial.journal()), (Names{"1-0", "header.json"}));
         fs::remove_all(partial.path() / "more");
-        partial.commit(true);
+        commit(partial, true);
     }
     EXPECT_EQ(names_in(place.path()), (Names{"out"}));
     EXPECT_EQ(names_in(place.path() / "out"), (Names{"model.safetensors"}));
@@ -201,7 +218,7 @@ TEST(PartialDirectory, removes_what_was_kept_when_it_is_not_to_be_resumed) {
               (Names{"removed " + partial.path().string() +
                      ", left by a run that did not finish (--resume would have gone on with it)"}));
     EXPECT_EQ(partial.notes(), (Names{}));
-    partial.commit(false);
+    commit(partial, false);
     EXPECT_EQ(names_in(place.path()), (Names{"out"}));
 }
 
@@ -292,7 +309,7 @@ TEST(PartialDirectory, lies_inside_a_target_that_is_the_current_directory) {
     std::ofstream(partial.path() / "model.safetensors") << "new";
     fs::create_directory(partial.path() / "chat_templates");
     std::ofstream(partial.path() / "chat_templates/t.jinja") << "t";
-    partial.commit(true);
+    commit(partial, true);
     fs::current_path(before);
     EXPECT_EQ(names_in(place.path()), (Names{"chat_templates", "model.safetensors", "notes.txt"}));
     EXPECT_EQ(content_of(place.path() / "model.safetensors"), "new");
@@ -313,7 +330,7 @@ TEST(PartialDirectory, puts_old_files_back_when_a_new_one_cannot_take_its_place)
         std::ofstream(partial.path() / "config.json") << "new";
         fs::create_directory(partial.path() / "chat_templates");
         std::ofstream(partial.path() / "chat_templates/t.jinja") << "t";
-        EXPECT_NE(error_text([&] { partial.commit(true); }).find("chat_templates"),
+        EXPECT_NE(error_text([&] { commit(partial, true); }).find("chat_templates"),
                   std::string::npos);
     }
     fs::current_path(before);
@@ -322,6 +339,79 @@ TEST(PartialDirectory, puts_old_files_back_when_a_new_one_cannot_take_its_place)
     }
     EXPECT_EQ(content_of(place.path() / "chat_templates"), "a file where a directory is wanted");
     EXPECT_FALSE(fs::exists(place.path() / ".shardweld-partial"));
+}
+
+/// What others may do to a finished partial directory, and what is said of it.
+struct Meddling {
+    std::function<void(const fs::path& place, const fs::path& partial)> act;
+    std::string refusal;
+};
+
+TEST(PartialDirectory, publishes_nothing_but_what_was_written) {
+    const std::string changed =
+        ": another program changed it while this run wrote it (one that cleans scratch space?); "
+        "nothing is published";
+    const std::string gone = " is no longer the directory that this run writes";
+    const std::vector<Meddling> all = {
+        {[](const auto&, const auto& partial) { fs::remove(partial / "sub/a.safetensors"); },
+         "io: PARTIAL/sub/a.safetensors is gone" + changed},
+        {[](const auto&, const auto& partial) { fs::resize_file(partial / "config.json", 1); },
+         "io: PARTIAL/config.json has 1 bytes, expected 3" + changed},
+        {[](const auto&, const auto& partial) {
+             fs::copy_file(partial / "config.json", partial / "new");
+             fs::rename(partial / "new", partial / "config.json");
+         },
+         "io: PARTIAL/config.json is another file than the one that was written" + changed},
+        {[](const auto&, const auto& partial) { ::chmod((partial / "config.json").c_str(), 0600); },
+         "io: PARTIAL/config.json has the rights 0600, it was made with 0644" + changed},
+        {[](const auto&, const auto& partial) {
+             fs::rename(partial / "config.json", partial / "other");
+             fs::create_symlink("other", partial / "config.json");
+         },
+         "io: PARTIAL/config.json is no regular file any more" + changed},
+        {[](const auto&, const auto& partial) { std::ofstream(partial / "sub/mine") << "mine"; },
+         "target: PARTIAL/sub/mine is none of the files that this run wrote"},
+        {[](const auto& place, const auto& partial) { fs::rename(partial, place / "moved"); },
+         "target: PARTIAL" + gone},
+        {[](const auto& place, const auto& partial) {
+             fs::rename(partial, place / "moved");
+             fs::copy(place / "moved", partial, fs::copy_options::recursive);
+         },
+         "target: PARTIAL" + gone},
+        {[](const auto& place, const auto&) {
+             fs::rename(place, place.string() + ".moved");
+             fs::create_directory(place);
+         },
+         "target: "},
+    };
+    for (const Meddling& one : all) {
+        for (const bool is_inside : {false, true}) {
+            const TemporaryDirectory above;
+            const fs::path place = above.path() / "place";
+            above.put("place/out/model.safetensors", "old");
+            const fs::path before = fs::current_path();
+            fs::current_path(is_inside ? place / "out" : before);
+            auto partial = PartialDirectory::create({place / "out", {}, true});
+            fs::create_directory(partial.path() / "sub");
+            for (const char* name : {"config.json", "sub/a.safetensors", "model.safetensors"}) {
+                std::ofstream(partial.path() / name) << "new";
+                ::chmod((partial.path() / name).c_str(), 0644);
+            }
+            const PlannedFiles files = written_in(partial.path());
+            one.act(place, partial.path());
+            std::string expected = one.refusal;
+            if (const auto at = expected.find("PARTIAL"); at != std::string::npos) {
+                expected.replace(at, 7, partial.path().string());
+            }
+            EXPECT_EQ(error_text([&] { partial.commit(files, true); }).substr(0, expected.size()),
+                      expected);
+            fs::current_path(before);
+            const fs::path moved = place.string() + ".moved";
+            EXPECT_EQ(content_of((fs::exists(moved) ? moved : place) / "out/model.safetensors"),
+                      "old")
+                << expected;
+        }
+    }
 }
 
 /// A process that holds a lock on `path` until it is killed.
@@ -357,7 +447,7 @@ TEST(PartialDirectory, sees_the_lock_in_the_target_from_beside) {
     ::waitpid(child, nullptr, 0);
     auto partial = PartialDirectory::create(request);
     std::ofstream(partial.path() / "f") << "1";
-    partial.commit(false);
+    commit(partial, false);
     EXPECT_EQ(names_in(place.path() / "out"), (Names{"f"})) << "a dead run's lock is no content";
 }
 
@@ -371,7 +461,7 @@ TEST(PartialDirectory, does_not_replace_what_came_meanwhile) {
         auto partial = PartialDirectory::create({place.path() / "out", {}, false});
         place.put(".out.shardweld-partial/journal/1-0");
         place.put("out/theirs", "theirs");
-        EXPECT_EQ(error_text([&] { partial.commit(true); }).substr(0, 8), "target: ");
+        EXPECT_EQ(error_text([&] { commit(partial, true); }).substr(0, 8), "target: ");
         EXPECT_EQ(content_of(place.path() / "out/theirs"), "theirs");
         EXPECT_EQ(names_in(partial.journal()), (Names{"1-0"}));
     }
@@ -419,7 +509,7 @@ TEST(PartialDirectory, takes_back_what_a_killed_run_had_published_inside) {
         EXPECT_EQ(names_in(place.path() / "out"), (Names{".shardweld-partial"}));
         EXPECT_EQ(content_of(partial.path() / "sub/a.safetensors"), "weights");
         EXPECT_EQ(names_in(partial.journal()), (Names{"1-0"}));
-        partial.commit(true);
+        commit(partial, true);
     }
     EXPECT_EQ(names_in(place.path()), (Names{"out", "x"}));
     EXPECT_EQ(names_in(place.path() / "out"),

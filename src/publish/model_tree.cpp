@@ -1,0 +1,140 @@
+#include "model_tree.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/io/entries.hpp"
+#include "shardweld/io/file.hpp"
+#include "shardweld/publish/assets.hpp"
+#include "shardweld/publish/report_file.hpp"
+
+#include "places.hpp"
+
+namespace shardweld::publish {
+
+namespace {
+
+constexpr std::size_t kMostNamed = 5;
+constexpr Bytes kMaxConfig = Bytes{16} << 20U;
+
+// Of the Hub's pages, transformers' Trainer, quantisers, sentence-transformers and modelscope.
+constexpr std::array<std::string_view, 17> kOthers = {
+    ".gitattributes",     ".gitignore",
+    "USE_POLICY.md",      "params.json",
+    "modules.json",       "configuration.json",
+    "trainer_state.json", "training_args.bin",
+    "all_results.json",   "train_results.json",
+    "eval_results.json",  "recipe.yaml",
+    "Modelfile",          "quant_model_description.json",
+    "dtypes.json",        "requirements.txt",
+    "README.md",
+};
+constexpr std::array<std::string_view, 5> kOtherPrefixes = {"LICENSE", "LICENCE", "NOTICE",
+                                                            "README", "config_sentence"};
+// Directories of a model, by what may lie in them: parts of one.
+constexpr std::array<std::string_view, 6> kDirectories = {
+    "lora_adapter", "chat_templates", "additional_chat_templates",
+    "1_Pooling",    "2_Dense",        "2_Normalize"};
+
+template <typename List>
+bool holds(const List& list, std::string_view name) {
+    return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+/// Of any kind that transformers has written, under the names it gives them.
+bool is_weights(std::string_view name) {
+    const bool is_named = name.starts_with("model") || name.starts_with("pytorch_model") ||
+                          name.starts_with("adapter_model") || name.starts_with("tf_model");
+    return name.ends_with(".safetensors") || name.ends_with(".index.json") ||
+           name.ends_with(".gguf") || name == "flax_model.msgpack" ||
+           (is_named && (name.ends_with(".bin") || name.ends_with(".h5")));
+}
+
+bool is_config(std::string_view name) {
+    return name == "config.json" || name.ends_with("_config.json");
+}
+
+bool is_part(const fs::path& file) {
+    const std::string name = file.filename().string();
+    return is_weights(name) || is_config(name) || is_asset(name) || holds(kOthers, name) ||
+           std::any_of(kOtherPrefixes.begin(), kOtherPrefixes.end(),
+                       [&](std::string_view prefix) { return name.starts_with(prefix); }) ||
+           (name.ends_with(".json") && is_report(file));
+}
+
+/// Whether a config.json is a model's or an adapter's: projects of all kinds have one.
+bool is_model_config(const fs::path& file) {
+    try {
+        const std::string text = io::read_text(file, kMaxConfig);
+        return text.find("\"model_type\"") != std::string::npos ||
+               text.find("\"architectures\"") != std::string::npos ||
+               text.find("\"peft_type\"") != std::string::npos;
+    } catch (const Error&) {
+        return false;
+    }
+}
+
+/// What one tree holds.
+struct Found {
+    std::vector<std::string> foreign;
+    bool has_model = false;
+    bool is_empty = true;
+};
+
+void look_into(const fs::path& directory, const std::string& prefix, Found& found) {
+    for (const fs::directory_entry& entry : io::entries_of(directory)) {
+        const std::string name = entry.path().filename().string();
+        if (name == kPartialInside || name == kOldInside || name.starts_with(kLockInside)) {
+            continue;
+        }
+        found.is_empty = false;
+        const bool is_directory = !entry.is_symlink() && entry.is_directory();
+        if (is_directory && prefix.empty() && holds(kDirectories, name)) {
+            look_into(entry.path(), name + "/", found);
+        } else if (is_directory && name == "huggingface" && prefix == ".cache/") {
+            continue;  // what the Hub's client notes beside what it has loaded
+        } else if (is_directory && name == ".cache" && prefix.empty()) {
+            look_into(entry.path(), ".cache/", found);
+        } else if (is_directory || !is_part(entry.path())) {
+            found.foreign.push_back(prefix + name + (is_directory ? "/" : ""));
+        } else {
+            found.has_model = found.has_model || is_weights(name) ||
+                              (is_config(name) && is_model_config(entry.path()));
+        }
+    }
+}
+
+std::string some_of(std::vector<std::string> names) {
+    std::sort(names.begin(), names.end(), natural_less);
+    std::string text;
+    for (std::size_t i = 0; i < std::min(names.size(), kMostNamed); ++i) {
+        text += (i == 0 ? "" : ", ") + printable(names[i]);
+    }
+    return names.size() <= kMostNamed
+               ? text
+               : text + " and " + std::to_string(names.size() - kMostNamed) + " more";
+}
+
+}  // namespace
+
+void require_model_only(const fs::path& directory, const fs::path& target) {
+    Found found;
+    look_into(directory, "", found);
+    if (found.is_empty || (found.foreign.empty() && found.has_model)) {
+        return;
+    }
+    const std::string what = found.foreign.empty()
+                                 ? "nothing that tells of a model (weights, or a "
+                                   "config.json with a model_type)"
+                                 : "what is no part of a model: " + some_of(found.foreign);
+    throw Error(ErrorCode::target, "the target directory " + target.string() + " holds " + what +
+                                       ", and --overwrite replaces models only: move it away, or "
+                                       "choose another --target_dir");
+}
+
+}  // namespace shardweld::publish
