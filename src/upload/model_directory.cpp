@@ -8,6 +8,8 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/entries.hpp"
 #include "shardweld/io/file.hpp"
+#include "shardweld/io/kind.hpp"
+#include "shardweld/io/links.hpp"
 #include "shardweld/io/paths.hpp"
 #include "shardweld/upload/upload.hpp"
 
@@ -76,7 +78,66 @@ void check_index(const fs::path& directory, const std::string& name) {
     }
 }
 
+/// What begins with a dot and belongs to a repository, or is what the client never sends
+/// (huggingface_hub 0.34, utils/_paths.py: DEFAULT_IGNORE_PATTERNS).
+bool is_usual_dot_name(const std::string& name) {
+    return name == ".gitattributes" || name == ".gitignore";
+}
+bool is_never_sent(const fs::path& directory, const fs::path& root) {
+    const fs::path name = directory.lexically_relative(root);
+    if (name != ".cache") {
+        return name == ".git";
+    }
+    const auto entries = io::entries_of(directory);
+    return std::all_of(entries.begin(), entries.end(), [](const fs::directory_entry& entry) {
+        return entry.path().filename() == "huggingface";
+    });
+}
+
+[[noreturn]] void refuse_to_send(const fs::path& path, const std::string& why) {
+    throw Error(ErrorCode::corrupt, printable(path.string(), 1000) + " " + why +
+                                        ": whatever it leads to or holds would be published; take "
+                                        "it out of the model's directory first");
+}
+
+/// Error(corrupt) where the client would send what nobody meant.
+void check_entry(const fs::directory_entry& entry, const fs::path& root) {
+    const fs::path& path = entry.path();
+    const std::string name = path.filename().string();
+    const bool is_link = entry.is_symlink();
+    if (const auto end = is_link ? io::leads_out_of(path, root) : std::nullopt) {
+        refuse_to_send(path,
+                       "leads out of the model's directory, to " + printable(end->string(), 1000));
+    }
+    if (name.starts_with('.') && !is_usual_dot_name(name)) {
+        refuse_to_send(path, "begins with a dot, which no part of a model does");
+    }
+    const io::Kind kind = io::kind_at(path);
+    if (kind == io::Kind::other || (is_link && kind != io::Kind::file)) {
+        refuse_to_send(path, kind == io::Kind::other       ? "is no regular file"
+                             : kind == io::Kind::directory ? "is a link to a directory"
+                                                           : "is a link to nothing");
+    }
+}
+
+void check_tree(const fs::path& directory, const fs::path& root) {
+    for (const fs::directory_entry& entry : io::entries_of(directory)) {
+        const bool is_directory = !entry.is_symlink() && entry.is_directory();
+        if (is_directory && is_never_sent(entry.path(), root)) {
+            continue;
+        }
+        check_entry(entry, root);
+        if (is_directory) {
+            check_tree(entry.path(), root);
+        }
+    }
+}
+
 }  // namespace
+
+void check_sent(const fs::path& directory) {
+    check_tree(directory, directory);
+}
 
 void check_model(const fs::path& directory) {
     std::error_code failed;
@@ -110,6 +171,7 @@ void check_model(const fs::path& directory) {
             check_index(directory, name);
         }
     }
+    check_sent(directory);
 }
 
 }  // namespace shardweld::upload

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "encodings.hpp"
+
 namespace shardweld::upload {
 
 namespace {
@@ -28,13 +30,6 @@ std::size_t find_word(std::string_view text, std::string_view word, std::size_t 
 
 std::size_t end_of_word(const std::string& text, std::size_t from) {
     return std::min(text.find_first_of(kWordEnds, from), text.size());
-}
-
-void hide_secret(std::string& text, const std::string& secret) {
-    for (std::size_t at = text.find(secret); !secret.empty() && at != std::string::npos;
-         at = text.find(secret, at + kHidden.size())) {
-        text.replace(at, secret.size(), kHidden);
-    }
 }
 
 void hide_tokens(std::string& text) {
@@ -88,10 +83,7 @@ void hide_in_addresses(std::string& text) {
 }  // namespace
 
 std::string redacted(std::string_view line, std::span<const std::string> secrets) {
-    std::string text(line);
-    for (const std::string& secret : secrets) {
-        hide_secret(text, secret);
-    }
+    std::string text = hide_pieces(line, secrets);
     hide_tokens(text);
     hide_headers(text);
     hide_in_addresses(text);

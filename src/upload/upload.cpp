@@ -110,6 +110,12 @@ Access check_access(const Request& request, const Environment& environment) {
 
 void upload(const Request& request, const Access& access,
             const std::function<void(std::string_view)>& on_line) {
+    try {
+        check_sent(request.directory);
+    } catch (const Error& error) {
+        throw Error(error.code(), "not uploaded to " + request.repository + ": " + error.what() +
+                                      "; then: " + retry_command(request));
+    }
     Output output;
     process::Process client = upload_process(request, access.client);
     client.on_line = [&](std::string_view line) {

@@ -35,8 +35,15 @@ struct Access {
 void check_repository(const std::string& name);
 
 /// Error(not_found) unless `directory` holds a finished model: config.json and weights, or an
-/// adapter; every file that an index names; no trace of a run that is still writing.
+/// adapter; every file that an index names; no trace of a run that is still writing. Errors as
+/// check_sent.
 void check_model(const fs::path& directory);
+
+/// Error(corrupt) when the directory holds what nobody means to publish: a link that leads out of
+/// it (but for a snapshot of the Hub's cache), to a directory or to nothing, a file or directory
+/// whose name begins with a dot (but for .gitattributes, .gitignore, and .git and
+/// .cache/huggingface, which the client leaves out), a special file. Error(io).
+void check_sent(const fs::path& directory);
 
 /// Checks the repository's name, finds the client, sees that it runs and can upload, and finds a
 /// token: what can be known without a network. Takes seconds. Error(usage), Error(no_client),
@@ -44,10 +51,10 @@ void check_model(const fs::path& directory);
 Access check_access(const Request& request, const Environment& environment);
 
 /// Creates the repository if there is none and uploads the directory; returns when all is there.
-/// Everything the client says goes to `on_line`, secrets replaced. SIGINT, SIGTERM and SIGHUP end
-/// the client, then the call. Error(no_client), Error(no_token), Error(no_rights),
-/// Error(no_repository), Error(no_network), Error(interrupted): what happened, that the model stays
-/// where it is, and retry_command().
+/// Errors as check_sent. Everything the client says goes to `on_line`, secrets replaced. SIGINT,
+/// SIGTERM and SIGHUP end the client, then the call. Error(no_client), Error(no_token),
+/// Error(no_rights), Error(no_repository), Error(no_network), Error(interrupted): what happened,
+/// that the model stays where it is, and retry_command().
 void upload(const Request& request, const Access& access,
             const std::function<void(std::string_view)>& on_line);
 

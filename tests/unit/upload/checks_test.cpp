@@ -61,6 +61,39 @@ TEST_F(CheckModel, takes_an_adapter) {
     EXPECT_EQ(error_text([&] { check_model(adapter.path() / "lora_adapter"); }), "no error");
 }
 
+TEST_F(CheckModel, refuses_links_that_lead_out_and_dot_files) {
+    const test::TemporaryDirectory elsewhere;
+    const std::filesystem::path secret = elsewhere.put("secret");
+    const auto refusal = [&](const std::string& name, const auto& make) {
+        const std::filesystem::path path = here_.path() / name;
+        make(path);
+        const std::string text = error_text([&] { check_model(here_.path()); });
+        std::filesystem::remove_all(path);
+        const std::string begin = "corrupt: " + path.string() + " ";
+        return text.rfind(begin, 0) == 0
+                   ? text.substr(begin.size(), text.find(':', 10) - begin.size())
+                   : text;
+    };
+    const auto link_to = [](const std::filesystem::path& to) {
+        return [to](const std::filesystem::path& at) { std::filesystem::create_symlink(to, at); };
+    };
+    EXPECT_EQ(refusal("notes.txt", link_to(secret)),
+              "leads out of the model's directory, to " + secret.string());
+    EXPECT_EQ(refusal("tokenizer", link_to(elsewhere.path())),
+              "leads out of the model's directory, to " + elsewhere.path().string());
+    EXPECT_EQ(refusal("gone", link_to("nowhere")), "is a link to nothing");
+    for (const char* name : {".env", ".cache/x", ".ssh/id", "sub/.netrc"}) {
+        here_.put(name);
+        EXPECT_NE(verdict().find("begins with a dot"), std::string::npos) << name;
+        std::filesystem::remove_all(here_.path() / *std::filesystem::path(name).begin());
+    }
+    here_.put(".gitattributes");
+    here_.put(".git/config");
+    here_.put(".cache/huggingface/download/x.lock");
+    std::filesystem::create_symlink("config.json", here_.path() / "alias.json");
+    EXPECT_EQ(verdict(), "no error");
+}
+
 TEST_F(CheckModel, refuses_what_lacks_a_part) {
     remove("model-00002-of-00002.safetensors");
     EXPECT_EQ(
