@@ -45,19 +45,20 @@ void require_equal_replicas(const execute::Result& result, const plan::Plan& pla
 }
 
 std::vector<plan::Warning> plan_warnings(const plan::Plan& plan) {
-    if (plan.compared_bytes == 0 || plan.compared_bytes >= plan.replica_bytes) {
+    const Bytes unknown = plan.replica_bytes - plan.equal_bytes;
+    if (plan.compared_bytes == 0 || plan.compared_bytes >= unknown) {
         return {};
     }
     return {{"replicas_sampled", "",
-             "replicas amount to " + human_bytes(plan.replica_bytes) + ": samples of about " +
-                 human_bytes(plan.compared_bytes) +
+             "replicas that no checksum tells of amount to " + human_bytes(unknown) +
+                 ": samples of about " + human_bytes(plan.compared_bytes) +
                  " are compared; --replicas verify compares all"}};
 }
 
 std::vector<publish::Asset> side_files(const ModelFiles& files, const PreparedModel& prepared,
                                        const publish::Facts& facts,
                                        const outputs::Placement& placement) {
-    std::vector<publish::Asset> assets = publish::collect_assets(files.hf_directory);
+    std::vector<publish::Asset> assets = files.assets;
     assets.push_back(
         {"config.json", {}, publish::true_config(prepared.config, facts).text_to_write()});
     for (const outputs::SideFile& file : placement.side_files) {

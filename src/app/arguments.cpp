@@ -59,6 +59,25 @@ bool is_letters(const std::string& argument, const CommandLine& command) {
            std::all_of(argument.begin() + 1, argument.end(), is_known);
 }
 
+/// The words of an option whose value may be left out, the one it has then first; else none.
+std::vector<std::string_view> implied_words(const OptionLine& option) {
+    const std::string_view argument = option.argument;
+    return argument.starts_with('[') ? split(argument.substr(1, argument.size() - 2), '|')
+                                     : std::vector<std::string_view>();
+}
+
+/// The value in the word behind an option, where it is one.
+std::string value_in(const OptionLine& option, const std::string* next,
+                     const CommandLine& command) {
+    const auto words = implied_words(option);
+    if (!words.empty()) {
+        const bool is_one = next && std::find(words.begin(), words.end(), *next) != words.end();
+        return is_one ? *next : std::string(words.front());
+    }
+    const bool is_value = next && !next->starts_with("--") && !is_letters(*next, command);
+    return is_value ? *next : "";
+}
+
 /// Long options in their canonical spelling "--name=value", checked for being known and complete.
 std::vector<std::string> canonical(const CommandLine& command,
                                    const std::vector<std::string>& arguments) {
@@ -93,9 +112,12 @@ std::vector<std::string> canonical(const CommandLine& command,
         std::string value;
         if (equals != std::string::npos) {
             value = argument.substr(equals + 1);
-        } else if (i + 1 < arguments.size() && !arguments[i + 1].starts_with("--") &&
-                   !is_letters(arguments[i + 1], command)) {
-            value = arguments[++i];
+        } else {
+            const std::string* next = i + 1 < arguments.size() ? &arguments[i + 1] : nullptr;
+            value = value_in(option, next, command);
+            if (next != nullptr && value == *next) {
+                ++i;
+            }
         }
         if (value.empty()) {
             refuse("--" + name + " needs a value: " + std::string(option.argument), command);

@@ -73,13 +73,13 @@ void Assembly::read_metadata() {
               " shard files: " +
               std::to_string(survey_.catalogue.tensors.size() + survey_.catalogue.shards.size()) +
               " stored tensors");
+    log_.info("provenance " + catalogue::text_of(survey_.provenance));
     for (const auto& [code, text] : survey_.catalogue.warnings) {
         warn({code, "", text});
     }
-    if (options_.check_crc) {
-        records_ = checked_records(survey_.catalogue);
-    }
+    sums_ = record_sums(survey_.location.directory, survey_.catalogue);
     describe_input(report_, survey_.location.directory, survey_.catalogue);
+    report_.provenance = survey_.provenance;
     watch_.lap("survey");
 }
 
@@ -93,15 +93,20 @@ void Assembly::bind_all() {
                options_.max_open,
                throttle_of(options_, comm_),
                {},
-               &survey_.modified_ns};
+               &survey_.stamps,
+               options_.check_crc == CheckCrc::during ? sums_ : nullptr};
     if (log_.is_kept()) {
         source_.on_open = [this](const fs::path& file) {
             log_.note("opens " + printable(file.string()));
         };
     }
     choice_ = plan_choice(options_, shared_resources(comm_));
+    choice_.records = &sums_->records();
     bind(options_.tie_word_embedding);
     const auto untied = compare_same(comm_, bound_.binding, source_, survey_.visibility, choice_);
+    if (!untied.empty()) {
+        check_what_was_read({});
+    }
     for (const Untied& one : untied) {
         require_known_shape(one);
     }
@@ -134,6 +139,8 @@ void Assembly::bind(bool tie) {
         }
         bound_ = bind_model(prepared_, files_, options_, metadata());
     });
+    sums_->want(bound_.binding.targets);
+    sums_->want(bound_.factors);
 }
 
 /// The tensors move into the binding, the list of files stays.
@@ -221,10 +228,9 @@ std::vector<Error> Assembly::strict_problems() const {
     return problems;
 }
 
-void Assembly::create_files(const io::Directory& directory, const std::string& config_text,
-                            const std::vector<outputs::RawOffsets>& raw) {
+void Assembly::create_files(const io::Directory& directory, const std::string& config_text) {
     outputs::embed_config(plan_.placement, config_text);
-    execute::create_files(comm_, plan_, directory, raw, options_.sync);
+    created_ = execute::create_files(comm_, plan_, directory, options_.sync);
     watch_.lap("create");
 }
 
@@ -235,6 +241,9 @@ void Assembly::make_factors(const io::Directory& directory, const execute::Optio
     options.why_stop = as.why_stop;
     options.sync = comm_.size() > 1;
     const auto result = execute::run(comm_, *factor_plan_, source_, directory, options);
+    if (!result.differences.empty()) {
+        check_what_was_read(as.why_stop);
+    }
     require_equal_replicas(result, *factor_plan_, survey_.catalogue.files);
     execute::take_norms(comm_, plan_, source_, directory.path() / kFactors, as.why_stop);
     watch_.lap("factors");
@@ -253,9 +262,13 @@ void Assembly::execute(const io::Directory& directory, execute::Options options)
     options.sync = options_.sync;
     options.direct = options_.is_direct;
     options.digests = options_.report.has_value();
+    options.made = created_.files;
     options.on_progress = [&](Bytes done) { progress.update(done); };
-    const execute::Result result = execute::run(comm_, plan_, source_, directory, options);
+    sums_->add_earlier(options.resumption.sums);
+    execute::Result result = execute::run(comm_, plan_, source_, directory, options);
+    written_ = std::move(result.written);
     progress.finish();
+    check_what_was_read(options.why_stop);
     mpi::collectively(comm_, [&] {
         if (factor_plan_ && comm_.rank() == 0) {
             fs::remove(options.factors);
@@ -266,6 +279,11 @@ void Assembly::execute(const io::Directory& directory, execute::Options options)
     }
     require_equal_replicas(result, plan_, survey_.catalogue.files);
     note_result(result, options.digests);
+}
+
+void Assembly::check_written(const io::Directory& directory, const mpi::WhyStop& why_stop) const {
+    execute::check_written(comm_, plan_, directory, created_, written_,
+                           {options_.paranoid, source_.throttle, why_stop});
 }
 
 void Assembly::note_result(const execute::Result& result, bool has_digests) {
@@ -282,6 +300,11 @@ void Assembly::note_result(const execute::Result& result, bool has_digests) {
     log_.info("read " + human_bytes(phase.bytes_read) + " from " +
               std::to_string(survey_.catalogue.files.size()) + " shard files, sent " +
               human_bytes(phase.bytes_sent) + ", wrote " + human_bytes(phase.bytes_written));
+    if (const std::string text =
+            text_of(report_.crc.value_or(execute::RecordCounts()), options_.check_crc);
+        options_.check_crc == CheckCrc::during && !text.empty()) {
+        log_.info(text);
+    }
     if (has_digests && comm_.rank() == 0) {
         report_.tensors = tensor_entries(plan_, survey_.catalogue.files, result.tensor_digests);
         report_.root = execute::root_digest(plan_, result.tensor_digests);

@@ -35,19 +35,24 @@ class Assembly {
     /// `between_steps` is called on all ranks and may throw the same Error on all.
     void prepare(const std::function<void()>& between_steps = [] {});
 
-    /// Collective, after prepare; nothing without --check_crc. Reads what will be read and compares
-    /// it with the checksums in the files. Error(corrupt), Error(stopped).
+    /// Collective, after prepare; nothing without --check_crc before. Reads all records and
+    /// compares them with the checksums in the files. Error(corrupt), Error(stopped).
     void check_crcs(const mpi::WhyStop& why_stop);
 
     /// Collective, after prepare. Creates the plan's files in `directory`; formats that hold
-    /// config.json get this text. `raw` as in execute::create_files.
-    void create_files(const io::Directory& directory, const std::string& config_text,
-                      const std::vector<outputs::RawOffsets>& raw);
+    /// config.json get this text.
+    void create_files(const io::Directory& directory, const std::string& config_text);
 
     /// Collective, after prepare. Executes the plan with `options` (progress and digests are set
-    /// here), what is not done yet shared evenly; replicas that differ are Error(mismatch).
+    /// here), what is not done yet shared evenly; bytes that are not as the records' checksums say
+    /// are Error(corrupt), replicas that differ Error(mismatch).
     /// `directory` as in execute::run.
     void execute(const io::Directory& directory, execute::Options options);
+
+    /// Collective, after execute, when nothing is written any more: execute::check_written.
+    void check_written(const io::Directory& directory, const mpi::WhyStop& why_stop) const;
+    /// The plan's files as they were made.
+    [[nodiscard]] const execute::Created& created() const { return created_; }
 
     /// Puts a warning into the report, and into the log unless it is a problem (--strict).
     void warn(const plan::Warning& warning);
@@ -61,6 +66,8 @@ class Assembly {
     }
     /// Where the checkpoint's files lie.
     [[nodiscard]] const execute::Source& source() const { return source_; }
+    /// What the files' metadata say, on the first rank.
+    [[nodiscard]] const std::vector<InputDigest>& digests() const { return survey_.digests; }
     [[nodiscard]] const plan::Binding& binding() const { return bound_.binding; }
     /// False: an adapter is written, without a model.
     [[nodiscard]] bool has_model() const { return bound_.has_model; }
@@ -92,6 +99,7 @@ class Assembly {
     void make_plan();
     void tell_trace();
     void make_factors(const io::Directory& directory, const execute::Options& as);
+    void check_what_was_read(const mpi::WhyStop& why_stop);
     void note_result(const execute::Result& result, bool has_digests);
 
     mpi::Comm& comm_;
@@ -108,7 +116,9 @@ class Assembly {
     plan::Choice choice_;
     execute::Source source_;
     plan::Plan plan_;
-    CheckedRecords records_;  ///< --check_crc
+    std::shared_ptr<execute::RecordSums> sums_;  ///< of the checkpoint's records
+    execute::Created created_;
+    execute::Written written_;
     std::vector<std::string> trace_;
     std::optional<plan::Plan> factor_plan_;  ///< what folding needs first
     MemoryMeter meter_;

@@ -24,14 +24,22 @@ std::optional<bool> Assembly::ties() const {
 }
 
 void Assembly::check_crcs(const mpi::WhyStop& why_stop) {
-    if (!options_.check_crc) {
+    if (options_.check_crc != CheckCrc::before) {
         return;
     }
-    const Bytes bytes =
-        check_records(comm_, records_.records, source_, survey_.visibility, why_stop);
-    log_.info(text_of(records_, bytes));
-    records_ = {};
-    watch_.lap("check_crc").bytes_read = bytes;
+    sums_->want_all();
+    report_.crc = execute::check_records(comm_, *sums_, source_, survey_.visibility,
+                                         execute::Completion::all, why_stop);
+    log_.info(text_of(*report_.crc, options_.check_crc));
+    watch_.lap("check_crc").bytes_read = report_.crc->bytes_read;
+}
+
+/// By all passes so far.
+void Assembly::check_what_was_read(const mpi::WhyStop& why_stop) {
+    if (source_.sums) {
+        report_.crc = execute::check_records(comm_, *sums_, source_, survey_.visibility,
+                                             execute::Completion::cheap, why_stop);
+    }
 }
 
 /// Bypasses the log level: who asks for a trace wants it.

@@ -38,7 +38,7 @@ BaseComparison::BaseComparison(mpi::Comm& comm, const Options& options, const As
                                Bytes memory)
     : directory_(options.base->string()),
       is_aside_(left_aside(options, assembly)),
-      base_(read_model_directory(comm, *options.base)),
+      base_(read_model_directory(comm, *options.base, CheckCrc::off)),
       matching_(match(assembly.plan().targets, base_.tensors(), ties_of(assembly, base_))),
       comparer_(assembly.plan(),
                 {base_.source(options.max_open, assembly.throttle()), &base_.tensors()},

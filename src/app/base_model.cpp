@@ -49,7 +49,7 @@ formats::Request base_request(const Options& options) {
     formats::Request request;
     request.directory = *options.base;
     request.backend = "hf";
-    request.check_crc = options.check_crc;
+    request.check_crc = options.check_crc != CheckCrc::off;
     return request;
 }
 
@@ -83,8 +83,8 @@ void add_base(catalogue::Catalogue& checkpoint, const fs::path& directory,
 void add_base(Survey& checkpoint, Survey base) {
     add_base(checkpoint.catalogue, base.location.directory, std::move(base.catalogue));
     checkpoint.visibility = joined(checkpoint.visibility, base.visibility);
-    checkpoint.modified_ns.insert(checkpoint.modified_ns.end(), base.modified_ns.begin(),
-                                  base.modified_ns.end());
+    checkpoint.digests.insert(checkpoint.digests.end(), base.digests.begin(), base.digests.end());
+    checkpoint.stamps.insert(checkpoint.stamps.end(), base.stamps.begin(), base.stamps.end());
 }
 
 }  // namespace shardweld::app

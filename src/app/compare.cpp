@@ -29,15 +29,17 @@ class Comparing {
     Outcome run(const plan::Plan& plan, std::optional<bool> ties, Bytes memory,
                 const std::function<void(execute::Options)>& execute) {
         Matching matching = match(plan.targets, reference_.tensors(), {ties, reference_.ties()});
-        execute::Comparer comparer(
-            plan, {reference_.source(options_.max_open, throttle_), &reference_.tensors()},
-            matching.pairs, {options_.rtol, options_.atol}, memory);
+        want(matching.pairs);
+        const execute::Source source = reference_.source(options_.max_open, throttle_);
+        execute::Comparer comparer(plan, {source, &reference_.tensors()}, matching.pairs,
+                                   {options_.rtol, options_.atol}, memory);
         execute::Options run;
         run.write = false;
         run.on_slice = [&](const plan::Slice& slice, std::span<const std::byte> bytes) {
             comparer.add(slice, bytes);
         };
         execute(run);
+        reference_.check_what_was_read(comm_, source);
         return judge(std::move(matching), comparer.gather(comm_), options_.strict_dtype);
     }
 
@@ -68,6 +70,16 @@ class Comparing {
     }
 
   private:
+    void want(const std::vector<execute::Pair>& pairs) {
+        std::vector<catalogue::Tensor> read;
+        for (const execute::Pair& pair : pairs) {
+            read.push_back(reference_.tensors()[pair.tensor]);
+        }
+        if (reference_.sums) {
+            reference_.sums->want(targets_of(read));
+        }
+    }
+
     mpi::Comm& comm_;
     const Options& options_;
     const ModelDirectory& reference_;
@@ -88,7 +100,8 @@ plan::Plan plan_of(mpi::Comm& comm, const ModelDirectory& model, Bytes memory) {
 int test(mpi::Comm& comm, const Options& options, Log& log) {
     return run_reported(comm, options, log, "test", [&](Report& report, Stopwatch& watch) {
         check_report(comm, options, {});
-        const ModelDirectory reference = read_model_directory(comm, options.reference);
+        const ModelDirectory reference =
+            read_model_directory(comm, options.reference, options.check_crc);
         Options halved = options;
         halved.memory_limit = half_memory(comm, options.memory_limit);
         Assembly assembly(comm, halved, log, report, watch);
@@ -113,15 +126,21 @@ int test(mpi::Comm& comm, const Options& options, Log& log) {
 
 int diff(mpi::Comm& comm, const Options& options, Log& log) {
     return run_reported(comm, options, log, "diff", [&](Report&, Stopwatch&) {
-        const ModelDirectory tested = read_model_directory(comm, options.local_dir);
-        const ModelDirectory reference = read_model_directory(comm, options.reference);
+        const ModelDirectory tested =
+            read_model_directory(comm, options.local_dir, options.check_crc);
+        const ModelDirectory reference =
+            read_model_directory(comm, options.reference, options.check_crc);
         const Bytes memory = half_memory(comm, options.memory_limit);
         const plan::Plan plan = plan_of(comm, tested, memory);
         const execute::Source source = tested.source(options.max_open, throttle_of(options, comm));
+        if (tested.sums) {
+            tested.sums->want(plan.targets);
+        }
         Comparing comparing(comm, options, reference, source.throttle);
         Outcome outcome =
             comparing.run(plan, tested.ties(), memory, [&](const execute::Options& run) {
                 (void)execute::run(comm, plan, source, fs::path(), run);
+                tested.check_what_was_read(comm, source);
             });
         return comparing.tell("diff", std::move(outcome),
                               config_differences(tested.config_text, reference.config_text));

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "shardweld/core/python_json.hpp"
 #include "shardweld/core/text.hpp"
 
 #include "json_parts.hpp"
@@ -140,7 +141,8 @@ ordered_json tensor_json(const ComparedTensor& row) {
 }
 
 ordered_json parsed_or_null(const std::string& text) {
-    return text.empty() ? ordered_json() : ordered_json::parse(text, nullptr, false);
+    auto json = text.empty() ? ordered_json() : ordered_json::parse(text, nullptr, false);
+    return json.is_discarded() ? ordered_json(text) : json;  // NaN and infinities are no JSON
 }
 
 }  // namespace
@@ -160,8 +162,10 @@ std::vector<ConfigDifference> config_differences(const std::string& tested,
         const bool is_there = b.contains(field);
         if (field != "transformers_version" && (!is_here || !is_there || a[field] != b[field])) {
             const auto replace = nlohmann::json::error_handler_t::replace;
-            differences.push_back({field, is_here ? a[field].dump(-1, ' ', false, replace) : "",
-                                   is_there ? b[field].dump(-1, ' ', false, replace) : ""});
+            const auto text_of = [&](const nlohmann::json& config) {
+                return with_nonfinite(config[field].dump(-1, ' ', false, replace));
+            };
+            differences.push_back({field, is_here ? text_of(a) : "", is_there ? text_of(b) : ""});
         }
     }
     return differences;

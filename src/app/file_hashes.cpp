@@ -12,10 +12,8 @@ namespace shardweld::app {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 /// Rank `home`'s files with their sizes, on every rank.
-std::vector<FileEntry> shared_list(mpi::Comm& comm, const fs::path& directory, int home,
+std::vector<FileEntry> shared_list(mpi::Comm& comm, const OpenFile& open, int home,
                                    const std::function<std::vector<std::string>()>& names) {
     ByteWriter out;
     mpi::collectively(comm, [&] {
@@ -25,10 +23,9 @@ std::vector<FileEntry> shared_list(mpi::Comm& comm, const fs::path& directory, i
         std::vector<std::string> sorted = names();
         std::sort(sorted.begin(), sorted.end());
         for (const std::string& name : sorted) {
-            std::error_code failed;
-            const auto bytes = fs::file_size(directory / name, failed);
+            const auto file = open(name);
             out.put_text(name);
-            out.put<Bytes>(failed ? 0 : bytes);
+            out.put<Bytes>(file ? file->size() : 0);
         }
     });
     const auto bytes = comm.broadcast(out.take(), home);
@@ -59,10 +56,10 @@ std::vector<std::size_t> shares(const std::vector<FileEntry>& files, std::size_t
 
 }  // namespace
 
-std::vector<FileEntry> hash_files(mpi::Comm& comm, const fs::path& directory, int home,
+std::vector<FileEntry> hash_files(mpi::Comm& comm, const OpenFile& open, int home,
                                   const std::function<std::vector<std::string>()>& names,
                                   io::Throttle* throttle, const mpi::WhyStop& why_stop) {
-    std::vector<FileEntry> files = shared_list(comm, directory, home, names);
+    std::vector<FileEntry> files = shared_list(comm, open, home, names);
     const auto rank_of = shares(files, static_cast<std::size_t>(comm.size()));
     ByteWriter mine;
     mpi::run_freely(comm, why_stop, [&](const mpi::Step& step) {
@@ -73,11 +70,12 @@ std::vector<FileEntry> hash_files(mpi::Comm& comm, const fs::path& directory, in
             }
         };
         for (std::size_t i = 0; i < files.size(); ++i) {
-            std::error_code failed;
-            if (rank_of[i] == static_cast<std::size_t>(comm.rank()) &&
-                fs::exists(directory / files[i].name, failed)) {
+            if (rank_of[i] != static_cast<std::size_t>(comm.rank())) {
+                continue;
+            }
+            if (const auto file = open(files[i].name)) {
                 mine.put<std::uint64_t>(i);
-                mine.put_text(io::sha256_of(directory / files[i].name, before_part));
+                mine.put_text(io::sha256_of(*file, before_part));
             }
         }
     });

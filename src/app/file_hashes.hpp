@@ -2,12 +2,13 @@
 // Knows directories and ranks; nothing of what the files are.
 #pragma once
 
-#include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/io/file.hpp"
 #include "shardweld/io/throttle.hpp"
 #include "shardweld/mpi/free_run.hpp"
 
@@ -19,10 +20,13 @@ struct FileEntry {
     std::string sha256;  ///< in hex; "" when not computed
 };
 
-/// Collective. The files that rank `home` names, below a directory that all ranks see, sorted by
-/// name; each is read by one rank, the largest first, no faster than its `throttle` (may be null)
-/// lets it. One that is not there has no checksum. Equal on every rank. Error(io), Error(stopped).
-std::vector<FileEntry> hash_files(mpi::Comm& comm, const std::filesystem::path& directory, int home,
+/// Opens a file of a model; nullopt where it may be absent, and is.
+using OpenFile = std::function<std::optional<io::InputFile>(const std::string& name)>;
+
+/// Collective. The files that rank `home` names, of a model that all ranks see, sorted by name;
+/// each is read by one rank, the largest first, no faster than its `throttle` (may be null) lets
+/// it. One that is not there has no checksum. Equal on every rank. Error(io), Error(stopped).
+std::vector<FileEntry> hash_files(mpi::Comm& comm, const OpenFile& open, int home,
                                   const std::function<std::vector<std::string>()>& names,
                                   io::Throttle* throttle, const mpi::WhyStop& why_stop);
 

@@ -130,7 +130,9 @@ std::vector<std::string> all_notes(const formats::Location& location,
 
 }  // namespace
 
-std::string inspect_text(const formats::Location& location, const catalogue::Catalogue& catalogue) {
+std::string inspect_text(const Survey& survey) {
+    const formats::Location& location = survey.location;
+    const catalogue::Catalogue& catalogue = survey.catalogue;
     std::vector<std::vector<std::string>> head{
         {"checkpoint", location.directory.string()},
         {"format", catalogue.format},
@@ -143,6 +145,7 @@ std::string inspect_text(const formats::Location& location, const catalogue::Cat
         facts += (facts.empty() ? "" : ", ") + name + " " + std::to_string(value);
     }
     head.push_back({"facts", facts});
+    head.push_back({"provenance", printable(catalogue::text_of(survey.provenance), 1000)});
     for (const std::string& note : all_notes(location, catalogue)) {
         head.push_back({"note", printable(note, 1000)});
     }
@@ -161,7 +164,9 @@ std::string inspect_text(const formats::Location& location, const catalogue::Cat
            ignored_table(catalogue.ignored);
 }
 
-std::string inspect_json(const formats::Location& location, const catalogue::Catalogue& catalogue) {
+std::string inspect_json(const Survey& survey) {
+    const formats::Location& location = survey.location;
+    const catalogue::Catalogue& catalogue = survey.catalogue;
     ordered_json json = {{"schema", kSchema},
                          {"dir", location.directory.string()},
                          {"format", catalogue.format},
@@ -170,6 +175,7 @@ std::string inspect_json(const formats::Location& location, const catalogue::Cat
                             ? ordered_json((*location.hf_directory / "config.json").string())
                             : ordered_json();
     json["notes"] = all_notes(location, catalogue);
+    json["provenance"] = json_of(survey.provenance);
     json["warnings"] = ordered_json(catalogue.warnings);
     json["facts"] = ordered_json(catalogue.facts);
     json["claims"] = ordered_json(catalogue.claims);
@@ -195,8 +201,7 @@ int inspect(mpi::Comm& comm, const Options& options, std::ostream& out) {
     }
     mpi::collectively(comm, [&] {
         if (comm.rank() == 0) {
-            out << (options.json ? inspect_json(found.location, found.catalogue)
-                                 : inspect_text(found.location, found.catalogue));
+            out << (options.json ? inspect_json(found) : inspect_text(found));
         }
     });
     return 0;

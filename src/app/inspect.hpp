@@ -5,17 +5,16 @@
 #include <ostream>
 #include <string>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/formats/format.hpp"
 #include "shardweld/mpi/comm.hpp"
 
 #include "options.hpp"
+#include "survey.hpp"
 
 namespace shardweld::app {
 
-/// A catalogue as a table for people, or as JSON (fields are never renamed or removed).
-std::string inspect_text(const formats::Location& location, const catalogue::Catalogue& catalogue);
-std::string inspect_json(const formats::Location& location, const catalogue::Catalogue& catalogue);
+/// A checkpoint as a table for people, or as JSON (fields are never renamed or removed).
+std::string inspect_text(const Survey& survey);
+std::string inspect_json(const Survey& survey);
 
 /// Collective: the ranks find and read the checkpoint together, rank 0 prints to `out`. Returns the
 /// exit code.

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shardweld/core/json_limits.hpp"
+#include "shardweld/core/python_json.hpp"
 
 namespace shardweld::app {
 
@@ -12,7 +13,7 @@ using nlohmann::ordered_json;
 
 nlohmann::json parse_json(const std::string& text) {
     return too_deep_at(text) ? nlohmann::json(nlohmann::json::value_t::discarded)
-                             : nlohmann::json::parse(text, nullptr, false);
+                             : nlohmann::json::parse(without_nonfinite(text), nullptr, false);
 }
 
 ordered_json json_of(const TensorEntry& tensor) {
@@ -30,6 +31,11 @@ ordered_json json_of(const catalogue::Ignored& ignored) {
             {"reason", ignored.reason},
             {"count", ignored.count},
             {"bytes", ignored.bytes}};
+}
+
+ordered_json json_of(const catalogue::Provenance& provenance) {
+    return {{"standing", catalogue::name_of(provenance.standing)},
+            {"evidence", provenance.evidence}};
 }
 
 ordered_json json_of(const plan::Ledger& ledger) {

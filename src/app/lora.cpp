@@ -63,10 +63,16 @@ class PeftBinder {
     Bound bind(Catalogue catalogue) {
         bound_.has_model = !adapters::holds_adapter_only(catalogue);
         check_options();
+        if (lora_ != Lora::drop) {
+            adapters::require_plain_lora(sources_, use_of(catalogue));
+        }
         const bool is_split = lora_ == Lora::split;
         adapters::Separated parts = adapters::separate(
             std::move(catalogue), is_split ? adapters::biases_of(sources_) : adapters::Biases::none,
             lora_ == Lora::fold ? adapters::Whole::trained : adapters::Whole::original);
+        if (lora_ != Lora::drop) {
+            require_factors(parts.bare_modules);
+        }
         base_names_ = names_of(parts.base);
         surroundings_ = {std::move(parts.whole_modules), modules_with_weight(base_names_),
                          prepared_.config.integer("num_hidden_layers")};
@@ -93,6 +99,27 @@ class PeftBinder {
     }
 
   private:
+    /// A base that was saved with the adapter has `.base_layer.` in its names; one that was given
+    /// has not.
+    [[nodiscard]] adapters::Use use_of(const Catalogue& catalogue) const {
+        if (lora_ != Lora::fold) {
+            return adapters::Use::beside;
+        }
+        return adapters::holds_wrapped(catalogue) ? adapters::Use::folded
+                                                  : adapters::Use::folded_into_given;
+    }
+
+    static void require_factors(const std::vector<std::string>& bare_modules) {
+        if (!bare_modules.empty()) {
+            throw Error(ErrorCode::mismatch,
+                        std::to_string(bare_modules.size()) +
+                            " module(s) that the adapter wraps (base_layer) have no lora_A and "
+                            "lora_B: " +
+                            listed(bare_modules) +
+                            "; the checkpoint is incomplete: --lora drop writes the base alone");
+        }
+    }
+
     void check_options() const {
         if (!bound_.has_model && lora_ != Lora::split) {
             throw Error(ErrorCode::usage,

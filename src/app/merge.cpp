@@ -1,5 +1,6 @@
 #include "merge.hpp"
 
+#include "shardweld/core/codec.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/mpi/shared_text.hpp"
 #include "shardweld/publish/assets.hpp"
@@ -155,20 +156,23 @@ class Merge {
         const io::Directory ours = publish::check_same_directory(comm_, directory);
         execute::Options options;
         options.why_stop = [&] { return stopping.why(); };
-        publish::RunFacts run = run_facts(comm_, options_, assembly_.plan(), assembly_.source());
+        publish::RunFacts run =
+            run_facts(comm_, options_, assembly_.plan(), assembly_.source(), assembly_.digests());
         options.resumption = take_up(comm_, assembly_.plan(), run, partial_ ? &*partial_ : nullptr);
         assembly_.create_files(
-            ours, publish::true_config(assembly_.model().config, assembly_.facts()).text_to_write(),
-            options.resumption.raw);
+            ours,
+            publish::true_config(assembly_.model().config, assembly_.facts()).text_to_write());
         begin_journal(std::move(run));
         watchdog.enter("moving tensors");
         execute(ours, std::move(options));
         watchdog.enter("publishing");
-        write_side_files(directory);
-        hash(directory, stopping);
+        write_side_files(ours);
+        const publish::PlannedFiles files = planned();
+        hash(ours, files, stopping);
+        check(ours, stopping);
         mpi::collectively(comm_, [&] {
             if (partial_) {
-                partial_->commit(options_.sync);
+                partial_->commit(files, options_.sync);
                 say_notes();
             }
         });
@@ -198,7 +202,7 @@ class Merge {
     void begin_journal(publish::RunFacts facts) {
         mpi::collectively(comm_, [&] {
             if (is_first()) {
-                start_journal(facts, assembly_.plan().placement, *partial_, options_.sync);
+                start_journal(facts, *partial_, options_.sync);
             }
         });
         begun_ = std::move(facts);
@@ -238,32 +242,67 @@ class Merge {
         return assets;
     }
 
-    void write_side_files(const fs::path& directory) {
+    void write_side_files(const io::Directory& directory) {
         mpi::collectively_in_steps(comm_, [&](const mpi::Step& step) {
             if (comm_.rank() == assembly_.home()) {
-                publish::write_assets(assets(), directory, options_.sync, step);
+                beside_ = publish::write_assets(assets(), directory, options_.sync, step);
             }
         });
     }
 
+    /// Collective. Every file of the model, and which one it is.
+    publish::PlannedFiles planned() {
+        publish::PlannedFiles files;
+        const auto& made = assembly_.created();
+        for (std::size_t at = 0; at < made.files.size(); ++at) {
+            files[assembly_.plan().placement.files[at].name] = made.files[at];
+        }
+        ByteWriter out;
+        for (const io::WrittenFile& file : beside_) {
+            out.put_text(file.name.string());
+            out.put(file.identity);
+        }
+        const auto bytes = comm_.broadcast(out.take(), assembly_.home());
+        for (ByteReader in(bytes); !in.at_end();) {
+            io::Identity& identity = files[in.get_text()];
+            identity = in.get<io::Identity>();
+            identity.inode = made.has_numbers ? identity.inode : 0;
+        }
+        return files;
+    }
+
     /// In the partial directory: what is published is what was hashed.
-    void hash(const fs::path& directory, const Stopping& stopping) {
+    void hash(const io::Directory& directory, const publish::PlannedFiles& files,
+              const Stopping& stopping) {
         if (!options_.sha256) {
             return;
         }
-        const auto listed_names = [&] {
-            std::vector<std::string> names;
-            for (const outputs::OutputFile& file : assembly_.plan().placement.files) {
-                names.push_back(file.name);
-            }
-            for (const publish::Asset& asset : assets()) {
-                names.push_back(asset.name);
-            }
-            return names;
+        const auto open = [&](const std::string& name) -> std::optional<io::InputFile> {
+            io::require_same_file(directory, name, files.at(name));
+            return io::InputFile::open(directory, name);
         };
-        report_.files = hash_files(comm_, directory, assembly_.home(), listed_names,
-                                   assembly_.throttle().get(), [&] { return stopping.why(); });
+        const auto names = [&] {
+            std::vector<std::string> all;
+            for (const auto& [name, identity] : files) {
+                all.push_back(name.string());
+            }
+            return all;
+        };
+        report_.files = hash_files(comm_, open, assembly_.home(), names, assembly_.throttle().get(),
+                                   [&] { return stopping.why(); });
         watch_.lap("sha256");
+    }
+
+    /// Behind everything else that is written or read: what is published is what was checked.
+    void check(const io::Directory& directory, const Stopping& stopping) {
+        assembly_.check_written(directory, [&] { return stopping.why(); });
+        mpi::collectively_in_steps(comm_, [&](const mpi::Step& step) {
+            for (const io::WrittenFile& file : beside_) {
+                io::require_as_written(directory, file,
+                                       {true, options_.paranoid, [&](Bytes) { step(); }});
+            }
+        });
+        watch_.lap("check");
     }
 
     mpi::Comm& comm_;
@@ -275,6 +314,7 @@ class Merge {
     std::optional<publish::PartialDirectory> partial_;  ///< the first rank's
     std::optional<publish::RunFacts> begun_;            ///< blocks are written down
     std::optional<Bytes> memory_;  ///< of the assembly; as much is left to compare with a base
+    std::vector<io::WrittenFile> beside_;  ///< the home rank's: all that is no tensor
     Options assembled_;
     Assembly assembly_;
 };

@@ -2,17 +2,19 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/file.hpp"
 #include "shardweld/io/kind.hpp"
+#include "shardweld/io/text.hpp"
 #include "shardweld/models/claims.hpp"
-#include "shardweld/publish/assets.hpp"
 
 #include "lora.hpp"
 #include "own_files.hpp"
+#include "padding.hpp"
 #include "score_head.hpp"
 #include "selection.hpp"
 
@@ -43,8 +45,7 @@ adapters::ConfigFile read_if_there(const fs::path& path, const fs::path& given) 
     if (!io::is_file(path)) {
         return {path.string(), ""};
     }
-    require_own(path, given);
-    return {path.string(), io::read_text(path, kMaxConfig)};
+    return {path.string(), io::text_of(open_own(path, given), kMaxConfig)};
 }
 
 std::string joined(const std::vector<std::string>& words) {
@@ -103,11 +104,18 @@ models::Config edited_config(const ModelFiles& files, const Options& options) {
     if (options.tie_word_embedding && config.integer("tie_word_embeddings").value_or(0) != 1) {
         config.set("tie_word_embeddings", "true");
     }
+    if (options.vocab_size) {
+        set_vocabulary(config, *options.vocab_size);
+    }
     return config;
 }
 
-void check_config(const PreparedModel& prepared, const catalogue::Claims& claims) {
-    const auto disagreements = models::check_claims(*prepared.dialect, prepared.config, claims);
+void check_config(const PreparedModel& prepared, const Options& options,
+                  const catalogue::Claims& claims) {
+    const std::set<std::string> settled =
+        options.vocab_size ? std::set<std::string>{kVocabularyField} : std::set<std::string>{};
+    const auto disagreements =
+        models::check_claims(*prepared.dialect, prepared.config, claims, settled);
     if (disagreements.empty()) {
         return;
     }
@@ -184,15 +192,20 @@ ModelFiles read_model_files(const Options& options, const Places& places) {
     files.config_text = "{}";
     if (places.needs_config || options.hf_config || model.hf_directory) {
         files.hf_directory = hf_directory(options, model);
-        if (!options.hf_config) {
-            require_own_files(files.hf_directory, places.base ? *options.base : options.local_dir);
-        }
+        const publish::Opener open =
+            options.hf_config
+                ? publish::Opener([](const fs::path& path) { return io::InputFile::open(path); })
+                : own_opener(files.hf_directory, places.base ? *options.base : options.local_dir);
         const fs::path config = files.hf_directory / kConfigName;
         files.config_path = config.string();
         files.config_text = options.hf_config ? read_named(config, kMaxConfig, "--hf_config")
-                                              : io::read_text(config, kMaxConfig);
+                                              : io::text_of(open(config), kMaxConfig);
         if (places.needs_config) {  // else nothing of the model is written
+            files.assets = publish::collect_assets(files.hf_directory, open);
             files.lost_assets = publish::lost_assets(files.hf_directory);
+        }
+        if (may_be_padded(model)) {
+            files.tokens = tokenizer_tokens(files.hf_directory);
         }
     }
     files.adapter_config =
@@ -214,11 +227,11 @@ PreparedModel prepare_model(const ModelFiles& files, const Options& options,
     prepared.recipe = &recipe_of(prepared, options, catalogue);
     prepared.dialect = std::make_shared<const models::Dialect>(models::own_names(
         *prepared.recipe, dialect_for(*prepared.library, *prepared.recipe, catalogue)));
-    check_config(prepared, catalogue.claims);
+    check_config(prepared, options, catalogue.claims);
     models::require_fit(*prepared.recipe, *prepared.dialect, prepared.config, catalogue.claims);
     const ScoreHead head = find_score_head(catalogue, *prepared.dialect);
     settle_head(prepared, options, head);
-    std::map<std::string, Index> facts = catalogue.facts;
+    std::map<std::string, Index> facts = known_facts(catalogue, *prepared.dialect);
     if (head.rows) {
         facts.emplace("labels", *head.rows);
     }
@@ -244,6 +257,12 @@ Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const O
                 "the checkpoint holds no LoRA adapter: --lora changes nothing");
         }
         bound.binding = plan::bind(std::move(catalogue), prepared.model(), {options.dtype});
+        if (!options.vocab_size) {
+            require_only_padding(bound.binding.padding, files.tokens);
+        }
+        for (std::string& note : padding_notes(bound.binding.padding)) {
+            bound.notes.push_back(std::move(note));
+        }
     }
     if (options.selection.include || options.selection.exclude) {
         select(bound.binding, options.selection);

@@ -18,9 +18,11 @@
 #include "shardweld/models/symbols.hpp"
 #include "shardweld/mpi/comm.hpp"
 #include "shardweld/plan/binding.hpp"
+#include "shardweld/publish/assets.hpp"
 
 #include "options.hpp"
 #include "resources.hpp"
+#include "tokenizer_tokens.hpp"
 
 namespace shardweld::app {
 
@@ -33,7 +35,9 @@ struct ModelFiles {
     adapters::ConfigFile adapter_config =
         {};                                ///< the checkpoint's lora_adapter/adapter_config.json
     adapters::ConfigFile train_meta = {};  ///< its lora_train_meta.json
-    std::vector<std::string> lost_assets = {};  ///< side files that are none, see publish
+    std::vector<std::string> lost_assets = {};   ///< side files that are none, see publish
+    std::optional<TokenizerTokens> tokens = {};  ///< where the vocabulary may be padded
+    std::vector<publish::Asset> assets = {};  ///< side files, on the rank that has read them alone
 };
 
 /// The directory of config.json: --hf_config (or the directory of the file it names), else the
@@ -50,7 +54,7 @@ struct Places {
 /// Reads the files. Local. Error(usage) as above and when --hf_config or --recipe name nothing.
 ModelFiles read_model_files(const Options& options, const Places& places);
 
-/// To bytes and back, for sharing between ranks; model_files_codec.cpp.
+/// To bytes and back without the side files, for sharing between ranks; model_files_codec.cpp.
 void encode(const ModelFiles& files, ByteWriter& out);
 ModelFiles decode_model_files(ByteReader& in);
 /// Collective. What rank `home` reads, on all ranks.
@@ -60,7 +64,7 @@ struct PreparedModel {
     std::shared_ptr<const models::Library> library;  ///< owns recipe and dialect
     const models::Recipe* recipe = nullptr;
     std::shared_ptr<const models::Dialect> dialect;
-    models::Config config;  ///< with the command line's --tie_word_embedding
+    models::Config config;  ///< with the command line's changes
     std::shared_ptr<const models::Symbols> symbols;
     bool is_value = false;                ///< the head is score.weight
     std::vector<plan::Warning> warnings;  ///< e.g. recipe_unverified

@@ -5,6 +5,8 @@
 #include "shardweld/layout/copy.hpp"
 #include "shardweld/models/config.hpp"
 
+#include "record_check.hpp"
+
 namespace shardweld::app {
 
 namespace {
@@ -40,22 +42,38 @@ std::string share_config(mpi::Comm& comm, const Survey& survey) {
 
 execute::Source ModelDirectory::source(std::size_t max_open,
                                        std::shared_ptr<io::Throttle> throttle) const {
-    return {survey.location.directory, &survey.catalogue.files, max_open, std::move(throttle), {},
-            &survey.modified_ns};
+    return {survey.location.directory,
+            &survey.catalogue.files,
+            max_open,
+            std::move(throttle),
+            {},
+            &survey.stamps,
+            sums};
+}
+
+void ModelDirectory::check_what_was_read(mpi::Comm& comm, const execute::Source& source) const {
+    if (sums) {
+        (void)execute::check_records(comm, *sums, source, survey.visibility,
+                                     execute::Completion::cheap, {});
+    }
 }
 
 std::optional<bool> ModelDirectory::ties() const {
     return ties_in(config_text, (survey.location.directory / "config.json").string());
 }
 
-ModelDirectory read_model_directory(mpi::Comm& comm, const fs::path& directory) {
+ModelDirectory read_model_directory(mpi::Comm& comm, const fs::path& directory, CheckCrc when) {
     ModelDirectory model;
     formats::Request request;
     request.directory = directory;
     request.backend = "hf";
+    request.check_crc = when != CheckCrc::off;
     model.survey = survey(comm, request);
     mpi::collectively(comm, [&] { require_seen(comm, model.survey); });
     model.config_text = share_config(comm, model.survey);
+    if (request.check_crc) {
+        model.sums = record_sums(model.survey.location.directory, model.survey.catalogue);
+    }
     return model;
 }
 

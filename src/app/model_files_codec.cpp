@@ -22,6 +22,8 @@ void encode(const ModelFiles& files, ByteWriter& out) {
     for (const std::string& name : files.lost_assets) {
         out.put_text(name);
     }
+    out.put<Index>(files.tokens ? files.tokens->count : 0);
+    out.put_text(files.tokens ? files.tokens->file : "");
 }
 
 ModelFiles decode_model_files(ByteReader& in) {
@@ -40,19 +42,29 @@ ModelFiles decode_model_files(ByteReader& in) {
     for (auto n = in.get<std::uint64_t>(); n > 0; --n) {
         files.lost_assets.push_back(in.get_text());
     }
+    const auto n_tokens = in.get<Index>();
+    std::string tokenizer = in.get_text();
+    if (n_tokens > 0) {
+        files.tokens = {n_tokens, std::move(tokenizer)};
+    }
     return files;
 }
 
 ModelFiles share_model_files(mpi::Comm& comm, int home, const std::function<ModelFiles()>& read) {
     ByteWriter out;
+    std::vector<publish::Asset> assets;
     mpi::collectively(comm, [&] {
         if (comm.rank() == home) {
-            encode(read(), out);
+            ModelFiles files = read();
+            encode(files, out);
+            assets = std::move(files.assets);
         }
     });
     const auto bytes = comm.broadcast(out.take(), home);
     ByteReader in(bytes);
-    return decode_model_files(in);
+    ModelFiles files = decode_model_files(in);
+    files.assets = std::move(assets);
+    return files;
 }
 
 }  // namespace shardweld::app

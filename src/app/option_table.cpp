@@ -26,8 +26,9 @@ const std::vector<OptionLine>& option_lines() {
         {"mesh_shape", 0, "LIST", kInput, "Input", "FSDP: their extents, e.g. 2,4"},
         {"prefix", 0, "TEXT", kInput, "Input",
          "DCP: take the part of the state dict below TEXT and strip it from names"},
-        {"check_crc", 0, "", kModel, "Input",
-         "first read what is used of torch files once more and check its CRC-32"},
+        {"check_crc", 0, "[before|during|off]", kInput | kDiff, "Input",
+         "CRC-32 of torch's records: checked as they are read (during, default), in a pass of its "
+         "own before anything is written (before; also without a value) or not (off)"},
         {"max_open", 0, "N", kModel, "Input", "input files kept open by a rank (default 64)"},
 
         {"target_dir", 0, "DIR", kWrite, "Output", "directory to write (default tmp)"},
@@ -46,11 +47,16 @@ const std::vector<OptionLine>& option_lines() {
          "write a report in JSON; verify: the report to check against"},
         {"sha256", 0, "", kWrite | kVerify, "Output",
          "sha256 of every file: written into the report; verify: compared with it"},
+        {"paranoid", 0, "", kWrite, "Output",
+         "read everything that was written back from the disk before it is published (default: "
+         "samples)"},
         {"roof", 0, "FILE", kWrite, "Output",
          "a report of iobench: the merge's report and last line give its speed as a percentage"},
 
         {"tie_word_embedding", 0, "", kModel, "Model", "embedding and output head are one tensor"},
         {"is_value_model", 0, "", kModel, "Model", "a value model: the head is score.weight"},
+        {"vocab_size", 0, "N", kModel, "Model",
+         "so many rows of the vocabulary are kept, whatever config.json and the checkpoint say"},
 
         {"names", 0, "KIND", kModel, "Model",
          "hub (default: as save_pretrained writes them) or module (as the checkpoint has them)"},

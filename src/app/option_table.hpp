@@ -24,7 +24,7 @@ inline constexpr unsigned kEvery = 511;
 struct OptionLine {
     std::string_view name;      ///< with '_'
     char letter = 0;            ///< short form, 0 if none
-    std::string_view argument;  ///< "DIR"; "" for a flag
+    std::string_view argument;  ///< "DIR"; "" for a flag; "[A|B]": one of these, A if not given
     unsigned commands = 0;
     std::string_view group;  ///< heading in the help; "" for options that are not listed
     std::string_view help;

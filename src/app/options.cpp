@@ -52,7 +52,11 @@ void read_input(const OptionReader& reader, Options& options) {
     if (const auto recipe = reader.text("recipe")) {
         options.recipe = *recipe;
     }
-    options.check_crc = reader.has("check_crc");
+    options.check_crc = reader
+                            .choice<CheckCrc>("check_crc", {{"before", CheckCrc::before},
+                                                            {"during", CheckCrc::during},
+                                                            {"off", CheckCrc::off}})
+                            .value_or(CheckCrc::during);
     const auto max_open = reader.number("max_open", 1);
     options.max_open = static_cast<std::size_t>(max_open.value_or(64));
     for (const char* flag : {"use_cpu_initialization", "trust_remote_code"}) {
@@ -81,6 +85,7 @@ void read_output(const OptionReader& reader, Options& options) {
         options.report = *report;
     }
     options.sha256 = reader.has("sha256");
+    options.paranoid = reader.has("paranoid");
     if (options.sha256 && !options.report) {
         refuse("--sha256 needs the report that holds the checksums: --report FILE");
     }
@@ -89,6 +94,7 @@ void read_output(const OptionReader& reader, Options& options) {
 void read_model(const OptionReader& reader, Options& options) {
     options.tie_word_embedding = reader.has("tie_word_embedding");
     options.is_value_model = reader.has("is_value_model");
+    options.vocab_size = reader.number("vocab_size", 1);
     options.names = reader.choice<Names>("names", {{"hub", Names::hub}, {"module", Names::module}})
                         .value_or(Names::hub);
     options.selection = {reader.text("include"), reader.text("exclude")};
@@ -287,8 +293,13 @@ Options parse_options(const std::vector<std::string>& arguments) {
 }
 
 formats::Request input_request(const Options& options) {
-    return {options.local_dir, options.backend, options.iteration, options.role,
-            options.mesh,      options.prefix,  options.check_crc};
+    return {options.local_dir,
+            options.backend,
+            options.iteration,
+            options.role,
+            options.mesh,
+            options.prefix,
+            options.check_crc != CheckCrc::off};
 }
 
 }  // namespace shardweld::app

@@ -49,6 +49,13 @@ enum class Names {
 
 using outputs::OutputFormat;
 
+/// When the checksums of torch's records are held against their bytes.
+enum class CheckCrc {
+    before,  ///< all are read once more before anything is written
+    during,  ///< as they are read
+    off,
+};
+
 /// The most ranks that are planned for: a plan looks at the share of each.
 inline constexpr Index kMostRanks = 100'000;
 
@@ -74,7 +81,7 @@ struct Options {
     std::optional<fs::path> hf_config;
     std::optional<fs::path> recipe;
     std::size_t max_open = 64;
-    bool check_crc = false;
+    CheckCrc check_crc = CheckCrc::during;
     formats::Mesh mesh;  ///< empty: as the checkpoint says
     std::string prefix;  ///< dcp: part of the state dict, "" if not given
 
@@ -88,11 +95,13 @@ struct Options {
     bool is_direct = false;  ///< --direct_io
     std::optional<fs::path> report;
     bool sha256 = false;
+    bool paranoid = false;  ///< all that was written is read back before it is published
     OutputFormat output_format = OutputFormat::safetensors;
 
     // Model.
     bool tie_word_embedding = false;
     bool is_value_model = false;
+    std::optional<Index> vocab_size;  ///< instead of config.json's
     Names names = Names::hub;
     Selection selection;
     Lora lora = Lora::split;

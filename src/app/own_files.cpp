@@ -7,9 +7,9 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/io/beneath.hpp"
 #include "shardweld/io/links.hpp"
 #include "shardweld/io/paths.hpp"
-#include "shardweld/publish/assets.hpp"
 
 namespace shardweld::app {
 
@@ -36,12 +36,15 @@ void require_own(const fs::path& file, const fs::path& root) {
     }
 }
 
-void require_own_files(const fs::path& hf_directory, const fs::path& given) {
-    const fs::path root = root_of(given, hf_directory);
-    require_own(hf_directory / "config.json", root);
-    for (const publish::Asset& asset : publish::collect_assets(hf_directory)) {
-        require_own(asset.source, root);
-    }
+io::InputFile open_own(const fs::path& file, const fs::path& root) {
+    require_own(file, root);
+    return io::open_within(file, root);
+}
+
+publish::Opener own_opener(const fs::path& hf_directory, const fs::path& given) {
+    return [root = root_of(given, hf_directory)](const fs::path& file) {
+        return open_own(file, root);
+    };
 }
 
 void note_links(const fs::path& given, formats::Location& location) {

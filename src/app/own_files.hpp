@@ -5,18 +5,24 @@
 #include <filesystem>
 
 #include "shardweld/formats/format.hpp"
+#include "shardweld/io/file.hpp"
+#include "shardweld/publish/assets.hpp"
 
 namespace shardweld::app {
 
 /// Error(corrupt) when the file, by links, is none below `root`. Local.
 void require_own(const std::filesystem::path& file, const std::filesystem::path& root);
 
-/// `hf_directory` came with the checkpoint in `given`. Local. Error(corrupt) when config.json, the
-/// tokenizer or another file that is copied is a link that leads out of it: who made the checkpoint
-/// would choose a file of this machine that becomes part of the model. Whoever names a directory
-/// with --hf_config trusts its links.
-void require_own_files(const std::filesystem::path& hf_directory,
-                       const std::filesystem::path& given);
+/// Opens the file so, and no other one that is put in its place or on the way to it meanwhile.
+/// Local. Errors also as io::open_within.
+io::InputFile open_own(const std::filesystem::path& file, const std::filesystem::path& root);
+
+/// For files of `hf_directory`, which came with the checkpoint in `given`: config.json, the
+/// tokenizer and others that are copied may not be links that lead out of it, for who made the
+/// checkpoint would choose a file of this machine that becomes part of the model. Whoever names a
+/// directory with --hf_config trusts its links.
+publish::Opener own_opener(const std::filesystem::path& hf_directory,
+                           const std::filesystem::path& given);
 
 /// Adds the warning links_outside when shards, or directories that hold them, are links that lead
 /// out of the checkpoint in `given`. Local.

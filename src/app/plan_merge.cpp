@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "shardweld/adapters/separate.hpp"
+#include "shardweld/catalogue/records.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/plan/trace.hpp"
 
@@ -49,7 +50,7 @@ std::vector<publish::Asset> assets_of(const Input& input) {
     if (adapters::holds_adapter_only(input.survey.catalogue)) {
         return {};
     }
-    std::vector<publish::Asset> assets = publish::collect_assets(input.files.hf_directory);
+    std::vector<publish::Asset> assets = input.files.assets;
     assets.push_back({"config.json", {}, input.files.config_text});
     return assets;
 }
@@ -75,6 +76,7 @@ PlannedMerge plan_alone(Input input, FilesBeside beside, const Options& options,
     for (const auto& [code, text] : catalogue.warnings) {
         merge.warnings.push_back({code, "", text});
     }
+    const auto records = catalogue::records_of(catalogue);
     Bound bound = bind_model(prepared, input.files, options, std::move(catalogue));
     plan::Binding& binding = bound.binding;
     for (const plan::Target& factor : bound.factors) {
@@ -86,10 +88,11 @@ PlannedMerge plan_alone(Input input, FilesBeside beside, const Options& options,
     merge.warnings.insert(merge.warnings.end(), prepared.warnings.begin(), prepared.warnings.end());
     merge.warnings.insert(merge.warnings.end(), binding.warnings.begin(), binding.warnings.end());
     merge.ledger = std::move(binding.ledger);
+    plan::Choice choice = plan_choice(options, {kMemoryLimit, has_spare_core(options.n_ranks)});
+    choice.records = &records;
     merge.plan =
         plan::make_plan(std::move(binding.targets), merge.files,
-                        plan::Visibility::everywhere(options.n_ranks, merge.files.size()),
-                        plan_choice(options, {kMemoryLimit, has_spare_core(options.n_ranks)}));
+                        plan::Visibility::everywhere(options.n_ranks, merge.files.size()), choice);
     const auto more = plan_warnings(merge.plan);
     merge.warnings.insert(merge.warnings.end(), more.begin(), more.end());
     for (const outputs::SideFile& file : merge.plan.placement.side_files) {

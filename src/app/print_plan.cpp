@@ -69,12 +69,17 @@ std::string replicas_text(const plan::Plan& plan) {
     if (plan.replica_bytes == 0) {
         return "none";
     }
+    const Bytes rest = plan.replica_bytes - plan.equal_bytes;
+    const std::string equal = plan.equal_bytes == 0
+                                  ? ""
+                                  : ", " + human_bytes(plan.equal_bytes) + " equal by their CRC-32";
     const std::string how =
-        plan.compared_bytes == 0 ? "not compared"
-        : plan.compared_bytes == plan.replica_bytes
-            ? "all compared"
-            : "samples of about " + human_bytes(plan.compared_bytes) + " compared";
-    return human_bytes(plan.replica_bytes) + ", " + how;
+        rest == 0                  ? ""
+        : plan.compared_bytes == 0 ? ", not compared"
+        : plan.compared_bytes == rest
+            ? ", all compared"
+            : ", samples of about " + human_bytes(plan.compared_bytes) + " compared";
+    return human_bytes(plan.replica_bytes) + equal + how;
 }
 
 std::vector<std::vector<std::string>> plan_rows(const PlannedMerge& merge, const Figures& figures) {
@@ -191,7 +196,9 @@ std::string plan_json(const PlannedMerge& merge) {
     json["messages"] = figures.messages;
     json["rounds"] = figures.rounds;
     json["is_estimate"] = !plan.placement.is_settled;
-    json["replicas"] = {{"bytes", plan.replica_bytes}, {"compared_bytes", plan.compared_bytes}};
+    json["replicas"] = {{"bytes", plan.replica_bytes},
+                        {"equal_bytes", plan.equal_bytes},
+                        {"compared_bytes", plan.compared_bytes}};
     json["quotas"] = quotas_json(merge.quotas);
     json["files"] = files_json(plan);
     json["tensors"] = json_list(tensor_entries(plan, merge.files, {}));

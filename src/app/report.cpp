@@ -1,19 +1,14 @@
 #include "report.hpp"
 
-#include <cerrno>
-#include <cstdio>
 #include <set>
-
-#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
 #include "shardweld/core/error.hpp"
-#include "shardweld/io/file.hpp"
 #include "shardweld/plan/footprint.hpp"
+#include "shardweld/publish/report_file.hpp"
 
 #include "json_parts.hpp"
-#include "report_place.hpp"
 #include "version.hpp"
 
 namespace shardweld::app {
@@ -70,6 +65,15 @@ ordered_json ranks_json(const Report& report) {
                         {"exchange_steps", done.exchange_steps}});
     }
     return list;
+}
+
+ordered_json crc_json(const execute::RecordCounts& counts) {
+    return {{"records", counts.checked},
+            {"bytes", counts.checked_bytes},
+            {"unchecked_records", counts.unchecked},
+            {"unchecked_bytes", counts.unchecked_bytes},
+            {"without", counts.without},
+            {"bytes_read", counts.bytes_read}};
 }
 
 /// A value, or null for what the run did not get to know.
@@ -132,6 +136,7 @@ std::string to_json(const Report& report) {
                      {"facts", ordered_json(report.facts)},
                      {"files", report.n_input_files},
                      {"bytes", report.input_bytes}};
+    json["provenance"] = json_of(report.provenance);
     json["plan"] = {{"hash", known(report.plan_hash)},
                     {"strategy", known(report.strategy)},
                     {"why", report.why},
@@ -144,6 +149,7 @@ std::string to_json(const Report& report) {
                                          {"bytes_reused", report.resumed->bytes_reused},
                                          {"bytes_redone", report.resumed->bytes_redone}})
                          : ordered_json();
+    json["crc"] = report.crc ? crc_json(*report.crc) : ordered_json();
     json["roof"] = report.roof ? ordered_json({{"copy_gbs", report.roof->copy_gbs},
                                                {"merge_gbs", report.roof->merge_gbs},
                                                {"percent", report.roof->percent}})
@@ -163,27 +169,8 @@ void write_report(const Report& report, const fs::path& path, bool sync) {
     write_json(to_json(report), path, sync);
 }
 
-void write_json(const std::string& text, const fs::path& given, bool sync) {
-    // A link stays one: what it leads to is replaced.
-    std::error_code failed;
-    const fs::path resolved = fs::weakly_canonical(given, failed);
-    const fs::path& path = failed ? given : resolved;
-    if (const std::string why = why_not_replaced(path); !why.empty()) {
-        throw Error(ErrorCode::io, path.string() + " is left as it is: " + why);
-    }
-    fs::path partial = path;
-    partial += ".partial-" + std::to_string(::getpid());
-    try {
-        io::write_text(partial, text, sync);
-        if (::rename(partial.c_str(), path.c_str()) != 0) {
-            io::throw_errno(errno, "rename the report to", path);
-        }
-    } catch (const Error& error) {
-        (void)::unlink(partial.c_str());
-        // A directory that is gone is nothing that the run had to find.
-        const bool is_gone = error.code() == ErrorCode::not_found;
-        throw Error(is_gone ? ErrorCode::io : error.code(), error.full_text());
-    }
+void write_json(const std::string& text, const fs::path& path, bool sync) {
+    publish::write_report(text, path, sync);
 }
 
 }  // namespace shardweld::app

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/catalogue/provenance.hpp"
 #include "shardweld/core/error.hpp"
+#include "shardweld/execute/record_check.hpp"
 #include "shardweld/execute/run.hpp"
 #include "shardweld/plan/plan.hpp"
 
@@ -80,6 +82,7 @@ struct Report {
     std::map<std::string, Index> facts;
     std::size_t n_input_files = 0;
     Bytes input_bytes = 0;
+    catalogue::Provenance provenance;
 
     std::string plan_hash;
     std::string strategy;
@@ -91,8 +94,9 @@ struct Report {
     std::optional<std::vector<std::string>> quotas;
 
     std::vector<Phase> phases;
-    std::optional<Resumed> resumed;  ///< with --resume
-    std::optional<Roof> roof;        ///< when one was given
+    std::optional<Resumed> resumed;            ///< with --resume
+    std::optional<execute::RecordCounts> crc;  ///< when checksums were looked at
+    std::optional<Roof> roof;                  ///< when one was given
     std::vector<execute::RankResult> ranks;
     std::vector<RankMemory> memory;  ///< by rank; may be empty
     plan::Ledger ledger;

@@ -10,11 +10,6 @@
 
 namespace shardweld::app {
 
-/// Why a report must not take the place of what is at this path: that is a directory, a special
-/// file, or a file with anything but a report in it; "" where nothing is in the way. Local.
-/// Error(io).
-std::string why_not_replaced(const fs::path& report);
-
 /// Local. `report` is an older report or nothing yet, its directory is there and may be written;
 /// what lies in `target`, or in a directory that is made for it, will be there. Error(io).
 void require_report_place(const fs::path& report, const std::optional<fs::path>& target);

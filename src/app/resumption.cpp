@@ -7,7 +7,7 @@
 
 #include "shardweld/core/codec.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/io/modified.hpp"
+#include "shardweld/io/stamp.hpp"
 
 #include "version.hpp"
 
@@ -36,32 +36,38 @@ std::uint32_t group_for(const plan::Visibility& visibility, std::size_t file) {
     return first == sees.end() ? 0 : static_cast<std::uint32_t>(first - sees.begin());
 }
 
-struct Time {
+struct Seen {
     std::uint64_t file = 0;
-    Index mtime_ns = 0;
+    io::FileStamp stamp;
 };
 
-/// Sizes and times as they were before any metadata was read.
+/// Sizes, times and numbers as they were before any metadata was read.
 std::vector<publish::InputFact> inputs_of(mpi::Comm& comm, const plan::Visibility& visibility,
-                                          const execute::Source& source) {
+                                          const execute::Source& source,
+                                          const std::vector<InputDigest>& digests) {
     const std::vector<catalogue::File>& files = *source.files;
     const auto& groups = visibility.group_of_rank;
     const std::uint32_t own = groups[static_cast<std::size_t>(comm.rank())];
     const bool speaks =
         std::find(groups.begin(), groups.end(), own) - groups.begin() == comm.rank();
-    std::vector<Time> mine;
+    std::vector<Seen> mine;
     std::vector<publish::InputFact> facts;
     for (std::size_t file = 0; file < files.size(); ++file) {
-        facts.push_back({files[file].path, files[file].size, 0});
+        const InputDigest digest = file < digests.size() ? digests[file] : InputDigest();
+        facts.push_back({files[file].path,
+                         {},
+                         digest.value,
+                         digest.has_all_checksums && source.sums != nullptr});
         if (speaks && group_for(visibility, file) == own) {
-            mine.push_back({file, (*source.modified_ns)[file]});
+            mine.push_back({file, (*source.stamps)[file]});
         }
     }
     ByteWriter out;
-    out.put_all<Time>(mine);
+    out.put_all<Seen>(mine);
     for (const auto& bytes : comm.all_gather(out.take())) {
-        for (const Time& time : ByteReader(bytes).get_all<Time>()) {
-            facts[time.file].mtime_ns = time.mtime_ns;
+        for (const Seen& seen : ByteReader(bytes).get_all<Seen>()) {
+            facts[seen.file].stamp = seen.stamp;
+            facts[seen.file].stamp.size = files[seen.file].size;
         }
     }
     return facts;
@@ -69,7 +75,7 @@ std::vector<publish::InputFact> inputs_of(mpi::Comm& comm, const plan::Visibilit
 
 /// The options as given that can lead to another output; `shared` has one a line.
 std::vector<std::string> option_texts(const Options& options) {
-    static constexpr std::array<std::string_view, 18> kNames = {"backend",
+    static constexpr std::array<std::string_view, 19> kNames = {"backend",
                                                                 "iteration",
                                                                 "role",
                                                                 "mesh_dim_names",
@@ -86,6 +92,7 @@ std::vector<std::string> option_texts(const Options& options) {
                                                                 "base",
                                                                 "is_value_model",
                                                                 "tie_word_embedding",
+                                                                "vocab_size",
                                                                 "recipe"};
     std::vector<std::string> texts;
     for (const std::string_view line : split(options.shared, '\n')) {
@@ -110,35 +117,28 @@ std::set<fs::path> files_of(const plan::Plan& plan) {
 }  // namespace
 
 publish::RunFacts run_facts(mpi::Comm& comm, const Options& options, const plan::Plan& plan,
-                            const execute::Source& source) {
+                            const execute::Source& source,
+                            const std::vector<InputDigest>& digests) {
     return {version() + " (" + git_version() + ")", plan.hash(), name_of(options.replicas),
-            option_texts(options), inputs_of(comm, plan.visibility, source)};
+            option_texts(options), inputs_of(comm, plan.visibility, source, digests)};
 }
 
 execute::Resumption take_up(mpi::Comm& comm, const plan::Plan& plan, const publish::RunFacts& facts,
                             publish::PartialDirectory* partial) {
     ByteWriter out;
+    execute::JournalRead read;
     mpi::collectively(comm, [&] {
         if (comm.rank() != 0) {
             return;
         }
-        execute::JournalRead read;
-        std::vector<outputs::RawOffsets> raw;
         if (partial->is_taken_up()) {
-            publish::RunFacts begun = publish::read_header(partial->journal());
-            publish::require_same(begun, facts, partial->path());
-            raw = std::move(begun.raw);
+            publish::require_same(publish::read_header(partial->journal()), facts, partial->path());
             read = execute::read_journal(partial->journal(), plan);
             partial->keep_only(files_of(plan));
         }
         out.put_text(partial->journal().string());
         out.put<Index>(read.last_session + 1);
         out.put_all<execute::DoneBlock>(read.blocks);
-        for (const outputs::RawOffsets& file : raw) {
-            out.put(file.header);
-            out.put(file.file_size);
-            out.put_all<Bytes>(file.tensors);
-        }
     });
     const auto bytes = comm.broadcast(out.take(), 0);
     ByteReader in(bytes);
@@ -146,17 +146,12 @@ execute::Resumption take_up(mpi::Comm& comm, const plan::Plan& plan, const publi
     resumption.journal = in.get_text();
     resumption.session = in.get<Index>();
     resumption.blocks = in.get_all<execute::DoneBlock>();
-    while (!in.at_end()) {
-        const auto header = in.get<Bytes>();
-        const auto size = in.get<Bytes>();
-        resumption.raw.push_back({in.get_all<Bytes>(), header, size});
-    }
+    resumption.sums = std::move(read.sums);
     return resumption;
 }
 
-void start_journal(publish::RunFacts facts, const outputs::Placement& placement,
-                   const publish::PartialDirectory& partial, bool sync) {
-    facts.raw = outputs::raw_offsets(placement);
+void start_journal(const publish::RunFacts& facts, const publish::PartialDirectory& partial,
+                   bool sync) {
     // A run that resumes writes it too: replicas may be compared less strictly from now on.
     publish::write_header(facts, partial.journal(), sync);
 }
@@ -182,11 +177,14 @@ bool has_changed_input(const publish::RunFacts& facts, const plan::Visibility& v
         const std::uint32_t own = visibility.group_of_rank[static_cast<std::size_t>(rank)];
         for (std::size_t file = 0; file < facts.inputs.size(); ++file) {
             const publish::InputFact& then = facts.inputs[file];
+            const fs::path path = directory / then.name;
             struct stat now {};
-            if (group_for(visibility, file) == own &&
-                ::stat((directory / then.name).c_str(), &now) == 0 &&
-                (static_cast<Bytes>(now.st_size) != then.size ||
-                 io::modified_ns(now) != then.mtime_ns)) {
+            if (group_for(visibility, file) != own || ::stat(path.c_str(), &now) != 0) {
+                continue;
+            }
+            const io::FileStamp stamp = io::stamp_of(now, path.c_str());
+            if (stamp.size != then.stamp.size || stamp.modified_ns != then.stamp.modified_ns ||
+                (stamp != then.stamp && !then.is_proved)) {
                 return true;
             }
         }

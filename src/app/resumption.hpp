@@ -10,6 +10,7 @@
 #include "shardweld/publish/run_facts.hpp"
 #include "shardweld/publish/target.hpp"
 
+#include "input_digests.hpp"
 #include "log.hpp"
 #include "options.hpp"
 #include "report.hpp"
@@ -17,9 +18,9 @@
 namespace shardweld::app {
 
 /// Collective. What the output depends on; inputs are looked at by one rank each and known on rank
-/// 0.
+/// 0, which has their `digests`.
 publish::RunFacts run_facts(mpi::Comm& comm, const Options& options, const plan::Plan& plan,
-                            const execute::Source& source);
+                            const execute::Source& source, const std::vector<InputDigest>& digests);
 
 /// Collective; `partial` is rank 0's. What is to be taken over of a partial directory's journal,
 /// the same on every rank; files that are not the plan's are removed. Nothing when it is a new one.
@@ -29,8 +30,8 @@ execute::Resumption take_up(mpi::Comm& comm, const plan::Plan& plan, const publi
 
 /// Writes the journal's header, when all files of the output are there; with `sync` to the disk.
 /// Local. Error(io), Error(space).
-void start_journal(publish::RunFacts facts, const outputs::Placement& placement,
-                   const publish::PartialDirectory& partial, bool sync);
+void start_journal(const publish::RunFacts& facts, const publish::PartialDirectory& partial,
+                   bool sync);
 
 /// Says how much of the output's `total` bytes was taken over, and reports it.
 void note_reuse(const execute::Result& result, Bytes total, Report& report, Log& log);

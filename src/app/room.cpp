@@ -4,8 +4,6 @@
 #include <set>
 #include <utility>
 
-#include <unistd.h>
-
 #include "shardweld/core/codec.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/execute/journal.hpp"
@@ -20,12 +18,6 @@ namespace {
 // The lock, the partial directory, the journal's directory, its header, and what the journal tells
 // while the model appears.
 constexpr Index kFilesAround = 5;
-
-Bytes size_of(const publish::Asset& asset) {
-    std::error_code failed;
-    const auto size = asset.text ? asset.text->size() : fs::file_size(asset.source, failed);
-    return failed ? 0 : size;
-}
 
 void encode(const FilesBeside& beside, ByteWriter& out) {
     out.put(beside.bytes);
@@ -49,9 +41,9 @@ FilesBeside sum_of(const std::vector<publish::Asset>& assets) {
     FilesBeside beside;
     std::set<fs::path> directories;
     for (const publish::Asset& asset : assets) {
-        beside.bytes += size_of(asset);
+        beside.bytes += asset.size();
         directories.insert(fs::path(asset.name).parent_path());
-        if (!asset.text && ::eaccess(asset.source.c_str(), R_OK) != 0) {
+        if (!asset.text && !asset.file) {
             beside.unreadable.push_back(asset.source.string());
         }
     }

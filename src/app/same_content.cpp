@@ -13,7 +13,6 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/io/file.hpp"
 #include "shardweld/io/kind.hpp"
-#include "shardweld/io/modified.hpp"
 
 #include "views.hpp"
 
@@ -99,7 +98,7 @@ Look look_at(const fs::path& file) {
     const std::uint64_t identity =
         mixed_value(mixed_value(mixed_value(kFnvBasis, status.st_ino), status.st_mtim.tv_sec),
                     status.st_mtim.tv_nsec);
-    return {static_cast<Index>(status.st_size), identity, io::modified_ns(status),
+    return {static_cast<Index>(status.st_size), identity, io::stamp_of(status, file.c_str()),
             ::eaccess(file.c_str(), R_OK) != 0};
 }
 

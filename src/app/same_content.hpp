@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/io/stamp.hpp"
 #include "shardweld/mpi/comm.hpp"
 
 namespace shardweld::app {
@@ -18,7 +19,7 @@ struct Views;
 struct Look {
     Index size = -1;             ///< bytes; -1: not seen
     std::uint64_t identity = 0;  ///< from inode and modification time: equal where it is one file
-    Index modified_ns = -1;      ///< last change, since 1970; -1: not seen
+    io::FileStamp stamp = {};    ///< modified_ns -1: not seen
     bool is_forbidden = false;   ///< seen, but this user may not read it
 };
 

@@ -1,61 +1,39 @@
 #include "selection.hpp"
 
-#include <regex>
 #include <utility>
 #include <vector>
 
 #include "shardweld/core/error.hpp"
-#include "shardweld/core/regex_limits.hpp"
+#include "shardweld/core/regex.hpp"
 #include "shardweld/core/text.hpp"
 
 namespace shardweld::app {
 
 namespace {
 
-// std::regex reads and matches by recursion: longer ones would end the stack.
-constexpr std::size_t kLongestPattern = 10'000;
-constexpr std::size_t kLongestName = 2000;
-
-std::optional<std::regex> compiled(const std::optional<std::string>& text, const char* option) {
+std::optional<Regex> compiled(const std::optional<std::string>& text, const char* option) {
     if (!text) {
         return std::nullopt;
     }
-    if (text->size() > kLongestPattern) {
-        throw Error(ErrorCode::usage, std::string(option) + " " + printable(*text) +
-                                          " is longer than " + std::to_string(kLongestPattern) +
-                                          " characters: select with a shorter expression");
-    }
-    if (has_long_number(*text)) {
-        throw Error(ErrorCode::usage, std::string(option) + " " + printable(*text) +
-                                          " holds a number of " + std::to_string(kTooManyDigits) +
-                                          " digits or more, which no name has");
-    }
     try {
-        return std::regex(*text);
-    } catch (const std::regex_error& error) {
+        return Regex(*text);
+    } catch (const Error& error) {
         throw Error(ErrorCode::usage, std::string(option) + " " + printable(*text) +
-                                          " is no regular expression: " + error.what());
+                                          " is no regular expression that can be searched for (" +
+                                          printable(error.what()) +
+                                          "): RE2's syntax has no look-around and no "
+                                          "back-references");
     }
-}
-
-bool is_found(const std::regex& expression, const std::string& name) {
-    if (name.size() > kLongestName) {
-        throw Error(ErrorCode::unsupported, "the tensor name " + printable(name) + " has " +
-                                                std::to_string(name.size()) +
-                                                " characters, too many for --include and "
-                                                "--exclude: leave these options out");
-    }
-    return std::regex_search(name, expression);
 }
 
 /// Why a name is left out; "" when it is selected.
 std::function<std::string(const std::string&)> reasons(const Selection& selection) {
     return [include = compiled(selection.include, "--include"),
             exclude = compiled(selection.exclude, "--exclude")](const std::string& name) {
-        if (include && !is_found(*include, name)) {
+        if (include && !include->is_found_in(name)) {
             return "not in --include";
         }
-        return exclude && is_found(*exclude, name) ? "in --exclude" : "";
+        return exclude && exclude->is_found_in(name) ? "in --exclude" : "";
     };
 }
 

@@ -10,7 +10,7 @@
 
 namespace shardweld::app {
 
-/// Regular expressions (ECMAScript) that are searched for in names as they are written.
+/// Regular expressions (RE2's syntax) that are searched for in names as they are written.
 struct Selection {
     std::optional<std::string> include;  ///< only names that hold it
     std::optional<std::string> exclude;  ///< but not those that hold this
@@ -19,8 +19,7 @@ struct Selection {
 /// Error(usage) when an expression is none.
 void check_selection(const Selection& selection);
 
-/// Whether a name is selected; for many names. Calls throw Error(unsupported) for names too long to
-/// be searched.
+/// Whether a name is selected; for many names.
 std::function<bool(const std::string&)> selects(const Selection& selection);
 
 /// Takes what is not selected out of a binding; the ledger counts it as ignored. Error(usage) when

@@ -1,7 +1,10 @@
 #include "survey.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/shared/pickle.hpp"
@@ -90,6 +93,16 @@ bool is_better(const Finding& other, const Finding& known) {
     return other.location->hf_directory && !known.location->hf_directory;
 }
 
+/// What all groups see beside the shards.
+void join_neighbours(const std::map<std::string, Bytes>& bytes, Location& location) {
+    location.neighbours.clear();
+    for (const auto& [path, size] : bytes) {
+        location.neighbours.push_back({path, size});
+    }
+    std::sort(location.neighbours.begin(), location.neighbours.end(),
+              [](const auto& a, const auto& b) { return natural_less(a.path, b.path); });
+}
+
 /// One location for all ranks: the best group's, with the shard files of all groups.
 void find_checkpoint(mpi::Comm& comm, const formats::Request& request, const Views& views,
                      Survey& survey) {
@@ -101,6 +114,7 @@ void find_checkpoint(mpi::Comm& comm, const formats::Request& request, const Vie
     std::optional<Finding> first;
     std::optional<Finding> failure;
     std::set<std::string> shard_files;
+    std::map<std::string, Bytes> neighbours;
     for (const int leader : views.leaders) {
         Finding finding = decode_finding(all[static_cast<std::size_t>(leader)]);
         if (!finding.location) {
@@ -118,6 +132,10 @@ void find_checkpoint(mpi::Comm& comm, const formats::Request& request, const Vie
         }
         shard_files.insert(finding.location->shard_files.begin(),
                            finding.location->shard_files.end());
+        for (const formats::Neighbour& neighbour : finding.location->neighbours) {
+            Bytes& bytes = neighbours[neighbour.path];
+            bytes = std::max(bytes, neighbour.bytes);
+        }
         if (!first || is_better(finding, *first)) {
             survey.home = leader;
             first = std::move(finding);
@@ -129,6 +147,7 @@ void find_checkpoint(mpi::Comm& comm, const formats::Request& request, const Vie
     survey.location = *first->location;
     survey.location.shard_files.assign(shard_files.begin(), shard_files.end());
     std::sort(survey.location.shard_files.begin(), survey.location.shard_files.end(), natural_less);
+    join_neighbours(neighbours, survey.location);
     rebase(survey.location, first->directory, own);
 }
 
@@ -193,11 +212,22 @@ Catalogue scan_all(mpi::Comm& comm, const Views& views, Sights& sights, const Lo
     const auto sizes = sights.sizes_of(files);
     check_seen(sizes, files, location.directory);
     auto scans = share_scans(comm, views, sizes, location, files);
-    return mpi::collectively_get(comm, [&] {
-        Catalogue catalogue = format.combine(location, std::move(scans));
-        catalogue.warnings.insert(location.warnings.begin(), location.warnings.end());
-        return catalogue;
-    });
+    return mpi::collectively_get(comm,
+                                 [&] { return formats::combine(location, std::move(scans)); });
+}
+
+/// What is said is held against each other, once, and forgotten: hundreds of bytes for each file.
+catalogue::Provenance judge_statements(const Location& location, Catalogue& catalogue) {
+    auto statements = std::exchange(catalogue.statements, {});
+    const bool is_told = !statements.empty();
+    std::copy(location.statements.begin(), location.statements.end(),
+              std::back_inserter(statements));
+    auto provenance = catalogue::judge(catalogue.files, statements);
+    if (provenance.standing == catalogue::Standing::unknown && is_told) {
+        catalogue.warnings["provenance_unknown"] =
+            "nothing but names tells which file is which rank's and of which save";
+    }
+    return provenance;
 }
 
 void resolve_all(mpi::Comm& comm, const Views& views, const SizesByGroup& sizes,
@@ -248,8 +278,13 @@ Survey survey(mpi::Comm& comm, const formats::Request& request) {
     }
     const auto sizes = sights.sizes_of(files);
     check_seen(sizes, files, survey.location.directory);
-    survey.modified_ns = sights.modified_ns(files);
+    survey.stamps = sights.stamps(files);
     resolve_all(comm, views, sizes, survey.location, survey.catalogue);
+    survey.provenance = mpi::collectively_get(
+        comm, [&] { return judge_statements(survey.location, survey.catalogue); });
+    if (comm.rank() == 0) {
+        survey.digests = digests_of(survey.catalogue);
+    }
     survey.visibility.group_of_rank = views.group_of_rank;
     for (const auto& group : sizes) {
         std::vector<bool>& sees = survey.visibility.group_sees.emplace_back();

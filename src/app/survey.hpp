@@ -3,23 +3,30 @@
 #pragma once
 
 #include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/catalogue/provenance.hpp"
 #include "shardweld/formats/format.hpp"
+#include "shardweld/io/stamp.hpp"
 #include "shardweld/mpi/comm.hpp"
 #include "shardweld/plan/plan.hpp"
+
+#include "input_digests.hpp"
 
 namespace shardweld::app {
 
 struct Survey {
     formats::Location location;      ///< with this rank's own directories
-    catalogue::Catalogue catalogue;  ///< the same on all ranks
+    catalogue::Catalogue catalogue;  ///< the same on all ranks; its statements are judged already
+    catalogue::Provenance provenance;
     plan::Visibility visibility;
-    std::vector<Index> modified_ns;  ///< of the catalogue's files, for this rank: Look::modified_ns
+    std::vector<io::FileStamp> stamps;  ///< of the catalogue's files, for this rank: Look::stamp
+    std::vector<InputDigest> digests;   ///< of the catalogue's files, on the first rank
     int home = 0;  ///< found the checkpoint and its config, if any did: reads the side files
 };
 
 /// Collective. Ranks with the same view of the directory (host, mounts, directory) form a group
 /// whose lowest rank looks for all. Error(not_found) names every file that no rank sees;
-/// Error(mismatch) when two groups see different checkpoints or sizes.
+/// Error(mismatch) when two groups see different checkpoints or sizes, or files contradict each
+/// other.
 Survey survey(mpi::Comm& comm, const formats::Request& request);
 
 }  // namespace shardweld::app

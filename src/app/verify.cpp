@@ -7,6 +7,8 @@
 
 #include "shardweld/core/text.hpp"
 #include "shardweld/execute/run.hpp"
+#include "shardweld/io/file.hpp"
+#include "shardweld/io/kind.hpp"
 
 #include "assembly.hpp"
 #include "json_parts.hpp"
@@ -121,8 +123,12 @@ void check_contents(mpi::Comm& comm, const Options& options, Findings& findings)
             }
             return names;
         };
-        const auto hashed =
-            hash_files(comm, options.local_dir, 0, listed_names, throttle.get(), {});
+        const auto open = [&](const std::string& name) {
+            const fs::path path = options.local_dir / name;
+            return io::kind_at(path) == io::Kind::none ? std::nullopt
+                                                       : std::optional(io::InputFile::open(path));
+        };
+        const auto hashed = hash_files(comm, open, 0, listed_names, throttle.get(), {});
         const auto more = file_differences(reported.files, hashed);
         differences.insert(differences.end(), more.begin(), more.end());
         findings.n_hashed = reported.files.size();

@@ -101,7 +101,7 @@ void Sights::look_for(const std::vector<std::string>& files) {
         for (const auto& group : looks) {
             known.sizes.push_back(group[i].size);
         }
-        known.modified_ns = looks[views_.group_of_rank[own]][i].modified_ns;
+        known.stamp = looks[views_.group_of_rank[own]][i].stamp;
     }
 }
 
@@ -120,11 +120,11 @@ SizesByGroup Sights::sizes_of(const std::vector<std::string>& files) {
     return sizes;
 }
 
-std::vector<Index> Sights::modified_ns(const std::vector<std::string>& files) const {
-    std::vector<Index> found;
+std::vector<io::FileStamp> Sights::stamps(const std::vector<std::string>& files) const {
+    std::vector<io::FileStamp> found;
     found.reserve(files.size());
     for (const std::string& file : files) {
-        found.push_back(known_.at(file).modified_ns);
+        found.push_back(known_.at(file).stamp);
     }
     return found;
 }

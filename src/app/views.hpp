@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/io/stamp.hpp"
 #include "shardweld/mpi/comm.hpp"
 
 namespace shardweld::app {
@@ -41,14 +42,14 @@ class Sights {
     /// Error(mismatch) when two groups see different contents under one name, Error(io) listing
     /// files that may not be read.
     SizesByGroup sizes_of(const std::vector<std::string>& files);
-    /// When files that were asked for before were last changed, as this rank's group saw them first
-    /// (Look::modified_ns). Local.
-    [[nodiscard]] std::vector<Index> modified_ns(const std::vector<std::string>& files) const;
+    /// What files that were asked for before were as this rank's group saw them first
+    /// (Look::stamp). Local.
+    [[nodiscard]] std::vector<io::FileStamp> stamps(const std::vector<std::string>& files) const;
 
   private:
     struct Known {
         std::vector<Index> sizes;  ///< by group
-        Index modified_ns = -1;    ///< for this rank's group
+        io::FileStamp stamp;       ///< for this rank's group
     };
     void look_for(const std::vector<std::string>& files);
 

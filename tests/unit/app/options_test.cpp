@@ -130,12 +130,12 @@ TEST(ParseOptions, reads_arguments_of_any_length) {
     EXPECT_EQ(parsed({"merge", "--local_dir=" + name}).local_dir, name);
     EXPECT_EQ(parsed({"inspect", name}).local_dir, name);
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "-" + name}).substr(0, 6), "usage:");
-    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--include", std::string(200'000, '(')}),
-              "usage: --include " + printable(std::string(200'000, '(')) +
-                  " is longer than 10000 characters: select with a shorter expression");
-    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--exclude", "a{1234567890}"}),
-              "usage: --exclude a{1234567890} holds a number of 10 digits or more, which no name "
-              "has");
+    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--include", std::string(200'000, '(')})
+                  .substr(0, 20),
+              "usage: --include (((");
+    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--exclude", "a(?=b)"}),
+              "usage: --exclude a(?=b) is no regular expression that can be searched for (invalid "
+              "perl operator: (?=): RE2's syntax has no look-around and no back-references");
 }
 
 TEST(ParseOptions, accepts_what_verl_knows_and_says_what_it_does) {

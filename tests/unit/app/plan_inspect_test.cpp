@@ -216,8 +216,8 @@ TEST(Inspect, shows_global_tensors_with_their_shards) {
         keys.push_back(key);
     }
     EXPECT_EQ(keys, (std::vector<std::string>{"schema", "dir", "format", "dialect", "hf_config",
-                                              "notes", "warnings", "facts", "claims", "files",
-                                              "tensors", "ignored", "inert_globals"}));
+                                              "notes", "provenance", "warnings", "facts", "claims",
+                                              "files", "tensors", "ignored", "inert_globals"}));
     EXPECT_EQ(json["format"], "megatron torch_dist");
     EXPECT_EQ(json["facts"]["tp"], 2);
     EXPECT_EQ(json["facts"]["pp"], 2);

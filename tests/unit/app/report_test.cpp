@@ -49,6 +49,7 @@ Report full_report() {
     catalogue.files = kFiles;
     describe_input(report, "/ckpt", catalogue);
     describe_plan(report, small_plan(1), kFiles);
+    report.provenance = {catalogue::Standing::proved, {"args in 3 files: rank"}};
     report.rounds = 3;
     report.phases = {{"execute", 1.5, 0.5, 10, 20, 30}};
     report.ranks.resize(1);
@@ -71,10 +72,11 @@ TEST(Report, has_the_fields_of_schema_one) {
     for (const auto& [key, value] : json.items()) {
         keys.push_back(key);
     }
-    EXPECT_EQ(keys, (std::vector<std::string>{"schema", "tool", "command", "exit", "environment",
-                                              "input", "plan", "quotas", "phases", "resume", "roof",
-                                              "ranks", "ledger", "files", "tensors", "sanity",
-                                              "base", "warnings", "root"}));
+    EXPECT_EQ(keys,
+              (std::vector<std::string>{
+                  "schema", "tool",   "command", "exit",   "environment", "input",    "provenance",
+                  "plan",   "quotas", "phases",  "resume", "crc",         "roof",     "ranks",
+                  "ledger", "files",  "tensors", "sanity", "base",        "warnings", "root"}));
     EXPECT_EQ(json["schema"], 1);
     EXPECT_EQ(json["tool"], (ordered_json{{"version", version()}, {"git", git_version()}}));
     EXPECT_EQ(json["exit"].dump(), R"({"code":6,"name":"mismatch","message":"it is \"odd\""})");
@@ -83,6 +85,8 @@ TEST(Report, has_the_fields_of_schema_one) {
     EXPECT_EQ(
         json["input"].dump(),
         R"({"dir":"/ckpt","format":"megatron legacy","facts":{"tp":2},"files":3,"bytes":300})");
+    EXPECT_EQ(json["provenance"].dump(),
+              R"({"standing":"proved","evidence":["args in 3 files: rank"]})");
     EXPECT_EQ(json["plan"]["strategy"], "direct");
     EXPECT_EQ(json["plan"]["why"], "asked for");
     EXPECT_EQ(json["plan"]["rounds"], 3);
@@ -160,7 +164,7 @@ TEST(Report, keeps_times_out_of_everything_but_phases) {
 
 TEST(WriteReport, replaces_an_older_report_and_leaves_no_other_file) {
     const test::TemporaryDirectory place;
-    const fs::path path = place.put("report.json", R"({"schema":1})");
+    const fs::path path = place.put("report.json", to_json(Report{}));
     Report report = full_report();
     report.message = "bad \xff text";
     write_report(report, path, true);

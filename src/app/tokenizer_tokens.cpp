@@ -1,0 +1,157 @@
+#include "tokenizer_tokens.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/json_limits.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/io/file.hpp"
+#include "shardweld/io/kind.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr Bytes kLargestTokenizer = Bytes{256} << 20U;
+// More than any vocabulary has: a larger number is none of a token.
+constexpr Index kMostTokens = 1 << 24;
+
+/// Names, and whether the whole file is one object of tokens and their numbers.
+constexpr std::array<std::pair<const char*, bool>, 4> kFiles = {{{"tokenizer.json", false},
+                                                                 {"vocab.json", true},
+                                                                 {"added_tokens.json", true},
+                                                                 {"tokenizer_config.json", false}}};
+
+/// An object or a list that is open, and what of it is being read.
+struct Level {
+    bool is_list = false;
+    std::string key;
+    Index at = -1;
+};
+
+/// Hears a file value by value, as 30 MB are common, and keeps the largest number of a token.
+class Counter final : public nlohmann::json_sax<Json> {
+  public:
+    explicit Counter(bool is_flat) : is_flat_(is_flat) {}
+
+    [[nodiscard]] Index count() const { return count_; }
+
+    bool start_object(std::size_t /*size*/) override { return open(false); }
+    bool start_array(std::size_t /*size*/) override { return open(true); }
+    bool end_object() override { return close(); }
+    bool end_array() override { return close(); }
+    bool key(std::string& name) override {
+        levels_.back().key = name;
+        if (levels_.size() == 2 && levels_.front().key == "added_tokens_decoder") {
+            note(parse_index(name).value_or(-1));
+        }
+        return true;
+    }
+    bool number_unsigned(std::uint64_t value) override {
+        step();
+        if (is_tokens_number()) {
+            note(value < static_cast<std::uint64_t>(kMostTokens) ? static_cast<Index>(value) : -1);
+        }
+        return true;
+    }
+    bool number_integer(std::int64_t /*value*/) override { return step(); }
+    bool null() override { return step(); }
+    bool boolean(bool /*value*/) override { return step(); }
+    bool number_float(double /*value*/, const std::string& /*text*/) override { return step(); }
+    bool string(std::string& /*value*/) override { return step(); }
+    bool binary(Json::binary_t& /*value*/) override { return step(); }
+    bool parse_error(std::size_t /*at*/, const std::string& /*token*/,
+                     const nlohmann::detail::exception& /*error*/) override {
+        count_ = 0;
+        return false;
+    }
+
+  private:
+    bool step() {
+        if (!levels_.empty() && levels_.back().is_list) {
+            ++levels_.back().at;
+        }
+        return true;
+    }
+
+    bool open(bool is_list) {
+        step();
+        // Unigram: `model.vocab` lists [token, score].
+        if (is_list && levels_.size() == 3 && is_below("model", "vocab") &&
+            levels_.back().is_list) {
+            note(levels_.back().at);
+        }
+        levels_.push_back({is_list, "", -1});
+        return true;
+    }
+
+    bool close() {
+        levels_.pop_back();
+        return true;
+    }
+
+    [[nodiscard]] bool is_below(std::string_view first, std::string_view second) const {
+        return levels_[0].key == first && levels_[1].key == second;
+    }
+
+    [[nodiscard]] bool is_tokens_number() const {
+        if (is_flat_) {
+            return levels_.size() == 1;
+        }
+        const bool is_in_vocabulary = levels_.size() == 3 && is_below("model", "vocab");
+        const bool is_added =
+            levels_.size() == 3 && levels_[0].key == "added_tokens" && levels_[2].key == "id";
+        return is_in_vocabulary || is_added;
+    }
+
+    void note(Index number) {
+        if (number < kMostTokens) {
+            count_ = std::max(count_, number + 1);
+        }
+    }
+
+    bool is_flat_;
+    std::vector<Level> levels_;
+    Index count_ = 0;
+};
+
+Index tokens_in(const fs::path& file, bool is_flat) {
+    std::string text;
+    try {
+        text = io::read_text(file, kLargestTokenizer);
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::corrupt) {
+            throw;
+        }
+    }
+    if (too_deep_at(text)) {
+        return 0;
+    }
+    Counter counter(is_flat);
+    (void)Json::sax_parse(text, &counter);
+    return counter.count();
+}
+
+}  // namespace
+
+std::optional<TokenizerTokens> tokenizer_tokens(const fs::path& directory) {
+    TokenizerTokens most;
+    for (const auto& [name, is_flat] : kFiles) {
+        const fs::path file = directory / name;
+        const Index count = io::is_file(file) ? tokens_in(file, is_flat) : 0;
+        if (count > most.count) {
+            most = {count, file.string()};
+        }
+    }
+    return most.count > 0 ? std::optional(most) : std::nullopt;
+}
+
+}  // namespace shardweld::app
