@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "shardweld/core/crc32.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/formats/shared/dcp_metadata.hpp"
 #include "shardweld/formats/shared/torch_file.hpp"
@@ -167,7 +168,7 @@ TEST(Legacy, is_read_by_the_torch_reader) {
               expected(checkpoint, "model.layers.3.mlp.up_proj.weight", half, half));
     std::vector<std::byte> data(2 * bytes);
     input.read_at(fc1->storage_offset, data);
-    EXPECT_EQ(formats::crc32(data), fc1->crc32);
+    EXPECT_EQ(shardweld::crc32(data), fc1->crc32);
 
     // tp rank 1 has the second of two groups: 4 query heads of 32 rows, its key, its value.
     const auto qkv = file.tensor(*model->find("decoder.layers.0.self_attention.linear_qkv.weight"));

@@ -32,10 +32,9 @@ std::vector<Index> dense_strides(const std::vector<Index>& shape) {
     return strides;
 }
 
-// torch names each archive by forty digits; here they follow from the content.
-std::string serialization_id(std::string_view content) {
-    const auto hash = std::to_string(std::hash<std::string_view>{}(content));
-    return std::string(40 - hash.size(), '0') + hash;
+std::string twenty_digits(std::uint64_t number) {
+    const std::string digits = std::to_string(number);
+    return std::string(20 - digits.size(), '0') + digits;
 }
 
 }  // namespace
@@ -80,7 +79,11 @@ void append_archive(AppendFile& file, std::string_view name, const TorchPickle& 
         zip.add(entry, tensor.bytes(), [&](std::span<std::byte> out) { stream.read(out); });
     }
     zip.add(prefix + "version", "3\n");
-    zip.add(prefix + ".data/serialization_id", serialization_id(pickle));
+    // torch names each archive by the names and the checksums of its records; here the first half
+    // follows from the pickle.
+    zip.add(prefix + ".data/serialization_id",
+            twenty_digits(std::hash<std::string_view>{}(pickle)) +
+                twenty_digits(zip.joined_checksums()));
     zip.finish();
 }
 

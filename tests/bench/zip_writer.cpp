@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "shardweld/formats/shared/zip.hpp"
+#include "shardweld/core/crc32.hpp"
 
 namespace shardweld::bench {
 
@@ -92,7 +92,7 @@ void ZipWriter::end_entry(std::uint32_t crc32) {
 void ZipWriter::add(const std::string& name, std::string_view content) {
     begin_entry(name, content.size());
     file_.write(content);
-    end_entry(formats::crc32(std::as_bytes(std::span(content))));
+    end_entry(crc32(std::as_bytes(std::span(content))));
 }
 
 void ZipWriter::add(const std::string& name, Bytes size,
@@ -108,14 +108,14 @@ void ZipWriter::add(const std::string& name, Bytes size,
             std::array<std::byte, 8> few{};
             const auto part = std::span(few).first(std::min<Bytes>(few.size(), size));
             produce(part);
-            sum = formats::crc32(part, sum);
+            sum = crc32(part, sum);
             file_.write(part);
             size -= part.size();
             continue;
         }
         const auto part = room.first(whole);
         produce(part);
-        sum = formats::crc32(part, sum);
+        sum = crc32(part, sum);
         file_.commit(part.size());
         size -= part.size();
     }
@@ -141,6 +141,16 @@ void ZipWriter::write_central(const Entry& entry) {
     record.u16(0).u16(0).u16(0).u32(0);  // comment, disk, attributes
     record.u32(capped(entry.offset)).text(entry.name).text(extra.bytes());
     file_.write(record.bytes());
+}
+
+std::uint64_t ZipWriter::joined_checksums() const {
+    std::uint64_t joined = 0;
+    for (const Entry& entry : entries_) {
+        if (entry.size > 0) {
+            joined ^= entry.crc32 + std::uint64_t{0x9e3779b9} + (joined << 6U) + (joined >> 2U);
+        }
+    }
+    return joined;
 }
 
 void ZipWriter::finish() {

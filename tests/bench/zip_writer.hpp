@@ -22,6 +22,9 @@ class ZipWriter {
              const std::function<void(std::span<std::byte>)>& produce);
     /// `size` zeros, left as a hole; its checksum is written as 0 (not recorded).
     void add_hole(const std::string& name, Bytes size);
+    /// What torch joins the checksums of all records so far to (c10::hash_combine), for the second
+    /// half of its serialization_id.
+    [[nodiscard]] std::uint64_t joined_checksums() const;
     /// Writes the central directory.
     void finish();
 

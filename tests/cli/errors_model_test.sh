@@ -73,12 +73,12 @@ rm "$iter"/mp_rank_0[0-3]/*.pt
 cp "$TESTS/data/$legacy"/source/iter_*/mp_rank_00/*.pt "$iter/mp_rank_00/"
 refused "only the first rank's file" 3 0 "mp_rank_01"
 
-# A file names no rank: two that are exchanged show only where stages, experts or replicas differ.
+# A file's args name the rank that wrote it.
 start "$moe"
 mv "$iter/mp_rank_00_000_000" "$iter/swap"
 mv "$iter/mp_rank_00_001_000" "$iter/mp_rank_00_000_000"
 mv "$iter/swap" "$iter/mp_rank_00_001_000"
-refused "exchanged pipeline stages" 3 0 "mp_rank_00_000_000/model_optim_rng.pt but not in mp_rank_00_000_001/model_optim_rng.pt"
+refused "exchanged pipeline stages" 6 0 "pp is 0 in mp_rank_00_000_000/model_optim_rng.pt (its name) but 1 in" "(args): the file is not the one its place says"
 
 # A config.json of another model.
 other_config "$legacy" num_hidden_layers 3 6 "config.json" "num_hidden_layers 3" "num_layers 4"
@@ -116,15 +116,68 @@ refused "a negative number" 6 0 "extent -4"
 config num_hidden_layers 1000000000000
 refused "a number out of reason" 6 0 "expected 1000000000000"
 
+# Rows of the vocabulary are padding only where args, the rule by which the framework pads and the tokenizer agree.
+for size in 1 100 250 252 502; do
+    other_config "$legacy" vocab_size "$size" 6 "config.json says vocab_size $size" "vocab_size 251"
+done
+more=(--vocab_size 100)
+start "$legacy"
+accepted "fewer rows than args say, by hand" "${more[@]}"
+merge_copy 3 "${more[@]}" --report "$WORK/rows.json"
+expect_code 0 "${merging[@]}"
+checks=$((checks + 1))
+python3 - "$target/config.json" "$WORK/rows.json" <<'P' || fail "--vocab_size 100 did not cut the rows"
+import json, sys
+config, report = (json.load(open(name)) for name in sys.argv[1:])
+rows = {tensor["name"]: tensor["shape"][0] for tensor in report["tensors"]}
+assert config["vocab_size"] == 100 and rows["model.embed_tokens.weight"] == 100 and rows["lm_head.weight"] == 100, (config, rows)
+assert report["ledger"]["padding"] == 2 * 412 * 64 * 2, report["ledger"]
+P
+more=(--vocab_size 513)
+start "$legacy"
+refused "more rows than are stored, by hand" 6 0 "embed" "513"
+more=()
+start megatron_more/llama-tp12-legacy
+for file in "$iter"/*/*.pt; do
+    damage set_args "$file" vocab_size None
+done
+merge_copy 0
+expect_code 0 "${merging[@]/#-q/-v}" && expect_text "37 of the 288 rows of embedding.word_embeddings.weight" && expect_text "vocab_size 251"
+rm -rf "$target"
+config vocab_size 250
+echo '{"model": {"vocab": {"the": 0, "last": 250}}}' >"$hf/tokenizer.json"
+refused "a token without its row" 6 3 "tokenizer.json has 251 tokens" "--vocab_size 250"
+rm "$hf/tokenizer.json"
+accepted "one row less, of which nothing tells"
+config vocab_size 192
+refused "more rows than padding adds" 6 0 "96 of the 288 rows" "less than 96" "--vocab_size 192"
+start "$dist"
+rm -f "$iter/common.pt" "$hf"/tokenizer*.json
+config vocab_size 1
+accepted "what tensors alone cannot tell"
+
+# Python writes numbers that JSON has not.
+start "$legacy"
+sed -i 's/"attention_dropout": 0.0/"attention_dropout": NaN, "limits": [Infinity, -Infinity, "NaN"]/' "$hf/config.json"
+accepted "NaN and infinities in config.json"
+merge_copy 0 --dtype fp16
+expect_code 0 "${merging[@]}"
+checks=$((checks + 1))
+python3 -c 'import json, sys; c = json.load(open(sys.argv[1])); assert c["dtype"] == "float16" and c["attention_dropout"] != c["attention_dropout"] and c["limits"] == [float("inf"), -float("inf"), "NaN"], c' \
+    "$target/config.json" || fail "NaN and infinities are lost when config.json is edited"
+rm -rf "$target"
+sed -i 's/NaN,/NotANumber,/' "$hf/config.json"
+refused "no number at all" 4 0 "config.json" "no valid JSON at line"
+
 # What no shape shows: how norms are stored, and in which order rotary rows.
 gemma=megatron_more/gemma-tp2-legacy
-first=mp_rank_00/model_optim_rng.pt
+all='mp_rank_*/model_optim_rng.pt' # what only one says is another run's
 start "$gemma"
 accepted "norms less one in a family that has them so"
-fault "$legacy" "norms less one" 5 3 "the recipe llama" "apply_layernorm_1p true" "weight - 1" "--recipe" -- set_args "$first" apply_layernorm_1p True
-fault "$legacy" "norms less one, the newer name" 5 0 "layernorm_zero_centered_gamma true" -- set_args "$first" layernorm_zero_centered_gamma True
-fault "$gemma" "norms that are not less one" 5 0 "the recipe gemma" "apply_layernorm_1p false" -- set_args "$first" apply_layernorm_1p False
-fault "$legacy" "rotary rows in pairs" 5 0 "the recipe llama" "rotary_interleaved true" -- set_args "$first" rotary_interleaved True
+fault "$legacy" "norms less one" 5 3 "the recipe llama" "apply_layernorm_1p true" "weight - 1" "--recipe" -- set_args "$all" apply_layernorm_1p True
+fault "$legacy" "norms less one, the newer name" 5 0 "layernorm_zero_centered_gamma true" -- set_args "$all" layernorm_zero_centered_gamma True
+fault "$gemma" "norms that are not less one" 5 0 "the recipe gemma" "apply_layernorm_1p false" -- set_args "$all" apply_layernorm_1p False
+fault "$legacy" "rotary rows in pairs" 5 0 "the recipe llama" "rotary_interleaved true" -- set_args "$all" rotary_interleaved True
 start megatron/verl-qwen3-tp2-pp2-torchdist-bf16
 sed -i 's/"layernorm_zero_centered_gamma": false/"layernorm_zero_centered_gamma": true/' "$source"/*/actor/transformer_config.json
 refused "norms less one in transformer_config.json" 5 0 "the recipe qwen3" "layernorm_zero_centered_gamma true"

@@ -177,6 +177,52 @@ expect_code 0 "$SHARDWELD" diff "$WORK/way" "$dora/expected/merged" --atol 1e-6 
 rm -r "$WORK/dora_split/lora_adapter"
 expect_code 13 "$SHARDWELD" diff "$WORK/way" "$WORK/dora_split" --atol 1e-3 --rtol 1e-3
 
+# Adapters that are not all there, or are not what is folded.
+declare_field() { # DIR FIELD JSON
+    python3 - "$1/lora_adapter/adapter_config.json" "$2" "$3" <<'P' || fail "cannot edit adapter_config.json"
+import json, sys
+config = json.load(open(sys.argv[1]))
+config[sys.argv[2]] = json.loads(sys.argv[3])
+json.dump(config, open(sys.argv[1], "w"))
+P
+}
+nothing_written() { # NAME
+    checks=$((checks + 1))
+    [[ ! -e "$WORK/odd_out" ]] || fail "$1: something was written"
+    rm -rf "$WORK/odd_out"
+}
+while read -r code how field value text; do
+    odd="$(copy_of "$full" odd)"
+    declare_field "$odd" "$field" "$value"
+    lora "$code" 0 --local_dir "$odd" --target_dir "$WORK/odd_out" --lora "$how" && expect_text "$text"
+    nothing_written "$field $value"
+done <<'CASES'
+5 fold peft_type "LOHA" another method
+5 split peft_type "LOHA" another method
+5 fold target_parameters ["mlp.w"] target_parameters
+5 split trainable_token_indices [1,2] trainable_token_indices
+5 fold layer_replication [[0,2]] layer_replication
+5 fold alora_invocation_tokens [7] take --lora split
+5 fold use_qalora true take --lora split
+6 fold use_dora true lora_magnitude_vector
+6 split use_dora true lora_magnitude_vector
+6 fold lora_alpha -1 expected a number above 0
+6 split lora_alpha "16" expected a number above 0
+CASES
+odd="$(copy_of "$full" odd)"
+for file in "$odd"/model_world_size_2_rank_*.pt; do
+    for part in A B; do
+        python3 "$TESTS/support/damage.py" drop_entry "$file" "base_model.model.model.layers.0.self_attn.q_proj.lora_$part.default.weight" ||
+            fail "cannot drop the factor"
+    done
+done
+for how in fold split; do
+    lora 6 2 --local_dir "$odd" --target_dir "$WORK/odd_out" --lora "$how" && expect_text "model.layers.0.self_attn.q_proj"
+    nothing_written "a pair of factors is missing, $how"
+done
+lora 0 0 --local_dir "$odd" --target_dir "$WORK/odd_out" --lora drop
+same "$WORK/odd_out" "$full/expected/base"
+
 # rsLoRA, rank and alpha patterns, trained biases and biases of lora_B; matrices so small that peft's BLAS sums them in another order.
 patterns="$torch/lora_patterns_bias_w1"
 lora 0 2 --local_dir "$patterns/source" --target_dir "$WORK/patterns"

@@ -101,7 +101,11 @@ accepted "an empty file for the report" "${more[@]}"
 more=(--report "$place/model/r.json")
 planned 0
 accepted "a report in the target" "${more[@]}"
-echo '{ "schema": 1, "old": true }' >"$place/r.json"
+echo '{"schema": 1, "old": true}' >"$WORK/other.json"
+more=(--report "$WORK/other.json")
+refused "a report in the place of another JSON file" 7 0 "holds something else than a report"
+more=()
+echo '{"schema": 1, "tool": {"version": "0", "git": ""}, "command": "merge"}' >"$place/r.json"
 ln -s "$place/r.json" "$WORK/link.json"
 target="$place/linked"
 merge_copy 0 --report "$WORK/link.json"
@@ -223,7 +227,7 @@ if unshare -m true 2>/dev/null && unshare -m mount -t tmpfs none /mnt 2>/dev/nul
     for ranks in 0 2; do
         merge_copy "$ranks"
         full 300k 100 8
-        expect_text "307 kB free; the output needs 528 kB"
+        expect_text "307 kB free; the output needs 529 kB"
         # Model, tokenizer, config; the journal's files, one for each rank and two more; what they lie in.
         needed=$((ranks == 0 ? 9 : 10))
         full 700k "$needed" 8
@@ -232,7 +236,7 @@ if unshare -m true 2>/dev/null && unshare -m mount -t tmpfs none /mnt 2>/dev/nul
     done
     merging=("$SHARDWELD" plan --local_dir "$source" --target_dir "$target" -q)
     full 300k 100 8
-    expect_text "307 kB free; the output needs 528 kB"
+    expect_text "307 kB free; the output needs 529 kB"
     start "$legacy"
     merging=("$SHARDWELD" plan --local_dir "$source" --target_dir "$target" "${options[@]}" -q)
     full 64k 100 8

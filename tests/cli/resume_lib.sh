@@ -11,16 +11,16 @@ merge_of() {
     ((ranks == 0)) || command=(mpirun -n "$ranks" "${command[@]}")
 }
 
-# journalled: bytes of the records of all ranks.
-journalled() {
-    cat "$WORK/$JOURNAL"/*-* 2>/dev/null | wc -c
+# blocks: how many are written down; a record's second eight bytes end in zeros, or in a one for a sum of what was read.
+blocks() {
+    cat "$WORK/$JOURNAL"/*-* 2>/dev/null | od -An -v -tx1 -w40 | grep -c '^.\{36\} 00 00 00 00'
 }
 
 # begin RECORDS: starts $command and waits until so many blocks are written down; sets $job, $launcher and $ranks (process ids).
 begin() {
     timeout 60 "${command[@]}" >"$WORK/out" 2>"$WORK/err" &
     job=$!
-    while (($(journalled) < 40 * $1)) && kill -0 "$job" 2>/dev/null; do :; done
+    while (($(blocks) < $1)) && kill -0 "$job" 2>/dev/null; do :; done
     launcher="$(pgrep -P "$job" | head -1)"
     ranks="$(pgrep -P "${launcher:-0}")"
     [[ -n "$ranks" ]] || ranks="$launcher"

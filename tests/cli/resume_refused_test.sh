@@ -49,13 +49,54 @@ touch -d '2001-02-03' "$shard"
 refused 6 "the input ${shard#"$WORK/big/source/iter_0000001/"} was written again since this merge began"
 cp -p "$WORK/shard" "$shard"
 
+# Other bytes with another checksum, of the same size and time.
+python3 - "$shard" <<'PYTHON'
+import os, struct, sys, zipfile, zlib
+path = sys.argv[1]
+status = os.stat(path)
+with zipfile.ZipFile(path) as archive:
+    record = max(archive.infolist(), key=lambda info: info.file_size)
+    data, at = bytearray(archive.read(record)), archive.start_dir
+data[0] ^= 1
+with open(path, "r+b") as file:
+    file.seek(record.header_offset + 26)
+    names = sum(struct.unpack("<HH", file.read(4)))
+    file.seek(record.header_offset + 30 + names)
+    file.write(data[:1])
+    while True:
+        file.seek(at)
+        header = file.read(46)
+        name, extra, comment = struct.unpack("<HHH", header[28:34])
+        if file.read(name).decode() == record.filename:
+            break
+        at += 46 + name + extra + comment
+    file.seek(at + 16)
+    file.write(struct.pack("<I", zlib.crc32(data)))
+os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+PYTHON
+merge_of big 2 --no_fsync --resume
+expect_code 6 "${command[@]}"
+expect_text "its serialization_id ends in"
+expect_absent "$WORK/merged"
+cp -p "$WORK/shard" "$shard"
+
+# Work that others can write.
+chmod 777 "$partial"
+refused 12 "may be written by others (mode 0777)"
+chmod 755 "$partial"
+if ((EUID == 0)); then
+    chown 65534 "$partial/journal"
+    refused 12 "$partial/journal belongs to user 65534, not to user 0 who runs this"
+    chown 0 "$partial/journal"
+fi
+
 # A damaged header, and none.
 cp -p "$partial/journal/header.json" "$WORK/header.json"
-echo '{"schema": 1}' >"$partial/journal/header.json"
+echo '{"schema": 2}' >"$partial/journal/header.json"
 refused 12 "header.json is damaged"
 head -c 40 "$WORK/header.json" >"$partial/journal/header.json"
 refused 12 "header.json is damaged: it is no JSON"
-echo '{"schema": 2}' >"$partial/journal/header.json"
+echo '{"schema": 1}' >"$partial/journal/header.json"
 refused 12 "header.json is of another version of shardweld"
 rm "$partial/journal/header.json"
 refused 12 "header.json cannot be read"

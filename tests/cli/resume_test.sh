@@ -44,9 +44,9 @@ merge_of big 1 --no_fsync --strategy direct
 resumed 20
 stopped
 for ranks in 3 1; do
-    before="$(journalled)"
+    before="$(blocks)"
     merge_of big "$ranks" "${SLOW[@]}" --resume
-    signalled USR1 ranks 11 $((before / 40 + 40))
+    signalled USR1 ranks 11 $((before + 40))
 done
 merge_of big 4
 resumed 40

@@ -71,7 +71,7 @@ run_again() { # NAME CODE COMMANDS [SRUN_CODE]
 sed -i "s,^exit,echo \"\$6\" >>'$WORK/steps'\n&," "$WORK/bin/srun"
 run_again "no model" 0 merge
 mkdir "$WORK/made it"
-touch "$WORK/made it/config.json"
+echo '{"model_type": "llama"}' >"$WORK/made it/config.json"
 run_again "a model" 0 test
 expect_text "$WORK/made it holds this model already"
 checks=$((checks + 1))
@@ -93,7 +93,7 @@ plan_job --local_dir "$fixture/source" --target_dir "$WORK/made it" --overwrite 
     --exclude=-x --hf_upload_path me/model --private --hf_cli "$WORK/bin/hf"
 run_again "an upload" 0 merge
 checks=$((checks + 1))
-printf '%q\n' --mpi=pmix -K -c 2 "$(realpath "$SHARDWELD")" merge --resume --local_dir "$fixture/source" --hf_config "$fixture/hf" --check_crc \
+printf '%q\n' --mpi=pmix -K -c 2 "$(realpath "$SHARDWELD")" merge --resume --local_dir "$fixture/source" --hf_config "$fixture/hf" --check_crc before \
     --target_dir "$WORK/made it" --overwrite --report "$WORK/report.json" --sha256 --exclude=-x --hf_upload_path me/model --private \
     --hf_cli "$WORK/bin/hf" --stop_before 2m | diff - "$WORK/words" >"$WORK/diff" || fail "the upload's words: $(<"$WORK/diff")"
 expect_code 2 "$SHARDWELD" plan --local_dir "$fixture/source" --hf_config "$fixture/hf" --hf_upload_path model && expect_text 'model is not a repository'

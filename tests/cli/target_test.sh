@@ -83,6 +83,36 @@ for first_target in "$target" .; do
     python3 -c 'import json, sys; sys.exit(json.load(open(sys.argv[1]))["resume"]["bytes_reused"] == 0)' "$WORK/report.json" || fail "nothing was reused"
 done
 
+# What is published and read is what was looked at: a tokenizer that becomes a link to another file, a shard that is replaced by one of the same
+# size and time.
+swapped="$WORK/swapped"
+for change in 'ln -sf /etc/passwd huggingface/tokenizer.json' 'cp -p *rank_0.pt new && mv new *rank_0.pt'; do
+    rm -rf "$swapped"
+    cp -r "$source" "$swapped"
+    echo '{}' >"$swapped/huggingface/tokenizer.json"
+    anew
+    begin "$place/.model.shardweld-lock" "${merging[@]/"$source"/"$swapped"}" "${slowly[@]}" --target_dir "$target"
+    (cd "$swapped" && eval "$change")
+    ended 7
+    expect_text " was changed "
+    checks=$((checks + 1))
+    [[ -z "$(find "$target" -type f)" ]] || fail "published: $(ls -A "$target")"
+done
+
+# Only models are replaced.
+anew
+cp "$WORK/reference/"* "$target"
+mkdir "$target/sub"
+echo mine >"$target/notes.txt"
+expect_code 12 "${merging[@]}" --target_dir "$target" --overwrite
+expect_text "the target directory $target holds what is no part of a model: notes.txt, sub/"
+checks=$((checks + 1))
+[[ "$(cat "$target/notes.txt")" == mine ]] || fail "somebody's notes were removed"
+rm -r "$target/notes.txt" "$target/sub"
+echo "# A model" >"$target/README.md"
+expect_code 0 "${merging[@]}" --target_dir "$target" --overwrite
+whole
+
 # Who may not write beside the target locks it inside; who may sees that, and is seen.
 user=(setpriv --reuid=65534 --regid=65534 --clear-groups)
 if ((EUID == 0)) && "${user[@]}" test -r "$source/model_world_size_2_rank_0.pt" -a -x "$SHARDWELD"; then

@@ -28,6 +28,15 @@ for name in empty lacking bare none; do
 done
 expect_code 3 mpirun -n 2 "$SHARDWELD" upload "$WORK/lacking" --hf_upload_path me/model && expect_text 'names model-00002-of-'
 
+# What nobody means to publish.
+echo secret >"$WORK/secret"
+for name in notes.txt .env; do
+    cp -r "$model" "$WORK/more"
+    if [[ "$name" == .env ]]; then echo secret >"$WORK/more/$name"; else ln -s "$WORK/secret" "$WORK/more/$name"; fi
+    expect_code 4 "$SHARDWELD" upload "$WORK/more" --hf_upload_path me/model && expect_text "$WORK/more/$name "
+    rm -r "$WORK/more"
+done
+
 # Clients that are missing, no programs or not the Hub's.
 expect_code 20 env PATH="$WORK/empty" "${upload[@]}" me/model && expect_text 'neither hf nor huggingface-cli is on PATH'
 for client in "$WORK/nowhere/hf" nowhere-hf "$model/config.json" "$(command -v true)" "$(command -v false)"; do
@@ -42,11 +51,11 @@ expect_code 21 "${upload[@]}" me/model --hf_cli "$WORK/silent" && expect_text 'h
 expect_code 21 "${merging[@]}" --target_dir "$WORK/none" --hf_upload_path me/model --hf_cli "$WORK/silent"
 expect_absent "$WORK/none"
 client "$WORK/talking" 'for word; do echo "word: $word"; done; echo "$HF_TOKEN, token=$HF_TOKEN"; echo "hf_ANOTHERTOKENabcdefghij"
-    echo "authorization: Bearer $HF_TOKEN"; cat "$HF_TOKEN_PATH"; echo; echo "Error: with $HF_TOKEN" >&2; exit 1'
+    echo "authorization: Bearer $HF_TOKEN"; cat "$HF_TOKEN_PATH"; echo; printf %s "x:$HF_TOKEN" | base64; printf %s "$HF_TOKEN" | od -An -v -tx1 | tr -d " \\n"; echo; echo "Error: with $HF_TOKEN" >&2; exit 1'
 printf 'of-the-file' >"$WORK/token"
 export HF_TOKEN="$token" HF_TOKEN_PATH="$WORK/token"
 expect_code 25 "${upload[@]}" me/model --private --hf_cli "$WORK/talking" -v && expect_text 'word: --private' && expect_text 'Error: with ***'
-hides_secrets "$WORK/out" "$WORK/err" of-the-file ANOTHERTOKEN
+hides_secrets "$WORK/out" "$WORK/err" of-the-file ANOTHERTOKEN "$(printf %s "x:$token" | base64 | cut -c5-20)" "$(printf %s "${token:0:20}" | od -An -v -tx1 | tr -d ' \n')"
 [[ "$(grep -o 'word: .*' "$WORK/err" | tr '\n' ' ')" == "word: upload word: me/model word: $model word: . word: --repo-type word: model word: --private " ]] ||
     fail "the client's arguments: $(grep 'word: ' "$WORK/err")"
 expect_text "shardweld upload $model --hf_upload_path me/model --private --hf_cli $WORK/talking"

@@ -1,5 +1,5 @@
-"""docs/reliability.md from docs/reliability.json, and counts of fuzzing from docs/fuzzing.json where it is there. Knows the records and the tables;
-nothing of how they come about.
+"""docs/reliability.md from docs/reliability.json, counts of fuzzing from docs/fuzzing.json and of changed checkpoints from docs/metamorphic.json where
+they are there. Knows the records and the tables; nothing of how they come about.
 
 docs/reliability.json: {"schema": 1, "faults": {...}, "signals": {...}, "watched": {...}, "kills": {...}, "bad_inputs": {...}, "sanitizers": {...}}; each of
 them has `date` and `tool`, and takes the place of the older one as a whole; of faults each scenario does."""
@@ -8,10 +8,11 @@ import os
 import sys
 from collections import Counter, defaultdict
 
-sys.path.append(os.path.join(os.path.dirname(__file__), "../support"))
+sys.path += [os.path.join(os.path.dirname(__file__), place) for place in ("../support", "../metamorphic")]
 import marked_page
 from marked_page import table
 
+import page as metamorphic
 import program
 import scenarios
 
@@ -43,12 +44,13 @@ def put(path, name, record, made):
 
 
 def update(page_path, json_path, check=False):
-    return marked_page.update(page_path, _tables(os.path.join(os.path.dirname(json_path), "fuzzing.json")), load(json_path), check)
+    return marked_page.update(page_path, _tables(os.path.dirname(json_path)), load(json_path), check)
 
 
-def _tables(fuzzing_path):
-    return {"summary": lambda content: _summary(content, _fuzzing(fuzzing_path)), "faults": _faults, "scenarios": _scenarios, "kills": _kills,
-            "signals": _signals, "watched": _watched, "bad-inputs": _bad_inputs, "sanitizers": _sanitizers}
+def _tables(docs):
+    changed = metamorphic.load(os.path.join(docs, "metamorphic.json"))
+    return {"summary": lambda content: _summary(content, _fuzzing(os.path.join(docs, "fuzzing.json")), changed), "faults": _faults, "scenarios": _scenarios,
+            "kills": _kills, "metamorphic": lambda _: metamorphic.kinds(changed), "metamorphic-layouts": lambda _: metamorphic.layouts(changed), "signals": _signals, "watched": _watched, "bad-inputs": _bad_inputs, "sanitizers": _sanitizers}
 
 
 def _fuzzing(path):
@@ -64,7 +66,7 @@ def _tried(content):
     return [row for scenario in content["faults"]["scenarios"] for row in scenario["tried"]]
 
 
-def _summary(content, fuzzing):
+def _summary(content, fuzzing, changed):
     rows = []
     if "faults" in content:
         tried = _tried(content)
@@ -86,6 +88,10 @@ def _summary(content, fuzzing):
     if "bad_inputs" in content:
         codes = [code for one in content["bad_inputs"]["sets"] for code, n in one["codes"].items() for _ in range(n)]
         rows.append(("bad inputs", len(codes), f"{sum(code != '0' for code in codes)} refused, {sum(code == '0' for code in codes)} merged (damage outside of what is used, or in values)", ""))
+    if changed:
+        counts = sum((Counter(one) for one in changed["kinds"].values()), Counter())
+        rows.append(("checkpoints with a change", sum(counts[outcome] for outcome in ("refused", "same", "listed", "failed")), f"{counts['refused']} refused, {counts['same']} gave the same model, "
+                     f"{counts['listed']} are on [the list](provenance.md#what-cannot-be-known) of what no file shows", counts["failed"]))
     if fuzzing:
         rows.append(("fuzz executions", f"{sum(fuzzing.values()):,}", f"{len(fuzzing)} targets, no finding left ([security.md](security.md))", ""))
     if "sanitizers" in content:

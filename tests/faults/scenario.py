@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import program
 from program import Failed
 
-OLD = {"model.safetensors.index.json": "an older model's index", "model-00001-of-00002.safetensors": "older tensors", "notes.txt": "a note"}
+OLD = {"model.safetensors.index.json": "an older model's index", "model-00001-of-00002.safetensors": "older tensors", "README.md": "a note"}
 
 
 @dataclass(frozen=True)

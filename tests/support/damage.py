@@ -7,6 +7,7 @@ import argparse
 import ast
 import collections
 import copyreg
+import glob
 import io
 import os
 import pickle
@@ -340,7 +341,9 @@ def add_tensor(path, name, like):
 
 
 def set_args(path, name, value):
-    change(path, lambda root: setattr(root["args"], name, ast.literal_eval(value)))
+    """Of all files that the path's pattern names."""
+    for file in glob.glob(path) or [path]:
+        change(file, lambda root: setattr(root["args"], name, ast.literal_eval(value)))
 
 
 def drop_args(path):

@@ -1,5 +1,6 @@
 // The system calls that the program under test meets faults in, in the place of libc's.
 // Knows judge(); nothing of what is to go wrong.
+#include <array>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "injector.hpp"
@@ -83,6 +85,23 @@ int openat64(int directory, const char* path, int flags, ...) {
     return next(directory, path, flags, mode);
 }
 
+/// openat2(2) has no function of its own: as on kernels that lack it, files are found by openat().
+long syscall(long number, ...) {
+    if (number == SYS_openat2) {
+        errno = ENOSYS;
+        return -1;
+    }
+    static auto* const next = real<decltype(syscall)>("syscall");
+    std::array<long, 6> given{};
+    va_list rest;
+    va_start(rest, number);
+    for (long& one : given) {
+        one = va_arg(rest, long);
+    }
+    va_end(rest);
+    return next(number, given[0], given[1], given[2], given[3], given[4], given[5]);
+}
+
 ssize_t read(int fd, void* out, size_t size) {
     REAL(-1, read, Call::read, fd)
     return next(fd, out, share(verdict, size));
@@ -154,6 +173,11 @@ int rename(const char* from, const char* to) noexcept {
     return next(from, to);
 }
 
+int renameat(int from_at, const char* from, int to_at, const char* to) noexcept {
+    REAL(-1, renameat, Call::rename, to_at, to)
+    return next(from_at, from, to_at, to);
+}
+
 int renameat2(int from_at, const char* from, int to_at, const char* to, unsigned flags) noexcept {
     REAL(-1, renameat2, Call::rename, to_at, to)
     return next(from_at, from, to_at, to, flags);
@@ -162,6 +186,11 @@ int renameat2(int from_at, const char* from, int to_at, const char* to, unsigned
 int mkdir(const char* path, mode_t mode) noexcept {
     REAL(-1, mkdir, Call::mkdir, AT_FDCWD, path)
     return next(path, mode);
+}
+
+int mkdirat(int directory, const char* path, mode_t mode) noexcept {
+    REAL(-1, mkdirat, Call::mkdir, directory, path)
+    return next(directory, path, mode);
 }
 
 int unlink(const char* path) noexcept {
@@ -191,6 +220,10 @@ int flock(int fd, int operation) noexcept {
 
 int close(int fd) {
     static auto* const next = real<decltype(close)>("close");
+    // What was only read loses nothing.
+    if (const int flags = ::fcntl(fd, F_GETFL); flags >= 0 && (flags & O_ACCMODE) == O_RDONLY) {
+        return next(fd);
+    }
     // The descriptor is gone whatever close(2) answers.
     const Verdict verdict = judge(Call::close, fd);
     const int closed = next(fd);

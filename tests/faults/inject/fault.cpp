@@ -9,8 +9,9 @@ namespace shardweld::faults {
 
 namespace {
 
-constexpr std::array<std::string_view, 9> kKinds = {
-    "error", "short", "slow", "signal", "scribble", "grow", "shorten", "replace", "vanish"};
+constexpr std::array<std::string_view, 11> kKinds = {"error",    "short", "slow",    "signal",
+                                                     "scribble", "grow",  "shorten", "replace",
+                                                     "vanish",   "link",  "script"};
 
 [[noreturn]] void refuse(std::string_view what) {
     std::fprintf(stderr, "faults: cannot understand '%s'\n", std::string(what).c_str());

@@ -4,7 +4,8 @@
 //   SHARDWELD_FAULTS = FAULT[;FAULT...], FAULT = key=value[,key=value...]
 //     call=open|read|...|any  side=input|output|report|any  phase=survey|...|any  path=TEXT (in it)
 //     rank=N|any  nth=N (1)  times=N (1; 0: from the n-th on)
-//     do=error:NUMBER|short|slow:MILLISECONDS|signal:NUMBER|scribble|grow|shorten|replace|vanish
+//     do=error:NUMBER|short|slow:MILLISECONDS|signal:NUMBER|scribble|grow|shorten|replace|vanish|link|script
+//     script: the shell text SHARDWELD_FAULT_SCRIPT, which gets the path
 #pragma once
 
 #include <atomic>
@@ -18,7 +19,19 @@
 
 namespace shardweld::faults {
 
-enum class Kind { error, shorter, slow, signal, scribble, grow, shorten, replace, vanish };
+enum class Kind {
+    error,
+    shorter,
+    slow,
+    signal,
+    scribble,
+    grow,
+    shorten,
+    replace,
+    vanish,
+    link,
+    script
+};
 
 struct Action {
     Kind kind = Kind::error;
