@@ -8,7 +8,7 @@
 # need no MPI; quick to build, so that every run of the tests can afford it. Default: 10 seconds each, all targets.
 # --fast, for long counts: without AddressSanitizer, in build-fuzz-fast/; what such a run learns is then run once with it.
 # --record adds the executions of each target to a JSON file; with --runs, only what that file lacks is run, so that a long count
-# can be made in pieces: scripts/fuzz.sh --fast --runs 10000000 --seconds 200 --record docs/fuzzing.json, again and again.
+# can be made in pieces: scripts/fuzz.sh --fast --runs 10000000 --seconds 200 --record docs/measurements/fuzzing.json, again and again.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 seconds="" runs="" fast="" replay="" record="" targets=()

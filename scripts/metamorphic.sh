@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Changes checkpoints in every way that must not pass silently and merges each with the real program; keeps docs/metamorphic.json. `--help` says more.
+# Changes checkpoints in every way that must not pass silently and merges each with the real program; keeps docs/measurements/metamorphic.json. `--help` says more.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 command -v python3 >/dev/null || { echo "SKIPPED: python3 is not installed"; exit 77; }

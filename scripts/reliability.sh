@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the real program meet faults, kills its ranks, feeds it bad inputs; keeps the figures in docs/reliability.json and renders docs/reliability.md
+# Makes the real program meet faults, kills its ranks, feeds it bad inputs; keeps the figures in docs/measurements/reliability.json and renders docs/measurements/reliability.md
 # from them. Needs a build with tests, mpirun and python3. `--help` says more.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

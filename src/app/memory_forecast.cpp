@@ -9,7 +9,7 @@ namespace shardweld::app {
 namespace {
 
 // Measured with Open MPI 4.1 on one node: the library's own data, and for each other rank of the
-// node the pages of shared memory through which the two speak (docs/operations.md).
+// node the pages of shared memory through which the two speak (docs/cluster/running.md).
 constexpr Bytes kMpi = Bytes{2600} << 10U;
 constexpr Bytes kPeer = Bytes{48} << 10U;
 // Lists of a round, open files, the reading thread's stack and heap.

@@ -97,7 +97,7 @@ void Sink::put_cached(const io::OutputFile& file, Bytes offset, std::span<const 
     const double wall = wall_seconds();
     const double cpu = thread_cpu_seconds();
     // Pages that are to be used again soon are best large; where they stay, the kernel finds small
-    // ones more quickly: docs/performance.md.
+    // ones more quickly: docs/measurements/performance.md.
     const Bytes most = is_behind ? bytes.size() : kSmallWrite;
     for (Bytes done = 0; done < bytes.size(); done += most) {
         file.write_at(offset + done, bytes.subspan(done, std::min(most, bytes.size() - done)));

@@ -168,10 +168,11 @@ void require_fit(const Recipe& recipe, const Dialect& dialect, const Config& con
         }
     }
     if (!text.empty()) {
-        throw Error(ErrorCode::unsupported,
-                    "the recipe " + recipe.name + " does not fit this checkpoint:" + text +
-                        "\ngive a recipe for such checkpoints with --recipe (docs/recipes.md, "
-                        "Refusals)");
+        throw Error(
+            ErrorCode::unsupported,
+            "the recipe " + recipe.name + " does not fit this checkpoint:" + text +
+                "\ngive a recipe for such checkpoints with --recipe (docs/using/recipes.md, "
+                "Refusals)");
     }
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every field of the JSON that commands print or write stands in docs/report.md.
+# Every field of the JSON that commands print or write stands in docs/using/report.md.
 source "$(dirname "$0")/lib.sh"
 CASE="$TESTS/data/megatron/llama-tp4-legacy-bf16"
 model="$WORK/model"
@@ -13,7 +13,7 @@ fields() {
 # described FILE: so has the JSON in FILE. What `facts`, `claims` and `inert_globals` hold is the checkpoint's.
 described() {
     checks=$((checks + 1))
-    python3 - "$TESTS/../docs/report.md" "$1" <<'PYTHON' || fail "fields that docs/report.md does not have"
+    python3 - "$TESTS/../docs/using/report.md" "$1" <<'PYTHON' || fail "fields that docs/using/report.md does not have"
 import json, re, sys
 
 known = set(re.findall(r"`([a-z0-9_]+)`", open(sys.argv[1]).read()))

@@ -1,7 +1,7 @@
-"""docs/reliability.md from docs/reliability.json, counts of fuzzing from docs/fuzzing.json and of changed checkpoints from docs/metamorphic.json where
+"""docs/measurements/reliability.md from docs/measurements/reliability.json, counts of fuzzing from docs/measurements/fuzzing.json and of changed checkpoints from docs/measurements/metamorphic.json where
 they are there. Knows the records and the tables; nothing of how they come about.
 
-docs/reliability.json: {"schema": 1, "faults": {...}, "signals": {...}, "watched": {...}, "kills": {...}, "bad_inputs": {...}, "sanitizers": {...}}; each of
+docs/measurements/reliability.json: {"schema": 1, "faults": {...}, "signals": {...}, "watched": {...}, "kills": {...}, "bad_inputs": {...}, "sanitizers": {...}}; each of
 them has `date` and `tool`, and takes the place of the older one as a whole; of faults each scenario does."""
 import json
 import os
@@ -91,9 +91,9 @@ def _summary(content, fuzzing, changed):
     if changed:
         counts = sum((Counter(one) for one in changed["kinds"].values()), Counter())
         rows.append(("checkpoints with a change", sum(counts[outcome] for outcome in ("refused", "same", "listed", "failed")), f"{counts['refused']} refused, {counts['same']} gave the same model, "
-                     f"{counts['listed']} are on [the list](provenance.md#what-cannot-be-known) of what no file shows", counts["failed"]))
+                     f"{counts['listed']} are on [the list](../provenance.md#what-cannot-be-known) of what no file shows", counts["failed"]))
     if fuzzing:
-        rows.append(("fuzz executions", f"{sum(fuzzing.values()):,}", f"{len(fuzzing)} targets, no finding left ([security.md](security.md))", ""))
+        rows.append(("fuzz executions", f"{sum(fuzzing.values()):,}", f"{len(fuzzing)} targets, no finding left ([security.md](../security.md))", ""))
     if "sanitizers" in content:
         runs = content["sanitizers"]["runs"]
         rows.append(("runs under sanitizers", len(runs), f"{sum(run['tests'] for run in runs)} tests, {sum(run['failed'] for run in runs)} failed", ""))

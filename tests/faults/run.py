@@ -25,7 +25,7 @@ ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
 DATA = os.path.join(ROOT, "tests/data")
 _MUTATED = ("megatron/llama-tp4-legacy-bf16", "megatron/qwen2-tp2-pp2-torchdist-bf16", "megatron/qwen2-tied-tp2-zarr", "torch/fsdp2_w4_bf16_qwen2_tied",
             "torch/fsdp1_w2_fp32_llama", "torch/dcp_w2_bf16_qwen2", "torch/dcp_hf_w2_bf16_qwen2", "torch/fsdp2_lora_w2_fp32_qwen2")
-ABOUT = """Makes the real program meet faults, keeps what came of them in docs/reliability.json and renders docs/reliability.md from it.
+ABOUT = """Makes the real program meet faults, keeps what came of them in docs/measurements/reliability.json and renders docs/measurements/reliability.md from it.
 
 kinds:
   faults      every system call on input, output and report, in every phase, on every rank (tests/faults/matrix.py), by a library loaded before libc
@@ -117,8 +117,8 @@ def arguments():
     parser.add_argument("--sanitized", action="append", default=[], help="NAME=BUILD_DIR, repeatable")
     parser.add_argument("--dir", default=tempfile.gettempdir(), help="where to work")
     parser.add_argument("--bin", default=os.path.join(ROOT, "build/bin"), help="where the programs are (build/bin)")
-    parser.add_argument("--json", default=os.path.join(ROOT, "docs/reliability.json"), help="where records are kept")
-    parser.add_argument("--page", default=os.path.join(ROOT, "docs/reliability.md"), help="what is rendered from them")
+    parser.add_argument("--json", default=os.path.join(ROOT, "docs/measurements/reliability.json"), help="where records are kept")
+    parser.add_argument("--page", default=os.path.join(ROOT, "docs/measurements/reliability.md"), help="what is rendered from them")
     parser.add_argument("--render", action="store_true", help="only render the page")
     parser.add_argument("--check", action="store_true", help="only say whether the page is what the records make of it")
     return parser.parse_args()

@@ -1,4 +1,4 @@
-"""docs/metamorphic.json, its tables in docs/reliability.md, and the list of what cannot be detected in docs/provenance.md. Knows the record and the list;
+"""docs/measurements/metamorphic.json, its tables in docs/measurements/reliability.md, and the list of what cannot be detected in docs/provenance.md. Knows the record and the list;
 nothing of how they come about."""
 import json
 import os
@@ -23,7 +23,7 @@ def load(path):
 
 
 def put(root, record):
-    path = os.path.join(root, "docs/metamorphic.json")
+    path = os.path.join(root, "docs/measurements/metamorphic.json")
     with open(path + ".part", "w", encoding="utf-8") as file:
         file.write(marked_page.text_of(record))
     os.replace(path + ".part", path)
@@ -31,8 +31,8 @@ def put(root, record):
 
 
 def update(root, check=False):
-    """Whether docs/provenance.md is (`check`) or could be made what the record and the list say; docs/reliability.md is rendered by tests/faults."""
-    record = load(os.path.join(root, "docs/metamorphic.json"))
+    """Whether docs/provenance.md is (`check`) or could be made what the record and the list say; docs/measurements/reliability.md is rendered by tests/faults."""
+    record = load(os.path.join(root, "docs/measurements/metamorphic.json"))
     path = os.path.join(root, "docs/provenance.md")
     if marked_page.update(path, {"undetectable": undetectable}, record, check):
         return True

@@ -2,7 +2,7 @@
 SCRIPTS="$(cd "$TESTS/../slurm" && pwd)"
 PATH="$(dirname "$SHARDWELD"):$PATH"
 # The nodes' network. Ranks that start twice as slow as others find Slurm 22.05's usual way of waiting for each other faulty
-# (docs/troubleshooting.md).
+# (docs/using/troubleshooting.md).
 export OMPI_MCA_btl_tcp_if_include=eth0 OMPI_MCA_oob_tcp_if_include=eth0 SLURM_PMIX_FENCE=ring
 cd "$HOSTS"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""security_tables.py DOCS: writes the tables of DOCS/security.md again from DOCS/fuzzing.json and DOCS/hostile.json."""
+"""security_tables.py DOCS: writes the tables of DOCS/security.md again from DOCS/measurements/fuzzing.json and hostile.json."""
 import json
 import os
 import re
@@ -7,7 +7,7 @@ import sys
 
 
 def read(docs, name):
-    with open(os.path.join(docs, name), encoding="utf-8") as file:
+    with open(os.path.join(docs, "measurements", name), encoding="utf-8") as file:
         return json.load(file)
 
 

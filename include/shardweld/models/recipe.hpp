@@ -1,5 +1,5 @@
 // Recipes and dialects as data: the parsed form of src/models/recipes/*.{recipe,dialect}.
-// Knows the file format (docs/recipes.md); knows no architecture, no file of a checkpoint, no
+// Knows the file format (docs/using/recipes.md); knows no architecture, no file of a checkpoint, no
 // tensor data.
 #pragma once
 

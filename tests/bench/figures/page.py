@@ -1,4 +1,4 @@
-"""docs/performance.md from docs/performance.json. Knows the records and the page's tables; nothing of how they are measured."""
+"""docs/measurements/performance.md from performance.json beside it. Knows the records and the page's tables; nothing of how they are measured."""
 import os
 import re
 import statistics

@@ -1,4 +1,4 @@
-"""docs/performance.json: one record for each case, with all samples. Knows the schema; nothing of how samples are taken.
+"""docs/measurements/performance.json: one record for each case, with all samples. Knows the schema; nothing of how samples are taken.
 
     {"schema": 1, "machines": {ID: {...}}, "records": {KEY: {...}}}
 

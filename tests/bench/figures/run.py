@@ -15,7 +15,7 @@ from place import Model, Place
 from process import Failed
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "../../.."))
-ABOUT = """Times merges of synthetic checkpoints in interleaved runs, keeps all samples in docs/performance.json and renders docs/performance.md from it.
+ABOUT = """Times merges of synthetic checkpoints in interleaved runs, keeps all samples in docs/measurements/performance.json and renders docs/measurements/performance.md from it.
 
 kinds:
   merge   beside `cp -r` of the same files and plain parallel copying of them (shardweld iobench), for each format, dtype, number of ranks, cache
@@ -68,8 +68,8 @@ def arguments():
                         help="LIST of COMMAND-GB: merge writes as much to the disk, test writes nothing (merge-1,merge-4,test-1,test-8,test-64)")
     parser.add_argument("--dir", default=os.path.join(tempfile.gettempdir(), "shardweld-bench"), help="where to work; keeps checkpoints for the next time")
     parser.add_argument("--bin", default=os.path.join(ROOT, "build/bin"), help="where the programs are (build/bin)")
-    parser.add_argument("--json", default=os.path.join(ROOT, "docs/performance.json"), help="where records are kept")
-    parser.add_argument("--page", default=os.path.join(ROOT, "docs/performance.md"), help="what is rendered from them")
+    parser.add_argument("--json", default=os.path.join(ROOT, "docs/measurements/performance.json"), help="where records are kept")
+    parser.add_argument("--page", default=os.path.join(ROOT, "docs/measurements/performance.md"), help="what is rendered from them")
     parser.add_argument("--continue", dest="is_continued", action="store_true", help="leave out cases that are measured")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no case after so long")
     parser.add_argument("--clean", action="store_true", help="remove each checkpoint behind its last case")

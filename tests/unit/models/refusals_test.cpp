@@ -23,7 +23,7 @@ std::string refusal(const std::string& model_type, const Claims& claims) {
 const std::string kLessOne = ": norms hold weight - 1, this family's the weight itself\n";
 const std::string kItself = ": norms hold the weight itself, this family's weight - 1\n";
 const std::string kAdvice =
-    "give a recipe for such checkpoints with --recipe (docs/recipes.md, Refusals)";
+    "give a recipe for such checkpoints with --recipe (docs/using/recipes.md, Refusals)";
 const Claims kOld = {{"apply_layernorm_1p", "true"}, {"layernorm_zero_centered_gamma", "false"}};
 const Claims kNew = {{"layernorm_zero_centered_gamma", "true"}};
 const Claims kOff = {{"apply_layernorm_1p", "false"}, {"layernorm_zero_centered_gamma", "false"}};
