@@ -76,8 +76,10 @@ const models::Recipe& recipe_of(PreparedModel& prepared, const Options& options,
         if (!is_free || error.code() != ErrorCode::unsupported) {
             throw;
         }
-        prepared.notes.push_back(std::string(error.what()) +
-                                 "; tensors keep the names they are stored under");
+        prepared.warnings.push_back({"family_unknown", "",
+                                     std::string(error.what()) +
+                                         "; tensors keep the names and forms they are stored in: "
+                                         "--names module says that this is meant"});
         return *prepared.library->find_recipe(kModuleTree);
     }
 }

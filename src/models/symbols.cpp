@@ -1,5 +1,7 @@
 #include "shardweld/models/symbols.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <utility>
 
 #include "shardweld/core/text.hpp"
@@ -17,6 +19,8 @@ struct Symbols::State {
 
 namespace {
 
+constexpr const char* kModelType = "model_type";
+
 Error as_error(const Failure& failure) {
     return {failure.code, failure.what};
 }
@@ -27,6 +31,70 @@ std::optional<Index> value_of(const NodePtr& node, const Captures& captures, std
     } catch (const Failure& failure) {
         throw as_error(failure);
     }
+}
+
+/// Letters and digits alone, in small letters.
+std::string squeezed(std::string_view name) {
+    std::string text;
+    for (const char c : name) {
+        if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+            text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+        }
+    }
+    return text;
+}
+
+/// "Qwen3Moe" of "Qwen3MoeForCausalLM", the same for other classes of a family.
+std::string_view family_of_class(std::string_view name) {
+    std::size_t end = name.size();
+    for (const std::string_view what : {"For", "LMHead", "Model"}) {
+        end = std::min(end, name.find(what));
+    }
+    return name.substr(0, end);
+}
+
+/// The class that config.json names and the model_type of the recipe that is for it; as
+/// transformers spells both: Qwen3MoeForCausalLM is qwen3_moe's.
+struct KnownClass {
+    std::string name;
+    std::string model_type;
+};
+
+std::optional<KnownClass> known_class(const Library& library, const Config& config) {
+    std::optional<KnownClass> found;
+    for (const std::string& name : config.architectures()) {
+        const std::string family = squeezed(family_of_class(name));
+        for (const Recipe* recipe : library.recipes()) {
+            for_each_node(recipe->match, [&](const Expr& node) {
+                if (node.op != Op::is_text || node.args[0]->name != kModelType) {
+                    return;
+                }
+                for (const std::string& type : node.texts) {
+                    if (!found && !family.empty() && squeezed(type) == family) {
+                        found = {name, type};
+                    }
+                }
+            });
+        }
+    }
+    return found;
+}
+
+[[noreturn]] void refuse_family(const Library& library, const Config& config,
+                                const std::string& families) {
+    const auto type = config.text(kModelType);
+    const std::string what =
+        config.origin() +
+        (type ? ": model_type is \"" + printable(*type) + "\", which no recipe is for"
+              : ": there is no model_type, by which a recipe is chosen");
+    if (const auto known = known_class(library, config)) {
+        throw Error(ErrorCode::mismatch,
+                    what + ", but architectures names " + printable(known->name) +
+                        ": write the model_type of the model that was trained, as \"" +
+                        known->model_type + "\", or give a recipe with --recipe");
+    }
+    throw Error(ErrorCode::unsupported,
+                what + "; there are recipes for " + families + "; give one with --recipe");
 }
 
 Scope scope_of(const Recipe& recipe, const Dialect& dialect) {
@@ -125,13 +193,7 @@ const Recipe& recipe_for(const Library& library, const Config& config) {
         }
     }
     if (best == nullptr) {
-        const auto type = config.text("model_type");
-        throw Error(
-            ErrorCode::unsupported,
-            config.origin() +
-                (type ? ": model_type is \"" + printable(*type) + "\", which no recipe is for"
-                      : ": there is no model_type, by which a recipe is chosen") +
-                "; there are recipes for " + families + "; give one with --recipe");
+        refuse_family(library, config, families);
     }
     return *best;
 }

@@ -204,8 +204,10 @@ config num_attention_heads
 refused "a field is missing" 6 0 "config.json" "num_attention_heads"
 start "$legacy"
 config model_type
-refused "no model_type" 5 0 "config.json" "there is no model_type"
-other_config "$legacy" model_type '"martian"' 5 "config.json" "martian" "--recipe"
+refused "no model_type" 6 0 "config.json" "there is no model_type" "LlamaForCausalLM"
+config architectures
+refused "no model_type and no architectures" 5 0 "config.json" "there is no model_type"
+other_config "$legacy" model_type '"martian"' 6 "config.json" "martian" "--recipe"
 
 # Value models.
 start "$value"

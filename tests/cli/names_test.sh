@@ -75,12 +75,22 @@ module_names() {
     holds module model.layers.1.mlp.experts.gate_up_proj
     merge 0 fsdp2_qwen2vl_w2_bf16 module_vl --names module
     holds module_vl model.language_model.norm.weight
-    variant unknown plain_w1_bf16_mixtral 'model_type="nobody_knows"'
-    merge 0 unknown unknown_out --strict
+    variant unknown plain_w1_bf16_mixtral 'model_type="nobody_knows"' 'architectures=["NobodyForCausalLM"]'
+    merge 14 unknown unknown_strict --strict
+    expect_text "family_unknown"
+    merge 0 unknown unknown_meant --strict --names module
+    merge 0 unknown unknown_out
     expect_text "nobody_knows"
-    expect_text "tensors keep the names they are stored under"
+    expect_text "tensors keep the names and forms they are stored in"
     checks=$((checks + 1))
     cmp -s "$WORK/unknown_out/model.safetensors" "$WORK/module/model.safetensors" || fail "an unknown family is not written as stored"
+    # Without model_type the experts would stay packed.
+    variant untyped plain_w1_bf16_mixtral model_type=
+    merge 6 untyped untyped_out
+    expect_text 'architectures names MixtralForCausalLM: write the model_type of the model that was trained, as "mixtral"'
+    variant untyped plain_w1_bf16_mixtral model_type= architectures=
+    merge 14 untyped untyped_out --strict
+    expect_text "there is no model_type"
 }
 
 extra_and_missing() {

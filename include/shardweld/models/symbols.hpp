@@ -44,9 +44,9 @@ class Symbols {
     std::shared_ptr<State> state_;
 };
 
-/// The recipe whose `match` holds for the config (most derived one wins). Error(unsupported)
-/// listing the known families when none does; Error(usage) when --recipe names one that does not
-/// exist.
+/// The recipe whose `match` holds for the config (most derived one wins). When none does:
+/// Error(mismatch) where `architectures` names a class of a known family, else Error(unsupported)
+/// listing the known families. Error(usage) when two match.
 const Recipe& recipe_for(const Library& library, const Config& config);
 
 }  // namespace shardweld::models

@@ -186,5 +186,23 @@ TEST(RecipeFor, lists_the_families_it_knows) {
         "one with --recipe");
 }
 
+TEST(RecipeFor, holds_the_class_against_the_model_type) {
+    const auto error = [](const char* json) {
+        return error_of([&] { recipe_for(Library::load(), config_of(json)); });
+    };
+    EXPECT_EQ(error(R"({"architectures": ["Qwen3MoeForCausalLM"]})"),
+              "mismatch: config.json: there is no model_type, by which a recipe is chosen, but "
+              "architectures names Qwen3MoeForCausalLM: write the model_type of the model that was "
+              "trained, as \"qwen3_moe\", or give a recipe with --recipe");
+    EXPECT_TRUE(error(R"({"architectures": ["GPT2LMHeadModel"], "model_type": "gpt3"})")
+                    .starts_with("mismatch: config.json: model_type is \"gpt3\", which no"));
+    EXPECT_TRUE(error(R"({"architectures": ["Qwen3_5ForCausalLM"]})").starts_with("mismatch"));
+    for (const char* other : {R"({})", R"({"architectures": []})", R"({"architectures": ["For"]})",
+                              R"({"architectures": ["LlamaLikeForCausalLM"]})",
+                              R"({"architectures": ["BertModel"], "model_type": "bert"})"}) {
+        EXPECT_TRUE(error(other).starts_with("unsupported")) << other;
+    }
+}
+
 }  // namespace
 }  // namespace shardweld::models
