@@ -70,11 +70,12 @@ def _runs(content):
 
 
 def _merges(content):
-    """One table for each input and dtype."""
+    """One table for each input and dtype, of cases that are more than a launch."""
     numbers = _run_numbers(content)
     groups = {}
     for record in _of_kind(content, "merge"):
-        groups.setdefault((record["input"], record["dtype"]), []).append(_merge_row(record, numbers))
+        if record["gb"] >= 1:
+            groups.setdefault((record["input"], record["dtype"]), []).append(_merge_row(record, numbers))
     heads = ("ranks", "strategy", "cache", "fsync", "GB", "`cp -r`, s", "roof, s", "merge, s", "merge / `cp -r`", "% of roof", "% of roof, all in",
              "CPU s: merge, `cp`", "MiB", "GB read, written, sent", "pairs", "run")
     return "\n".join(f"**{layout}, {_DTYPES[dtype]}**\n\n{_table(heads, rows)}" for (layout, dtype), rows in groups.items()) or _table(heads, [])
