@@ -73,7 +73,7 @@ def _summary(content, fuzzing, changed):
         outcomes = Counter()
         for *_, outcome, n in tried:
             outcomes[outcome] += n
-        rows.append(("faults injected", sum(outcomes.values()), f"{outcomes['whole']} merges whole all the same, {outcomes['refused']} refused with one message and nothing left, {outcomes['resumed']} with finished blocks kept, of which --resume made the model", 0))
+        rows.append(("faults injected", sum(outcomes.values()), f"{outcomes['whole']} succeeded anyway, {outcomes['refused']} refused with one message and nothing left, {outcomes['resumed']} kept finished blocks, from which --resume made the model", 0))
         rows.append(("points of injection (phase, side, call)", len({(phase, side, call) for phase, side, call, *_ in tried}), "each was hit, by its counter", ""))
     if "kills" in content:
         kills = content["kills"]["kills"]
@@ -114,7 +114,7 @@ def _faults(content):
         key = side, call
         rows.append(("" if side == "none" else side, call, ", ".join(sorted(kinds[key])), *(counts[key][phase] or "" for phase in program.PHASES), outcomes[key]["whole"],
                      outcomes[key]["refused"], outcomes[key]["resumed"], 0))
-    return table(("files", "call", "what befell it", *program.PHASES, "merged", "refused", "resumed", "lost"), rows)
+    return table(("files", "call", "failure", *program.PHASES, "merged", "refused", "resumed", "lost"), rows)
 
 
 def _scenarios(content):
@@ -125,29 +125,35 @@ def _scenarios(content):
 def _kills(content):
     groups = defaultdict(list)
     for kill in content.get("kills", {}).get("kills", ()):
-        groups[kill["phase"], kill["ranks"], kill["strategy"], "yes" if kill["sync"] else "no"].append(kill)
+        groups[kill["phase"], "yes" if kill["sync"] else "no"].append(kill)
     rows = []
-    for (phase, ranks, strategy, sync), kills in sorted(groups.items(), key=lambda item: (program.PHASES.index(item[0][0]), *item[0][1:])):
+    for (phase, sync), kills in sorted(groups.items(), key=lambda item: (program.PHASES.index(item[0][0]), item[0][1])):
         written = [kill["written"] for kill in kills]
         reused = [kill["reused"] for kill in kills]
-        rows.append((phase, ranks, strategy, sync, len(kills), ", ".join(sorted({str(kill["code"]) for kill in kills})), f"{max(kill['seconds'] for kill in kills):.1f}",
+        rows.append((phase, sync, _all(kills, "ranks"), _all(kills, "strategy"), len(kills), _all(kills, "code"), f"{max(kill['seconds'] for kill in kills):.1f}",
                      f"{min(written):.0%} - {max(written):.0%}", f"{min(reused):.0%} - {max(reused):.0%}", len(kills)))
-    return table(("phase", "ranks", "strategy", "synced", "kills", "exit codes", "job ended within, s", "written at the kill", "reused by `--resume`", "byte-identical"), rows)
+    return table(("phase", "synced", "ranks", "strategies", "kills", "exit codes", "job ended within, s", "written at the kill", "reused by `--resume`", "byte-identical"), rows)
+
+
+def _all(records, name):
+    return ", ".join(map(str, sorted({record[name] for record in records})))
 
 
 def _signals(content):
-    groups = defaultdict(Counter)
+    groups = defaultdict(list)
     for one in content.get("signals", {}).get("signals", ()):
-        groups[one["to"], one["target"], ", then ".join(one["signals"])][one["code"], one["came"]] += 1
-    rows = [(*key, ", ".join(sorted({str(code) for code, _ in came})), sum(came.values()), ", ".join(sorted({text for _, text in came})))
-            for key, came in groups.items()]
-    return table(("sent to", "target", "signal", "exit codes", "merges", "model"), rows)
+        groups[one["to"], ", then ".join(one["signals"])].append(one)
+    rows = [(*key, ", ".join(dict.fromkeys(one["target"] for one in ones)), _all(ones, "code"), len(ones), _all(ones, "came")) for key, ones in groups.items()]
+    return table(("sent to", "signal", "targets", "exit codes", "merges", "model"), rows)
 
 
 def _watched(content):
-    rows = [(one["ranks"], one["target"], one["phase"] or "not killed", one["code"], f"{one['seconds']:.1f}", one["looks"]["absent"], one["looks"]["old"], one["looks"]["new"], 0)
-            for one in content.get("watched", {}).get("merges", ())]
-    return table(("ranks", "target", "killed in", "exit code", "job ended within, s", "saw nothing", "saw the old model", "saw the new model", "saw a part"), rows)
+    groups = defaultdict(list)
+    for one in content.get("watched", {}).get("merges", ()):
+        groups[one["target"], one["phase"] or "not killed"].append(one)
+    rows = [(*key, _all(ones, "ranks"), len(ones), _all(ones, "code"), f"{max(one['seconds'] for one in ones):.1f}",
+             *(f"{sum(one['looks'][what] for one in ones):,}" for what in ("absent", "old", "new")), 0) for key, ones in groups.items()]
+    return table(("target", "killed in", "ranks", "merges", "exit code", "job ended within, s", "saw nothing", "saw the old model", "saw the new model", "saw a part"), rows)
 
 
 def _bad_inputs(content):
