@@ -76,25 +76,23 @@ def _merges(content):
     for record in _of_kind(content, "merge"):
         if record["gb"] >= 1:
             groups.setdefault((record["input"], record["dtype"]), []).append(_merge_row(record, numbers))
-    heads = ("ranks", "strategy", "cache", "fsync", "GB", "`cp -r`, s", "roof, s", "merge, s", "merge / `cp -r`", "% of roof", "% of roof, all in",
-             "CPU s: merge, `cp`", "MiB", "GB read, written, sent", "pairs", "run")
+    heads = ("ranks", "strategy", "cache", "fsync", "GB", "`cp -r`, s", "roof, s", "merge, s", "merge / `cp -r`", "% of roof", "CPU s: merge, `cp`", "MiB", "run")
     return "\n".join(f"**{layout}, {_DTYPES[dtype]}**\n\n{_table(heads, rows)}" for (layout, dtype), rows in groups.items()) or _table(heads, [])
 
 
 def _merge_row(record, numbers):
     merge, copy, roof = (record["samples"][side] for side in ("merge", "copy", "roof"))
-    moved = ", ".join(f"{record[name] / 1e9:.2f}" for name in ("bytes_read", "bytes_written", "bytes_sent"))
     strategy = record["strategy"] if record["strategy"] == record["did"] else f"{record['strategy']} ({record['did']})"
     return (record["ranks"], strategy, record["cache"], record["fsync"], f"{record['gb']:g}", _middle(copy["wall_s"]), _middle(roof["wall_s"]),
             _middle(merge["wall_s"]), _spread(ratios(merge["wall_s"], copy["wall_s"])), _spread(of_roof(record), 0),
-            _middle(of_roof(record, "whole_gbs"), 0), f"{_middle(merge['cpu_s'])}, {_middle(copy['cpu_s'])}", _mib(record["peak_bytes"]), moved, record["pairs"], numbers[_run_of(record)])
+            f"{_middle(merge['cpu_s'])}, {_middle(copy['cpu_s'])}", _mib(record["peak_bytes"]), numbers[_run_of(record)])
 
 
 def _peers(content):
     numbers = _run_numbers(content)
     heads = ("peer", "input", "GB", "peer, s", "with imports, s", "merge, s", "peer, GB/s", "merge, GB/s", "times faster", "with imports", "peer, MiB",
-             "merge, MiB", "times less", "pairs", "run")
-    return _table(heads, [(*_peer_row(record), record["pairs"], numbers[_run_of(record)]) for record in _of_kind(content, "peer-.*")])
+             "merge, MiB", "times less", "run")
+    return _table(heads, [(*_peer_row(record), numbers[_run_of(record)]) for record in _of_kind(content, "peer-.*")])
 
 
 def _peer_row(record):
