@@ -19,54 +19,34 @@ namespace shardweld::execute {
 
 namespace {
 
-/// An output file that has its full size: the one that an earlier run made, with its tensors'
-/// bytes, or a new one.
-class Maker {
-  public:
-    Maker(const outputs::OutputFile& file, const io::Directory& directory)
-        : made_{file.name, {}, {}} {
-        directory.require_same();
-        const fs::path name = file.name;
-        io::make_below(directory, name.parent_path());
-        const auto found = io::identity_at(directory, name);
-        is_kept_ = found && S_ISREG(found->mode) && found->size == file.size;
-        if (found && !is_kept_) {
-            io::remove_below(directory, name);
-        }
-        out_ = is_kept_ ? io::OutputFile::open_existing(directory, name)
-                        : io::OutputFile::create(directory, name);
-        out_.resize(file.size);
-        out_.reserve(file.size);
-    }
-
-    [[nodiscard]] bool is_kept() const { return is_kept_; }
-
-    void write(Bytes offset, std::span<const std::byte> bytes) {
-        out_.write_at(offset, bytes);
-        made_.stretches.push_back({offset, bytes.size(), io::digest_of(bytes)});
-    }
-
-    io::WrittenFile finish(bool sync) {
-        if (sync) {
-            out_.sync();
-        }
-        made_.identity = io::identity_of(out_.fd(), out_.path());
-        out_.close();
-        return std::move(made_);
-    }
-
-  private:
-    io::OutputFile out_;
-    io::WrittenFile made_;
-    bool is_kept_ = false;
+struct Made {
+    io::NotedFile file;
+    bool is_kept = false;  ///< an earlier run made it: perhaps nothing is left to be written to it
 };
+
+/// The file at its full size: the one that an earlier run made, with its tensors' bytes, or a new
+/// one.
+Made make(const outputs::OutputFile& file, const io::Directory& directory) {
+    directory.require_same();
+    const fs::path name = file.name;
+    io::make_below(directory, name.parent_path());
+    const auto found = io::identity_at(directory, name);
+    const bool is_kept = found && S_ISREG(found->mode) && found->size == file.size;
+    if (found && !is_kept) {
+        io::remove_below(directory, name);
+    }
+    auto out = is_kept ? io::OutputFile::open_existing(directory, name)
+                       : io::OutputFile::create(directory, name);
+    out.resize(file.size);
+    out.reserve(file.size);
+    return {io::NotedFile(std::move(out), name), is_kept};
+}
 
 io::WrittenFile create_safetensors(const outputs::OutputFile& file, const io::Directory& directory,
                                    bool sync) {
-    Maker maker(file, directory);
-    maker.write(0, std::as_bytes(std::span(file.header)));
-    // Perhaps nothing is left to be written to it.
-    return maker.finish(sync && maker.is_kept());
+    Made made = make(file, directory);
+    made.file.write(0, std::as_bytes(std::span(file.header)));
+    return made.file.finish(sync && made.is_kept);
 }
 
 /// Every file is made by the rank that owns its first tensor byte: many files are made by many
@@ -112,20 +92,19 @@ io::WrittenFile create_hdf5(const Hdf5Module& module, outputs::Placement& placem
                     {{offsets, offsets + file.tensors.size()},
                      offsets[file.tensors.size()],
                      structure->file_bytes});
-    Maker maker(file, directory);
+    Made made = make(file, directory);
     const auto raw = raw_ranges(placement, at, tensors);
     for (const shardweld_hdf5_part& part : std::span(structure->parts, structure->n_parts)) {
         // What an earlier run has written of the tensors stays.
         for (const plan::LineRange& own :
              plan::without({part.offset, part.offset + part.size}, raw)) {
-            maker.write(own.begin,
-                        {static_cast<const std::byte*>(part.bytes) + (own.begin - part.offset),
-                         own.end - own.begin});
+            made.file.write(own.begin,
+                            {static_cast<const std::byte*>(part.bytes) + (own.begin - part.offset),
+                             own.end - own.begin});
         }
     }
-    maker.write(file.header_offset, std::as_bytes(std::span(file.header)));
-    // Perhaps nothing is left to be written to it.
-    return maker.finish(sync && maker.is_kept());
+    made.file.write(file.header_offset, std::as_bytes(std::span(file.header)));
+    return made.file.finish(sync && made.is_kept);
 }
 
 /// All ranks learn where the library put tensors.

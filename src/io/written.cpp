@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "shardweld/core/error.hpp"
-#include "shardweld/io/file.hpp"
 
 namespace shardweld::io {
 
@@ -74,6 +73,20 @@ void throw_changed(const fs::path& path, const std::string& what) {
     throw Error(ErrorCode::io, path.string() + " " + what +
                                    ": another program changed it while this run wrote it (one that "
                                    "cleans scratch space?); nothing is published");
+}
+
+void NotedFile::write(Bytes offset, std::span<const std::byte> bytes) {
+    file_.write_at(offset, bytes);
+    written_.stretches.push_back({offset, bytes.size(), digest_of(bytes)});
+}
+
+WrittenFile NotedFile::finish(bool sync) {
+    if (sync) {
+        file_.sync();
+    }
+    written_.identity = identity_of(file_.fd(), file_.path());
+    file_.close();
+    return std::move(written_);
 }
 
 void require_same_file(const Directory& directory, const fs::path& name, const Identity& expected) {

@@ -97,33 +97,6 @@ void check_size(const io::InputFile& file) {
     }
 }
 
-/// A new file beside the weights, written from front to back.
-class NewFile {
-  public:
-    NewFile(const io::Directory& directory, const std::string& name)
-        : written_{name, {}, {}}, out_(io::OutputFile::create(directory, name)) {}
-
-    void add(std::span<const std::byte> bytes) {
-        out_.write_at(size_, bytes);
-        written_.stretches.push_back({size_, bytes.size(), io::digest_of(bytes)});
-        size_ += bytes.size();
-    }
-
-    io::WrittenFile finish(bool sync) {
-        if (sync) {
-            out_.sync();
-        }
-        written_.identity = io::identity_of(out_.fd(), out_.path());
-        out_.close();
-        return std::move(written_);
-    }
-
-  private:
-    io::WrittenFile written_;
-    io::OutputFile out_;
-    Bytes size_ = 0;
-};
-
 /// Files kept in memory use up `room`.
 Asset asset_of(const Entry& entry, const Opener& open, Bytes& room) {
     Asset asset{entry.name, entry.path, std::nullopt};
@@ -159,14 +132,14 @@ void require_unchanged(const Asset& asset) {
     }
 }
 
-void copy_file(const io::InputFile& in, NewFile& to) {
+void copy_file(const io::InputFile& in, io::NotedFile& to) {
     std::vector<std::byte> buffer(
         std::min<std::size_t>(kCopyBuffer, to_size(in.size(), "a file's size")));
     for (Bytes at = 0; at < in.size(); at += buffer.size()) {
         const auto part =
             std::span(buffer).first(std::min<std::size_t>(buffer.size(), in.size() - at));
         in.read_at(at, part);
-        to.add(part);
+        to.write(at, part);
     }
     in.require_unchanged();
 }
@@ -236,9 +209,9 @@ std::vector<io::WrittenFile> write_assets(const std::vector<Asset>& assets,
                                            "it");
         }
         io::make_below(directory, fs::path(asset.name).parent_path());
-        NewFile file(directory, asset.name);
+        io::NotedFile file(io::OutputFile::create(directory, asset.name), asset.name);
         if (asset.text) {
-            file.add(std::as_bytes(std::span(*asset.text)));
+            file.write(0, std::as_bytes(std::span(*asset.text)));
         } else {
             copy_file(*asset.file, file);
         }

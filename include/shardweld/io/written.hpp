@@ -6,10 +6,12 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "shardweld/io/digest.hpp"
 #include "shardweld/io/directory.hpp"
+#include "shardweld/io/file.hpp"
 
 namespace shardweld::io {
 
@@ -25,6 +27,23 @@ struct WrittenFile {
     fs::path name;
     Identity identity;
     std::vector<Stretch> stretches;
+};
+
+/// A file that is being written, and a note of each write.
+class NotedFile {
+  public:
+    /// `name`: below the directory that it is looked for in later.
+    NotedFile(OutputFile file, const fs::path& name)
+        : file_(std::move(file)), written_{name, {}, {}} {}
+
+    /// As OutputFile::write_at.
+    void write(Bytes offset, std::span<const std::byte> bytes);
+    /// Closes the file, fsynced with `sync`: what was written to it. Once.
+    WrittenFile finish(bool sync);
+
+  private:
+    OutputFile file_;
+    WrittenFile written_;
 };
 
 /// Error(io) unless what lies there is the regular file that was written, with its size and rights;
