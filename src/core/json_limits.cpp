@@ -4,6 +4,8 @@
 
 #include "shardweld/core/index.hpp"
 
+#include "outside_strings.hpp"
+
 namespace shardweld {
 
 namespace {
@@ -11,30 +13,11 @@ namespace {
 // An object of 30 000 fields, e.g. the names of as many classes.
 constexpr Bytes kMostComparisons = 500'000'000;
 
-/// Walks over the characters outside of strings; `visit` returns true to stop.
-template <typename Visit>
-std::optional<std::size_t> find_outside_strings(std::string_view text, const Visit& visit) {
-    bool is_text = false;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        const char c = text[i];
-        if (is_text) {
-            i += c == '\\' ? 1U : 0U;
-            is_text = c != '"';
-            continue;
-        }
-        is_text = c == '"';
-        if (visit(c)) {
-            return i;
-        }
-    }
-    return std::nullopt;
-}
-
 }  // namespace
 
 std::optional<std::size_t> too_deep_at(std::string_view text) {
     std::size_t depth = 0;
-    return find_outside_strings(text, [&](char c) {
+    return find_outside_strings(text, [&](std::size_t /*at*/, char c) {
         const bool is_end = (c == '}' || c == ']') && depth > 0;
         depth += c == '{' || c == '[' ? 1U : 0U;
         depth -= is_end ? 1U : 0U;
@@ -45,7 +28,7 @@ std::optional<std::size_t> too_deep_at(std::string_view text) {
 std::optional<std::size_t> too_wide_at(std::string_view text) {
     std::vector<Bytes> fields;  // so far, of each object or list that is open
     Bytes n_comparisons = 0;
-    return find_outside_strings(text, [&](char c) {
+    return find_outside_strings(text, [&](std::size_t /*at*/, char c) {
         if (c == '{' || c == '[') {
             fields.push_back(0);
         } else if ((c == '}' || c == ']') && !fields.empty()) {

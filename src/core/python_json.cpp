@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "outside_strings.hpp"
+
 namespace shardweld {
 
 namespace {
@@ -41,19 +43,15 @@ std::string without_nonfinite(std::string_view text) {
     if (may_hold_stand_ins(text)) {
         return out;
     }
-    bool is_text = false;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        const char c = text[i];
-        if (is_text) {
-            i += c == '\\' ? 1U : 0U;
-            is_text = c != '"';
-        } else if (c == '"') {
-            is_text = true;
-        } else if (const Literal* const literal = literal_at(text.substr(i))) {
-            out.replace(i, literal->written.size(), literal->stand_in);
-            i += literal->written.size() - 1;
+    std::size_t end = 0;  // of the last one: -Infinity ends in Infinity
+    (void)find_outside_strings(text, [&](std::size_t at, char /*c*/) {
+        const Literal* const literal = at < end ? nullptr : literal_at(text.substr(at));
+        if (literal != nullptr) {
+            out.replace(at, literal->written.size(), literal->stand_in);
+            end = at + literal->written.size();
         }
-    }
+        return false;
+    });
     return out;
 }
 
