@@ -38,13 +38,15 @@ BaseComparison::BaseComparison(mpi::Comm& comm, const Options& options, const As
                                Bytes memory)
     : directory_(options.base->string()),
       is_aside_(left_aside(options, assembly)),
-      base_(read_model_directory(comm, *options.base, CheckCrc::off)),
+      base_(read_model_directory(comm, *options.base, options.check_crc)),
       matching_(match(assembly.plan().targets, base_.tensors(), ties_of(assembly, base_))),
-      comparer_(assembly.plan(),
-                {base_.source(options.max_open, assembly.throttle()), &base_.tensors()},
-                matching_.pairs, {0, 0}, memory) {}
+      source_(base_.source(options.max_open, assembly.throttle())),
+      comparer_(assembly.plan(), {source_, &base_.tensors()}, matching_.pairs, {0, 0}, memory) {
+    base_.want(matching_.pairs);
+}
 
 BaseSummary BaseComparison::finish(mpi::Comm& comm) {
+    base_.check_what_was_read(comm, source_);
     return summary_of(directory_, judge(std::move(matching_), comparer_.gather(comm), false),
                       is_aside_);
 }

@@ -24,7 +24,7 @@ class BaseComparison {
         comparer_.add(slice, bytes);
     }
 
-    /// Collective, once.
+    /// Collective, once. Error(corrupt) when what was read of the base is not as its checksums say.
     BaseSummary finish(mpi::Comm& comm);
 
   private:
@@ -32,6 +32,7 @@ class BaseComparison {
     std::function<bool(const std::string&)> is_aside_;
     ModelDirectory base_;
     Matching matching_;
+    execute::Source source_;
     execute::Comparer comparer_;
 };
 

@@ -29,7 +29,7 @@ class Comparing {
     Outcome run(const plan::Plan& plan, std::optional<bool> ties, Bytes memory,
                 const std::function<void(execute::Options)>& execute) {
         Matching matching = match(plan.targets, reference_.tensors(), {ties, reference_.ties()});
-        want(matching.pairs);
+        reference_.want(matching.pairs);
         const execute::Source source = reference_.source(options_.max_open, throttle_);
         execute::Comparer comparer(plan, {source, &reference_.tensors()}, matching.pairs,
                                    {options_.rtol, options_.atol}, memory);
@@ -70,16 +70,6 @@ class Comparing {
     }
 
   private:
-    void want(const std::vector<execute::Pair>& pairs) {
-        std::vector<catalogue::Tensor> read;
-        for (const execute::Pair& pair : pairs) {
-            read.push_back(reference_.tensors()[pair.tensor]);
-        }
-        if (reference_.sums) {
-            reference_.sums->want(targets_of(read));
-        }
-    }
-
     mpi::Comm& comm_;
     const Options& options_;
     const ModelDirectory& reference_;

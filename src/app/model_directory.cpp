@@ -51,6 +51,17 @@ execute::Source ModelDirectory::source(std::size_t max_open,
             sums};
 }
 
+void ModelDirectory::want(const std::vector<execute::Pair>& pairs) const {
+    if (!sums) {
+        return;
+    }
+    std::vector<catalogue::Tensor> read;
+    for (const execute::Pair& pair : pairs) {
+        read.push_back(tensors()[pair.tensor]);
+    }
+    sums->want(targets_of(read));
+}
+
 void ModelDirectory::check_what_was_read(mpi::Comm& comm, const execute::Source& source) const {
     if (sums) {
         (void)execute::check_records(comm, *sums, source, survey.visibility,

@@ -29,6 +29,8 @@ struct ModelDirectory {
     /// Files as this rank reads them; points into this value.
     [[nodiscard]] execute::Source source(std::size_t max_open,
                                          std::shared_ptr<io::Throttle> throttle) const;
+    /// The checksums of what these pairs are compared with are to be looked at.
+    void want(const std::vector<execute::Pair>& pairs) const;
     /// Collective, when what of it was wanted is read. Error(corrupt) as execute::check_records.
     void check_what_was_read(mpi::Comm& comm, const execute::Source& source) const;
     /// tie_word_embeddings, where config.json says it. Error(corrupt) when it is no JSON object.

@@ -131,7 +131,7 @@ for launcher in "" "mpirun -n 3"; do
     rm -rf "$WORK/none"
 done
 
-# What test and diff compare, on either side.
+# What test, diff and --base compare, on either side.
 bin="$data/hf/qwen2-tied-bin-zip-2-files"
 rm -rf "$WORK/copy"
 cp -r "$bin" "$WORK/copy"
@@ -145,6 +145,13 @@ for pair in "$bin $WORK/copy" "$WORK/copy $bin"; do
     done
 done
 expect_code 4 mpirun -n 2 "$SHARDWELD" test --local_dir "$WORK/copy" --backend hf --test_hf_dir "$bin" && expect_text "has the CRC-32"
+for launcher in "" "mpirun -n 3"; do
+    rm -rf "$WORK/none"
+    expect_code 4 $launcher "$SHARDWELD" merge --local_dir "$bin" --backend hf --base "$WORK/copy" --target_dir "$WORK/none" -q && expect_text "$(basename "$file"): record "
+    expect_absent "$WORK/none"
+    expect_code 0 $launcher "$SHARDWELD" merge --local_dir "$bin" --backend hf --base "$WORK/copy" --target_dir "$WORK/none" --check_crc off
+    expect_text "1 of "
+done
 
 # Ways to say it.
 expect_code 2 "$SHARDWELD" merge --local_dir "$WORK/copy" --target_dir "$WORK/none" --check_crc=sometimes
