@@ -207,7 +207,7 @@ ModelFiles read_model_files(const Options& options, const Places& places) {
             files.lost_assets = publish::lost_assets(files.hf_directory);
         }
         if (may_be_padded(model)) {
-            files.tokens = tokenizer_tokens(files.hf_directory);
+            files.tokens = tokenizer_tokens(files.assets);
         }
     }
     files.adapter_config =

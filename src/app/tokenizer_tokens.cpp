@@ -8,11 +8,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/error.hpp"
 #include "shardweld/core/json_limits.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/io/file.hpp"
-#include "shardweld/io/kind.hpp"
+#include "shardweld/io/text.hpp"
 
 namespace shardweld::app {
 
@@ -123,15 +121,16 @@ class Counter final : public nlohmann::json_sax<Json> {
     Index count_ = 0;
 };
 
-Index tokens_in(const fs::path& file, bool is_flat) {
-    std::string text;
-    try {
-        text = io::read_text(file, kLargestTokenizer);
-    } catch (const Error& error) {
-        if (error.code() != ErrorCode::corrupt) {
-            throw;
-        }
+/// "" for what cannot be a tokenizer.
+std::string text_of(const publish::Asset& asset) {
+    if (asset.size() > kLargestTokenizer || (!asset.text && !asset.file)) {
+        return "";
     }
+    return asset.text ? *asset.text : io::text_of(*asset.file, kLargestTokenizer);
+}
+
+Index tokens_in(const publish::Asset& asset, bool is_flat) {
+    const std::string text = text_of(asset);
     if (too_deep_at(text)) {
         return 0;
     }
@@ -142,13 +141,14 @@ Index tokens_in(const fs::path& file, bool is_flat) {
 
 }  // namespace
 
-std::optional<TokenizerTokens> tokenizer_tokens(const fs::path& directory) {
+std::optional<TokenizerTokens> tokenizer_tokens(const std::vector<publish::Asset>& assets) {
     TokenizerTokens most;
     for (const auto& [name, is_flat] : kFiles) {
-        const fs::path file = directory / name;
-        const Index count = io::is_file(file) ? tokens_in(file, is_flat) : 0;
-        if (count > most.count) {
-            most = {count, file.string()};
+        for (const publish::Asset& asset : assets) {
+            const Index count = asset.name == name ? tokens_in(asset, is_flat) : 0;
+            if (count > most.count) {
+                most = {count, asset.source.string()};
+            }
         }
     }
     return most.count > 0 ? std::optional(most) : std::nullopt;

@@ -2,24 +2,24 @@
 // Knows transformers' tokenizer files; nothing of models.
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/publish/assets.hpp"
 
 namespace shardweld::app {
-
-namespace fs = std::filesystem;
 
 struct TokenizerTokens {
     Index count = 0;   ///< the largest number of a token, and one
     std::string file;  ///< that holds it
 };
 
-/// Of tokenizer.json, vocab.json, added_tokens.json and tokenizer_config.json in `directory`;
-/// nullopt where none names a token (sentencepiece's own files are not read). A file that is no
-/// JSON, or too large to be a tokenizer, names none: it is copied, not used.
-std::optional<TokenizerTokens> tokenizer_tokens(const fs::path& directory);
+/// Of tokenizer.json, vocab.json, added_tokens.json and tokenizer_config.json among the side files,
+/// as they will be written; nullopt where none names a token (sentencepiece's own files are not
+/// read). A file that is no JSON, too large to be a tokenizer, or that this user may not read,
+/// names none. Error(io) when one changes meanwhile.
+std::optional<TokenizerTokens> tokenizer_tokens(const std::vector<publish::Asset>& assets);
 
 }  // namespace shardweld::app

@@ -1,6 +1,7 @@
 // Rows of the vocabulary that may be cut off, and the tokens that need theirs.
 #include "../../../src/app/padding.hpp"
 
+#include <filesystem>
 #include <fstream>
 
 #include <gtest/gtest.h>
@@ -10,27 +11,28 @@
 namespace shardweld::app {
 namespace {
 
-/// A directory with tokenizer files, removed with it.
+namespace fs = std::filesystem;
+
+Index count(const std::vector<publish::Asset>& assets) {
+    const auto tokens = tokenizer_tokens(assets);
+    return tokens ? tokens->count : 0;
+}
+
+/// Side files of a model.
 class Tokenizer {
   public:
-    Tokenizer() { fs::create_directories(directory_); }
-    ~Tokenizer() { fs::remove_all(directory_); }
-    Tokenizer(const Tokenizer&) = delete;
-    Tokenizer& operator=(const Tokenizer&) = delete;
-    void put(const std::string& name, const std::string& text) const {
-        std::ofstream(directory_ / name) << text;
+    void put(const std::string& name, const std::string& text) {
+        std::erase_if(assets_, [&](const publish::Asset& asset) { return asset.name == name; });
+        assets_.push_back({name, name, text});
     }
-    [[nodiscard]] Index count() const {
-        const auto tokens = tokenizer_tokens(directory_);
-        return tokens ? tokens->count : 0;
-    }
+    [[nodiscard]] Index count() const { return app::count(assets_); }
 
   private:
-    fs::path directory_ = fs::path(testing::TempDir()) / "shardweld_tokenizer";
+    std::vector<publish::Asset> assets_;
 };
 
 TEST(TokenizerTokens, are_counted_in_each_kind_of_file) {
-    const Tokenizer tokenizer;
+    Tokenizer tokenizer;
     EXPECT_EQ(tokenizer.count(), 0);
     tokenizer.put("tokenizer_config.json",
                   R"({"model_max_length": 1000000, "added_tokens_decoder": {"3": {"id": 900}}})");
@@ -49,13 +51,32 @@ TEST(TokenizerTokens, are_counted_in_each_kind_of_file) {
 }
 
 TEST(TokenizerTokens, of_files_that_are_no_tokenizers_are_none) {
-    const Tokenizer tokenizer;
+    Tokenizer tokenizer;
     for (const std::string& text :
          {std::string("{\"model\": {\"vocab\": {\"a\": 5"), std::string(100'000, '['),
           std::string(R"({"model": {"vocab": {"a": 99999999999999999999}}})"), std::string("7")}) {
         tokenizer.put("tokenizer.json", text);
         EXPECT_EQ(tokenizer.count(), 0) << text.substr(0, 50);
     }
+}
+
+TEST(TokenizerTokens, are_those_of_what_was_opened) {
+    const fs::path directory = fs::path(testing::TempDir()) / "shardweld_tokenizer";
+    fs::create_directories(directory);
+    const auto put = [&](const std::string& name, const std::string& text) {
+        fs::remove(directory / name);
+        std::ofstream(directory / name) << text;
+    };
+    put("vocab.json", R"({"a": 6})");
+    auto assets = publish::collect_assets(directory);
+    put("vocab.json", R"({"a": 9})");
+    EXPECT_EQ(count(assets), 7);
+    // What is too large to be kept in memory, and changed, is nobody's tokenizer.
+    put("tokenizer.json", R"({"model": {"vocab": {"a": 6}}})" + std::string(100'000, ' '));
+    assets = publish::collect_assets(directory);
+    put("tokenizer.json", R"({"model": {"vocab": {"a": 9}}})");
+    EXPECT_NE(test::error_text([&] { count(assets); }).find("tokenizer.json"), std::string::npos);
+    fs::remove_all(directory);
 }
 
 std::string refusal(Index kept, Index dropped, std::optional<Index> below, Index n_tokens = 0) {
