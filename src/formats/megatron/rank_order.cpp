@@ -10,15 +10,13 @@ namespace shardweld::formats::megatron {
 namespace {
 
 using catalogue::Claims;
+using catalogue::Coordinates;
 using Ranks = std::vector<std::optional<Index>>;
 
-struct Sizes {
-    Index tp = 1;
+/// What the files' grid does not tell of the job.
+struct World {
+    Index ranks = 1;
     Index cp = 1;
-    Index pp = 1;
-    Index ep = 1;
-    Index etp = 1;
-    Index world = 1;
 };
 
 /// Ranks between neighbours along pp and ep.
@@ -32,7 +30,7 @@ Index size_or_one(const Claims& args, const char* key) {
 }
 
 /// nullopt where the world is not made of these sizes alone.
-std::optional<Sizes> sizes_of(const Grid& grid, const Claims& args) {
+std::optional<World> world_of(const Grid& grid, const Claims& args) {
     const auto world = number_claim(args, "world_size");
     const Index cp = size_or_one(args, "context_parallel_size");
     const Index model = Index{grid.tp} * grid.pp;
@@ -42,17 +40,17 @@ std::optional<Sizes> sizes_of(const Grid& grid, const Claims& args) {
         has_encoder) {
         return std::nullopt;
     }
-    return Sizes{grid.tp, cp, grid.pp, grid.ep, grid.etp, *world};
+    return World{*world, cp};
 }
 
 /// The orders that the run may have had, the likeliest first. Cores before 0.8 counted expert ranks
 /// within the decoder's order, later ones in a grid of their own without cp.
-std::vector<Strides> orders_of(const Sizes& sizes, const Claims& args) {
-    const Index inner = sizes.tp * sizes.cp;
-    const Strides dp_before_pp{sizes.world / sizes.pp, sizes.etp};
-    const Strides dp_before_pp_old{sizes.world / sizes.pp, inner};
-    const Strides pp_before_dp{inner, sizes.etp};
-    const Strides pp_before_dp_old{inner * sizes.ep, inner};
+std::vector<Strides> orders_of(const Grid& grid, const World& world, const Claims& args) {
+    const Index inner = grid.tp * world.cp;
+    const Strides dp_before_pp{world.ranks / grid.pp, grid.etp};
+    const Strides dp_before_pp_old{world.ranks / grid.pp, inner};
+    const Strides pp_before_dp{inner, grid.etp};
+    const Strides pp_before_dp_old{inner * grid.ep, inner};
     const auto stated = args.find("use_tp_pp_dp_mapping");
     if (stated == args.end()) {
         return {dp_before_pp, dp_before_pp_old, pp_before_dp, pp_before_dp_old};
@@ -61,25 +59,20 @@ std::vector<Strides> orders_of(const Sizes& sizes, const Claims& args) {
                                     : std::vector{dp_before_pp, dp_before_pp_old};
 }
 
-RankPlace claims_for(const Sizes& sizes, Index tp, Index pp, Index ep) {
-    RankPlace place;
-    const auto add = [&](const char* axis, Index size, Index rank) {
-        if (size > 1) {
-            place[axis] = std::to_string(rank);
-        }
-    };
-    add("tp", sizes.tp, tp);
-    add("pp", sizes.pp, pp);
-    add("ep", sizes.ep, ep);
+Coordinates place_under(const Strides& order, const Grid& grid, Index rank) {
+    Coordinates place;
+    place.tp = static_cast<int>(rank % grid.tp);
+    place.pp = static_cast<int>(rank / order.pp % grid.pp);
+    place.ep = static_cast<int>(rank / order.ep % grid.ep);
     return place;
 }
 
-std::vector<RankPlace> places_under(const Strides& order, const Sizes& sizes, const Ranks& ranks) {
+/// Of the files that state a rank.
+template <typename PlaceOf>
+std::vector<RankPlace> places_of(const Grid& grid, const Ranks& ranks, const PlaceOf& place_of) {
     std::vector<RankPlace> places;
-    for (const auto& rank : ranks) {
-        places.push_back(rank ? claims_for(sizes, *rank % sizes.tp, *rank / order.pp % sizes.pp,
-                                           *rank / order.ep % sizes.ep)
-                              : RankPlace());
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+        places.push_back(ranks[i] ? place_in(grid, place_of(i)) : RankPlace());
     }
     return places;
 }
@@ -100,26 +93,36 @@ bool tells(const Ranks& ranks, Index world) {
 
 }  // namespace
 
-RankPlace place_in(const Grid& grid, const catalogue::Coordinates& place) {
-    return claims_for({grid.tp, 1, grid.pp, grid.ep, grid.etp, 1}, place.tp, place.pp, place.ep);
+RankPlace place_in(const Grid& grid, const Coordinates& place) {
+    RankPlace claims;
+    const auto add = [&](const char* axis, int size, int rank) {
+        if (size > 1) {
+            claims[axis] = std::to_string(rank);
+        }
+    };
+    add("tp", grid.tp, place.tp);
+    add("pp", grid.pp, place.pp);
+    add("ep", grid.ep, place.ep);
+    return claims;
 }
 
 std::vector<RankPlace> places_by_rank(const Grid& grid, const Claims& args, const Ranks& ranks) {
-    const auto sizes = sizes_of(grid, args);
-    if (!sizes || !tells(ranks, sizes->world)) {
+    const auto world = world_of(grid, args);
+    if (!world || !tells(ranks, world->ranks)) {
         return {};
     }
-    std::vector<RankPlace> named;
-    for (std::size_t i = 0; i < ranks.size(); ++i) {
-        named.push_back(ranks[i] ? place_in(grid, grid.places[i]) : RankPlace());
-    }
-    const auto orders = orders_of(*sizes, args);
+    const auto under = [&](const Strides& order) {
+        return places_of(grid, ranks,
+                         [&](std::size_t i) { return place_under(order, grid, *ranks[i]); });
+    };
+    const auto named = places_of(grid, ranks, [&](std::size_t i) { return grid.places[i]; });
+    const auto orders = orders_of(grid, *world, args);
     for (const Strides& order : orders) {
-        if (auto places = places_under(order, *sizes, ranks); places == named) {
-            return places;
+        if (under(order) == named) {
+            return named;
         }
     }
-    return places_under(orders.front(), *sizes, ranks);
+    return under(orders.front());
 }
 
 }  // namespace shardweld::formats::megatron
