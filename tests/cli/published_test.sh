@@ -44,8 +44,8 @@ anew() {
     echo old >"$target/model.safetensors"
 }
 
-# meddled CODE TEXT FAULT SCRIPT OPTIONS...: two ranks merge over an older model, and the script runs where the fault says, with the file's
-# path. The older model is still there, wherever the place is by now.
+# meddled CODE TEXT FAULT SCRIPT OPTIONS...: two ranks, started in $from, merge over an older model, and the script runs where the fault says,
+# with the file's path. The older model is still there, wherever the place is by now.
 meddled() {
     local code="$1" text="$2" fault="$3" script="$4" at="$place"
     shift 4
@@ -58,7 +58,6 @@ meddled() {
     [[ ! -e "$place.moved" ]] || at="$place.moved"
     [[ "$(cat "$at/model/model.safetensors")" == old ]] || fail "the older model is gone: $script $*: $(ls -lA "$at" "$at/model")"
 }
-from="" # the directory that merges are started in
 third="call=write,side=output,phase=execute,path=model.safetensors,rank=0,nth=3"
 beside="call=close,side=output,phase=publish,path=tokenizer.json,rank=0"
 other="another program changed it while this run wrote it"
@@ -67,17 +66,23 @@ replace='cp "$1" "$1.new" && mv "$1.new" "$1"'
 punch='fallocate -p -o 8192 -l 65536 "$1"'
 move_parent="mv $place $place.moved && mkdir $place"
 
-meddled 7 "is gone: $other" "$third" 'rm "$1"'
+# Started elsewhere, and in the target, which then stays and holds the partial directory.
+for from in "" "$target"; do
+    written="$place/$partial"
+    [[ -z "$from" ]] || written="$target/.shardweld-partial"
+    meddled 7 "is gone: $other" "$third" 'rm "$1"'
+    meddled 7 "bytes, expected" "$third" 'truncate -s 100000 "$1"'
+    meddled 7 "holds other bytes" "$third" "$punch"
+    meddled 12 "is no longer the directory that this run writes" "$third" "mv $written $place/moved"
+    meddled 12 "is no longer the directory that this run writes" "$third" "$move_parent"
+done
+from=""
 meddled 7 "is another file than the one that was written: $other" "$third" "$replace"
-meddled 7 "bytes, expected" "$third" 'truncate -s 100000 "$1"'
 meddled 7 "bytes, expected" "$third" 'truncate -s +1 "$1"'
-meddled 7 "holds other bytes" "$third" "$punch"
 meddled 7 "holds other bytes" "$third" 'printf x | dd of="$1" bs=1 seek=20 conv=notrunc 2>/dev/null'
 meddled 7 "has the rights 0600" "$third" 'chmod 600 "$1"'
 meddled 12 "is none of the files that this run wrote" "$third" 'touch "$(dirname "$1")/more"'
-meddled 12 "is no longer the directory that this run writes" "$third" "mv $place/$partial $place/moved"
 meddled 12 "is no longer the directory that this run writes" "$third" "cp -r $place/$partial $place/copy && mv $place/$partial $place/moved && mv $place/copy $place/$partial"
-meddled 12 "is no longer the directory that this run writes" "$third" "$move_parent"
 meddled 7 "tokenizer.json is gone" "$beside" 'rm "$1"'
 meddled 7 "tokenizer.json has 0 bytes, expected 2" "$beside" 'truncate -s 0 "$1"'
 meddled 7 "tokenizer.json holds other bytes" "$beside" 'printf "[]" >"$1"'
@@ -105,14 +110,6 @@ if [[ -e "$(dirname "$SHARDWELD")/shardweld_hdf5.so" ]]; then
     checks=$((checks + 1))
     cmp -s "$target/model.h5" "$WORK/hdf5/model.h5" || fail "a damaged HDF5 file is resumed to another one"
 fi
-from="$target"
-inside="$third"
-meddled 7 "is gone" "$inside" 'rm "$1"'
-meddled 7 "bytes, expected" "$inside" 'truncate -s 100000 "$1"'
-meddled 7 "holds other bytes" "$inside" "$punch"
-meddled 12 "is no longer the directory that this run writes" "$inside" "mv $target/.shardweld-partial $target/moved"
-meddled 12 "is no longer the directory that this run writes" "$inside" "$move_parent"
-from=""
 
 # What was damaged is written again.
 meddled 7 "holds other bytes" "$third" "$punch"

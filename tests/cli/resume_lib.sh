@@ -1,7 +1,22 @@
-# Shared by the tests of stopped and resumed merges; source it after lib.sh.
+# Shared by the tests of stopped and resumed merges and of damaged bytes; source it after lib.sh.
 MAKE="$(dirname "$SHARDWELD")/make_checkpoint"
 SLOW=(--no_fsync --bw_limit 300MB) # some seconds for what make_big makes
 JOURNAL=".merged.shardweld-partial/journal"
+
+# flip FILE OFFSET: another bit there.
+flip() {
+    python3 -c 'import sys
+with open(sys.argv[1], "r+b") as file:
+    file.seek(int(sys.argv[2]))
+    byte = file.read(1)[0]
+    file.seek(int(sys.argv[2]))
+    file.write(bytes([byte ^ 4]))' "$1" "$2"
+}
+
+# reported PART KEY: of the last report.
+reported() {
+    python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]][sys.argv[3]])' "$WORK/report.json" "$1" "$2"
+}
 
 # merge_of CHECKPOINT RANKS [options]: the command; RANKS 0 means without mpirun. The target is $WORK/merged.
 merge_of() {

@@ -22,21 +22,6 @@ refused() {
     [[ "$(sum_of "$partial")" == "$before" ]] || fail "a refusal changed the partial directory"
 }
 
-# poke FILE OFFSET: one other byte there.
-poke() {
-    python3 -c 'import sys
-with open(sys.argv[1], "r+b") as file:
-    file.seek(int(sys.argv[2]))
-    byte = file.read(1)[0]
-    file.seek(int(sys.argv[2]))
-    file.write(bytes([byte ^ 1]))' "$1" "$2"
-}
-
-# number KEY: of the last report's resume.
-number() {
-    python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["resume"][sys.argv[2]])' "$WORK/report.json" "$1"
-}
-
 # Options that lead to another output, and less strict checks.
 stopped
 refused 6 "options changed: none became --dtype fp32" --dtype fp32
@@ -112,15 +97,15 @@ resumed 20
 stopped --strategy direct
 journal="$(ls "$partial"/journal/1-0)"
 records="$(($(stat -c %s "$journal") / 40))"
-poke "$partial/model.safetensors" 700000
-poke "$partial/model.safetensors" 9000000
-poke "$journal" $((40 * (records / 2) + 20))
+flip "$partial/model.safetensors" 700000
+flip "$partial/model.safetensors" 9000000
+flip "$journal" $((40 * (records / 2) + 20))
 truncate -s -7 "$journal"
 merge_of big 3 --no_fsync
 resumed 20
 expect_text "that an earlier run had written were damaged, and are written again"
 checks=$((checks + 1))
-(($(number bytes_redone) > 1000000 && $(number bytes_redone) <= 2 << 20)) || fail "redone: $(number bytes_redone)"
+(($(reported resume bytes_redone) > 1000000 && $(reported resume bytes_redone) <= 2 << 20)) || fail "redone: $(reported resume bytes_redone)"
 
 # A file that is gone is made again.
 stopped
@@ -130,7 +115,7 @@ merge_of big 2 --no_fsync --report "$WORK/report.json" --resume
 expect_code 0 "${command[@]}"
 checks=$((checks + 2))
 diff -r "$WORK/reference" "$WORK/merged" >/dev/null || fail "another output without the file"
-(($(number bytes_reused) == 0)) || fail "reused what was gone"
+(($(reported resume bytes_reused) == 0)) || fail "reused what was gone"
 rm -rf "$WORK/merged"
 
 # Nothing to resume: it starts, and says so. Not asked to resume: what was kept goes, and it says that too.
