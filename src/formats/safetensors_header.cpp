@@ -49,10 +49,10 @@ DType dtype_of(const SafetensorsEntry& entry) {
     return *dtype;
 }
 
-StoredTensor tensor_of(const SafetensorsEntry& entry, Bytes data_begin) {
+StoredTensor tensor_of(SafetensorsEntry& entry, Bytes data_begin) {
     StoredTensor tensor;
     tensor.dtype = dtype_of(entry);
-    tensor.shape = entry.shape;
+    tensor.shape = std::move(entry.shape);
     tensor.storage_offset = data_begin + entry.begin;
     tensor.storage_bytes = entry.end - entry.begin;
     const Bytes volume = to_bytes(volume_of(tensor.shape, "shape"), "shape");
@@ -70,56 +70,69 @@ StoredTensor tensor_of(const SafetensorsEntry& entry, Bytes data_begin) {
 }
 
 // The tensors lie one after another and fill the data.
-void require_tiling(const std::vector<SafetensorsEntry>& entries, Bytes data_size) {
-    std::vector<const SafetensorsEntry*> order;
-    for (const SafetensorsEntry& entry : entries) {
+void require_tiling(const std::map<std::string, StoredTensor>& tensors, Bytes data_begin,
+                    Bytes data_size) {
+    using Entry = std::map<std::string, StoredTensor>::value_type;
+    std::vector<const Entry*> order;
+    order.reserve(tensors.size());
+    for (const Entry& entry : tensors) {
         order.push_back(&entry);
     }
-    std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-        return std::pair(a->begin, a->end) < std::pair(b->begin, b->end);
+    std::ranges::sort(order, {}, [](const Entry* entry) {
+        return std::pair(entry->second.storage_offset, entry->second.storage_bytes);
     });
     Bytes end = 0;
-    const SafetensorsEntry* before = nullptr;
-    for (const SafetensorsEntry* entry : order) {
-        if (entry->end > data_size) {
-            refuse("tensor " + printable(entry->name) + " ends at byte " +
-                   std::to_string(entry->end) + " of the data, which has " +
-                   std::to_string(data_size) + ": is the file cut short?");
+    const std::string* before = nullptr;
+    for (const Entry* entry : order) {
+        const Bytes begin = entry->second.storage_offset - data_begin;
+        const Bytes next = begin + entry->second.storage_bytes;
+        if (next > data_size) {
+            refuse("tensor " + printable(entry->first) + " ends at byte " + std::to_string(next) +
+                   " of the data, which has " + std::to_string(data_size) +
+                   ": is the file cut short?");
         }
-        if (entry->begin < end) {
-            refuse("tensors " + printable(before->name) + " and " + printable(entry->name) +
+        if (begin < end) {
+            refuse("tensors " + printable(*before) + " and " + printable(entry->first) +
                    " overlap");
         }
-        if (entry->begin > end) {
-            refuse("a hole of " + std::to_string(entry->begin - end) + " bytes before tensor " +
-                   printable(entry->name));
+        if (begin > end) {
+            refuse("a hole of " + std::to_string(begin - end) + " bytes before tensor " +
+                   printable(entry->first));
         }
-        end = entry->end;
-        before = entry;
+        end = next;
+        before = &entry->first;
     }
     if (end != data_size) {
         refuse(std::to_string(data_size - end) + " bytes follow after the last tensor" +
-               (before == nullptr ? std::string() : ", " + printable(before->name)));
+               (before == nullptr ? std::string() : ", " + printable(*before)));
     }
+}
+
+/// The header's text is read, parsed and gone.
+SafetensorsText parse_header(const io::InputFile& file, Bytes begin, Bytes& data_begin) {
+    const std::string text = read_header(file, begin);
+    data_begin = begin + kLengthBytes + text.size();
+    return parse_safetensors_text(text);
 }
 
 }  // namespace
 
 SafetensorsHeader read_safetensors(const io::InputFile& file, Bytes begin) {
-    const std::string text = read_header(file, begin);
-    SafetensorsText parsed = parse_safetensors_text(text);
-    const Bytes data_begin = begin + kLengthBytes + text.size();
+    Bytes data_begin = 0;
+    SafetensorsText parsed = parse_header(file, begin, data_begin);
     SafetensorsHeader header;
     header.metadata = std::move(parsed.metadata);
-    for (const SafetensorsEntry& entry : parsed.entries) {
+    for (; !parsed.entries.empty(); parsed.entries.pop_front()) {
+        SafetensorsEntry& entry = parsed.entries.front();
         try {
-            header.tensors[entry.name] = tensor_of(entry, data_begin);
+            StoredTensor tensor = tensor_of(entry, data_begin);
+            header.tensors.emplace(std::move(entry.name), std::move(tensor));
         } catch (Error& error) {
             error.add_context("tensor " + printable(entry.name));
             throw;
         }
     }
-    require_tiling(parsed.entries, file.size() - data_begin);
+    require_tiling(header.tensors, data_begin, file.size() - data_begin);
     return header;
 }
 

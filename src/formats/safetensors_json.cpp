@@ -1,5 +1,6 @@
 #include "safetensors_json.hpp"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -37,13 +38,30 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
     }
 
     bool key(std::string& text) override {
-        auto& known = depth_ == 1 ? names_ : fields_;
-        if (!known.insert(text).second) {
-            refuse(depth_ == 1 ? "key " + printable(text) + " comes twice"
-                               : where() + ": " + printable(text) + " comes twice");
+        if (depth_ == 1 && text == kMetadata && std::exchange(has_metadata_, true)) {
+            refuse_second(text);
+        }
+        if (depth_ == 2 && !fields_.insert(text).second) {
+            refuse(where() + ": " + printable(text) + " comes twice");
         }
         (depth_ == 1 ? name_ : field_) = std::move(text);
         return true;
+    }
+
+    /// At the end: a set of names would take as much memory as all else.
+    void require_each_once() const {
+        std::vector<const std::string*> names;
+        names.reserve(out_.entries.size());
+        for (const SafetensorsEntry& entry : out_.entries) {
+            names.push_back(&entry.name);
+        }
+        std::ranges::sort(
+            names, {}, [](const auto* name) -> const auto& { return *name; });
+        const auto twice = std::ranges::adjacent_find(
+            names, [](const auto* a, const auto* b) { return *a == *b; });
+        if (twice != names.end()) {
+            refuse_second(**twice);
+        }
     }
 
     bool end_object() override {
@@ -118,6 +136,9 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
     [[nodiscard]] std::string where() const {
         return (in_metadata() ? "" : "tensor ") + printable(name_);
     }
+    [[noreturn]] static void refuse_second(const std::string& key) {
+        refuse("key " + printable(key) + " comes twice");
+    }
     [[noreturn]] void refuse_value() const {
         if (depth_ == 0) {
             refuse("it is not a JSON object");
@@ -138,11 +159,11 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
     SafetensorsText& out_;
     std::string name_;   // of the tensor
     std::string field_;  // of the tensor's object
-    std::set<std::string> names_;
     std::set<std::string> fields_;
     std::vector<Index> list_;
     int depth_ = 0;
     bool in_list_ = false;
+    bool has_metadata_ = false;
 };
 
 }  // namespace
@@ -151,6 +172,7 @@ SafetensorsText parse_safetensors_text(std::string_view text) {
     SafetensorsText out;
     HeaderReader reader(out);
     Json::sax_parse(text, &reader);
+    reader.require_each_once();
     return out;
 }
 

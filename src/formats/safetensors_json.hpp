@@ -3,6 +3,7 @@
 // Format: safetensors 0.8, safetensors/src/tensor.rs.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <string>
 #include <string_view>
@@ -21,7 +22,7 @@ struct SafetensorsEntry {
 };
 
 struct SafetensorsText {
-    std::vector<SafetensorsEntry> entries;        ///< in the order of the text
+    std::deque<SafetensorsEntry> entries;         ///< in the order of the text
     std::map<std::string, std::string> metadata;  ///< of `__metadata__`
 };
 

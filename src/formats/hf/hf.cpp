@@ -32,55 +32,58 @@ constexpr std::array<KnownName, 1> kNames = {{
     {"sharded/*", "the shards from which torch's HuggingFace storage writer made the model"},
 }};
 
-// The index as a catalogue: each tensor with the one file it is in, and no place in it.
+// The index as a catalogue: of each tensor the number of its file.
 Catalogue scan_index(const fs::path& path) {
     Catalogue out;
-    std::map<std::string, std::uint32_t> numbers;
-    for (const auto& [name, file] : read_weight_map(path)) {
-        const auto [at, is_new] =
-            numbers.try_emplace(file, static_cast<std::uint32_t>(out.files.size()));
-        if (is_new) {
-            out.files.push_back({file, 0});
-        }
-        Tensor& tensor = out.tensors.emplace_back();
-        tensor.name = name;
-        tensor.pieces.emplace_back().file = at->second;
-        tensor.pieces.back().located = false;
+    WeightMap map = read_weight_map(path);
+    for (const std::string& file : map.files) {
+        out.files.push_back({file, 0});
     }
+    out.facts = std::move(map.file_of);
     return out;
+}
+
+WeightMap weight_map_of(Catalogue index) {
+    WeightMap map;
+    for (const catalogue::File& file : index.files) {
+        map.files.push_back(file.path);
+    }
+    map.file_of = std::move(index.facts);
+    return map;
+}
+
+bool is_in(const Tensor& tensor, const std::string& file, const WeightMap& expected) {
+    const auto at = expected.file_of.find(tensor.name);
+    return at != expected.file_of.end() &&
+           expected.files.at(static_cast<std::size_t>(at->second)) == file;
 }
 
 /// All tensors of all files. A name in several files (a tied embedding of the first and the last
 /// pipeline stage) is one tensor with replicas.
 class Joined {
   public:
-    explicit Joined(Catalogue& out) : out_(out) {}
+    Joined(Catalogue& out, std::size_t n_tensors) : out_(out) { out_.tensors.reserve(n_tensors); }
 
-    /// `expected`: name -> file by the index; names it gives to another file are left aside.
-    void add(Catalogue scan, const WeightMap* expected) {
+    /// Names that the index gives to another file are left aside.
+    void add(Catalogue scan, const std::optional<WeightMap>& expected) {
         const std::uint32_t number = join_scan(scan, ignored_, out_);
         const std::string& file = out_.files[number].path;
         // Wherever it lies, its tensors have names; the index says which.
         out_.statements.push_back({file, "the names of its tensors", {{"file", file}}, {}, true});
         for (Tensor& tensor : scan.tensors) {
-            if (expected != nullptr) {
-                const auto at = expected->find(tensor.name);
-                if (at == expected->end() || at->second != file) {
-                    leave_aside(tensor);
-                    continue;
-                }
+            if (expected && !is_in(tensor, file, *expected)) {
+                leave_aside(tensor);
+                continue;
             }
             for (auto& piece : tensor.pieces) {
                 piece.file = number;
             }
-            insert(std::move(tensor));
+            out_.tensors.push_back(std::move(tensor));
         }
     }
 
     void finish() {
-        for (auto& [name, tensor] : tensors_) {
-            out_.tensors.push_back(std::move(tensor));
-        }
+        join_replicas();
         out_.ignored = ignored_.take();
         if (!extras_.empty()) {
             out_.warnings["unassigned_tensors"] =
@@ -91,8 +94,6 @@ class Joined {
         }
     }
 
-    [[nodiscard]] bool has(const std::string& name) const { return tensors_.contains(name); }
-
   private:
     void leave_aside(const Tensor& tensor) {
         extras_.push_back(tensor.name);
@@ -100,45 +101,50 @@ class Joined {
                      1, catalogue::stored_bytes(tensor));
     }
 
-    void insert(Tensor tensor) {
-        const auto at = tensors_.find(tensor.name);
-        if (at == tensors_.end()) {
-            auto name = tensor.name;
-            tensors_.emplace(std::move(name), std::move(tensor));
-            return;
+    void join_replicas() {
+        auto& tensors = out_.tensors;
+        std::ranges::sort(tensors, {}, [](const Tensor& tensor) {
+            return std::pair<std::string_view, std::uint32_t>(
+                tensor.name, tensor.pieces.empty() ? 0 : tensor.pieces.front().file);
+        });
+        std::size_t n_kept = 0;
+        for (std::size_t i = 0; i < tensors.size(); ++i) {
+            if (n_kept > 0 && tensors[n_kept - 1].name == tensors[i].name) {
+                join(tensors[n_kept - 1], tensors[i]);
+                continue;
+            }
+            if (n_kept != i) {
+                tensors[n_kept] = std::move(tensors[i]);
+            }
+            ++n_kept;
         }
-        Tensor& known = at->second;
-        if (known.dtype != tensor.dtype || known.shape != tensor.shape) {
-            throw Error(ErrorCode::mismatch,
-                        "tensor " + printable(known.name) + " is in two files with different " +
-                            (known.dtype != tensor.dtype ? "dtypes" : "shapes"));
+        tensors.resize(n_kept);
+    }
+
+    static void join(Tensor& known, const Tensor& more) {
+        if (known.dtype != more.dtype || known.shape != more.shape) {
+            throw Error(ErrorCode::mismatch, "tensor " + printable(known.name) +
+                                                 " is in two files with different " +
+                                                 (known.dtype != more.dtype ? "dtypes" : "shapes"));
         }
-        for (auto& piece : tensor.pieces) {
+        for (catalogue::Piece piece : more.pieces) {
             piece.replica = static_cast<std::uint32_t>(known.pieces.size());
             known.pieces.push_back(piece);
         }
     }
 
     Catalogue& out_;
-    std::map<std::string, Tensor> tensors_;
     IgnoredRows ignored_;
     std::vector<std::string> extras_;
 };
 
-WeightMap weight_map_of(const Catalogue& index) {
-    WeightMap map;
-    for (const Tensor& tensor : index.tensors) {
-        map.emplace(tensor.name, index.files.at(tensor.pieces.front().file).path);
-    }
-    return map;
-}
-
-void require_found(const WeightMap& expected, const Joined& joined) {
-    for (const auto& [name, file] : expected) {
-        if (!joined.has(name)) {
-            throw Error(ErrorCode::not_found, "the index says that tensor " + printable(name) +
-                                                  " is in " + printable(file) +
-                                                  ", which does not hold it");
+void require_found(const WeightMap& expected, const std::vector<Tensor>& tensors) {
+    for (const auto& [name, file] : expected.file_of) {
+        if (!std::ranges::binary_search(tensors, name, {}, &Tensor::name)) {
+            throw Error(ErrorCode::not_found,
+                        "the index says that tensor " + printable(name) + " is in " +
+                            printable(expected.files.at(static_cast<std::size_t>(file))) +
+                            ", which does not hold it");
         }
     }
 }
@@ -189,20 +195,24 @@ class HuggingFace final : public Format {
         std::optional<WeightMap> expected;
         for (std::size_t i = 0; i < scans.size(); ++i) {
             if (location.shard_files[i].ends_with(kIndexSuffix)) {
-                expected = weight_map_of(scans[i]);
+                expected = weight_map_of(std::move(scans[i]));
                 scans.erase(scans.begin() + static_cast<std::ptrdiff_t>(i));
                 break;
             }
         }
         require_whole_sets(location.shard_files);
-        Joined joined(out);
-        for (Catalogue& scan : scans) {
-            joined.add(std::move(scan), expected ? &*expected : nullptr);
+        std::size_t n_tensors = 0;
+        for (const Catalogue& scan : scans) {
+            n_tensors += scan.tensors.size();
         }
-        if (expected) {
-            require_found(*expected, joined);
+        Joined joined(out, n_tensors);
+        for (Catalogue& scan : scans) {
+            joined.add(std::move(scan), expected);
         }
         joined.finish();
+        if (expected) {
+            require_found(*expected, out.tensors);
+        }
         if (out.tensors.empty()) {
             throw Error(ErrorCode::not_found, location.directory.string() + " holds no tensors");
         }

@@ -14,8 +14,11 @@
 
 namespace shardweld::formats::hf {
 
-/// Tensor name -> file.
-using WeightMap = std::map<std::string, std::string>;
+/// Which file each tensor is in.
+struct WeightMap {
+    std::vector<std::string> files;
+    std::map<std::string, Index> file_of;  ///< tensor name -> index into `files`
+};
 
 struct ModelFiles {
     std::string index;                 ///< file with the weight map, "" if there is none
@@ -27,8 +30,8 @@ struct ModelFiles {
 /// numbered and some are missing; errors of read_weight_map.
 std::optional<ModelFiles> find_model_files(const fs::path& directory, const Listing& listing);
 
-/// The weight_map of an index. Error(corrupt) when malformed, empty, or when a file's path leaves
-/// the directory.
+/// The weight_map of an index; memory: its text and the map. Error(corrupt) when malformed, empty,
+/// or when a file's path leaves the directory.
 WeightMap read_weight_map(const fs::path& index);
 
 }  // namespace shardweld::formats::hf

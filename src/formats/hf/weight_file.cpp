@@ -55,17 +55,20 @@ Catalogue scan_weights(const Location& location, const std::string& file) {
     try {
         const auto input = io::InputFile::open(location.directory / file);
         out.files.push_back({file, input.size()});
-        const Tensors tensors = file.ends_with(".safetensors")
-                                    ? read_safetensors_header(input)
-                                    : torch_tensors(input, location.check_crc, out);
-        for (const auto& [name, stored] : tensors) {
+        Tensors tensors = file.ends_with(".safetensors")
+                              ? read_safetensors_header(input)
+                              : torch_tensors(input, location.check_crc, out);
+        out.tensors.reserve(tensors.size());
+        while (!tensors.empty()) {  // either list holds as much as a large model's file tells
+            auto taken = tensors.extract(tensors.begin());
+            StoredTensor& stored = taken.mapped();
             catalogue::Tensor& tensor = out.tensors.emplace_back();
-            tensor.name = name;
+            tensor.name = std::move(taken.key());
             tensor.dtype = stored.dtype;
-            tensor.shape = stored.shape;
             if (stored.volume() != 0) {
                 tensor.pieces.push_back(piece_of(stored));
             }
+            tensor.shape = std::move(stored.shape);
         }
     } catch (Error& error) {
         error.add_context("file " + printable(file));
