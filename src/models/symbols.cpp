@@ -97,6 +97,38 @@ std::optional<KnownClass> known_class(const Library& library, const Config& conf
                 what + "; there are recipes for " + families + "; give one with --recipe");
 }
 
+/// What an expression rests on, through all definitions.
+struct Grounds {
+    std::set<std::string> fields = {};
+    std::set<std::string> names = {};
+    bool is_given = false;  ///< by the command line, in part
+};
+
+void find_grounds(const Folder& folder, const Recipe& recipe, const ExprPtr& expr, Grounds& found) {
+    for_each_node(expr, [&](const Expr& node) {
+        switch (node.op) {
+            case Op::field:
+            case Op::element:
+            case Op::count:
+            case Op::known_field:
+            case Op::has:
+                found.fields.insert(node.name);
+                return;
+            case Op::name:
+                break;
+            default:
+                return;
+        }
+        found.is_given = found.is_given || std::ranges::count(recipe.givens, node.name) > 0;
+        const Definition* const definition = folder.definition_of(node.name);
+        if (definition != nullptr && found.names.insert(node.name).second) {
+            for (const ExprPtr& alternative : definition->alternatives) {
+                find_grounds(folder, recipe, alternative, found);
+            }
+        }
+    });
+}
+
 Scope scope_of(const Recipe& recipe, const Dialect& dialect) {
     Scope scope;
     scope.recipe = &recipe;
@@ -159,6 +191,12 @@ bool Symbols::holds(const ExprPtr& condition, const Captures& captures) const {
 std::optional<Index> Symbols::try_expr(const ExprPtr& expr, const Captures& captures) const {
     std::string why;
     return value_of(state_->folder->expression(expr), captures, &why);
+}
+
+std::set<std::string> Symbols::deciding_fields(const ExprPtr& condition) const {
+    Grounds found;
+    find_grounds(*state_->folder, state_->recipe, condition, found);
+    return found.is_given ? std::set<std::string>() : found.fields;
 }
 
 bool Symbols::is_index(const std::string& name) const {

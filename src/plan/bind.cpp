@@ -60,6 +60,25 @@ struct Found {
     Mismatches& mismatches;
 };
 
+/// A tensor that the family has, but not by this config.json. Of a framework's names
+/// refuse_unknown tells.
+void refuse_switched_off(const Tensor& tensor, const Model& model, const StoreMatcher& matcher) {
+    if (!model.dialect->has_own_names || passes(*model.recipe, tensor.name)) {
+        return;
+    }
+    const models::Line* const line = matcher.switched_off(tensor.name);
+    if (line == nullptr) {
+        return;
+    }
+    std::string fields;
+    for (const std::string& field : model.symbols->deciding_fields(line->condition)) {
+        fields += (fields.empty() ? "" : ", ") + field;
+    }
+    throw Error(ErrorCode::mismatch, tensor.name + " " + shape_text(tensor.shape) +
+                                         " is stored, but config.json (" + fields +
+                                         ") describes a model without it (" + line->origin + ")");
+}
+
 void file_one(const Tensor& tensor, const StoreMatch& match, const Model& model,
               Instances& instances) {
     try {
@@ -88,6 +107,8 @@ std::vector<Tensor> file_all(Catalogue& catalogue, const Model& model, const Sto
         } else if (const models::IgnoreRule* rule = matcher.ignored(tensor.name)) {
             found.binding.ledger.ignore(tensor.name, rule->reason, catalogue::stored_bytes(tensor));
         } else {
+            found.mismatches.check(tensor.name,
+                                   [&] { refuse_switched_off(tensor, model, matcher); });
             unknown.push_back(std::move(tensor));
         }
         tensor.pieces = {};

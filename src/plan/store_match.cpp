@@ -50,19 +50,27 @@ StoreMatcher::StoreMatcher(const models::Dialect& dialect, const models::Recipe&
     }
 }
 
-std::vector<StoreMatch> StoreMatcher::hits(const std::string& name, std::size_t n_dims) const {
-    std::vector<StoreMatch> hits;
+std::vector<StoreMatch> StoreMatcher::named_alike(const std::string& name) const {
+    std::vector<StoreMatch> matches;
     const auto candidates = by_shape_.find(digits_hidden(name));
     if (candidates == by_shape_.end()) {
-        return hits;
+        return matches;
     }
     for (const models::Line* line : candidates->second) {
         auto captures = line->name.match(
             name, [&](const std::string& symbol) { return symbols_.value(symbol); });
-        if (captures && symbols_.holds(line->condition, *captures)) {
-            hits.push_back({line, std::move(*captures)});
+        if (captures) {
+            matches.push_back({line, std::move(*captures)});
         }
     }
+    return matches;
+}
+
+std::vector<StoreMatch> StoreMatcher::hits(const std::string& name, std::size_t n_dims) const {
+    std::vector<StoreMatch> hits = named_alike(name);
+    std::erase_if(hits, [&](const StoreMatch& hit) {
+        return !symbols_.holds(hit.line->condition, hit.captures);
+    });
     // A number may be that of a layer or, counted from the last one, of an MTP layer.
     if (std::any_of(hits.begin(), hits.end(), [&](const StoreMatch& hit) { return counts(hit); })) {
         std::erase_if(hits, [&](const StoreMatch& hit) { return !counts(hit); });
@@ -121,6 +129,16 @@ std::optional<StoreMatch> StoreMatcher::find(const std::string& name,
     }
     // When none fits, binding the first one says which shape was expected.
     return fitting ? fitting : found.front();
+}
+
+const models::Line* StoreMatcher::switched_off(const std::string& name) const {
+    for (const StoreMatch& match : named_alike(name)) {
+        if (!symbols_.deciding_fields(match.line->condition).empty() &&
+            !symbols_.holds(match.line->condition, match.captures)) {
+            return match.line;
+        }
+    }
+    return nullptr;
 }
 
 const models::IgnoreRule* StoreMatcher::ignored(const std::string& name) const {

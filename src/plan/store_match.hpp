@@ -35,6 +35,9 @@ class StoreMatcher {
     [[nodiscard]] std::optional<StoreMatch> find(const std::string& name,
                                                  const std::vector<Index>& shape) const;
 
+    /// A line that would take the name if config.json did not switch it off, or nullptr.
+    [[nodiscard]] const models::Line* switched_off(const std::string& name) const;
+
     /// The ignore rule that covers the name, or nullptr.
     [[nodiscard]] const models::IgnoreRule* ignored(const std::string& name) const;
 
@@ -42,6 +45,8 @@ class StoreMatcher {
     [[nodiscard]] std::string names_of(const std::string& logical) const;
 
   private:
+    /// Lines whose pattern the name matches, whatever their conditions.
+    [[nodiscard]] std::vector<StoreMatch> named_alike(const std::string& name) const;
     [[nodiscard]] std::vector<StoreMatch> hits(const std::string& name, std::size_t n_dims) const;
     /// Whether all captures are in the range of their indices.
     [[nodiscard]] bool counts(const StoreMatch& hit) const;

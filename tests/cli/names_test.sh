@@ -94,13 +94,19 @@ module_names() {
 }
 
 extra_and_missing() {
-    variant extra plain_w1_bf16_glm4_moe 'use_qk_norm=false'
-    merge 0 extra extra_out
-    expect_text "4 tensor(s) are no part of the glm4_moe model that config.json describes: model.layers.0.self_attn.k_norm.weight"
-    same_as_expected "$data/plain_w1_bf16_glm4_moe" "$WORK/extra_out"
-    merge 14 extra extra_strict --strict
+    # Buffers that the trainer's model has.
+    merge 0 fsdp2_w2_compiled_buffers extra_out
+    expect_text "2 tensor(s) are no part of the llama model that config.json describes: model.layers.0.self_attn.calls"
+    merge 14 fsdp2_w2_compiled_buffers extra_strict --strict
     expect_text "extra_tensors"
     expect_absent "$WORK/extra_strict"
+    variant normless plain_w1_bf16_glm4_moe 'use_qk_norm=false'
+    merge 6 normless normless_out
+    expect_text "is stored, but config.json (model_type, use_qk_norm) describes a model without it"
+    variant unshared fsdp2_w2_mixed_deepseek 'n_shared_experts=0'
+    merge 6 unshared unshared_out
+    expect_text "config.json (first_k_dense_replace"
+    expect_text "n_shared_experts"
     variant missing plain_w1_bf16_mixtral 'num_hidden_layers=3'
     merge 6 missing missing_out
     expect_text "model.layers.2.input_layernorm.weight"

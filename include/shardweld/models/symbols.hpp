@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,8 @@ class Symbols {
     /// Value of an expression; nullopt when a config field it needs is absent.
     [[nodiscard]] std::optional<Index> try_expr(const ExprPtr& expr,
                                                 const Captures& captures = {}) const;
+    /// The fields of config.json that a condition rests on; none where the command line has a say.
+    [[nodiscard]] std::set<std::string> deciding_fields(const ExprPtr& condition) const;
     /// Whether `name` is declared by `index`.
     [[nodiscard]] bool is_index(const std::string& name) const;
 

@@ -24,6 +24,9 @@ let hh = 4
 let vocab = 10
 let L = @layers else 2
 let tied = @tied else 0
+let has_shared = @n_shared else 0
+let has_bias = 0
+given value
 index l = L
 index k = @mtp else 1
 index e = @experts else 2
@@ -37,6 +40,9 @@ at layers.{l}. = layer.{l}. layer
 hub layers.{k+L}.proj = mtp.{k}.proj h hh  optional
 hub embed = embed vocab h
 hub head  = head vocab h if not tied
+hub shared = shared h     if has_shared
+hub bias   = bias h       if has_bias
+hub score  = score h      if value
 same head = embed if tied
 rename tower.text. = layers.
 rename tower. = eyes.
@@ -229,6 +235,27 @@ TEST_F(OwnNames, tensors_without_a_line_are_written_with_a_warning) {
     EXPECT_EQ(target(binding, "eyes.patch").shape, (std::vector<Index>{2, 2}));
 }
 
+TEST_F(OwnNames, tensors_that_config_json_switches_off_contradict_it) {
+    const auto with = [](const std::string& name) {
+        Catalogue catalogue = whole();
+        catalogue.tensors.push_back(tensor(name, {4}));
+        return catalogue;
+    };
+    EXPECT_EQ(bind(with("shared"), R"({"model_type": "toy", "n_shared": 1})").targets.size(), 13U);
+    for (const std::string fields : {"", R"(, "n_shared": 0)"}) {
+        expect_error(ErrorCode::mismatch,
+                     "shared [4] is stored, but config.json (n_shared) describes a model without "
+                     "it (toy.recipe:",
+                     with("shared"), fields);
+    }
+    // What the family never has, or the command line chooses, is no matter of config.json.
+    for (const char* name : {"bias", "score"}) {
+        const Binding binding = bind(with(name));
+        ASSERT_EQ(binding.warnings.size(), 1U) << name;
+        EXPECT_EQ(binding.warnings[0].code, "extra_tensors");
+    }
+}
+
 TEST_F(OwnNames, the_longest_prefix_renames) {
     Catalogue catalogue = whole();
     for (Tensor& one : catalogue.tensors) {
@@ -264,9 +291,9 @@ TEST_F(OwnNames, missing_tensors_are_listed_together) {
 TEST_F(OwnNames, a_config_that_promises_too_much_is_not_counted_through) {
     const auto code = ErrorCode::mismatch;
     // The sum over lines counts: 5 names a layer, none of its lines beyond the limit.
-    expect_error(code, "promises 2800003 tensors up to layers.{l}.experts.{e}.up.weight", whole(),
+    expect_error(code, "promises 2800006 tensors up to layers.{l}.experts.{e}.up.weight", whole(),
                  R"(, "layers": 560000)");
-    expect_error(code, "promises 4000000001003 tensors up to layers.{l}.experts.{e}.gate.weight",
+    expect_error(code, "promises 4000000001006 tensors up to layers.{l}.experts.{e}.gate.weight",
                  whole(), R"(, "layers": 1000, "experts": 4000000000)");
     // Fewer: it ends some thousands beyond the six that are stored.
     expect_error(code, "(at least 4103 in all)", whole(), R"(, "layers": 100000)");
