@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Files in the wrong place: rank directories, stages, experts, shard files and records exchanged, copied or taken from another save, and
-# trackers that lie. Each is refused, or among what docs/provenance.md lists. Usage: provenance_test.sh SHARDWELD TESTS
+# trackers that lie. Each is refused, or among what docs/using/provenance.md lists. Usage: provenance_test.sh SHARDWELD TESTS
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # fresh CASE: a copy of a fixture in $CASE, its step's directory in $STEP.

@@ -50,7 +50,7 @@ def update(page_path, json_path, check=False):
 def _tables(docs):
     changed = metamorphic.load(os.path.join(docs, "metamorphic.json"))
     return {"summary": lambda content: _summary(content, _fuzzing(os.path.join(docs, "fuzzing.json")), changed), "faults": _faults, "scenarios": _scenarios,
-            "kills": _kills, "metamorphic": lambda _: metamorphic.kinds(changed), "metamorphic-layouts": lambda _: metamorphic.layouts(changed), "signals": _signals, "watched": _watched, "bad-inputs": _bad_inputs, "sanitizers": _sanitizers}
+            "kills": _kills, "signals": _signals, "watched": _watched, "bad-inputs": _bad_inputs, "sanitizers": _sanitizers}
 
 
 def _fuzzing(path):
@@ -91,9 +91,9 @@ def _summary(content, fuzzing, changed):
     if changed:
         counts = sum((Counter(one) for one in changed["kinds"].values()), Counter())
         rows.append(("checkpoints with a change", sum(counts[outcome] for outcome in ("refused", "same", "listed", "failed")), f"{counts['refused']} refused, {counts['same']} gave the same model, "
-                     f"{counts['listed']} are on [the list](../provenance.md#what-cannot-be-known) of what no file shows", counts["failed"]))
+                     f"{counts['listed']} are on [the list](changed-checkpoints.md#what-cannot-be-detected) of what no file shows", counts["failed"]))
     if fuzzing:
-        rows.append(("fuzz executions", f"{sum(fuzzing.values()):,}", f"{len(fuzzing)} targets, no finding left ([security.md](../security.md))", ""))
+        rows.append(("fuzz executions", f"{sum(fuzzing.values()):,}", f"{len(fuzzing)} targets, no finding left ([hostile-inputs.md](hostile-inputs.md))", ""))
     if "sanitizers" in content:
         runs = content["sanitizers"]["runs"]
         rows.append(("runs under sanitizers", len(runs), f"{sum(run['tests'] for run in runs)} tests, {sum(run['failed'] for run in runs)} failed", ""))

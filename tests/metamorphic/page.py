@@ -1,4 +1,4 @@
-"""docs/measurements/metamorphic.json, its tables in docs/measurements/reliability.md, and the list of what cannot be detected in docs/provenance.md. Knows the record and the list;
+"""docs/measurements/changed-checkpoints.md from docs/measurements/metamorphic.json and the list of what cannot be detected. Knows the record and the list;
 nothing of how they come about."""
 import json
 import os
@@ -31,10 +31,10 @@ def put(root, record):
 
 
 def update(root, check=False):
-    """Whether docs/provenance.md is (`check`) or could be made what the record and the list say; docs/measurements/reliability.md is rendered by tests/faults."""
+    """Whether the page is (`check`) or could be made what the record and the list say."""
     record = load(os.path.join(root, "docs/measurements/metamorphic.json"))
-    path = os.path.join(root, "docs/provenance.md")
-    if marked_page.update(path, {"undetectable": undetectable}, record, check):
+    path = os.path.join(root, "docs/measurements/changed-checkpoints.md")
+    if marked_page.update(path, {"metamorphic": kinds, "metamorphic-layouts": layouts, "undetectable": undetectable}, record, check):
         return True
     print(f"{path} is not what {_LIST} renders to: run scripts/metamorphic.sh --render")
     return False

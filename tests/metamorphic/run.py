@@ -27,9 +27,10 @@ WAYS = {"exchanges": whole_files.exchanges, "left_out": whole_files.left_out, "d
         "side_files": side_files.before, "meanwhile": side_files.meanwhile}
 ABOUT = """Changes checkpoints of tests/data in every way that a stale directory, a swapped file or a damaged byte brings about, and merges each with the real
 program. A merge must be refused with a documented code and one message, or give the tensors and the config.json of the unchanged checkpoint, or be on the
-list of what cannot be detected (tests/metamorphic/undetectable.json, published in docs/provenance.md). Anything else is a failure, printed as
+list of what cannot be detected (tests/metamorphic/undetectable.json, published in docs/measurements/changed-checkpoints.md). Anything else is a failure, printed as
     FAILED fixture | kind of change | change | exit code | what differs
-and exit code 1. Without --sample the record is kept in docs/measurements/metamorphic.json and the tables of docs/measurements/reliability.md and docs/provenance.md are made anew."""
+and exit code 1. Without --sample the record is kept in docs/measurements/metamorphic.json and the tables of
+docs/measurements/changed-checkpoints.md are made anew."""
 
 
 class Runner:

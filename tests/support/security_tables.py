@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""security_tables.py DOCS: writes the tables of DOCS/security.md again from DOCS/measurements/fuzzing.json and hostile.json."""
+"""security_tables.py DOCS: renders the tables of hostile-inputs.md from fuzzing.json and hostile.json, all in DOCS."""
 import json
 import os
 import re
@@ -7,7 +7,7 @@ import sys
 
 
 def read(docs, name):
-    with open(os.path.join(docs, "measurements", name), encoding="utf-8") as file:
+    with open(os.path.join(docs, name), encoding="utf-8") as file:
         return json.load(file)
 
 
@@ -34,7 +34,7 @@ def hostile_table(record):
 
 def main():
     docs = sys.argv[1]
-    path = os.path.join(docs, "security.md")
+    path = os.path.join(docs, "hostile-inputs.md")
     with open(path, encoding="utf-8") as file:
         text = file.read()
     for mark, table in (("fuzzing", fuzz_table(read(docs, "fuzzing.json"))), ("hostile", hostile_table(read(docs, "hostile.json")))):

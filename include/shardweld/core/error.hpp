@@ -9,7 +9,7 @@
 
 namespace shardweld {
 
-/// What went wrong; the value is the process's exit code (docs/errors.md).
+/// What went wrong; the value is the process's exit code (docs/using/errors.md).
 enum class ErrorCode {
     ok = 0,
     usage = 2,
