@@ -133,6 +133,19 @@ void check_config(const PreparedModel& prepared, const Options& options,
                 text + "\ngive the directory of the model that was trained with --hf_config");
 }
 
+/// The job said that head and embedding are one.
+void check_tying(const PreparedModel& prepared, const catalogue::Catalogue& catalogue) {
+    const auto shared = catalogue.facts.find("shared_embeddings");
+    const bool is_shared = shared != catalogue.facts.end() && shared->second == 1;
+    if (is_shared && !prepared.is_value && prepared.symbols->try_value("tied") == 0) {
+        throw Error(ErrorCode::mismatch,
+                    "the checkpoint's args say untie_embeddings_and_output_weights false, but by " +
+                        prepared.config.origin() +
+                        " (tie_word_embeddings) head and embedding are two: correct it, or give "
+                        "--tie-word-embedding");
+    }
+}
+
 /// Settles whether the model classifies tokens.
 void settle_head(PreparedModel& prepared, const Options& options, const ScoreHead& head) {
     prepared.is_value = options.is_value_model ||
@@ -240,6 +253,7 @@ PreparedModel prepare_model(const ModelFiles& files, const Options& options,
     const std::map<std::string, Index> given{{"value", prepared.is_value ? 1 : 0}};
     prepared.symbols = std::make_shared<const models::Symbols>(
         *prepared.recipe, *prepared.dialect, prepared.config, std::move(facts), given);
+    check_tying(prepared, catalogue);
     judge_recipe(prepared);
     if (!files.lost_assets.empty()) {
         prepared.warnings.push_back(lost_files_warning(files));

@@ -227,9 +227,13 @@ Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {
     mismatches.check("unknown", [&] { refuse_unknown(others, model); });
     for (const models::SameRule& rule : model.recipe->same) {
         mismatches.check("same " + rule.a, [&] {
-            if (model.symbols->holds(rule.condition) && !instances.is_given_up(rule.a) &&
-                !instances.is_given_up(rule.b)) {
+            if (instances.is_given_up(rule.a) || instances.is_given_up(rule.b)) {
+                return;
+            }
+            if (model.symbols->holds(rule.condition)) {
                 instances.tie(rule);
+            } else {
+                instances.require_apart(rule);
             }
         });
     }

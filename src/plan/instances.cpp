@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "shardweld/core/text.hpp"
@@ -240,6 +241,31 @@ void Instances::add(const catalogue::Tensor& tensor, const models::Line& line,
 Instance* Instances::find(const Key& key) {
     const auto found = instances_.find(key);
     return found == instances_.end() ? nullptr : &found->second;
+}
+
+void Instances::require_apart(const models::SameRule& rule) const {
+    // Where elements begin with the file (raw chunks) it holds nothing else.
+    const auto place_of = [](const Source& source) {
+        return std::tuple(source.file, source.base, source.patch.offset);
+    };
+    for (const auto& [key, copy] : instances_) {
+        const auto other = ids_.find({rule.b, logicals_[key.segment].second});
+        if (logicals_[key.segment].first != rule.a || other == ids_.end()) {
+            continue;
+        }
+        Key wanted = key;
+        wanted.segment = other->second;
+        const auto original = instances_.find(wanted);
+        if (original == instances_.end() || copy.sources.empty() ||
+            original->second.sources.empty() || copy.sources.front().base == 0 ||
+            place_of(copy.sources.front()) != place_of(original->second.sources.front())) {
+            continue;
+        }
+        throw Error(ErrorCode::mismatch,
+                    names_[copy.name] + " and " + names_[original->second.name] +
+                        " are one storage in the checkpoint: the model ties them, but config.json "
+                        "does not (tie_word_embeddings); correct it, or give --tie-word-embedding");
+    }
 }
 
 void Instances::tie(const models::SameRule& rule) {

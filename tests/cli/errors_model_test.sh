@@ -208,6 +208,9 @@ refused "no model_type" 6 0 "config.json" "there is no model_type" "LlamaForCaus
 config architectures
 refused "no model_type and no architectures" 5 0 "config.json" "there is no model_type"
 other_config "$legacy" model_type '"martian"' 6 "config.json" "martian" "--recipe"
+start megatron_more/qwen2-tied-pp2-legacy
+config tie_word_embeddings
+refused "args say that head and embedding are one" 6 3 "untie_embeddings_and_output_weights false" "--tie-word-embedding"
 
 # Value models.
 start "$value"

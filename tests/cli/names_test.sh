@@ -120,6 +120,12 @@ extra_and_missing() {
 
 tied_heads() {
     lacks fsdp2_w4_bf16_qwen2_tied lm_head.weight
+    # One storage for both.
+    variant apart fsdp2_w4_bf16_qwen2_tied 'tie_word_embeddings=false'
+    merge 6 apart apart_out
+    expect_text "lm_head.weight and model.embed_tokens.weight are one storage in the checkpoint"
+    merge 0 apart apart_out --tie-word-embedding
+    lacks apart_out lm_head.weight
     variant untied plain_w1_bf16_phi3 'tie_word_embeddings=true'
     merge 0 untied untied_out
     expect_text "lm_head.weight differs from model.embed_tokens.weight"

@@ -162,6 +162,17 @@ TEST_F(OwnNames, compares_a_tied_copy_and_does_not_write_it) {
     EXPECT_EQ(binding.same[0].why, SamePair::Why::tied);
 }
 
+TEST_F(OwnNames, one_storage_for_both_says_that_they_are_tied) {
+    Catalogue catalogue = whole();
+    for (Tensor& tensor : catalogue.tensors) {
+        tensor.pieces[0].base = tensor.name == "head" ? 1024 : 512;
+    }
+    EXPECT_EQ(bind(catalogue).targets.size(), 12U);
+    catalogue.tensors.back().pieces[0].base = 512;
+    EXPECT_EQ(bind(catalogue, R"({"model_type": "toy", "tied": 1})").same.size(), 1U);
+    expect_error(ErrorCode::mismatch, "head and embed are one storage", std::move(catalogue));
+}
+
 TEST_F(OwnNames, plain_tensors_of_full_shape_are_replicas) {
     Catalogue catalogue = layers();
     catalogue.facts["fsdp"] = 2;
