@@ -95,6 +95,7 @@ class Settler {
         settle_ranks();
         settle_kinds();
         settle_names();
+        note_defaults();
         for (const Module& module : modules_) {
             settings_.scales.push_back(scale(module));
         }
@@ -241,6 +242,21 @@ class Settler {
         }
         if (!covers(config_.value("target_modules", ordered_json()), modules_)) {
             config_["target_modules"] = target_modules(modules_, surroundings_);
+            if (surroundings_.base_modules.empty() && !surroundings_.n_layers) {
+                settings_.notes.emplace_back(
+                    "there is no config.json of the adapter's base: base_model_name_or_path is "
+                    "not known, and target_modules names modules one by one");
+            }
+        }
+    }
+
+    /// What PEFT's defaults stand for because no file says it.
+    void note_defaults() {
+        if (sources_.adapter_config.text.empty()) {
+            settings_.notes.push_back(
+                "there is no " + sources_.adapter_config.path +
+                ": that factors are scaled by alpha / r (no use_rslora, no alpha_pattern) and that "
+                "no bias was trained is PEFT's default, not said by any file");
         }
     }
 

@@ -42,6 +42,13 @@ std::set<std::string> partial_by_layers(std::span<const Module> modules,
     std::map<std::string, std::string> name_of;
     for (const Module& module : modules) {
         const Place place = place_of(module.path);
+        if (n_layers && place.layer >= *n_layers) {
+            throw Error(ErrorCode::mismatch,
+                        "the adapter holds factors of " + printable(module.path) +
+                            ", but config.json says num_hidden_layers " +
+                            std::to_string(*n_layers) +
+                            ": give that of the model it was trained on with --hf_config");
+        }
         layers[place.pattern].insert(place.layer);
         name_of[place.pattern] = last_component(module.path);
     }

@@ -68,6 +68,7 @@ bare="$(copy_of "$full" bare)"
 rm -r "$bare/lora_adapter"
 lora 0 2 --local_dir "$bare" --target_dir "$WORK/bare_out"
 same "$WORK/bare_out/lora_adapter" "$full/expected/lora_adapter"
+expect_text "that no bias was trained is PEFT's default, not said by any file"
 config_says "$WORK/bare_out/lora_adapter/adapter_config.json" \
     'c["task_type"] == "CAUSAL_LM" and c["r"] == 4 and c["lora_alpha"] == 10 and c["bias"] == "none" and not c["use_dora"]'
 config_says "$WORK/bare_out/lora_adapter/adapter_config.json" \
@@ -134,6 +135,12 @@ without="$(copy_of "$only" without)"
 rm -r "$without/huggingface"
 lora 0 2 --local_dir "$without" --target_dir "$WORK/without_config"
 same "$WORK/without_config/lora_adapter" "$only/expected/lora_adapter"
+expect_text "base_model_name_or_path is not known"
+lora 14 0 --local_dir "$without" --target_dir "$WORK/without_strict" --strict
+shallow="$(copy_of "$only" shallow)"
+sed -i 's/"num_hidden_layers": 2/"num_hidden_layers": 1/' "$shallow/huggingface/config.json"
+lora 6 2 --local_dir "$shallow" --target_dir "$WORK/shallow_out"
+expect_text "but config.json says num_hidden_layers 1"
 lora 2 0 --local_dir "$only/source" --target_dir "$WORK/none" --lora fold
 expect_text "--base"
 lora 2 0 --local_dir "$only/source" --target_dir "$WORK/none" --lora drop

@@ -76,9 +76,25 @@ TEST(Modules, WithoutPartnersOrWithOtherShapesAreRefused) {
     EXPECT_NE(test::error_text([&] { (void)modules_of(tensors); }), "");
 }
 
+TEST(Settings, WhatNoFileSaysIsTold) {
+    const auto modules = two_layers();
+    const auto notes = [&](const std::string& config, const Surroundings& surroundings) {
+        return settle(sources(config, R"({"lora_alpha": 4})"), modules, surroundings).notes.size();
+    };
+    const Surroundings base{{}, {"model.layers.0.q_proj"}, std::nullopt};
+    EXPECT_EQ(notes(R"({"r": 4, "lora_alpha": 4})", base), 0U);
+    EXPECT_EQ(notes(R"({"r": 4, "lora_alpha": 4})", {{}, {}, 2}), 0U);
+    EXPECT_EQ(notes("", base), 1U);
+    EXPECT_EQ(notes("", {}), 2U);
+    EXPECT_NE(test::error_text([&] {
+                  notes("", {{}, {}, 1});
+              }).find("factors of model.layers.1.q_proj, but config.json says num_hidden_layers 1"),
+              std::string::npos);
+}
+
 TEST(Settings, AlphaComesFromTheSurestSource) {
     const auto modules = two_layers();
-    const Surroundings none;
+    const Surroundings none{{}, {}, 2};
     const std::string config = R"({"r": 4, "lora_alpha": 10})";
     const std::string meta = R"({"r": 4, "lora_alpha": 12, "task_type": "CAUSAL_LM"})";
     const Settings both = settle(sources(config, meta), modules, none);
@@ -109,7 +125,8 @@ TEST(Settings, RanksAreThoseOfTheWeights) {
     add(tensors, "m.1.q", 4);
     add(tensors, "m.2.q", 8);
     const auto modules = modules_of(tensors);
-    const Settings settings = settle(sources("", R"({"r": 16, "lora_alpha": 16})"), modules, {});
+    const Settings settings =
+        settle(sources(R"({"r": 16, "lora_alpha": 16})"), modules, {{}, {}, 3});
     EXPECT_EQ(settings.scales, (std::vector<double>{4, 4, 2}));
     EXPECT_EQ(config_of(settings)["r"], 4);
     EXPECT_EQ(config_of(settings)["rank_pattern"].dump(), R"({"m.2.q":8})");
@@ -117,7 +134,7 @@ TEST(Settings, RanksAreThoseOfTheWeights) {
     // A configuration that is right stays as it is.
     const std::string right =
         R"({"r": 4, "lora_alpha": 16, "rank_pattern": {"2.q": 8}, "alpha_pattern": {"[01].q": 32}})";
-    const Settings kept = settle(sources(right), modules, {});
+    const Settings kept = settle(sources(right), modules, {{}, {}, 3});
     EXPECT_EQ(config_of(kept)["rank_pattern"].dump(), R"({"2.q":8})");
     EXPECT_EQ(kept.scales, (std::vector<double>{8, 8, 2}));
     EXPECT_TRUE(kept.notes.empty());
