@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -46,15 +45,14 @@ Claims scheduler_steps(const io::InputFile& /*input*/, const TorchFile& file) {
     return claims;
 }
 
-// A number, or a tensor of one.
-std::optional<Index> step_of(const io::InputFile& input, const TorchFile& file,
-                             const PickleValue& value) {
+// A number, or a tensor of one, as text; what is no count differs from all counts.
+std::string step_of(const io::InputFile& input, const TorchFile& file, const PickleValue& value) {
     if (value.kind == PickleKind::integer) {
-        return value.integer;
+        return std::to_string(value.integer);
     }
     const auto tensor = file.tensor(value);
     if (!tensor || tensor->dtype != DType::f32 || tensor->volume() != 1) {
-        return std::nullopt;
+        return "";
     }
     std::array<std::byte, sizeof(float)> bytes{};
     input.read_at(
@@ -63,19 +61,32 @@ std::optional<Index> step_of(const io::InputFile& input, const TorchFile& file,
     std::memcpy(&step, bytes.data(), bytes.size());
     constexpr float kLargest = 16'777'216;  // up to which a float counts
     const bool is_count = step >= 0 && step < kLargest && std::floor(step) == step;
-    return is_count ? std::optional(static_cast<Index>(step)) : std::nullopt;
+    return is_count ? std::to_string(static_cast<Index>(step)) : std::to_string(step);
 }
 
-// Of the first parameter: all ranks have them in one order.
-Claims optimizer_step(const io::InputFile& input, const TorchFile& file) {
-    const PickleValue* const state = file.root().is_mapping() ? file.root().find("state") : nullptr;
-    if (state == nullptr || !state->is_mapping() || state->pair_count() == 0 ||
-        !state->value(0).is_mapping()) {
-        return {};
+// Of the first parameter that has one: all ranks have them in one order. Fused optimizers count in
+// their groups.
+const PickleValue* find_step(const PickleValue& root) {
+    const PickleValue* const state = root.find("state");
+    if (state != nullptr && state->is_mapping()) {
+        for (std::size_t i = 0; i < state->pair_count(); ++i) {
+            const PickleValue& parameter = state->value(i);
+            if (const auto* step = parameter.is_mapping() ? parameter.find("step") : nullptr) {
+                return step;
+            }
+        }
     }
-    const PickleValue* const step = state->value(0).find("step");
-    const auto count = step == nullptr ? std::nullopt : step_of(input, file, *step);
-    return count ? Claims{{"optimizer step", std::to_string(*count)}} : Claims{};
+    const PickleValue* const groups = root.find("param_groups");
+    const bool has_group =
+        groups != nullptr && groups->kind == PickleKind::list && !groups->elements().empty();
+    return has_group && groups->elements()[0]->is_mapping() ? groups->elements()[0]->find("step")
+                                                            : nullptr;
+}
+
+Claims optimizer_step(const io::InputFile& input, const TorchFile& file) {
+    const PickleValue* const step = file.root().is_mapping() ? find_step(file.root()) : nullptr;
+    const std::string count = step == nullptr ? "" : step_of(input, file, *step);
+    return count.empty() ? Claims{} : Claims{{"optimizer step", count}};
 }
 
 struct Source {

@@ -6,6 +6,7 @@
 #include "shardweld/formats/format.hpp"
 
 #include "scratch.hpp"
+#include "torch_builder.hpp"
 
 namespace shardweld::formats {
 namespace {
@@ -230,6 +231,42 @@ TEST(Fsdp, training_state_tells_ranks_of_other_steps) {
                  [&] { judge(scratch); });
     scratch.file(state, "damaged");
     judge(scratch);
+}
+
+// So do optimizers: of the first parameter that was stepped, or of their groups.
+TEST(Fsdp, optimizers_tell_ranks_of_other_steps) {
+    using namespace test;
+    const auto optimizer = [](const std::string& step) {
+        const std::string frozen = integer(0) + "}";
+        const std::string stepped = integer(1) + "}(" + unicode("step") + step + "u";
+        return "}(" + unicode("state") + "}(" + frozen + stepped + "u" + "u";
+    };
+    const auto tensor = [&](const std::string& bytes) {
+        return torch_file(optimizer(tensor_v2(storage("torch FloatStorage", "0", 1), 0, {}, {})),
+                          {{"0", bytes}});
+    };
+    const std::string one("\0\0\x80\x3f", 4);
+    const std::string eleven("\0\0\x30\x41", 4);
+    const std::string no_count("\1\0\x80\x3f", 4);
+    const Scratch scratch;
+    scratch.copy(data("torch/plain_w2_fp32_llama/source"));
+    const auto put = [&](int rank, const std::string& bytes) {
+        scratch.file("optim_world_size_2_rank_" + std::to_string(rank) + ".pt", bytes);
+    };
+    put(0, tensor(one));
+    for (const std::string& same : {tensor(one), torch_file(optimizer(integer(1)), {})}) {
+        put(1, same);
+        judge(scratch);
+    }
+    for (const std::string& other :
+         {tensor(eleven), tensor(no_count), torch_file(optimizer(integer(2)), {}),
+          torch_file("}(" + unicode("param_groups") + "](}(" + unicode("step") + integer(9) + "ueu",
+                     {})}) {
+        put(1, other);
+        expect_error(ErrorCode::mismatch,
+                     "optimizer step is 1 in optim_world_size_2_rank_0.pt (its optimizer) but ",
+                     [&] { judge(scratch); });
+    }
 }
 
 }  // namespace
