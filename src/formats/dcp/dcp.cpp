@@ -16,6 +16,7 @@
 #include "../directory.hpp"
 #include "../shared/dcp_blobs.hpp"
 #include "../shared/dcp_pieces.hpp"
+#include "../shared/dcp_statements.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "../shared/unnamed_files.hpp"
 #include "join.hpp"
@@ -101,7 +102,8 @@ Catalogue scan_metadata(const Location& location, const std::string& file) {
     }
     out.ignored = ignored.take();
     note_unnamed(location, shards_of(location, file), metadata.files, out);
-    keep_used_files(std::move(metadata.files), out);
+    keep_used_files(std::move(metadata.files), out, metadata.ends);
+    add_save_name(metadata.checkpoint_id, file, out);
     return out;
 }
 
@@ -116,10 +118,12 @@ void require_all_ranks(const std::vector<std::string>& metadata_files) {
 // Files of tensors that were left aside are not needed.
 void drop_unused_files(Catalogue& catalogue) {
     std::vector<std::string> files;
+    std::vector<Bytes> ends;
     for (auto& file : std::exchange(catalogue.files, {})) {
         files.push_back(std::move(file.path));
+        ends.push_back(file.size);
     }
-    keep_used_files(std::move(files), catalogue);
+    keep_used_files(std::move(files), catalogue, ends);
 }
 
 class Dcp final : public Format {
@@ -183,6 +187,7 @@ class Dcp final : public Format {
             throw;
         }
         drop_unused_files(out);
+        add_likenesses(std::string(kMetadata), out);
         tell_unnamed(out);
         out.format = name();
         out.dialect = "hf_module";

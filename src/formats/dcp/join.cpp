@@ -1,6 +1,7 @@
 #include "join.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -108,6 +109,8 @@ Catalogue join(std::vector<Catalogue> scans, Shapes shapes) {
     IgnoredRows ignored;
     for (Catalogue& scan : scans) {
         ignored.add(scan.ignored);
+        std::move(scan.statements.begin(), scan.statements.end(),
+                  std::back_inserter(out.statements));
         for (const auto& [global, count] : scan.inert_globals) {
             out.inert_globals[global] += count;
         }

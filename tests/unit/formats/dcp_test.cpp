@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "shardweld/catalogue/provenance.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/format.hpp"
 
@@ -42,6 +43,29 @@ TEST(Dcp, describes_the_model_of_a_nested_save) {
                                                         {"meta.lr", "not a tensor"},
                                                         {"meta.note", "not a tensor"},
                                                         {"step", "not a tensor"}}));
+}
+
+TEST(Dcp, says_which_files_could_be_exchanged) {
+    const Scratch scratch;
+    scratch.copy(saved("dcp_w2_bf16_qwen2"));
+    const Catalogue got = read(scratch.path());
+    std::vector<std::string> likenesses;
+    for (const auto& statement : got.statements) {
+        if (!statement.likeness.empty()) {
+            likenesses.push_back(statement.likeness);
+        }
+    }
+    ASSERT_EQ(likenesses.size(), 2U);  // 101 rows: the second rank has fewer
+    EXPECT_NE(likenesses[0], likenesses[1]);
+    EXPECT_EQ(catalogue::judge(got.files, got.statements).standing,
+              catalogue::Standing::consistent);
+    const Catalogue ranks = read(saved("dcp_nocollect_w2"));
+    EXPECT_EQ(catalogue::judge(ranks.files, ranks.statements).standing,
+              catalogue::Standing::consistent);
+    // A file ends where its metadata says.
+    std::ofstream(scratch.path() / "__1_0.distcp", std::ios::app) << "more";
+    expect_error(ErrorCode::mismatch, "by .metadata its last item ends at",
+                 [&] { read(scratch.path()); });
 }
 
 TEST(Dcp, puts_the_metadata_of_ranks_together) {
