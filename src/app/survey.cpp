@@ -219,11 +219,10 @@ Catalogue scan_all(mpi::Comm& comm, const Views& views, Sights& sights, const Lo
 /// What is said is held against each other, once, and forgotten: hundreds of bytes for each file.
 catalogue::Provenance judge_statements(const Location& location, Catalogue& catalogue) {
     auto statements = std::exchange(catalogue.statements, {});
-    const bool is_told = !statements.empty();
     std::copy(location.statements.begin(), location.statements.end(),
               std::back_inserter(statements));
     auto provenance = catalogue::judge(catalogue.files, statements);
-    if (provenance.standing == catalogue::Standing::unknown && is_told) {
+    if (provenance.standing == catalogue::Standing::unknown) {
         catalogue.warnings["provenance_unknown"] =
             "nothing but names tells which file is which rank's and of which save";
     }

@@ -131,6 +131,23 @@ std::size_t count_alike(const ToldByFile& told) {
     return n_alike;
 }
 
+/// Whether something that the job wrote about the save is said in a second place, too: a state file
+/// may speak for files that say nothing.
+bool is_confirmed(std::span<const Statement> statements) {
+    std::map<std::string_view, std::set<std::string_view>> places;
+    std::set<std::string_view> written;
+    for (const Statement& statement : statements) {
+        for (const auto& [key, value] : statement.save) {
+            places[key].insert(statement.file);
+            if (statement.is_inner) {
+                written.insert(key);
+            }
+        }
+    }
+    return std::any_of(written.begin(), written.end(),
+                       [&](std::string_view key) { return places[key].size() > 1; });
+}
+
 ToldByFile gather(std::span<const Statement> statements) {
     Said save;
     std::unordered_map<std::string_view, Said> ranks;
@@ -196,9 +213,10 @@ Provenance judge(std::span<const File> files, std::span<const Statement> stateme
     // A file alone is the whole.
     const bool has_parts = n_ranks == files.size() || files.size() == 1;
     const bool is_all = has_parts && n_saves == files.size() && !files.empty();
-    provenance.standing = is_all                       ? Standing::proved
-                          : n_ranks > 0 || n_saves > 0 ? Standing::consistent
-                                                       : Standing::unknown;
+    const bool is_something = n_ranks > 0 || n_saves > 0 || is_confirmed(statements);
+    provenance.standing = is_all         ? Standing::proved
+                          : is_something ? Standing::consistent
+                                         : Standing::unknown;
     return provenance;
 }
 

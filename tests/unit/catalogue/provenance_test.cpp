@@ -54,6 +54,16 @@ TEST(Provenance, is_unknown_where_names_alone_tell) {
     EXPECT_EQ(judge(kFiles, {}).standing, Standing::unknown);
 }
 
+TEST(Provenance, is_consistent_where_a_state_file_and_a_name_agree) {
+    const Statement state{"common.pt", "its state", {}, {{"iteration", "10"}}, true};
+    const Statement name{"iter_0000010", "the directory's name", {}, {{"iteration", "10"}}, false};
+    EXPECT_EQ(judge(kFiles, std::vector{state, name}).standing, Standing::consistent);
+    // One word alone agrees with nothing, and names with each other tell nothing.
+    EXPECT_EQ(judge(kFiles, std::vector{state}).standing, Standing::unknown);
+    const Statement tracker{"latest", "the tracker", {}, {{"iteration", "10"}}, false};
+    EXPECT_EQ(judge(kFiles, std::vector{tracker, name}).standing, Standing::unknown);
+}
+
 TEST(Provenance, of_a_single_file_needs_no_part) {
     const std::vector<File> file = {{"a.pt", 1}};
     const std::vector<Statement> said = {{"a.pt", "args", {}, {{"iteration", "3"}}, true}};
