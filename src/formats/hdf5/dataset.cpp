@@ -137,4 +137,8 @@ catalogue::Tensor tensor_of(const Dataset& dataset, Bytes file_size) {
     return tensor;
 }
 
+bool may_be_disguised(const Dataset& dataset) {
+    return dataset.dtype.empty() && (dataset.storage == "U16" || dataset.storage == "U8");
+}
+
 }  // namespace shardweld::formats::hdf5

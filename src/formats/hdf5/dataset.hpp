@@ -16,4 +16,8 @@ namespace shardweld::formats::hdf5 {
 /// file; Error(not_found) when it was never written.
 catalogue::Tensor tensor_of(const Dataset& dataset, Bytes file_size);
 
+/// Whether its numbers may be another type's: bf16 and others are stored as unsigned integers, and
+/// the attribute that says so is absent.
+bool may_be_disguised(const Dataset& dataset);
+
 }  // namespace shardweld::formats::hdf5

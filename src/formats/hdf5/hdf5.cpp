@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "shardweld/core/error.hpp"
@@ -32,6 +33,7 @@ bool is_hdf5_name(const std::string& name) {
     return name.ends_with(".h5") || name.ends_with(".hdf5");
 }
 
+/// Those without a stated type stand among the notes until all files are known.
 void add_dataset(const Dataset& dataset, Bytes file_size, Catalogue& out) {
     try {
         if (dataset.name == kConfigDataset) {
@@ -43,6 +45,9 @@ void add_dataset(const Dataset& dataset, Bytes file_size, Catalogue& out) {
         if (volume_of(tensor.shape, "its shape") == 0) {
             out.ignored.push_back({printable(tensor.name), "empty tensor", 1, 0});
             return;
+        }
+        if (may_be_disguised(dataset)) {
+            out.notes.push_back(tensor.name);
         }
         out.tensors.push_back(std::move(tensor));
     } catch (Error& error) {
@@ -91,6 +96,17 @@ void settle(Tensor& tensor, const std::vector<catalogue::File>& files) {
                                                  " hold pieces that overlap: " + fault.text);
         case Cover::Kind::irregular:
             throw Error(ErrorCode::unsupported, what + ": too many pieces that form no grid");
+    }
+}
+
+void warn_of_untyped(std::set<std::string> names, Catalogue& out) {
+    if (!names.empty()) {
+        out.warnings["type_unstated"] =
+            std::to_string(names.size()) +
+            " tensor(s) are stored as unsigned integers without the attribute shardweld_dtype, "
+            "and are taken for such: " +
+            listed({names.begin(), names.end()}) +
+            "; if they are BF16 or an 8-bit float, give the datasets the attribute";
     }
 }
 
@@ -150,7 +166,9 @@ class Hdf5 final : public Format {
         require_whole_sets(location.shard_files);
         std::map<std::string, Tensor> tensors;
         IgnoredRows ignored;
+        std::set<std::string> untyped;
         for (Catalogue& scan : scans) {
+            untyped.insert(scan.notes.begin(), scan.notes.end());
             const auto file = static_cast<std::uint32_t>(out.files.size());
             out.files.push_back(std::move(scan.files.front()));
             const std::string& path = out.files.back().path;
@@ -169,6 +187,7 @@ class Hdf5 final : public Format {
             out.tensors.push_back(std::move(tensor));
         }
         out.ignored = ignored.take();
+        warn_of_untyped(std::move(untyped), out);
         const std::size_t n_files = out.files.size();
         out.notes = {"HDF5, " + std::to_string(out.tensors.size()) + " tensors in " +
                      std::to_string(n_files) + (n_files == 1 ? " file" : " files")};

@@ -10,6 +10,7 @@
 #include "shardweld/core/codec.hpp"
 #include "shardweld/core/shared_object.hpp"
 #include "shardweld/hdf5/parts.hpp"
+#include "shardweld/io/file.hpp"
 
 #include "../../../src/formats/hdf5/dataset.hpp"
 #include "../../../src/formats/hdf5/lister.hpp"
@@ -209,6 +210,28 @@ class Hdf5Files : public testing::Test {
         return error_of([&] { (void)read(scratch.path()); });
     }
 };
+
+TEST_F(Hdf5Files, that_lost_their_types_are_warned_of) {
+    EXPECT_TRUE(read(data("llama-2ranks/source")).warnings.empty());
+    const Scratch scratch;
+    scratch.copy(data("llama-2ranks/source"));
+    for (const auto& entry : fs::directory_iterator(scratch.path())) {
+        if (entry.path().extension() != ".h5") {
+            continue;
+        }
+        std::string bytes = io::read_text(entry.path(), 1U << 20U);
+        const std::string name = "shardweld_dtype";
+        for (auto at = bytes.find(name); at != std::string::npos; at = bytes.find(name, at)) {
+            bytes[at] = 'S';
+        }
+        scratch.file(entry.path().filename().string(), bytes);
+    }
+    const auto bare = read(scratch.path());
+    ASSERT_EQ(bare.warnings.count("type_unstated"), 1U);
+    EXPECT_NE(bare.warnings.at("type_unstated").find("model.embed_tokens.weight"),
+              std::string::npos);
+    EXPECT_EQ(bare.tensors[1].dtype, DType::u16);
+}
 
 TEST_F(Hdf5Files, are_joined_from_pieces) {
     const auto read_back = read(data("llama-2ranks/source"));
