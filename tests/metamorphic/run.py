@@ -48,7 +48,7 @@ class Runner:
         return done
 
     def try_one(self, fixture, change, number):
-        place = fixture.staged(os.path.join(self.work, "changed", str(number)), linked=not change.meanwhile)
+        place = fixture.staged(os.path.join(self.work, "changed", str(number)))
         out = os.path.join(self.work, "out", str(number))
         try:
             change.make(place)
