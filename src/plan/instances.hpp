@@ -85,8 +85,8 @@ class Instances {
     /// Moves the sources of logical tensor `a` behind those of `b` (rule `same a = b`).
     void tie(const models::SameRule& rule);
 
-    /// Error(mismatch) when the files hold `a` and `b` of a rule in one place, though by config.json
-    /// they are two.
+    /// Error(mismatch) when the files hold `a` and `b` of a rule in one place, though by
+    /// config.json they are two.
     void require_apart(const models::SameRule& rule) const;
 
     /// A logical tensor of which something does not fit: nothing more is said of it.
