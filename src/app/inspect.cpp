@@ -73,19 +73,29 @@ class RankNames {
 std::string tensors_table(const std::vector<StoredRow>& rows) {
     const bool has_local =
         std::any_of(rows.begin(), rows.end(), [](const StoredRow& row) { return row.is_local; });
-    std::vector<std::vector<std::string>> cells{
-        {"tensor", "dtype", has_local ? "shape (of a shard)" : "shape", "shards", "replicas",
-         "bytes", has_local ? "ranks" : ""}};
     const RankNames names(rows);
-    for (const StoredRow& row : rows) {
-        cells.push_back({printable(row.name), std::string(torch_name(row.dtype)),
-                         shape_text(row.shape), std::to_string(row.n_shards),
-                         std::to_string(row.n_replicas), std::to_string(row.bytes),
-                         names.list(row.ranks)});
-    }
+    const auto cells_of = [&](std::size_t i) -> std::vector<std::string> {
+        if (i == 0) {
+            return {"tensor",
+                    "dtype",
+                    has_local ? "shape (of a shard)" : "shape",
+                    "shards",
+                    "replicas",
+                    "bytes",
+                    has_local ? "ranks" : ""};
+        }
+        const StoredRow& row = rows[i - 1];
+        return {printable(row.name),
+                std::string(torch_name(row.dtype)),
+                shape_text(row.shape),
+                std::to_string(row.n_shards),
+                std::to_string(row.n_replicas),
+                std::to_string(row.bytes),
+                names.list(row.ranks)};
+    };
     return table({Align::left, Align::left, Align::left, Align::right, Align::right, Align::right,
                   Align::left},
-                 cells);
+                 rows.size() + 1, cells_of);
 }
 
 std::string ignored_table(const std::vector<catalogue::Ignored>& ignored) {

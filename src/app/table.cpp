@@ -6,14 +6,21 @@ namespace shardweld::app {
 
 std::string table(const std::vector<Align>& aligns,
                   const std::vector<std::vector<std::string>>& rows) {
+    return table(aligns, rows.size(), [&](std::size_t i) { return rows[i]; });
+}
+
+std::string table(const std::vector<Align>& aligns, std::size_t n_rows,
+                  const std::function<std::vector<std::string>(std::size_t)>& row_at) {
     std::vector<std::size_t> widths(aligns.size(), 0);
-    for (const auto& row : rows) {
+    for (std::size_t i = 0; i < n_rows; ++i) {
+        const auto row = row_at(i);
         for (std::size_t c = 0; c < std::min(row.size(), widths.size()); ++c) {
             widths[c] = std::max(widths[c], row[c].size());
         }
     }
     std::string text;
-    for (const auto& row : rows) {
+    for (std::size_t i = 0; i < n_rows; ++i) {
+        const auto row = row_at(i);
         std::string line;
         for (std::size_t c = 0; c < std::min(row.size(), widths.size()); ++c) {
             const std::string blanks(widths[c] - row[c].size(), ' ');

@@ -2,6 +2,7 @@
 // Knows widths; nothing of what stands in the cells.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,5 +14,8 @@ enum class Align { left, right };
 /// per column; rows may be shorter.
 std::string table(const std::vector<Align>& aligns,
                   const std::vector<std::vector<std::string>>& rows);
+/// The same of many rows, which are made twice instead of kept.
+std::string table(const std::vector<Align>& aligns, std::size_t n_rows,
+                  const std::function<std::vector<std::string>(std::size_t)>& row_at);
 
 }  // namespace shardweld::app

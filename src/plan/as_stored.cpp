@@ -58,7 +58,8 @@ Target target_as_stored(const catalogue::Tensor& tensor, std::string name, const
 void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::string>& presumed,
                    const Model& model, const Wanted& wanted, Binding& binding) {
     std::vector<std::string> extra;
-    for (const catalogue::Tensor& tensor : tensors) {
+    binding.targets.reserve(binding.targets.size() + tensors.size());
+    for (catalogue::Tensor& tensor : tensors) {
         Target target = target_as_stored(tensor, tensor.name, wanted);
         const Bytes element = size_of(target.stored);
         binding.ledger.consumed += static_cast<Bytes>(target.volume()) * element;
@@ -73,6 +74,7 @@ void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::s
             extra.push_back(tensor.name);
         }
         binding.targets.push_back(std::move(target));
+        tensor = {};  // there may be millions
     }
     if (!extra.empty()) {
         binding.warnings.push_back(

@@ -224,6 +224,7 @@ Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {
     Mismatches mismatches;
     Found found{binding, mismatches};
     std::vector<Tensor> others = file_all(catalogue, model, matcher, instances, found);
+    catalogue.tensors = {};
     mismatches.check("unknown", [&] { refuse_unknown(others, model); });
     for (const models::SameRule& rule : model.recipe->same) {
         mismatches.check("same " + rule.a, [&] {

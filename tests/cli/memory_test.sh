@@ -109,4 +109,16 @@ small="$(peak_of_ranks "$WORK/small.json")"
 large="$(peak_of_ranks "$WORK/large.json")"
 ((large < small + MiB)) || fail "peak of $large bytes for ten times the model, $small for it"
 
+# A header of very many tensors: about 1,000 bytes for each, its text included (docs/security.md).
+python3 - "$WORK/wide" <<'P'
+import json, os, struct, sys
+os.makedirs(sys.argv[1])
+tensors = {f"m.layers.{i // 1024:04}.experts.{i % 1024:04}.w": {"dtype": "BF16", "shape": [2, 2], "data_offsets": [8 * i, 8 * i + 8]} for i in range(200000)}
+text = json.dumps(tensors, separators=(",", ":")).encode()
+with open(sys.argv[1] + "/model.safetensors", "wb") as file:
+    file.write(struct.pack("<Q", len(text)) + text)
+    file.truncate(8 + len(text) + 8 * len(tensors))
+P
+expect_code 0 bash -c 'ulimit -d 205000; exec "$0" inspect --local_dir "$1" --backend hf' "$SHARDWELD" "$WORK/wide"
+rm -r "$WORK/wide"
 finish
