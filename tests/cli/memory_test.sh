@@ -109,7 +109,7 @@ small="$(peak_of_ranks "$WORK/small.json")"
 large="$(peak_of_ranks "$WORK/large.json")"
 ((large < small + MiB)) || fail "peak of $large bytes for ten times the model, $small for it"
 
-# A header of very many tensors: about 1,000 bytes for each, its text included (docs/security.md).
+# A header of very many tensors: about 1,000 bytes for each, its text included (docs/using/security.md).
 python3 - "$WORK/wide" <<'P'
 import json, os, struct, sys
 os.makedirs(sys.argv[1])
