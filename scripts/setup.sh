@@ -27,8 +27,8 @@ install_packages() {
 # was there before.
 build_shardweld() {
     local dir="$1"
-    cmake -S "$ROOT" -B "$dir" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSHARDWELD_TESTS="$2" -DSHARDWELD_TORCH="$3" -DSHARDWELD_HDF5=ON \
-        -DSHARDWELD_WERROR=ON -DSHARDWELD_SANITIZE= >"$dir.configure.log" 2>&1 || { cat "$dir.configure.log"; return 1; }
+    cmake --preset release -S "$ROOT" -B "$dir" -DSHARDWELD_TESTS="$2" -DSHARDWELD_TORCH="$3" -DSHARDWELD_HDF5=ON -DSHARDWELD_WERROR=ON \
+        -DSHARDWELD_SANITIZE= >"$dir.configure.log" 2>&1 || { cat "$dir.configure.log"; return 1; }
     rm -f "$dir.configure.log"
     ninja -C "$dir"
 }

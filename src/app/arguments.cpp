@@ -15,7 +15,7 @@ namespace shardweld::app {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& message, const CommandLine& command) {
+[[noreturn]] void refuse_command(const std::string& message, const CommandLine& command) {
     throw Error(ErrorCode::usage,
                 message + " (see shardweld " + std::string(command.name) + " --help)");
 }
@@ -39,12 +39,13 @@ const OptionLine& find_option(const std::string& name, const CommandLine& comman
         return *line;
     }
     if (line != lines.end()) {
-        refuse(shown + " is not an option of " + std::string(command.name), command);
+        refuse_command(shown + " is not an option of " + std::string(command.name), command);
     }
     if (is_later_option(name)) {
         throw Error(ErrorCode::unsupported, shown + " is not in this version yet: leave it out");
     }
-    refuse("unknown option " + shown + suggestion("--" + name, names_for(command)), command);
+    refuse_command("unknown option " + shown + suggestion("--" + name, names_for(command)),
+                   command);
 }
 
 /// Short options of the command, one or several behind a dash: "-v", "-qv".
@@ -91,9 +92,9 @@ std::vector<std::string> canonical(const CommandLine& command,
         }
         if (!argument.starts_with("--")) {
             if (argument.size() > 1 && argument.front() == '-' && !is_letters(argument, command)) {
-                refuse("unknown option " + printable(argument) +
-                           suggestion("-" + argument, names_for(command)),
-                       command);
+                refuse_command("unknown option " + printable(argument) +
+                                   suggestion("-" + argument, names_for(command)),
+                               command);
             }
             result.push_back(argument);
             continue;
@@ -104,7 +105,7 @@ std::vector<std::string> canonical(const CommandLine& command,
         const OptionLine& option = find_option(name, command);
         if (option.argument.empty()) {
             if (equals != std::string::npos) {
-                refuse("--" + name + " takes no value", command);
+                refuse_command("--" + name + " takes no value", command);
             }
             result.push_back("--" + name);
             continue;
@@ -120,7 +121,8 @@ std::vector<std::string> canonical(const CommandLine& command,
             }
         }
         if (value.empty()) {
-            refuse("--" + name + " needs a value: " + std::string(option.argument), command);
+            refuse_command("--" + name + " needs a value: " + std::string(option.argument),
+                           command);
         }
         result.push_back(std::string("--").append(name).append("=").append(value));
     }
@@ -159,12 +161,12 @@ Arguments split_arguments(const CommandLine& command, const std::vector<std::str
         const auto parsed = declared(command).parse(static_cast<int>(argv.size()), argv.data());
         for (const cxxopts::KeyValue& pair : parsed.arguments()) {
             if (!result.values.emplace(pair.key(), pair.value()).second) {
-                refuse("--" + pair.key() + " is given twice", command);
+                refuse_command("--" + pair.key() + " is given twice", command);
             }
         }
         result.others = parsed.unmatched();
     } catch (const cxxopts::exceptions::exception& error) {
-        refuse(printable(error.what()), command);
+        refuse_command(printable(error.what()), command);
     }
     return result;
 }

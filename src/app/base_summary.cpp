@@ -17,12 +17,6 @@ std::string names_text(std::vector<std::string> names) {
     return listed(names);
 }
 
-std::string number_text(double number) {
-    std::array<char, 32> text{};
-    (void)std::snprintf(text.data(), text.size(), "%.6g", number);
-    return text.data();
-}
-
 }  // namespace
 
 BaseSummary summary_of(std::string directory, const Outcome& outcome,

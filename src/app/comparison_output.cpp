@@ -19,16 +19,10 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int kSchema = 1;
+constexpr int kComparisonSchema = 1;
 // A table of a whole model helps nobody.
 constexpr std::size_t kMostRows = 100;
 constexpr std::size_t kLongestValue = 60;
-
-std::string number_text(double value) {
-    std::array<char, 32> out{};
-    (void)std::snprintf(out.data(), out.size(), "%.6g", value);
-    return out.data();
-}
 
 /// The element's index in its tensor.
 std::vector<Index> position_of(Index at, const std::vector<Index>& shape) {
@@ -187,7 +181,7 @@ std::string comparison_text(const ComparedModels& models) {
 
 std::string comparison_json(const ComparedModels& models) {
     const Outcome& outcome = models.outcome;
-    ordered_json json = {{"schema", kSchema},
+    ordered_json json = {{"schema", kComparisonSchema},
                          {"command", models.command},
                          {"tested", models.tested},
                          {"reference", models.reference},

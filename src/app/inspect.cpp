@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int kSchema = 1;
+constexpr int kInspectSchema = 1;
 
 Bytes bytes_of(const std::vector<catalogue::File>& files) {
     Bytes total = 0;
@@ -177,7 +177,7 @@ std::string inspect_text(const Survey& survey) {
 std::string inspect_json(const Survey& survey) {
     const formats::Location& location = survey.location;
     const catalogue::Catalogue& catalogue = survey.catalogue;
-    ordered_json json = {{"schema", kSchema},
+    ordered_json json = {{"schema", kInspectSchema},
                          {"dir", location.directory.string()},
                          {"format", catalogue.format},
                          {"dialect", catalogue.dialect}};

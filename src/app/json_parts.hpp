@@ -12,6 +12,8 @@
 
 namespace shardweld::app {
 
+inline constexpr int kReportSchema = 1;
+
 nlohmann::ordered_json json_of(const TensorEntry& tensor);
 nlohmann::ordered_json json_of(const catalogue::Ignored& ignored);
 nlohmann::ordered_json json_of(const catalogue::Provenance& provenance);

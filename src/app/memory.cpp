@@ -12,7 +12,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Bytes kMiB = Bytes{1} << 20U;
 constexpr Bytes kUsual = 256 * kMiB;
 
 void lower(std::optional<Bytes>& limit, std::optional<Bytes> other) {

@@ -12,7 +12,7 @@ namespace {
 
 // Lists of rounds and files, requests and fragments of messages.
 constexpr Bytes kBeside = Bytes{1} << 20U;
-constexpr Bytes kPeer = Bytes{64} << 10U;
+constexpr Bytes kPeerBuffers = Bytes{64} << 10U;
 
 /// Whether the system lets this process have so much more (ulimit -d, no overcommitment). What is
 /// never touched takes nothing; a cgroup's limit is only felt when it is.
@@ -27,7 +27,8 @@ bool is_granted(Bytes bytes) {
 void require_memory(mpi::Comm& comm, const plan::Plan& plan) {
     mpi::collectively(comm, [&] {
         const Bytes buffers = plan::most_buffers(plan);
-        const Bytes needed = buffers + kBeside + kPeer * static_cast<Bytes>(plan.n_ranks() - 1);
+        const Bytes needed =
+            buffers + kBeside + kPeerBuffers * static_cast<Bytes>(plan.n_ranks() - 1);
         if (!is_granted(needed)) {
             throw Error(ErrorCode::memory,
                         "memory ran out before tensors move: buffers take " + human_bytes(buffers) +

@@ -25,8 +25,6 @@ namespace {
 constexpr const char* kConfigName = "config.json";
 constexpr const char* kTrainMeta = "lora_train_meta.json";
 constexpr const char* kModuleTree = "module_tree";
-constexpr Bytes kMaxConfig = Bytes{16} << 20U;
-constexpr Bytes kMaxRecipe = 1'000'000;
 
 /// Reads a file that the command line names; its absence is a mistake in the command line.
 std::string read_named(const fs::path& path, Bytes limit, const std::string& option) {
@@ -45,7 +43,7 @@ adapters::ConfigFile read_if_there(const fs::path& path, const fs::path& given) 
     if (!io::is_file(path)) {
         return {path.string(), ""};
     }
-    return {path.string(), io::text_of(open_own(path, given), kMaxConfig)};
+    return {path.string(), io::text_of(open_own(path, given), models::kMaxConfig)};
 }
 
 std::string joined(const std::vector<std::string>& words) {
@@ -213,8 +211,9 @@ ModelFiles read_model_files(const Options& options, const Places& places) {
                 : own_opener(files.hf_directory, places.base ? *options.base : options.local_dir);
         const fs::path config = files.hf_directory / kConfigName;
         files.config_path = config.string();
-        files.config_text = options.hf_config ? read_named(config, kMaxConfig, "--hf_config")
-                                              : io::text_of(open(config), kMaxConfig);
+        files.config_text = options.hf_config
+                                ? read_named(config, models::kMaxConfig, "--hf_config")
+                                : io::text_of(open(config), models::kMaxConfig);
         if (places.needs_config) {  // else nothing of the model is written
             files.assets = publish::collect_assets(files.hf_directory, open);
             files.lost_assets = publish::lost_assets(files.hf_directory);
@@ -228,7 +227,7 @@ ModelFiles read_model_files(const Options& options, const Places& places) {
     files.train_meta = read_if_there(places.checkpoint.directory / kTrainMeta, options.local_dir);
     if (options.recipe) {
         files.recipes.push_back({options.recipe->filename().string(),
-                                 read_named(*options.recipe, kMaxRecipe, "--recipe")});
+                                 read_named(*options.recipe, models::kMaxRecipe, "--recipe")});
     }
     return files;
 }

@@ -11,8 +11,6 @@ namespace shardweld::app {
 
 namespace {
 
-constexpr Bytes kMaxConfig = Bytes{16} << 20U;
-
 void require_seen(mpi::Comm& comm, const Survey& survey) {
     const auto& files = survey.catalogue.files;
     for (std::uint32_t file = 0; file < files.size(); ++file) {
@@ -30,7 +28,7 @@ std::string share_config(mpi::Comm& comm, const Survey& survey) {
     mpi::collectively(comm, [&] {
         const fs::path path = survey.location.directory / "config.json";
         if (comm.rank() == survey.home) {
-            out.put_text(io::is_file(path) ? io::read_text(path, kMaxConfig) : "");
+            out.put_text(io::is_file(path) ? io::read_text(path, models::kMaxConfig) : "");
         }
     });
     const auto bytes = comm.broadcast(out.take(), survey.home);

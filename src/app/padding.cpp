@@ -14,7 +14,7 @@ std::string rows_text(const plan::Padding& one) {
            " rows of " + one.stored_name;
 }
 
-[[noreturn]] void refuse(const plan::Padding& one, const std::string& why) {
+[[noreturn]] void refuse_cut(const plan::Padding& one, const std::string& why) {
     const std::string kept = std::to_string(one.kept);
     throw Error(ErrorCode::mismatch, "with " + std::string(kVocabularyField) + " " + kept + ", " +
                                          rows_text(one) + " would be cut off as padding, but " +
@@ -55,12 +55,12 @@ void require_only_padding(const std::vector<plan::Padding>& padding,
                           const std::optional<TokenizerTokens>& tokens) {
     for (const plan::Padding& one : padding) {
         if (one.below && one.dropped >= *one.below) {
-            refuse(one, "the framework pads by less than " + std::to_string(*one.below) +
-                            " (make_vocab_size_divisible_by times tensor-parallel ranks)");
+            refuse_cut(one, "the framework pads by less than " + std::to_string(*one.below) +
+                                " (make_vocab_size_divisible_by times tensor-parallel ranks)");
         }
         if (tokens && tokens->count > one.kept) {
-            refuse(one,
-                   printable(tokens->file) + " has " + std::to_string(tokens->count) + " tokens");
+            refuse_cut(
+                one, printable(tokens->file) + " has " + std::to_string(tokens->count) + " tokens");
         }
     }
 }

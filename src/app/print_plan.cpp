@@ -24,7 +24,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int kSchema = 1;
+constexpr int kPlanSchema = 1;
 
 // What follows a size that only creating the files tells exactly.
 constexpr const char* kEstimated = " (HDF5: sizes and offsets are estimates)";
@@ -47,10 +47,6 @@ std::string spread_text(const plan::Spread& spread) {
 std::string most_text(const plan::Spread& spread) {
     return "at most " + std::to_string(static_cast<Index>(spread.most)) + ", mean " +
            ratio_text(spread.mean);
-}
-
-std::string counted(std::size_t count, const std::string& noun) {
-    return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
 std::string files_table(const plan::Plan& plan) {
@@ -169,7 +165,7 @@ std::string plan_json(const PlannedMerge& merge) {
     const plan::Plan& plan = merge.plan;
     const Figures figures = figures_of(plan);
     ordered_json json = {
-        {"schema", kSchema},      {"input", {{"dir", merge.input}, {"format", merge.format}}},
+        {"schema", kPlanSchema},  {"input", {{"dir", merge.input}, {"format", merge.format}}},
         {"recipe", merge.recipe}, {"ranks", plan.n_ranks()},
         {"hash", plan.hash()},    {"strategy", std::string(plan::name_of(plan.strategy))},
         {"why", plan.why}};

@@ -14,14 +14,12 @@ namespace shardweld::app {
 
 namespace {
 
-constexpr Bytes kMaxRecipe = 1'000'000;
-
 models::Library load(const Options& options) {
     if (!options.recipe) {
         return models::Library::load();
     }
-    return models::Library::load(
-        {{options.recipe->filename().string(), io::read_text(*options.recipe, kMaxRecipe)}});
+    return models::Library::load({{options.recipe->filename().string(),
+                                   io::read_text(*options.recipe, models::kMaxRecipe)}});
 }
 
 /// The condition as it stands in the file, e.g. `@model_type = "qwen2"`.

@@ -17,8 +17,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int kSchema = 1;
-
 std::vector<std::string> sources_of(const plan::Target& target,
                                     const std::vector<catalogue::File>& files) {
     std::set<std::uint32_t> used;
@@ -124,7 +122,7 @@ void describe_plan(Report& report, const plan::Plan& plan,
 }
 
 std::string to_json(const Report& report) {
-    ordered_json json = {{"schema", kSchema}};
+    ordered_json json = {{"schema", kReportSchema}};
     json["tool"] = {{"version", version()}, {"git", git_version()}};
     json["command"] = report.command;
     json["exit"] = {{"code", static_cast<int>(report.code)},

@@ -15,29 +15,28 @@ namespace shardweld::app {
 
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 
 constexpr Bytes kLongestReport = Bytes{1} << 30U;
-constexpr int kSchema = 1;
 
 // Of numbers, get() takes fractions too, and what does not fit is undefined: get_ref() refuses
 // them.
-ReportedTensor tensor_in(const json& entry) {
+ReportedTensor tensor_in(const Json& entry) {
     ReportedTensor tensor;
     tensor.name = entry.at("name").get<std::string>();
     tensor.dtype = entry.at("dtype").get<std::string>();
-    for (const json& extent : entry.at("shape").get_ref<const json::array_t&>()) {
-        tensor.shape.push_back(extent.get_ref<const json::number_integer_t&>());
+    for (const Json& extent : entry.at("shape").get_ref<const Json::array_t&>()) {
+        tensor.shape.push_back(extent.get_ref<const Json::number_integer_t&>());
     }
-    const json& digest = entry.at("xxh3_128");
+    const Json& digest = entry.at("xxh3_128");
     tensor.digest = digest.is_null() ? "" : digest.get<std::string>();
     return tensor;
 }
 
-FileEntry file_in(const json& entry) {
-    const json& sha256 = entry.at("sha256");
+FileEntry file_in(const Json& entry) {
+    const Json& sha256 = entry.at("sha256");
     FileEntry file{entry.at("name").get<std::string>(),
-                   entry.at("bytes").get_ref<const json::number_unsigned_t&>(),
+                   entry.at("bytes").get_ref<const Json::number_unsigned_t&>(),
                    sha256.is_null() ? "" : sha256.get<std::string>()};
     const std::filesystem::path path(file.name);
     if (path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end()) {
@@ -47,8 +46,8 @@ FileEntry file_in(const json& entry) {
     return file;
 }
 
-ReportedOutput output_in(const json& root, const std::string& path) {
-    if (root.at("schema") != kSchema) {
+ReportedOutput output_in(const Json& root, const std::string& path) {
+    if (root.at("schema") != kReportSchema) {
         throw Error(ErrorCode::unsupported, path + " is a report of schema " +
                                                 printable(root.at("schema").dump()) +
                                                 "; this version reads schema 1");
@@ -59,13 +58,13 @@ ReportedOutput output_in(const json& root, const std::string& path) {
                                           "): give the report of the run that wrote the model");
     }
     ReportedOutput output;
-    for (const json& entry : root.at("tensors")) {
+    for (const Json& entry : root.at("tensors")) {
         output.tensors.push_back(tensor_in(entry));
         if (output.tensors.back().digest.empty()) {
             throw Error(ErrorCode::usage, path + " holds no checksums");
         }
     }
-    for (const json& entry : root.value("files", json::array())) {
+    for (const Json& entry : root.value("files", Json::array())) {
         output.files.push_back(file_in(entry));
     }
     output.root = root.at("root").get<std::string>();
@@ -79,13 +78,13 @@ std::string kind_of(const ReportedTensor& tensor) {
 }  // namespace
 
 ReportedOutput read_reported_output(const std::filesystem::path& path) {
-    const json root = parse_json(io::read_text(path, kLongestReport));
+    const Json root = parse_json(io::read_text(path, kLongestReport));
     if (root.is_discarded()) {
         throw Error(ErrorCode::corrupt, path.string() + " is no report of a merge: it is no JSON");
     }
     try {
         return output_in(root, path.string());
-    } catch (const json::exception& error) {
+    } catch (const Json::exception& error) {
         throw Error(ErrorCode::corrupt,
                     path.string() + " is no report of a merge: " + printable(error.what()));
     }

@@ -14,11 +14,11 @@ namespace shardweld::app {
 
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 
 constexpr Bytes kLargestReport = Bytes{16} << 20U;
 
-[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why) {
+[[noreturn]] void refuse_roof(const std::filesystem::path& path, const std::string& why) {
     throw Error(ErrorCode::corrupt, "--roof " + path.string() + " is no report of iobench: " + why +
                                         "; make one with: shardweld iobench DIR --report FILE");
 }
@@ -26,23 +26,23 @@ constexpr Bytes kLargestReport = Bytes{16} << 20U;
 }  // namespace
 
 MeasuredRoof read_roof(const std::filesystem::path& path) {
-    const json report = parse_json(io::read_text(path, kLargestReport));
-    if (!report.is_object() || report.value("command", json()) != json(kRoofCommand)) {
-        refuse(path, "it does not say so");
+    const Json report = parse_json(io::read_text(path, kLargestReport));
+    if (!report.is_object() || report.value("command", Json()) != Json(kRoofCommand)) {
+        refuse_roof(path, "it does not say so");
     }
-    if (report.value("schema", json()) != json(kRoofSchema)) {
+    if (report.value("schema", Json()) != Json(kRoofSchema)) {
         throw Error(ErrorCode::unsupported,
                     "--roof " + path.string() + " has another schema than this version's");
     }
-    const json roof = report.value("roof", json::object());
-    const json gbs = roof.is_object() ? roof.value("gbs", json()) : json();
-    const json ranks = report.value("ranks", json());
-    const json sync = report.value("fsync", json());
+    const Json roof = report.value("roof", Json::object());
+    const Json gbs = roof.is_object() ? roof.value("gbs", Json()) : Json();
+    const Json ranks = report.value("ranks", Json());
+    const Json sync = report.value("fsync", Json());
     if (!gbs.is_number() || !std::isfinite(gbs.get<double>()) || gbs.get<double>() <= 0) {
-        refuse(path, "roof.gbs is not a positive number");
+        refuse_roof(path, "roof.gbs is not a positive number");
     }
     if (!ranks.is_number_integer() || !sync.is_boolean()) {
-        refuse(path, "it says neither ranks nor fsync");
+        refuse_roof(path, "it says neither ranks nor fsync");
     }
     return {gbs.get<double>(), ranks.get<int>(), sync.get<bool>()};
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/fingerprint.hpp"
 #include "shardweld/io/file.hpp"
 #include "shardweld/io/kind.hpp"
 
@@ -26,33 +27,17 @@ constexpr std::size_t kMaxFiles = 64;
 constexpr Bytes kBlocks = 16;
 constexpr Bytes kBlockBytes = 4096;
 
-constexpr std::uint64_t kFnvBasis = 14695981039346656037ULL;
-constexpr std::uint64_t kFnvPrime = 1099511628211ULL;
-
-/// FNV-1a: against accidents, not against intent.
-std::uint64_t mixed(std::uint64_t hash, std::span<const std::byte> bytes) {
-    for (const std::byte byte : bytes) {
-        hash = (hash ^ static_cast<std::uint64_t>(byte)) * kFnvPrime;
-    }
-    return hash;
-}
-
-template <typename T>
-std::uint64_t mixed_value(std::uint64_t hash, const T& value) {
-    return mixed(hash, std::as_bytes(std::span(&value, 1)));
-}
-
 /// Over blocks from the first to the last byte of a file; over all of a small one.
 std::uint64_t sampled(const fs::path& path) {
     const io::InputFile file = io::InputFile::open(path);
     std::vector<std::byte> block(std::min(file.size(), kBlockBytes));
-    std::uint64_t hash = kFnvBasis;
+    Fingerprint hash;
     for (Bytes i = 0; i < kBlocks; ++i) {
         const Bytes offset = (file.size() - block.size()) / (kBlocks - 1) * i;
         file.read_at(i + 1 < kBlocks ? offset : file.size() - block.size(), block);
-        hash = mixed(hash, block);
+        hash.add(block);
     }
-    return hash;
+    return hash.value();
 }
 
 bool is_doubtful(const Looks& looks, std::size_t file) {
@@ -95,11 +80,12 @@ Look look_at(const fs::path& file) {
     if (!S_ISREG(status.st_mode)) {
         return {};
     }
-    const std::uint64_t identity =
-        mixed_value(mixed_value(mixed_value(kFnvBasis, status.st_ino), status.st_mtim.tv_sec),
-                    status.st_mtim.tv_nsec);
-    return {static_cast<Index>(status.st_size), identity, io::stamp_of(status, file.c_str()),
-            ::eaccess(file.c_str(), R_OK) != 0};
+    Fingerprint identity;
+    identity.add(status.st_ino);
+    identity.add(static_cast<std::uint64_t>(status.st_mtim.tv_sec));
+    identity.add(static_cast<std::uint64_t>(status.st_mtim.tv_nsec));
+    return {static_cast<Index>(status.st_size), identity.value(),
+            io::stamp_of(status, file.c_str()), ::eaccess(file.c_str(), R_OK) != 0};
 }
 
 std::vector<std::size_t> doubtful(const Looks& looks, std::size_t limit) {

@@ -12,7 +12,6 @@ namespace shardweld::app {
 
 namespace {
 
-constexpr Bytes kMiB = Bytes{1} << 20U;
 // A rank's part of the job's memory is at least this: half of it is what buffers may take by
 // default, so the merge makes the plan that is shown here.
 constexpr Bytes kLeastMemory = 512 * kMiB;

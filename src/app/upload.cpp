@@ -12,7 +12,7 @@ namespace {
 /// An upload takes hours at times: ranks that wait leave their cores to others.
 constexpr auto kNap = std::chrono::milliseconds(50);
 
-std::optional<std::string> environment(const std::string& name) {
+std::optional<std::string> environment_value(const std::string& name) {
     const char* value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe): no threads
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
@@ -49,7 +49,7 @@ void while_others_sleep(mpi::Comm& comm, const Action& action) {
 upload::Access prepare_upload(mpi::Comm& comm, const Options& options) {
     upload::Access access;
     while_others_sleep(comm, [&] {
-        access = upload::check_access(request_of(options, options.target_dir), environment);
+        access = upload::check_access(request_of(options, options.target_dir), environment_value);
     });
     return access;
 }

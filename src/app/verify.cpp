@@ -25,7 +25,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int kSchema = 1;
+constexpr int kVerifySchema = 1;
 
 /// What was found to be in order, or not.
 struct Findings {
@@ -136,10 +136,6 @@ void check_contents(mpi::Comm& comm, const Options& options, Findings& findings)
     findings.differences = share_lines(comm, differences);
 }
 
-std::string counted(std::size_t count, const std::string& noun) {
-    return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
 std::string text_of(const Findings& findings, const fs::path& directory) {
     const WrittenModel& model = findings.model;
     const std::string tensors = counted(model.tensors.size(), "tensor");
@@ -169,7 +165,7 @@ std::string text_of(const Findings& findings, const fs::path& directory) {
 
 std::string json_of(const Findings& findings, const fs::path& directory) {
     const WrittenModel& model = findings.model;
-    ordered_json json = {{"schema", kSchema},
+    ordered_json json = {{"schema", kVerifySchema},
                          {"directory", directory.string()},
                          {"files", model.files.size()},
                          {"tensors", model.tensors.size()},

@@ -12,7 +12,7 @@
 
 namespace shardweld::app {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 
 namespace {
 
@@ -35,7 +35,7 @@ WeightIndex read_weight_index(const std::filesystem::path& path) {
         }
         index.file_of[tensor] = file.get<std::string>();
     }
-    const auto total = root.value(json::json_pointer("/metadata/total_size"), json());
+    const auto total = root.value(Json::json_pointer("/metadata/total_size"), Json());
     if (total.is_number_unsigned()) {
         index.total_size = total.get<Bytes>();
     }

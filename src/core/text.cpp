@@ -11,10 +11,6 @@ namespace shardweld {
 
 namespace {
 
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
 /// End of the run of digits (or of non-digits) that starts at `at`.
 std::size_t run_end(std::string_view text, std::size_t at) {
     const bool digits = is_digit(text[at]);
@@ -156,6 +152,16 @@ std::string human_bytes(Bytes bytes) {
     const int length =
         std::snprintf(text.data(), text.size(), "%.*f %s", digits, value, kUnits[unit]);
     return {text.data(), static_cast<std::size_t>(length)};
+}
+
+std::string counted(std::size_t count, const std::string& noun) {
+    return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+std::string number_text(double number) {
+    std::array<char, 32> text{};
+    (void)std::snprintf(text.data(), text.size(), "%.6g", number);
+    return text.data();
 }
 
 std::string shape_text(std::span<const Index> shape) {

@@ -15,12 +15,12 @@ namespace shardweld::execute {
 namespace {
 
 constexpr std::size_t kChecked = 32;
-constexpr std::size_t kRecord = kChecked + sizeof(std::uint64_t);
+constexpr std::size_t kEntry = kChecked + sizeof(std::uint64_t);
 constexpr std::size_t kRecordsAtOnce = 4096;
 constexpr Index kNone = -1;
 constexpr std::uint32_t kOfInput = 1;
 
-using Record = std::array<std::byte, kRecord>;
+using Entry = std::array<std::byte, kEntry>;
 
 template <typename T>
 void put_little(T value, std::byte* out) {
@@ -42,21 +42,21 @@ std::uint64_t check_of(const std::byte* record) {
     return XXH3_64bits(record, kChecked);
 }
 
-Record checked(Record record) {
+Entry checked(Entry record) {
     put_little(check_of(record.data()), record.data() + kChecked);
     return record;
 }
 
-Record record_of(const DoneBlock& block) {
-    Record record{};
+Entry record_of(const DoneBlock& block) {
+    Entry record{};
     put_little(static_cast<std::uint64_t>(block.number), record.data());
     put_little(block.target, record.data() + 8);
     std::copy(block.digest.begin(), block.digest.end(), record.begin() + 16);
     return checked(record);
 }
 
-Record record_of(const RangeSum& sum) {
-    Record record{};
+Entry record_of(const RangeSum& sum) {
+    Entry record{};
     put_little(sum.begin, record.data());
     put_little(sum.record, record.data() + 8);
     put_little(kOfInput, record.data() + 12);
@@ -170,12 +170,12 @@ JournalRead read_journal(const fs::path& directory, const plan::Plan& plan) {
     for (const auto& [session, path] : files_by_session(directory)) {
         read.last_session = session;
         const io::InputFile file = io::InputFile::open(path);
-        const Bytes whole = file.size() / kRecord * kRecord;
+        const Bytes whole = file.size() / kEntry * kEntry;
         read.n_unreadable += file.size() > whole ? 1 : 0;
         for (Bytes at = 0; at < whole; at += bytes.size()) {
-            bytes.resize(std::min<Bytes>(whole - at, kRecord * kRecordsAtOnce));
+            bytes.resize(std::min<Bytes>(whole - at, kEntry * kRecordsAtOnce));
             file.read_at(at, bytes);
-            for (std::size_t i = 0; i < bytes.size(); i += kRecord) {
+            for (std::size_t i = 0; i < bytes.size(); i += kEntry) {
                 const std::byte* record = bytes.data() + i;
                 if (!is_whole(record)) {
                     ++read.n_unreadable;
@@ -197,7 +197,7 @@ JournalRead read_journal(const fs::path& directory, const plan::Plan& plan) {
 }
 
 Bytes journal_bytes(const plan::Plan& plan) {
-    return BlockPlaces(plan).count() * 2 * kRecord;
+    return BlockPlaces(plan).count() * 2 * kEntry;
 }
 
 Journal::Journal(const fs::path& directory, Index session, int rank, bool sync)
@@ -217,10 +217,10 @@ void Journal::append(std::span<const DoneBlock> blocks, std::span<const RangeSum
         }
     }
     std::vector<std::byte> bytes;
-    bytes.reserve((blocks.size() + sums.size()) * kRecord);
+    bytes.reserve((blocks.size() + sums.size()) * kEntry);
     const auto add = [&](const auto& items) {
         for (const auto& item : items) {
-            const Record record = record_of(item);
+            const Entry record = record_of(item);
             bytes.insert(bytes.end(), record.begin(), record.end());
         }
     };

@@ -24,7 +24,7 @@ namespace shardweld::formats {
 namespace {
 
 // Root, step, role, model, dist_ckpt and a parent make six; links could go on for ever.
-constexpr int kDeepest = 8;
+constexpr int kDeepestCheckpoint = 8;
 
 // How far above the shards a role or an iteration can be named.
 constexpr int kLevelsAbove = 4;
@@ -250,12 +250,13 @@ Location locate(const Request& request) {
     std::vector<std::string> notes;
     fs::path directory = io::without_dots(request.directory);
     auto location = probe(directory, request.backend);
-    for (int depth = 0; !location && depth < kDeepest; ++depth) {
+    for (int depth = 0; !location && depth < kDeepestCheckpoint; ++depth) {
         directory = descend(directory, request, notes);
         location = probe(directory, request.backend);
     }
     if (!location) {
-        throw Error(ErrorCode::not_found, "no checkpoint within " + std::to_string(kDeepest) +
+        throw Error(ErrorCode::not_found, "no checkpoint within " +
+                                              std::to_string(kDeepestCheckpoint) +
                                               " levels below " + request.directory.string());
     }
     location->notes.insert(location->notes.begin(), notes.begin(), notes.end());

@@ -16,7 +16,7 @@ constexpr const char* kAdapter = "an adapter, saved beside the model";
 // What trainers leave beside any model: transformers 5 trainer.py, accelerate 1.x constants.py,
 // verl 0.9.1 checkpoint_manager.py and ray_trainer.py, megatron-core 0.17
 // training/checkpointing.py.
-constexpr std::array<KnownName, 31> kNames = {{
+constexpr std::array<KnownName, 31> kNeighbours = {{
     {"metadata.json", ""},
     {"latest_checkpointed_iteration.txt", ""},
     {"ckpt_contents.json", ""},
@@ -73,7 +73,7 @@ struct Star {
 }  // namespace
 
 std::span<const KnownName> common_names() {
-    return kNames;
+    return kNeighbours;
 }
 
 bool is_container(std::string_view name) {

@@ -18,22 +18,22 @@ namespace {
 constexpr Bytes kLengthBytes = 8;
 constexpr Bytes kLongestHeader = 100'000'000;  // the reference implementation's limit
 
-[[noreturn]] void refuse(const std::string& what) {
+[[noreturn]] void refuse_header(const std::string& what) {
     throw Error(ErrorCode::corrupt, "malformed safetensors header: " + what);
 }
 
 std::string read_header(const io::InputFile& file, Bytes begin) {
     const Bytes size = begin < file.size() ? file.size() - begin : 0;
     if (size < kLengthBytes) {
-        refuse("it has " + std::to_string(size) + " bytes");
+        refuse_header("it has " + std::to_string(size) + " bytes");
     }
     std::array<std::byte, kLengthBytes> raw{};
     file.read_at(begin, raw);
     Bytes length = 0;
     std::memcpy(&length, raw.data(), raw.size());
     if (length > size - kLengthBytes || length > kLongestHeader) {
-        refuse("it claims " + std::to_string(length) + " bytes, the file has " +
-               std::to_string(size));
+        refuse_header("it claims " + std::to_string(length) + " bytes, the file has " +
+                      std::to_string(size));
     }
     std::string text(to_size(length, "the safetensors header"), '\0');
     file.read_at(begin + kLengthBytes, std::as_writable_bytes(std::span(text)));
@@ -57,8 +57,9 @@ StoredTensor tensor_of(SafetensorsEntry& entry, Bytes data_begin) {
     tensor.storage_bytes = entry.end - entry.begin;
     const Bytes volume = to_bytes(volume_of(tensor.shape, "shape"), "shape");
     if (checked_mul_bytes(volume, size_of(tensor.dtype), "shape") != tensor.storage_bytes) {
-        refuse("shape " + shape_text(tensor.shape) + " of " + entry.dtype + " does not take the " +
-               std::to_string(tensor.storage_bytes) + " bytes that data_offsets give it");
+        refuse_header("shape " + shape_text(tensor.shape) + " of " + entry.dtype +
+                      " does not take the " + std::to_string(tensor.storage_bytes) +
+                      " bytes that data_offsets give it");
     }
     Index stride = 1;
     tensor.strides.resize(tensor.shape.size());
@@ -87,24 +88,24 @@ void require_tiling(const std::map<std::string, StoredTensor>& tensors, Bytes da
         const Bytes begin = entry->second.storage_offset - data_begin;
         const Bytes next = begin + entry->second.storage_bytes;
         if (next > data_size) {
-            refuse("tensor " + printable(entry->first) + " ends at byte " + std::to_string(next) +
-                   " of the data, which has " + std::to_string(data_size) +
-                   ": is the file cut short?");
+            refuse_header("tensor " + printable(entry->first) + " ends at byte " +
+                          std::to_string(next) + " of the data, which has " +
+                          std::to_string(data_size) + ": is the file cut short?");
         }
         if (begin < end) {
-            refuse("tensors " + printable(*before) + " and " + printable(entry->first) +
-                   " overlap");
+            refuse_header("tensors " + printable(*before) + " and " + printable(entry->first) +
+                          " overlap");
         }
         if (begin > end) {
-            refuse("a hole of " + std::to_string(begin - end) + " bytes before tensor " +
-                   printable(entry->first));
+            refuse_header("a hole of " + std::to_string(begin - end) + " bytes before tensor " +
+                          printable(entry->first));
         }
         end = next;
         before = &entry->first;
     }
     if (end != data_size) {
-        refuse(std::to_string(data_size - end) + " bytes follow after the last tensor" +
-               (before == nullptr ? std::string() : ", " + printable(*before)));
+        refuse_header(std::to_string(data_size - end) + " bytes follow after the last tensor" +
+                      (before == nullptr ? std::string() : ", " + printable(*before)));
     }
 }
 

@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kMetadata = "__metadata__";
 
-[[noreturn]] void refuse(const std::string& what) {
+[[noreturn]] void refuse_json(const std::string& what) {
     throw Error(ErrorCode::corrupt, "malformed safetensors header: " + what);
 }
 
@@ -42,7 +42,7 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
             refuse_second(text);
         }
         if (depth_ == 2 && !fields_.insert(text).second) {
-            refuse(where() + ": " + printable(text) + " comes twice");
+            refuse_json(where() + ": " + printable(text) + " comes twice");
         }
         (depth_ == 1 ? name_ : field_) = std::move(text);
         return true;
@@ -69,7 +69,7 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
         if (depth_ == 1 && !in_metadata()) {
             for (const char* field : {"dtype", "shape", "data_offsets"}) {
                 if (!fields_.contains(field)) {
-                    refuse(where() + " has no " + field);
+                    refuse_json(where() + " has no " + field);
                 }
             }
         }
@@ -93,7 +93,7 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
         if (field_ == "shape") {
             entry.shape = std::move(list_);
         } else if (list_.size() != 2 || list_[0] > list_[1]) {
-            refuse(where() + ": data_offsets are not a begin and an end");
+            refuse_json(where() + ": data_offsets are not a begin and an end");
         } else {
             entry.begin = to_bytes(list_[0], "data_offsets");
             entry.end = to_bytes(list_[1], "data_offsets");
@@ -128,7 +128,7 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
 
     bool parse_error(std::size_t position, const std::string& /*token*/,
                      const Json::exception& /*error*/) override {
-        refuse("it is no valid JSON at byte " + std::to_string(position));
+        refuse_json("it is no valid JSON at byte " + std::to_string(position));
     }
 
   private:
@@ -137,23 +137,23 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
         return (in_metadata() ? "" : "tensor ") + printable(name_);
     }
     [[noreturn]] static void refuse_second(const std::string& key) {
-        refuse("key " + printable(key) + " comes twice");
+        refuse_json("key " + printable(key) + " comes twice");
     }
     [[noreturn]] void refuse_value() const {
         if (depth_ == 0) {
-            refuse("it is not a JSON object");
+            refuse_json("it is not a JSON object");
         }
         if (depth_ == 1) {
-            refuse(where() + " is not an object");
+            refuse_json(where() + " is not an object");
         }
         if (in_metadata()) {
-            refuse(where() + ": " + printable(field_) + " is not a text");
+            refuse_json(where() + ": " + printable(field_) + " is not a text");
         }
         const bool is_list = field_ == "shape" || field_ == "data_offsets";
-        refuse(where() + ": " + printable(field_) +
-               (is_list             ? " is not a list of numbers from 0"
-                : field_ == "dtype" ? " is not a text"
-                                    : " is not a field of a tensor"));
+        refuse_json(where() + ": " + printable(field_) +
+                    (is_list             ? " is not a list of numbers from 0"
+                     : field_ == "dtype" ? " is not a text"
+                                         : " is not a field of a tensor"));
     }
 
     SafetensorsText& out_;

@@ -64,7 +64,7 @@ int by_kernel(int directory, const fs::path& relative) {
     });
 }
 
-[[noreturn]] void throw_changed(const fs::path& path) {
+[[noreturn]] void throw_replaced(const fs::path& path) {
     throw Error(ErrorCode::io, path.string() +
                                    " was changed while it was being looked at: it leads elsewhere "
                                    "by now; wait for its writer to end, and start again");
@@ -111,7 +111,7 @@ InputFile open_within(const fs::path& path, const fs::path& root) {
     const fs::path end = end_of(path);
     const fs::path home = home_of(end, end_of(root));
     if (home.empty()) {
-        throw_changed(path);
+        throw_replaced(path);
     }
     const Held directory(retried([&] { return ::open(home.c_str(), kOnTheWay); }));
     const int fd =
@@ -120,7 +120,7 @@ InputFile open_within(const fs::path& path, const fs::path& root) {
         return InputFile::adopt(fd, path);
     }
     if (errno == ELOOP || errno == EXDEV || errno == ENOTDIR || errno == EAGAIN) {
-        throw_changed(path);
+        throw_replaced(path);
     }
     if (errno == ENXIO || errno == ENODEV) {
         throw Error(ErrorCode::unsupported,

@@ -19,7 +19,7 @@ namespace shardweld::io {
 namespace {
 
 // Linux transfers at most this much in one call (read(2)).
-constexpr std::size_t kMaxTransfer = 0x7ffff000;
+constexpr std::size_t kMaxRead = 0x7ffff000;
 
 std::string kind_of(mode_t mode) {
     if (S_ISDIR(mode)) {
@@ -99,7 +99,7 @@ void InputFile::read_at(Bytes offset, std::span<std::byte> out) const {
     }
     std::size_t done = 0;
     while (done < out.size()) {
-        const std::size_t wanted = std::min(out.size() - done, kMaxTransfer);
+        const std::size_t wanted = std::min(out.size() - done, kMaxRead);
         const ssize_t got = retried([&] {
             return ::pread(fd_, out.data() + done, wanted, static_cast<off_t>(offset + done));
         });

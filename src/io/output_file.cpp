@@ -16,7 +16,7 @@ namespace shardweld::io {
 namespace {
 
 // Linux transfers at most this much in one call (write(2)).
-constexpr std::size_t kMaxTransfer = 0x7ffff000;
+constexpr std::size_t kMaxWrite = 0x7ffff000;
 constexpr mode_t kMode = 0666;
 constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
 constexpr int kThere = O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
@@ -118,7 +118,7 @@ void OutputFile::write_at(Bytes offset, std::span<const std::byte> data) const {
     file_offset(checked_add_bytes(offset, data.size(), "the end of a write"), path_);
     std::size_t done = 0;
     while (done < data.size()) {
-        const std::size_t wanted = std::min(data.size() - done, kMaxTransfer);
+        const std::size_t wanted = std::min(data.size() - done, kMaxWrite);
         const ssize_t put = retried([&] {
             return ::pwrite(fd_, data.data() + done, wanted, static_cast<off_t>(offset + done));
         });

@@ -32,6 +32,8 @@ std::string quoted(const Layout& layout) {
     return "layout \"" + printable(layout.text) + "\"";
 }
 
+}  // namespace
+
 /// The extents of a layout's axes, in the order of its text.
 class Extents {
   public:
@@ -122,6 +124,8 @@ class Extents {
     bool has_star_ = false;
     Index star_ = 0;
 };
+
+namespace {
 
 using Stored = std::optional<std::span<const Index>>;
 

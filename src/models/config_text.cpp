@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::size_t kMostBytes = 64'000'000;
+constexpr std::size_t kMostConfigBytes = 64'000'000;
 
 /// "line 3, column 7" of a byte position.
 std::string place_of(const std::string& text, std::size_t at) {
@@ -30,7 +30,7 @@ std::string place_of(const std::string& text, std::size_t at) {
 }  // namespace
 
 nlohmann::ordered_json parse_config_text(const std::string& text, const std::string& origin) {
-    if (text.size() > kMostBytes) {
+    if (text.size() > kMostConfigBytes) {
         throw Error(ErrorCode::corrupt, origin + " is larger than 64 MB");
     }
     if (const auto at = too_deep_at(text)) {

@@ -17,8 +17,8 @@ namespace shardweld::models {
 
 namespace {
 
-constexpr std::size_t kMostBytes = 1'000'000;
-constexpr std::size_t kMostLines = 10'000;
+constexpr std::size_t kMostFileBytes = 1'000'000;
+constexpr std::size_t kMostFileLines = 10'000;
 constexpr std::size_t kLongestLine = 4096;
 constexpr Index kFormat = 1;
 
@@ -58,11 +58,11 @@ class FileParser {
     explicit FileParser(const Source& source) : source_(source) {}
 
     Declaration parse() {
-        if (source_.text.size() > kMostBytes) {
+        if (source_.text.size() > kMostFileBytes) {
             fail("is larger than 1 MB");
         }
         const auto lines = split(source_.text, '\n');
-        if (lines.size() > kMostLines + 1) {
+        if (lines.size() > kMostFileLines + 1) {
             fail("has more than 10000 lines");
         }
         for (std::size_t i = 0; i < lines.size(); ++i) {

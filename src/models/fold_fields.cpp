@@ -16,7 +16,7 @@ NodePtr node_of(Node node) {
     return std::make_shared<const Node>(std::move(node));
 }
 
-NodePtr constant(Index value) {
+NodePtr constant_node(Index value) {
     Node node;
     node.value = value;
     return node_of(std::move(node));
@@ -82,7 +82,7 @@ NodePtr Folder::fold_field(const Expr& expr) const {
 
 NodePtr Folder::fold_count(const Expr& expr) const {
     const auto count = scope_.config ? scope_.config->count(expr.name) : std::nullopt;
-    return count ? constant(*count) : absent(config_name() + " has no list " + expr.name);
+    return count ? constant_node(*count) : absent(config_name() + " has no list " + expr.name);
 }
 
 NodePtr Folder::fold_claim(const Expr& expr) const {
@@ -90,7 +90,7 @@ NodePtr Folder::fold_claim(const Expr& expr) const {
         return absent("the checkpoint states no " + expr.name);
     }
     if (!scope_.claims->contains(expr.name)) {
-        return constant(0);
+        return constant_node(0);
     }
     return integer(claim_value(scope_.claims->at(expr.name)), "the checkpoint's " + expr.name);
 }
@@ -133,13 +133,13 @@ NodePtr Folder::fold_text(const Expr& expr) {
     if (is_absent(value)) {
         const bool counts_as_zero =
             scope_.absent_is_zero || (subject.op == Op::claim && scope_.claims != nullptr);
-        return counts_as_zero ? constant(expr.op == Op::is_text ? 0 : 1)
+        return counts_as_zero ? constant_node(expr.op == Op::is_text ? 0 : 1)
                               : absent(config_name() + " has no " + subject.name);
     }
     node.list = std::make_shared<const std::vector<FieldValue>>(1, std::move(value));
-    node.args = {constant(0)};
+    node.args = {constant_node(0)};
     std::string why;
-    return constant(evaluate(node, {}, &why).value_or(0));
+    return constant_node(evaluate(node, {}, &why).value_or(0));
 }
 
 NodePtr Folder::fold_has(const Expr& expr) {

@@ -19,10 +19,6 @@ constexpr const char* kLayer = "l";
     throw Error(ErrorCode::usage, "the name '" + printable(text) + "' " + what);
 }
 
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
 void add_capture(Pattern& pattern, std::string_view inside) {
     const auto plus = inside.find('+');
     const std::string_view name = inside.substr(0, plus);

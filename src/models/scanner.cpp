@@ -13,10 +13,6 @@ namespace {
 constexpr std::array<std::string_view, 18> kMarks = {
     "<=", ">=", "!=", "=", "<", ">", "+", "-", "*", "/", "%", "(", ")", "[", "]", "|", ",", "?"};
 
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
 bool is_name_start(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }

@@ -19,7 +19,7 @@ namespace {
 using Complex = std::complex<double>;
 
 /// Elements looked at together: equal bytes need no arithmetic, and in most comparisons most are.
-constexpr std::size_t kBlockElements = 1024;
+constexpr std::size_t kComparedElements = 1024;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 bool is_nan(double value) {
@@ -81,7 +81,7 @@ T load(std::span<const std::byte> bytes, std::size_t at) {
     return value;
 }
 
-using Doubles = std::array<double, kBlockElements>;
+using Doubles = std::array<double, kComparedElements>;
 
 /// E8M0 (OCP microscaling formats 1.0): powers of two, 2^(x - 127); 255 is NaN.
 double value_of_e8m0(std::byte bits) {
@@ -232,8 +232,8 @@ Comparison compare(DType dtype, std::span<const std::byte> a, std::span<const st
     }
     Comparison sum;
     sum.n_elements = static_cast<Index>(a.size() / size);
-    for (std::size_t at = 0; at < a.size(); at += kBlockElements * size) {
-        const std::size_t length = std::min(kBlockElements * size, a.size() - at);
+    for (std::size_t at = 0; at < a.size(); at += kComparedElements * size) {
+        const std::size_t length = std::min(kComparedElements * size, a.size() - at);
         const Block block{a.subspan(at, length), b.subspan(at, length),
                           first + static_cast<Index>(at / size)};
         if (std::memcmp(block.a.data(), block.b.data(), length) != 0) {

@@ -10,7 +10,6 @@ namespace shardweld::plan {
 
 namespace {
 
-constexpr Bytes kMiB = Bytes{1} << 20U;
 // One round's output: with larger ones the bytes leave the processor's own cache between reading
 // and writing, which makes a merge up to four times slower (docs/measurements/performance.md).
 constexpr Bytes kCacheStep = kMiB;

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <numeric>
 
+#include "shardweld/core/fingerprint.hpp"
 #include "shardweld/core/text.hpp"
 
 #include "placing.hpp"
@@ -16,26 +17,12 @@ namespace shardweld::plan {
 
 namespace {
 
-/// FNV-1a over what determines the output files; a fingerprint, not a defence.
-class Fingerprint {
-  public:
-    void add(std::string_view text) {
-        for (const char c : text) {
-            hash_ = (hash_ ^ static_cast<unsigned char>(c)) * 0x100000001B3ULL;
-        }
-        hash_ = (hash_ ^ 0xFFU) * 0x100000001B3ULL;
-    }
-    void add(Bytes value) { add(std::to_string(value)); }
-    [[nodiscard]] std::string text() const {
-        std::array<char, 17> out{};
-        (void)std::snprintf(out.data(), out.size(), "%016llx",
-                            static_cast<unsigned long long>(hash_));
-        return out.data();
-    }
-
-  private:
-    std::uint64_t hash_ = 0xCBF29CE484222325ULL;
-};
+std::string hash_text(const Fingerprint& hash) {
+    std::array<char, 17> out{};
+    (void)std::snprintf(out.data(), out.size(), "%016llx",
+                        static_cast<unsigned long long>(hash.value()));
+    return out.data();
+}
 
 /// What happens to a target's elements on the way, beside the cast.
 std::string steps_text(const Target& target) {
@@ -197,12 +184,12 @@ std::string Plan::hash() const {
         print.add(safetensors_name(target.stored));
         print.add(steps_text(target));
         for (const Operand& operand : target.operands) {
-            print.add(operand.file);
-            print.add(operand.base);
+            print.add(std::to_string(operand.file));
+            print.add(std::to_string(operand.base));
             print.add(layout::to_text(operand.copy));
         }
     }
-    return print.text();
+    return hash_text(print);
 }
 
 std::vector<Slice> slices_of(const Plan& plan, LineRange range) {

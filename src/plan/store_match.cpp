@@ -7,10 +7,6 @@ namespace shardweld::plan {
 
 namespace {
 
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
 /// A pattern with its captures and digits hidden, so that it equals digits_hidden() of every name
 /// it matches.
 std::string pattern_key(const models::Pattern& pattern) {

@@ -10,7 +10,6 @@ namespace shardweld::plan {
 
 namespace {
 
-constexpr Bytes kMiB = Bytes{1} << 20U;
 // Comparing so much costs no noticeable time.
 constexpr Bytes kFewReplicas = 64 * kMiB;
 // Of the bytes of a target as stored, where its replicas are sampled.

@@ -61,9 +61,9 @@ struct GappyRead {
     Bytes needed = 0;
 };
 
-class Counter {
+class TrafficCounter {
   public:
-    explicit Counter(const Plan& plan) : plan_(plan) {
+    explicit TrafficCounter(const Plan& plan) : plan_(plan) {
         const std::size_t n_files =
             plan.visibility.group_sees.empty() ? 0 : plan.visibility.group_sees.front().size();
         traffic_.ranks.resize(index_of(plan.n_ranks()));
@@ -204,7 +204,7 @@ class Counter {
 }  // namespace
 
 Traffic traffic_of(const Plan& plan) {
-    return Counter(plan).count();
+    return TrafficCounter(plan).count();
 }
 
 }  // namespace shardweld::plan

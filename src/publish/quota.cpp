@@ -16,7 +16,7 @@ namespace shardweld::publish {
 
 namespace {
 
-constexpr double kLimit_s = 20;
+constexpr double kQuotaLimit_s = 20;
 constexpr Bytes kKibibyte = 1024;
 
 /// nullopt when `limit` is 0, which means none.
@@ -44,7 +44,7 @@ std::array<Owner, 2> owners(const fs::path& directory) {
 }
 
 /// A number, perhaps with the star or brackets that lfs puts around what is over or estimated.
-std::optional<Bytes> number_of(std::string_view word) {
+std::optional<Bytes> number_in(std::string_view word) {
     while (!word.empty() && (word.front() == '[')) {
         word.remove_prefix(1);
     }
@@ -98,10 +98,10 @@ std::optional<Quota> parse_lfs_quota(const std::string& said, const std::string&
     if (words.size() < kFields) {
         return std::nullopt;
     }
-    const auto used = number_of(words[1]);
-    const auto limit = number_of(words[3]);
-    const auto files = number_of(words[5]);
-    const auto file_limit = number_of(words[7]);
+    const auto used = number_in(words[1]);
+    const auto limit = number_in(words[3]);
+    const auto files = number_in(words[5]);
+    const auto file_limit = number_in(words[7]);
     constexpr Bytes kMost = ~Bytes{0} / kKibibyte;
     if (!used || !limit || !files || !file_limit || *used > kMost || *limit > kMost) {
         return std::nullopt;
@@ -122,7 +122,7 @@ std::optional<std::vector<Quota>> lfs_quotas(const fs::path& directory, const st
                           {"quota", "-q", owner.flag, std::to_string(owner.id),
                            fs::absolute(directory).string()},
                           {},
-                          kLimit_s,
+                          kQuotaLimit_s,
                           [&](std::string_view line) { said += std::string(line) + "\n"; }});
         const auto quota =
             ending && ending->is_success() ? parse_lfs_quota(said, owner.text) : std::nullopt;

@@ -103,9 +103,9 @@ bool cannot_exchange(int error) {
 }
 
 /// The place of a report: a name in a directory that stays the same one.
-class Place {
+class ReportPlace {
   public:
-    explicit Place(const fs::path& path) : path_(path), name_(path.filename()) {
+    explicit ReportPlace(const fs::path& path) : path_(path), name_(path.filename()) {
         const fs::path directory = path.parent_path();
         directory_ =
             ::open(directory.empty() ? "." : directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -113,11 +113,11 @@ class Place {
             io::throw_errno(errno, "create", path);
         }
     }
-    ~Place() { ::close(directory_); }
-    Place(const Place&) = delete;
-    Place& operator=(const Place&) = delete;
-    Place(Place&&) = delete;
-    Place& operator=(Place&&) = delete;
+    ~ReportPlace() { ::close(directory_); }
+    ReportPlace(const ReportPlace&) = delete;
+    ReportPlace& operator=(const ReportPlace&) = delete;
+    ReportPlace(ReportPlace&&) = delete;
+    ReportPlace& operator=(ReportPlace&&) = delete;
 
     /// Remembers what has the name, which may be replaced; Error(io) otherwise.
     void look() {
@@ -281,7 +281,7 @@ void write_report(const std::string& text, const fs::path& report, bool sync) {
         if (const std::string why = why_not_replaced(path); !why.empty()) {
             throw Error(ErrorCode::io, path.string() + " is left as it is: " + why);
         }
-        Place place(path);
+        ReportPlace place(path);
         place.look();
         io::OutputFile file = io::OutputFile::create(fresh);
         is_made = true;

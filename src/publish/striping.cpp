@@ -11,7 +11,7 @@ namespace shardweld::publish {
 
 namespace {
 
-constexpr double kLimit_s = 120;  // a busy metadata server is slow
+constexpr double kStripingLimit_s = 120;  // a busy metadata server is slow
 constexpr std::size_t kMostLine = 300;
 constexpr const char* kAdvice = ": leave out --stripe to take the directory's own striping";
 
@@ -42,7 +42,7 @@ void set_striping(const std::filesystem::path& directory, const Striping& stripi
     arguments.push_back(std::filesystem::absolute(directory).string());
     std::string said;
     const auto ending =
-        process::run({*lfs, std::move(arguments), {}, kLimit_s, [&](std::string_view line) {
+        process::run({*lfs, std::move(arguments), {}, kStripingLimit_s, [&](std::string_view line) {
                           said = printable(line, kMostLine);
                       }});
     if (!ending || !ending->is_success()) {

@@ -13,7 +13,7 @@ namespace shardweld::upload {
 namespace {
 
 constexpr double kHelpLimit_s = 120;  // Python starts slowly on a busy parallel file system
-constexpr std::size_t kMostLine = 400;
+constexpr std::size_t kMostReason = 400;
 
 /// No question about new versions, no colours, no held-back output.
 std::vector<std::string> quiet_environment() {
@@ -35,7 +35,7 @@ std::string fault_of(const fs::path& client, const std::vector<std::string>& sec
         // "REPO_ID" or "repo_id", in the help of every version.
         knows_repositories = knows_repositories || line.find("REPO_ID") != std::string_view::npos ||
                              line.find("repo_id") != std::string_view::npos;
-        last = printable(redacted(line, secrets), kMostLine);
+        last = printable(redacted(line, secrets), kMostReason);
     };
     const auto ending =
         process::run({client, {"upload", "--help"}, quiet_environment(), kHelpLimit_s, read});

@@ -12,7 +12,6 @@ namespace shardweld::upload {
 
 namespace {
 
-constexpr std::string_view kHidden = "***";
 constexpr std::size_t kPiece = 8;
 constexpr std::string_view kHex = "0123456789abcdef";
 constexpr std::string_view kBase64 =

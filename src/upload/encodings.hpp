@@ -8,6 +8,9 @@
 
 namespace shardweld::upload {
 
+/// What stands where a secret stood.
+inline constexpr std::string_view kHidden = "***";
+
 /// `text` with *** for every stretch of it that holds a piece of a secret of eight bytes or more
 /// (of a shorter secret: all of it): plain, as base64 of either alphabet and at any place in what
 /// is encoded, as hex digits, or with bytes written %XX, \xXX, \uXXXX, \ooo, &#NN; or behind a

@@ -5,6 +5,8 @@
 #include <cctype>
 #include <optional>
 
+#include "shardweld/core/text.hpp"
+
 namespace shardweld::upload {
 
 namespace {
@@ -67,10 +69,6 @@ std::string in_small_letters(std::string_view text) {
     std::transform(small.begin(), small.end(), small.begin(),
                    [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     return small;
-}
-
-bool is_digit(char c) {
-    return std::isdigit(static_cast<unsigned char>(c)) != 0;
 }
 
 /// The HTTP status at `at`: three digits, the first a 4 or 5, that are no part of a longer word.

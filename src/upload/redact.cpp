@@ -9,7 +9,6 @@ namespace shardweld::upload {
 
 namespace {
 
-constexpr std::string_view kHidden = "***";
 constexpr std::string_view kWordEnds = " \t\"'<>)]},;";
 constexpr std::size_t kLeastToken = 16;
 

@@ -27,7 +27,7 @@ struct Rank {
     Index world = 0;
 };
 
-void put_size(PickleWriter& out, const std::vector<Index>& shape) {
+void put_shape(PickleWriter& out, const std::vector<Index>& shape) {
     out.global("torch", "Size").indices(shape).op(Op::tuple1).op(Op::reduce);
 }
 
@@ -79,7 +79,7 @@ void put_spec(TorchPickle& out, const HubTensor& tensor, DType dtype, Rank rank)
     pickle.text("dim").integer(0).op(Op::setitems).op(Op::build).op(Op::tuple1);
     pickle.text("tensor_meta").global("torch.distributed.tensor._dtensor_spec", "TensorMeta");
     pickle.op(Op::mark);
-    put_size(pickle, tensor.shape);
+    put_shape(pickle, tensor.shape);
     pickle.indices(strides_of(tensor.shape));
     put_dtype(pickle, dtype);
     pickle.op(Op::tuple).op(Op::newobj);
@@ -107,7 +107,7 @@ void put_dtensor(TorchPickle& out, const HubTensor& tensor, DType dtype, Rank ra
     pickle.op(Op::mark);
     put_class();
     put_dtype(pickle, dtype);
-    put_size(pickle, tensor.shape);
+    put_shape(pickle, tensor.shape);
     pickle.indices(strides_of(tensor.shape)).integer(0);
     pickle.global("torch.serialization", "_get_layout").text("torch.strided");
     pickle.op(Op::tuple1).op(Op::reduce);

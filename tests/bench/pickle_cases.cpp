@@ -30,7 +30,7 @@ Checkpoint checkpoint_of(const Grid& grid, Index n_layers) {
     return checkpoint;
 }
 
-PickleWriter& put_object(PickleWriter& out, const std::string& module, std::string_view name) {
+PickleWriter& put_named(PickleWriter& out, const std::string& module, std::string_view name) {
     return out.global(module, name).op(Op::empty_tuple).op(Op::newobj);
 }
 
@@ -39,10 +39,10 @@ void put_list(PickleWriter& out, const std::array<Index, 2>& values) {
 }
 
 void put_shard_metadata(PickleWriter& out, Index rank) {
-    put_object(out, kShard, "ShardMetadata").op(Op::none).op(Op::empty_dict).op(Op::mark);
+    put_named(out, kShard, "ShardMetadata").op(Op::none).op(Op::empty_dict).op(Op::mark);
     put_list(out.text("shard_offsets"), {rank * kRows, 0});
     put_list(out.text("shard_sizes"), {kRows, kColumns});
-    put_object(out.text("placement"), "torch.distributed.remote_device", "_remote_device");
+    put_named(out.text("placement"), "torch.distributed.remote_device", "_remote_device");
     out.op(Op::empty_dict).op(Op::mark).text("_worker_name").op(Op::none);
     out.text("_rank").integer(rank).text("_device");
     out.global("torch", "device").text("cpu").op(Op::tuple1).op(Op::reduce);
@@ -50,7 +50,7 @@ void put_shard_metadata(PickleWriter& out, Index rank) {
 }
 
 void put_properties(PickleWriter& out) {
-    put_object(out, std::string(kSharded) + ".metadata", "TensorProperties").op(Op::mark);
+    put_named(out, std::string(kSharded) + ".metadata", "TensorProperties").op(Op::mark);
     out.global("torch", "bfloat16").global("torch.serialization", "_get_layout");
     out.text("torch.strided").op(Op::tuple1).op(Op::reduce).boolean(false);
     out.global(std::string(kSharded) + ".metadata", "MEM_FORMAT_ENCODING").integer(0);
@@ -58,7 +58,7 @@ void put_properties(PickleWriter& out) {
 }
 
 void put_sharded_metadata(PickleWriter& out, Index n_ranks) {
-    put_object(out, std::string(kSharded) + ".metadata", "ShardedTensorMetadata");
+    put_named(out, std::string(kSharded) + ".metadata", "ShardedTensorMetadata");
     out.op(Op::empty_dict).op(Op::mark);
     out.text("shards_metadata").op(Op::empty_list).op(Op::mark);
     for (Index rank = 0; rank < n_ranks; ++rank) {
@@ -73,7 +73,7 @@ void put_sharded_metadata(PickleWriter& out, Index n_ranks) {
 void put_local_shard(TorchPickle& out) {
     PickleWriter& pickle = out.pickle;
     pickle.op(Op::empty_list);
-    put_object(pickle, std::string(kSharded) + ".shard", "Shard");
+    put_named(pickle, std::string(kSharded) + ".shard", "Shard");
     pickle.op(Op::none).op(Op::empty_dict).op(Op::mark);
     pickle.text("tensor");
     out.tensor({DType::bf16, {kRows, kColumns}, {}});

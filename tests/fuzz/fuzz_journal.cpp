@@ -17,7 +17,6 @@ using namespace shardweld;
 using fuzz::JsonFile;
 
 constexpr std::size_t kChecked = 32;
-constexpr Index kMiB = Index{1} << 20U;
 
 /// Tensors of 2.5 MiB, 12 bytes and 1 MiB, in HDF5 files of at most 3 MiB.
 plan::Plan hdf5_plan() {

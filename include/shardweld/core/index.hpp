@@ -12,6 +12,8 @@ namespace shardweld {
 using Index = std::int64_t;   ///< elements, extents, strides
 using Bytes = std::uint64_t;  ///< sizes and file offsets
 
+inline constexpr Bytes kMiB = Bytes{1} << 20U;
+
 /// a * b, a + b, a - b; throw Error(corrupt) naming `what` on overflow (or a negative Bytes
 /// result).
 Index checked_mul(Index a, Index b, std::string_view what);

@@ -24,6 +24,12 @@ std::optional<Bytes> parse_size(std::string_view text);
 /// "4.31 GB", decimal units, for people.
 std::string human_bytes(Bytes bytes);
 
+/// "1 file", "2 files".
+std::string counted(std::size_t count, const std::string& noun);
+
+/// Six digits, as %g.
+std::string number_text(double number);
+
 /// "[3, 64, 32]".
 std::string shape_text(std::span<const Index> shape);
 
@@ -35,6 +41,11 @@ std::string listed(const std::vector<std::string>& texts);
 
 /// Whether the text is valid UTF-8: JSON and what reads it take nothing else.
 bool is_utf8(std::string_view text);
+
+/// ASCII only, whatever the locale says.
+constexpr bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
 
 /// Splits at every `separator`; "" gives one empty part.
 std::vector<std::string_view> split(std::string_view text, char separator);

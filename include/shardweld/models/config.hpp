@@ -13,6 +13,8 @@
 
 namespace shardweld::models {
 
+inline constexpr Bytes kMaxConfig = 16 * kMiB;  ///< of a config.json
+
 /// What kind of model class config.json names, as verl detects it.
 enum class ModelClass { causal_lm, token_classification, vision_to_text, other };
 

@@ -16,6 +16,8 @@
 
 namespace shardweld::models {
 
+inline constexpr Bytes kMaxRecipe = 1'000'000;  ///< of a recipe file
+
 /// An integer expression or condition as a tree. Evaluated by Symbols.
 struct Expr;
 using ExprPtr = std::shared_ptr<const Expr>;

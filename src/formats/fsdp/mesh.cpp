@@ -15,7 +15,7 @@ namespace {
 
 const std::string kExtents = "the shape of a DeviceMesh";
 
-[[noreturn]] void fail(const std::string& message) {
+[[noreturn]] void fail_mesh(const std::string& message) {
     throw Error(ErrorCode::corrupt, "its DeviceMesh " + message);
 }
 
@@ -54,7 +54,7 @@ std::optional<std::vector<Index>> layout_extents(const PickleValue& layout) {
         for (const PickleValue* const axis : short_list(*axes, kExtents)) {
             const PickleValue* const shape = axis->attribute("shape");
             if (shape == nullptr) {
-                fail("has an axis without a shape");
+                fail_mesh("has an axis without a shape");
             }
             extents.push_back(extent_of(*shape));
         }
@@ -67,7 +67,7 @@ std::optional<std::vector<Index>> layout_extents(const PickleValue& layout) {
         std::vector<Index> extents;
         for (const PickleValue* const pair : short_list(*pairs, kExtents)) {
             if (pair->elements().size() != 2) {
-                fail("has a layout that is not pairs of size and stride");
+                fail_mesh("has a layout that is not pairs of size and stride");
             }
             extents.push_back(extent_of(*pair->elements()[0]));
         }
@@ -87,14 +87,14 @@ std::vector<Index> read_extents_of_mesh(const TorchFile& file, const PickleValue
             return tensor->shape;
         }
     }
-    fail("is " + describe(mesh) + " without a shape");
+    fail_mesh("is " + describe(mesh) + " without a shape");
 }
 
 void check_extents(const std::vector<Index>& extents) {
     const bool is_grid = !extents.empty() && std::all_of(extents.begin(), extents.end(),
                                                          [](Index extent) { return extent > 0; });
     if (!is_grid) {
-        fail("has shape " + shape_text(extents));
+        fail_mesh("has shape " + shape_text(extents));
     }
     volume_of(extents, "the DeviceMesh");
 }
@@ -143,7 +143,7 @@ RankMesh read_mesh(const TorchFile& file, const PickleValue& mesh) {
     }
     const PickleValue* const coordinate = attribute_of(mesh, "coordinate_on_dim");
     if (coordinate == nullptr) {
-        fail("does not say where the rank of this file stands (_coordinate_on_dim)");
+        fail_mesh("does not say where the rank of this file stands (_coordinate_on_dim)");
     }
     read.coordinate = short_counts(*coordinate, "a coordinate of a DeviceMesh");
     bool is_inside = read.coordinate.size() == read.extents.size();
@@ -151,8 +151,8 @@ RankMesh read_mesh(const TorchFile& file, const PickleValue& mesh) {
         is_inside = read.coordinate[d] < read.extents[d];
     }
     if (!is_inside) {
-        fail("has shape " + shape_text(read.extents) + " but puts this file's rank at " +
-             shape_text(read.coordinate));
+        fail_mesh("has shape " + shape_text(read.extents) + " but puts this file's rank at " +
+                  shape_text(read.coordinate));
     }
     read.rank = read_rank(mesh, read);
     read.ascending = ascending_dims(mesh, read);

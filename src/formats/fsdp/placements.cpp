@@ -13,20 +13,20 @@ namespace shardweld::formats::fsdp {
 
 namespace {
 
-[[noreturn]] void fail(const std::string& message) {
+[[noreturn]] void fail_spec(const std::string& message) {
     throw Error(ErrorCode::corrupt, "its DTensorSpec " + message);
 }
 
 // `dim` counts from the end when negative.
 std::size_t read_dim(const PickleValue* value, std::size_t n_dims) {
     if (value == nullptr || value->kind != PickleKind::integer) {
-        fail("has a shard without a dimension");
+        fail_spec("has a shard without a dimension");
     }
     const auto n = static_cast<Index>(n_dims);
     const Index dim = value->integer;
     if (dim >= n || dim < -n) {
-        fail("shards dimension " + std::to_string(dim) + " of a tensor with " + std::to_string(n) +
-             " dimension(s)");
+        fail_spec("shards dimension " + std::to_string(dim) + " of a tensor with " +
+                  std::to_string(n) + " dimension(s)");
     }
     return static_cast<std::size_t>(dim < 0 ? dim + n : dim);
 }
@@ -62,7 +62,7 @@ Placement read_placement(const PickleValue& value, std::size_t n_dims) {
         const PickleValue* const factor = field(value, "split_factor", 1);
         placement.split_factor = factor == nullptr ? 0 : read_count(*factor, "a split factor");
         if (placement.split_factor == 0) {
-            fail("has a strided shard without a split factor");
+            fail_spec("has a strided shard without a split factor");
         }
     }
     return placement;
@@ -72,7 +72,7 @@ Placement read_placement(const PickleValue& value, std::size_t n_dims) {
 void add_entry(const PickleValue& entry, std::size_t n_dims, Placements& read) {
     const auto parts = entry.arguments().empty() ? entry.elements() : entry.arguments();
     if (parts.size() != 2) {
-        fail("has an entry of shard_order that is no pair");
+        fail_spec("has an entry of shard_order that is no pair");
     }
     const std::size_t dim = read_dim(parts[0], n_dims);
     for (const PickleValue* const number : short_list(*parts[1], "shard_order")) {
@@ -80,7 +80,7 @@ void add_entry(const PickleValue& entry, std::size_t n_dims, Placements& read) {
         const bool fits = d < read.on.size() && read.on[d].is_shard && read.on[d].dim == dim &&
                           std::find(read.order.begin(), read.order.end(), d) == read.order.end();
         if (!fits) {
-            fail("has a shard_order that contradicts its placements " + placements_text(read));
+            fail_spec("has a shard_order that contradicts its placements " + placements_text(read));
         }
         read.order.push_back(d);
     }
@@ -124,7 +124,7 @@ std::string_view distributed_class(const PickleValue& value) {
 void read_placements(const PickleValue& spec, std::size_t n_dims, Placements& read) {
     const PickleValue* const list = spec.attribute("placements");
     if (list == nullptr) {
-        fail("has no placements");
+        fail_spec("has no placements");
     }
     read.on.clear();
     read.order.clear();
@@ -145,7 +145,8 @@ void read_placements(const PickleValue& spec, std::size_t n_dims, Placements& re
         const bool is_new = std::find(read.order.begin(), read.order.end(), d) == read.order.end();
         if (read.on[d].is_shard && is_new) {
             if (is_ordered) {
-                fail("has a shard_order that contradicts its placements " + placements_text(read));
+                fail_spec("has a shard_order that contradicts its placements " +
+                          placements_text(read));
             }
             read.order.push_back(d);
         }

@@ -29,14 +29,14 @@ struct Place {
     std::optional<Index> rank;  ///< where the file tells it
 };
 
-[[noreturn]] void fail(const std::string& message) {
+[[noreturn]] void fail_sharded(const std::string& message) {
     throw Error(ErrorCode::corrupt, "a ShardedTensor " + message);
 }
 
 const PickleValue& required(const PickleValue& object, std::string_view name) {
     const PickleValue* const value = object.attribute(name);
     if (value == nullptr) {
-        fail("has no " + std::string(name));
+        fail_sharded("has no " + std::string(name));
     }
     return *value;
 }
@@ -55,8 +55,8 @@ void read_place(const PickleValue& metadata, const std::vector<Index>& shape, Pl
         is_inside = place.offsets[k] <= shape[k] && place.sizes[k] <= shape[k] - place.offsets[k];
     }
     if (!is_inside) {
-        fail("of shape " + shape_text(shape) + " has a shard of " + shape_text(place.sizes) +
-             " at " + shape_text(place.offsets));
+        fail_sharded("of shape " + shape_text(shape) + " has a shard of " +
+                     shape_text(place.sizes) + " at " + shape_text(place.offsets));
     }
     const PickleValue* const placement = metadata.attribute("placement");
     place.rank = placement == nullptr ? std::nullopt : integer_of(placement->attribute("_rank"));
@@ -91,7 +91,7 @@ void check_metadata(const PickleValue& metadata, const std::vector<Index>& shape
                     const std::vector<Place>& held, const Holder& holder,
                     std::size_t& entries_left) {
     if (short_counts(required(metadata, "size"), "a ShardedTensor's size") != shape) {
-        fail("has two global shapes");
+        fail_sharded("has two global shapes");
     }
     // The list numbers ranks in the group (torch 2.2) or in the job (2.8).
     const bool is_clear = holder.in_group == holder.file.rank;
@@ -99,7 +99,7 @@ void check_metadata(const PickleValue& metadata, const std::vector<Index>& shape
     Place place;
     for (const PickleValue* const entry : required(metadata, "shards_metadata").elements()) {
         if (entries_left-- == 0) {
-            fail("repeats the list of its shards more often than its file is long");
+            fail_sharded("repeats the list of its shards more often than its file is long");
         }
         read_place(*entry, shape, place);
         if (!is_clear || place.rank != holder.in_group || volume_of(place.sizes, "a shard") == 0) {
@@ -115,7 +115,7 @@ void check_metadata(const PickleValue& metadata, const std::vector<Index>& shape
         }
     }
     if (n_own > held.size()) {
-        fail("names a shard twice");
+        fail_sharded("names a shard twice");
     }
 }
 
@@ -124,7 +124,7 @@ Place add_shard(const TorchFile& file, const PickleValue& shard, const Holder& h
                 bool is_first, catalogue::Tensor& tensor) {
     const auto local = file.tensor(required(shard, "tensor"));
     if (!local) {
-        fail("has a shard that is no tensor");
+        fail_sharded("has a shard that is no tensor");
     }
     Place place;
     read_place(required(shard, "metadata"), tensor.shape, place);
@@ -139,7 +139,7 @@ Place add_shard(const TorchFile& file, const PickleValue& shard, const Holder& h
     if (is_first) {
         tensor.dtype = local->dtype;  // what is stored, should it differ from what is said
     } else if (local->dtype != tensor.dtype) {
-        fail("has shards of two dtypes");
+        fail_sharded("has shards of two dtypes");
     }
     std::vector<Runs> runs;
     for (std::size_t k = 0; k < place.sizes.size(); ++k) {
@@ -161,7 +161,7 @@ catalogue::Tensor read_sharded_tensor(const TorchFile& file, const Subclass& val
                                       const RankFile& rank, std::size_t& entries_left) {
     const auto parts = value.state->elements();
     if (parts.size() < 2 || parts[0]->kind != PickleKind::list) {
-        fail("has no list of local shards");
+        fail_sharded("has no list of local shards");
     }
     const Holder holder = holder_of(parts, rank);
     catalogue::Tensor tensor;

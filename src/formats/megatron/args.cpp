@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/fingerprint.hpp"
 #include "shardweld/core/text.hpp"
 
 #include "../json_text.hpp"
-#include "../shared/fingerprint.hpp"
 
 namespace shardweld::formats::megatron {
 

@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/fingerprint.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/file.hpp"
 
-#include "../shared/fingerprint.hpp"
 #include "numbering.hpp"
 
 namespace shardweld::formats::megatron {

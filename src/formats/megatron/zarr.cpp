@@ -131,7 +131,7 @@ void require_tensors(const Location& location, const std::vector<catalogue::Tens
     }
 }
 
-std::string summary(const Catalogue& catalogue) {
+std::string zarr_summary(const Catalogue& catalogue) {
     std::string text = "Megatron zarr checkpoint";
     if (const auto at = catalogue.facts.find("iteration"); at != catalogue.facts.end()) {
         text += ", iteration " + std::to_string(at->second);
@@ -213,7 +213,7 @@ class Zarr final : public Format {
         out.facts["t"] = 1;
         out.facts["te"] = 1;
         out.facts["version"] = 3;
-        out.notes = {summary(out)};
+        out.notes = {zarr_summary(out)};
         out.notes.insert(out.notes.end(), location.notes.begin(), location.notes.end());
         return out;
     }

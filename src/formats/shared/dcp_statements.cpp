@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "../steps.hpp"
-#include "fingerprint.hpp"
+#include "shardweld/core/fingerprint.hpp"
 
 namespace shardweld::formats {
 

@@ -8,8 +8,8 @@ namespace {
 constexpr unsigned kHighestProtocol = 5;
 
 std::string hex_text(unsigned value) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    return {'0', 'x', kDigits[(value >> 4U) & 15U], kDigits[value & 15U]};
+    constexpr std::string_view kHexDigits = "0123456789abcdef";
+    return {'0', 'x', kHexDigits[(value >> 4U) & 15U], kHexDigits[value & 15U]};
 }
 
 // Refused opcodes by name: they import, call or fetch by other means than GLOBAL and REDUCE.

@@ -9,7 +9,7 @@ namespace shardweld::formats {
 namespace {
 
 // The ends of a torch blob: its pickle and headers in front, its directory behind.
-constexpr Bytes kEndBytes = 4096;
+constexpr Bytes kLeastRead = 4096;
 // Larger files have larger directories.
 constexpr Bytes kLargestTail = 65536;
 constexpr Bytes kTailShare = 256;
@@ -22,7 +22,7 @@ RangeReader::RangeReader(const io::InputFile& file, Bytes begin, Bytes length)
     : file_(&file),
       begin_(begin),
       length_(length),
-      tail_bytes_(std::clamp(length / kTailShare, kEndBytes, kLargestTail)) {
+      tail_bytes_(std::clamp(length / kTailShare, kLeastRead, kLargestTail)) {
     if (begin > file.size() || length > file.size() - begin) {
         throw Error(ErrorCode::corrupt, "an item of " + std::to_string(length) +
                                             " bytes at offset " + std::to_string(begin) +
@@ -53,7 +53,7 @@ void RangeReader::load(Window& window, Bytes offset, Bytes size) const {
 
 std::span<const std::byte> RangeReader::at(Bytes offset, Bytes size, std::string_view what) {
     check(offset, size, what);
-    const Bytes head_size = length_ <= kWholeBytes ? length_ : kEndBytes;
+    const Bytes head_size = length_ <= kWholeBytes ? length_ : kLeastRead;
     Window* window = &moving_;
     if (offset + size <= head_size) {
         window = &head_;
@@ -66,7 +66,7 @@ std::span<const std::byte> RangeReader::at(Bytes offset, Bytes size, std::string
             load(tail_, length_ - tail_bytes_, tail_bytes_);
         }
     } else if (!moving_.holds(offset, size)) {
-        load(moving_, offset, std::min(std::max(size, kEndBytes), length_ - offset));
+        load(moving_, offset, std::min(std::max(size, kLeastRead), length_ - offset));
     }
     return std::span<const std::byte>(window->bytes)
         .subspan(offset - window->offset, to_size(size, what));

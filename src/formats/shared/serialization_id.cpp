@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kRecord = ".data/serialization_id";
 // Two numbers of 64 bits with leading zeros: of the names, of the CRC-32s.
-constexpr std::size_t kDigits = 20;
+constexpr std::size_t kIdDigits = 20;
 
 /// c10::hash_combine.
 std::uint64_t combine(std::uint64_t seed, std::uint64_t value) {
@@ -45,7 +45,7 @@ std::optional<std::vector<ZipEntry>> records_of(const ZipArchive& archive,
 
 std::string text_of(std::uint64_t hash) {
     const std::string digits = std::to_string(hash);
-    return std::string(kDigits - digits.size(), '0') + digits;
+    return std::string(kIdDigits - digits.size(), '0') + digits;
 }
 
 std::string hash_of(const std::vector<ZipEntry>& records) {
@@ -105,7 +105,7 @@ bool is_in_order(const std::vector<std::string_view>& keys) {
 std::string changed_since_save(const ZipArchive& archive, RangeReader& reader) {
     const std::string record = archive.prefix + std::string(kRecord);
     const ZipEntry* const entry = archive.find(record);
-    if (entry == nullptr || entry->size != 2 * kDigits) {
+    if (entry == nullptr || entry->size != 2 * kIdDigits) {
         return "";
     }
     const auto records = records_of(archive, record);
@@ -114,7 +114,7 @@ std::string changed_since_save(const ZipArchive& archive, RangeReader& reader) {
     }
     const auto bytes = reader.at(entry->offset - reader.begin(), entry->size, record);
     const std::string stated =
-        std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()).substr(kDigits);
+        std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()).substr(kIdDigits);
     const std::string found = hash_of(*records);
     if (stated != found) {
         // Another writer that kept the record says nothing by it, but where it still tells.

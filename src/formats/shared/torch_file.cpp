@@ -10,6 +10,7 @@
 #include "pickle_bytes.hpp"
 #include "range_reader.hpp"
 #include "serialization_id.hpp"
+#include "torch_storage.hpp"
 #include "torch_stream.hpp"
 #include "zip_reader.hpp"
 
@@ -18,10 +19,6 @@ namespace shardweld::formats {
 namespace {
 
 constexpr Bytes kSniffedBytes = 512;
-
-[[noreturn]] void fail(const std::string& message) {
-    throw Error(ErrorCode::corrupt, "torch file: " + message);
-}
 
 enum class Container { zip, stream, tar, unknown };
 
@@ -49,7 +46,7 @@ void check_byte_order(std::string_view order) {
                     "torch file: its byteorder record says big; save it on a little-endian host");
     }
     if (order != "little") {
-        fail("its byteorder record holds '" + printable(order) + "', expected little or big");
+        fail_torch("its byteorder record holds '" + printable(order) + "', expected little or big");
     }
 }
 
@@ -115,12 +112,12 @@ TorchFile TorchFile::read_archive(RangeReader& reader, bool check_crc) {
     const ZipArchive archive = read_zip(reader);
     const ZipEntry* const pickle = archive.find(archive.prefix + "data.pkl");
     if (pickle == nullptr || archive.prefix.empty()) {
-        fail("the archive holds no data.pkl");
+        fail_torch("the archive holds no data.pkl");
     }
     check_no_script(archive);
     if (pickle->size > kMaxPickleBytes) {
-        fail("data.pkl has " + std::to_string(pickle->size) + " bytes, at most " +
-             std::to_string(kMaxPickleBytes) + " are expected");
+        fail_torch("data.pkl has " + std::to_string(pickle->size) + " bytes, at most " +
+                   std::to_string(kMaxPickleBytes) + " are expected");
     }
     check_start(reader.file(), pickle->offset, pickle->size);
     Head head = read_head(reader, *pickle, archive.find(archive.prefix + "byteorder"));
@@ -157,11 +154,11 @@ TorchFile TorchFile::read(const io::InputFile& file, Bytes begin, std::optional<
                           bool check_crc) {
     try {
         if (file.size() == 0 || length == Bytes{0}) {
-            fail("it is empty");
+            fail_torch("it is empty");
         }
         if (begin > file.size()) {
-            fail("offset " + std::to_string(begin) + " lies outside the file of " +
-                 std::to_string(file.size()) + " bytes");
+            fail_torch("offset " + std::to_string(begin) + " lies outside the file of " +
+                       std::to_string(file.size()) + " bytes");
         }
         RangeReader reader(file, begin, length.value_or(file.size() - begin));
         const auto bytes = reader.at(0, std::min(reader.length(), kSniffedBytes), "the head");
@@ -178,7 +175,8 @@ TorchFile TorchFile::read(const io::InputFile& file, Bytes begin, std::optional<
             case Container::unknown:
                 break;
         }
-        fail("it begins with " + head_text(head) + ", expected a zip archive or torch's magic");
+        fail_torch("it begins with " + head_text(head) +
+                   ", expected a zip archive or torch's magic");
     } catch (Error& error) {
         error.add_context("file " + file.path().string() +
                           (length ? " at offset " + std::to_string(begin) : ""));

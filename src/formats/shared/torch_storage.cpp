@@ -13,10 +13,6 @@ namespace shardweld::formats {
 
 namespace {
 
-[[noreturn]] void fail(const std::string& message) {
-    throw Error(ErrorCode::corrupt, "torch file: " + message);
-}
-
 // torch 2.15, torch/storage.py, _dtype_to_storage_type_map.
 DType dtype_of_class(std::string_view class_name) {
     constexpr std::array<std::pair<std::string_view, DType>, 12> kClasses = {{
@@ -60,13 +56,17 @@ std::optional<StorageId::View> read_view(const PickleValue& value) {
     }
     const auto parts = value.elements();
     if (value.kind != PickleKind::tuple || parts.size() != 3) {
-        fail("a storage's view is " + describe(value) + ", expected (key, offset, size)");
+        fail_torch("a storage's view is " + describe(value) + ", expected (key, offset, size)");
     }
     return StorageId::View{read_count(*parts[1], "the offset of a storage's view"),
                            read_count(*parts[2], "the size of a storage's view")};
 }
 
 }  // namespace
+
+void fail_torch(const std::string& message) {
+    throw Error(ErrorCode::corrupt, "torch file: " + message);
+}
 
 std::string describe(const PickleValue& value) {
     const std::string_view name = value.class_name();
@@ -87,20 +87,20 @@ Index read_count(const PickleValue& value, std::string_view what) {
 
 StorageId StorageId::read(const PickleValue& persistent) {
     if (persistent.kind != PickleKind::persistent) {
-        fail("a tensor's storage is " + describe(persistent));
+        fail_torch("a tensor's storage is " + describe(persistent));
     }
     const PickleValue& id = *persistent.persistent_id();
     const auto parts = id.elements();
     const bool is_storage = id.kind == PickleKind::tuple && parts.size() >= 5 &&
                             parts[0]->is_text("storage") && parts[1]->kind == PickleKind::global;
     if (!is_storage) {
-        fail("a persistent id is not ('storage', class, key, location, count)");
+        fail_torch("a persistent id is not ('storage', class, key, location, count)");
     }
     StorageId storage;
     storage.dtype = dtype_of_class(parts[1]->text());
     storage.key = parts[2]->kind == PickleKind::text ? parts[2]->text() : std::string_view{};
     if (!is_plain_key(storage.key)) {
-        fail("storage key '" + printable(parts[2]->text()) + "' is not a plain record name");
+        fail_torch("storage key '" + printable(parts[2]->text()) + "' is not a plain record name");
     }
     storage.location = parts[3]->text();
     storage.count = read_count(*parts[4], "the size of a storage");

@@ -30,6 +30,9 @@ struct StorageId {
     static StorageId read(const PickleValue& persistent);
 };
 
+/// Throws Error(corrupt).
+[[noreturn]] void fail_torch(const std::string& message);
+
 /// The value as a non-negative number. Error(corrupt) naming `what` otherwise.
 Index read_count(const PickleValue& value, std::string_view what);
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kProtocol = 1001;
 
-[[noreturn]] void fail(const std::string& message) {
+[[noreturn]] void fail_stream(const std::string& message) {
     throw Error(ErrorCode::corrupt, "torch file (pre-zip): " + message);
 }
 
@@ -42,7 +42,7 @@ Pickle next_pickle(RangeReader& reader, Bytes& position) {
 void check_header(RangeReader& reader, Bytes& position) {
     const Pickle protocol = next_pickle(reader, position);
     if (protocol.root().kind != PickleKind::integer || protocol.root().integer != kProtocol) {
-        fail("its protocol is not " + std::to_string(kProtocol));
+        fail_stream("its protocol is not " + std::to_string(kProtocol));
     }
     const Pickle system = next_pickle(reader, position);
     const PickleValue* const little = system.root().find("little_endian");
@@ -65,7 +65,7 @@ std::map<std::string_view, Expected> expected_storages(const Pickle& pickle) {
         const Expected found{size_of(id.dtype), id.count};
         const auto [at, is_new] = expected.emplace(id.key, found);
         if (!is_new && at->second.element_bytes != found.element_bytes) {
-            fail("storage '" + std::string(id.key) + "' has two element types");
+            fail_stream("storage '" + std::string(id.key) + "' has two element types");
         }
     }
     return expected;
@@ -78,13 +78,13 @@ TorchStream::Storage next_storage(RangeReader& reader, Bytes& position, const Ex
     std::memcpy(&count, reader.at(position, sizeof(count), what).data(), sizeof(count));
     position += sizeof(count);
     if (count != expected.count) {
-        fail(what + " has " + std::to_string(count) + " elements, the pickle says " +
-             std::to_string(expected.count));
+        fail_stream(what + " has " + std::to_string(count) + " elements, the pickle says " +
+                    std::to_string(expected.count));
     }
     const Bytes size = checked_mul_bytes(to_bytes(count, what), expected.element_bytes, what);
     if (size > reader.length() - position) {
-        fail("the file is truncated: " + what + " needs " + std::to_string(size) + " bytes, " +
-             std::to_string(reader.length() - position) + " are left");
+        fail_stream("the file is truncated: " + what + " needs " + std::to_string(size) +
+                    " bytes, " + std::to_string(reader.length() - position) + " are left");
     }
     const TorchStream::Storage storage{reader.begin() + position, size};
     position += size;
@@ -96,23 +96,23 @@ TorchStream::Storage next_storage(RangeReader& reader, Bytes& position, const Ex
 TorchStream TorchStream::read(RangeReader& reader) {
     Bytes position = kStreamMagic.size() + 1;  // the magic's STOP
     if (reader.length() < position) {
-        fail("the file is truncated behind its magic number");
+        fail_stream("the file is truncated behind its magic number");
     }
     check_header(reader, position);
     TorchStream stream{next_pickle(reader, position), {}};
     const auto expected = expected_storages(stream.pickle);
     const Pickle keys = next_pickle(reader, position);
     if (keys.root().kind != PickleKind::list) {
-        fail("the list of its storages is " + describe(keys.root()));
+        fail_stream("the list of its storages is " + describe(keys.root()));
     }
     for (const PickleValue* const key : keys.root().elements()) {
         const auto found = expected.find(key->text());
         if (key->kind != PickleKind::text || found == expected.end()) {
-            fail("storage '" + printable(key->text()) + "' is not named in the pickle");
+            fail_stream("storage '" + printable(key->text()) + "' is not named in the pickle");
         }
         const Storage storage = next_storage(reader, position, found->second, key->text());
         if (!stream.storages.emplace(key->text(), storage).second) {
-            fail("two storages with one key: '" + printable(key->text()) + "'");
+            fail_stream("two storages with one key: '" + printable(key->text()) + "'");
         }
     }
     return stream;

@@ -15,11 +15,7 @@ namespace {
 
 using Span = std::span<const PickleValue* const>;
 
-[[noreturn]] void fail(const std::string& message) {
-    throw Error(ErrorCode::corrupt, "torch file: " + message);
-}
-
-[[noreturn]] void refuse(const std::string& message) {
+[[noreturn]] void refuse_torch(const std::string& message) {
     throw Error(ErrorCode::unsupported, "torch file: " + message);
 }
 
@@ -77,13 +73,13 @@ Call unwrap(const PickleValue& value) {
         }
         if (is_parameter(name)) {
             if (call.arguments.empty() || !enter(*call.arguments.front())) {
-                fail("a parameter holds no tensor");
+                fail_torch("a parameter holds no tensor");
             }
         } else if (is_from_type(name)) {
             const bool is_whole =
                 call.arguments.size() >= 3 && call.arguments[2]->kind == PickleKind::tuple;
             if (!is_whole) {
-                fail("a tensor subclass is not (function, type, arguments, state)");
+                fail_torch("a tensor subclass is not (function, type, arguments, state)");
             }
             call = {call.arguments[0], call.arguments[2]->elements()};
         } else if (is_other_tensor(name)) {
@@ -92,7 +88,7 @@ Call unwrap(const PickleValue& value) {
             return {};
         }
     }
-    fail("a tensor is wrapped more than " + std::to_string(kMaxWraps) + " times");
+    fail_torch("a tensor is wrapped more than " + std::to_string(kMaxWraps) + " times");
 }
 
 // The lazy bits of torch's conj() and of a conjugate's imaginary part: {"conj": True}.
@@ -100,13 +96,14 @@ void refuse_lazy_bits(const PickleValue& metadata) {
     constexpr std::size_t kMostBits = 8;
     const std::size_t n_bits = metadata.is_mapping() ? metadata.pair_count() : 0;
     if (n_bits > kMostBits) {
-        fail("a tensor has " + std::to_string(n_bits) + " entries of metadata");
+        fail_torch("a tensor has " + std::to_string(n_bits) + " entries of metadata");
     }
     for (std::size_t i = 0; i < n_bits; ++i) {
         if (metadata.value(i).kind == PickleKind::boolean && metadata.value(i).integer != 0) {
-            refuse("a tensor is stored with its bit '" + printable(metadata.key(i).text(), 40) +
-                   "' set, so that its bytes are not its values; resolve it before saving "
-                   "(resolve_conj, resolve_neg)");
+            refuse_torch("a tensor is stored with its bit '" +
+                         printable(metadata.key(i).text(), 40) +
+                         "' set, so that its bytes are not its values; resolve it before saving "
+                         "(resolve_conj, resolve_neg)");
         }
     }
 }
@@ -114,7 +111,7 @@ void refuse_lazy_bits(const PickleValue& metadata) {
 void read_counts(const PickleValue& value, std::string_view what, std::vector<Index>& counts) {
     if (value.kind != PickleKind::tuple && value.kind != PickleKind::list &&
         value.class_name() != "torch Size") {
-        fail(std::string(what) + " is " + describe(value) + ", expected a tuple");
+        fail_torch(std::string(what) + " is " + describe(value) + ", expected a tuple");
     }
     const auto elements = value.elements();
     counts.clear();
@@ -142,10 +139,11 @@ void check_fits(const StoredTensor& tensor, std::string_view key) {
     const Bytes needed = checked_mul_bytes(to_bytes(needed_elements(tensor), "a tensor's extent"),
                                            size_of(tensor.dtype), "a tensor's bytes");
     if (needed > tensor.storage_bytes) {
-        fail("a tensor of shape " + shape_text(tensor.shape) + ", strides " +
-             shape_text(tensor.strides) + " at element " + std::to_string(tensor.element_offset) +
-             " needs " + std::to_string(needed) + " bytes; storage '" + printable(key) + "' has " +
-             std::to_string(tensor.storage_bytes));
+        fail_torch("a tensor of shape " + shape_text(tensor.shape) + ", strides " +
+                   shape_text(tensor.strides) + " at element " +
+                   std::to_string(tensor.element_offset) + " needs " + std::to_string(needed) +
+                   " bytes; storage '" + printable(key) + "' has " +
+                   std::to_string(tensor.storage_bytes));
     }
 }
 
@@ -183,12 +181,13 @@ bool TorchFile::read_tensor(const PickleValue& value, StoredTensor& tensor) cons
 void TorchFile::rebuild(const PickleValue& function, Span arguments, StoredTensor& tensor) const {
     const std::string_view name = function.class_name();
     if (!is_plain_tensor(name)) {
-        refuse("tensors made by '" + printable(name) +
-               "' (quantised, sparse, nested or without data) are not supported");
+        refuse_torch("tensors made by '" + printable(name) +
+                     "' (quantised, sparse, nested or without data) are not supported");
     }
     const bool has_dtype = name == "torch._utils _rebuild_tensor_v3";
     if (arguments.size() < (has_dtype ? 7U : 4U)) {
-        fail("'" + std::string(name) + "' has " + std::to_string(arguments.size()) + " arguments");
+        fail_torch("'" + std::string(name) + "' has " + std::to_string(arguments.size()) +
+                   " arguments");
     }
     if (const std::size_t at = has_dtype ? 7 : 6; arguments.size() > at) {
         refuse_lazy_bits(*arguments[at]);
@@ -200,8 +199,8 @@ void TorchFile::rebuild(const PickleValue& function, Span arguments, StoredTenso
     read_counts(*arguments[2], "a tensor's size", tensor.shape);
     read_counts(*arguments[3], "a tensor's stride", tensor.strides);
     if (tensor.shape.size() != tensor.strides.size()) {
-        fail("a tensor has " + std::to_string(tensor.shape.size()) + " sizes and " +
-             std::to_string(tensor.strides.size()) + " strides");
+        fail_torch("a tensor has " + std::to_string(tensor.shape.size()) + " sizes and " +
+                   std::to_string(tensor.strides.size()) + " strides");
     }
     tensor.storage_offset = record.offset;
     tensor.storage_bytes = record.size;
@@ -211,11 +210,12 @@ void TorchFile::rebuild(const PickleValue& function, Span arguments, StoredTenso
 
 TorchFile::Record TorchFile::storage_of(const StorageId& id) const {
     if (id.location == "meta") {
-        refuse("storage '" + std::string(id.key) + "' lies on the meta device: it has no data");
+        refuse_torch("storage '" + std::string(id.key) +
+                     "' lies on the meta device: it has no data");
     }
     const Record* const found = records_.find(id.key);
     if (found == nullptr) {
-        fail("record data/" + std::string(id.key) + " is missing");
+        fail_torch("record data/" + std::string(id.key) + " is missing");
     }
     Record record = *found;
     const auto bytes_of = [&id](Index count) {
@@ -223,15 +223,15 @@ TorchFile::Record TorchFile::storage_of(const StorageId& id) const {
                                  "a storage's size");
     };
     if (bytes_of(id.count) > record.size) {
-        fail("storage '" + std::string(id.key) + "' should have " + std::to_string(id.count) +
-             " elements of " + std::to_string(size_of(id.dtype)) + " bytes; its record has " +
-             std::to_string(record.size) + " bytes");
+        fail_torch("storage '" + std::string(id.key) + "' should have " + std::to_string(id.count) +
+                   " elements of " + std::to_string(size_of(id.dtype)) + " bytes; its record has " +
+                   std::to_string(record.size) + " bytes");
     }
     if (id.view) {
         const Bytes start = bytes_of(id.view->offset);
         const Bytes size = bytes_of(id.view->count);
         if (start > record.size || size > record.size - start) {
-            fail("a view of storage '" + std::string(id.key) + "' runs past its end");
+            fail_torch("a view of storage '" + std::string(id.key) + "' runs past its end");
         }
         record = {record.offset + start, size, 0};
     }

@@ -27,10 +27,6 @@ constexpr std::uint16_t kZip64Extra = 1;
 constexpr unsigned kEncrypted = 1;
 constexpr unsigned kHasDescriptor = 8;
 
-[[noreturn]] void fail(const std::string& message) {
-    throw Error(ErrorCode::corrupt, "zip: " + message);
-}
-
 std::string in_quotes(std::string_view name) {
     return "'" + printable(name) + "'";
 }
@@ -77,8 +73,8 @@ void check_stored(const Central& entry, Bytes stored_size) {
                 "(this may be a TorchScript or repacked archive)");
     }
     if (stored_size != entry.size) {
-        fail("entry " + in_quotes(entry.name) + " has two sizes: " + std::to_string(stored_size) +
-             " stored, " + std::to_string(entry.size) + " plain");
+        fail_zip("entry " + in_quotes(entry.name) + " has two sizes: " +
+                 std::to_string(stored_size) + " stored, " + std::to_string(entry.size) + " plain");
     }
 }
 
@@ -93,8 +89,8 @@ Central read_central(io::Cursor& cursor) {
     constexpr std::string_view kWhat = "the central directory";
     const auto record = cursor.take(kCentralBytes, kWhat);
     if (field<std::uint32_t>(record, 0) != kCentralSignature) {
-        fail("the central directory has a wrong signature at byte " +
-             std::to_string(cursor.position() - kCentralBytes));
+        fail_zip("the central directory has a wrong signature at byte " +
+                 std::to_string(cursor.position() - kCentralBytes));
     }
     Central entry;
     entry.flags = field<std::uint16_t>(record, 8);
@@ -127,8 +123,8 @@ std::vector<Central> read_centrals(std::span<const std::byte> bytes,
         entries.push_back(read_central(cursor));
     }
     if (cursor.remaining() != 0) {
-        fail("the central directory has " + std::to_string(cursor.remaining()) +
-             " bytes behind its last entry");
+        fail_zip("the central directory has " + std::to_string(cursor.remaining()) +
+                 " bytes behind its last entry");
     }
     return entries;
 }
@@ -138,7 +134,7 @@ Bytes data_offset(RangeReader& reader, const Central& entry) {
     const std::string what = "the local header of " + in_quotes(entry.name);
     io::Cursor cursor(reader.at(entry.header, kLocalBytes + entry.name.size(), what));
     if (cursor.get<std::uint32_t>(what) != kLocalSignature) {
-        fail(what + " is not at offset " + std::to_string(entry.header));
+        fail_zip(what + " is not at offset " + std::to_string(entry.header));
     }
     cursor.take(2, what);
     const auto flags = cursor.get<std::uint16_t>(what);
@@ -150,12 +146,12 @@ Bytes data_offset(RangeReader& reader, const Central& entry) {
     const auto extra_bytes = cursor.get<std::uint16_t>(what);
     if (method != entry.method || name_bytes != entry.name.size() ||
         cursor.text(name_bytes, what) != entry.name) {
-        fail(what + " disagrees with the central directory");
+        fail_zip(what + " disagrees with the central directory");
     }
     const bool has_size = (flags & kHasDescriptor) == 0 && stored_size != kFull32;
     if (has_size && stored_size != entry.size) {
-        fail(what + " says " + std::to_string(stored_size) + " bytes, the central directory " +
-             std::to_string(entry.size));
+        fail_zip(what + " says " + std::to_string(stored_size) + " bytes, the central directory " +
+                 std::to_string(entry.size));
     }
     return entry.header + kLocalBytes + name_bytes + extra_bytes;
 }
@@ -167,7 +163,7 @@ void require_distinct(const std::vector<NamedZipEntry>& entries) {
         names.push_back(name);
     }
     if (const auto repeated = find_repeated(names)) {
-        fail("two entries with one name: " + in_quotes(names[repeated->second]));
+        fail_zip("two entries with one name: " + in_quotes(names[repeated->second]));
     }
 }
 
@@ -190,13 +186,17 @@ std::string find_prefix(const ZipArchive& archive) {
         }
     }
     if (!is_unique) {
-        fail("two archives in one file: more than one entry is a data.pkl");
+        fail_zip("two archives in one file: more than one entry is a data.pkl");
     }
     return std::string(best == nullptr ? std::string_view()
                                        : best->substr(0, best->size() - kPickle.size() + 1));
 }
 
 }  // namespace
+
+void fail_zip(const std::string& message) {
+    throw Error(ErrorCode::corrupt, "zip: " + message);
+}
 
 ZipArchive read_zip(RangeReader& reader) {
     const ZipDirectory directory = find_zip_directory(reader);
@@ -213,16 +213,16 @@ ZipArchive read_zip(RangeReader& reader) {
     for (std::size_t i = 0; i < centrals.size(); ++i) {
         const Central& entry = centrals[i];
         if (entry.header < previous_end) {
-            fail("entry " + in_quotes(entry.name) + " overlaps the one before it");
+            fail_zip("entry " + in_quotes(entry.name) + " overlaps the one before it");
         }
         const Bytes next = i + 1 < centrals.size() ? centrals[i + 1].header : directory.offset;
         const auto by_layout = torch_data_offset(entry.header, entry.name.size(), entry.size, next);
         archive.is_as_torch_lays_out = archive.is_as_torch_lays_out && by_layout.has_value();
         const Bytes offset = by_layout ? *by_layout : data_offset(reader, entry);
         if (offset > directory.offset || entry.size > directory.offset - offset) {
-            fail("entry " + in_quotes(entry.name) + " (" + std::to_string(entry.size) +
-                 " bytes at offset " + std::to_string(offset) +
-                 ") runs past the central directory at " + std::to_string(directory.offset));
+            fail_zip("entry " + in_quotes(entry.name) + " (" + std::to_string(entry.size) +
+                     " bytes at offset " + std::to_string(offset) +
+                     ") runs past the central directory at " + std::to_string(directory.offset));
         }
         previous_end = offset + entry.size;
         archive.entries.push_back({entry.name, {reader.begin() + offset, entry.size, entry.crc}});

@@ -19,12 +19,8 @@ constexpr Bytes kEndBytes = 22;
 constexpr Bytes kEnd64Bytes = 56;
 constexpr Bytes kLocator64Bytes = 20;
 constexpr Bytes kMaxComment = 65535;
-constexpr std::uint16_t kFull16 = 0xffff;
-constexpr std::uint32_t kFull32 = 0xffffffff;
-
-[[noreturn]] void fail(const std::string& message) {
-    throw Error(ErrorCode::corrupt, "zip: " + message);
-}
+constexpr std::uint16_t kInZip64Count = 0xffff;
+constexpr std::uint32_t kInZip64 = 0xffffffff;
 
 // Position of the end record: the last one whose comment ends where the archive does.
 std::optional<Bytes> find_end(RangeReader& reader, Bytes span) {
@@ -49,8 +45,8 @@ std::optional<Bytes> find_end(RangeReader& reader, Bytes span) {
 Bytes locate_end(RangeReader& reader) {
     constexpr Bytes kUsual = 2048;
     if (reader.length() < kEndBytes) {
-        fail("the file is truncated: " + std::to_string(reader.length()) +
-             " bytes cannot hold an archive");
+        fail_zip("the file is truncated: " + std::to_string(reader.length()) +
+                 " bytes cannot hold an archive");
     }
     // Few archives have a comment: the last bytes are enough and are read anyway.
     for (const Bytes span : {kUsual, kMaxComment + kEndBytes}) {
@@ -58,7 +54,7 @@ Bytes locate_end(RangeReader& reader) {
             return *found;
         }
     }
-    fail(
+    fail_zip(
         "the file is truncated: no end-of-central-directory record at its end; it was cut short "
         "or is still being written");
 }
@@ -76,7 +72,7 @@ ZipDirectory read_directory64(RangeReader& reader, Bytes end, const ZipDirectory
     const auto where = locator.get<std::uint64_t>("zip64 locator");
     io::Cursor record(reader.at(where, kEnd64Bytes, "the zip64 end record"));
     if (record.get<std::uint32_t>("zip64 end record") != kEnd64Signature) {
-        fail("no zip64 end record at offset " + std::to_string(where));
+        fail_zip("no zip64 end record at offset " + std::to_string(where));
     }
     record.seek(32, "zip64 end record");
     ZipDirectory directory;
@@ -96,17 +92,18 @@ ZipDirectory find_zip_directory(RangeReader& reader) {
     directory.count = record.get<std::uint16_t>("end record");
     directory.size = record.get<std::uint32_t>("end record");
     directory.offset = record.get<std::uint32_t>("end record");
-    if (directory.count == kFull16 || directory.size == kFull32 || directory.offset == kFull32) {
+    if (directory.count == kInZip64Count || directory.size == kInZip64 ||
+        directory.offset == kInZip64) {
         directory = read_directory64(reader, end, directory);
     }
     if (directory.offset > end || directory.size > end - directory.offset) {
-        fail("the central directory (" + std::to_string(directory.size) + " bytes at offset " +
-             std::to_string(directory.offset) + ") lies outside the archive of " +
-             std::to_string(reader.length()) + " bytes");
+        fail_zip("the central directory (" + std::to_string(directory.size) + " bytes at offset " +
+                 std::to_string(directory.offset) + ") lies outside the archive of " +
+                 std::to_string(reader.length()) + " bytes");
     }
     if (directory.count > directory.size / kCentralBytes) {
-        fail("the central directory claims " + std::to_string(directory.count) + " entries in " +
-             std::to_string(directory.size) + " bytes");
+        fail_zip("the central directory claims " + std::to_string(directory.count) +
+                 " entries in " + std::to_string(directory.size) + " bytes");
     }
     return directory;
 }

@@ -8,6 +8,9 @@
 
 namespace shardweld::formats {
 
+/// Throws Error(corrupt).
+[[noreturn]] void fail_zip(const std::string& message);
+
 /// Of an entry in the central directory, without its name and fields.
 inline constexpr Bytes kCentralBytes = 46;
 

@@ -9,8 +9,6 @@
 namespace shardweld::app {
 namespace {
 
-constexpr Bytes kMiB = Bytes{1} << 20U;
-
 MemorySources sources_in(const test::TemporaryDirectory& place,
                          std::map<std::string, std::string> variables = {}) {
     return {place.path() / "cgroup", place.path() / "own",

@@ -11,32 +11,32 @@
 namespace shardweld::app {
 namespace {
 
-Options parsed(std::vector<std::string> words) {
+Options parsed_words(std::vector<std::string> words) {
     words.insert(words.begin(), "shardweld");
     return parse_options(words);
 }
 
 TEST(StorageOptions, read_striping) {
     const auto striped = [](const std::string& text) {
-        return *parsed({"merge", "--local_dir", "x", "--stripe", text}).striping;
+        return *parsed_words({"merge", "--local_dir", "x", "--stripe", text}).striping;
     };
     EXPECT_EQ(striped("8"), (publish::Striping{8, 0}));
     EXPECT_EQ(striped("all"), (publish::Striping{-1, 0}));
     EXPECT_EQ(striped("-1,64KiB"), (publish::Striping{-1, 65536}));
     EXPECT_EQ(striped("2000,4MiB"), (publish::Striping{2000, Bytes{4} << 20U}));
-    EXPECT_EQ(parsed({"merge", "--local_dir", "x"}).striping, std::nullopt);
+    EXPECT_EQ(parsed_words({"merge", "--local_dir", "x"}).striping, std::nullopt);
 }
 
 TEST(StorageOptions, have_the_defaults_of_a_merge) {
-    const Options options = parsed({"iobench", "place"});
+    const Options options = parsed_words({"iobench", "place"});
     EXPECT_EQ(options.local_dir, "place");
     EXPECT_EQ(options.bench_size, 4'000'000'000U);
-    EXPECT_EQ(options.max_shard_size, parsed({"merge", "--local_dir", "x"}).max_shard_size);
+    EXPECT_EQ(options.max_shard_size, parsed_words({"merge", "--local_dir", "x"}).max_shard_size);
     EXPECT_EQ(options.extent, Bytes{1} << 20U);
     EXPECT_EQ(options.n_repeats, 3);
     EXPECT_TRUE(options.sync);
     EXPECT_FALSE(options.is_cold || options.is_kept || options.bench_source);
-    EXPECT_TRUE(parsed({"iobench", "place", "--no_fsync", "--cold", "--keep"}).is_cold);
+    EXPECT_TRUE(parsed_words({"iobench", "place", "--no_fsync", "--cold", "--keep"}).is_cold);
 }
 
 TEST(MergeSpeed, is_half_of_what_is_read_and_written_over_the_phases_from_create_to_publish) {

@@ -28,8 +28,6 @@ using test::small_plan;
 using test::TemporaryDirectory;
 using Blocks = std::vector<DoneBlock>;
 
-constexpr Index kMiB = Index{1} << 20U;
-
 DoneBlock block(std::uint32_t target, Index number, int digest = 0) {
     DoneBlock made;
     made.target = target;

@@ -17,7 +17,6 @@ namespace {
 
 using test::TemporaryDirectory;
 
-constexpr Index kMiB = Index{1} << 20U;
 constexpr Index kTensor = 64 * kMiB;
 
 /// One tensor of 64 MiB, all of a file that is on the disk, and not in memory where the file system

@@ -10,7 +10,7 @@ namespace shardweld::execute {
 namespace {
 
 /// Tensors of 20, 40 and 60 bytes; on the line in the order of their names.
-plan::Plan small_plan() {
+plan::Plan tallied_plan() {
     return plan::make_plan(
         {test::flat_target("a", DType::f32, 5), test::flat_target("b", DType::f32, 10),
          test::flat_target("c", DType::f32, 15)},
@@ -18,18 +18,18 @@ plan::Plan small_plan() {
 }
 
 std::string refusal(const Tally& all, const std::vector<plan::LineRange>& reused = {}) {
-    return test::error_text([&] { require_each_byte_once(small_plan(), all, reused); });
+    return test::error_text([&] { require_each_byte_once(tallied_plan(), all, reused); });
 }
 
 TEST(Tally, accepts_each_byte_once) {
-    EXPECT_NO_THROW(require_each_byte_once(small_plan(), {120, 0, {{0, 120}}}, {}));
+    EXPECT_NO_THROW(require_each_byte_once(tallied_plan(), {120, 0, {{0, 120}}}, {}));
     EXPECT_NO_THROW(
-        require_each_byte_once(small_plan(), {120, 0, {{60, 120}, {0, 7}, {7, 60}}}, {}));
+        require_each_byte_once(tallied_plan(), {120, 0, {{60, 120}, {0, 7}, {7, 60}}}, {}));
     EXPECT_NO_THROW(
-        require_each_byte_once(small_plan(), {70, 50, {{70, 120}, {0, 20}}}, {{20, 70}}));
-    EXPECT_NO_THROW(require_each_byte_once(small_plan(), {0, 120, {}}, {{0, 120}}));
+        require_each_byte_once(tallied_plan(), {70, 50, {{70, 120}, {0, 20}}}, {{20, 70}}));
+    EXPECT_NO_THROW(require_each_byte_once(tallied_plan(), {0, 120, {}}, {{0, 120}}));
     EXPECT_NO_THROW(
-        require_each_byte_once(small_plan(), {120, 0, {{0, 60}, {60, 60}, {60, 120}}}, {}));
+        require_each_byte_once(tallied_plan(), {120, 0, {{0, 60}, {60, 60}, {60, 120}}}, {}));
 }
 
 TEST(Tally, names_the_tensor_whose_bytes_are_missing) {

@@ -12,7 +12,7 @@ namespace shardweld::test {
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
-inline std::string dict(const Pairs& pairs) {
+inline std::string items(const Pairs& pairs) {
     std::string text = "}(";
     for (const auto& [key, value] : pairs) {
         text += key + value;
@@ -26,7 +26,7 @@ inline std::string object(const std::string& name, const Pairs& attributes) {
     for (const auto& [key, value] : attributes) {
         named.emplace_back(unicode(key), value);
     }
-    return global(name) + ")\x81" + dict(named) + "b";
+    return global(name) + ")\x81" + items(named) + "b";
 }
 
 inline const std::string kDcp = "torch.distributed.checkpoint.metadata ";
@@ -77,7 +77,7 @@ inline std::string place_of(const std::string& path, std::int64_t offset, std::i
 }
 
 inline std::string metadata_of(const Pairs& entries, const Pairs& places, const Pairs& more = {}) {
-    Pairs attributes = {{"state_dict_metadata", dict(entries)}, {"storage_data", dict(places)}};
+    Pairs attributes = {{"state_dict_metadata", items(entries)}, {"storage_data", items(places)}};
     attributes.insert(attributes.end(), more.begin(), more.end());
     return "\x80\x04" + object(kDcp + "Metadata", attributes) + ".";
 }

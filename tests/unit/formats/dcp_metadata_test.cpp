@@ -25,13 +25,13 @@ using test::tensor_of;
 using test::tuple;
 using test::unicode;
 
-DcpMetadata read(const std::string& text) {
+DcpMetadata read_metadata(const std::string& text) {
     const test::MemoryFile memory(text);
     return DcpMetadata::read(memory.path());
 }
 
-std::string answer(const std::string& text) {
-    return error_text([&] { read(text); });
+std::string metadata_error(const std::string& text) {
+    return error_text([&] { read_metadata(text); });
 }
 
 std::string shown(const DcpMetadata& metadata) {
@@ -63,7 +63,7 @@ const Pairs kPlaces = {{index_of("rng/shard_0", "N"), place_of("__0_0.distcp", 0
                        {index_of("a", size_of_counts({})), place_of("__0_0.distcp", 99, 30)}};
 
 TEST(DcpMetadata, reads_tensors_objects_and_places) {
-    const DcpMetadata metadata = read(metadata_of(kEntries, kPlaces));
+    const DcpMetadata metadata = read_metadata(metadata_of(kEntries, kPlaces));
     EXPECT_EQ(metadata.files,
               (std::vector<std::string>{"__0_0.distcp", "__2_0.distcp", "__10_0.distcp"}));
     EXPECT_EQ(shown(metadata),
@@ -80,22 +80,23 @@ TEST(DcpMetadata, passes_over_megatrons_plans) {
         metadata_of(kEntries, kPlaces,
                     {{"all_local_plans", "](" + test::object("m SavePlan", {{"items", "]"}}) + "e"},
                      {"version", unicode("1.0.0")}});
-    EXPECT_EQ(shown(read(text)), shown(read(metadata_of(kEntries, kPlaces))));
+    EXPECT_EQ(shown(read_metadata(text)), shown(read_metadata(metadata_of(kEntries, kPlaces))));
 }
 
 TEST(DcpMetadata, reads_planner_paths) {
     const std::string planner =
-        test::dict({{unicode("m.w"), tuple({unicode("m"), unicode("w")})},
-                    {unicode("m.list.0"), tuple({unicode("m"), unicode("list"), integer(0)})}});
-    const DcpMetadata metadata = read(metadata_of({}, {}, {{"planner_data", planner}}));
+        test::items({{unicode("m.w"), tuple({unicode("m"), unicode("w")})},
+                     {unicode("m.list.0"), tuple({unicode("m"), unicode("list"), integer(0)})}});
+    const DcpMetadata metadata = read_metadata(metadata_of({}, {}, {{"planner_data", planner}}));
     EXPECT_EQ(metadata.paths, (std::map<std::string, std::vector<std::string>>{
                                   {"m.list.0", {"m", "list", "0"}}, {"m.w", {"m", "w"}}}));
 }
 
 TEST(DcpMetadata, reads_a_whole_tensor_indexed_without_offset) {
-    EXPECT_EQ(shown(read(metadata_of({{unicode("w"), tensor_of({3}, {chunk_of({0}, {3})})}},
-                                     {{index_of("w", "N"), place_of("f", 1, 2)}}))),
-              "w bfloat16 [3]: [0][3]=f+1,2\n");
+    EXPECT_EQ(
+        shown(read_metadata(metadata_of({{unicode("w"), tensor_of({3}, {chunk_of({0}, {3})})}},
+                                        {{index_of("w", "N"), place_of("f", 1, 2)}}))),
+        "w bfloat16 [3]: [0][3]=f+1,2\n");
 }
 
 // The rank that coordinates a save has its own chunks' offsets in both places as one object.
@@ -116,13 +117,13 @@ TEST(DcpMetadata, reads_offsets_that_index_and_chunks_share) {
         wanted += name + " bfloat16 [2, " + std::to_string(3 + i) + "]: [0, 0][2, " +
                   std::to_string(3 + i) + "]=f+" + std::to_string(i) + ",10\n";
     }
-    EXPECT_EQ(shown(read(metadata_of(entries, places))), wanted);
+    EXPECT_EQ(shown(read_metadata(metadata_of(entries, places))), wanted);
 }
 
 TEST(DcpMetadata, leaves_tiling_to_its_caller) {
     const DcpMetadata metadata =
-        read(metadata_of({{unicode("w"), tensor_of({9}, {chunk_of({0}, {3})})}},
-                         {{index_of("w", size_of_counts({0})), place_of("f", 1, 2)}}));
+        read_metadata(metadata_of({{unicode("w"), tensor_of({9}, {chunk_of({0}, {3})})}},
+                                  {{index_of("w", size_of_counts({0})), place_of("f", 1, 2)}}));
     EXPECT_EQ(error_text([&] { check_tiling(metadata.tensors.at(0)); }),
               "corrupt: tensor 'w' of shape [9] is not covered by its chunks between [3] and [9]; "
               "the checkpoint is incomplete");
@@ -131,24 +132,25 @@ TEST(DcpMetadata, leaves_tiling_to_its_caller) {
 TEST(DcpMetadata, refuses_paths_that_leave_the_directory) {
     for (const std::string path : {"../x", "/etc/hostname", "a/../../x", "", "a//b", "./a", ".."}) {
         EXPECT_EQ(
-            answer(metadata_of({}, {{index_of("w", "N"), place_of(path, 0, 1)}})),
+            metadata_error(metadata_of({}, {{index_of("w", "N"), place_of(path, 0, 1)}})),
             "corrupt: .metadata: relative_path '" + path + "' leaves the checkpoint directory");
     }
-    EXPECT_EQ(answer(metadata_of({}, {{index_of("w", "N"), place_of("a/b", 0, 1)}})), "no error");
+    EXPECT_EQ(metadata_error(metadata_of({}, {{index_of("w", "N"), place_of("a/b", 0, 1)}})),
+              "no error");
 }
 
 TEST(DcpMetadata, refuses_chunks_without_storage) {
     Pairs places = kPlaces;
     places.erase(places.begin() + 1);
-    EXPECT_EQ(answer(metadata_of(kEntries, places)),
+    EXPECT_EQ(metadata_error(metadata_of(kEntries, places)),
               "corrupt: .metadata: tensor 'w': the chunk at [2, 0] is not in storage_data");
     places.push_back({index_of("w", size_of_counts({0, 0})), place_of("f", 0, 1)});
-    EXPECT_EQ(answer(metadata_of(kEntries, places)),
+    EXPECT_EQ(metadata_error(metadata_of(kEntries, places)),
               "corrupt: .metadata: two items of 'w' at [0, 0]");
 }
 
 std::string one_chunk(const std::vector<std::int64_t>& size, const std::string& chunk) {
-    return answer(metadata_of({{unicode("w"), tensor_of(size, {chunk})}}, {}));
+    return metadata_error(metadata_of({{unicode("w"), tensor_of(size, {chunk})}}, {}));
 }
 
 TEST(DcpMetadata, refuses_chunks_outside_their_tensor) {
@@ -168,25 +170,27 @@ TEST(DcpMetadata, refuses_chunks_outside_their_tensor) {
 
 TEST(DcpMetadata, refuses_what_it_cannot_read) {
     const Pairs quantised = {{unicode("w"), tensor_of({1}, {}, "torch qint8")}};
-    EXPECT_EQ(answer(metadata_of(quantised, {})),
+    EXPECT_EQ(metadata_error(metadata_of(quantised, {})),
               "unsupported: dtype torch.qint8 is not supported");
     const std::string zstd = tuple({unicode("zstd")});
-    EXPECT_EQ(
-        answer(metadata_of({{unicode("w"), tensor_of({1}, {chunk_of({0}, {1})})}},
-                           {{index_of("w", size_of_counts({0})), place_of("f", 0, 1, zstd)}})),
-        "unsupported: .metadata: tensor 'w' is stored through a transform (compressed); save "
-        "it without");
-    EXPECT_TRUE(read(metadata_of({{unicode("o"), kBytes}},
-                                 {{index_of("o", "N"), place_of("f", 0, 1, zstd)}}))
+    EXPECT_EQ(metadata_error(
+                  metadata_of({{unicode("w"), tensor_of({1}, {chunk_of({0}, {1})})}},
+                              {{index_of("w", size_of_counts({0})), place_of("f", 0, 1, zstd)}})),
+              "unsupported: .metadata: tensor 'w' is stored through a transform (compressed); save "
+              "it without");
+    EXPECT_TRUE(read_metadata(metadata_of({{unicode("o"), kBytes}},
+                                          {{index_of("o", "N"), place_of("f", 0, 1, zstd)}}))
                     .has_transforms);
-    EXPECT_EQ(answer("\x80\x04N."), "corrupt: .metadata: it holds none, expected torch's Metadata");
-    EXPECT_EQ(answer(metadata_of({{unicode("w"), "K\1"}}, {})),
+    EXPECT_EQ(metadata_error("\x80\x04N."),
+              "corrupt: .metadata: it holds none, expected torch's Metadata");
+    EXPECT_EQ(metadata_error(metadata_of({{unicode("w"), "K\1"}}, {})),
               "corrupt: .metadata: entry 'w' is an integer, expected a tensor or bytes");
-    EXPECT_EQ(answer(metadata_of({{unicode("w"), kBytes}, {unicode("w"), kBytes}}, {})),
+    EXPECT_EQ(metadata_error(metadata_of({{unicode("w"), kBytes}, {unicode("w"), kBytes}}, {})),
               "corrupt: .metadata: two entries with one name: 'w'");
-    EXPECT_EQ(answer(metadata_of({}, {{index_of("w", "N"), place_of("f", -1, 1)}})),
+    EXPECT_EQ(metadata_error(metadata_of({}, {{index_of("w", "N"), place_of("f", -1, 1)}})),
               "corrupt: the offset of an item of 'w' is negative: -1");
-    EXPECT_TRUE(answer(metadata_of({}, {{"N", "N"}})).starts_with("corrupt: .metadata: an entry"));
+    EXPECT_TRUE(
+        metadata_error(metadata_of({}, {{"N", "N"}})).starts_with("corrupt: .metadata: an entry"));
 }
 
 TEST(DcpMetadata, errors_name_file_and_tensor) {

@@ -17,7 +17,7 @@ fs::path saved(const std::string& name) {
     return fs::path(SHARDWELD_TEST_DATA) / "torch" / name / "source";
 }
 
-Catalogue read(const fs::path& directory, const std::string& prefix = "") {
+Catalogue read_dcp(const fs::path& directory, const std::string& prefix = "") {
     Request request;
     request.directory = directory;
     request.prefix = prefix;
@@ -25,7 +25,7 @@ Catalogue read(const fs::path& directory, const std::string& prefix = "") {
 }
 
 TEST(Dcp, describes_the_model_of_a_nested_save) {
-    const Catalogue got = read(saved("dcp_w2_bf16_qwen2"));
+    const Catalogue got = read_dcp(saved("dcp_w2_bf16_qwen2"));
     EXPECT_EQ(got.format, "torch dcp");
     EXPECT_EQ(got.dialect, "hf_module");
     ASSERT_EQ(got.tensors.size(), 27U);
@@ -71,19 +71,19 @@ TEST(Dcp, says_which_files_could_be_exchanged) {
 TEST(Dcp, puts_the_metadata_of_ranks_together) {
     const Scratch scratch;
     scratch.copy(saved("dcp_nocollect_w2"));
-    const Catalogue got = read(scratch.path());
+    const Catalogue got = read_dcp(scratch.path());
     ASSERT_EQ(got.tensors.size(), 15U);
     for (const auto& tensor : got.tensors) {
         EXPECT_EQ(tensor.pieces.size(), 2U) << tensor.name;
     }
     fs::rename(scratch.path() / "__1.metadata", scratch.path() / "aside");
     expect_error(ErrorCode::not_found, "lm_head.weight is not complete: the files hold 744 of its",
-                 [&] { read(scratch.path()); });
+                 [&] { read_dcp(scratch.path()); });
     fs::rename(scratch.path() / "__0.metadata", scratch.path() / "__1.metadata");
-    expect_error(ErrorCode::not_found, "__0.metadata", [&] { read(scratch.path()); });
+    expect_error(ErrorCode::not_found, "__0.metadata", [&] { read_dcp(scratch.path()); });
     // The second rank's data under the first rank's metadata: the same chunks in two files.
     fs::copy(scratch.path() / "__1.metadata", scratch.path() / "__0.metadata");
-    expect_error(ErrorCode::corrupt, "overlap", [&] { read(scratch.path()); });
+    expect_error(ErrorCode::corrupt, "overlap", [&] { read_dcp(scratch.path()); });
 }
 
 std::string told(const Catalogue& catalogue) {
@@ -104,19 +104,19 @@ TEST(Dcp, tells_of_shard_files_that_no_metadata_names) {
     const auto copy = [&](const char* from, const char* to) {
         fs::copy(scratch.path() / from, scratch.path() / to);
     };
-    EXPECT_EQ(told(read(scratch.path())), "");
+    EXPECT_EQ(told(read_dcp(scratch.path())), "");
     // What torch leaves of ranks with nothing to save.
     scratch.file("__2_0.distcp", "");
     scratch.file(
         "__3_0.distcp",
         std::string("P\0\0\0\0\0\0\0", 8) +
             R"({"__metadata__":{"format":"pt","DCP_VERSION":"1.0","DCP_SHARDING_INFO":"{}"}}   )");
-    EXPECT_EQ(told(read(scratch.path())), "");
+    EXPECT_EQ(told(read_dcp(scratch.path())), "");
     copy("__0_0.distcp", "__10_0.distcp");
     copy("__1_0.distcp", "__7_0.distcp");
     const Bytes bytes = fs::file_size(scratch.path() / "__0_0.distcp") +
                         fs::file_size(scratch.path() / "__1_0.distcp");
-    EXPECT_EQ(told(read(scratch.path())),
+    EXPECT_EQ(told(read_dcp(scratch.path())),
               "2 shard file(s) with " + human_bytes(bytes) +
                   " are not named in .metadata and not read: __7_0.distcp, __10_0.distcp; do they "
                   "belong to another save? [*.distcp 2 " +
@@ -126,10 +126,10 @@ TEST(Dcp, tells_of_shard_files_that_no_metadata_names) {
 TEST(Dcp, tells_of_shard_files_that_no_ranks_metadata_names) {
     const Scratch scratch;
     scratch.copy(saved("dcp_nocollect_w2"));
-    EXPECT_EQ(told(read(scratch.path())), "");
+    EXPECT_EQ(told(read_dcp(scratch.path())), "");
     for (const char* name : {"__1_1.distcp", "__7_0.distcp"}) {
         fs::copy(scratch.path() / "__0_0.distcp", scratch.path() / name);
-        const std::string text = told(read(scratch.path()));
+        const std::string text = told(read_dcp(scratch.path()));
         EXPECT_NE(text.find("1 shard file(s)"), std::string::npos) << text;
         EXPECT_NE(text.find(name), std::string::npos) << text;
         fs::remove(scratch.path() / name);
@@ -139,9 +139,9 @@ TEST(Dcp, tells_of_shard_files_that_no_ranks_metadata_names) {
 TEST(Dcp, takes_safetensors_items_and_a_prefix) {
     const fs::path directory = saved("dcp_ema_safetensors_w2");
     expect_error(ErrorCode::usage, "ema (15 tensors), model (15 tensors)",
-                 [&] { read(directory); });
-    const Catalogue model = read(directory, "model");
-    const Catalogue ema = read(directory, "ema.");
+                 [&] { read_dcp(directory); });
+    const Catalogue model = read_dcp(directory, "model");
+    const Catalogue ema = read_dcp(directory, "ema.");
     ASSERT_EQ(model.tensors.size(), 15U);
     ASSERT_EQ(ema.tensors.size(), 15U);
     EXPECT_EQ(model.tensors[0].name, "lm_head.weight");
@@ -153,7 +153,7 @@ TEST(Dcp, takes_safetensors_items_and_a_prefix) {
 TEST(Dcp, reads_shards_of_the_huggingface_writer) {
     const Scratch scratch;
     scratch.copy(saved("dcp_hf_consolidated_w3") / "sharded");
-    const Catalogue got = read(scratch.path());
+    const Catalogue got = read_dcp(scratch.path());
     EXPECT_EQ(got.format, "torch dcp safetensors");
     EXPECT_EQ(got.files.size(), 6U);
     ASSERT_EQ(got.tensors.size(), 15U);
@@ -161,13 +161,13 @@ TEST(Dcp, reads_shards_of_the_huggingface_writer) {
     ASSERT_EQ(got.tensors[0].pieces.size(), 3U);
     EXPECT_EQ(got.tensors[0].pieces[2].patch.axes[0].lo, 42);
     fs::remove(scratch.path() / "shard-00002-model-00001-of-00002.safetensors");
-    expect_error(ErrorCode::not_found, "is not complete", [&] { read(scratch.path()); });
+    expect_error(ErrorCode::not_found, "is not complete", [&] { read_dcp(scratch.path()); });
     fs::remove(scratch.path() / "shard-00002-model-00002-of-00002.safetensors");
-    expect_error(ErrorCode::not_found, "shard 2", [&] { read(scratch.path()); });
+    expect_error(ErrorCode::not_found, "shard 2", [&] { read_dcp(scratch.path()); });
 }
 
 TEST(Dcp, takes_the_consolidated_model_before_its_shards) {
-    const Catalogue got = read(saved("dcp_hf_consolidated_w3"));
+    const Catalogue got = read_dcp(saved("dcp_hf_consolidated_w3"));
     EXPECT_EQ(got.format, "huggingface");
     EXPECT_EQ(got.tensors.size(), 15U);
     EXPECT_EQ(got.files.size(), 2U);
@@ -177,7 +177,7 @@ void shard_refused(const std::string& part, const std::string& info) {
     const Scratch scratch;
     scratch.file("shard-00001-model-00001-of-00001.safetensors",
                  test::safetensors("{" + info + test::bytes_entry("a", 0, 4) + "}", 4));
-    expect_error(ErrorCode::corrupt, part, [&] { read(scratch.path()); });
+    expect_error(ErrorCode::corrupt, part, [&] { read_dcp(scratch.path()); });
 }
 
 std::string info_of(const std::string& json) {
@@ -205,7 +205,7 @@ TEST(Dcp, says_when_the_save_was_cut_short) {
     scratch.copy(saved("dcp_w2_bf16_qwen2"));
     fs::remove(scratch.path() / ".metadata");
     expect_error(ErrorCode::not_found, ".distcp files but no .metadata",
-                 [&] { read(scratch.path()); });
+                 [&] { read_dcp(scratch.path()); });
 }
 
 }  // namespace

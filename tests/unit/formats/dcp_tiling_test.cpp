@@ -24,7 +24,7 @@ DcpChunk chunk(std::vector<Index> offsets, std::vector<Index> sizes) {
     return made;
 }
 
-DcpTensor tensor(std::vector<Index> shape, std::vector<DcpChunk> chunks) {
+DcpTensor tiled(std::vector<Index> shape, std::vector<DcpChunk> chunks) {
     DcpTensor made;
     made.name = "w";
     made.shape = std::move(shape);
@@ -32,62 +32,64 @@ DcpTensor tensor(std::vector<Index> shape, std::vector<DcpChunk> chunks) {
     return made;
 }
 
-std::string answer(const DcpTensor& made) {
+std::string tiling_error(const DcpTensor& made) {
     return error_text([&] { check_tiling(made); });
 }
 
 TEST(DcpTiling, accepts_tilings) {
-    EXPECT_EQ(answer(tensor({4, 6}, {chunk({0, 0}, {4, 6})})), "no error");
-    EXPECT_EQ(answer(tensor({4, 6}, {chunk({0, 0}, {1, 6}), chunk({1, 0}, {3, 6})})), "no error");
-    EXPECT_EQ(answer(tensor({4, 6}, {chunk({0, 0}, {4, 2}), chunk({0, 2}, {1, 4}),
-                                     chunk({1, 2}, {3, 3}), chunk({1, 5}, {3, 1})})),
+    EXPECT_EQ(tiling_error(tiled({4, 6}, {chunk({0, 0}, {4, 6})})), "no error");
+    EXPECT_EQ(tiling_error(tiled({4, 6}, {chunk({0, 0}, {1, 6}), chunk({1, 0}, {3, 6})})),
               "no error");
-    EXPECT_EQ(answer(tensor({}, {chunk({}, {})})), "no error");
-    EXPECT_EQ(answer(tensor({0, 5}, {})), "no error");
-    EXPECT_EQ(answer(tensor({2}, {chunk({0}, {2}), chunk({2}, {0}), chunk({1}, {0})})), "no error");
+    EXPECT_EQ(tiling_error(tiled({4, 6}, {chunk({0, 0}, {4, 2}), chunk({0, 2}, {1, 4}),
+                                          chunk({1, 2}, {3, 3}), chunk({1, 5}, {3, 1})})),
+              "no error");
+    EXPECT_EQ(tiling_error(tiled({}, {chunk({}, {})})), "no error");
+    EXPECT_EQ(tiling_error(tiled({0, 5}, {})), "no error");
+    EXPECT_EQ(tiling_error(tiled({2}, {chunk({0}, {2}), chunk({2}, {0}), chunk({1}, {0})})),
+              "no error");
     // A pinwheel: no straight line cuts it.
-    EXPECT_EQ(
-        answer(tensor({3, 3}, {chunk({0, 0}, {1, 2}), chunk({0, 2}, {2, 1}), chunk({1, 0}, {2, 1}),
-                               chunk({1, 1}, {1, 1}), chunk({2, 1}, {1, 2})})),
-        "no error");
+    EXPECT_EQ(tiling_error(tiled(
+                  {3, 3}, {chunk({0, 0}, {1, 2}), chunk({0, 2}, {2, 1}), chunk({1, 0}, {2, 1}),
+                           chunk({1, 1}, {1, 1}), chunk({2, 1}, {1, 2})})),
+              "no error");
 }
 
 TEST(DcpTiling, names_gaps) {
     const std::string hint = "; the checkpoint is incomplete";
-    EXPECT_EQ(answer(tensor({4, 6}, {})),
+    EXPECT_EQ(tiling_error(tiled({4, 6}, {})),
               "corrupt: tensor 'w' of shape [4, 6] is not covered by its chunks between [0, 0] and "
               "[4, 6]" +
                   hint);
-    EXPECT_EQ(answer(tensor({4, 6}, {chunk({0, 0}, {1, 6}), chunk({2, 0}, {2, 6})})),
+    EXPECT_EQ(tiling_error(tiled({4, 6}, {chunk({0, 0}, {1, 6}), chunk({2, 0}, {2, 6})})),
               "corrupt: tensor 'w' of shape [4, 6] is not covered by its chunks between [1, 0] and "
               "[2, 6]" +
                   hint);
-    EXPECT_EQ(answer(tensor({4, 6}, {chunk({0, 0}, {2, 6}), chunk({2, 0}, {2, 5})})),
+    EXPECT_EQ(tiling_error(tiled({4, 6}, {chunk({0, 0}, {2, 6}), chunk({2, 0}, {2, 5})})),
               "corrupt: tensor 'w' of shape [4, 6] is not covered by its chunks between [2, 5] and "
               "[4, 6]" +
                   hint);
-    EXPECT_EQ(answer(tensor({4, 6}, {chunk({1, 0}, {3, 6})})),
+    EXPECT_EQ(tiling_error(tiled({4, 6}, {chunk({1, 0}, {3, 6})})),
               "corrupt: tensor 'w' of shape [4, 6] is not covered by its chunks between [0, 0] and "
               "[1, 6]" +
                   hint);
     EXPECT_EQ(
-        answer(tensor({}, {})),
+        tiling_error(tiled({}, {})),
         "corrupt: tensor 'w' of shape [] is not covered by its chunks between [] and []" + hint);
-    EXPECT_EQ(answer(tensor({3, 3}, {chunk({0, 0}, {1, 2}), chunk({0, 2}, {2, 1}),
-                                     chunk({1, 0}, {2, 1}), chunk({2, 1}, {1, 2})})),
+    EXPECT_EQ(tiling_error(tiled({3, 3}, {chunk({0, 0}, {1, 2}), chunk({0, 2}, {2, 1}),
+                                          chunk({1, 0}, {2, 1}), chunk({2, 1}, {1, 2})})),
               "corrupt: tensor 'w' of shape [3, 3] is not covered by its chunks between [0, 0] and "
               "[3, 3]" +
                   hint);
 }
 
 TEST(DcpTiling, names_overlaps) {
-    EXPECT_EQ(answer(tensor({4}, {chunk({0}, {2}), chunk({0}, {2}), chunk({2}, {2})})),
+    EXPECT_EQ(tiling_error(tiled({4}, {chunk({0}, {2}), chunk({0}, {2}), chunk({2}, {2})})),
               "corrupt: tensor 'w': chunks of one tensor overlap: the chunk of [2] at [0] and the "
               "chunk of [2] at [0]");
-    EXPECT_EQ(answer(tensor({4, 2}, {chunk({0, 0}, {3, 2}), chunk({2, 0}, {2, 2})})),
+    EXPECT_EQ(tiling_error(tiled({4, 2}, {chunk({0, 0}, {3, 2}), chunk({2, 0}, {2, 2})})),
               "corrupt: tensor 'w': chunks of one tensor overlap: the chunk of [3, 2] at [0, 0] "
               "and the chunk of [2, 2] at [2, 0]");
-    EXPECT_EQ(answer(tensor({}, {chunk({}, {}), chunk({}, {})})),
+    EXPECT_EQ(tiling_error(tiled({}, {chunk({}, {}), chunk({}, {})})),
               "corrupt: tensor 'w': chunks of one tensor overlap: the chunk of [] at [] and the "
               "chunk of [] at []");
 }
@@ -105,7 +107,7 @@ DcpTensor pinwheel(Index side) {
         chunks.push_back(chunk({lo + 1, lo}, {arm, 1}));
     }
     chunks.push_back(chunk({lo, lo}, {1, 1}));
-    return tensor({side, side}, std::move(chunks));
+    return tiled({side, side}, std::move(chunks));
 }
 
 // A row, the column left of the rest, a row of the rest, ...
@@ -117,17 +119,17 @@ DcpTensor staircase(Index side) {
             chunks.push_back(chunk({i + 1, i}, {side - i - 1, 1}));
         }
     }
-    return tensor({side, side}, std::move(chunks));
+    return tiled({side, side}, std::move(chunks));
 }
 
 TEST(DcpTiling, refuses_large_irregular_tilings) {
     const std::string refused =
         "unsupported: tensor 'w': its chunks do not form a grid or slabs; shardweld cannot check "
         "that they cover it once";
-    EXPECT_EQ(answer(pinwheel(301)), "no error");
-    EXPECT_EQ(answer(pinwheel(1003)), refused);
-    EXPECT_EQ(answer(staircase(30)), "no error");
-    EXPECT_EQ(answer(staircase(300)), refused);
+    EXPECT_EQ(tiling_error(pinwheel(301)), "no error");
+    EXPECT_EQ(tiling_error(pinwheel(1003)), refused);
+    EXPECT_EQ(tiling_error(staircase(30)), "no error");
+    EXPECT_EQ(tiling_error(staircase(300)), refused);
 }
 
 // Random chunks of a small tensor against counting every element.
@@ -176,7 +178,7 @@ TEST(DcpTiling, agrees_with_counting) {
         std::shuffle(chunks.begin(), chunks.end(), random);
         const bool is_tiled = std::set<int>(counts.begin(), counts.end()) == std::set<int>{1};
         good += is_tiled ? 1 : 0;
-        ASSERT_EQ(answer(tensor(shape, chunks)) == "no error", is_tiled) << "round " << round;
+        ASSERT_EQ(tiling_error(tiled(shape, chunks)) == "no error", is_tiled) << "round " << round;
     }
     EXPECT_GT(good, 9000);
     EXPECT_LT(good, 15000);

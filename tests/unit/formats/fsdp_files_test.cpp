@@ -15,7 +15,7 @@ std::string name_of_rank(int rank, int world) {
     return "model_world_size_" + std::to_string(world) + "_rank_" + std::to_string(rank) + ".pt";
 }
 
-catalogue::Catalogue read(const std::vector<Fields>& ranks) {
+catalogue::Catalogue read_ranks(const std::vector<Fields>& ranks) {
     const Scratch scratch;
     const int world = static_cast<int>(ranks.size());
     for (int rank = 0; rank < world; ++rank) {
@@ -27,7 +27,7 @@ catalogue::Catalogue read(const std::vector<Fields>& ranks) {
 }
 
 void refused(ErrorCode code, const std::string& part, const std::vector<Fields>& ranks) {
-    expect_error(code, part, [&] { read(ranks); });
+    expect_error(code, part, [&] { read_ranks(ranks); });
 }
 
 /// Two rows of w [4, 2] over two ranks.
@@ -36,7 +36,7 @@ std::string half(const std::string& mesh) {
 }
 
 void expect_halves(const std::string& mesh0, const std::string& mesh1) {
-    const auto catalogue = read({{{"w", half(mesh0)}}, {{"w", half(mesh1)}}});
+    const auto catalogue = read_ranks({{{"w", half(mesh0)}}, {{"w", half(mesh1)}}});
     ASSERT_EQ(catalogue.tensors.size(), 1U);
     ASSERT_EQ(catalogue.tensors[0].pieces.size(), 2U);
     EXPECT_EQ(catalogue.tensors[0].pieces[1].patch.axes[0].lo, 2);
@@ -68,7 +68,7 @@ TEST(FsdpFiles, spell_classes_in_many_ways) {
             ranks.push_back({{"module._orig_mod.w", dtensor({4, 2}, local_tensor("a", {2, 2}), mesh,
                                                             {shard(-2, kOld)}, {}, type)}});
         }
-        const auto catalogue = read(ranks);
+        const auto catalogue = read_ranks(ranks);
         EXPECT_EQ(catalogue.tensors.at(0).name, "w");
         EXPECT_EQ(catalogue.tensors.at(0).pieces.size(), 2U);
     }
@@ -88,7 +88,7 @@ TEST(FsdpFiles, say_the_order_of_shards) {
                                            mesh_215(grid, {rank / 2, rank % 2}, rank),
                                            {shard(0), shard(0)}, more)}});
         }
-        const auto catalogue = read(ranks);
+        const auto catalogue = read_ranks(ranks);
         for (const auto& piece : catalogue.tensors.at(0).pieces) {
             if (piece.file == 1) {
                 return piece.patch.axes[0].lo;
@@ -115,7 +115,7 @@ TEST(FsdpFiles, hold_strided_shards) {
             {{"w", dtensor({8}, local_tensor("a", {2}), mesh_215(grid, {rank / 2, rank % 2}, rank),
                            {strided(0, 2), shard(0)})}});
     }
-    const auto catalogue = read(ranks);
+    const auto catalogue = read_ranks(ranks);
     // Rank (fsdp 0, tp 1) is second: the blocks of tensor parallelism are outermost.
     EXPECT_EQ(catalogue.tensors.at(0).pieces[2].file, 1U);
     EXPECT_EQ(catalogue.tensors.at(0).pieces[2].patch.axes[0].lo, 4);
@@ -133,7 +133,7 @@ TEST(FsdpFiles, hold_tensors_of_one_shape_that_lie_differently) {
                       {"c", lying("a", {4, 4}, replicate())},
                       {"d", lying("b", {2, 4}, shard(0))}};
     };
-    const auto catalogue = read({state(0), state(1)});
+    const auto catalogue = read_ranks({state(0), state(1)});
     ASSERT_EQ(catalogue.tensors.size(), 4U);
     const auto second = [&](std::size_t tensor) {
         return to_text(catalogue.tensors[tensor].pieces.at(1).patch);
@@ -151,7 +151,7 @@ TEST(FsdpFiles, may_give_empty_parts_other_empty_shapes) {
         return Fields{{"w", dtensor({3, 1}, local_tensor("a", local), mesh_215(kTwo, {rank}, rank),
                                     {shard(1)})}};
     };
-    EXPECT_EQ(read({part(0, {3, 1}), part(1, {0, 0})}).tensors.at(0).pieces.size(), 1U);
+    EXPECT_EQ(read_ranks({part(0, {3, 1}), part(1, {0, 0})}).tensors.at(0).pieces.size(), 1U);
     refused(ErrorCode::mismatch, "its local tensor is [0]", {part(0, {3, 1}), part(1, {0})});
     refused(ErrorCode::mismatch, "its local tensor is [0, 1]", {part(0, {0, 1}), part(1, {3, 0})});
     refused(ErrorCode::mismatch, "its local tensor is [3, 1]", {part(0, {3, 1}), part(1, {3, 1})});
@@ -189,7 +189,7 @@ TEST(FsdpFiles, must_agree_with_themselves_about_the_shape) {
         return Fields{{"w", dtensor({4, 2}, local_tensor("a", {2, 2}), mesh_215(kTwo, {rank}, rank),
                                     {shard(0)}, {{"tensor_meta", meta(shape)}})}};
     };
-    EXPECT_EQ(read({of_rank(0, {4, 2}), of_rank(1, {4, 2})}).tensors.size(), 1U);
+    EXPECT_EQ(read_ranks({of_rank(0, {4, 2}), of_rank(1, {4, 2})}).tensors.size(), 1U);
     refused(ErrorCode::mismatch, "two global shapes: [4, 2], and [2, 4] in its DTensorSpec",
             {of_rank(0, {4, 2}), of_rank(1, {2, 4})});
 }
@@ -203,8 +203,8 @@ TEST(FsdpFiles, must_be_sharded_over_ascending_ranks) {
     refused(ErrorCode::unsupported, part,
             {{{"w", half(mesh_24({2}, {1}, {1, 0}))}}, {{"w", half(mesh_24({2}, {0}, {1, 0}))}}});
     const std::string whole = local_tensor("a", {4, 2});
-    read({{{"w", dtensor({4, 2}, whole, mesh_24({2}, {1}, {1, 0}), {replicate()})}},
-          {{"w", dtensor({4, 2}, whole, mesh_24({2}, {0}, {1, 0}), {replicate()})}}});
+    read_ranks({{{"w", dtensor({4, 2}, whole, mesh_24({2}, {1}, {1, 0}), {replicate()})}},
+                {{"w", dtensor({4, 2}, whole, mesh_24({2}, {0}, {1, 0}), {replicate()})}}});
     expect_halves(mesh_of_ranks({2}, {1}, {0}, 0, {0, 1}), mesh_of_ranks({2}, {1}, {1}, 1, {0, 1}));
     // The lower half of a mesh of four ranks in columns: 0 2 / 1 3.
     expect_halves(mesh_of_ranks({2}, {2}, {0}, 0, {0, 2, 1, 3}),
@@ -213,7 +213,7 @@ TEST(FsdpFiles, must_be_sharded_over_ascending_ranks) {
     const auto kept = [](std::int64_t rank) {
         return half(mesh_of_ranks({2}, {1}, {1 - rank}, rank, {1, 0}, "\x88"));
     };
-    const auto catalogue = read({{{"w", kept(0)}}, {{"w", kept(1)}}});
+    const auto catalogue = read_ranks({{{"w", kept(0)}}, {{"w", kept(1)}}});
     for (const auto& piece : catalogue.tensors.at(0).pieces) {
         EXPECT_EQ(piece.patch.axes[0].lo, piece.file == 0 ? 2 : 0);
     }
@@ -273,7 +273,7 @@ TEST(FsdpFiles, hold_every_element) {
         return both("w",
                     dtensor({3}, local_tensor("a", {1}), mesh_215(three, {at}, rank), {shard(0)}));
     };
-    EXPECT_EQ(read({part(0, 0), part(1, 1), part(2, 2)}).tensors.at(0).pieces.size(), 3U);
+    EXPECT_EQ(read_ranks({part(0, 0), part(1, 1), part(2, 2)}).tensors.at(0).pieces.size(), 3U);
     refused(ErrorCode::mismatch, "w of shape [3]: no rank holds the elements between [2] and [3]",
             {part(0, 0), part(1, 1), part(2, 1)});
     // A copy is no part that is missed.
@@ -281,7 +281,7 @@ TEST(FsdpFiles, hold_every_element) {
         return both("w", dtensor({3}, local_tensor("a", {3}), mesh_215(three, {rank}, rank),
                                  {replicate()}));
     };
-    const auto catalogue = read({copy(0), {}, copy(2)});
+    const auto catalogue = read_ranks({copy(0), {}, copy(2)});
     EXPECT_EQ(catalogue.tensors.at(0).pieces.size(), 2U);
     EXPECT_NE(catalogue.warnings.at("tensor_not_everywhere")
                   .find("1 tensor(s) are not in every rank's file"),
@@ -319,13 +319,13 @@ TEST(FsdpFiles, refuse_what_is_no_weight) {
 }
 
 TEST(FsdpFiles, leave_states_aside) {
-    const auto catalogue = read({{{"w", local_tensor("a", {2})},
-                                  {"layers.0.n", integer(3)},
-                                  {"layers.1.n", integer(4)},
-                                  {"layers.0._extra_state", call("_io BytesIO", {})},
-                                  {"flag", "\x88"},
-                                  {"none", kNone},
-                                  {"empty", local_tensor("a", {0})}}});
+    const auto catalogue = read_ranks({{{"w", local_tensor("a", {2})},
+                                        {"layers.0.n", integer(3)},
+                                        {"layers.1.n", integer(4)},
+                                        {"layers.0._extra_state", call("_io BytesIO", {})},
+                                        {"flag", "\x88"},
+                                        {"none", kNone},
+                                        {"empty", local_tensor("a", {0})}}});
     EXPECT_EQ(catalogue.tensors.size(), 1U);
     std::map<std::string, Index> rows;
     for (const auto& row : catalogue.ignored) {
@@ -345,7 +345,7 @@ TEST(FsdpFiles, hold_sharded_tensors) {
     };
     const Fields first = on(local_tensor("a", {2, 2}), places[0]);
     const Fields second = on(local_tensor("a", {1, 2}), places[1]);
-    EXPECT_EQ(read({first, second}).tensors.at(0).pieces.size(), 2U);
+    EXPECT_EQ(read_ranks({first, second}).tensors.at(0).pieces.size(), 2U);
     refused(ErrorCode::mismatch, "saved by rank 1, which belongs into model_world_size_2_rank_1.pt",
             {second, first});
     refused(ErrorCode::mismatch, "its shard at [2, 0] is [2, 2], but its metadata says [1, 2]",
@@ -358,12 +358,12 @@ TEST(FsdpFiles, hold_sharded_tensors) {
             {first, on(local_tensor("a", {1, 2}), place({1, 0}, {1, 2}, 1))});
     // All on one rank: the other has an empty list.
     const std::vector<std::string> one = {place({0}, {1}, 0)};
-    EXPECT_EQ(
-        read({both("w", sharded_tensor({1}, {local_shard(local_tensor("a", {1}), one[0])}, one)),
-              both("w", sharded_tensor({1}, {}, one))})
-            .tensors.at(0)
-            .pieces.size(),
-        1U);
+    EXPECT_EQ(read_ranks({both("w", sharded_tensor(
+                                        {1}, {local_shard(local_tensor("a", {1}), one[0])}, one)),
+                          both("w", sharded_tensor({1}, {}, one))})
+                  .tensors.at(0)
+                  .pieces.size(),
+              1U);
 }
 
 // HYBRID_SHARD without a mesh: ranks 0 and 2 share one copy, 1 and 3 the other. A shard's own
@@ -384,7 +384,7 @@ TEST(FsdpFiles, hold_copies_of_sharded_tensors) {
         for (int rank = 0; rank < 4; ++rank) {
             ranks.push_back(rank_file_of(rank, in_job, rank));
         }
-        const auto catalogue = read(ranks);
+        const auto catalogue = read_ranks(ranks);
         ASSERT_EQ(catalogue.tensors.at(0).pieces.size(), 4U);
         for (const auto& piece : catalogue.tensors[0].pieces) {
             EXPECT_EQ(piece.patch.axes[0].lo, piece.file < 2 ? 0 : 2);
@@ -396,7 +396,7 @@ TEST(FsdpFiles, hold_copies_of_sharded_tensors) {
 }
 
 TEST(FsdpFiles, hold_whole_tensors_on_the_first_rank) {
-    const auto catalogue = read({both("w", local_tensor("a", {2, 2})), {}});
+    const auto catalogue = read_ranks({both("w", local_tensor("a", {2, 2})), {}});
     EXPECT_EQ(catalogue.tensors.size(), 1U);
     EXPECT_TRUE(catalogue.shards.empty());
 }

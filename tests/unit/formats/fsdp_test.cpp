@@ -15,7 +15,7 @@ fs::path data(const std::string& name) {
     return fs::path(SHARDWELD_TEST_DATA) / name;
 }
 
-catalogue::Catalogue read(const fs::path& directory, const Mesh& mesh = {}) {
+catalogue::Catalogue read_fsdp(const fs::path& directory, const Mesh& mesh = {}) {
     Request request;
     request.directory = directory;
     request.mesh = mesh;
@@ -50,7 +50,7 @@ void each_element(const catalogue::Tensor& tensor, const catalogue::Piece& piece
 // Files by torch itself, whose elements are their own row-major positions: every copy of every
 // element lies where the catalogue says.
 void expect_positions(const std::string& name) {
-    const auto catalogue = read(data("torch_meshes/" + name));
+    const auto catalogue = read_fsdp(data("torch_meshes/" + name));
     ASSERT_FALSE(catalogue.tensors.empty());
     for (const auto& tensor : catalogue.tensors) {
         std::vector<int> n_primary(static_cast<std::size_t>(tensor.shape.empty() ? 1 : 0), 0);
@@ -85,7 +85,7 @@ TEST(Fsdp, cuts_what_the_tensor_parallel_rank_holds) {
 TEST(Fsdp, reads_old_and_new_spellings_alike) {
     for (const std::string name : {"old_torch241_hsdp1_w4", "old_torch260_hsdp1_w4",
                                    "hsdp1_w4_bf16_llama", "hsdp2_w4_bf16_llama"}) {
-        const auto catalogue = read(data("torch/" + name + "/source"));
+        const auto catalogue = read_fsdp(data("torch/" + name + "/source"));
         EXPECT_EQ(catalogue.format, "verl fsdp");
         EXPECT_EQ(catalogue.dialect, "hf_module");
         EXPECT_EQ(catalogue.facts.at("world"), 4);
@@ -101,7 +101,7 @@ TEST(Fsdp, reads_old_and_new_spellings_alike) {
 }
 
 TEST(Fsdp, orders_ranks_by_number) {
-    const auto catalogue = read(data("torch/fsdp2_w12_bf16_qwen2/source"));
+    const auto catalogue = read_fsdp(data("torch/fsdp2_w12_bf16_qwen2/source"));
     EXPECT_EQ(catalogue.files.at(2).path, "model_world_size_12_rank_2.pt");
     EXPECT_EQ(catalogue.files.at(11).path, "model_world_size_12_rank_11.pt");
     for (const auto& tensor : catalogue.tensors) {
@@ -113,7 +113,7 @@ TEST(Fsdp, orders_ranks_by_number) {
 
 TEST(Fsdp, gives_plain_tensors_their_ranks) {
     const fs::path plain = data("torch/plain_w2_fp32_llama/source");
-    const auto catalogue = read(plain);
+    const auto catalogue = read_fsdp(plain);
     EXPECT_TRUE(catalogue.tensors.empty());
     EXPECT_EQ(catalogue.shards.size(), 42U);
     EXPECT_EQ(catalogue.facts.at("fsdp"), 2);
@@ -121,7 +121,7 @@ TEST(Fsdp, gives_plain_tensors_their_ranks) {
     for (const auto& shard : catalogue.shards) {
         EXPECT_EQ(shard.at.fsdp, static_cast<int>(shard.piece.file));
     }
-    const auto copies = read(plain, {{"ddp", "tp"}, {1, 2}});
+    const auto copies = read_fsdp(plain, {{"ddp", "tp"}, {1, 2}});
     EXPECT_EQ(copies.facts.at("fsdp"), 1);
     EXPECT_EQ(copies.facts.at("tp"), 2);
     EXPECT_EQ(copies.facts.at("mesh_by_hand"), 1);
@@ -133,7 +133,7 @@ TEST(Fsdp, gives_plain_tensors_their_ranks) {
     const Scratch scratch;
     fs::copy(plain / "model_world_size_2_rank_0.pt",
              scratch.path() / "model_world_size_1_rank_0.pt");
-    EXPECT_EQ(read(scratch.path()).tensors.size(), 21U);
+    EXPECT_EQ(read_fsdp(scratch.path()).tensors.size(), 21U);
 }
 
 TEST(Fsdp, is_found_at_every_level) {
@@ -163,7 +163,7 @@ TEST(Fsdp, does_without_replicas) {
     scratch.copy(data("torch/hsdp2_w4_bf16_llama/source"));
     fs::remove(scratch.path() / "model_world_size_4_rank_0.pt");
     fs::remove(scratch.path() / "model_world_size_4_rank_3.pt");
-    const auto catalogue = read(scratch.path());
+    const auto catalogue = read_fsdp(scratch.path());
     EXPECT_NE(catalogue.warnings.at("replica_absent").find("2 of 4 rank files are missing"),
               std::string::npos);
     EXPECT_EQ(catalogue.tensors.front().pieces.size(), 2U);
@@ -171,30 +171,30 @@ TEST(Fsdp, does_without_replicas) {
     expect_error(ErrorCode::not_found,
                  "3 of 4 rank files are missing: model_world_size_4_rank_0.pt, "
                  "model_world_size_4_rank_2.pt, model_world_size_4_rank_3.pt",
-                 [&] { read(scratch.path()); });
+                 [&] { read_fsdp(scratch.path()); });
 }
 
 TEST(Fsdp, takes_the_mesh_said_by_hand) {
     const fs::path hsdp = data("torch/hsdp2_w4_bf16_llama/source");
-    const auto usual = read(hsdp);
-    const auto by_hand = read(hsdp, {{"ddp", "fsdp"}, {2, 2}});
+    const auto usual = read_fsdp(hsdp);
+    const auto by_hand = read_fsdp(hsdp, {{"ddp", "fsdp"}, {2, 2}});
     EXPECT_EQ(by_hand.tensors.front().pieces.size(), usual.tensors.front().pieces.size());
     expect_error(ErrorCode::usage, "has 8 ranks, but the checkpoint has 4", [&] {
-        read(hsdp, {{"ddp", "fsdp"}, {2, 4}});
+        read_fsdp(hsdp, {{"ddp", "fsdp"}, {2, 4}});
     });
     expect_error(ErrorCode::mismatch, "say it by hand: --mesh_dim_names and --mesh_shape", [&] {
-        read(hsdp, {{"ddp", "fsdp"}, {1, 4}});
+        read_fsdp(hsdp, {{"ddp", "fsdp"}, {1, 4}});
     });
     // A tensor on a part of the mesh finds its dimension by name.
     const fs::path tp = data("torch/fsdp2_tp_2x2_bf16_qwen2/source");
-    EXPECT_EQ(read(tp, {{"fsdp", "tp"}, {2, 2}}).tensors.size(), read(tp).tensors.size());
+    EXPECT_EQ(read_fsdp(tp, {{"fsdp", "tp"}, {2, 2}}).tensors.size(), read_fsdp(tp).tensors.size());
     expect_error(ErrorCode::mismatch, "over the mesh dimension 'fsdp'", [&] {
-        read(tp, {{"dp", "tp"}, {2, 2}});
+        read_fsdp(tp, {{"dp", "tp"}, {2, 2}});
     });
 }
 
 void judge(const Scratch& scratch) {
-    const auto catalogue = read(scratch.path());
+    const auto catalogue = read_fsdp(scratch.path());
     (void)catalogue::judge(catalogue.files, catalogue.statements);
 }
 

@@ -18,7 +18,7 @@ std::string index_of(const std::string& map) {
     return R"({"metadata": {"total_size": 6}, "weight_map": {)" + map + "}}";
 }
 
-catalogue::Catalogue read(const Scratch& scratch) {
+catalogue::Catalogue read_model(const Scratch& scratch) {
     Request request;
     request.directory = scratch.path();
     request.backend = "hf";
@@ -26,14 +26,14 @@ catalogue::Catalogue read(const Scratch& scratch) {
 }
 
 void refused(const Scratch& scratch, ErrorCode code, const std::string& part) {
-    expect_error(code, part, [&] { read(scratch); });
+    expect_error(code, part, [&] { read_model(scratch); });
 }
 
 TEST(HuggingFace, reads_one_file) {
     const Scratch scratch;
     scratch.file("model.safetensors", kA);
     scratch.file("adapter_model.safetensors", kB);
-    const auto catalogue = read(scratch);
+    const auto catalogue = read_model(scratch);
     EXPECT_EQ(catalogue.format, "huggingface");
     EXPECT_EQ(catalogue.dialect, "hf_module");
     ASSERT_EQ(catalogue.tensors.size(), 1U);
@@ -63,7 +63,7 @@ TEST(HuggingFace, holds_files_against_the_index) {
             "the index says that tensor b is in model-00002.safetensors, which does not hold it");
     scratch.file("model-00002.safetensors",
                  safetensors("{" + bytes_entry("b", 0, 2) + "," + bytes_entry("c", 2, 3) + "}", 3));
-    const auto catalogue = read(scratch);
+    const auto catalogue = read_model(scratch);
     EXPECT_EQ(catalogue.tensors.size(), 2U);
     EXPECT_EQ(catalogue.warnings.at("unassigned_tensors"),
               "1 tensor(s) are in files to which the index does not give them and are left aside: "
@@ -99,7 +99,7 @@ TEST(HuggingFace, reads_files_without_an_index) {
             "of another model: model-00002-of-00002.safetensors");
     scratch.file("model-00002-of-00002.safetensors",
                  safetensors("{" + bytes_entry("a", 0, 4) + "," + bytes_entry("b", 4, 6) + "}", 6));
-    const auto catalogue = read(scratch);
+    const auto catalogue = read_model(scratch);
     ASSERT_EQ(catalogue.tensors.size(), 2U);
     ASSERT_EQ(catalogue.tensors[0].pieces.size(), 2U);
     EXPECT_EQ(catalogue.tensors[0].pieces[1].replica, 1U);

@@ -37,7 +37,7 @@ class Taker final : public PickleReducer {
     void restart() override { taken.clear(); }
 };
 
-Pickle parse(const std::string& text, Taker& taker, std::string_view skipped_key = {}) {
+Pickle parse_reduced(const std::string& text, Taker& taker, std::string_view skipped_key = {}) {
     const auto bytes = std::as_bytes(std::span(text));
     return Pickle::parse({bytes.begin(), bytes.end()}, skipped_key, &taker);
 }
@@ -67,7 +67,7 @@ std::string many(int count) {
 
 TEST(PickleReduce, objects_become_what_the_reducer_answers) {
     Taker taker;
-    const Pickle pickle = parse("(" + many(3) + "cm\nD\n)\x81}b" + kNew + "}bl.", taker);
+    const Pickle pickle = parse_reduced("(" + many(3) + "cm\nD\n)\x81}b" + kNew + "}bl.", taker);
     const auto parts = pickle.root().elements();
     ASSERT_EQ(parts.size(), 5U);
     EXPECT_EQ(parts[2]->kind, PickleKind::reduced);
@@ -86,7 +86,7 @@ TEST(PickleReduce, what_is_fetched_again_is_kept) {
          {std::pair("h\1"s, PickleKind::reduced), std::pair("h\2"s, PickleKind::dict),
           std::pair("h\3"s, PickleKind::text), std::pair("h\4"s, PickleKind::tuple)}) {
         Taker taker;
-        const Pickle pickle = parse("(" + kept + many(400) + fetch + "l.", taker);
+        const Pickle pickle = parse_reduced("(" + kept + many(400) + fetch + "l.", taker);
         ASSERT_EQ(taker.taken.size(), 401U);
         EXPECT_EQ(taker.taken[0], (std::vector<Index>{1500, 2500}));
         EXPECT_EQ(taker.taken[400], (std::vector<Index>{1399, 2399}));
@@ -106,7 +106,7 @@ TEST(PickleReduce, what_is_fetched_again_is_kept) {
 TEST(PickleReduce, shared_without_the_memo) {
     // DUP: the same tuple is the object's part and the list's.
     Taker taker;
-    const Pickle pickle = parse(
+    const Pickle pickle = parse_reduced(
         "(" + pair_of(9) + "2\x85" + "0" + kNew + "2}" + kAt + pair_of(5) + "sb" + many(100) + "l.",
         taker);
     EXPECT_EQ(pickle.root().elements()[0]->elements()[0]->integer, 1009);
@@ -117,21 +117,21 @@ TEST(PickleReduce, objects_that_hold_themselves) {
     Taker taker;
     // {at: self} and {at: (1, 2)}, x: self.
     const std::string self = kNew + "q\1}" + kAt + "h\1s" + "X\1\0\0\0xh\1sb"s;
-    const Pickle pickle = parse("(" + self + many(50) + "h\1l.", taker);
+    const Pickle pickle = parse_reduced("(" + self + many(50) + "h\1l.", taker);
     EXPECT_EQ(pickle.root().elements().front(), pickle.root().elements().back());
     EXPECT_EQ(pickle.root().elements().front()->kind, PickleKind::reduced);
 }
 
 TEST(PickleReduce, built_twice) {
     Taker taker;
-    EXPECT_EQ(test::error_text([&] { parse(object_of(pair_of(1)) + "}b.", taker); }),
+    EXPECT_EQ(test::error_text([&] { parse_reduced(object_of(pair_of(1)) + "}b.", taker); }),
               "corrupt: pickle: BUILD on a reduced object (opcode at byte 25)");
 }
 
 TEST(PickleReduce, the_memo_answers_as_without) {
     const auto answer = [](const std::string& text) {
         Taker taker;
-        return test::error_text([&] { parse(text, taker); });
+        return test::error_text([&] { parse_reduced(text, taker); });
     };
     EXPECT_EQ(answer("h\5."s), "corrupt: pickle: memo index 5 was never set (opcode at byte 0)");
     EXPECT_EQ(answer("K\1r\xff\xff\xff\xffj\xff\xff\xff\xff."s),

@@ -11,7 +11,7 @@ namespace {
 using test::bytes_entry;
 using test::safetensors;
 
-SafetensorsHeader read(const std::string& content, Bytes begin = 0) {
+SafetensorsHeader read_header(const std::string& content, Bytes begin = 0) {
     const Scratch scratch;
     scratch.file("m.safetensors", content);
     return read_safetensors(io::InputFile::open(scratch.path() / "m.safetensors"), begin);
@@ -19,7 +19,7 @@ SafetensorsHeader read(const std::string& content, Bytes begin = 0) {
 
 void refused(const std::string& part, const std::string& header, std::size_t data_bytes = 8,
              ErrorCode code = ErrorCode::corrupt) {
-    expect_error(code, part, [&] { read(safetensors(header, data_bytes)); });
+    expect_error(code, part, [&] { read_header(safetensors(header, data_bytes)); });
 }
 
 std::string only(const std::string& entry) {
@@ -27,7 +27,7 @@ std::string only(const std::string& entry) {
 }
 
 TEST(Safetensors, gives_tensors_and_metadata) {
-    const auto header = read(safetensors(
+    const auto header = read_header(safetensors(
         R"({"__metadata__": {"format": "pt"}, "b": {"shape": [2, 3], "dtype": "BF16", "data_offsets": [4, 16]},)"
         R"( "a": {"dtype": "F32", "shape": [], "data_offsets": [0, 4]},)"
         R"( "none": {"dtype": "I64", "shape": [0, 4], "data_offsets": [4, 4]}}   )",
@@ -43,13 +43,13 @@ TEST(Safetensors, gives_tensors_and_metadata) {
 
 TEST(Safetensors, may_begin_inside_a_file) {
     const std::string container = safetensors(only(bytes_entry("a", 0, 3)), 3);
-    const auto header = read("12345" + container, 5);
+    const auto header = read_header("12345" + container, 5);
     EXPECT_EQ(header.tensors.at("a").storage_offset, 5 + container.size() - 3);
-    EXPECT_EQ(read(safetensors("{}", 0)).tensors.size(), 0U);
+    EXPECT_EQ(read_header(safetensors("{}", 0)).tensors.size(), 0U);
 }
 
 TEST(Safetensors, must_be_filled_exactly) {
-    read(safetensors(only(bytes_entry("a", 0, 4) + "," + bytes_entry("b", 4, 8)), 8));
+    read_header(safetensors(only(bytes_entry("a", 0, 4) + "," + bytes_entry("b", 4, 8)), 8));
     refused("a hole of 2 bytes before tensor b",
             only(bytes_entry("a", 0, 4) + "," + bytes_entry("b", 6, 8)));
     refused("a hole of 1 bytes before tensor a", only(bytes_entry("a", 1, 8)));
@@ -109,9 +109,9 @@ TEST(Safetensors, text_must_be_of_the_known_form) {
 }
 
 TEST(Safetensors, length_must_fit_the_file) {
-    expect_error(ErrorCode::corrupt, "it has 5 bytes", [] { read("12345"); });
+    expect_error(ErrorCode::corrupt, "it has 5 bytes", [] { read_header("12345"); });
     expect_error(ErrorCode::corrupt, "it claims 3978425819141910832 bytes",
-                 [] { read("01234567{}"); });
+                 [] { read_header("01234567{}"); });
 }
 
 }  // namespace

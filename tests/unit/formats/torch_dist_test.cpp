@@ -14,13 +14,13 @@ using catalogue::Tensor;
 
 constexpr const char* kLlama = "llama-tp2-optim-torchdist-bf16";
 
-Location locate_in(const fs::path& directory) {
+Location locate_dist(const fs::path& directory) {
     Request request;
     request.directory = directory;
     return locate(request);
 }
 
-const Tensor& tensor(const Catalogue& catalogue, const std::string& name) {
+const Tensor& tensor_in(const Catalogue& catalogue, const std::string& name) {
     const auto found = std::find_if(catalogue.tensors.begin(), catalogue.tensors.end(),
                                     [&](const Tensor& t) { return t.name == name; });
     if (found == catalogue.tensors.end()) {
@@ -36,7 +36,7 @@ std::vector<std::byte> bytes_of(const Location& location, const Catalogue& catal
 }
 
 TEST(TorchDist, describes_a_checkpoint_without_its_optimizer) {
-    const Location location = locate_in(fixture(kLlama));
+    const Location location = locate_dist(fixture(kLlama));
     const Catalogue got = read_catalogue(location);
     EXPECT_EQ(got.format, "megatron torch_dist");
     EXPECT_EQ(got.dialect, "megatron_core");
@@ -80,11 +80,11 @@ TEST(TorchDist, describes_a_checkpoint_without_its_optimizer) {
 TEST(TorchDist, tells_of_shard_files_that_its_index_does_not_name) {
     const Scratch scratch;
     scratch.copy(fixture(kLlama));
-    const Location location = locate_in(scratch.path());
+    const Location location = locate_dist(scratch.path());
     EXPECT_TRUE(read_catalogue(location).warnings.empty());
     fs::copy(location.directory / "__1_1.distcp", location.directory / "__9_0.distcp");
     scratch.file((location.directory / "__8_0.distcp").lexically_relative(scratch.path()).string());
-    const Catalogue got = read_catalogue(locate_in(scratch.path()));
+    const Catalogue got = read_catalogue(locate_dist(scratch.path()));
     ASSERT_EQ(got.warnings.count("unreferenced_files"), 1U);
     EXPECT_TRUE(got.warnings.at("unreferenced_files").starts_with("1 shard file(s) with "));
     EXPECT_NE(got.warnings.at("unreferenced_files").find(": __9_0.distcp; "), std::string::npos);
@@ -95,9 +95,9 @@ TEST(TorchDist, tells_of_shard_files_that_its_index_does_not_name) {
 }
 
 TEST(TorchDist, finds_the_elements_of_stacked_layers) {
-    const Location location = locate_in(fixture(kLlama));
+    const Location location = locate_dist(fixture(kLlama));
     const Catalogue got = read_catalogue(location);
-    const Tensor& norm = tensor(got, "decoder.layers.mlp.linear_fc1.layer_norm_weight");
+    const Tensor& norm = tensor_in(got, "decoder.layers.mlp.linear_fc1.layer_norm_weight");
     EXPECT_EQ(norm.shape, (std::vector<Index>{2, 32}));
     ASSERT_EQ(norm.pieces.size(), 2U);
     for (std::size_t layer = 0; layer < 2; ++layer) {
@@ -110,7 +110,7 @@ TEST(TorchDist, finds_the_elements_of_stacked_layers) {
                                              ".post_attention_layernorm.weight"));
     }
     // Gate and up rows of both ranks are four chunks per layer.
-    const Tensor& fc1 = tensor(got, "decoder.layers.mlp.linear_fc1.weight");
+    const Tensor& fc1 = tensor_in(got, "decoder.layers.mlp.linear_fc1.weight");
     EXPECT_EQ(fc1.shape, (std::vector<Index>{2, 96, 32}));
     EXPECT_EQ(fc1.pieces.size(), 8U);
     std::vector<std::byte> gate;
@@ -125,19 +125,19 @@ TEST(TorchDist, finds_the_elements_of_stacked_layers) {
 
 TEST(TorchDist, reads_verl_with_its_own_claims) {
     const std::string name = "verl-value-llama-tp2-torchdist-bf16";
-    const Location location = locate_in(fixture(name));
+    const Location location = locate_dist(fixture(name));
     const Catalogue got = read_catalogue(location);
     EXPECT_EQ(got.claims.at("num_query_groups"), "4");
     EXPECT_EQ(got.claims.at("add_bias_linear"), "false");
     EXPECT_EQ(got.facts.at("tp"), 2);
-    const Tensor& head = tensor(got, "output_layer.weight");
+    const Tensor& head = tensor_in(got, "output_layer.weight");
     EXPECT_EQ(head.shape.at(0), 1);
     ASSERT_EQ(head.pieces.size(), 1U);
     EXPECT_EQ(bytes_of(location, got, head, head.pieces[0]), expected_bytes(name, "score.weight"));
 }
 
 TEST(TorchDist, resolves_alike_when_files_are_shared_out) {
-    const Location location = locate_in(fixture("verl-qwen3-tp2-pp2-torchdist-bf16"));
+    const Location location = locate_dist(fixture("verl-qwen3-tp2-pp2-torchdist-bf16"));
     const Format& format = format_of(location);
     EXPECT_EQ(
         format.scan_list(location),
@@ -182,7 +182,7 @@ TEST(TorchDist, names_all_missing_files_at_once) {
     fs::remove(scratch.path() / "iter_0000010" / "__1_0.distcp");
     fs::remove(scratch.path() / "iter_0000010" / "__3_1.distcp");
     expect_error(ErrorCode::not_found, ": __1_0.distcp, __3_1.distcp; copy the files of all ranks",
-                 [&] { read_catalogue(locate_in(scratch.path())); });
+                 [&] { read_catalogue(locate_dist(scratch.path())); });
 }
 
 TEST(TorchDist, names_the_file_that_is_cut_short) {
@@ -191,9 +191,9 @@ TEST(TorchDist, names_the_file_that_is_cut_short) {
     const fs::path file = scratch.path() / "iter_0000010" / "__0_0.distcp";
     fs::resize_file(file, 5000);
     expect_error(ErrorCode::corrupt, "but the file has 5000 bytes: is it cut short?",
-                 [&] { read_catalogue(locate_in(scratch.path())); });
+                 [&] { read_catalogue(locate_dist(scratch.path())); });
     expect_error(ErrorCode::corrupt, "; file __0_0.distcp]",
-                 [&] { read_catalogue(locate_in(scratch.path())); });
+                 [&] { read_catalogue(locate_dist(scratch.path())); });
 }
 
 TEST(TorchDist, refuses_a_shard_file_of_another_rank) {
@@ -203,7 +203,7 @@ TEST(TorchDist, refuses_a_shard_file_of_another_rank) {
     fs::rename(iteration / "__0_0.distcp", iteration / "x");
     fs::rename(iteration / "__1_0.distcp", iteration / "__0_0.distcp");
     fs::rename(iteration / "x", iteration / "__1_0.distcp");
-    const auto [code, text] = error_of([&] { read_catalogue(locate_in(scratch.path())); });
+    const auto [code, text] = error_of([&] { read_catalogue(locate_dist(scratch.path())); });
     EXPECT_TRUE(code == ErrorCode::corrupt || code == ErrorCode::mismatch) << text;
 }
 
@@ -211,12 +211,12 @@ TEST(TorchDist, does_without_common_pt) {
     const Scratch scratch;
     scratch.copy(fixture(kLlama) / "source");
     fs::remove(scratch.path() / "iter_0000010" / "common.pt");
-    const Catalogue got = read_catalogue(locate_in(scratch.path()));
+    const Catalogue got = read_catalogue(locate_dist(scratch.path()));
     EXPECT_TRUE(got.claims.empty());
     EXPECT_EQ(got.facts.count("tp"), 0U);
     // Neither metadata.json nor common.pt: the keys are Megatron's.
     fs::remove(scratch.path() / "iter_0000010" / "metadata.json");
-    EXPECT_EQ(read_catalogue(locate_in(scratch.path())).tensors.size(), 9U);
+    EXPECT_EQ(read_catalogue(locate_dist(scratch.path())).tensors.size(), 9U);
 }
 
 }  // namespace

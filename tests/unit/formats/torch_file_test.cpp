@@ -42,7 +42,7 @@ std::string tensor_text(const std::string& file_text, Bytes begin = 0) {
            data;
 }
 
-std::string answer(const std::string& file_text) {
+std::string file_error(const std::string& file_text) {
     return error_text([&] { tensor_text(file_text); });
 }
 
@@ -127,10 +127,10 @@ TEST(TorchFile, reads_untyped_storages) {
     EXPECT_EQ(tensor_text(file("float8_e5m2fnuz")),
               "float8_e5m2fnuz [6] [1] +0: 0123456789abcdefghijklmn");
     EXPECT_EQ(tensor_text(file("uint32")), "uint32 [6] [1] +0: 0123456789abcdefghijklmn");
-    EXPECT_EQ(answer(file("uint64")),
+    EXPECT_EQ(file_error(file("uint64")),
               "corrupt: torch file: a tensor of shape [6], strides [1] at element 0 needs 48 "
               "bytes; storage '0' has 24");
-    EXPECT_EQ(answer(file("qint8")), "unsupported: dtype torch.qint8 is not supported");
+    EXPECT_EQ(file_error(file("qint8")), "unsupported: dtype torch.qint8 is not supported");
 }
 
 TEST(TorchFile, other_values_are_no_tensors) {
@@ -154,7 +154,7 @@ TEST(TorchFile, refuses_lazy_conjugates) {
     EXPECT_EQ(tensor_text(file("conj", "\x89")),
               tensor_text(torch_file(tensor_v2(kStorage, 0, {6}, {1}), kRecords)));
     for (const std::string bit : {"conj", "neg"}) {
-        EXPECT_EQ(answer(file(bit, "\x88")),
+        EXPECT_EQ(file_error(file(bit, "\x88")),
                   "unsupported: torch file: a tensor is stored with its bit '" + bit +
                       "' set, so that its bytes are not its values; resolve it before saving "
                       "(resolve_conj, resolve_neg)");
@@ -162,23 +162,24 @@ TEST(TorchFile, refuses_lazy_conjugates) {
 }
 
 TEST(TorchFile, refuses_tensors_without_plain_bytes) {
-    EXPECT_EQ(answer(torch_file(call("torch._utils _rebuild_qtensor", {}), {})),
+    EXPECT_EQ(file_error(torch_file(call("torch._utils _rebuild_qtensor", {}), {})),
               "unsupported: torch file: tensors made by 'torch._utils _rebuild_qtensor' "
               "(quantised, sparse, nested or without data) are not supported");
+    EXPECT_EQ(file_error(torch_file(tensor_v2(storage("torch QInt8Storage", "0", 1), 0, {1}, {1}),
+                                    kRecords)),
+              "unsupported: torch file: storages of class 'torch QInt8Storage' are not supported");
+    EXPECT_EQ(file_error(torch_file(tensor_v2(storage("evil FloatStorage", "0", 1), 0, {1}, {1}),
+                                    kRecords)),
+              "unsupported: torch file: storages of class 'evil FloatStorage' are not supported");
     EXPECT_EQ(
-        answer(torch_file(tensor_v2(storage("torch QInt8Storage", "0", 1), 0, {1}, {1}), kRecords)),
-        "unsupported: torch file: storages of class 'torch QInt8Storage' are not supported");
-    EXPECT_EQ(
-        answer(torch_file(tensor_v2(storage("evil FloatStorage", "0", 1), 0, {1}, {1}), kRecords)),
-        "unsupported: torch file: storages of class 'evil FloatStorage' are not supported");
-    EXPECT_EQ(answer(torch_file(tensor_v2(storage(kFloat, "0", 6, "meta"), 0, {1}, {1}), kRecords)),
-              "unsupported: torch file: storage '0' lies on the meta device: it has no data");
+        file_error(torch_file(tensor_v2(storage(kFloat, "0", 6, "meta"), 0, {1}, {1}), kRecords)),
+        "unsupported: torch file: storage '0' lies on the meta device: it has no data");
 }
 
 TEST(TorchFile, refuses_numbers_that_do_not_fit) {
     const auto sized = [](std::int64_t offset, const std::vector<std::int64_t>& size,
                           const std::vector<std::int64_t>& stride) {
-        return answer(torch_file(tensor_v2(kStorage, offset, size, stride), kRecords));
+        return file_error(torch_file(tensor_v2(kStorage, offset, size, stride), kRecords));
     };
     EXPECT_EQ(sized(0, {-1, 5}, {1, 1}), "corrupt: a tensor's size is negative: -1");
     EXPECT_EQ(sized(0, {1}, {-1}), "corrupt: a tensor's stride is negative: -1");
@@ -194,24 +195,24 @@ TEST(TorchFile, refuses_numbers_that_do_not_fit) {
     EXPECT_TRUE(sized(0, {kHuge, kHuge}, {0, 0}).starts_with("corrupt: "));
     EXPECT_TRUE(sized(0, {2}, {kHuge << 22}).starts_with("corrupt: "));
     EXPECT_TRUE(sized(std::numeric_limits<std::int64_t>::max(), {2}, {1}).starts_with("corrupt: "));
-    EXPECT_EQ(answer(torch_file(tensor_v2(storage(kFloat, "0", 7), 0, {1}, {1}), kRecords)),
+    EXPECT_EQ(file_error(torch_file(tensor_v2(storage(kFloat, "0", 7), 0, {1}, {1}), kRecords)),
               "corrupt: torch file: storage '0' should have 7 elements of 4 bytes; its record has "
               "24 bytes");
 }
 
 TEST(TorchFile, refuses_storages_that_are_not_there) {
     const auto keyed = [](const std::string& key) {
-        return answer(torch_file(tensor_v2(storage(kFloat, key, 6), 0, {1}, {1}), kRecords));
+        return file_error(torch_file(tensor_v2(storage(kFloat, key, 6), 0, {1}, {1}), kRecords));
     };
     EXPECT_EQ(keyed("99999"), "corrupt: torch file: record data/99999 is missing");
     for (const std::string key : {"../../../../etc/passwd", "..", "", "a/b", "a\\b", "a b"}) {
         EXPECT_EQ(keyed(key),
                   "corrupt: torch file: storage key '" + key + "' is not a plain record name");
     }
-    EXPECT_EQ(answer(torch_file(tensor_v2("N", 0, {1}, {1}), kRecords)),
+    EXPECT_EQ(file_error(torch_file(tensor_v2("N", 0, {1}, {1}), kRecords)),
               "corrupt: torch file: a tensor's storage is none");
     EXPECT_EQ(
-        answer(torch_file(tensor_v2(unicode("x") + "Q", 0, {1}, {1}), kRecords)),
+        file_error(torch_file(tensor_v2(unicode("x") + "Q", 0, {1}, {1}), kRecords)),
         "corrupt: torch file: a persistent id is not ('storage', class, key, location, count)");
 }
 
@@ -220,32 +221,32 @@ TEST(TorchFile, endless_wrapping_is_refused) {
     for (int i = 0; i < 20; ++i) {
         value = call("torch._utils _rebuild_parameter", {value, "\x88", "N"});
     }
-    EXPECT_EQ(answer(torch_file(value, kRecords)),
+    EXPECT_EQ(file_error(torch_file(value, kRecords)),
               "corrupt: torch file: a tensor is wrapped more than 16 times");
 }
 
 TEST(TorchFile, refuses_other_containers) {
-    EXPECT_EQ(answer(""), "corrupt: torch file: it is empty");
-    EXPECT_EQ(answer("garbage"),
+    EXPECT_EQ(file_error(""), "corrupt: torch file: it is empty");
+    EXPECT_EQ(file_error("garbage"),
               "corrupt: torch file: it begins with 'garbage', expected a zip archive or torch's "
               "magic");
-    EXPECT_EQ(answer(std::string(257, 'x') + "ustar" + std::string(300, '\0')),
+    EXPECT_EQ(file_error(std::string(257, 'x') + "ustar" + std::string(300, '\0')),
               "unsupported: torch file: it is a tar archive (torch before 0.1.10); load and save "
               "it with a newer torch");
-    EXPECT_EQ(answer(test::build_zip({{"archive/version", "3"}})),
+    EXPECT_EQ(file_error(test::build_zip({{"archive/version", "3"}})),
               "corrupt: torch file: the archive holds no data.pkl");
-    EXPECT_EQ(answer(torch_file("N", {}, {{"archive/constants.pkl", ""}})),
+    EXPECT_EQ(file_error(torch_file("N", {}, {{"archive/constants.pkl", ""}})),
               "unsupported: torch file: it is a TorchScript archive; save the state_dict instead");
-    EXPECT_EQ(answer(torch_file("N", {}, {{"archive/code/a.py", ""}})),
+    EXPECT_EQ(file_error(torch_file("N", {}, {{"archive/code/a.py", ""}})),
               "unsupported: torch file: it is a TorchScript archive; save the state_dict instead");
 }
 
 TEST(TorchFile, reads_the_byte_order) {
-    EXPECT_EQ(answer(torch_file("N", {}, {{"archive/byteorder", "little"}})), "no error");
-    EXPECT_EQ(answer(torch_file("N", {}, {{"archive/byteorder", "big"}})),
+    EXPECT_EQ(file_error(torch_file("N", {}, {{"archive/byteorder", "little"}})), "no error");
+    EXPECT_EQ(file_error(torch_file("N", {}, {{"archive/byteorder", "big"}})),
               "unsupported: torch file: its byteorder record says big; save it on a little-endian "
               "host");
-    EXPECT_EQ(answer(torch_file("N", {}, {{"archive/byteorder", "middle"}})),
+    EXPECT_EQ(file_error(torch_file("N", {}, {{"archive/byteorder", "middle"}})),
               "corrupt: torch file: its byteorder record holds 'middle', expected little or big");
 }
 

@@ -16,14 +16,14 @@ using catalogue::Tensor;
 
 constexpr const char* kReal = "qwen2-tied-tp2-zarr";
 
-Location locate_in(const fs::path& directory) {
+Location locate_zarr(const fs::path& directory) {
     Request request;
     request.directory = directory;
     return locate(request);
 }
 
-Catalogue read(const Scratch& scratch) {
-    return read_catalogue(locate_in(scratch.path()));
+Catalogue read_zarr(const Scratch& scratch) {
+    return read_catalogue(locate_zarr(scratch.path()));
 }
 
 std::string zarray(const std::string& shape, const std::string& chunks,
@@ -54,14 +54,14 @@ void expect_refused(ErrorCode code, const std::string& part, const std::string& 
     scratch.file("metadata.json", R"({"sharded_backend": "zarr"})");
     scratch.file("w/.zarray", text);
     scratch.file("w/0", floats({1}));
-    expect_error(code, part, [&] { read(scratch); });
-    expect_error(code, "file w/.zarray", [&] { read(scratch); });
+    expect_error(code, part, [&] { read_zarr(scratch); });
+    expect_error(code, "file w/.zarray", [&] { read_zarr(scratch); });
 }
 
 TEST(Zarr, places_chunks_that_the_edges_cut) {
     const Scratch scratch;
     write_edged(scratch, "w");
-    const Catalogue got = read(scratch);
+    const Catalogue got = read_zarr(scratch);
     EXPECT_EQ(got.format, "megatron zarr");
     EXPECT_EQ(got.dialect, "megatron_core");
     EXPECT_EQ(got.facts, (std::map<std::string, Index>{{"t", 1}, {"te", 1}, {"version", 3}}));
@@ -103,7 +103,7 @@ TEST(Zarr, numbers_more_than_ten_chunks_and_sorts_files_naturally) {
             scratch.file(key + "/" + std::to_string(i), floats({1}));
         }
     }
-    const Catalogue got = read(scratch);
+    const Catalogue got = read_zarr(scratch);
     ASSERT_EQ(got.files.size(), 24U);
     EXPECT_EQ(got.files[0].path, "a.b/0");
     EXPECT_EQ(got.files[23].path, "a/11");
@@ -127,7 +127,7 @@ TEST(Zarr, reads_scalars_empty_arrays_and_every_spelling_of_bfloat16) {
                      zarray("[1]", "[1]", R"("dtype": ")" + dtype + "\""));
         scratch.file("b" + dtype + "/0", "xy");
     }
-    const Catalogue got = read(scratch);
+    const Catalogue got = read_zarr(scratch);
     std::map<std::string, std::pair<DType, std::size_t>> seen;
     for (const Tensor& tensor : got.tensors) {
         seen[tensor.name] = {tensor.dtype, tensor.pieces.size()};
@@ -151,7 +151,7 @@ TEST(Zarr, leaves_training_state_and_objects_aside) {
     scratch.file("decoder.layers.mlp._extra_state/shard_1_2.pt", "123");
     scratch.file("tokens/tokenizer.json", "1");
     scratch.file("w/.zattrs", "{}");
-    const Catalogue got = read(scratch);
+    const Catalogue got = read_zarr(scratch);
     EXPECT_EQ(got.tensors.size(), 1U);
     EXPECT_EQ(got.files.size(), 4U);
     std::map<std::string, std::pair<Index, Bytes>> rows;
@@ -173,15 +173,15 @@ TEST(Zarr, names_chunks_that_are_missing) {
     fs::remove(scratch.path() / "w" / "1.0");
     expect_error(ErrorCode::not_found,
                  "1 of 4 chunk files are missing: 1.0; copy the files of all ranks",
-                 [&] { read(scratch); });
+                 [&] { read_zarr(scratch); });
     // What is no regular file is no chunk, and opening it would block.
     ASSERT_EQ(mkfifo((scratch.path() / "w" / "1.0").c_str(), 0600), 0);
     expect_error(ErrorCode::not_found, "1 of 4 chunk files are missing: 1.0",
-                 [&] { read(scratch); });
+                 [&] { read_zarr(scratch); });
     fs::remove(scratch.path() / "w" / "1.0");
     fs::create_symlink("1.0", scratch.path() / "w" / "1.0");
     expect_error(ErrorCode::not_found, "1 of 4 chunk files are missing: 1.0",
-                 [&] { read(scratch); });
+                 [&] { read_zarr(scratch); });
 }
 
 TEST(Zarr, bounds_a_huge_grid_by_the_files_there_are) {
@@ -192,8 +192,9 @@ TEST(Zarr, bounds_a_huge_grid_by_the_files_there_are) {
     scratch.file("w/0.2", floats({1}));
     expect_error(ErrorCode::not_found,
                  "999999999999999998 of 1000000000000000000 chunk files are missing: 0.1, 0.3, 0.4",
-                 [&] { read(scratch); });
-    expect_error(ErrorCode::not_found, "0.21 and 999999999999999978 more", [&] { read(scratch); });
+                 [&] { read_zarr(scratch); });
+    expect_error(ErrorCode::not_found, "0.21 and 999999999999999978 more",
+                 [&] { read_zarr(scratch); });
 }
 
 TEST(Zarr, refuses_chunks_of_another_size_or_grid) {
@@ -201,10 +202,10 @@ TEST(Zarr, refuses_chunks_of_another_size_or_grid) {
     write_edged(scratch, "w");
     scratch.file("w/1.1", floats({23, 24}));
     expect_error(ErrorCode::corrupt, "chunk file 1.1 is 8 bytes, expected 24 for chunks of [2, 3]",
-                 [&] { read(scratch); });
+                 [&] { read_zarr(scratch); });
     scratch.file("w/1.1", floats({23, 24, -1, -1, -1, -1, -1}));
     expect_error(ErrorCode::corrupt, "chunk file 1.1 is 28 bytes, expected 24",
-                 [&] { read(scratch); });
+                 [&] { read_zarr(scratch); });
     for (const std::string name :
          {"2.0", "0.2", "0", "0.0.0", "00.0", "0.99999999999999999999999"}) {
         const Scratch stale;
@@ -212,7 +213,7 @@ TEST(Zarr, refuses_chunks_of_another_size_or_grid) {
         stale.file("w/" + name, floats({0, 0, 0, 0, 0, 0}));
         expect_error(ErrorCode::corrupt,
                      "chunk file " + name + " has no place in the grid of [2, 2] chunks",
-                     [&] { read(stale); });
+                     [&] { read_zarr(stale); });
     }
 }
 
@@ -256,21 +257,22 @@ TEST(Zarr, refuses_copies_without_hidden_files) {
     write_edged(scratch, "w");
     write_edged(scratch, "x");
     fs::remove(scratch.path() / "w" / ".zarray");
-    expect_error(ErrorCode::not_found, "w has chunk files but no .zarray", [&] { read(scratch); });
+    expect_error(ErrorCode::not_found, "w has chunk files but no .zarray",
+                 [&] { read_zarr(scratch); });
     const Scratch bare;
     bare.file("metadata.json", R"({"sharded_backend": "zarr"})");
-    expect_error(ErrorCode::not_found, "nothing to merge", [&] { read(bare); });
+    expect_error(ErrorCode::not_found, "nothing to merge", [&] { read_zarr(bare); });
 }
 
 TEST(Zarr, refuses_two_keys_for_one_tensor) {
     const Scratch scratch;
     write_edged(scratch, "w");
     write_edged(scratch, "module.w");
-    expect_error(ErrorCode::corrupt, "two keys name tensor w", [&] { read(scratch); });
+    expect_error(ErrorCode::corrupt, "two keys name tensor w", [&] { read_zarr(scratch); });
 }
 
 TEST(Zarr, reads_a_real_checkpoint) {
-    const Location location = locate_in(fixture(kReal) / "source");
+    const Location location = locate_zarr(fixture(kReal) / "source");
     const Catalogue got = read_catalogue(location);
     EXPECT_EQ(got.notes,
               (std::vector<std::string>{

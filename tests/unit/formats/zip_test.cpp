@@ -32,7 +32,7 @@ std::string listed(const std::string& file_text, Bytes begin = 0, Bytes cut = 0)
     return text;
 }
 
-std::string answer(const std::string& file_text) {
+std::string zip_error(const std::string& file_text) {
     return error_text([&] { listed(file_text); });
 }
 
@@ -88,7 +88,7 @@ TEST(Zip, finds_the_shallowest_pickle) {
     EXPECT_EQ(listed(build_zip({{"a/b/data.pkl", "1"}, {"z/data.pkl", "2"}})),
               "z/|a/b/data.pkl=1;z/data.pkl=2;");
     EXPECT_EQ(listed(build_zip({{"data.pkl", "1"}})), "|data.pkl=1;");
-    EXPECT_EQ(answer(build_zip({{"a/data.pkl", "1"}, {"b/data.pkl", "2"}})),
+    EXPECT_EQ(zip_error(build_zip({{"a/data.pkl", "1"}, {"b/data.pkl", "2"}})),
               "corrupt: zip: two archives in one file: more than one entry is a data.pkl");
 }
 
@@ -101,17 +101,17 @@ TEST(Zip, refuses_what_is_not_stored) {
     std::vector<ZipSpec> specs = kTwo;
     specs[1].method = 8;
     EXPECT_EQ(
-        answer(build_zip(specs)),
+        zip_error(build_zip(specs)),
         "unsupported: zip: entry 'a/data/0' is compressed (method 8); torch.save writes stored "
         "records only: save the state dict again with it (this may be a TorchScript or "
         "repacked archive)");
     specs[1].method = 0;
     specs[1].flags |= 1U;
-    EXPECT_EQ(answer(build_zip(specs)), "unsupported: zip: entry 'a/data/0' is encrypted");
+    EXPECT_EQ(zip_error(build_zip(specs)), "unsupported: zip: entry 'a/data/0' is encrypted");
 }
 
 TEST(Zip, refuses_two_entries_of_one_name) {
-    EXPECT_EQ(answer(build_zip({{"a/data/0", "x"}, {"a/data/0", "y"}})),
+    EXPECT_EQ(zip_error(build_zip({{"a/data/0", "x"}, {"a/data/0", "y"}})),
               "corrupt: zip: two entries with one name: 'a/data/0'");
 }
 
@@ -120,43 +120,43 @@ TEST(Zip, refuses_cut_files) {
     const std::string no_end =
         "corrupt: zip: the file is truncated: no end-of-central-directory record at its end; it "
         "was cut short or is still being written";
-    EXPECT_EQ(answer(archive.substr(0, archive.size() - 10)), no_end);
-    EXPECT_EQ(answer(archive.substr(0, archive.size() / 2)), no_end);
-    EXPECT_EQ(answer("PK\3\4"),
+    EXPECT_EQ(zip_error(archive.substr(0, archive.size() - 10)), no_end);
+    EXPECT_EQ(zip_error(archive.substr(0, archive.size() / 2)), no_end);
+    EXPECT_EQ(zip_error("PK\3\4"),
               "corrupt: zip: the file is truncated: 4 bytes cannot hold an archive");
-    EXPECT_EQ(answer(archive + "x"), no_end);
+    EXPECT_EQ(zip_error(archive + "x"), no_end);
 }
 
 TEST(Zip, refuses_a_directory_outside_the_archive) {
     const std::string archive = build_zip(kTwo);
     const std::size_t end = archive.size() - 22;
-    EXPECT_EQ(answer(replaced(archive, end + 16, little(5000, 4))),
+    EXPECT_EQ(zip_error(replaced(archive, end + 16, little(5000, 4))),
               "corrupt: zip: the central directory (110 bytes at offset 5000) lies outside the "
               "archive of 297 bytes");
-    EXPECT_EQ(answer(replaced(archive, end + 12, little(0xfffffff0, 4))),
+    EXPECT_EQ(zip_error(replaced(archive, end + 12, little(0xfffffff0, 4))),
               "corrupt: zip: the central directory (4294967280 bytes at offset 165) lies outside "
               "the archive of 297 bytes");
-    EXPECT_EQ(answer(replaced(archive, end + 10, little(60000, 2))),
+    EXPECT_EQ(zip_error(replaced(archive, end + 10, little(60000, 2))),
               "corrupt: zip: the central directory claims 60000 entries in 110 bytes");
-    EXPECT_EQ(answer(replaced(archive, end + 10, little(1, 2))),
+    EXPECT_EQ(zip_error(replaced(archive, end + 10, little(1, 2))),
               "corrupt: zip: the central directory has 54 bytes behind its last entry");
-    EXPECT_EQ(answer(replaced(archive, 165, "XX")),
+    EXPECT_EQ(zip_error(replaced(archive, 165, "XX")),
               "corrupt: zip: the central directory has a wrong signature at byte 0");
 }
 
 TEST(Zip, refuses_a_zip64_record_that_lies) {
     const std::string archive = build_zip(kTwo, "", true);
     const std::size_t locator = archive.size() - 42;
-    EXPECT_EQ(answer(replaced(archive, locator + 8, little(~std::uint64_t{0} - 8, 8))),
+    EXPECT_EQ(zip_error(replaced(archive, locator + 8, little(~std::uint64_t{0} - 8, 8))),
               "corrupt: the zip64 end record lies outside the archive: 56 bytes at offset "
               "18446744073709551607 of 373");
-    EXPECT_EQ(answer(replaced(archive, locator + 8, little(3, 8))),
+    EXPECT_EQ(zip_error(replaced(archive, locator + 8, little(3, 8))),
               "corrupt: zip: no zip64 end record at offset 3");
     const std::size_t record = locator - 56;
-    EXPECT_EQ(answer(replaced(archive, record + 32, little(~std::uint64_t{0}, 8))),
+    EXPECT_EQ(zip_error(replaced(archive, record + 32, little(~std::uint64_t{0}, 8))),
               "corrupt: zip: the central directory claims 18446744073709551615 entries in 110 "
               "bytes");
-    EXPECT_EQ(answer(replaced(archive, record + 40, little(~std::uint64_t{0}, 8))),
+    EXPECT_EQ(zip_error(replaced(archive, record + 40, little(~std::uint64_t{0}, 8))),
               "corrupt: zip: the central directory (18446744073709551615 bytes at offset 165) "
               "lies outside the archive of 373 bytes");
 }
@@ -164,23 +164,23 @@ TEST(Zip, refuses_a_zip64_record_that_lies) {
 TEST(Zip, refuses_entries_that_lie) {
     const std::string archive = build_zip(kTwo);
     const std::size_t directory = 165;
-    EXPECT_EQ(answer(replaced(archive, directory + 42, little(100000, 4))),
+    EXPECT_EQ(zip_error(replaced(archive, directory + 42, little(100000, 4))),
               "corrupt: the local header of 'a/data.pkl' lies outside the archive: 40 bytes at "
               "offset 100000 of 297");
-    EXPECT_EQ(answer(replaced(archive, directory + 42, little(4, 4))),
+    EXPECT_EQ(zip_error(replaced(archive, directory + 42, little(4, 4))),
               "corrupt: zip: the local header of 'a/data.pkl' is not at offset 4");
-    EXPECT_EQ(answer(replaced(archive, directory + 20, little(100, 4) + little(100, 4))),
+    EXPECT_EQ(zip_error(replaced(archive, directory + 20, little(100, 4) + little(100, 4))),
               "corrupt: zip: entry 'a/data/0' overlaps the one before it");
-    EXPECT_EQ(answer(replaced(archive, directory + 20, little(7, 4))),
+    EXPECT_EQ(zip_error(replaced(archive, directory + 20, little(7, 4))),
               "corrupt: zip: entry 'a/data.pkl' has two sizes: 7 stored, 6 plain");
     std::vector<ZipSpec> specs = kTwo;
     specs[0].local_name = "a/data.pkX";
     EXPECT_EQ(
-        answer(build_zip(specs)),
+        zip_error(build_zip(specs)),
         "corrupt: zip: the local header of 'a/data.pkl' disagrees with the central directory");
     specs = kTwo;
     specs[0].flags = 0;
-    EXPECT_EQ(answer(replaced(build_zip(specs), 18, little(5, 4))),
+    EXPECT_EQ(zip_error(replaced(build_zip(specs), 18, little(5, 4))),
               "corrupt: zip: the local header of 'a/data.pkl' says 5 bytes, the central directory "
               "6");
 }

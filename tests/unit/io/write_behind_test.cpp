@@ -12,8 +12,6 @@
 namespace shardweld::io {
 namespace {
 
-constexpr Bytes kMiB = Bytes{1} << 20U;
-
 /// Writes `bytes` at `rate` bytes a second; whether the next are to be written behind.
 bool after(Pace& pace, Bytes bytes, double rate) {
     for (Bytes done = 0; done < bytes; done += kMiB) {

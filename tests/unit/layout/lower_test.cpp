@@ -23,7 +23,7 @@ using Parts = std::vector<SegmentPatch>;
 /// (segment label, axis name -> index): one element of a segment.
 using Element = std::pair<std::string, std::map<std::string, Index>>;
 
-BoundLayout bind_layout(const std::string& text, const Symbols& symbols) {
+BoundLayout bind_text(const std::string& text, const Symbols& symbols) {
     return BoundLayout::bind(parse_layout(text),
                              [&](const std::string& name) { return symbols.at(name); });
 }
@@ -95,7 +95,7 @@ class Reader {
 
 void expect_lower_keeps_meaning(const std::string& text, const Symbols& symbols, Random& random) {
     const Layout layout = parse_layout(text);
-    const BoundLayout bound = bind_layout(text, symbols);
+    const BoundLayout bound = bind_text(text, symbols);
     const Patch patch = random.patch_in(bound.shape());
     SCOPED_TRACE(text + " of " + to_text(patch));
     std::map<Element, Index> expected;
@@ -148,7 +148,7 @@ TEST(Lower, keeps_meaning_for_layouts_of_every_kind) {
 
 TEST(Lower, gives_one_patch_per_segment_of_a_whole_tensor) {
     const BoundLayout bound =
-        bind_layout("(g [q: p d | k: d | v: d]) h", {{"g", 4}, {"p", 2}, {"d", 8}, {"h", 16}});
+        bind_text("(g [q: p d | k: d | v: d]) h", {{"g", 4}, {"p", 2}, {"d", 8}, {"h", 16}});
     // Axes sorted by name: d g h p, and d g h.
     EXPECT_EQ(lower(bound, dense_shape(bound.shape(), 100)),
               (Parts{{0, {100, {{0, 8, 16}, {0, 4, 512}, {0, 16, 1}, {0, 2, 128}}}},
@@ -157,7 +157,7 @@ TEST(Lower, gives_one_patch_per_segment_of_a_whole_tensor) {
 }
 
 TEST(Lower, cuts_rows_at_the_borders_of_groups) {
-    const BoundLayout bound = bind_layout("(g d) h", {{"g", 3}, {"d", 4}, {"h", 2}});
+    const BoundLayout bound = bind_text("(g d) h", {{"g", 3}, {"d", 4}, {"h", 2}});
     const auto count = [&](Index begin, Index end) {
         return lower(bound, dense({{begin, end - begin}, {0, 2}})).size();
     };
@@ -171,22 +171,22 @@ TEST(Lower, cuts_rows_at_the_borders_of_groups) {
 }
 
 TEST(Lower, of_empty_segments_and_patches) {
-    const BoundLayout bound = bind_layout("[v: a | pad: b] h", {{"a", 3}, {"b", 0}, {"h", 2}});
+    const BoundLayout bound = bind_text("[v: a | pad: b] h", {{"a", 3}, {"b", 0}, {"h", 2}});
     EXPECT_EQ(lower(bound, dense_shape(bound.shape())), (Parts{{0, {0, {{0, 3, 2}, {0, 2, 1}}}}}));
     EXPECT_EQ(lower(bound, {0, {{0, 0, 2}, {0, 2, 1}}}), Parts{});
-    const BoundLayout nothing = bind_layout("(a b) h", {{"a", 3}, {"b", 0}, {"h", 2}});
+    const BoundLayout nothing = bind_text("(a b) h", {{"a", 3}, {"b", 0}, {"h", 2}});
     EXPECT_EQ(lower(nothing, dense_shape(nothing.shape())), Parts{});
 }
 
 TEST(Lower, appends) {
-    const BoundLayout bound = bind_layout("h", {{"h", 4}});
+    const BoundLayout bound = bind_text("h", {{"h", 4}});
     Parts parts = lower(bound, {0, {{0, 2, 1}}});
     bound.lower({7, {{2, 2, 1}}}, parts);
     EXPECT_EQ(parts, (Parts{{0, {0, {{0, 2, 1}}}}, {0, {7, {{2, 2, 1}}}}}));
 }
 
 TEST(Lower, refuses_pieces_outside_of_the_shape) {
-    const BoundLayout bound = bind_layout("a b", {{"a", 4}, {"b", 5}});
+    const BoundLayout bound = bind_text("a b", {{"a", 4}, {"b", 5}});
     Parts parts;
     bound.lower({0, {{3, 1, 5}, {0, 5, 1}}}, parts);
     EXPECT_ERROR(bound.lower({0, {{3, 2, 5}, {0, 5, 1}}}, parts), ErrorCode::mismatch,
@@ -201,8 +201,8 @@ TEST(Lower, refuses_pieces_outside_of_the_shape) {
 /// The whole way of a fused tensor: rows of QKV held by several ranks, assembled as q.
 TEST(Lower, assembles_q_from_row_shards) {
     const Symbols symbols = {{"g", 4}, {"p", 3}, {"d", 2}, {"h", 3}};
-    const BoundLayout fused = bind_layout("(g [q: p d | k: d | v: d]) h", symbols);
-    const BoundLayout target = bind_layout("q: (g p d) h", symbols);
+    const BoundLayout fused = bind_text("(g [q: p d | k: d | v: d]) h", symbols);
+    const BoundLayout target = bind_text("q: (g p d) h", symbols);
     const Parts wanted = lower(target, dense_shape(target.shape()));
     for (Index ranks = 1; ranks <= 20; ++ranks) {
         SCOPED_TRACE(ranks);

@@ -25,20 +25,20 @@ std::string lines_for(const std::string& json, const std::map<std::string, Index
     return found;
 }
 
-const std::string kLlama = R"({"model_type": "llama", "num_attention_heads": 4})";
+const std::string kLlamaConfig = R"({"model_type": "llama", "num_attention_heads": 4})";
 const std::string kGrouped =
     R"({"model_type": "llama", "num_attention_heads": 4, "num_key_value_heads": 2})";
 const std::string kMoe = R"({"model_type": "qwen3_moe", "num_attention_heads": 4})";
 const std::string kDeepseek = R"({"model_type": "deepseek_v3", "num_attention_heads": 4})";
 
 TEST(MegatronDialect, layers_by_number_and_stacked) {
-    EXPECT_EQ(lines_for(kLlama, {}, "decoder.layers.3.self_attention.linear_qkv.weight", 2),
+    EXPECT_EQ(lines_for(kLlamaConfig, {}, "decoder.layers.3.self_attention.linear_qkv.weight", 2),
               "layer.{l}.qkv : (g [q: p d | k: d | v: d]) h");
-    EXPECT_EQ(lines_for(kLlama, {}, "decoder.layers.self_attention.linear_qkv.weight", 3),
+    EXPECT_EQ(lines_for(kLlamaConfig, {}, "decoder.layers.self_attention.linear_qkv.weight", 3),
               "layer.{l}.qkv : l (g [q: p d | k: d | v: d]) h");
-    EXPECT_EQ(lines_for(kLlama, {}, "decoder.layers.0.input_layernorm.weight", 1),
+    EXPECT_EQ(lines_for(kLlamaConfig, {}, "decoder.layers.0.input_layernorm.weight", 1),
               "layer.{l}.attn_norm : h");
-    EXPECT_EQ(lines_for(kLlama, {}, "decoder.layers.0.mlp.linear_fc1.weight_w", 2),
+    EXPECT_EQ(lines_for(kLlamaConfig, {}, "decoder.layers.0.mlp.linear_fc1.weight_w", 2),
               "layer.{l}.fc1 : gate: (t f) h");
 }
 
@@ -77,18 +77,19 @@ TEST(MegatronDialect, mtp_layers_under_both_names) {
 
 TEST(MegatronDialect, old_names_depend_on_the_checkpoint_version) {
     const std::string name = "language_model.transformer.layers.1.attention.query_key_value.weight";
-    EXPECT_EQ(lines_for(kLlama, {}, name, 2), "layer.{l}.qkv : (g [q: p d | k: d | v: d]) h");
-    EXPECT_EQ(lines_for(kLlama, {{"version", 1}}, name, 2),
+    EXPECT_EQ(lines_for(kLlamaConfig, {}, name, 2), "layer.{l}.qkv : (g [q: p d | k: d | v: d]) h");
+    EXPECT_EQ(lines_for(kLlamaConfig, {{"version", 1}}, name, 2),
               "layer.{l}.qkv : (g d [q: p | k: | v: ]) h");
-    EXPECT_EQ(lines_for(kLlama, {{"version", 0}}, name, 2),
+    EXPECT_EQ(lines_for(kLlamaConfig, {{"version", 0}}, name, 2),
               "layer.{l}.qkv : (t [q: gt p d | k: gt d | v: gt d]) h");
     EXPECT_EQ(lines_for(kGrouped, {{"version", 2}}, name, 2),
               "layer.{l}.qkv : (g [q: p d | k: d | v: d]) h");
     EXPECT_EQ(lines_for(kGrouped, {{"version", 1}}, name, 2), "");
     EXPECT_EQ(lines_for(kGrouped, {{"version", 0}}, name, 2), "");
-    EXPECT_EQ(lines_for(kLlama, {}, "language_model.encoder.layers.1.mlp.dense_4h_to_h.weight", 2),
-              "layer.{l}.fc2 : h (t f)");
-    EXPECT_EQ(lines_for(kLlama, {}, "word_embeddings_for_head.weight", 2),
+    EXPECT_EQ(
+        lines_for(kLlamaConfig, {}, "language_model.encoder.layers.1.mlp.dense_4h_to_h.weight", 2),
+        "layer.{l}.fc2 : h (t f)");
+    EXPECT_EQ(lines_for(kLlamaConfig, {}, "word_embeddings_for_head.weight", 2),
               "head : [v: vocab | pad: *] h");
 }
 
@@ -96,7 +97,7 @@ TEST(MegatronDialect, heads_of_a_rank_make_up_all_heads) {
     const Library library = Library::load();
     EXPECT_EQ(library.find_dialect("megatron_core")->fuse.at("g"),
               (std::vector<std::string>{"t", "gt"}));
-    const Config config = config_of(kLlama);
+    const Config config = config_of(kLlamaConfig);
     const Symbols symbols(*library.find_recipe("llama"), *library.find_dialect("megatron_core"),
                           config, {{"t", 2}}, {});
     EXPECT_EQ(symbols.value("gt"), 2);

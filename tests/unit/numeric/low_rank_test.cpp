@@ -13,11 +13,11 @@
 namespace shardweld::numeric {
 namespace {
 
-struct Case {
+struct LowRankCase {
     std::size_t rows, cols, rank;
     std::vector<float> values, left, right;
 
-    Case(std::size_t n_rows, std::size_t n_cols, std::size_t r, unsigned seed)
+    LowRankCase(std::size_t n_rows, std::size_t n_cols, std::size_t r, unsigned seed)
         : rows(n_rows), cols(n_cols), rank(r) {
         std::mt19937 random(seed);
         std::normal_distribution<float> normal;
@@ -60,7 +60,7 @@ TEST(LowRank, EqualsTheSumWrittenOutInBothKernels) {
     for (const std::size_t rows : {1U, 2U, 3U, 4U, 5U, 9U}) {
         for (const std::size_t cols : {1U, 7U, 8U, 15U, 16U, 17U, 31U, 33U, 70U}) {
             for (const std::size_t rank : {0U, 1U, 3U, 4U, 17U}) {
-                const Case one(rows, cols, rank, seed++);
+                const LowRankCase one(rows, cols, rank, seed++);
                 const std::vector<float> expected = one.by_hand();
                 std::vector<float> portable = one.values;
                 add_low_rank_portable(one.update(portable));
@@ -78,7 +78,7 @@ TEST(LowRank, EqualsTheSumWrittenOutInBothKernels) {
 
 // The order of operations is what makes folded weights independent of ranks and slices.
 TEST(LowRank, BlocksOfColumnsAndRowsGiveTheSameBits) {
-    const Case one(13, 41, 6, 99);
+    const LowRankCase one(13, 41, 6, 99);
     const std::vector<float> expected = one.by_hand();
     std::vector<float> got(one.values.size());
     for (const auto& [row, n_rows] : {std::pair<std::size_t, std::size_t>{0, 5}, {5, 8}}) {

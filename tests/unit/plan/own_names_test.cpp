@@ -15,7 +15,7 @@ using catalogue::Catalogue;
 using catalogue::Shard;
 using catalogue::Tensor;
 
-constexpr const char* kRecipe = R"(recipe toy
+constexpr const char* kToyRecipe = R"(recipe toy
 format 1
 match @model_type = "toy"
 let h = 4
@@ -52,7 +52,7 @@ pass eyes.*
 class OwnNames : public testing::Test {
   protected:
     OwnNames()
-        : library_(models::Library::load({{"toy.recipe", kRecipe}})),
+        : library_(models::Library::load({{"toy.recipe", kToyRecipe}})),
           recipe_(*library_.find_recipe("toy")),
           dialect_(models::own_names(recipe_, *library_.find_dialect("hf_module"))) {}
 

@@ -8,8 +8,6 @@
 namespace shardweld::plan {
 namespace {
 
-constexpr Bytes kMiB = Bytes{1} << 20U;
-
 /// A bf16 target of `mib` MiB that lies in `file` from MiB `at` on.
 Target target(const std::string& name, Index mib, std::uint32_t file, Bytes at) {
     return test::flat_target(name, DType::bf16, mib * static_cast<Index>(kMiB / 2), file,

@@ -9,8 +9,6 @@ namespace {
 
 using layout::Copy;
 
-constexpr Bytes kMiB = Bytes{1} << 20U;
-
 Copy copy_of(std::initializer_list<layout::Loop> loops, Index src_offset = 0,
              Index dst_offset = 0) {
     Copy copy;

@@ -16,7 +16,7 @@ namespace {
 using test::error_text;
 using test::TemporaryDirectory;
 
-constexpr const char* kReport =
+constexpr const char* kSavedReport =
     R"({"schema": 1, "tool": {"version": "1", "git": "x"}, "command": "merge"})";
 
 /// What --overwrite says of a target with these files, without its beginning and end.
@@ -27,7 +27,7 @@ std::string answer(const std::vector<std::string>& names) {
             std::filesystem::create_directories(place.path() / "out" / name);
         } else {
             place.put("out/" + name, name == "config.json" ? R"({"model_type": "llama"})"
-                                     : name == "r.json"    ? kReport
+                                     : name == "r.json"    ? kSavedReport
                                                            : "x");
         }
     }

@@ -2,12 +2,14 @@
 // Knows nothing of what it stands for.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
-namespace shardweld::formats {
+namespace shardweld {
 
-/// FNV-1a over texts and numbers in their order.
+/// FNV-1a over texts, numbers and bytes in their order.
 class Fingerprint {
   public:
     void add(std::string_view text) {
@@ -21,6 +23,12 @@ class Fingerprint {
             add_byte(static_cast<unsigned char>(number >> shift));
         }
     }
+    /// Without a mark where they end.
+    void add(std::span<const std::byte> bytes) {
+        for (const std::byte byte : bytes) {
+            add_byte(std::to_integer<unsigned char>(byte));
+        }
+    }
     [[nodiscard]] std::uint64_t value() const { return value_; }
 
   private:
@@ -29,4 +37,4 @@ class Fingerprint {
     std::uint64_t value_ = 0xcbf29ce484222325U;
 };
 
-}  // namespace shardweld::formats
+}  // namespace shardweld
