@@ -25,6 +25,26 @@ declare -A ALLOWED=(
     [torch]="core numeric torch"
     [hdf5]="core hdf5"
 )
+# Rooms of a module: what else of the same module a room may include.
+declare -A ROOMS=(
+    [app/cli]=""
+    [app/runtime]="cli"
+    [app/report]="cli runtime"
+    [app/survey]="cli"
+    [app/family]="cli runtime survey"
+    [app/compare]="cli report survey family"
+    [app/merge]="cli runtime report survey family compare"
+    [app/commands]="cli runtime report survey family compare merge"
+    [formats/containers]=""
+    [formats/shared]="containers"
+    [formats/dcp]="containers shared hf"
+    [formats/fsdp]="containers shared"
+    [formats/hdf5]="containers shared"
+    [formats/hf]="containers shared"
+    [formats/megatron]="containers shared"
+    [plan/bind]=""
+    [plan/schedule]="bind"
+)
 bad=0
 
 complain() {
@@ -36,6 +56,17 @@ for module in "${!ALLOWED[@]}"; do
     for file in $(find "include/shardweld/$module" "src/$module" -name '*.[ch]pp' 2>/dev/null); do
         for used in $(sed -n 's|^#include "shardweld/\([a-z_]*\)/.*|\1|p' "$file"); do
             [[ " ${ALLOWED[$module]} " == *" $used "* ]] || complain "$file ($module) includes $used"
+        done
+    done
+done
+for directory in src/*/*/; do
+    room="${directory#src/}"
+    room="${room%/}"
+    [[ -n "$(find "$directory" -name '*.[ch]pp' -print -quit)" ]] || continue
+    [[ -v ROOMS[$room] ]] || complain "$directory is no room that this script knows"
+    for file in $(find "$directory" -name '*.[ch]pp'); do
+        for used in $(sed -n 's|^#include "\.\./\([a-z0-9_]*\)/.*|\1|p' "$file"); do
+            [[ " ${ROOMS[$room]-} " == *" $used "* ]] || complain "$file ($room) includes $used"
         done
     done
 done

@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/formats/containers/pickle.hpp"
+#include "shardweld/formats/containers/zip.hpp"
 #include "shardweld/formats/format.hpp"
-#include "shardweld/formats/shared/pickle.hpp"
-#include "shardweld/formats/shared/zip.hpp"
 #include "shardweld/io/file.hpp"
 
 #include "pickle_cases.hpp"

@@ -14,7 +14,7 @@
 #include "shardweld/plan/cost.hpp"
 #include "shardweld/plan/traffic.hpp"
 
-#include "../../src/app/print_plan.hpp"
+#include "../../src/app/commands/print_plan.hpp"
 
 namespace {
 

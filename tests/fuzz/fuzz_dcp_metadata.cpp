@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "shardweld/core/text.hpp"
-#include "shardweld/formats/shared/dcp_metadata.hpp"
+#include "shardweld/formats/containers/dcp_metadata.hpp"
 
 #include "expect.hpp"
 #include "input_file.hpp"

@@ -6,7 +6,7 @@
 
 #include "shardweld/core/text.hpp"
 
-#include "../../src/app/options.hpp"
+#include "../../src/app/cli/options.hpp"
 #include "expect.hpp"
 
 namespace {

@@ -2,7 +2,7 @@
 // the file.
 #include <cstdint>
 
-#include "shardweld/formats/shared/safetensors_header.hpp"
+#include "shardweld/formats/containers/safetensors_header.hpp"
 
 #include "../../src/formats/dcp/sharding_info.hpp"
 #include "expect.hpp"

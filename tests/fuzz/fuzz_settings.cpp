@@ -6,9 +6,9 @@
 #include "shardweld/models/config.hpp"
 #include "shardweld/publish/config_edits.hpp"
 
-#include "../../src/app/reported_output.hpp"
-#include "../../src/app/roof.hpp"
-#include "../../src/app/weight_index.hpp"
+#include "../../src/app/compare/weight_index.hpp"
+#include "../../src/app/report/reported_output.hpp"
+#include "../../src/app/report/roof.hpp"
 #include "json_files.hpp"
 
 namespace {

@@ -2,7 +2,7 @@
 // inside the file.
 #include <cstdint>
 
-#include "shardweld/formats/shared/torch_file.hpp"
+#include "shardweld/formats/containers/torch_file.hpp"
 
 #include "expect.hpp"
 #include "input_file.hpp"

@@ -1,7 +1,7 @@
 // Any bytes as an archive; every entry must lie inside the file.
 #include <cstdint>
 
-#include "shardweld/formats/shared/zip.hpp"
+#include "shardweld/formats/containers/zip.hpp"
 
 #include "expect.hpp"
 #include "input_file.hpp"

@@ -11,7 +11,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/formats/shared/dcp_metadata.hpp"
+#include "shardweld/formats/containers/dcp_metadata.hpp"
 
 #include "../directory.hpp"
 #include "../shared/dcp_blobs.hpp"

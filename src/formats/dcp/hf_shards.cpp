@@ -7,7 +7,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/formats/shared/safetensors_header.hpp"
+#include "shardweld/formats/containers/safetensors_header.hpp"
 
 #include "../directory.hpp"
 #include "../hf/hf.hpp"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/formats/containers/torch_file.hpp"
 #include "shardweld/formats/format.hpp"
-#include "shardweld/formats/shared/torch_file.hpp"
 
 #include "mesh.hpp"
 #include "owned.hpp"

@@ -5,7 +5,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
-#include "../shared/torch_storage.hpp"
+#include "../containers/torch_storage.hpp"
 #include "mesh_order.hpp"
 #include "short_list.hpp"
 

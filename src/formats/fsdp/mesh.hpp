@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "shardweld/formats/containers/pickle.hpp"
+#include "shardweld/formats/containers/torch_file.hpp"
 #include "shardweld/formats/format.hpp"
-#include "shardweld/formats/shared/pickle.hpp"
-#include "shardweld/formats/shared/torch_file.hpp"
 
 namespace shardweld::formats::fsdp {
 

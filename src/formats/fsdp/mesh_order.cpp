@@ -8,7 +8,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
-#include "../shared/torch_storage.hpp"
+#include "../containers/torch_storage.hpp"
 #include "short_list.hpp"
 
 namespace shardweld::formats::fsdp {

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "shardweld/formats/shared/pickle.hpp"
+#include "shardweld/formats/containers/pickle.hpp"
 
 #include "mesh.hpp"
 

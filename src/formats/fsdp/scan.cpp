@@ -7,14 +7,14 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/formats/shared/torch_file.hpp"
+#include "shardweld/formats/containers/torch_file.hpp"
 
+#include "../containers/repeated.hpp"
+#include "../containers/torch_storage.hpp"
 #include "../shared/file_scan.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "../shared/module_names.hpp"
-#include "../shared/repeated.hpp"
 #include "../shared/stored_piece.hpp"
-#include "../shared/torch_storage.hpp"
 #include "dtensor.hpp"
 #include "pieces.hpp"
 #include "placements.hpp"

@@ -7,7 +7,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
-#include "../shared/torch_storage.hpp"
+#include "../containers/torch_storage.hpp"
 #include "pieces.hpp"
 #include "short_list.hpp"
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/formats/shared/torch_file.hpp"
+#include "shardweld/formats/containers/torch_file.hpp"
 
 #include "subclass.hpp"
 #include "world.hpp"

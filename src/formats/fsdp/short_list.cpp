@@ -2,7 +2,7 @@
 
 #include "shardweld/core/error.hpp"
 
-#include "../shared/torch_storage.hpp"
+#include "../containers/torch_storage.hpp"
 
 namespace shardweld::formats::fsdp {
 

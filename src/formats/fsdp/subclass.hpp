@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "shardweld/core/index.hpp"
-#include "shardweld/formats/shared/pickle.hpp"
+#include "shardweld/formats/containers/pickle.hpp"
 
 namespace shardweld::formats::fsdp {
 

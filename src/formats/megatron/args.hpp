@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/formats/shared/pickle.hpp"
+#include "shardweld/formats/containers/pickle.hpp"
 
 namespace shardweld::formats::megatron {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "shardweld/formats/shared/torch_file.hpp"
+#include "shardweld/formats/containers/torch_file.hpp"
 
 #include "../json_text.hpp"
 #include "args.hpp"

@@ -6,13 +6,13 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/formats/shared/torch_file.hpp"
+#include "shardweld/formats/containers/torch_file.hpp"
 #include "shardweld/io/kind.hpp"
 
+#include "../containers/repeated.hpp"
 #include "../shared/file_scan.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "../shared/module_names.hpp"
-#include "../shared/repeated.hpp"
 #include "../shared/stored_piece.hpp"
 #include "args.hpp"
 #include "names.hpp"

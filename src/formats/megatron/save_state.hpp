@@ -6,7 +6,7 @@
 #include <string>
 
 #include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/formats/shared/pickle.hpp"
+#include "shardweld/formats/containers/pickle.hpp"
 
 namespace shardweld::formats::megatron {
 

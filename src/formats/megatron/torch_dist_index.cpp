@@ -5,7 +5,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/formats/shared/dcp_metadata.hpp"
+#include "shardweld/formats/containers/dcp_metadata.hpp"
 
 #include "../shared/dcp_pieces.hpp"
 #include "../shared/dcp_statements.hpp"

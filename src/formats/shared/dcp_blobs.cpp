@@ -11,8 +11,8 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/formats/shared/safetensors_header.hpp"
-#include "shardweld/formats/shared/torch_file.hpp"
+#include "shardweld/formats/containers/safetensors_header.hpp"
+#include "shardweld/formats/containers/torch_file.hpp"
 
 namespace shardweld::formats {
 

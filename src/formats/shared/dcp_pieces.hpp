@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/formats/shared/dcp_metadata.hpp"
+#include "shardweld/formats/containers/dcp_metadata.hpp"
 
 namespace shardweld::formats {
 

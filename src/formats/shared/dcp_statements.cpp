@@ -4,8 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "../steps.hpp"
 #include "shardweld/core/fingerprint.hpp"
+
+#include "../steps.hpp"
 
 namespace shardweld::formats {
 

@@ -7,7 +7,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
-#include "pickle_bytes.hpp"
+#include "../containers/pickle_bytes.hpp"
 
 namespace shardweld::formats {
 

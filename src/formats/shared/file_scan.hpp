@@ -7,8 +7,8 @@
 #include <string>
 
 #include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/formats/containers/torch_file.hpp"
 #include "shardweld/formats/format.hpp"
-#include "shardweld/formats/shared/torch_file.hpp"
 
 #include "ignored_rows.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "shardweld/catalogue/catalogue.hpp"
 
-#include "cover.hpp"
+#include "../containers/cover.hpp"
 
 namespace shardweld::formats {
 

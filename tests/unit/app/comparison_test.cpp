@@ -1,8 +1,8 @@
-#include "../../../src/app/comparison.hpp"
+#include "../../../src/app/compare/comparison.hpp"
 
 #include <gtest/gtest.h>
 
-#include "../../../src/app/comparison_output.hpp"
+#include "../../../src/app/compare/comparison_output.hpp"
 
 namespace shardweld::app {
 namespace {

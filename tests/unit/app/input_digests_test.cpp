@@ -1,4 +1,4 @@
-#include "../../../src/app/input_digests.hpp"
+#include "../../../src/app/survey/input_digests.hpp"
 
 #include <gtest/gtest.h>
 

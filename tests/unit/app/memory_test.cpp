@@ -1,4 +1,4 @@
-#include "../../../src/app/memory.hpp"
+#include "../../../src/app/runtime/memory.hpp"
 
 #include <map>
 

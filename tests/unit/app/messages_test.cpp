@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "../../../src/app/log.hpp"
-#include "../../../src/app/progress.hpp"
+#include "../../../src/app/cli/log.hpp"
+#include "../../../src/app/cli/progress.hpp"
 
 namespace shardweld::app {
 namespace {

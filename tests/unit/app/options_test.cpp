@@ -1,10 +1,10 @@
-#include "../../../src/app/options.hpp"
+#include "../../../src/app/cli/options.hpp"
 
 #include <gtest/gtest.h>
 
 #include "shardweld/core/text.hpp"
 
-#include "../../../src/app/option_table.hpp"
+#include "../../../src/app/cli/option_table.hpp"
 #include "support/error_text.hpp"
 
 namespace shardweld::app {

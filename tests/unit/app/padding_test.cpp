@@ -1,5 +1,5 @@
 // Rows of the vocabulary that may be cut off, and the tokens that need theirs.
-#include "../../../src/app/padding.hpp"
+#include "../../../src/app/family/padding.hpp"
 
 #include <filesystem>
 #include <fstream>

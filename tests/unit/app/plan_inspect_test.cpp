@@ -7,11 +7,11 @@
 
 #include "shardweld/core/text.hpp"
 
-#include "../../../src/app/aftermath.hpp"
-#include "../../../src/app/inspect.hpp"
-#include "../../../src/app/model.hpp"
-#include "../../../src/app/print_plan.hpp"
-#include "../../../src/app/recipes.hpp"
+#include "../../../src/app/commands/inspect.hpp"
+#include "../../../src/app/commands/print_plan.hpp"
+#include "../../../src/app/commands/recipes.hpp"
+#include "../../../src/app/family/model.hpp"
+#include "../../../src/app/merge/aftermath.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
 

@@ -1,11 +1,11 @@
-#include "../../../src/app/report.hpp"
+#include "../../../src/app/report/report.hpp"
 
 #include <limits>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "../../../src/app/version.hpp"
+#include "../../../src/app/cli/version.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
 

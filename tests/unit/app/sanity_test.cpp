@@ -1,11 +1,11 @@
 // What of a census is worth a warning, and how a base is told of.
-#include "../../../src/app/sanity.hpp"
+#include "../../../src/app/report/sanity.hpp"
 
 #include <limits>
 
 #include <gtest/gtest.h>
 
-#include "../../../src/app/base_summary.hpp"
+#include "../../../src/app/compare/base_summary.hpp"
 
 namespace shardweld::app {
 namespace {

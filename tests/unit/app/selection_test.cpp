@@ -1,4 +1,4 @@
-#include "../../../src/app/selection.hpp"
+#include "../../../src/app/cli/selection.hpp"
 
 #include <gtest/gtest.h>
 

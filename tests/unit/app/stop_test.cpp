@@ -1,4 +1,4 @@
-#include "../../../src/app/stop.hpp"
+#include "../../../src/app/runtime/stop.hpp"
 
 #include <csignal>
 #include <ctime>

@@ -3,8 +3,8 @@
 
 #include "shardweld/core/error.hpp"
 
-#include "../../../src/app/options.hpp"
-#include "../../../src/app/roof.hpp"
+#include "../../../src/app/cli/options.hpp"
+#include "../../../src/app/report/roof.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
 

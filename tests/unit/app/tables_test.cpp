@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "../../../src/app/nearest.hpp"
-#include "../../../src/app/table.hpp"
+#include "../../../src/app/cli/nearest.hpp"
+#include "../../../src/app/cli/table.hpp"
 
 namespace shardweld::app {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "shardweld/core/crc32.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/formats/shared/dcp_metadata.hpp"
-#include "shardweld/formats/shared/torch_file.hpp"
-#include "shardweld/formats/shared/zip.hpp"
+#include "shardweld/formats/containers/dcp_metadata.hpp"
+#include "shardweld/formats/containers/torch_file.hpp"
+#include "shardweld/formats/containers/zip.hpp"
 
 namespace shardweld::formats {
 namespace {

@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 
 #include "shardweld/core/text.hpp"
-#include "shardweld/formats/shared/dcp_metadata.hpp"
+#include "shardweld/formats/containers/dcp_metadata.hpp"
 
-#include "../../../src/formats/shared/cover.hpp"
+#include "../../../src/formats/containers/cover.hpp"
 #include "support/error_text.hpp"
 
 namespace shardweld::formats {

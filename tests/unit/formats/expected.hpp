@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/formats/shared/safetensors_header.hpp"
+#include "shardweld/formats/containers/safetensors_header.hpp"
 
 #include "scratch.hpp"
 

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/formats/shared/pickle.hpp"
+#include "shardweld/formats/containers/pickle.hpp"
 
 #include "support/error_text.hpp"
 

@@ -1,4 +1,4 @@
-#include "shardweld/formats/shared/pickle.hpp"
+#include "shardweld/formats/containers/pickle.hpp"
 
 #include <string>
 

@@ -1,4 +1,4 @@
-#include "../../../src/formats/shared/repeated.hpp"
+#include "../../../src/formats/containers/repeated.hpp"
 
 #include <functional>
 #include <string>

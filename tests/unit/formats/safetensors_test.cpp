@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "shardweld/formats/shared/safetensors_header.hpp"
+#include "shardweld/formats/containers/safetensors_header.hpp"
 
 #include "safetensors_builder.hpp"
 #include "scratch.hpp"

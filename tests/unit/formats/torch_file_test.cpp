@@ -1,4 +1,4 @@
-#include "shardweld/formats/shared/torch_file.hpp"
+#include "shardweld/formats/containers/torch_file.hpp"
 
 #include <fstream>
 #include <string>

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "shardweld/core/text.hpp"
-#include "shardweld/formats/shared/torch_file.hpp"
+#include "shardweld/formats/containers/torch_file.hpp"
 
 #include "support/error_text.hpp"
 #include "support/memory_file.hpp"

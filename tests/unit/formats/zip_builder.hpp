@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "shardweld/core/crc32.hpp"
-#include "shardweld/formats/shared/zip.hpp"
+#include "shardweld/formats/containers/zip.hpp"
 
 namespace shardweld::test {
 

@@ -1,4 +1,4 @@
-#include "../../../src/formats/shared/zip_layout.hpp"
+#include "../../../src/formats/containers/zip_layout.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "shardweld/formats/shared/zip.hpp"
+#include "shardweld/formats/containers/zip.hpp"
 
 #include <string>
 

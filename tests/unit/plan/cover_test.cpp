@@ -1,4 +1,4 @@
-#include "../../../src/plan/cover.hpp"
+#include "../../../src/plan/bind/cover.hpp"
 
 #include <random>
 

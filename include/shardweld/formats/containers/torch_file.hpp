@@ -1,0 +1,91 @@
+// torch.save files (zip and pre-zip), read without torch: the pickled object and where tensor bytes
+// lie. Knows torch's tensor and storage spellings; nothing of frameworks' dictionaries. Sources:
+// torch 2.15 torch/serialization.py, torch/_utils.py (_rebuild_tensor_v2/_v3).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "shardweld/core/dtype.hpp"
+#include "shardweld/core/index.hpp"
+#include "shardweld/formats/containers/pickle.hpp"
+#include "shardweld/formats/containers/torch_records.hpp"
+#include "shardweld/io/file.hpp"
+
+namespace shardweld::formats {
+
+class RangeReader;
+struct StorageId;
+
+/// A tensor as stored: a strided view of raw bytes at an absolute place of the file.
+struct StoredTensor {
+    DType dtype = DType::f32;
+    std::vector<Index> shape;
+    std::vector<Index> strides;  ///< elements; non-negative
+    Bytes storage_offset = 0;    ///< bytes: absolute file offset of the storage's first byte
+    Bytes storage_bytes = 0;     ///< size of the storage
+    Index element_offset = 0;  ///< elements from the storage's start to the tensor's first element
+    std::uint32_t crc32 = 0;   ///< of the whole storage, 0 if none is recorded
+
+    [[nodiscard]] Index volume() const;
+    [[nodiscard]] bool is_contiguous() const;
+};
+
+/// One opened torch file (or one inside a larger file).
+class TorchFile {
+  public:
+    /// Reads the archive in [begin, begin + length) of `file` (default: whole file): finds
+    /// data.pkl, parses it, indexes the storages. Pre-zip files (magic 0x1950a86a20f9469cfc6c) are
+    /// recognised and their storages located. Error(corrupt) for anything malformed, empty file
+    /// included ("is empty"), Error(unsupported) for big-endian files, tar files and TorchScript
+    /// archives. With `check_crc` also Error(corrupt) when a record that is read here, data.pkl or
+    /// byteorder, has not the CRC-32 that the archive states for it.
+    static TorchFile read(const io::InputFile& file, Bytes begin = 0,
+                          std::optional<Bytes> length = std::nullopt, bool check_crc = false);
+
+    [[nodiscard]] const PickleValue& root() const { return pickle_->root(); }
+    [[nodiscard]] const Pickle& pickle() const { return *pickle_; }
+    /// What the archive calls itself: torch.save takes it from the file's name, without directories
+    /// and the last '.' (torch 2.15, caffe2/serialize/inline_container.cc), "archive" for streams.
+    /// "" for pre-zip files.
+    [[nodiscard]] const std::string& archive_name() const { return archive_name_; }
+
+    /// `value` as a tensor: unwraps _rebuild_tensor, _v2, _v3, _rebuild_parameter(_with_state),
+    /// torch.nn.Parameter and _rebuild_from_type_v2 wrappers. nullopt when it is no tensor at all.
+    /// Throws Error(corrupt) when it is one but does not fit (negative extents or strides,
+    /// overflow, storage missing, storage too short for shape and strides, storage key not a plain
+    /// record name), Error(unsupported) for quantised, sparse, meta or unknown-dtype tensors.
+    [[nodiscard]] std::optional<StoredTensor> tensor(const PickleValue& value) const;
+    /// The same into `tensor`, whose memory is used again; false when it is no tensor at all.
+    [[nodiscard]] bool read_tensor(const PickleValue& value, StoredTensor& tensor) const;
+
+    /// Error(mismatch) when the archive's own fingerprint shows that records were exchanged or
+    /// replaced after torch.save (shared/serialization_id.hpp). To be asked last: what else is
+    /// wrong tells more.
+    void require_unchanged() const;
+
+    /// Total bytes of all storages.
+    [[nodiscard]] Bytes storage_bytes() const;
+
+  private:
+    using Record = TorchRecords::Record;
+    static TorchFile read_archive(RangeReader& reader, bool check_crc);
+    static TorchFile read_stream(RangeReader& reader);  // pre-zip
+    [[nodiscard]] Record storage_of(const StorageId& id) const;
+    void rebuild(const PickleValue& call, std::span<const PickleValue* const> arguments,
+                 StoredTensor& tensor) const;
+
+    TorchRecords records_;
+    std::shared_ptr<Pickle> pickle_;
+    std::string archive_name_;
+    std::string change_;  // since torch.save; "" if none is seen
+};
+
+/// torch dtype written as a global ("torch bfloat16"); nullopt if `value` is none.
+/// Error(unsupported) for a torch dtype shardweld does not know, Error(corrupt) for anything else.
+std::optional<DType> dtype_of_global(const PickleValue& value);
+
+}  // namespace shardweld::formats

@@ -1,0 +1,209 @@
+#include "iobench.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+
+#include <nlohmann/json.hpp>
+
+#include "shardweld/core/codec.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/io/file.hpp"
+#include "shardweld/measure/iobench.hpp"
+#include "shardweld/publish/room.hpp"
+
+#include "../cli/table.hpp"
+#include "../cli/version.hpp"
+#include "../merge/striping.hpp"
+#include "../report/json_parts.hpp"
+#include "../report/report_place.hpp"
+#include "../report/roof.hpp"
+#include "../runtime/scratch.hpp"
+#include "../survey/search_path.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+using measure::Bench;
+using measure::FileLine;
+using measure::LineFile;
+using measure::Measured;
+using measure::Pass;
+using nlohmann::ordered_json;
+
+/// All files below a directory with content, sorted: read once, by rank 0, for all ranks.
+std::vector<std::byte> list_files(const fs::path& directory) {
+    std::vector<std::pair<std::string, Bytes>> files;
+    try {
+        for (const fs::directory_entry& entry : fs::recursive_directory_iterator(directory)) {
+            if (entry.is_regular_file() && entry.file_size() > 0) {
+                files.emplace_back(entry.path().lexically_relative(directory).string(),
+                                   entry.file_size());
+            }
+        }
+    } catch (const fs::filesystem_error& error) {
+        io::throw_errno(error.code().value(), "list directory", directory);
+    }
+    if (files.empty()) {
+        throw Error(ErrorCode::not_found,
+                    "--source " + directory.string() + " holds no files: nothing to read");
+    }
+    std::sort(files.begin(), files.end());
+    ByteWriter out;
+    for (const auto& [path, size] : files) {
+        out.put_text(path);
+        out.put(size);
+    }
+    return out.take();
+}
+
+FileLine share_source(mpi::Comm& comm, const fs::path& directory) {
+    std::vector<std::byte> listed;
+    mpi::collectively(comm, [&] {
+        if (comm.rank() == 0) {
+            listed = list_files(directory);
+        }
+    });
+    const auto bytes = comm.broadcast(std::move(listed), 0);
+    ByteReader in(bytes);
+    std::vector<LineFile> files;
+    while (!in.at_end()) {
+        const fs::path path = directory / in.get_text();
+        files.push_back({path, in.get<Bytes>()});
+    }
+    return FileLine(std::move(files));
+}
+
+Bench bench_of(mpi::Comm& comm, const Options& options) {
+    Bench bench;
+    bench.size = options.bench_size;
+    if (options.bench_source) {
+        bench.source = share_source(comm, *options.bench_source);
+        bench.size = bench.source.size();
+    }
+    bench.file_size = options.max_shard_size;
+    bench.extent = options.extent;
+    bench.n_repeats = options.n_repeats;
+    bench.sync = options.sync;
+    bench.is_cold = options.is_cold;
+    bench.copies_only = options.copies_only;
+    return bench;
+}
+
+ordered_json json_of(const Pass& pass) {
+    return {{"gbs", pass.gbs()},
+            {"wall_s", pass.median_s()},
+            {"cpu_s", pass.median_cpu_s()},
+            {"runs_wall_s", pass.wall_s},
+            {"runs_cpu_s", pass.cpu_s}};
+}
+
+/// Fields are never renamed or removed.
+std::string json_of(mpi::Comm& comm, const Options& options, const Bench& bench,
+                    const Measured& measured) {
+    ordered_json json = {{"schema", kRoofSchema}};
+    json["tool"] = {{"version", version()}, {"git", git_version()}};
+    json["command"] = kRoofCommand;
+    json["mpi"] = comm.library();
+    json["ranks"] = comm.size();
+    json["directory"] = options.local_dir.string();
+    json["source"] =
+        options.bench_source ? ordered_json(options.bench_source->string()) : ordered_json();
+    json["bytes"] = bench.size;
+    json["file_bytes"] = bench.file_size;
+    json["extent_bytes"] = bench.extent;
+    json["fsync"] = bench.sync;
+    json["cold"] = bench.is_cold;
+    json["stayed_cached_bytes"] = measured.stayed_cached;
+    json["repeats"] = bench.n_repeats;
+    json["write"] = json_of(measured.write);
+    json["read"] = json_of(measured.read);
+    json["copy"] = json_of(measured.copy);
+    json["copy_behind"] = json_of(measured.copy_behind);
+    json["roof"] = json_of(measured.roof());
+    return json_text(json);
+}
+
+std::string rounded(double value) {
+    std::array<char, 32> text{};
+    (void)std::snprintf(text.data(), text.size(), "%.2f", value);
+    return text.data();
+}
+
+std::vector<std::string> row_of(const std::string& name, const Pass& pass) {
+    return {name, rounded(pass.gbs()), rounded(pass.median_s()), rounded(pass.median_cpu_s())};
+}
+
+std::string text_of(mpi::Comm& comm, const Bench& bench, const Measured& measured) {
+    std::string text = human_bytes(bench.size) + ", " + std::to_string(comm.size()) +
+                       (comm.size() == 1 ? " rank" : " ranks") + ", extents of " +
+                       human_bytes(bench.extent) + (bench.sync ? ", fsync" : ", no fsync") +
+                       (bench.is_cold ? ", cold" : ", warm") + "; medians of " +
+                       std::to_string(bench.n_repeats) + "\n";
+    std::vector<std::vector<std::string>> rows{{"", "GB/s", "seconds", "CPU s"}};
+    if (!bench.copies_only) {
+        rows.push_back(row_of("write", measured.write));
+        rows.push_back(row_of("read", measured.read));
+    }
+    const bool is_behind = &measured.roof() == &measured.copy_behind;
+    rows.push_back(row_of(is_behind ? "copy" : "copy (roof)", measured.copy));
+    rows.push_back(row_of(is_behind ? "copy, written behind (roof)" : "copy, written behind",
+                          measured.copy_behind));
+    return text + table({Align::left, Align::right, Align::right, Align::right}, rows);
+}
+
+void say_cached(const Bench& bench, const Measured& measured, Log& log) {
+    if (bench.is_cold && measured.stayed_cached > 0) {
+        log.warning("not cold: " + human_bytes(measured.stayed_cached) + " of " +
+                    human_bytes(bench.size) +
+                    " stayed in the page cache, or the system does not tell");
+    }
+}
+
+void put_out(const std::string& text) {
+    std::cout << text << std::flush;
+    if (!std::cout) {
+        throw Error(ErrorCode::io, "cannot write the result to standard output");
+    }
+}
+
+}  // namespace
+
+int iobench(mpi::Comm& comm, const Options& options, Log& log) {
+    check_report(comm, options, {});
+    Bench bench = bench_of(comm, options);
+    Scratch scratch(comm, options.local_dir, ".shardweld-iobench-");
+    bench.directory = scratch.path();
+    mpi::collectively(comm, [&] {
+        if (comm.rank() == 0) {
+            const auto n_files = to_index(bench.size / bench.file_size + 1, "the number of files");
+            const Bytes n_times = options.bench_source ? 1 : 2;
+            publish::require_room(publish::room_at(scratch.path(), search_path()), scratch.path(),
+                                  checked_mul_bytes(n_times, bench.size, "--size"),
+                                  static_cast<Index>(n_times) * n_files);
+            stripe(scratch.path(), options);
+        }
+    });
+    const Measured measured = measure::run_bench(comm, bench);
+    say_cached(bench, measured, log);
+    if (options.is_kept) {
+        scratch.keep();
+        log.info("kept " + scratch.path().string());
+    }
+    mpi::collectively(comm, [&] {
+        if (comm.rank() != 0) {
+            return;
+        }
+        const std::string json = json_of(comm, options, bench, measured);
+        put_out(options.json ? json : text_of(comm, bench, measured));
+        if (options.report) {
+            write_json(json, *options.report, options.sync);
+        }
+    });
+    return 0;
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,49 @@
+// `shardweld plan`: what a merge would do, shown.
+// Knows plans and their figures; makes no decision of its own.
+#pragma once
+
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "shardweld/mpi/comm.hpp"
+
+#include "../cli/log.hpp"
+#include "../cli/options.hpp"
+#include "../merge/room.hpp"
+#include "../report/figures.hpp"
+#include "../report/report.hpp"
+#include "../runtime/memory_forecast.hpp"
+
+namespace shardweld::app {
+
+/// Everything that is shown of a planned merge.
+struct PlannedMerge {
+    std::string input;   ///< directory
+    std::string format;  ///< of the checkpoint
+    std::string recipe;
+    std::vector<catalogue::File> files;
+    plan::Plan plan;
+    plan::Ledger ledger;
+    std::vector<plan::Warning> warnings;
+    std::vector<std::string> trace;  ///< --trace
+    MemoryForecast memory;
+    FilesBeside beside;      ///< with a target
+    Bytes factor_bytes = 0;  ///< of a fold's factors
+    /// With a target: whose quotas were looked at there; empty: they are unknown.
+    std::optional<std::vector<std::string>> quotas;
+};
+
+std::string plan_text(const PlannedMerge& merge);
+/// Fields are never renamed or removed.
+std::string plan_json(const PlannedMerge& merge);
+
+/// Collective: the ranks read the metadata together; rank 0 plans a merge by --ranks ranks that all
+/// see the checkpoint. Empty on the others, but for `beside`.
+PlannedMerge plan_merge(mpi::Comm& comm, const Options& options);
+
+/// Collective: plans; rank 0 prints to `out`. Returns the exit code.
+int print_plan(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
+
+}  // namespace shardweld::app

@@ -1,0 +1,259 @@
+#include "shardweld/app/program.hpp"
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <new>
+#include <optional>
+
+#include <unistd.h>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/mpi/comm.hpp"
+
+#include "../cli/log.hpp"
+#include "../cli/options.hpp"
+#include "../cli/same_options.hpp"
+#include "../cli/version.hpp"
+#include "../runtime/exit_limit.hpp"
+#include "../runtime/stop.hpp"
+#include "compare.hpp"
+#include "inspect.hpp"
+#include "iobench.hpp"
+#include "merge.hpp"
+#include "print_plan.hpp"
+#include "recipes.hpp"
+#include "upload.hpp"
+#include "verify.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+/// Rank by the launcher's variables, for what is said before or without MPI; 0 when started alone.
+bool is_first_by_launcher() {
+    constexpr std::array<const char*, 4> kRankVariables = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK",
+                                                           "PMI_RANK", "SLURM_PROCID"};
+    for (const char* name : kRankVariables) {
+        const char* rank = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): no threads yet
+        if (rank != nullptr) {
+            return std::strcmp(rank, "0") == 0;
+        }
+    }
+    return true;
+}
+
+/// Runs `command`; an exception becomes one message and its exit code.
+int guarded(Log& log, const std::function<int()>& command) {
+    try {
+        return command();
+    } catch (const Error& error) {
+        log.error(error.full_text());
+        return static_cast<int>(error.code());
+    } catch (const std::bad_alloc&) {
+        log.error("out of memory: give a smaller --memory_limit or use more ranks");
+        return static_cast<int>(ErrorCode::memory);
+    } catch (const std::exception& error) {
+        log.error(std::string("internal error: ") + error.what() + "; please report it");
+        return static_cast<int>(ErrorCode::internal);
+    }
+}
+
+std::string own_version() {
+    return version() + " (" + git_version() + ")";
+}
+
+void say_notes(const Options& options, Log& log) {
+    for (const std::string& note : options.notes) {
+        log.debug(note);
+    }
+}
+
+/// Commands that all ranks run together.
+bool is_parallel(Command command) {
+    return command != Command::recipes && command != Command::help && command != Command::version;
+}
+
+/// Commands that make files and remove them, or give them their names, at the end: they go on when
+/// nobody reads any more what they say.
+bool has_files_under_way(Command command) {
+    return command == Command::merge || command == Command::test || command == Command::iobench;
+}
+
+/// The code of a command whose result goes to standard output.
+int printed(int code, Log& log) {
+    std::cout.flush();
+    if (code == 0 && !std::cout) {
+        log.error("cannot write the result to standard output");
+        return static_cast<int>(ErrorCode::io);
+    }
+    return code;
+}
+
+int run_parallel(mpi::Comm& comm, const Options& options, Log& log) {
+    switch (options.command) {
+        case Command::test:
+            return test(comm, options, log);
+        case Command::diff:
+            return diff(comm, options, log);
+        case Command::verify:
+            return verify(comm, options, log);
+        case Command::upload:
+            return upload_model(comm, options, log);
+        case Command::iobench:
+            return iobench(comm, options, log);
+        case Command::plan:
+            return printed(print_plan(comm, options, std::cout, log), log);
+        case Command::inspect:
+            return printed(inspect(comm, options, std::cout), log);
+        default:
+            return merge(comm, options, log);
+    }
+}
+
+/// The rank's own log, where --log_dir asks for one, begins with who writes it.
+void keep_log(mpi::Comm& comm, const Options& options, Log& log) {
+    if (!options.log_dir) {
+        return;
+    }
+    mpi::collectively(comm,
+                      [&] { log.keep(std::make_shared<RankLog>(*options.log_dir, comm.rank())); });
+    std::string asked = options.shared;
+    std::replace(asked.begin(), asked.end(), '\n', ' ');
+    log.note("shardweld " + version() + " (" + git_version() + "), rank " +
+             std::to_string(comm.rank()) + " of " + std::to_string(comm.size()) + " on " +
+             comm.host() + ", process " + std::to_string(::getpid()) + ": " + printable(asked));
+}
+
+/// An Error has been agreed by all ranks; anything else befell this one alone while the others wait
+/// for it.
+int run_or_abort(mpi::Comm& comm, const Options& options, Log& log) {
+    try {
+        require_same_program(comm, own_version());
+        require_same_options(comm, options.shared);
+        keep_log(comm, options, log);
+        return run_parallel(comm, options, log);
+    } catch (const Error&) {
+        throw;
+    } catch (const std::exception& error) {
+        if (comm.size() > 1) {
+            const bool is_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+            log.aloud().error(
+                "rank " + std::to_string(comm.rank()) + " (" + comm.host() + "): " +
+                (is_memory
+                     ? "out of memory: give a smaller --memory_limit or use fewer ranks a node"
+                     : error.what()));
+            comm.abort(static_cast<int>(is_memory ? ErrorCode::memory : ErrorCode::internal));
+        }
+        throw;
+    }
+}
+
+/// A launcher that ends all ranks as soon as one has failed (srun -K) would overtake those that are
+/// about to fail with the same code, and return its own.
+void outlast_launcher() {
+    (void)std::signal(SIGTERM, SIG_IGN);
+}
+
+/// Runs with the ranks there are. Communication ends with this function, after all messages: a
+/// launcher ends the others as soon as one process exits with an error.
+int run_together(const Options& options) {
+    Log early(std::cerr, options.log_level, is_first_by_launcher());
+    // A merge stops in order, from its first moment on.
+    std::optional<StopSignals> signals;
+    if (options.command == Command::merge) {
+        signals.emplace();
+    }
+    if (has_files_under_way(options.command)) {
+        (void)std::signal(SIGPIPE, SIG_IGN);
+    }
+    return guarded(early, [&] {
+        ExitLimit limit;
+        const std::unique_ptr<mpi::Comm> comm = mpi::world_comm();
+        Log log(std::cerr, options.log_level, comm->rank() == 0);
+        say_notes(options, log);
+        const int code = guarded(log, [&] { return run_or_abort(*comm, options, log); });
+        log.note("ends with code " + std::to_string(code));
+        if (code != 0) {
+            outlast_launcher();
+        }
+        comm->barrier();
+        limit.begin(code);
+        return code;
+    });
+}
+
+int print(const std::string& text) {
+    std::cout << text;
+    return 0;
+}
+
+/// Commands of one process; under a launcher all but the first have nothing to do.
+int run_alone(const Options& options, bool is_first) {
+    if (!is_first) {
+        return 0;
+    }
+    Log log(std::cerr, options.log_level, true);
+    const int code = guarded(log, [&] {
+        say_notes(options, log);
+        switch (options.command) {
+            case Command::recipes:
+                return recipes(options, std::cout);
+            case Command::help:
+                return print(help_text(options.topic));
+            case Command::version:
+                return print("shardweld " + own_version() + "\n" +
+                             (options.log_level == LogLevel::debug ? build_text() : ""));
+            default:
+                break;
+        }
+        throw Error(ErrorCode::unsupported, "this command is not in this version yet");
+    });
+    return printed(code, log);
+}
+
+/// A wrong command line is mostly wrong on all ranks: they meet before they exit, so that a
+/// launcher does not end the one that speaks, and ranks that were given a right one do not wait.
+int refuse_together(const Error& refused) {
+    Log early(std::cerr, LogLevel::error, is_first_by_launcher());
+    return guarded(early, [&]() -> int {
+        ExitLimit limit;
+        const std::unique_ptr<mpi::Comm> comm = mpi::world_comm();
+        Log log(std::cerr, LogLevel::error, comm->rank() == 0);
+        log.error(refused.full_text());
+        outlast_launcher();
+        (void)guarded(log, [&] {
+            require_same_program(*comm, own_version());
+            require_same_options(*comm, refused.full_text());
+            return 0;
+        });
+        comm->barrier();
+        limit.begin(static_cast<int>(refused.code()));
+        return static_cast<int>(refused.code());
+    });
+}
+
+}  // namespace
+
+int run_program(const std::vector<std::string>& arguments) {
+    const bool is_first = is_first_by_launcher();
+    Log log(std::cerr, LogLevel::error, is_first);
+    return guarded(log, [&] {
+        Options options;
+        try {
+            options = parse_options(arguments);
+        } catch (const Error& error) {
+            return refuse_together(error);
+        }
+        return is_parallel(options.command) ? run_together(options) : run_alone(options, is_first);
+    });
+}
+
+}  // namespace shardweld::app

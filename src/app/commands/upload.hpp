@@ -1,0 +1,25 @@
+// Uploading as part of a merge and as a command of its own.
+// Knows ranks and options; the client is upload/'s.
+#pragma once
+
+#include "shardweld/mpi/comm.hpp"
+#include "shardweld/upload/upload.hpp"
+
+#include "../cli/log.hpp"
+#include "../cli/options.hpp"
+
+namespace shardweld::app {
+
+/// Collective. Checks everything about an upload that can be checked before there is a model; what
+/// the first rank needs, empty on the others. Error(usage), Error(no_client), Error(no_token).
+upload::Access prepare_upload(mpi::Comm& comm, const Options& options);
+
+/// Collective. The first rank uploads `directory`; the others sleep. Errors as upload::upload, the
+/// same on all ranks.
+void upload_directory(mpi::Comm& comm, const Options& options, const fs::path& directory,
+                      const upload::Access& access, Log& log);
+
+/// Collective. The command `upload`; its exit code.
+int upload_model(mpi::Comm& comm, const Options& options, Log& log);
+
+}  // namespace shardweld::app

@@ -1,0 +1,211 @@
+#include "verify.hpp"
+
+#include <algorithm>
+#include <iostream>
+
+#include <nlohmann/json.hpp>
+
+#include "shardweld/core/text.hpp"
+#include "shardweld/execute/run.hpp"
+#include "shardweld/io/file.hpp"
+#include "shardweld/io/kind.hpp"
+
+#include "../cli/table.hpp"
+#include "../compare/model_directory.hpp"
+#include "../compare/written_model.hpp"
+#include "../merge/assembly.hpp"
+#include "../report/json_parts.hpp"
+#include "../report/reported.hpp"
+#include "../report/reported_output.hpp"
+#include "../runtime/resources.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int kVerifySchema = 1;
+
+/// What was found to be in order, or not.
+struct Findings {
+    WrittenModel model;
+    bool has_report = false;
+    std::size_t n_hashed = 0;  ///< files of which the SHA-256 was compared
+    std::string root;
+    std::vector<std::string> differences;
+};
+
+WrittenModel share_model(mpi::Comm& comm, const fs::path& directory) {
+    ByteWriter out;
+    mpi::collectively(comm, [&] {
+        if (comm.rank() == 0) {
+            encode(read_written_model(directory), out);
+        }
+    });
+    const auto bytes = comm.broadcast(out.take(), 0);
+    ByteReader in(bytes);
+    return decode_written_model(in);
+}
+
+/// Collective. Reads all tensors; checksums on rank 0.
+ReportedOutput compute_output(mpi::Comm& comm, const Options& options, const WrittenModel& model,
+                              const std::shared_ptr<io::Throttle>& throttle) {
+    plan::Choice choice;
+    choice.memory_limit = options.memory_limit.value_or(shared_resources(comm).memory_limit);
+    const auto plan = mpi::collectively_get(comm, [&] {
+        return plan::make_plan(targets_of(model.tensors), model.files,
+                               plan::Visibility::everywhere(comm.size(), model.files.size()),
+                               choice);
+    });
+    execute::Options run;
+    run.write = false;
+    run.digests = true;
+    const execute::Source source{options.local_dir, &model.files, options.max_open, throttle};
+    const execute::Result result = execute::run(comm, plan, source, fs::path(), run);
+    ReportedOutput output;
+    if (comm.rank() != 0) {
+        return output;
+    }
+    for (std::size_t i = 0; i < plan.targets.size(); ++i) {
+        const plan::Target& target = plan.targets[i];
+        output.tensors.push_back({target.name, std::string(torch_name(target.dtype)), target.shape,
+                                  result.tensor_digests[i]});
+    }
+    output.root = execute::root_digest(plan, result.tensor_digests);
+    return output;
+}
+
+/// Rank 0's list on all ranks.
+std::vector<std::string> share_lines(mpi::Comm& comm, const std::vector<std::string>& lines) {
+    ByteWriter out;
+    for (const std::string& line : lines) {
+        out.put_text(line);
+    }
+    const auto bytes = comm.broadcast(out.take(), 0);
+    ByteReader in(bytes);
+    std::vector<std::string> shared;
+    while (!in.at_end()) {
+        shared.push_back(in.get_text());
+    }
+    return shared;
+}
+
+void require_hashes(const ReportedOutput& reported, const Options& options) {
+    const bool has_all = !reported.files.empty() &&
+                         std::all_of(reported.files.begin(), reported.files.end(),
+                                     [](const FileEntry& file) { return !file.sha256.empty(); });
+    if (options.sha256 && !has_all) {
+        throw Error(ErrorCode::usage, options.report->string() +
+                                          " holds no sha256: verify without --sha256, or merge "
+                                          "with it");
+    }
+}
+
+void check_contents(mpi::Comm& comm, const Options& options, Findings& findings) {
+    ReportedOutput reported;
+    mpi::collectively(comm, [&] {
+        if (comm.rank() == 0) {
+            reported = read_reported_output(*options.report);
+            require_hashes(reported, options);
+        }
+    });
+    const auto throttle = throttle_of(options, comm);
+    const ReportedOutput found = compute_output(comm, options, findings.model, throttle);
+    findings.has_report = true;
+    findings.root = found.root;
+    std::vector<std::string> differences = output_differences(reported, found);
+    if (options.sha256) {
+        const auto listed_names = [&] {
+            std::vector<std::string> names;
+            for (const FileEntry& file : reported.files) {
+                names.push_back(file.name);
+            }
+            return names;
+        };
+        const auto open = [&](const std::string& name) {
+            const fs::path path = options.local_dir / name;
+            return io::kind_at(path) == io::Kind::none ? std::nullopt
+                                                       : std::optional(io::InputFile::open(path));
+        };
+        const auto hashed = hash_files(comm, open, 0, listed_names, throttle.get(), {});
+        const auto more = file_differences(reported.files, hashed);
+        differences.insert(differences.end(), more.begin(), more.end());
+        findings.n_hashed = reported.files.size();
+    }
+    findings.differences = share_lines(comm, differences);
+}
+
+std::string text_of(const Findings& findings, const fs::path& directory) {
+    const WrittenModel& model = findings.model;
+    const std::string tensors = counted(model.tensors.size(), "tensor");
+    std::vector<std::vector<std::string>> rows = {
+        {"directory", directory.string()},
+        {"files", counted(model.files.size(), "file") + ", " + tensors + ", " +
+                      human_bytes(model.tensor_bytes()) +
+                      ": headers, offsets and sizes keep the safetensors rules"},
+        {"index", model.has_index ? "agrees with the files" : "none, and none is needed"},
+        {"config.json",
+         model.config_dtype.empty() ? "states no dtype" : model.config_dtype + ", as the tensors"}};
+    if (!findings.has_report) {
+        rows.push_back({"contents", "NOT CHECKED: give the merge's report with --report FILE"});
+    } else if (findings.differences.empty()) {
+        rows.push_back(
+            {"contents", tensors + " as the report's checksums say, root " + findings.root});
+    }
+    if (findings.n_hashed > 0 && findings.differences.empty()) {
+        rows.push_back({"sha256", counted(findings.n_hashed, "file") + " as the report says"});
+    }
+    std::string text = table({Align::left, Align::left}, rows);
+    for (const std::string& line : findings.differences) {
+        text += "differs: " + line + "\n";
+    }
+    return text;
+}
+
+std::string json_of(const Findings& findings, const fs::path& directory) {
+    const WrittenModel& model = findings.model;
+    ordered_json json = {{"schema", kVerifySchema},
+                         {"directory", directory.string()},
+                         {"files", model.files.size()},
+                         {"tensors", model.tensors.size()},
+                         {"tensor_bytes", model.tensor_bytes()},
+                         {"index", model.has_index},
+                         {"dtype", model.config_dtype},
+                         {"contents_checked", findings.has_report},
+                         {"files_hashed", findings.n_hashed}};
+    json["root"] = findings.has_report ? ordered_json(findings.root) : ordered_json();
+    json["differences"] = findings.differences;
+    return json_text(json);
+}
+
+}  // namespace
+
+int verify(mpi::Comm& comm, const Options& options, Log& log) {
+    Findings findings;
+    findings.model = share_model(comm, options.local_dir);
+    if (options.report) {
+        check_contents(comm, options, findings);
+    } else {
+        log.warning("no report was given: the tensors' contents were not checked");
+    }
+    mpi::collectively(comm, [&] {
+        if (comm.rank() == 0) {
+            std::cout << (options.json ? json_of(findings, options.local_dir)
+                                       : text_of(findings, options.local_dir))
+                      << std::flush;
+            if (!std::cout) {
+                throw Error(ErrorCode::io, "cannot write the result to standard output");
+            }
+        }
+    });
+    if (!findings.differences.empty()) {
+        throw Error(ErrorCode::differs, counted(findings.differences.size(), "difference") +
+                                            " between " + options.local_dir.string() +
+                                            " and the report: " + findings.differences.front() +
+                                            (findings.differences.size() > 1 ? ", ..." : ""));
+    }
+    return 0;
+}
+
+}  // namespace shardweld::app

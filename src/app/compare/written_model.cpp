@@ -1,0 +1,292 @@
+#include "written_model.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/formats/containers/safetensors_header.hpp"
+#include "shardweld/io/entries.hpp"
+#include "shardweld/io/file.hpp"
+#include "shardweld/layout/patch.hpp"
+#include "shardweld/models/config.hpp"
+#include "shardweld/publish/config_edits.hpp"
+
+#include "model_directory.hpp"
+#include "problems.hpp"
+#include "weight_index.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+constexpr const char* kSingle = "model.safetensors";
+constexpr const char* kIndex = kWeightIndexName;
+constexpr Bytes kLongestConfig = Bytes{16} << 20U;
+
+/// Names of the directory's files, natural order.
+std::vector<std::string> list(const fs::path& directory) {
+    std::vector<std::string> names;
+    for (const fs::directory_entry& entry : io::entries_of(directory)) {
+        names.push_back(entry.path().filename().string());
+    }
+    std::sort(names.begin(), names.end(), natural_less);
+    return names;
+}
+
+/// Reads one directory; each member adds what it finds wrong.
+class DirectoryCheck {
+  public:
+    explicit DirectoryCheck(const fs::path& directory) : directory_(directory) {}
+
+    WrittenModel run() {
+        const std::vector<std::string> names = list(directory_);
+        on_disk_.insert(names.begin(), names.end());
+        choose_files(names);
+        for (const std::string& name : weights_) {
+            read_weights(name);
+        }
+        if (index_) {
+            check_index();
+        }
+        check_adapter();
+        check_config();
+        problems_.require_none(directory_.string());
+        for (auto& [name, tensor] : tensors_) {
+            model_.tensors.push_back(std::move(tensor));
+        }
+        return std::move(model_);
+    }
+
+  private:
+    void choose_files(const std::vector<std::string>& names) {
+        std::vector<std::string> found;
+        std::copy_if(names.begin(), names.end(), std::back_inserter(found),
+                     [](const std::string& name) { return name.ends_with(".safetensors"); });
+        std::set<std::string> wanted{kSingle};
+        model_.has_index = on_disk_.contains(kIndex);
+        if (model_.has_index) {
+            try {
+                index_ = read_weight_index(directory_ / kIndex);
+            } catch (const Error& error) {
+                problems_.add(error.code(), error.full_text());
+                weights_ = found;
+                return;
+            }
+            wanted = named_files();
+        }
+        for (const std::string& name : wanted) {
+            if (!on_disk_.contains(name)) {
+                add_missing(name, found);
+            }
+        }
+        for (const std::string& name : found) {
+            if (wanted.contains(name)) {
+                weights_.push_back(name);
+            } else if (model_.has_index) {
+                problems_.add(ErrorCode::corrupt,
+                              printable(name) +
+                                  " is no part of the index: a stale file that some "
+                                  "loaders take for the model");
+            } else if (on_disk_.contains(kSingle)) {
+                problems_.add(ErrorCode::corrupt, printable(name) + " lies beside " + kSingle +
+                                                      ": a stale file of another model");
+            }
+        }
+    }
+
+    std::set<std::string> named_files() {
+        std::set<std::string> names;
+        for (const auto& [tensor, file] : index_->file_of) {
+            if (is_plain_name(file)) {
+                names.insert(file);
+            } else if (names.insert(file).second) {
+                problems_.add(ErrorCode::corrupt, "the index names the file " + printable(file) +
+                                                      ", which is no plain name");
+                names.erase(file);
+            }
+        }
+        return names;
+    }
+
+    void add_missing(const std::string& name, const std::vector<std::string>& found) {
+        if (model_.has_index) {
+            problems_.add(ErrorCode::not_found,
+                          printable(name) + " is missing, though the index names it");
+        } else if (!found.empty()) {
+            problems_.add(ErrorCode::not_found, std::string(kIndex) +
+                                                    " is missing: " + std::to_string(found.size()) +
+                                                    " files of weights, but no " + kSingle);
+        } else {
+            throw Error(has_other_weights() ? ErrorCode::unsupported : ErrorCode::not_found,
+                        directory_.string() + " holds neither " + kSingle + " nor " + kIndex +
+                            (has_other_weights() ? ": verify reads safetensors only" : ""));
+        }
+    }
+
+    [[nodiscard]] bool has_other_weights() const {
+        return std::any_of(on_disk_.begin(), on_disk_.end(), [](const std::string& name) {
+            return name.ends_with(".bin") || name.ends_with(".h5") || name.ends_with(".hdf5");
+        });
+    }
+
+    void read_weights(const std::string& name) {
+        try {
+            const io::InputFile file = io::InputFile::open(directory_ / name);
+            const auto number = static_cast<std::uint32_t>(model_.files.size());
+            model_.files.push_back({name, file.size()});
+            for (const auto& [tensor, stored] : formats::read_safetensors_header(file)) {
+                add_tensor(tensor, stored, number);
+            }
+        } catch (const Error& error) {
+            problems_.add(error.code(), printable(name) + ": " + error.full_text());
+            unreadable_.insert(name);
+        }
+    }
+
+    void add_tensor(const std::string& name, const formats::StoredTensor& stored,
+                    std::uint32_t file) {
+        catalogue::Tensor tensor{name, stored.dtype, stored.shape, {}};
+        catalogue::Piece piece;
+        piece.file = file;
+        piece.base = stored.storage_offset;
+        piece.storage_bytes = stored.storage_bytes;
+        piece.patch = layout::dense_shape(stored.shape);
+        tensor.pieces.push_back(piece);
+        const auto [known, is_new] = tensors_.emplace(name, std::move(tensor));
+        if (!is_new) {
+            problems_.add(ErrorCode::corrupt, "tensor " + printable(name) + " is in " +
+                                                  file_of(known->second) + " and in " +
+                                                  printable(model_.files[file].path));
+        }
+    }
+
+    [[nodiscard]] std::string file_of(const catalogue::Tensor& tensor) const {
+        return printable(model_.files[tensor.pieces.front().file].path);
+    }
+
+    void check_index() {
+        for (const auto& [name, file] : index_->file_of) {
+            const auto at = tensors_.find(name);
+            if (at == tensors_.end()) {
+                if (on_disk_.contains(file) && !unreadable_.contains(file)) {
+                    problems_.add(ErrorCode::corrupt, "the index names the tensor " +
+                                                          printable(name) + ", which " +
+                                                          printable(file) + " does not hold");
+                }
+            } else if (model_.files[at->second.pieces.front().file].path != file) {
+                problems_.add(ErrorCode::corrupt, "tensor " + printable(name) + " is in " +
+                                                      file_of(at->second) + ", the index says " +
+                                                      printable(file));
+            }
+        }
+        Bytes total = 0;
+        for (const auto& [name, tensor] : tensors_) {
+            total += tensor.pieces.front().storage_bytes;
+            if (!index_->file_of.contains(name)) {
+                problems_.add(ErrorCode::corrupt, "tensor " + printable(name) + " of " +
+                                                      file_of(tensor) + " is not in the index");
+            }
+        }
+        const bool is_complete = unreadable_.empty() && weights_.size() == named_files().size();
+        if (!index_->total_size) {
+            problems_.add(ErrorCode::corrupt, "the index has no metadata.total_size");
+        } else if (is_complete && *index_->total_size != total) {
+            problems_.add(ErrorCode::corrupt,
+                          "the index's total_size is " + std::to_string(*index_->total_size) +
+                              ", the tensors have " + std::to_string(total) + " bytes");
+        }
+    }
+
+    /// The adapter that a merge of a LoRA checkpoint puts beside its base.
+    void check_adapter() {
+        const fs::path path = directory_ / "lora_adapter" / "adapter_model.safetensors";
+        std::error_code failed;
+        if (!fs::exists(path, failed)) {
+            return;
+        }
+        try {
+            (void)formats::read_safetensors_header(io::InputFile::open(path));
+        } catch (const Error& error) {
+            problems_.add(error.code(),
+                          "lora_adapter/adapter_model.safetensors: " + error.full_text());
+        }
+    }
+
+    void check_config() {
+        if (!on_disk_.contains("config.json")) {
+            problems_.add(ErrorCode::not_found, "config.json is missing");
+            return;
+        }
+        try {
+            const auto config = models::Config::parse(
+                io::read_text(directory_ / "config.json", kLongestConfig), "config.json");
+            for (const char* key : {"dtype", "torch_dtype"}) {
+                if (const auto stated = config.text(key)) {
+                    check_dtype(*stated);
+                    model_.config_dtype = *stated;
+                }
+            }
+        } catch (const Error& error) {
+            problems_.add(error.code(), error.full_text());
+        }
+    }
+
+    void check_dtype(const std::string& stated) {
+        std::vector<catalogue::Tensor> tensors;
+        for (const auto& [name, tensor] : tensors_) {
+            tensors.push_back(tensor);
+        }
+        const auto dtype = publish::facts_of(targets_of(tensors), {}, {}).dtype;
+        // 8-bit floats are weights of a quantised model, whose config states another dtype.
+        if (unreadable_.empty() && dtype && size_of(*dtype) > 1 && torch_name(*dtype) != stated) {
+            problems_.add(ErrorCode::corrupt, "config.json says dtype " + printable(stated) +
+                                                  ", most tensors are " +
+                                                  std::string(torch_name(*dtype)));
+        }
+    }
+
+    const fs::path& directory_;
+    std::set<std::string> on_disk_;
+    std::vector<std::string> weights_;  ///< files that hold the model
+    std::optional<WeightIndex> index_;
+    std::set<std::string> unreadable_;
+    std::map<std::string, catalogue::Tensor> tensors_;
+    WrittenModel model_;
+    Problems problems_;
+};
+
+}  // namespace
+
+Bytes WrittenModel::tensor_bytes() const {
+    Bytes total = 0;
+    for (const catalogue::Tensor& tensor : tensors) {
+        total += tensor.pieces.front().storage_bytes;
+    }
+    return total;
+}
+
+WrittenModel read_written_model(const fs::path& directory) {
+    return DirectoryCheck(directory).run();
+}
+
+void encode(const WrittenModel& model, ByteWriter& out) {
+    catalogue::Catalogue catalogue;
+    catalogue.files = model.files;
+    catalogue.tensors = model.tensors;
+    catalogue::encode(catalogue, out);
+    out.put(model.has_index);
+    out.put_text(model.config_dtype);
+}
+
+WrittenModel decode_written_model(ByteReader& in) {
+    catalogue::Catalogue catalogue = catalogue::decode_catalogue(in);
+    WrittenModel model{std::move(catalogue.files), std::move(catalogue.tensors), false, ""};
+    model.has_index = in.get<bool>();
+    model.config_dtype = in.get_text();
+    return model;
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,307 @@
+#include "model.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/io/file.hpp"
+#include "shardweld/io/kind.hpp"
+#include "shardweld/io/text.hpp"
+#include "shardweld/models/claims.hpp"
+
+#include "../cli/selection.hpp"
+#include "../survey/own_files.hpp"
+#include "lora.hpp"
+#include "padding.hpp"
+#include "score_head.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+constexpr const char* kConfigName = "config.json";
+constexpr const char* kTrainMeta = "lora_train_meta.json";
+constexpr const char* kModuleTree = "module_tree";
+
+/// Reads a file that the command line names; its absence is a mistake in the command line.
+std::string read_named(const fs::path& path, Bytes limit, const std::string& option) {
+    try {
+        return io::read_text(path, limit);
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::not_found) {
+            throw;
+        }
+        throw Error(ErrorCode::usage, option + ": there is no file " + path.string());
+    }
+}
+
+/// A small file beside the shards of the checkpoint in `given`; text "" when there is none.
+adapters::ConfigFile read_if_there(const fs::path& path, const fs::path& given) {
+    if (!io::is_file(path)) {
+        return {path.string(), ""};
+    }
+    return {path.string(), io::text_of(open_own(path, given), models::kMaxConfig)};
+}
+
+std::string joined(const std::vector<std::string>& words) {
+    std::string text;
+    for (const std::string& word : words) {
+        text += (text.empty() ? "" : ", ") + word;
+    }
+    return text;
+}
+
+/// Module-tree names need no recipe: without one, or when asked to, they stay as they are.
+const models::Recipe& recipe_of(PreparedModel& prepared, const Options& options,
+                                const catalogue::Catalogue& catalogue) {
+    const models::Dialect* dialect = prepared.library->find_dialect(catalogue.dialect);
+    const bool is_free = dialect != nullptr && dialect->has_own_names;
+    if (is_free && (options.names == Names::module || is_adapter_alone(options, catalogue))) {
+        return *prepared.library->find_recipe(kModuleTree);
+    }
+    if (!is_free && options.names == Names::module) {
+        throw Error(ErrorCode::usage,
+                    "--names module is for checkpoints that hold the names of a "
+                    "module tree; " +
+                        catalogue.format + " ones have their own");
+    }
+    try {
+        return models::recipe_for(*prepared.library, prepared.config);
+    } catch (const Error& error) {
+        if (!is_free || error.code() != ErrorCode::unsupported) {
+            throw;
+        }
+        prepared.warnings.push_back({"family_unknown", "",
+                                     std::string(error.what()) +
+                                         "; tensors keep the names and forms they are stored in: "
+                                         "--names module says that this is meant"});
+        return *prepared.library->find_recipe(kModuleTree);
+    }
+}
+
+const models::Dialect& dialect_for(const models::Library& library, const models::Recipe& recipe,
+                                   const catalogue::Catalogue& catalogue) {
+    const models::Dialect* dialect = library.find_dialect(catalogue.dialect);
+    if (dialect == nullptr) {
+        throw Error(ErrorCode::unsupported,
+                    "there is no dialect " + catalogue.dialect + ": give one with --recipe");
+    }
+    if (!library.can_meet(recipe, *dialect)) {
+        throw Error(ErrorCode::unsupported,
+                    "the recipe " + recipe.name + " does not know the names of " +
+                        catalogue.dialect + " checkpoints (it knows " + joined(recipe.dialects) +
+                        "): give a recipe that does with --recipe");
+    }
+    return *dialect;
+}
+
+/// The config as the rest of the run sees it.
+models::Config edited_config(const ModelFiles& files, const Options& options) {
+    models::Config config = models::Config::parse(files.config_text, files.config_path);
+    if (options.tie_word_embedding && config.integer("tie_word_embeddings").value_or(0) != 1) {
+        config.set("tie_word_embeddings", "true");
+    }
+    if (options.vocab_size) {
+        set_vocabulary(config, *options.vocab_size);
+    }
+    return config;
+}
+
+void check_config(const PreparedModel& prepared, const Options& options,
+                  const catalogue::Claims& claims) {
+    const std::set<std::string> settled =
+        options.vocab_size ? std::set<std::string>{kVocabularyField} : std::set<std::string>{};
+    const auto disagreements =
+        models::check_claims(*prepared.dialect, prepared.config, claims, settled);
+    if (disagreements.empty()) {
+        return;
+    }
+    std::string text = prepared.config.origin() + " does not describe this checkpoint:";
+    for (const std::string& disagreement : disagreements) {
+        // The path stands in the first line already.
+        const std::string& path = prepared.config.origin();
+        text += "\n  " + (disagreement.starts_with(path)
+                              ? kConfigName + disagreement.substr(path.size())
+                              : disagreement);
+    }
+    throw Error(ErrorCode::mismatch,
+                text + "\ngive the directory of the model that was trained with --hf_config");
+}
+
+/// The job said that head and embedding are one.
+void check_tying(const PreparedModel& prepared, const catalogue::Catalogue& catalogue) {
+    const auto shared = catalogue.facts.find("shared_embeddings");
+    const bool is_shared = shared != catalogue.facts.end() && shared->second == 1;
+    if (is_shared && !prepared.is_value && prepared.symbols->try_value("tied") == 0) {
+        throw Error(ErrorCode::mismatch,
+                    "the checkpoint's args say untie_embeddings_and_output_weights false, but by " +
+                        prepared.config.origin() +
+                        " (tie_word_embeddings) head and embedding are two: correct it, or give "
+                        "--tie-word-embedding");
+    }
+}
+
+/// Settles whether the model classifies tokens.
+void settle_head(PreparedModel& prepared, const Options& options, const ScoreHead& head) {
+    prepared.is_value = options.is_value_model ||
+                        prepared.config.model_class() == models::ModelClass::token_classification;
+    if (!head.evidence.empty() && !prepared.is_value) {
+        prepared.is_value = true;
+        prepared.notes.emplace_back(head.evidence +
+                                    ": it is written as a token classification (value) model");
+    }
+}
+
+plan::Warning lost_files_warning(const ModelFiles& files) {
+    return {"side_file_lost", "",
+            std::to_string(files.lost_assets.size()) + " file(s) beside " +
+                printable(files.config_path, 1000) +
+                " cannot be copied: " + listed(files.lost_assets) +
+                "; copy a snapshot of the Hub with the files its links lead to (cp -L)"};
+}
+
+/// A framework's layouts need a comparison with its models; a module tree's names and shapes say
+/// themselves whether they fit.
+void judge_recipe(PreparedModel& prepared) {
+    const models::Recipe& recipe = *prepared.recipe;
+    if (!recipe.verified.empty() &&
+        std::ranges::count(recipe.unverified, prepared.dialect->name) == 0) {
+        return;
+    }
+    if (prepared.dialect->has_own_names) {
+        prepared.notes.push_back(
+            "the recipe " + recipe.name +
+            " checks names and shapes; it was not compared with a saved model");
+        return;
+    }
+    prepared.warnings.push_back(
+        {"recipe_unverified", "",
+         "the recipe " + recipe.name +
+             " was never compared with a model made by the framework: compare the result"});
+}
+
+}  // namespace
+
+fs::path hf_directory(const Options& options, const formats::Location& location) {
+    if (options.hf_config) {
+        return io::is_file(*options.hf_config) ? fs::absolute(*options.hf_config).parent_path()
+                                               : *options.hf_config;
+    }
+    if (location.hf_directory) {
+        return *location.hf_directory;
+    }
+    throw Error(ErrorCode::usage,
+                "the checkpoint in " + location.directory.string() +
+                    " has no HuggingFace config.json beside it: give the directory of the model "
+                    "it was trained from with --hf_config DIR");
+}
+
+ModelFiles read_model_files(const Options& options, const Places& places) {
+    const formats::Location& model = places.base ? *places.base : places.checkpoint;
+    ModelFiles files;
+    files.config_text = "{}";
+    if (places.needs_config || options.hf_config || model.hf_directory) {
+        files.hf_directory = hf_directory(options, model);
+        const publish::Opener open =
+            options.hf_config
+                ? publish::Opener([](const fs::path& path) { return io::InputFile::open(path); })
+                : own_opener(files.hf_directory, places.base ? *options.base : options.local_dir);
+        const fs::path config = files.hf_directory / kConfigName;
+        files.config_path = config.string();
+        files.config_text = options.hf_config
+                                ? read_named(config, models::kMaxConfig, "--hf_config")
+                                : io::text_of(open(config), models::kMaxConfig);
+        if (places.needs_config) {  // else nothing of the model is written
+            files.assets = publish::collect_assets(files.hf_directory, open);
+            files.lost_assets = publish::lost_assets(files.hf_directory);
+        }
+        if (may_be_padded(model)) {
+            files.tokens = tokenizer_tokens(files.assets);
+        }
+    }
+    files.adapter_config =
+        read_if_there(places.checkpoint.directory / kAdapterConfig, options.local_dir);
+    files.train_meta = read_if_there(places.checkpoint.directory / kTrainMeta, options.local_dir);
+    if (options.recipe) {
+        files.recipes.push_back({options.recipe->filename().string(),
+                                 read_named(*options.recipe, models::kMaxRecipe, "--recipe")});
+    }
+    return files;
+}
+
+PreparedModel prepare_model(const ModelFiles& files, const Options& options,
+                            const catalogue::Catalogue& catalogue) {
+    PreparedModel prepared;
+    prepared.library =
+        std::make_shared<const models::Library>(models::Library::load(files.recipes));
+    prepared.config = edited_config(files, options);
+    prepared.recipe = &recipe_of(prepared, options, catalogue);
+    prepared.dialect = std::make_shared<const models::Dialect>(models::own_names(
+        *prepared.recipe, dialect_for(*prepared.library, *prepared.recipe, catalogue)));
+    check_config(prepared, options, catalogue.claims);
+    models::require_fit(*prepared.recipe, *prepared.dialect, prepared.config, catalogue.claims);
+    const ScoreHead head = find_score_head(catalogue, *prepared.dialect);
+    settle_head(prepared, options, head);
+    std::map<std::string, Index> facts = known_facts(catalogue, *prepared.dialect);
+    if (head.rows) {
+        facts.emplace("labels", *head.rows);
+    }
+    const std::map<std::string, Index> given{{"value", prepared.is_value ? 1 : 0}};
+    prepared.symbols = std::make_shared<const models::Symbols>(
+        *prepared.recipe, *prepared.dialect, prepared.config, std::move(facts), given);
+    check_tying(prepared, catalogue);
+    judge_recipe(prepared);
+    if (!files.lost_assets.empty()) {
+        prepared.warnings.push_back(lost_files_warning(files));
+    }
+    return prepared;
+}
+
+Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
+                 catalogue::Catalogue catalogue) {
+    const Bytes stored = catalogue::stored_bytes(catalogue);
+    Bound bound;
+    if (prepared.dialect->has_own_names && adapters::holds_adapter(catalogue)) {
+        bound = bind_peft(prepared, files, options, std::move(catalogue));
+    } else {
+        if (options.lora != Lora::split) {
+            bound.notes.emplace_back(
+                "the checkpoint holds no LoRA adapter: --lora changes nothing");
+        }
+        bound.binding = plan::bind(std::move(catalogue), prepared.model(), {options.dtype});
+        if (!options.vocab_size) {
+            require_only_padding(bound.binding.padding, files.tokens);
+        }
+        for (std::string& note : padding_notes(bound.binding.padding)) {
+            bound.notes.push_back(std::move(note));
+        }
+    }
+    if (options.selection.include || options.selection.exclude) {
+        select(bound.binding, options.selection);
+    }
+    bound.binding.ledger.stored = stored;
+    bound.binding.ledger.require_closed();
+    return bound;
+}
+
+plan::Choice plan_choice(const Options& options, const Resources& resources) {
+    plan::Choice choice;
+    choice.strategy = options.strategy;
+    choice.replicas = options.replicas;
+    choice.max_shard_size = options.max_shard_size;
+    choice.output_format = options.output_format;
+    choice.memory_limit = options.memory_limit.value_or(resources.memory_limit);
+    choice.message_limit = options.message_limit;
+    choice.max_readers = options.max_readers;
+    choice.digests = options.report.has_value();
+    choice.read_ahead = options.read_ahead.value_or(resources.has_spare_core);
+    if (options.striping && options.striping->size != 0) {
+        choice.alignment = options.striping->size;
+    }
+    return choice;
+}
+
+}  // namespace shardweld::app

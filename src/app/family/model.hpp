@@ -1,0 +1,97 @@
+// The model a checkpoint holds: its config, its recipe and the values of the recipe's symbols.
+// Knows which parts are needed and in which order; nothing of ranks and of tensor data.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shardweld/adapters/settings.hpp"
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/core/codec.hpp"
+#include "shardweld/formats/format.hpp"
+#include "shardweld/models/config.hpp"
+#include "shardweld/models/recipe.hpp"
+#include "shardweld/models/symbols.hpp"
+#include "shardweld/mpi/comm.hpp"
+#include "shardweld/plan/binding.hpp"
+#include "shardweld/publish/assets.hpp"
+
+#include "../cli/options.hpp"
+#include "../runtime/resources.hpp"
+#include "tokenizer_tokens.hpp"
+
+namespace shardweld::app {
+
+/// Texts from files outside the checkpoint's shards; read by one rank, shared with all.
+struct ModelFiles {
+    fs::path hf_directory;    ///< that config.json came from: the side files' directory
+    std::string config_path;  ///< for messages
+    std::string config_text;
+    std::vector<models::Source> recipes;  ///< --recipe
+    adapters::ConfigFile adapter_config =
+        {};                                ///< the checkpoint's lora_adapter/adapter_config.json
+    adapters::ConfigFile train_meta = {};  ///< its lora_train_meta.json
+    std::vector<std::string> lost_assets = {};   ///< side files that are none, see publish
+    std::optional<TokenizerTokens> tokens = {};  ///< where the vocabulary may be padded
+    std::vector<publish::Asset> assets = {};  ///< side files, on the rank that has read them alone
+};
+
+/// The directory of config.json: --hf_config (or the directory of the file it names), else the
+/// checkpoint's own. Error(usage) when there is none, saying what to do.
+fs::path hf_directory(const Options& options, const formats::Location& location);
+
+/// Where small files are read from.
+struct Places {
+    const formats::Location& checkpoint;
+    std::optional<formats::Location> base = {};  ///< --base: config and tokenizer are its own
+    bool needs_config = true;                    ///< false: without one its text is "{}"
+};
+
+/// Reads the files. Local. Error(usage) as above and when --hf_config or --recipe name nothing.
+ModelFiles read_model_files(const Options& options, const Places& places);
+
+/// To bytes and back without the side files, for sharing between ranks; model_files_codec.cpp.
+void encode(const ModelFiles& files, ByteWriter& out);
+ModelFiles decode_model_files(ByteReader& in);
+/// Collective. What rank `home` reads, on all ranks.
+ModelFiles share_model_files(mpi::Comm& comm, int home, const std::function<ModelFiles()>& read);
+
+struct PreparedModel {
+    std::shared_ptr<const models::Library> library;  ///< owns recipe and dialect
+    const models::Recipe* recipe = nullptr;
+    std::shared_ptr<const models::Dialect> dialect;
+    models::Config config;  ///< with the command line's changes
+    std::shared_ptr<const models::Symbols> symbols;
+    bool is_value = false;                ///< the head is score.weight
+    std::vector<plan::Warning> warnings;  ///< e.g. recipe_unverified
+    std::vector<std::string> notes;       ///< for people
+
+    [[nodiscard]] plan::Model model() const { return {recipe, dialect.get(), symbols.get()}; }
+};
+
+/// Pure. Error(unsupported) for a family or dialect without a recipe; Error(mismatch) listing every
+/// field in which config.json contradicts the checkpoint.
+PreparedModel prepare_model(const ModelFiles& files, const Options& options,
+                            const catalogue::Catalogue& catalogue);
+
+/// What the checkpoint's tensors become.
+struct Bound {
+    plan::Binding binding;              ///< the model's targets, and behind them a split adapter's
+    std::vector<plan::Target> factors;  ///< what folding reads, in a file of their own
+    std::string adapter_config;         ///< written beside a split adapter, "" if there is none
+    bool has_model = true;              ///< false: only an adapter was saved
+    std::vector<std::string> notes;     ///< for people
+};
+
+/// Binds base and adapter. Pure; `catalogue` moves into the result.
+Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
+                 catalogue::Catalogue catalogue);
+
+/// What plan::make_plan is to choose by; options win over `resources`.
+plan::Choice plan_choice(const Options& options, const Resources& resources);
+
+}  // namespace shardweld::app

@@ -1,0 +1,131 @@
+#include "preflight.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "shardweld/core/codec.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "../runtime/memory.hpp"
+#include "target.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+/// Ranks of one host, and the least that any of them may use there.
+struct Host {
+    Index n_ranks = 0;
+    Bytes needed = 0;
+    std::optional<Bytes> limit;
+};
+
+void require_enough(const std::string& name, const Host& host) {
+    if (!host.limit || host.needed <= *host.limit) {
+        return;
+    }
+    throw Error(ErrorCode::memory,
+                "the " + std::to_string(host.n_ranks) + " rank(s) on " + printable(name) +
+                    " will need " + human_bytes(host.needed) + " of memory, but the job may use " +
+                    human_bytes(*host.limit) +
+                    " there: ask for more (--mem), start fewer ranks on a node or give a smaller "
+                    "--memory_limit");
+}
+
+}  // namespace
+
+bool Preflight::check(const std::function<void()>& body) {
+    try {
+        body();
+        return true;
+    } catch (const Error& error) {
+        if (error.code() == ErrorCode::stopped) {
+            throw;
+        }
+        // Two checks may stumble over one thing.
+        const bool is_known =
+            std::any_of(problems_.begin(), problems_.end(), [&](const Error& known) {
+                return known.code() == error.code() && known.full_text() == error.full_text();
+            });
+        if (!is_known) {
+            problems_.push_back(error);
+        }
+        return false;
+    }
+}
+
+void Preflight::add(const std::vector<Error>& problems) {
+    problems_.insert(problems_.end(), problems.begin(), problems.end());
+}
+
+void Preflight::require_none() const {
+    if (!problems_.empty()) {
+        throw Error(all_of(problems_, "problems, nothing was written"));
+    }
+}
+
+Error all_of(const std::vector<Error>& problems, const std::string& title) {
+    if (problems.size() == 1) {
+        return problems.front();
+    }
+    std::string text = std::to_string(problems.size()) + " " + title + ":";
+    for (const Error& problem : problems) {
+        text += "\n- " + problem.full_text();
+        // Warnings name themselves.
+        if (problem.code() != ErrorCode::strict) {
+            text += " (" + std::string(name_of(problem.code())) + ")";
+        }
+    }
+    return {problems.front().code(), text};
+}
+
+void check_target(mpi::Comm& comm, const Options& options) {
+    mpi::collectively(comm, [&] {
+        if (comm.rank() == 0) {
+            (void)publish::checked_target(target_request(options));
+        }
+    });
+}
+
+void check_inputs_apart(mpi::Comm& comm, const Options& options, const execute::Source& source) {
+    mpi::collectively(comm, [&] {
+        if (comm.rank() != 0 || !options.overwrite) {
+            return;
+        }
+        std::vector<fs::path> inputs;
+        for (const auto& named : {options.recipe, options.roof}) {
+            if (named) {
+                inputs.push_back(*named);
+            }
+        }
+        for (const catalogue::File& file : *source.files) {
+            inputs.push_back(source.directory / file.path);
+        }
+        publish::require_apart(options.target_dir, inputs);
+    });
+}
+
+void check_memory(mpi::Comm& comm, const std::function<MemoryForecast()>& forecast) {
+    const auto limit = job_memory(system_memory_sources());
+    ByteWriter out;
+    out.put_text(comm.host());
+    out.put<Bytes>(limit ? forecast().peak() : 0);
+    out.put<Bytes>(limit.value_or(0));
+    std::map<std::string, Host> hosts;
+    for (const auto& bytes : comm.all_gather(out.take())) {
+        ByteReader in(bytes);
+        Host& host = hosts[in.get_text()];
+        ++host.n_ranks;
+        host.needed += in.get<Bytes>();
+        const auto one = in.get<Bytes>();
+        if (one != 0) {
+            host.limit = std::min(one, host.limit.value_or(one));
+        }
+    }
+    for (const auto& [name, host] : hosts) {
+        require_enough(name, host);
+    }
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,50 @@
+// What stands in the way of a merge, collected before the first byte is written, so that one run
+// tells it all. Knows the order of the checks; the rules are those of the parts that have them.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/execute/run.hpp"
+#include "shardweld/mpi/comm.hpp"
+
+#include "../cli/options.hpp"
+#include "../runtime/memory_forecast.hpp"
+
+namespace shardweld::app {
+
+/// Errors that all ranks have agreed on, one for each check that failed.
+class Preflight {
+  public:
+    /// Collective. Runs a check whose Error is the same on all ranks. Whether it passed;
+    /// Error(stopped) is no problem and ends the checks.
+    bool check(const std::function<void()>& body);
+
+    /// Problems that were found elsewhere.
+    void add(const std::vector<Error>& problems);
+
+    /// Error as by all_of: "2 problems, nothing was written: ...".
+    void require_none() const;
+
+  private:
+    std::vector<Error> problems_;
+};
+
+/// The only problem as it is; of several one Error with the code of the first that lists all under
+/// their number and `title`. Requires one at least.
+Error all_of(const std::vector<Error>& problems, const std::string& title);
+
+/// Collective. The target may be made or replaced by this run. Error(target), Error(usage).
+void check_target(mpi::Comm& comm, const Options& options);
+
+/// Collective. No file that is read lies, through links, in a target that will be replaced.
+/// Error(target).
+void check_inputs_apart(mpi::Comm& comm, const Options& options, const execute::Source& source);
+
+/// Collective. What the ranks of each host will hold, by each rank's `forecast`, fits what their
+/// job may use there. Error(memory) naming the host.
+void check_memory(mpi::Comm& comm, const std::function<MemoryForecast()>& forecast);
+
+}  // namespace shardweld::app

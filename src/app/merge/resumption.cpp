@@ -1,0 +1,212 @@
+#include "resumption.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <sys/stat.h>
+
+#include "shardweld/core/codec.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/io/stamp.hpp"
+
+#include "../cli/version.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+std::string name_of(plan::Replicas replicas) {
+    switch (replicas) {
+        case plan::Replicas::automatic:
+            return "auto";
+        case plan::Replicas::verify:
+            return "verify";
+        case plan::Replicas::trust:
+            return "trust";
+    }
+    return "";
+}
+
+/// The first group that sees a file: its copy's time counts, as copies on other hosts may have
+/// other ones.
+std::uint32_t group_for(const plan::Visibility& visibility, std::size_t file) {
+    const auto& sees = visibility.group_sees;
+    const auto first =
+        std::find_if(sees.begin(), sees.end(), [&](const auto& files) { return files[file]; });
+    return first == sees.end() ? 0 : static_cast<std::uint32_t>(first - sees.begin());
+}
+
+struct Seen {
+    std::uint64_t file = 0;
+    io::FileStamp stamp;
+};
+
+/// Sizes, times and numbers as they were before any metadata was read.
+std::vector<publish::InputFact> inputs_of(mpi::Comm& comm, const plan::Visibility& visibility,
+                                          const execute::Source& source,
+                                          const std::vector<InputDigest>& digests) {
+    const std::vector<catalogue::File>& files = *source.files;
+    const auto& groups = visibility.group_of_rank;
+    const std::uint32_t own = groups[static_cast<std::size_t>(comm.rank())];
+    const bool speaks =
+        std::find(groups.begin(), groups.end(), own) - groups.begin() == comm.rank();
+    std::vector<Seen> mine;
+    std::vector<publish::InputFact> facts;
+    for (std::size_t file = 0; file < files.size(); ++file) {
+        const InputDigest digest = file < digests.size() ? digests[file] : InputDigest();
+        facts.push_back({files[file].path,
+                         {},
+                         digest.value,
+                         digest.has_all_checksums && source.sums != nullptr});
+        if (speaks && group_for(visibility, file) == own) {
+            mine.push_back({file, (*source.stamps)[file]});
+        }
+    }
+    ByteWriter out;
+    out.put_all<Seen>(mine);
+    for (const auto& bytes : comm.all_gather(out.take())) {
+        for (const Seen& seen : ByteReader(bytes).get_all<Seen>()) {
+            facts[seen.file].stamp = seen.stamp;
+            facts[seen.file].stamp.size = files[seen.file].size;
+        }
+    }
+    return facts;
+}
+
+/// The options as given that can lead to another output; `shared` has one a line.
+std::vector<std::string> option_texts(const Options& options) {
+    static constexpr std::array<std::string_view, 19> kNames = {"backend",
+                                                                "iteration",
+                                                                "role",
+                                                                "mesh_dim_names",
+                                                                "mesh_shape",
+                                                                "prefix",
+                                                                "dtype",
+                                                                "max_shard_size",
+                                                                "include",
+                                                                "exclude",
+                                                                "names",
+                                                                "output_format",
+                                                                "lora",
+                                                                "lora_alpha",
+                                                                "base",
+                                                                "is_value_model",
+                                                                "tie_word_embedding",
+                                                                "vocab_size",
+                                                                "recipe"};
+    std::vector<std::string> texts;
+    for (const std::string_view line : split(options.shared, '\n')) {
+        const std::string_view name = split(line, ' ').front();
+        if (std::any_of(kNames.begin(), kNames.end(), [&](std::string_view known) {
+                return name == "--" + std::string(known);
+            })) {
+            texts.emplace_back(line);
+        }
+    }
+    return texts;
+}
+
+std::set<fs::path> files_of(const plan::Plan& plan) {
+    std::set<fs::path> names;
+    for (const outputs::OutputFile& file : plan.placement.files) {
+        names.insert(file.name);
+    }
+    return names;
+}
+
+}  // namespace
+
+publish::RunFacts run_facts(mpi::Comm& comm, const Options& options, const plan::Plan& plan,
+                            const execute::Source& source,
+                            const std::vector<InputDigest>& digests) {
+    return {version() + " (" + git_version() + ")", plan.hash(), name_of(options.replicas),
+            option_texts(options), inputs_of(comm, plan.visibility, source, digests)};
+}
+
+execute::Resumption take_up(mpi::Comm& comm, const plan::Plan& plan, const publish::RunFacts& facts,
+                            publish::PartialDirectory* partial) {
+    ByteWriter out;
+    execute::JournalRead read;
+    mpi::collectively(comm, [&] {
+        if (comm.rank() != 0) {
+            return;
+        }
+        if (partial->is_taken_up()) {
+            publish::require_same(publish::read_header(partial->journal()), facts, partial->path());
+            read = execute::read_journal(partial->journal(), plan);
+            partial->keep_only(files_of(plan));
+        }
+        out.put_text(partial->journal().string());
+        out.put<Index>(read.last_session + 1);
+        out.put_all<execute::DoneBlock>(read.blocks);
+    });
+    const auto bytes = comm.broadcast(out.take(), 0);
+    ByteReader in(bytes);
+    execute::Resumption resumption;
+    resumption.journal = in.get_text();
+    resumption.session = in.get<Index>();
+    resumption.blocks = in.get_all<execute::DoneBlock>();
+    resumption.sums = std::move(read.sums);
+    return resumption;
+}
+
+void start_journal(const publish::RunFacts& facts, const publish::PartialDirectory& partial,
+                   bool sync) {
+    // A run that resumes writes it too: replicas may be compared less strictly from now on.
+    publish::write_header(facts, partial.journal(), sync);
+}
+
+void note_reuse(const execute::Result& result, Bytes total, Report& report, Log& log) {
+    Resumed& all = report.resumed.emplace();
+    for (const execute::RankResult& rank : result.ranks) {
+        all.blocks_reused += rank.blocks_reused;
+        all.bytes_reused += rank.bytes_reused;
+        all.bytes_redone += rank.bytes_damaged;
+    }
+    log.info("reused " + human_bytes(all.bytes_reused) + " of " + human_bytes(total) + " (" +
+             std::to_string(all.bytes_reused * 100 / std::max<Bytes>(total, 1)) + " %)");
+    if (all.bytes_redone > 0) {
+        log.warning(human_bytes(all.bytes_redone) +
+                    " that an earlier run had written were damaged, and are written again");
+    }
+}
+
+bool has_changed_input(const publish::RunFacts& facts, const plan::Visibility& visibility, int rank,
+                       const fs::path& directory) noexcept {
+    try {
+        const std::uint32_t own = visibility.group_of_rank[static_cast<std::size_t>(rank)];
+        for (std::size_t file = 0; file < facts.inputs.size(); ++file) {
+            const publish::InputFact& then = facts.inputs[file];
+            const fs::path path = directory / then.name;
+            struct stat now {};
+            if (group_for(visibility, file) != own || ::stat(path.c_str(), &now) != 0) {
+                continue;
+            }
+            const io::FileStamp stamp = io::stamp_of(now, path.c_str());
+            if (stamp.size != then.stamp.size || stamp.modified_ns != then.stamp.modified_ns ||
+                (stamp != then.stamp && !then.is_proved)) {
+                return true;
+            }
+        }
+    } catch (const std::exception&) {
+        return false;
+    }
+    return false;
+}
+
+std::string kept_text(const plan::Plan& plan, const publish::PartialDirectory& partial) noexcept {
+    try {
+        const auto blocks = execute::read_journal(partial.journal(), plan).blocks;
+        const Bytes kept = plan::total_of(execute::BlockPlaces(plan).lines(blocks));
+        if (kept > 0) {
+            return "; " + human_bytes(kept) + " of " + human_bytes(plan.placement.tensor_bytes) +
+                   " are kept in " + partial.path().string() +
+                   ": the same command with --resume goes on from there";
+        }
+    } catch (const std::exception&) {
+        return "";
+    }
+    return "";
+}
+
+}  // namespace shardweld::app

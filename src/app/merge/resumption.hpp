@@ -1,0 +1,48 @@
+// What a merge does about an earlier one that did not finish: compares what they are made from,
+// reads the journal, begins a new part of it. Knows journals and partial directories; moves no
+// tensor.
+#pragma once
+
+#include <vector>
+
+#include "shardweld/execute/run.hpp"
+#include "shardweld/mpi/comm.hpp"
+#include "shardweld/publish/run_facts.hpp"
+#include "shardweld/publish/target.hpp"
+
+#include "../cli/log.hpp"
+#include "../cli/options.hpp"
+#include "../report/report.hpp"
+#include "../survey/input_digests.hpp"
+
+namespace shardweld::app {
+
+/// Collective. What the output depends on; inputs are looked at by one rank each and known on rank
+/// 0, which has their `digests`.
+publish::RunFacts run_facts(mpi::Comm& comm, const Options& options, const plan::Plan& plan,
+                            const execute::Source& source, const std::vector<InputDigest>& digests);
+
+/// Collective; `partial` is rank 0's. What is to be taken over of a partial directory's journal,
+/// the same on every rank; files that are not the plan's are removed. Nothing when it is a new one.
+/// Errors as publish::read_header and require_same.
+execute::Resumption take_up(mpi::Comm& comm, const plan::Plan& plan, const publish::RunFacts& facts,
+                            publish::PartialDirectory* partial);
+
+/// Writes the journal's header, when all files of the output are there; with `sync` to the disk.
+/// Local. Error(io), Error(space).
+void start_journal(const publish::RunFacts& facts, const publish::PartialDirectory& partial,
+                   bool sync);
+
+/// Says how much of the output's `total` bytes was taken over, and reports it.
+void note_reuse(const execute::Result& result, Bytes total, Report& report, Log& log);
+
+/// Whether an input that this rank sees is no longer what `facts` say, so that no later run can go
+/// on. What cannot be looked at may come back. Local; fails in no way.
+bool has_changed_input(const publish::RunFacts& facts, const plan::Visibility& visibility, int rank,
+                       const fs::path& directory) noexcept;
+
+/// "; 3.1 GB of 4.0 GB are kept in ..., resume with ..." or "" when nothing is. Local; for
+/// messages, so it fails in no way.
+std::string kept_text(const plan::Plan& plan, const publish::PartialDirectory& partial) noexcept;
+
+}  // namespace shardweld::app

@@ -1,0 +1,36 @@
+// Whether a merge should end early, agreed by all ranks between phases and found by each on the
+// way. Knows the reasons there are; nothing of what is stopped.
+#pragma once
+
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "shardweld/mpi/comm.hpp"
+
+#include "../cli/log.hpp"
+#include "../runtime/stop.hpp"
+
+namespace shardweld::app {
+
+class Stopping {
+  public:
+    /// Collective. When the job ends is asked once, by rank 0; every rank then looks at its own
+    /// clock. `before_s`: --stop_before.
+    Stopping(mpi::Comm& comm, std::optional<double> before_s, Log& log);
+
+    /// "stopped by SIGUSR1", where StopSignals watches, "" while there is no reason. Local, from
+    /// any thread.
+    [[nodiscard]] std::string why() const;
+    /// The same for phases that leave nothing, and say so.
+    [[nodiscard]] std::string why_before_writing() const;
+
+    /// Collective. Error(stopped) on all ranks when one has a reason; for phases that leave
+    /// nothing.
+    void check(mpi::Comm& comm) const;
+
+  private:
+    double time_ = std::numeric_limits<double>::infinity();  ///< to stop at, seconds since 1970
+};
+
+}  // namespace shardweld::app

@@ -1,0 +1,23 @@
+// What the command line says about the output directory.
+#pragma once
+
+#include "shardweld/publish/target.hpp"
+
+#include "../cli/options.hpp"
+#include "../runtime/stop.hpp"
+
+namespace shardweld::app {
+
+/// The target, and every directory that is read.
+inline publish::TargetRequest target_request(const Options& options) {
+    publish::TargetRequest request{
+        options.target_dir, {options.local_dir}, options.overwrite, options.resume, job_name()};
+    for (const auto& input : {options.hf_config, options.base}) {
+        if (input) {
+            request.inputs.push_back(*input);
+        }
+    }
+    return request;
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,128 @@
+// The report of a run: what was found, planned and done, as JSON (schema 1).
+// Knows the report's form; values come from the parts that know them.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/catalogue/provenance.hpp"
+#include "shardweld/core/error.hpp"
+#include "shardweld/execute/record_check.hpp"
+#include "shardweld/execute/run.hpp"
+#include "shardweld/plan/plan.hpp"
+
+#include "../runtime/memory_meter.hpp"
+#include "../runtime/stopwatch.hpp"
+#include "file_hashes.hpp"
+#include "sanity.hpp"
+
+namespace shardweld::app {
+
+namespace fs = std::filesystem;
+
+/// A merge's speed beside what iobench reached; speeds in GB/s (1e9).
+struct Roof {
+    double copy_gbs = 0;
+    double merge_gbs = 0;
+    double percent = 0;
+};
+
+/// What a comparison with the base tells, for the report.
+struct BaseSummary {
+    std::string directory;
+    std::size_t n_compared = 0;        ///< tensors of one shape on both sides
+    std::size_t n_equal = 0;           ///< of these, bit for bit, rounded to one dtype
+    double max_absolute = 0;           ///< |result - base|, over all elements
+    std::string max_tensor;            ///< where it is; "" when nothing differs
+    std::vector<std::string> extra;    ///< names only the result has
+    std::vector<std::string> missing;  ///< names only the base has
+    std::vector<std::string> shapes;   ///< names whose shapes differ
+    std::vector<std::string> changed;  ///< names whose values differ
+};
+
+/// One output tensor and where it lies.
+struct TensorEntry {
+    std::string name;
+    DType dtype = DType::f32;
+    std::vector<Index> shape;
+    std::string file;
+    Bytes offset = 0;  ///< from the start of the file
+    Bytes bytes = 0;
+    std::string digest;                ///< xxh3-128, "" when not computed
+    std::vector<std::string> sources;  ///< files its elements come from, without repeats
+};
+
+/// What was taken over of an earlier run.
+struct Resumed {
+    Index blocks_reused = 0;
+    Bytes bytes_reused = 0;
+    Bytes bytes_redone = 0;  ///< in the journal, but not on the disk as it says
+};
+
+/// Filled in as the run gets on, so that a failed run reports as far as it came.
+struct Report {
+    std::string command;
+    ErrorCode code = ErrorCode::ok;
+    std::string message;
+
+    std::string mpi;  ///< library and version; "none" for one process without MPI
+    std::vector<std::string> hosts;
+    int n_ranks = 1;
+
+    std::string input_directory;
+    std::string input_format;
+    std::map<std::string, Index> facts;
+    std::size_t n_input_files = 0;
+    Bytes input_bytes = 0;
+    catalogue::Provenance provenance;
+
+    std::string plan_hash;
+    std::string strategy;
+    std::string why;
+    Index rounds = 0;
+    Bytes metadata_bytes = 0;  ///< that the plan holds on each rank
+
+    /// Whose quotas were looked at; empty: they are unknown.
+    std::optional<std::vector<std::string>> quotas;
+
+    std::vector<Phase> phases;
+    std::optional<Resumed> resumed;            ///< with --resume
+    std::optional<execute::RecordCounts> crc;  ///< when checksums were looked at
+    std::optional<Roof> roof;                  ///< when one was given
+    std::vector<execute::RankResult> ranks;
+    std::vector<RankMemory> memory;  ///< by rank; may be empty
+    plan::Ledger ledger;
+    std::vector<FileEntry> files;  ///< of weights; all, with their checksums, under --sha256
+    std::vector<TensorEntry> tensors;
+    Sanity sanity;
+    std::optional<BaseSummary> base;  ///< when the result was compared with --base
+    std::vector<plan::Warning> warnings;
+    std::string root;  ///< digest over all tensors, "" when not computed
+};
+
+/// Where every tensor of a plan lies, in the order of its targets; `digests` by target, or empty.
+std::vector<TensorEntry> tensor_entries(const plan::Plan& plan,
+                                        const std::vector<catalogue::File>& files,
+                                        const std::vector<std::string>& digests);
+
+/// Puts what a catalogue and a plan say into a report.
+void describe_input(Report& report, const fs::path& directory,
+                    const catalogue::Catalogue& catalogue);
+void describe_plan(Report& report, const plan::Plan& plan,
+                   const std::vector<catalogue::File>& files);
+
+/// The report as JSON text.
+std::string to_json(const Report& report);
+
+/// Writes JSON text under a temporary name, synced if asked, and renames it; a link is followed,
+/// what is no regular file is left alone. Local. Error(io), Error(space).
+void write_json(const std::string& text, const fs::path& path, bool sync);
+
+/// Writes the report in the same way. Local; one rank calls it. Error(io), Error(space).
+void write_report(const Report& report, const fs::path& path, bool sync);
+
+}  // namespace shardweld::app

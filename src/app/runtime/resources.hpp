@@ -1,0 +1,35 @@
+// What this job's ranks may use of their nodes: memory and cores.
+// Knows the system and the group of ranks; nothing of what the resources are for.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "shardweld/core/index.hpp"
+#include "shardweld/io/throttle.hpp"
+#include "shardweld/mpi/comm.hpp"
+
+#include "../cli/options.hpp"
+
+namespace shardweld::app {
+
+struct Resources {
+    Bytes memory_limit = 0;       ///< of a rank, where --memory_limit does not say it
+    bool has_spare_core = false;  ///< every rank has two cores at least
+};
+
+/// Whether each of so many ranks on this node has two cores; one that is not bound shares all cores
+/// with the others.
+bool has_spare_core(Index ranks_on_host);
+
+/// Collective. The least that any rank has, so that all make the same plan.
+Resources shared_resources(mpi::Comm& comm);
+
+/// This rank's even share of --bw_limit; null where none is given.
+std::shared_ptr<io::Throttle> throttle_of(const Options& options, const mpi::Comm& comm);
+
+/// Collective. Half of a rank's memory, where one half assembles and the other reads a model to
+/// compare with.
+Bytes half_memory(mpi::Comm& comm, std::optional<Bytes> limit);
+
+}  // namespace shardweld::app

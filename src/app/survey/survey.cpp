@@ -1,0 +1,297 @@
+#include "survey.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "shardweld/core/text.hpp"
+#include "shardweld/formats/containers/pickle.hpp"
+#include "shardweld/io/paths.hpp"
+#include "shardweld/mpi/free_run.hpp"
+
+#include "own_files.hpp"
+#include "views.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+namespace fs = std::filesystem;
+using catalogue::Catalogue;
+using formats::Location;
+
+/// Paths below the directory asked for mean the same on ranks that mount it elsewhere.
+void rebase(Location& location, const fs::path& from, const fs::path& to) {
+    const auto moved = [&](const fs::path& path) {
+        return (to / path.lexically_relative(from)).lexically_normal();
+    };
+    if (from == to) {
+        return;
+    }
+    location.directory = moved(location.directory);
+    if (location.hf_directory) {
+        location.hf_directory = moved(*location.hf_directory);
+    }
+    if (location.claims_file) {
+        location.claims_file = moved(*location.claims_file);
+    }
+}
+
+/// What one group's leader found: a location, or the reason why not.
+struct Finding {
+    std::optional<Location> location;
+    std::string directory;  ///< asked for by that leader
+    ErrorCode code = ErrorCode::ok;
+    std::string message;
+};
+
+/// Not that there is no checkpoint, but that it cannot be looked for.
+bool is_trouble(ErrorCode code) {
+    return code == ErrorCode::io || code == ErrorCode::memory;
+}
+
+/// `own`: the request's directory without dots, as in the location.
+std::vector<std::byte> look(const mpi::Comm& comm, const formats::Request& request,
+                            const fs::path& own) {
+    ByteWriter out;
+    out.put_text(own.string());
+    std::optional<Location> location;
+    const auto failure = mpi::error_of([&] {
+        location = formats::locate(request);
+        note_links(request.directory, *location);
+    });
+    out.put(failure ? failure->code() : ErrorCode::ok);
+    if (failure) {
+        const bool is_named = is_trouble(failure->code()) && comm.size() > 1;
+        out.put_text(
+            (is_named ? "rank " + std::to_string(comm.rank()) + " (" + comm.host() + "): " : "") +
+            failure->full_text());
+    } else {
+        formats::encode(*location, out);
+    }
+    return out.take();
+}
+
+Finding decode_finding(const std::vector<std::byte>& bytes) {
+    ByteReader in(bytes);
+    Finding finding;
+    finding.directory = in.get_text();
+    finding.code = in.get<ErrorCode>();
+    if (finding.code == ErrorCode::ok) {
+        finding.location = formats::decode_location(in);
+    } else {
+        finding.message = in.get_text();
+    }
+    return finding;
+}
+
+/// Whether `other` is the better place to read the files beside the shards from: the first one that
+/// has a model's config.json.
+bool is_better(const Finding& other, const Finding& known) {
+    return other.location->hf_directory && !known.location->hf_directory;
+}
+
+/// What all groups see beside the shards.
+void join_neighbours(const std::map<std::string, Bytes>& bytes, Location& location) {
+    location.neighbours.clear();
+    for (const auto& [path, size] : bytes) {
+        location.neighbours.push_back({path, size});
+    }
+    std::sort(location.neighbours.begin(), location.neighbours.end(),
+              [](const auto& a, const auto& b) { return natural_less(a.path, b.path); });
+}
+
+/// One location for all ranks: the best group's, with the shard files of all groups.
+void find_checkpoint(mpi::Comm& comm, const formats::Request& request, const Views& views,
+                     Survey& survey) {
+    const fs::path own =
+        mpi::collectively_get(comm, [&] { return io::without_dots(request.directory); });
+    const auto mine =
+        views.leads(comm.rank()) ? look(comm, request, own) : std::vector<std::byte>{};
+    const auto all = comm.all_gather(mine);
+    std::optional<Finding> first;
+    std::optional<Finding> failure;
+    std::set<std::string> shard_files;
+    std::map<std::string, Bytes> neighbours;
+    for (const int leader : views.leaders) {
+        Finding finding = decode_finding(all[static_cast<std::size_t>(leader)]);
+        if (!finding.location) {
+            if (is_trouble(finding.code)) {
+                throw Error(finding.code, finding.message);
+            }
+            failure = failure ? failure : finding;
+            continue;
+        }
+        if (first && finding.location->format != first->location->format) {
+            throw Error(ErrorCode::mismatch,
+                        "ranks " + std::to_string(survey.home) + " and " + std::to_string(leader) +
+                            " see different checkpoints: " + first->location->format + " and " +
+                            finding.location->format);
+        }
+        shard_files.insert(finding.location->shard_files.begin(),
+                           finding.location->shard_files.end());
+        for (const formats::Neighbour& neighbour : finding.location->neighbours) {
+            Bytes& bytes = neighbours[neighbour.path];
+            bytes = std::max(bytes, neighbour.bytes);
+        }
+        if (!first || is_better(finding, *first)) {
+            survey.home = leader;
+            first = std::move(finding);
+        }
+    }
+    if (!first) {
+        throw Error(failure->code, failure->message);
+    }
+    survey.location = *first->location;
+    survey.location.shard_files.assign(shard_files.begin(), shard_files.end());
+    std::sort(survey.location.shard_files.begin(), survey.location.shard_files.end(), natural_less);
+    join_neighbours(neighbours, survey.location);
+    rebase(survey.location, first->directory, own);
+}
+
+/// Each file scanned by one rank that sees it, on all ranks.
+std::vector<Catalogue> share_scans(mpi::Comm& comm, const Views& views, const SizesByGroup& sizes,
+                                   const Location& location,
+                                   const std::vector<std::string>& files) {
+    const formats::Format& format = formats::format_of(location);
+    std::vector<Catalogue> scans(files.size());
+    ByteWriter mine;
+    mpi::collectively_in_steps(comm, [&](const mpi::Step& step) {
+        const formats::PickleMemory memory;
+        for (std::size_t file = 0; file < files.size(); ++file) {
+            if (handler_of(file, sizes, views) != comm.rank()) {
+                continue;
+            }
+            step();
+            scans[file] = format.scan(location, files[file]);
+            if (comm.size() > 1) {
+                mine.put<std::uint64_t>(file);
+                catalogue::encode(scans[file], mine);
+            }
+        }
+    });
+    auto all = comm.all_gather(mine.take());
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+        const std::vector<std::byte> bytes = std::move(all[rank]);
+        ByteReader in(bytes);
+        while (static_cast<int>(rank) != comm.rank() && !in.at_end()) {
+            const auto file = in.get<std::uint64_t>();
+            scans[file] = catalogue::decode_catalogue(in);
+        }
+    }
+    return scans;
+}
+
+/// One rank's list on all ranks.
+std::vector<std::string> share_list(mpi::Comm& comm, int home,
+                                    const std::function<std::vector<std::string>()>& list) {
+    ByteWriter out;
+    mpi::collectively(comm, [&] {
+        if (comm.rank() == home) {
+            for (const std::string& entry : list()) {
+                out.put_text(entry);
+            }
+        }
+    });
+    const auto bytes = comm.broadcast(out.take(), home);
+    ByteReader in(bytes);
+    std::vector<std::string> shared;
+    while (!in.at_end()) {
+        shared.push_back(in.get_text());
+    }
+    return shared;
+}
+
+Catalogue scan_all(mpi::Comm& comm, const Views& views, Sights& sights, const Location& location,
+                   int home) {
+    const formats::Format& format = formats::format_of(location);
+    const std::vector<std::string> files =
+        share_list(comm, home, [&] { return format.scan_list(location); });
+    const auto sizes = sights.sizes_of(files);
+    check_seen(sizes, files, location.directory);
+    auto scans = share_scans(comm, views, sizes, location, files);
+    return mpi::collectively_get(comm,
+                                 [&] { return formats::combine(location, std::move(scans)); });
+}
+
+/// What is said is held against each other, once, and forgotten: hundreds of bytes for each file.
+catalogue::Provenance judge_statements(const Location& location, Catalogue& catalogue) {
+    auto statements = std::exchange(catalogue.statements, {});
+    std::copy(location.statements.begin(), location.statements.end(),
+              std::back_inserter(statements));
+    auto provenance = catalogue::judge(catalogue.files, statements);
+    if (provenance.standing == catalogue::Standing::unknown) {
+        catalogue.warnings["provenance_unknown"] =
+            "nothing but names tells which file is which rank's and of which save";
+    }
+    return provenance;
+}
+
+void resolve_all(mpi::Comm& comm, const Views& views, const SizesByGroup& sizes,
+                 const Location& location, Catalogue& catalogue) {
+    const std::vector<std::uint32_t> files = formats::resolve_list(catalogue);
+    if (files.empty()) {
+        return;
+    }
+    const formats::Format& format = formats::format_of(location);
+    // A format goes through the catalogue once a call, so each rank resolves its files together.
+    std::vector<std::uint32_t> mine;
+    for (const std::uint32_t file : files) {
+        if (handler_of(file, sizes, views) == comm.rank()) {
+            mine.push_back(file);
+        }
+    }
+    std::vector<formats::Resolution> resolutions(static_cast<std::size_t>(comm.size()));
+    const auto own = static_cast<std::size_t>(comm.rank());
+    ByteWriter out;
+    mpi::collectively_in_steps(comm, [&](const mpi::Step& step) {
+        resolutions[own] = format.resolve(location, catalogue, mine, step);
+        if (comm.size() > 1) {
+            formats::encode(resolutions[own], out);
+        }
+    });
+    auto all = comm.all_gather(out.take());
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+        const std::vector<std::byte> bytes = std::move(all[rank]);
+        if (rank != own) {
+            ByteReader in(bytes);
+            resolutions[rank] = formats::decode_resolution(in);
+        }
+    }
+    mpi::collectively(comm, [&] { formats::settle(catalogue, resolutions); });
+}
+
+}  // namespace
+
+Survey survey(mpi::Comm& comm, const formats::Request& request) {
+    Survey survey;
+    const Views views = group_views(comm, request.directory);
+    find_checkpoint(comm, request, views, survey);
+    Sights sights(comm, views, survey.location.directory);
+    survey.catalogue = scan_all(comm, views, sights, survey.location, survey.home);
+    std::vector<std::string> files;
+    for (const catalogue::File& file : survey.catalogue.files) {
+        files.push_back(file.path);
+    }
+    const auto sizes = sights.sizes_of(files);
+    check_seen(sizes, files, survey.location.directory);
+    survey.stamps = sights.stamps(files);
+    resolve_all(comm, views, sizes, survey.location, survey.catalogue);
+    survey.provenance = mpi::collectively_get(
+        comm, [&] { return judge_statements(survey.location, survey.catalogue); });
+    if (comm.rank() == 0) {
+        survey.digests = digests_of(survey.catalogue);
+    }
+    survey.visibility.group_of_rank = views.group_of_rank;
+    for (const auto& group : sizes) {
+        std::vector<bool>& sees = survey.visibility.group_sees.emplace_back();
+        for (const Index size : group) {
+            sees.push_back(size >= 0);
+        }
+    }
+    return survey;
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,202 @@
+#include "shardweld/formats/containers/torch_file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "pickle_bytes.hpp"
+#include "range_reader.hpp"
+#include "serialization_id.hpp"
+#include "torch_storage.hpp"
+#include "torch_stream.hpp"
+#include "zip_reader.hpp"
+
+namespace shardweld::formats {
+
+namespace {
+
+constexpr Bytes kSniffedBytes = 512;
+
+enum class Container { zip, stream, tar, unknown };
+
+Container sniff(std::string_view head) {
+    constexpr std::size_t kTarMagicAt = 257;  // POSIX ustar
+    if (head.starts_with("PK")) {
+        return Container::zip;
+    }
+    if (head.starts_with(kStreamMagic)) {
+        return Container::stream;
+    }
+    return head.substr(std::min(head.size(), kTarMagicAt)).starts_with("ustar")
+               ? Container::tar
+               : Container::unknown;
+}
+
+std::string head_text(std::string_view head) {
+    constexpr std::size_t kShown = 16;
+    return "'" + printable(head.substr(0, kShown)) + "'";
+}
+
+void check_byte_order(std::string_view order) {
+    if (order == "big") {
+        throw Error(ErrorCode::unsupported,
+                    "torch file: its byteorder record says big; save it on a little-endian host");
+    }
+    if (order != "little") {
+        fail_torch("its byteorder record holds '" + printable(order) + "', expected little or big");
+    }
+}
+
+/// data.pkl, and the byteorder record, "little" in files before torch 2.0, that had none.
+struct Head {
+    std::vector<std::byte> pickle;
+    std::string byte_order = "little";
+
+    /// Before anything is believed of them.
+    void require_crc32(const ZipArchive& archive) const {
+        for (const auto& [name, entry] : archive.entries) {
+            if (name == archive.prefix + "data.pkl") {
+                formats::require_crc32(name, pickle, entry.crc32);
+            } else if (name == archive.prefix + "byteorder") {
+                formats::require_crc32(name, std::as_bytes(std::span(byte_order)), entry.crc32);
+            }
+        }
+    }
+};
+
+// The record follows the pickle as a rule: one read for both.
+Head read_head(RangeReader& reader, const ZipEntry& pickle, const ZipEntry* byte_order) {
+    constexpr Bytes kMaxText = 64;
+    constexpr Bytes kNear = 4096;
+    const Bytes end = pickle.offset + pickle.size;
+    const auto text_of = [](std::span<const std::byte> bytes) {
+        return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    };
+    Bytes behind = 0;
+    const Bytes order_bytes = byte_order == nullptr ? 0 : std::min(byte_order->size, kMaxText);
+    if (byte_order != nullptr && byte_order->offset >= end && byte_order->offset - end < kNear) {
+        behind = byte_order->offset - end + order_bytes;
+    }
+    Head head;
+    head.pickle = reader.copy(pickle.offset - reader.begin(), pickle.size + behind, "data.pkl",
+                              PickleMemory::spare_bytes());
+    if (behind != 0) {
+        head.byte_order = text_of(std::span<const std::byte>(head.pickle).last(order_bytes));
+        head.pickle.resize(to_size(pickle.size, "data.pkl"));
+    } else if (byte_order != nullptr) {
+        head.byte_order =
+            text_of(reader.at(byte_order->offset - reader.begin(), order_bytes, "a record"));
+    }
+    return head;
+}
+
+void check_no_script(const ZipArchive& archive) {
+    const std::string code = archive.prefix + "code/";
+    const std::string constants = archive.prefix + "constants.pkl";
+    const bool is_script = std::any_of(
+        archive.entries.begin(), archive.entries.end(), [&](const NamedZipEntry& named) {
+            return named.name.starts_with(code) || named.name == constants;
+        });
+    if (is_script) {
+        throw Error(ErrorCode::unsupported,
+                    "torch file: it is a TorchScript archive; save the state_dict instead");
+    }
+}
+
+}  // namespace
+
+TorchFile TorchFile::read_archive(RangeReader& reader, bool check_crc) {
+    const ZipArchive archive = read_zip(reader);
+    const ZipEntry* const pickle = archive.find(archive.prefix + "data.pkl");
+    if (pickle == nullptr || archive.prefix.empty()) {
+        fail_torch("the archive holds no data.pkl");
+    }
+    check_no_script(archive);
+    if (pickle->size > kMaxPickleBytes) {
+        fail_torch("data.pkl has " + std::to_string(pickle->size) + " bytes, at most " +
+                   std::to_string(kMaxPickleBytes) + " are expected");
+    }
+    check_start(reader.file(), pickle->offset, pickle->size);
+    Head head = read_head(reader, *pickle, archive.find(archive.prefix + "byteorder"));
+    if (check_crc) {
+        head.require_crc32(archive);
+    }
+    check_byte_order(head.byte_order);
+    TorchFile torch_file;
+    torch_file.pickle_ = std::make_shared<Pickle>(Pickle::parse(std::move(head.pickle)));
+    torch_file.archive_name_ = archive.prefix.substr(0, archive.prefix.size() - 1);
+    const std::string folder = archive.prefix + "data/";
+    torch_file.records_.reserve(archive.entries.size());
+    for (const auto& [name, entry] : archive.entries) {
+        if (name.starts_with(folder)) {
+            torch_file.records_.add(name.substr(folder.size()),
+                                    {entry.offset, entry.size, entry.crc32});
+        }
+    }
+    torch_file.change_ = changed_since_save(archive, reader);
+    return torch_file;
+}
+
+TorchFile TorchFile::read_stream(RangeReader& reader) {
+    TorchStream stream = TorchStream::read(reader);
+    TorchFile torch_file;
+    torch_file.pickle_ = std::make_shared<Pickle>(std::move(stream.pickle));
+    for (auto& [key, storage] : stream.storages) {
+        torch_file.records_.add(key, {storage.offset, storage.size, 0});
+    }
+    return torch_file;
+}
+
+TorchFile TorchFile::read(const io::InputFile& file, Bytes begin, std::optional<Bytes> length,
+                          bool check_crc) {
+    try {
+        if (file.size() == 0 || length == Bytes{0}) {
+            fail_torch("it is empty");
+        }
+        if (begin > file.size()) {
+            fail_torch("offset " + std::to_string(begin) + " lies outside the file of " +
+                       std::to_string(file.size()) + " bytes");
+        }
+        RangeReader reader(file, begin, length.value_or(file.size() - begin));
+        const auto bytes = reader.at(0, std::min(reader.length(), kSniffedBytes), "the head");
+        const std::string head(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+        switch (sniff(head)) {
+            case Container::zip:
+                return read_archive(reader, check_crc);
+            case Container::stream:
+                return read_stream(reader);
+            case Container::tar:
+                throw Error(ErrorCode::unsupported,
+                            "torch file: it is a tar archive (torch before 0.1.10); load and save "
+                            "it with a newer torch");
+            case Container::unknown:
+                break;
+        }
+        fail_torch("it begins with " + head_text(head) +
+                   ", expected a zip archive or torch's magic");
+    } catch (Error& error) {
+        error.add_context("file " + file.path().string() +
+                          (length ? " at offset " + std::to_string(begin) : ""));
+        throw;
+    } catch (const std::bad_alloc&) {
+        throw_no_memory(file.path());
+    }
+}
+
+void TorchFile::require_unchanged() const {
+    if (!change_.empty()) {
+        throw Error(ErrorCode::mismatch,
+                    "torch file: " + change_ +
+                        ": records were exchanged or replaced after torch.save; copy the file "
+                        "again from where it was saved");
+    }
+}
+
+Bytes TorchFile::storage_bytes() const {
+    return records_.bytes();
+}
+
+}  // namespace shardweld::formats

@@ -1,0 +1,42 @@
+// torch's persistent ids: which storage a tensor views, and of which type.
+// Knows torch's storage classes; nothing of files.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "shardweld/core/dtype.hpp"
+#include "shardweld/core/index.hpp"
+#include "shardweld/formats/containers/pickle.hpp"
+
+namespace shardweld::formats {
+
+/// ('storage', class, key, location, count[, view]): torch 2.15, torch/serialization.py,
+/// persistent_id.
+struct StorageId {
+    /// A part of the storage, in elements; pre-zip files only.
+    struct View {
+        Index offset = 0;
+        Index count = 0;
+    };
+    DType dtype = DType::u8;  ///< of its elements; u8 for an untyped storage
+    std::string_view key;     ///< a plain record name
+    std::string_view location;
+    Index count = 0;  ///< elements
+    std::optional<View> view;
+
+    /// Error(corrupt) when malformed or when the key is no plain record name, Error(unsupported)
+    /// for an unknown class.
+    static StorageId read(const PickleValue& persistent);
+};
+
+/// Throws Error(corrupt).
+[[noreturn]] void fail_torch(const std::string& message);
+
+/// The value as a non-negative number. Error(corrupt) naming `what` otherwise.
+Index read_count(const PickleValue& value, std::string_view what);
+
+/// `value` in words for messages: its class if it has one, else its kind.
+std::string describe(const PickleValue& value);
+
+}  // namespace shardweld::formats

@@ -1,0 +1,255 @@
+#include "shardweld/formats/containers/zip.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "shardweld/core/crc32.hpp"
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/io/cursor.hpp"
+
+#include "repeated.hpp"
+#include "zip_layout.hpp"
+#include "zip_reader.hpp"
+
+namespace shardweld::formats {
+
+namespace {
+
+// Signatures and record sizes, APPNOTE 6.3.10 sections 4.3.7 and 4.3.12.
+constexpr std::uint32_t kLocalSignature = 0x04034b50;
+constexpr std::uint32_t kCentralSignature = 0x02014b50;
+constexpr Bytes kLocalBytes = 30;
+constexpr std::uint32_t kFull32 = 0xffffffff;
+constexpr std::uint16_t kZip64Extra = 1;
+constexpr unsigned kEncrypted = 1;
+constexpr unsigned kHasDescriptor = 8;
+
+std::string in_quotes(std::string_view name) {
+    return "'" + printable(name) + "'";
+}
+
+struct Central {
+    std::string_view name;
+    unsigned flags = 0;
+    std::uint16_t method = 0;
+    std::uint32_t crc = 0;
+    Bytes size = 0;
+    Bytes header = 0;  ///< of the local header
+};
+
+// Takes saturated fields from the zip64 extra field, in their fixed order.
+void widen(Central& entry, Bytes& stored_size, std::span<const std::byte> extra) {
+    io::Cursor cursor(extra);
+    while (cursor.remaining() >= 4) {
+        const auto id = cursor.get<std::uint16_t>("extra field");
+        const auto size = cursor.get<std::uint16_t>("extra field");
+        io::Cursor field(cursor.take(size, "an extra field"));
+        if (id != kZip64Extra) {
+            continue;
+        }
+        for (Bytes* const value : {&entry.size, &stored_size, &entry.header}) {
+            if (*value == kFull32) {
+                *value = field.get<std::uint64_t>("the zip64 field");
+            }
+        }
+        return;
+    }
+}
+
+void check_stored(const Central& entry, Bytes stored_size) {
+    if ((entry.flags & kEncrypted) != 0) {
+        throw Error(ErrorCode::unsupported,
+                    "zip: entry " + in_quotes(entry.name) + " is encrypted");
+    }
+    if (entry.method != 0) {
+        throw Error(
+            ErrorCode::unsupported,
+            "zip: entry " + in_quotes(entry.name) + " is compressed (method " +
+                std::to_string(entry.method) +
+                "); torch.save writes stored records only: save the state dict again with it "
+                "(this may be a TorchScript or repacked archive)");
+    }
+    if (stored_size != entry.size) {
+        fail_zip("entry " + in_quotes(entry.name) + " has two sizes: " +
+                 std::to_string(stored_size) + " stored, " + std::to_string(entry.size) + " plain");
+    }
+}
+
+template <typename T>
+T field(std::span<const std::byte> record, std::size_t at) {
+    T value;
+    std::memcpy(&value, record.subspan(at, sizeof(T)).data(), sizeof(T));
+    return value;
+}
+
+Central read_central(io::Cursor& cursor) {
+    constexpr std::string_view kWhat = "the central directory";
+    const auto record = cursor.take(kCentralBytes, kWhat);
+    if (field<std::uint32_t>(record, 0) != kCentralSignature) {
+        fail_zip("the central directory has a wrong signature at byte " +
+                 std::to_string(cursor.position() - kCentralBytes));
+    }
+    Central entry;
+    entry.flags = field<std::uint16_t>(record, 8);
+    entry.method = field<std::uint16_t>(record, 10);
+    entry.crc = field<std::uint32_t>(record, 16);
+    Bytes stored_size = field<std::uint32_t>(record, 20);
+    entry.size = field<std::uint32_t>(record, 24);
+    const auto name_bytes = field<std::uint16_t>(record, 28);
+    const auto extra_bytes = field<std::uint16_t>(record, 30);
+    const auto comment_bytes = field<std::uint16_t>(record, 32);
+    entry.header = field<std::uint32_t>(record, 42);
+    entry.name = cursor.text(name_bytes, kWhat);
+    try {
+        widen(entry, stored_size, cursor.take(extra_bytes, kWhat));
+    } catch (Error& error) {
+        error.add_context("entry " + in_quotes(entry.name));
+        throw;
+    }
+    cursor.take(comment_bytes, kWhat);
+    check_stored(entry, stored_size);
+    return entry;
+}
+
+std::vector<Central> read_centrals(std::span<const std::byte> bytes,
+                                   const ZipDirectory& directory) {
+    io::Cursor cursor(bytes, directory.offset);
+    std::vector<Central> entries;
+    entries.reserve(to_size(directory.count, "a count of entries"));
+    for (Bytes i = 0; i < directory.count; ++i) {
+        entries.push_back(read_central(cursor));
+    }
+    if (cursor.remaining() != 0) {
+        fail_zip("the central directory has " + std::to_string(cursor.remaining()) +
+                 " bytes behind its last entry");
+    }
+    return entries;
+}
+
+// Checks the local header and answers where the data begins, relative to the archive.
+Bytes data_offset(RangeReader& reader, const Central& entry) {
+    const std::string what = "the local header of " + in_quotes(entry.name);
+    io::Cursor cursor(reader.at(entry.header, kLocalBytes + entry.name.size(), what));
+    if (cursor.get<std::uint32_t>(what) != kLocalSignature) {
+        fail_zip(what + " is not at offset " + std::to_string(entry.header));
+    }
+    cursor.take(2, what);
+    const auto flags = cursor.get<std::uint16_t>(what);
+    const auto method = cursor.get<std::uint16_t>(what);
+    cursor.take(8, what);
+    const auto stored_size = cursor.get<std::uint32_t>(what);
+    cursor.take(4, what);
+    const auto name_bytes = cursor.get<std::uint16_t>(what);
+    const auto extra_bytes = cursor.get<std::uint16_t>(what);
+    if (method != entry.method || name_bytes != entry.name.size() ||
+        cursor.text(name_bytes, what) != entry.name) {
+        fail_zip(what + " disagrees with the central directory");
+    }
+    const bool has_size = (flags & kHasDescriptor) == 0 && stored_size != kFull32;
+    if (has_size && stored_size != entry.size) {
+        fail_zip(what + " says " + std::to_string(stored_size) + " bytes, the central directory " +
+                 std::to_string(entry.size));
+    }
+    return entry.header + kLocalBytes + name_bytes + extra_bytes;
+}
+
+void require_distinct(const std::vector<NamedZipEntry>& entries) {
+    std::vector<std::string_view> names;
+    names.reserve(entries.size());
+    for (const auto& [name, entry] : entries) {
+        names.push_back(name);
+    }
+    if (const auto repeated = find_repeated(names)) {
+        fail_zip("two entries with one name: " + in_quotes(names[repeated->second]));
+    }
+}
+
+std::string find_prefix(const ZipArchive& archive) {
+    constexpr std::string_view kPickle = "/data.pkl";
+    const std::string_view* best = nullptr;
+    std::ptrdiff_t best_depth = 0;
+    bool is_unique = true;
+    for (const auto& [name, entry] : archive.entries) {
+        if (!name.ends_with(kPickle)) {
+            continue;
+        }
+        const std::ptrdiff_t depth = std::count(name.begin(), name.end(), '/');
+        if (best == nullptr || depth < best_depth) {
+            best = &name;
+            best_depth = depth;
+            is_unique = true;
+        } else {
+            is_unique = is_unique && depth != best_depth;
+        }
+    }
+    if (!is_unique) {
+        fail_zip("two archives in one file: more than one entry is a data.pkl");
+    }
+    return std::string(best == nullptr ? std::string_view()
+                                       : best->substr(0, best->size() - kPickle.size() + 1));
+}
+
+}  // namespace
+
+void fail_zip(const std::string& message) {
+    throw Error(ErrorCode::corrupt, "zip: " + message);
+}
+
+ZipArchive read_zip(RangeReader& reader) {
+    const ZipDirectory directory = find_zip_directory(reader);
+    ZipArchive archive;
+    archive.names_ = reader.copy(directory.offset, directory.size, "the central directory");
+    std::vector<Central> centrals = read_centrals(archive.names_, directory);
+    // In the order of the file: neighbouring headers come with one read, overlaps show.
+    const auto by_place = [](const Central& a, const Central& b) { return a.header < b.header; };
+    if (!std::is_sorted(centrals.begin(), centrals.end(), by_place)) {
+        std::sort(centrals.begin(), centrals.end(), by_place);
+    }
+    archive.entries.reserve(centrals.size());
+    Bytes previous_end = 0;
+    for (std::size_t i = 0; i < centrals.size(); ++i) {
+        const Central& entry = centrals[i];
+        if (entry.header < previous_end) {
+            fail_zip("entry " + in_quotes(entry.name) + " overlaps the one before it");
+        }
+        const Bytes next = i + 1 < centrals.size() ? centrals[i + 1].header : directory.offset;
+        const auto by_layout = torch_data_offset(entry.header, entry.name.size(), entry.size, next);
+        archive.is_as_torch_lays_out = archive.is_as_torch_lays_out && by_layout.has_value();
+        const Bytes offset = by_layout ? *by_layout : data_offset(reader, entry);
+        if (offset > directory.offset || entry.size > directory.offset - offset) {
+            fail_zip("entry " + in_quotes(entry.name) + " (" + std::to_string(entry.size) +
+                     " bytes at offset " + std::to_string(offset) +
+                     ") runs past the central directory at " + std::to_string(directory.offset));
+        }
+        previous_end = offset + entry.size;
+        archive.entries.push_back({entry.name, {reader.begin() + offset, entry.size, entry.crc}});
+    }
+    require_distinct(archive.entries);
+    archive.prefix = find_prefix(archive);
+    return archive;
+}
+
+ZipArchive ZipArchive::read(const io::InputFile& file, Bytes begin, Bytes length) {
+    RangeReader reader(file, begin, length);
+    return read_zip(reader);
+}
+
+const ZipEntry* ZipArchive::find(std::string_view name) const {
+    const auto found =
+        std::find_if(entries.begin(), entries.end(),
+                     [name](const NamedZipEntry& named) { return named.name == name; });
+    return found == entries.end() ? nullptr : &found->entry;
+}
+
+void require_crc32(std::string_view record, std::span<const std::byte> bytes,
+                   std::uint32_t stated) {
+    if (const std::uint32_t found = crc32(bytes); stated != 0 && found != stated) {
+        throw Error(ErrorCode::corrupt,
+                    "record " + printable(std::string(record)) + wrong_crc32(found, stated));
+    }
+}
+
+}  // namespace shardweld::formats
