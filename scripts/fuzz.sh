@@ -33,7 +33,7 @@ fi
 build() {
     local dir="$ROOT/$1" prefix="$2"
     shift 2
-    cmake -S "$ROOT" -B "$dir" -G Ninja -DSHARDWELD_TESTS=ON -DSHARDWELD_TORCH=OFF -DSHARDWELD_HDF5=OFF "$@" >/dev/null
+    cmake --preset release -S "$ROOT" -B "$dir" -DSHARDWELD_TESTS=ON -DSHARDWELD_TORCH=OFF -DSHARDWELD_HDF5=OFF "$@" >/dev/null
     ninja -C "$dir" --quiet "${targets[@]/#/$prefix}"
 }
 

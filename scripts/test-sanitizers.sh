@@ -31,7 +31,7 @@ for kind in "${kinds[@]}"; do
     build="$ROOT/build-$kind"
     reports="$build/reports"
     sanitizers=$([[ "$kind" == asan ]] && echo address,undefined || echo thread)
-    cmake -S "$ROOT" -B "$build" -G Ninja -DSHARDWELD_SANITIZE="$sanitizers" -DSHARDWELD_TESTS=ON -DSHARDWELD_TORCH=OFF -DSHARDWELD_HDF5=ON >/dev/null
+    cmake --preset release -S "$ROOT" -B "$build" -DSHARDWELD_SANITIZE="$sanitizers" -DSHARDWELD_TESTS=ON -DSHARDWELD_TORCH=OFF -DSHARDWELD_HDF5=ON >/dev/null
     ninja -C "$build"
     c++ -shared -fPIC -o "$build/keep_libraries.so" "$support/keep_libraries.cpp"
     rm -rf "$reports" "$build"/results-*.xml && mkdir "$reports"
