@@ -48,7 +48,7 @@ TEST(Dcp, describes_the_model_of_a_nested_save) {
 TEST(Dcp, says_which_files_could_be_exchanged) {
     const Scratch scratch;
     scratch.copy(saved("dcp_w2_bf16_qwen2"));
-    const Catalogue got = read(scratch.path());
+    const Catalogue got = read_dcp(scratch.path());
     std::vector<std::string> likenesses;
     for (const auto& statement : got.statements) {
         if (!statement.likeness.empty()) {
@@ -59,13 +59,13 @@ TEST(Dcp, says_which_files_could_be_exchanged) {
     EXPECT_NE(likenesses[0], likenesses[1]);
     EXPECT_EQ(catalogue::judge(got.files, got.statements).standing,
               catalogue::Standing::consistent);
-    const Catalogue ranks = read(saved("dcp_nocollect_w2"));
+    const Catalogue ranks = read_dcp(saved("dcp_nocollect_w2"));
     EXPECT_EQ(catalogue::judge(ranks.files, ranks.statements).standing,
               catalogue::Standing::consistent);
     // A file ends where its metadata says.
     std::ofstream(scratch.path() / "__1_0.distcp", std::ios::app) << "more";
     expect_error(ErrorCode::mismatch, "by .metadata its last item ends at",
-                 [&] { read(scratch.path()); });
+                 [&] { read_dcp(scratch.path()); });
 }
 
 TEST(Dcp, puts_the_metadata_of_ranks_together) {

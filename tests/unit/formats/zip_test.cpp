@@ -36,8 +36,8 @@ std::string zip_error(const std::string& file_text) {
     return error_text([&] { listed(file_text); });
 }
 
-const std::vector<ZipSpec> kTwo = {{"a/data.pkl", "pickle"},
-                                   {"a/data/0", "0123", 0, 0x0808, false, 41}};
+const std::vector<ZipSpec> kTwoEntries = {{"a/data.pkl", "pickle"},
+                                          {"a/data/0", "0123", 0, 0x0808, false, 41}};
 const std::string kTwoListed = "a/|a/data.pkl=pickle;a/data/0=0123;";
 
 std::string replaced(std::string text, std::size_t at, const std::string& with) {
@@ -45,12 +45,12 @@ std::string replaced(std::string text, std::size_t at, const std::string& with) 
 }
 
 TEST(Zip, reads_stored_entries) {
-    EXPECT_EQ(listed(build_zip(kTwo)), kTwoListed);
+    EXPECT_EQ(listed(build_zip(kTwoEntries)), kTwoListed);
     EXPECT_EQ(listed(build_zip({})), "|");
 }
 
 TEST(Zip, reads_an_archive_inside_a_file) {
-    const std::string archive = build_zip(kTwo);
+    const std::string archive = build_zip(kTwoEntries);
     EXPECT_EQ(listed("xyz" + archive + "tail", 3, 4), kTwoListed);
     // Large enough that head, tail and middle are separate reads.
     const std::vector<ZipSpec> large = {{"a/data.pkl", "p"},
@@ -64,14 +64,14 @@ TEST(Zip, reads_an_archive_inside_a_file) {
 }
 
 TEST(Zip, reads_comments_up_to_the_longest) {
-    EXPECT_EQ(listed(build_zip(kTwo, "a comment")), kTwoListed);
-    EXPECT_EQ(listed(build_zip(kTwo, std::string(65535, 'c'))), kTwoListed);
+    EXPECT_EQ(listed(build_zip(kTwoEntries, "a comment")), kTwoListed);
+    EXPECT_EQ(listed(build_zip(kTwoEntries, std::string(65535, 'c'))), kTwoListed);
     // A comment that looks like an end record does not end at the archive's end.
-    EXPECT_EQ(listed(build_zip(kTwo, test::end_record(0, 0, 0, "") + "..")), kTwoListed);
+    EXPECT_EQ(listed(build_zip(kTwoEntries, test::end_record(0, 0, 0, "") + "..")), kTwoListed);
 }
 
 TEST(Zip, reads_zip64) {
-    std::vector<ZipSpec> specs = kTwo;
+    std::vector<ZipSpec> specs = kTwoEntries;
     specs[1].is_zip64 = true;
     EXPECT_EQ(listed(build_zip(specs)), kTwoListed);
     EXPECT_EQ(listed(build_zip(specs, "", true)), kTwoListed);
@@ -79,7 +79,7 @@ TEST(Zip, reads_zip64) {
 }
 
 TEST(Zip, reads_entries_without_descriptors) {
-    std::vector<ZipSpec> specs = kTwo;
+    std::vector<ZipSpec> specs = kTwoEntries;
     specs[0].flags = 0;
     EXPECT_EQ(listed(build_zip(specs)), kTwoListed);
 }
@@ -98,7 +98,7 @@ TEST(Zip, keeps_hostile_names_inert) {
 }
 
 TEST(Zip, refuses_what_is_not_stored) {
-    std::vector<ZipSpec> specs = kTwo;
+    std::vector<ZipSpec> specs = kTwoEntries;
     specs[1].method = 8;
     EXPECT_EQ(
         zip_error(build_zip(specs)),
@@ -116,7 +116,7 @@ TEST(Zip, refuses_two_entries_of_one_name) {
 }
 
 TEST(Zip, refuses_cut_files) {
-    const std::string archive = build_zip(kTwo);
+    const std::string archive = build_zip(kTwoEntries);
     const std::string no_end =
         "corrupt: zip: the file is truncated: no end-of-central-directory record at its end; it "
         "was cut short or is still being written";
@@ -128,7 +128,7 @@ TEST(Zip, refuses_cut_files) {
 }
 
 TEST(Zip, refuses_a_directory_outside_the_archive) {
-    const std::string archive = build_zip(kTwo);
+    const std::string archive = build_zip(kTwoEntries);
     const std::size_t end = archive.size() - 22;
     EXPECT_EQ(zip_error(replaced(archive, end + 16, little(5000, 4))),
               "corrupt: zip: the central directory (110 bytes at offset 5000) lies outside the "
@@ -145,7 +145,7 @@ TEST(Zip, refuses_a_directory_outside_the_archive) {
 }
 
 TEST(Zip, refuses_a_zip64_record_that_lies) {
-    const std::string archive = build_zip(kTwo, "", true);
+    const std::string archive = build_zip(kTwoEntries, "", true);
     const std::size_t locator = archive.size() - 42;
     EXPECT_EQ(zip_error(replaced(archive, locator + 8, little(~std::uint64_t{0} - 8, 8))),
               "corrupt: the zip64 end record lies outside the archive: 56 bytes at offset "
@@ -162,7 +162,7 @@ TEST(Zip, refuses_a_zip64_record_that_lies) {
 }
 
 TEST(Zip, refuses_entries_that_lie) {
-    const std::string archive = build_zip(kTwo);
+    const std::string archive = build_zip(kTwoEntries);
     const std::size_t directory = 165;
     EXPECT_EQ(zip_error(replaced(archive, directory + 42, little(100000, 4))),
               "corrupt: the local header of 'a/data.pkl' lies outside the archive: 40 bytes at "
@@ -173,12 +173,12 @@ TEST(Zip, refuses_entries_that_lie) {
               "corrupt: zip: entry 'a/data/0' overlaps the one before it");
     EXPECT_EQ(zip_error(replaced(archive, directory + 20, little(7, 4))),
               "corrupt: zip: entry 'a/data.pkl' has two sizes: 7 stored, 6 plain");
-    std::vector<ZipSpec> specs = kTwo;
+    std::vector<ZipSpec> specs = kTwoEntries;
     specs[0].local_name = "a/data.pkX";
     EXPECT_EQ(
         zip_error(build_zip(specs)),
         "corrupt: zip: the local header of 'a/data.pkl' disagrees with the central directory");
-    specs = kTwo;
+    specs = kTwoEntries;
     specs[0].flags = 0;
     EXPECT_EQ(zip_error(replaced(build_zip(specs), 18, little(5, 4))),
               "corrupt: zip: the local header of 'a/data.pkl' says 5 bytes, the central directory "
@@ -186,7 +186,7 @@ TEST(Zip, refuses_entries_that_lie) {
 }
 
 TEST(Zip, refuses_a_range_outside_the_file) {
-    const test::MemoryFile memory(build_zip(kTwo));
+    const test::MemoryFile memory(build_zip(kTwoEntries));
     const io::InputFile file = io::InputFile::open(memory.path());
     EXPECT_EQ(error_text([&] { ZipArchive::read(file, 290, 8); }),
               "corrupt: an item of 8 bytes at offset 290 lies outside its file " +
