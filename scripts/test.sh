@@ -7,4 +7,4 @@ build_shardweld "$ROOT/build" ON ON
 "$ROOT/scripts/check_style.sh"
 # Some two minutes, most of them to compile; not when only some tests are asked for.
 (($# > 0)) || "$ROOT/scripts/fuzz.sh" --replay --seconds 4
-ctest --test-dir "$ROOT/build" --no-tests=error --output-on-failure --parallel 2 "$@"
+ctest --test-dir "$ROOT/build" --no-tests=error --output-on-failure --parallel 4 "$@"
