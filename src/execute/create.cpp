@@ -1,7 +1,6 @@
-// Creates the output files, in the way their format asks for.
-// Knows placements; writes headers, no tensor bytes.
+// Creates the output files: headers and frames at their full size.
+// Knows placements and parts of files; writes no tensor bytes.
 #include <algorithm>
-#include <optional>
 #include <set>
 
 #include <sys/stat.h>
@@ -12,8 +11,7 @@
 #include "shardweld/io/file.hpp"
 #include "shardweld/io/written.hpp"
 #include "shardweld/mpi/free_run.hpp"
-
-#include "hdf5_module.hpp"
+#include "shardweld/outputs/format.hpp"
 
 namespace shardweld::execute {
 
@@ -40,13 +38,6 @@ Made make(const outputs::OutputFile& file, const io::Directory& directory) {
     out.resize(file.size);
     out.reserve(file.size);
     return {io::NotedFile(std::move(out), name), is_kept};
-}
-
-io::WrittenFile create_safetensors(const outputs::OutputFile& file, const io::Directory& directory,
-                                   bool sync) {
-    Made made = make(file, directory);
-    made.file.write(0, std::as_bytes(std::span(file.header)));
-    return made.file.finish(sync && made.is_kept);
 }
 
 /// Every file is made by the rank that owns its first tensor byte: many files are made by many
@@ -80,75 +71,66 @@ std::vector<plan::LineRange> raw_ranges(const outputs::Placement& placement, std
     return plan::united(std::move(ranges));
 }
 
-/// The library makes the file's structure in memory, and we write it: its errors are then those of
-/// any other file.
-io::WrittenFile create_hdf5(const Hdf5Module& module, outputs::Placement& placement, std::size_t at,
-                            const std::vector<outputs::OutputTensor>& tensors,
-                            const io::Directory& directory, bool sync) {
+io::WrittenFile create(const outputs::Frame& frame, const outputs::Placement& placement,
+                       std::size_t at, const std::vector<outputs::OutputTensor>& tensors,
+                       const io::Directory& directory, bool sync) {
     const outputs::OutputFile& file = placement.files[at];
-    const auto structure = module.make(file, tensors);
-    const auto* const offsets = structure->offsets;
-    outputs::settle(placement, at, tensors,
-                    {{offsets, offsets + file.tensors.size()},
-                     offsets[file.tensors.size()],
-                     structure->file_bytes});
     Made made = make(file, directory);
     const auto raw = raw_ranges(placement, at, tensors);
-    for (const shardweld_hdf5_part& part : std::span(structure->parts, structure->n_parts)) {
+    for (const outputs::Part& part : frame.parts) {
         // What an earlier run has written of the tensors stays.
         for (const plan::LineRange& own :
-             plan::without({part.offset, part.offset + part.size}, raw)) {
+             plan::without({part.offset, part.offset + part.bytes.size()}, raw)) {
             made.file.write(own.begin,
-                            {static_cast<const std::byte*>(part.bytes) + (own.begin - part.offset),
-                             own.end - own.begin});
+                            part.bytes.subspan(own.begin - part.offset, own.end - own.begin));
         }
     }
     made.file.write(file.header_offset, std::as_bytes(std::span(file.header)));
     return made.file.finish(sync && made.is_kept);
 }
 
-/// All ranks learn where the library put tensors.
-void share_places(mpi::Comm& comm, plan::Plan& plan, const std::vector<std::size_t>& own) {
-    const auto tensors = plan::output_tensors(plan.targets);
-    const auto all = outputs::raw_offsets(plan.placement);
+/// All ranks learn what the makers of files have settled.
+void share_places(mpi::Comm& comm, outputs::Placement& placement,
+                  const std::vector<std::size_t>& own) {
     ByteWriter out;
     for (const std::size_t at : own) {
+        const outputs::OutputFile& file = placement.files[at];
         out.put<Bytes>(at);
-        out.put_all<Bytes>(all[at].tensors);
-        out.put(all[at].header);
-        out.put(all[at].file_size);
+        out.put(file.size);
+        out.put(file.header_offset);
+        for (const std::uint32_t tensor : file.tensors) {
+            out.put(placement.slots[tensor].offset);
+        }
     }
     for (const auto& bytes : comm.all_gather(out.take())) {
         ByteReader in(bytes);
         while (!in.at_end()) {
-            const auto at = in.get<Bytes>();
-            outputs::RawOffsets raw;
-            raw.tensors = in.get_all<Bytes>();
-            raw.header = in.get<Bytes>();
-            raw.file_size = in.get<Bytes>();
-            outputs::settle(plan.placement, at, tensors, raw);
+            outputs::OutputFile& file = placement.files.at(in.get<Bytes>());
+            file.size = in.get<Bytes>();
+            file.header_offset = in.get<Bytes>();
+            for (const std::uint32_t tensor : file.tensors) {
+                placement.slots[tensor].offset = in.get<Bytes>();
+            }
         }
     }
-    plan.placement.is_settled = true;
+    placement.is_settled = true;
 }
 
 std::vector<io::WrittenFile> create_own(mpi::Comm& comm, plan::Plan& plan,
                                         const io::Directory& directory, bool sync) {
     const auto own = own_files(comm.rank(), plan);
-    const bool is_hdf5 = plan.placement.format == outputs::OutputFormat::hdf5;
     const auto tensors = plan::output_tensors(plan.targets);
     std::vector<io::WrittenFile> made;
     mpi::collectively_in_steps(comm, [&](const mpi::Step& before_file) {
-        const auto module = is_hdf5 ? std::optional(Hdf5Module::load()) : std::nullopt;
+        const outputs::Framer frame = plan.placement.format->framer();
         for (const std::size_t at : own) {
             before_file();
-            made.push_back(module
-                               ? create_hdf5(*module, plan.placement, at, tensors, directory, sync)
-                               : create_safetensors(plan.placement.files[at], directory, sync));
+            made.push_back(create(frame(plan.placement, at, tensors), plan.placement, at, tensors,
+                                  directory, sync));
         }
     });
-    if (is_hdf5) {
-        share_places(comm, plan, own);
+    if (!plan.placement.is_settled) {
+        share_places(comm, plan.placement, own);
         return_freed_memory();
     }
     return made;

@@ -62,12 +62,6 @@ Bytes Placement::total_bytes() const {
                            [](Bytes sum, const OutputFile& file) { return sum + file.size; });
 }
 
-Placement place(OutputFormat format, const std::vector<OutputTensor>& tensors,
-                Bytes max_shard_size) {
-    return format == OutputFormat::hdf5 ? place_hdf5(tensors, max_shard_size)
-                                        : place_safetensors(tensors, max_shard_size);
-}
-
 Placement pack(const std::vector<OutputTensor>& tensors, Bytes limit, std::string_view suffix) {
     Placement placement;
     placement.slots.resize(tensors.size());
@@ -91,6 +85,14 @@ Placement pack(const std::vector<OutputTensor>& tensors, Bytes limit, std::strin
             {"model." + std::string(suffix) + ".index.json", index_of(tensors, placement)});
     }
     return placement;
+}
+
+void put_in_order(Placement& placement, OutputFile& file,
+                  const std::vector<OutputTensor>& tensors) {
+    for (const std::uint32_t i : file.tensors) {
+        placement.slots[i].offset = file.size;
+        file.size = checked_add_bytes(file.size, tensors[i].bytes(), "an output file");
+    }
 }
 
 void append(Placement& placement, Placement more) {

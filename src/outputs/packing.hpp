@@ -13,4 +13,7 @@ namespace shardweld::outputs {
 /// then in their own order. Slots name files; headers, sizes and offsets are left to the format.
 Placement pack(const std::vector<OutputTensor>& tensors, Bytes limit, std::string_view suffix);
 
+/// Puts a file's tensors one behind the other, from its size on, which becomes the end of the last.
+void put_in_order(Placement& placement, OutputFile& file, const std::vector<OutputTensor>& tensors);
+
 }  // namespace shardweld::outputs

@@ -8,6 +8,7 @@
 #include "shardweld/execute/journal.hpp"
 #include "shardweld/publish/run_facts.hpp"
 
+#include "../../src/outputs/hdf5/hdf5.hpp"
 #include "json_files.hpp"
 #include "support/small_targets.hpp"
 
@@ -21,7 +22,7 @@ constexpr std::size_t kChecked = 32;
 /// Tensors of 2.5 MiB, 12 bytes and 1 MiB, in HDF5 files of at most 3 MiB.
 plan::Plan hdf5_plan() {
     auto plan = test::small_plan();
-    plan.placement = outputs::place_hdf5(plan::output_tensors(plan.targets), 3 * kMiB);
+    plan.placement = outputs::hdf5_format().place(plan::output_tensors(plan.targets), 3 * kMiB);
     return plan;
 }
 

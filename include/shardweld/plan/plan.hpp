@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/outputs/output.hpp"
+#include "shardweld/outputs/format.hpp"
 #include "shardweld/plan/binding.hpp"
 #include "shardweld/plan/line_range.hpp"
 #include "shardweld/plan/ownership.hpp"
@@ -106,7 +106,7 @@ struct Choice {
     Strategy strategy = Strategy::automatic;
     Replicas replicas = Replicas::automatic;
     Bytes max_shard_size = 5'000'000'000;
-    outputs::OutputFormat output_format = outputs::OutputFormat::safetensors;
+    const outputs::Format* output_format = &outputs::default_format();
     Bytes memory_limit = Bytes{256} << 20U;
     Bytes message_limit = 0;
     Bytes alignment = kPageBytes;  ///< of the cuts between owners, in files

@@ -5,11 +5,26 @@
 
 namespace shardweld::app {
 
+namespace {
+
+/// "safetensors (default) or hdf5"
+std::string output_formats() {
+    const auto& formats = outputs::all_formats();
+    std::string text = std::string(formats.front()->name()) + " (default)";
+    for (std::size_t i = 1; i < formats.size(); ++i) {
+        text += (i + 1 < formats.size() ? ", " : " or ") + std::string(formats[i]->name());
+    }
+    return text;
+}
+
+}  // namespace
+
 // NOLINTNEXTLINE(readability-function-size): a table
 const std::vector<OptionLine>& option_lines() {
     constexpr unsigned kWrite = kMerge | kPlan;
     constexpr unsigned kModel = kWrite | kTest;
     constexpr unsigned kInput = kModel | kInspect;
+    static const std::string formats = output_formats();
     static const std::vector<OptionLine> lines = {
         {"local_dir", 0, "DIR", kInput, "Input",
          "checkpoint: a step, iteration or shard directory"},
@@ -42,7 +57,7 @@ const std::vector<OptionLine>& option_lines() {
          "write past the page cache (O_DIRECT); slower than the default on most file systems"},
         {"stripe", 0, "COUNT[,SIZE]", kWrite | kIobench, "Output",
          "Lustre: stripe new files over COUNT targets (or all), SIZE each; needs lfs"},
-        {"output_format", 0, "NAME", kWrite, "Output", "safetensors (default) or hdf5"},
+        {"output_format", 0, "NAME", kWrite, "Output", formats},
         {"report", 0, "FILE", kModel | kVerify | kIobench, "Output",
          "write a report in JSON; verify: the report to check against"},
         {"sha256", 0, "", kWrite | kVerify, "Output",

@@ -76,11 +76,12 @@ void read_output(const OptionReader& reader, Options& options) {
     options.overwrite = reader.has("overwrite");
     options.sync = !reader.has("no_fsync");
     options.is_direct = reader.has("direct_io");
+    std::vector<std::pair<std::string, const outputs::Format*>> formats;
+    for (const outputs::Format* const format : outputs::all_formats()) {
+        formats.emplace_back(format->name(), format);
+    }
     options.output_format =
-        reader
-            .choice<OutputFormat>("output_format", {{"safetensors", OutputFormat::safetensors},
-                                                    {"hdf5", OutputFormat::hdf5}})
-            .value_or(OutputFormat::safetensors);
+        reader.choice("output_format", formats).value_or(&outputs::default_format());
     if (const auto report = reader.text("report")) {
         options.report = *report;
     }

@@ -9,7 +9,7 @@
 
 #include "shardweld/core/dtype.hpp"
 #include "shardweld/formats/format.hpp"
-#include "shardweld/outputs/output.hpp"
+#include "shardweld/outputs/format.hpp"
 #include "shardweld/plan/plan.hpp"
 #include "shardweld/publish/striping.hpp"
 
@@ -46,8 +46,6 @@ enum class Names {
     hub,     ///< those save_pretrained writes
     module,  ///< those of the checkpoint's module tree
 };
-
-using outputs::OutputFormat;
 
 /// When the checksums of torch's records are held against their bytes.
 enum class CheckCrc {
@@ -96,7 +94,7 @@ struct Options {
     std::optional<fs::path> report;
     bool sha256 = false;
     bool paranoid = false;  ///< all that was written is read back before it is published
-    OutputFormat output_format = OutputFormat::safetensors;
+    const outputs::Format* output_format = &outputs::default_format();
 
     // Model.
     bool tie_word_embedding = false;

@@ -1,8 +1,8 @@
 #include "version.hpp"
 
-#include "shardweld/execute/hdf5_library.hpp"
 #include "shardweld/mpi/library.hpp"
 #include "shardweld/numeric/processor.hpp"
+#include "shardweld/outputs/hdf5_library.hpp"
 
 #ifndef SHARDWELD_VERSION
 #define SHARDWELD_VERSION "unknown"
@@ -27,7 +27,7 @@ std::string build_text() {
     const std::string compiler = "GCC " __VERSION__;
 #endif
     return "compiler: " + compiler + "\nMPI: " + mpi::library_name() +
-           "\nHDF5: " + execute::hdf5_library() + "\nprocessor: " + numeric::instruction_sets() +
+           "\nHDF5: " + outputs::hdf5_library() + "\nprocessor: " + numeric::instruction_sets() +
            "\n";
 }
 

@@ -128,10 +128,11 @@ class PeftBinder {
                                  ? ": give the model it was trained on with --base DIR to fold it"
                                  : ": without it nothing is left to write"));
         }
-        if (lora_ == Lora::split && options_.output_format != OutputFormat::safetensors) {
+        if (lora_ == Lora::split && !options_.output_format->takes_adapter()) {
             throw Error(ErrorCode::usage,
                         "a LoRA adapter is written as safetensors only: take --lora fold or --lora "
-                        "drop with --output_format hdf5");
+                        "drop with --output_format " +
+                            std::string(options_.output_format->name()));
         }
     }
 

@@ -229,7 +229,7 @@ std::vector<Error> Assembly::strict_problems() const {
 }
 
 void Assembly::create_files(const io::Directory& directory, const std::string& config_text) {
-    outputs::embed_config(plan_.placement, config_text);
+    plan_.placement.format->embed_config(plan_.placement, config_text);
     created_ = execute::create_files(comm_, plan_, directory, options_.sync);
     watch_.lap("create");
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "shardweld/outputs/format.hpp"
 #include "shardweld/plan/footprint.hpp"
 
 namespace shardweld::app {
@@ -14,25 +15,6 @@ constexpr Bytes kMpi = Bytes{2600} << 10U;
 constexpr Bytes kPeer = Bytes{48} << 10U;
 // Lists of a round, open files, the reading thread's stack and heap.
 constexpr Bytes kRun = Bytes{256} << 10U;
-// Measured with parallel HDF5 1.10.8: the library once it is loaded; for each dataset of a file
-// what it keeps until its cache is full (src/hdf5/create.cpp) and what the file gets; our lists.
-constexpr Bytes kHdf5 = Bytes{1536} << 10U;
-constexpr Bytes kCachedDataset = 6656;
-constexpr Bytes kCachedDatasets = Bytes{14} << 20U;
-constexpr Bytes kMadeDataset = 512;
-constexpr Bytes kListedDataset = 400;
-
-void add_hdf5(const outputs::Placement& placement, MemoryForecast& forecast) {
-    Bytes largest = 0;
-    Bytes all = 0;
-    for (const outputs::OutputFile& file : placement.files) {
-        largest = std::max<Bytes>(largest, file.tensors.size());
-        all += file.tensors.size();
-    }
-    forecast.making = kHdf5 + std::min(largest * kCachedDataset, kCachedDatasets) +
-                      largest * kMadeDataset + all * kListedDataset;
-    forecast.buffers += kHdf5;
-}
 
 }  // namespace
 
@@ -41,11 +23,9 @@ Bytes MemoryForecast::peak() const {
 }
 
 MemoryForecast forecast_memory(const plan::Plan& plan, const RankMemory& measured, bool has_mpi) {
-    MemoryForecast forecast{measured.base, measured.metadata, measured.plan, 0,
-                            plan::used_buffers(plan) + kRun};
-    if (plan.placement.format == outputs::OutputFormat::hdf5) {
-        add_hdf5(plan.placement, forecast);
-    }
+    const outputs::Memory files = plan.placement.format->memory(plan.placement);
+    MemoryForecast forecast{measured.base, measured.metadata, measured.plan, files.making,
+                            plan::used_buffers(plan) + kRun + files.kept};
     if (plan.n_ranks() > 1) {
         forecast.base += (has_mpi ? 0 : kMpi) + kPeer * static_cast<Bytes>(plan.n_ranks() - 1);
     }

@@ -16,9 +16,9 @@ outputs::Placement place(const std::vector<Target>& targets,
         const std::vector<outputs::OutputTensor> part(
             tensors.begin() + static_cast<std::ptrdiff_t>(begin),
             tensors.begin() + static_cast<std::ptrdiff_t>(end));
-        outputs::Placement more =
-            file.empty() ? outputs::place(choice.output_format, part, choice.max_shard_size)
-                         : outputs::place_in_one_file(part, file);
+        outputs::Placement more = file.empty()
+                                      ? choice.output_format->place(part, choice.max_shard_size)
+                                      : outputs::place_in_one_file(part, file);
         if (begin == 0) {
             placement = std::move(more);
         } else {

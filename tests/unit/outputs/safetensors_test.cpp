@@ -1,10 +1,11 @@
+#include "../../../src/outputs/safetensors/safetensors.hpp"
+
 #include <cstring>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "shardweld/core/error.hpp"
-#include "shardweld/outputs/output.hpp"
 
 namespace shardweld::outputs {
 namespace {
@@ -22,7 +23,7 @@ TEST(PlaceSafetensors, orders_by_element_size_then_natural_name) {
     const std::vector<OutputTensor> tensors = {{"layers.9.w", DType::bf16, {2, 3}},
                                                {"layers.10.b", DType::f32, {5}},
                                                {"layers.10.w", DType::bf16, {4}}};
-    const Placement placement = place_safetensors(tensors, 5'000'000'000);
+    const Placement placement = safetensors_format().place(tensors, 5'000'000'000);
     ASSERT_EQ(placement.files.size(), 1U);
     const OutputFile& file = placement.files.front();
     EXPECT_EQ(file.name, "model.safetensors");
@@ -44,7 +45,7 @@ TEST(PlaceSafetensors, packs_greedily_and_leaves_a_large_tensor_alone) {
                                                {"c", DType::u8, {1}},
                                                {"d", DType::u8, {500}},
                                                {"e", DType::u8, {1}}};
-    const Placement placement = place_safetensors(tensors, 100);
+    const Placement placement = safetensors_format().place(tensors, 100);
     ASSERT_EQ(placement.files.size(), 4U);
     EXPECT_EQ(placement.files[0].tensors, (std::vector<std::uint32_t>{0, 1}));
     EXPECT_EQ(placement.files[1].tensors, (std::vector<std::uint32_t>{2}));
@@ -61,7 +62,7 @@ TEST(PlaceSafetensors, packs_greedily_and_leaves_a_large_tensor_alone) {
 TEST(PlaceSafetensors, escapes_names_and_keeps_scalars_and_empty_tensors) {
     const std::vector<OutputTensor> tensors = {{"a\"b", DType::f32, {}},
                                                {"empty", DType::f32, {0, 4}}};
-    const Placement placement = place_safetensors(tensors, 100);
+    const Placement placement = safetensors_format().place(tensors, 100);
     const json header = header_json(placement.files.front());
     EXPECT_EQ(header["a\"b"]["data_offsets"], json::parse("[0, 4]"));
     EXPECT_EQ(header["empty"]["data_offsets"], json::parse("[4, 4]"));
@@ -69,14 +70,15 @@ TEST(PlaceSafetensors, escapes_names_and_keeps_scalars_and_empty_tensors) {
 
 TEST(PlaceSafetensors, refuses_names_that_the_header_cannot_hold) {
     for (const char* name : {"__metadata__", "a\xed\xa0\x80", "\xff"}) {
-        EXPECT_THROW(place_safetensors({{name, DType::f32, {1}}}, 100), Error) << name;
+        EXPECT_THROW(safetensors_format().place({{name, DType::f32, {1}}}, 100), Error) << name;
     }
-    EXPECT_NO_THROW(place_safetensors({{"\xc3\xbc", DType::f32, {1}}}, 100));
+    EXPECT_NO_THROW(safetensors_format().place({{"\xc3\xbc", DType::f32, {1}}}, 100));
 }
 
 TEST(PlaceSafetensors, refuses_sizes_beyond_64_bits) {
-    EXPECT_THROW(place_safetensors({{"a", DType::f32, {Index{1} << 40, Index{1} << 40}}}, 1),
-                 Error);
+    EXPECT_THROW(
+        safetensors_format().place({{"a", DType::f32, {Index{1} << 40, Index{1} << 40}}}, 1),
+        Error);
 }
 
 }  // namespace

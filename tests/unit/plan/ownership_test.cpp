@@ -41,7 +41,7 @@ struct Laid {
 
     Laid(std::vector<OutputTensor> list, Bytes file_size)
         : tensors(std::move(list)),
-          placement(outputs::place_safetensors(tensors, file_size)),
+          placement(outputs::default_format().place(tensors, file_size)),
           line(line_of(tensors, placement)) {}
 
     [[nodiscard]] std::size_t at(Bytes position) const {

@@ -3,9 +3,9 @@
 
 #include <string>
 
-namespace shardweld::execute {
+namespace shardweld::outputs {
 
 /// "1.10.8", or "none" when this build or this machine has none. Local; loads it.
 std::string hdf5_library();
 
-}  // namespace shardweld::execute
+}  // namespace shardweld::outputs

@@ -1,12 +1,13 @@
+#include "safetensors.hpp"
+
 #include <algorithm>
 
 #include <nlohmann/json.hpp>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/outputs/output.hpp"
 
-#include "packing.hpp"
+#include "../packing.hpp"
 
 namespace shardweld::outputs {
 
@@ -64,27 +65,36 @@ std::string header_of(const std::vector<OutputTensor>& tensors,
     return header + text;
 }
 
+class Safetensors final : public Format {
+  public:
+    [[nodiscard]] std::string_view name() const override { return "safetensors"; }
+    [[nodiscard]] bool takes_adapter() const override { return true; }
+
+    [[nodiscard]] Placement place(const std::vector<OutputTensor>& tensors,
+                                  Bytes max_shard_size) const override {
+        std::for_each(tensors.begin(), tensors.end(),
+                      [](const OutputTensor& tensor) { require_header_name(tensor.name); });
+        Placement placement = pack(tensors, max_shard_size, "safetensors");
+        placement.format = this;
+        for (OutputFile& file : placement.files) {
+            file.header = header_of(tensors, file.tensors);
+            file.size = file.header.size();
+            put_in_order(placement, file, tensors);
+        }
+        return placement;
+    }
+};
+
 }  // namespace
 
-Placement place_safetensors(const std::vector<OutputTensor>& tensors, Bytes max_shard_size) {
-    std::for_each(tensors.begin(), tensors.end(),
-                  [](const OutputTensor& tensor) { require_header_name(tensor.name); });
-    Placement placement = pack(tensors, max_shard_size, "safetensors");
-    for (std::size_t at = 0; at < placement.files.size(); ++at) {
-        OutputFile& file = placement.files[at];
-        file.header = header_of(tensors, file.tensors);
-        file.size = file.header.size();
-        for (const std::uint32_t i : file.tensors) {
-            placement.slots[i].offset = file.size;
-            file.size = checked_add_bytes(file.size, tensors[i].bytes(), "an output file");
-        }
-    }
-    return placement;
+const Format& safetensors_format() {
+    static const Safetensors format;
+    return format;
 }
 
 Placement place_in_one_file(const std::vector<OutputTensor>& tensors,
                             const std::string& file_name) {
-    Placement placement = place_safetensors(tensors, ~Bytes{0});
+    Placement placement = safetensors_format().place(tensors, ~Bytes{0});
     placement.files.front().name = file_name;
     return placement;
 }

@@ -8,7 +8,7 @@
 #include "shardweld/hdf5/abi.hpp"
 #include "shardweld/outputs/output.hpp"
 
-namespace shardweld::execute {
+namespace shardweld::outputs {
 
 class Hdf5Module {
   public:
@@ -20,8 +20,8 @@ class Hdf5Module {
 
     /// The structure of an HDF5 file for `file`, in memory. Error(internal) with the library's
     /// reason; std::bad_alloc.
-    [[nodiscard]] Structure make(const outputs::OutputFile& file,
-                                 const std::vector<outputs::OutputTensor>& tensors) const;
+    [[nodiscard]] Structure make(const OutputFile& file,
+                                 const std::vector<OutputTensor>& tensors) const;
 
   private:
     explicit Hdf5Module(const SharedObject& library);
@@ -31,4 +31,4 @@ class Hdf5Module {
     shardweld_hdf5_error_function* error_;
 };
 
-}  // namespace shardweld::execute
+}  // namespace shardweld::outputs

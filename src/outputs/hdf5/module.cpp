@@ -1,4 +1,4 @@
-#include "hdf5_module.hpp"
+#include "module.hpp"
 
 #include <array>
 #include <new>
@@ -6,10 +6,12 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/execute/hdf5_library.hpp"
 #include "shardweld/hdf5/parts.hpp"
+#include "shardweld/outputs/hdf5_library.hpp"
 
-namespace shardweld::execute {
+#include "hdf5.hpp"
+
+namespace shardweld::outputs {
 
 namespace {
 
@@ -19,12 +21,11 @@ struct Described {
     shardweld_hdf5_tensor tensor{};
 };
 
-std::vector<Described> described(const outputs::OutputFile& file,
-                                 const std::vector<outputs::OutputTensor>& tensors) {
+std::vector<Described> described(const OutputFile& file, const std::vector<OutputTensor>& tensors) {
     std::vector<Described> all;
     all.reserve(file.tensors.size());
     for (const std::uint32_t i : file.tensors) {
-        const outputs::OutputTensor& tensor = tensors[i];
+        const OutputTensor& tensor = tensors[i];
         Described& one = all.emplace_back(Described{std::string(safetensors_name(tensor.dtype))});
         one.tensor = {tensor.name.c_str(), one.dtype.c_str(), tensor.shape.data(),
                       static_cast<std::int32_t>(tensor.shape.size())};
@@ -67,15 +68,15 @@ Hdf5Module::Hdf5Module(const SharedObject& library)
                         kShardweldHdf5Abi);
 }
 
-Hdf5Module::Structure Hdf5Module::make(const outputs::OutputFile& file,
-                                       const std::vector<outputs::OutputTensor>& tensors) const {
+Hdf5Module::Structure Hdf5Module::make(const OutputFile& file,
+                                       const std::vector<OutputTensor>& tensors) const {
     const auto described_tensors = described(file, tensors);
     std::vector<shardweld_hdf5_tensor> datasets;
     datasets.reserve(described_tensors.size());
     for (const Described& one : described_tensors) {
         datasets.push_back(one.tensor);
     }
-    const shardweld_hdf5_file wanted{datasets.data(), datasets.size(), outputs::kConfigDataset,
+    const shardweld_hdf5_file wanted{datasets.data(), datasets.size(), kConfigDataset,
                                      file.header.size()};
     Structure structure(make_(&wanted), release_);
     if (structure == nullptr) {
@@ -89,4 +90,4 @@ Hdf5Module::Structure Hdf5Module::make(const outputs::OutputFile& file,
     return structure;
 }
 
-}  // namespace shardweld::execute
+}  // namespace shardweld::outputs

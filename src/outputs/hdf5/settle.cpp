@@ -1,0 +1,58 @@
+#include "settle.hpp"
+
+#include <algorithm>
+
+#include "shardweld/core/error.hpp"
+
+#include "hdf5.hpp"
+
+namespace shardweld::outputs {
+
+namespace {
+
+struct Range {
+    Bytes begin = 0;
+    Bytes bytes = 0;
+    std::string what;
+};
+
+void require_apart(std::vector<Range> ranges, const OutputFile& file) {
+    std::sort(ranges.begin(), ranges.end(),
+              [](const Range& a, const Range& b) { return a.begin < b.begin; });
+    Bytes reached = 1;  // the file's signature stands at 0
+    for (const Range& range : ranges) {
+        if (range.begin < reached || range.bytes > file.size ||
+            range.begin > file.size - range.bytes) {
+            throw Error(ErrorCode::io, "the HDF5 library put the " + std::to_string(range.bytes) +
+                                           " bytes of " + range.what + " at offset " +
+                                           std::to_string(range.begin) + " of " + file.name +
+                                           ", outside of its " + std::to_string(file.size) +
+                                           " bytes or over another dataset");
+        }
+        reached = range.begin + range.bytes;
+    }
+}
+
+}  // namespace
+
+void settle(Placement& placement, std::size_t file, const std::vector<OutputTensor>& tensors,
+            std::span<const Bytes> offsets, Bytes file_size) {
+    OutputFile& settled = placement.files.at(file);
+    settled.size = file_size;
+    settled.header_offset = settled.header.empty() ? 0 : offsets.back();
+    std::vector<Range> ranges;
+    const auto add = [&](Bytes begin, Bytes bytes, const std::string& what) {
+        if (bytes > 0) {
+            ranges.push_back({begin, bytes, what});
+        }
+    };
+    add(offsets.back(), settled.header.size(), kConfigDataset);
+    for (std::size_t k = 0; k < settled.tensors.size(); ++k) {
+        const OutputTensor& tensor = tensors.at(settled.tensors[k]);
+        add(offsets[k], tensor.bytes(), tensor.name);
+        placement.slots.at(settled.tensors[k]).offset = tensor.bytes() > 0 ? offsets[k] : 0;
+    }
+    require_apart(std::move(ranges), settled);
+}
+
+}  // namespace shardweld::outputs
