@@ -37,7 +37,8 @@ def meanwhile(fixture, fixtures):
             chosen = zlib.crc32(f"{fixture.name} {name} {phase}".encode()) % len(listed)
             for action, nth in listed[chosen % 2::2] if is_first else listed[chosen:chosen + 1]:
                 yield Change("side file meanwhile", f"{name} {action} in {phase}, call {nth}", lambda root: None, (name,),
-                             f"call=any,side=input,phase={phase},path=/{'/'.join(name.split('/')[-2:])},nth={nth},do={action}")
+                             f"call=any,side=input,phase={phase},path=/{'/'.join(name.split('/')[-2:])},nth={nth},do={action}",
+                             is_given=action != "link" or name.startswith("hf/"))
 
 
 def _link(root, name, to):
