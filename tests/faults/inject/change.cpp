@@ -51,6 +51,9 @@ void change(Kind kind, const std::string& path) {
     if (kind == Kind::script) {
         return run_script(path);
     }
+    if (!fs::is_regular_file(path)) {
+        return;  // looked for, but not there
+    }
     const auto size = static_cast<std::streamoff>(fs::file_size(path));
     const auto open = [](const std::string& name) {
         return std::fstream(name, std::ios::binary | std::ios::in | std::ios::out);
