@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 struct Mesh {
     std::vector<std::string> names;  ///< e.g. "ddp", "fsdp", "tp"
     std::vector<Index> shape;        ///< as long as names; empty: none given
+    friend bool operator==(const Mesh&, const Mesh&) = default;
 };
 
 /// What the command line says about the input.

@@ -2,8 +2,10 @@
 // Knows spellings (dashes, '=', short forms); knows no option's meaning.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "option_table.hpp"
@@ -11,13 +13,14 @@
 namespace shardweld::app {
 
 struct Arguments {
-    std::map<std::string, std::string> values;  ///< by canonical name; "" for flags
+    /// By the names of rows; "true" for flags.
+    std::map<std::string, std::string, std::less<>> values;
     std::vector<std::string> others;
 
-    [[nodiscard]] bool has(const std::string& name) const { return values.contains(name); }
+    [[nodiscard]] bool has(std::string_view name) const { return values.contains(name); }
 };
 
 /// The arguments behind the command's name. Error(usage), Error(unsupported) as parse_options.
-Arguments split_arguments(const CommandLine& command, const std::vector<std::string>& arguments);
+Arguments split_arguments(const CommandRow& command, const std::vector<std::string>& arguments);
 
 }  // namespace shardweld::app

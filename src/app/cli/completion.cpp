@@ -9,30 +9,23 @@ namespace shardweld::app {
 namespace {
 
 /// "--a|--b": the options a rule of `case` is for.
-std::string pattern(const std::function<bool(const OptionLine&)>& is_meant) {
+std::string pattern(const std::function<bool(const OptionRow&)>& is_meant) {
     std::string text;
-    for (const OptionLine& line : option_lines()) {
-        if (is_meant(line)) {
-            text += (text.empty() ? "--" : "|--") + std::string(line.name);
+    for (const OptionRow& row : option_rows()) {
+        if (is_meant(row)) {
+            text += (text.empty() ? "--" : "|--") + std::string(row.name);
         }
     }
     return text;
 }
 
-bool is_file(const OptionLine& line) {
-    return line.argument == "FILE" || line.argument == "PATH";
-}
-
-/// The options of one command, short and long; those that are not listed in the help neither here.
-std::string words_of(const CommandLine& command) {
+/// The options of one command, short and long.
+std::string words_of(const CommandRow& command) {
     std::string text;
-    for (const OptionLine& line : option_lines()) {
-        if ((line.commands & command.bit) == 0 || line.group.empty()) {
-            continue;
-        }
-        text += (text.empty() ? "--" : " --") + std::string(line.name);
-        if (line.letter != 0) {
-            text += std::string(" -") + line.letter;
+    for (const OptionRow* row : listed_options(command)) {
+        text += (text.empty() ? "--" : " --") + std::string(row->name);
+        if (row->letter != 0) {
+            text += std::string(" -") + row->letter;
         }
     }
     return text;
@@ -43,17 +36,15 @@ std::string words_of(const CommandLine& command) {
 std::string bash_completion() {
     std::string commands;
     std::string rules;
-    for (const CommandLine& command : command_lines()) {
+    for (const CommandRow& command : command_rows()) {
         commands += std::string(command.name) + " ";
         rules +=
             "        " + std::string(command.name) + ") words=\"" + words_of(command) + "\" ;;\n";
     }
-    const std::string directories =
-        pattern([](const OptionLine& line) { return line.argument == "DIR"; });
-    const std::string files = pattern(is_file);
-    const std::string others = pattern([](const OptionLine& line) {
-        return !line.argument.empty() && line.argument != "DIR" && !is_file(line);
-    });
+    const std::string directories = pattern(&OptionRow::names_directory);
+    const std::string files = pattern(&OptionRow::names_file);
+    const std::string others =
+        pattern([](const OptionRow& row) { return !row.is_flag() && !row.names_path(); });
     return "# Completes the commands and options of shardweld in bash.\n"
            "_shardweld() {\n"
            "    local current=\"${COMP_WORDS[COMP_CWORD]}\" words=\"\"\n"

@@ -34,32 +34,29 @@ std::string wrapped(std::string_view text) {
     return result + line + "\n";
 }
 
-std::string option_text(const OptionLine& line) {
-    std::string name = line.letter == 0 ? "      " : std::string("  -") + line.letter + ", ";
-    name += "--" + std::string(line.name);
-    if (!line.argument.empty()) {
-        name += " " + std::string(line.argument);
+std::string option_text(const OptionRow& row) {
+    std::string name = row.letter == 0 ? "      " : std::string("  -") + row.letter + ", ";
+    name += "--" + std::string(row.name);
+    if (!row.is_flag()) {
+        name += " " + std::string(row.value);
     }
     name = padded(name, kNameColumn);
     if (name.size() > kNameColumn - 1 && name.back() != ' ') {
         name += "\n" + std::string(kNameColumn, ' ');
     }
-    return name + wrapped(line.help);
+    return name + wrapped(row.help);
 }
 
-std::string command_help(const CommandLine& command) {
+std::string command_help(const CommandRow& command) {
     std::string text =
         "Usage: " + std::string(command.usage) + "\n\n" + std::string(command.summary) + "\n";
     std::string_view group;
-    for (const OptionLine& line : option_lines()) {
-        if ((line.commands & command.bit) == 0 || line.group.empty()) {
-            continue;
-        }
-        if (line.group != group) {
-            group = line.group;
+    for (const OptionRow* row : listed_options(command)) {
+        if (row->group != group) {
+            group = row->group;
             text += "\n" + std::string(group) + "\n";
         }
-        text += option_text(line);
+        text += option_text(*row);
     }
     return text + "\n" + std::string(command.about);
 }
@@ -68,7 +65,7 @@ std::string overview() {
     std::string text =
         "shardweld merges distributed training checkpoints into HuggingFace models.\n\n"
         "Usage: shardweld COMMAND [options]\n\nCommands\n";
-    for (const CommandLine& command : command_lines()) {
+    for (const CommandRow& command : command_rows()) {
         text += padded("  " + std::string(command.name), 11) + std::string(command.summary) + "\n";
     }
     text +=
@@ -84,9 +81,9 @@ std::string overview() {
     return text;
 }
 
-const CommandLine& command_called(const std::string& topic) {
+const CommandRow& command_called(const std::string& topic) {
     std::vector<std::string> known;
-    for (const CommandLine& command : command_lines()) {
+    for (const CommandRow& command : command_rows()) {
         if (command.name == topic) {
             return command;
         }

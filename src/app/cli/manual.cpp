@@ -73,26 +73,23 @@ std::string entry(const std::string& term, std::string_view text) {
     return ".TP\n" + term + "\n" + escaped(text) + "\n";
 }
 
-std::string options_of(const CommandLine& command) {
+std::string options_of(const CommandRow& command) {
     std::string text;
     std::string_view group;
-    for (const OptionLine& line : option_lines()) {
-        if ((line.commands & command.bit) == 0 || line.group.empty()) {
-            continue;
-        }
-        if (line.group != group) {
-            group = line.group;
+    for (const OptionRow* row : listed_options(command)) {
+        if (row->group != group) {
+            group = row->group;
             text += ".SS " + std::string(group) + "\n";
         }
         std::string term;
-        if (line.letter != 0) {
-            term = bold(std::string("-") + line.letter) + ", ";
+        if (row->letter != 0) {
+            term = bold(std::string("-") + row->letter) + ", ";
         }
-        term += bold("--" + std::string(line.name));
-        if (!line.argument.empty()) {
-            term += " \\fI" + escaped(line.argument) + "\\fP";
+        term += bold("--" + std::string(row->name));
+        if (!row->is_flag()) {
+            term += " \\fI" + escaped(row->value) + "\\fP";
         }
-        text += entry(term, line.help);
+        text += entry(term, row->help);
     }
     return text;
 }
@@ -159,7 +156,7 @@ std::string exit_status() {
 
 std::string commands() {
     std::string text;
-    for (const CommandLine& command : command_lines()) {
+    for (const CommandRow& command : command_rows()) {
         text += entry(bold(command.name), command.summary);
     }
     return text;
@@ -167,7 +164,7 @@ std::string commands() {
 
 std::string see_also() {
     std::string text = bold("shardweld") + "(1)";
-    for (const CommandLine& command : command_lines()) {
+    for (const CommandRow& command : command_rows()) {
         text += ",\n" + bold("shardweld-" + std::string(command.name)) + "(1)";
     }
     return text + "\n";
@@ -192,7 +189,7 @@ std::string manual_page() {
            section("SEE ALSO", see_also());
 }
 
-std::string manual_page(const CommandLine& command) {
+std::string manual_page(const CommandRow& command) {
     const std::string name = "shardweld-" + std::string(command.name);
     const std::size_t examples = command.about.find(kExamples);
     std::string page = title(name) +

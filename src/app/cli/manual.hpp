@@ -12,6 +12,6 @@ namespace shardweld::app {
 std::string manual_page();
 
 /// shardweld-COMMAND(1).
-std::string manual_page(const CommandLine& command);
+std::string manual_page(const CommandRow& command);
 
 }  // namespace shardweld::app

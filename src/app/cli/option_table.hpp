@@ -1,47 +1,59 @@
-// All options: names, arguments, help, and the commands that take them.
-// Knows texts only; values are checked where they are read.
+// All options, a row each. Whatever is to be known of an option stands in its row: parsing, help,
+// manual, completion, job scripts, and what ranks and resumed merges must have alike are made of
+// the rows. Knows no command's work.
 #pragma once
 
 #include <string_view>
 #include <vector>
 
-#include "options.hpp"
+#include "command_table.hpp"
+#include "option_setters.hpp"
 
 namespace shardweld::app {
 
-/// Commands as bits.
-inline constexpr unsigned kMerge = 1;
-inline constexpr unsigned kPlan = 2;
-inline constexpr unsigned kInspect = 4;
-inline constexpr unsigned kRecipes = 8;
-inline constexpr unsigned kTest = 16;
-inline constexpr unsigned kDiff = 32;
-inline constexpr unsigned kVerify = 64;
-inline constexpr unsigned kUpload = 128;
-inline constexpr unsigned kIobench = 256;
-inline constexpr unsigned kEvery = 511;
+/// What an option changes.
+enum class Touches {
+    output,    ///< which bytes are written, or where they lie: a merge resumes only with the same
+    input,     ///< where something is read: a merge that resumes compares what lies there
+    run,       ///< how the work is done and reported
+    loudness,  ///< how much is said, and nothing else: ranks may differ in it
+};
 
-struct OptionLine {
-    std::string_view name;      ///< with '_'
-    char letter = 0;            ///< short form, 0 if none
-    std::string_view argument;  ///< "DIR"; "" for a flag; "[A|B]": one of these, A if not given
-    unsigned commands = 0;
+/// The steps of a job script (plan --sbatch) that are given an option, if their command takes it.
+enum class JobSteps {
+    all,    ///< the merge, and the test whether the target is that merge's already
+    merge,  ///< the merge alone
+    none,   ///< the script decides itself
+};
+
+struct OptionRow {
+    std::string_view name;   ///< with '_'
+    char letter = 0;         ///< short form, 0 if none
+    std::string_view value;  ///< "DIR"; "" for a flag; "[A|B]": one of these, A if not given
+    unsigned commands = 0;   ///< that take it, see bit_of
     std::string_view group;  ///< heading in the help; "" for options that are not listed
     std::string_view help;
+    Touches touches;
+    Setter set;  ///< called in the order of rows
+    JobSteps steps = JobSteps::all;
+
+    [[nodiscard]] bool is_flag() const { return value.empty(); }
+    [[nodiscard]] bool names_directory() const { return value == "DIR"; }
+    [[nodiscard]] bool names_file() const { return value == "FILE" || value == "PATH"; }
+    /// Paths may differ between ranks (disks of nodes), and are absolute in a job script.
+    [[nodiscard]] bool names_path() const { return names_directory() || names_file(); }
+    [[nodiscard]] bool is_taken_by(Command command) const {
+        return (commands & bit_of(command)) != 0;
+    }
 };
 
-const std::vector<OptionLine>& option_lines();
+const std::vector<OptionRow>& option_rows();
 
-struct CommandLine {
-    std::string_view name;
-    Command command = Command::help;
-    unsigned bit = 0;
-    std::string_view usage;
-    std::string_view summary;
-    std::string_view about;  ///< paragraphs and examples below the options
-};
+/// nullptr when there is none of this name.
+const OptionRow* find_option(std::string_view name);
 
-const std::vector<CommandLine>& command_lines();
+/// Those that the help of a command lists, in its order.
+std::vector<const OptionRow*> listed_options(const CommandRow& command);
 
 /// Options known from verl's mergers, or planned, that this version does not have.
 bool is_later_option(std::string_view name);

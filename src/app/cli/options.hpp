@@ -57,6 +57,8 @@ enum class CheckCrc {
 /// The most ranks that are planned for: a plan looks at the share of each.
 inline constexpr Index kMostRanks = 100'000;
 
+inline constexpr int kRanksOfNode = 4;  ///< of a job whose ranks are not given
+
 /// What `plan --sbatch` is asked for.
 struct JobRequest {
     int n_nodes = 1;
@@ -65,6 +67,7 @@ struct JobRequest {
     fs::path target;                      ///< absolute
     std::vector<std::string> test_words;  ///< of a test whether the target is that merge's
     bool is_uploaded = false;             ///< the merge uploads what it has written
+    friend bool operator==(const JobRequest&, const JobRequest&) = default;
 };
 
 struct Options {
@@ -154,6 +157,11 @@ struct Options {
     /// What all ranks must be given alike: the command and its options, but not which path one
     /// names (node-local disks) nor how much is told.
     std::string shared;
+
+    /// The options as given that can lead to another output: a merge resumes only with the same.
+    std::vector<std::string> output_options;
+
+    friend bool operator==(const Options&, const Options&) = default;
 };
 
 /// Parses the command line (argv[0] is skipped). '-' and '_' are equal in option names.

@@ -1,6 +1,5 @@
 #include "same_options.hpp"
 
-#include <algorithm>
 #include <span>
 
 #include "shardweld/core/error.hpp"
@@ -9,29 +8,33 @@ namespace shardweld::app {
 
 namespace {
 
-/// Options that may differ between ranks: they say only how much is told.
-bool is_about_messages(const std::string& name) {
-    return name == "verbose" || name == "quiet" || name == "log_level";
-}
-
-bool names_a_path(const std::string& name) {
-    const auto& lines = option_lines();
-    return std::any_of(lines.begin(), lines.end(), [&](const OptionLine& line) {
-        return line.name == name &&
-               (line.argument == "DIR" || line.argument == "FILE" || line.argument == "PATH");
-    });
+/// An option as given; directories of one file system have other names on other nodes.
+std::string text_of(const OptionRow& row, const std::string& value) {
+    return "--" + std::string(row.name) + (row.names_path() ? "" : " " + value);
 }
 
 }  // namespace
 
-std::string shared_text(const CommandLine& command, const Arguments& arguments) {
+std::string shared_text(const CommandRow& command, const Arguments& arguments) {
     std::string text(command.name);
     for (const auto& [name, value] : arguments.values) {
-        if (!is_about_messages(name)) {
-            text += "\n--" + name + (names_a_path(name) ? "" : " " + value);
+        const OptionRow& row = *find_option(name);
+        if (row.touches != Touches::loudness) {
+            text += "\n" + text_of(row, value);
         }
     }
     return text;
+}
+
+std::vector<std::string> output_options(const Arguments& arguments) {
+    std::vector<std::string> texts;
+    for (const auto& [name, value] : arguments.values) {
+        const OptionRow& row = *find_option(name);
+        if (row.touches == Touches::output) {
+            texts.push_back(text_of(row, value));
+        }
+    }
+    return texts;
 }
 
 void require_same_program(mpi::Comm& comm, const std::string& mine) {

@@ -1,5 +1,5 @@
-// The options of `plan --sbatch`.
-// Knows which of plan's options the merge of a job script is given; knows no script.
+// The command lines of a job script (plan --sbatch).
+// Knows which of plan's options its steps are given; knows no script.
 #pragma once
 
 #include "arguments.hpp"
@@ -7,8 +7,8 @@
 
 namespace shardweld::app {
 
-/// Sets options.job, and options.n_ranks where the command line does not; call it after the other
-/// options are read. Error(usage).
-void read_job(const Arguments& arguments, Options& options);
+/// Fills options.job in, where --sbatch asks for one, and options.n_ranks where the command line
+/// does not say it; after all options are read and checked.
+void complete_job(const Arguments& arguments, Options& options);
 
 }  // namespace shardweld::app

@@ -11,14 +11,14 @@ namespace shardweld::app {
 
 namespace {
 
-std::optional<Regex> compiled(const std::optional<std::string>& text, const char* option) {
+std::optional<Regex> compiled(const std::optional<std::string>& text, const std::string& option) {
     if (!text) {
         return std::nullopt;
     }
     try {
         return Regex(*text);
     } catch (const Error& error) {
-        throw Error(ErrorCode::usage, std::string(option) + " " + printable(*text) +
+        throw Error(ErrorCode::usage, option + " " + printable(*text) +
                                           " is no regular expression that can be searched for (" +
                                           printable(error.what()) +
                                           "): RE2's syntax has no look-around and no "
@@ -55,9 +55,8 @@ void leave_out(const plan::Target& target, const std::string& reason, plan::Ledg
 
 }  // namespace
 
-void check_selection(const Selection& selection) {
-    (void)compiled(selection.include, "--include");
-    (void)compiled(selection.exclude, "--exclude");
+void check_expression(const std::string& text, const std::string& option) {
+    (void)compiled(text, option);
 }
 
 std::function<bool(const std::string&)> selects(const Selection& selection) {

@@ -14,10 +14,11 @@ namespace shardweld::app {
 struct Selection {
     std::optional<std::string> include;  ///< only names that hold it
     std::optional<std::string> exclude;  ///< but not those that hold this
+    friend bool operator==(const Selection&, const Selection&) = default;
 };
 
-/// Error(usage) when an expression is none.
-void check_selection(const Selection& selection);
+/// Error(usage), in the name of `option`, when `text` is no such expression.
+void check_expression(const std::string& text, const std::string& option);
 
 /// Whether a name is selected; for many names.
 std::function<bool(const std::string&)> selects(const Selection& selection);

@@ -1,7 +1,6 @@
 #include "resumption.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include <sys/stat.h>
 
@@ -73,39 +72,6 @@ std::vector<publish::InputFact> inputs_of(mpi::Comm& comm, const plan::Visibilit
     return facts;
 }
 
-/// The options as given that can lead to another output; `shared` has one a line.
-std::vector<std::string> option_texts(const Options& options) {
-    static constexpr std::array<std::string_view, 19> kNames = {"backend",
-                                                                "iteration",
-                                                                "role",
-                                                                "mesh_dim_names",
-                                                                "mesh_shape",
-                                                                "prefix",
-                                                                "dtype",
-                                                                "max_shard_size",
-                                                                "include",
-                                                                "exclude",
-                                                                "names",
-                                                                "output_format",
-                                                                "lora",
-                                                                "lora_alpha",
-                                                                "base",
-                                                                "is_value_model",
-                                                                "tie_word_embedding",
-                                                                "vocab_size",
-                                                                "recipe"};
-    std::vector<std::string> texts;
-    for (const std::string_view line : split(options.shared, '\n')) {
-        const std::string_view name = split(line, ' ').front();
-        if (std::any_of(kNames.begin(), kNames.end(), [&](std::string_view known) {
-                return name == "--" + std::string(known);
-            })) {
-            texts.emplace_back(line);
-        }
-    }
-    return texts;
-}
-
 std::set<fs::path> files_of(const plan::Plan& plan) {
     std::set<fs::path> names;
     for (const outputs::OutputFile& file : plan.placement.files) {
@@ -120,7 +86,7 @@ publish::RunFacts run_facts(mpi::Comm& comm, const Options& options, const plan:
                             const execute::Source& source,
                             const std::vector<InputDigest>& digests) {
     return {version() + " (" + git_version() + ")", plan.hash(), name_of(options.replicas),
-            option_texts(options), inputs_of(comm, plan.visibility, source, digests)};
+            options.output_options, inputs_of(comm, plan.visibility, source, digests)};
 }
 
 execute::Resumption take_up(mpi::Comm& comm, const plan::Plan& plan, const publish::RunFacts& facts,

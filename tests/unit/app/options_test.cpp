@@ -292,6 +292,50 @@ TEST(ParseOptions, refuses_missing_and_bad_values) {
               "usage: --ranks 100001 is more than 100000, the most that are planned for");
 }
 
+TEST(ParseOptions, refuses_what_does_not_go_together) {
+    const auto merge = [](Words more) {
+        more.insert(more.begin(), {"merge", "--local_dir", "a"});
+        return refusal(more);
+    };
+    const auto job = [](Words more) {
+        more.insert(more.begin(), {"plan", "--local_dir", "a"});
+        return refusal(more);
+    };
+    const auto bench = [](Words more) {
+        more.insert(more.begin(), {"iobench", "a"});
+        return refusal(more);
+    };
+    EXPECT_EQ(merge({"--sha256"}),
+              "usage: --sha256 needs the report that holds the checksums: --report FILE");
+    EXPECT_EQ(merge({"--stripe", "8,1"}).substr(0, 24), "usage: --stripe 8,1 is n");
+    EXPECT_EQ(merge({"--memory_limit", "99999999999999999999GB"}).substr(0, 44),
+              "usage: --memory_limit 99999999999999999999GB");
+    EXPECT_EQ(bench({"--size", "1GB", "--source", "b"}),
+              "usage: --size and --source exclude each other: the source's size is taken");
+    EXPECT_EQ(bench({"--max_shard_size", "65535"}),
+              "usage: --max_shard_size 65535 is too small to measure with: give at least 64KiB");
+    EXPECT_EQ(bench({"--extent", "4097"}),
+              "usage: --extent 4097 is not a multiple of 4096 bytes up to 1GiB");
+    EXPECT_EQ(job({"--nodes", "2"}),
+              "usage: --nodes and --rate are about job scripts: give --sbatch too");
+    EXPECT_EQ(job({"--rate", "1GB"}), job({"--nodes", "2"}));
+    EXPECT_EQ(job({"--sbatch", "--json"}),
+              "usage: --sbatch and --json exclude each other: give one of them");
+    EXPECT_EQ(job({"--sbatch", "--nodes", "5", "--ranks", "4"}),
+              "usage: --nodes 5 are more than --ranks 4: give each node a rank at least");
+    EXPECT_EQ(job({"--sbatch", "--nodes", "25001"}),
+              "usage: --nodes 25001 is more than any cluster has");
+}
+
+TEST(ParseOptions, takes_letters_together_and_what_follows_two_dashes_as_it_is) {
+    EXPECT_EQ(refusal({"inspect", "a", "-qv"}),
+              "usage: --verbose, --quiet and --log_level exclude each other: give one of them");
+    EXPECT_EQ(refusal({"inspect", "a", "-vv"}),
+              "usage: --verbose is given twice (see shardweld inspect --help)");
+    EXPECT_EQ(parsed({"diff", "--json", "--", "-q", "--json"}).reference, "--json");
+    EXPECT_EQ(parsed({"inspect", "-"}).local_dir, "-");
+}
+
 TEST(ParseOptions, asks_for_help_before_anything_else) {
     for (const Words& words : std::vector<Words>{
              {"merge", "--help"}, {"merge", "-h"}, {"help", "merge"}, {"merge", "--bad", "-h"}}) {
@@ -310,7 +354,7 @@ TEST(ParseOptions, takes_names_for_inspect_plan_and_recipes) {
     EXPECT_TRUE(parsed({"inspect", "dir", "--json"}).json);
     EXPECT_EQ(parsed({"recipes", "qwen3"}).topic, "qwen3");
     EXPECT_EQ(parsed({"plan", "--local_dir", "a", "--ranks", "512"}).n_ranks, 512);
-    for (const OptionLine& line : option_lines()) {
+    for (const OptionRow& line : option_rows()) {
         EXPECT_TRUE((line.commands & kMerge) == 0 || (line.commands & kPlan) != 0)
             << "plan does not take merge's --" << line.name;
     }
@@ -325,8 +369,12 @@ TEST(HelpText, lists_the_options_of_its_command_only) {
     EXPECT_EQ(merge.find("hf_model_path"), std::string::npos);
     EXPECT_NE(help_text("plan").find("--ranks N"), std::string::npos);
     EXPECT_NE(help_text("").find("inspect"), std::string::npos);
-    for (const char* topic : {"", "merge", "plan", "inspect", "recipes"}) {
-        for (const std::string_view line : split(help_text(topic), '\n')) {
+    std::vector<std::string_view> topics{""};
+    for (const CommandRow& row : command_rows()) {
+        topics.push_back(row.name);
+    }
+    for (const std::string_view topic : topics) {
+        for (const std::string_view line : split(help_text(std::string(topic)), '\n')) {
             EXPECT_LE(line.size(), 100U) << line;
         }
     }

@@ -28,7 +28,6 @@ class Shardweld(CMakePackage):
     depends_on("cmake@3.25:", type="build")
     depends_on("mpi@3:")
     depends_on("nlohmann-json@3.10:", type="build")
-    depends_on("cxxopts@3:", type="build")
     depends_on("xxhash@0.8:")
     depends_on("isa-l")
     depends_on("openssl@3:")

@@ -1,0 +1,39 @@
+// All commands: names, and what the help says of them.
+// Knows texts only.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "options.hpp"
+
+namespace shardweld::app {
+
+/// Sets of commands, as bits.
+constexpr unsigned bit_of(Command command) {
+    return 1U << static_cast<unsigned>(command);
+}
+inline constexpr unsigned kMerge = bit_of(Command::merge);
+inline constexpr unsigned kPlan = bit_of(Command::plan);
+inline constexpr unsigned kInspect = bit_of(Command::inspect);
+inline constexpr unsigned kRecipes = bit_of(Command::recipes);
+inline constexpr unsigned kTest = bit_of(Command::test);
+inline constexpr unsigned kDiff = bit_of(Command::diff);
+inline constexpr unsigned kVerify = bit_of(Command::verify);
+inline constexpr unsigned kUpload = bit_of(Command::upload);
+inline constexpr unsigned kIobench = bit_of(Command::iobench);
+inline constexpr unsigned kEvery = bit_of(Command::help) - 1;
+
+struct CommandRow {
+    std::string_view name;
+    Command command = Command::help;
+    std::size_t n_others = 0;  ///< arguments that are no options, at most
+    std::string_view usage;
+    std::string_view summary;
+    std::string_view about;  ///< paragraphs and examples below the options
+};
+
+const std::vector<CommandRow>& command_rows();
+
+}  // namespace shardweld::app

@@ -1,0 +1,78 @@
+#include "option_value.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+constexpr Index kMostNumber = std::numeric_limits<int>::max();
+
+}  // namespace
+
+void refuse(const std::string& message) {
+    throw Error(ErrorCode::usage, message);
+}
+
+void refuse(const Given& given, const std::string& why) {
+    refuse("--" + std::string(given.name) + " " + printable(given.text) + " " + why);
+}
+
+Bytes size_in(const Given& given) {
+    const auto bytes = parse_size(given.text);
+    if (!bytes || *bytes == 0) {
+        refuse(given, "is not a size: give for example 5GB, 512MiB or a number of bytes");
+    }
+    return *bytes;
+}
+
+Index number_in(const Given& given, Index least) {
+    const auto number = parse_index(given.text);
+    if (!number || *number < least || *number > kMostNumber) {
+        refuse(given, "is not a number from " + std::to_string(least) + " to " +
+                          std::to_string(kMostNumber));
+    }
+    return *number;
+}
+
+double real_in(const Given& given) {
+    double number = 0;
+    const char* const end = given.text.data() + given.text.size();
+    const auto [at, error] = std::from_chars(given.text.data(), end, number);
+    if (error != std::errc() || at != end || !std::isfinite(number) || number < 0) {
+        refuse(given, "is not a number such as 16 or 1e-6");
+    }
+    return number;
+}
+
+double duration_in(const Given& given) {
+    constexpr std::array<std::pair<char, double>, 4> kUnits = {
+        {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}}};
+    double number = 0;
+    const char* const end = given.text.data() + given.text.size();
+    const auto [rest, error] =
+        std::from_chars(given.text.data(), end, number, std::chars_format::fixed);
+    const char* const at = rest;
+    const auto* unit = std::find_if(kUnits.begin(), kUnits.end(), [&](const auto& known) {
+        return end - at == 1 && *at == known.first;
+    });
+    const bool is_whole = at == end || unit != kUnits.end();
+    if (error != std::errc() || !is_whole || !std::isfinite(number) || number < 0) {
+        refuse(given, "is not a time: give for example 90s, 5m or 2h");
+    }
+    return number * (at == end ? 1 : unit->second);
+}
+
+std::vector<std::string> names_in(const Given& given) {
+    const auto names = split(given.text, ',');
+    return {names.begin(), names.end()};
+}
+
+}  // namespace shardweld::app

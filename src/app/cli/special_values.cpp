@@ -1,0 +1,123 @@
+#include "special_values.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/plan/plan.hpp"
+
+#include "options.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+constexpr Bytes kStripeUnit = Bytes{64} << 10U;    // lfs-setstripe(1): a multiple of 64 KiB,
+constexpr Bytes kLargestStripe = Bytes{1} << 32U;  // less than 4 GiB
+constexpr Index kMostTargets = 2000;               // of one file (lfs-setstripe(1))
+constexpr Bytes kLeastExtent = 4096;
+constexpr Bytes kLargestExtent = Bytes{1} << 30U;
+
+[[noreturn]] void refuse_striping(const Given& given) {
+    refuse(given,
+           "is not COUNT or COUNT,SIZE: give for example 8, all or 8,4MiB (COUNT up to 2000; SIZE "
+           "a multiple of 64KiB below 4GiB)");
+}
+
+}  // namespace
+
+std::string backend_in(const Given& given) {
+    constexpr std::array<std::string_view, 3> kLater = {"deepspeed", "colossalai",
+                                                        "bytecheckpoint"};
+    if (std::find(kLater.begin(), kLater.end(), given.text) != kLater.end()) {
+        throw Error(ErrorCode::unsupported,
+                    "--backend " + given.text +
+                        " is not in this version yet: it reads megatron, fsdp, "
+                        "dcp, hf and hdf5");
+    }
+    return word_in<std::string>(given, {{"auto", "auto"},
+                                        {"megatron", "megatron"},
+                                        {"fsdp", "fsdp"},
+                                        {"dcp", "dcp"},
+                                        {"hf", "hf"},
+                                        {"hdf5", "hdf5"}});
+}
+
+std::vector<Index> extents_in(const Given& given) {
+    std::vector<Index> extents;
+    for (const std::string& text : names_in(given)) {
+        const auto extent = parse_index(text);
+        if (!extent || *extent < 1) {
+            refuse(given, "is not a list of numbers such as 2,4");
+        }
+        extents.push_back(*extent);
+    }
+    return extents;
+}
+
+publish::Striping striping_in(const Given& given) {
+    const auto parts = split(given.text, ',');
+    const bool is_all = parts[0] == "all" || parts[0] == "-1";
+    const auto count = is_all ? std::optional<Index>(-1) : parse_index(parts[0]);
+    if (!count || *count == 0 || *count > kMostTargets || parts.size() > 2) {
+        refuse_striping(given);
+    }
+    publish::Striping striping{*count, 0};
+    if (parts.size() == 2) {
+        const auto size = parse_size(parts[1]);
+        if (!size || *size == 0 || *size % kStripeUnit != 0 || *size >= kLargestStripe) {
+            refuse_striping(given);
+        }
+        striping.size = *size;
+    }
+    return striping;
+}
+
+std::string expression_in(const Given& given) {
+    check_expression(given.text, "--" + std::string(given.name));
+    return given.text;
+}
+
+double lora_alpha_in(const Given& given) {
+    const double alpha = real_in(given);
+    if (alpha == 0) {
+        refuse(given, "would switch the adapter off: give the alpha it was trained with");
+    }
+    return alpha;
+}
+
+Bytes extent_in(const Given& given) {
+    const Bytes extent = size_in(given);
+    if (extent % kLeastExtent != 0 || extent > kLargestExtent) {
+        refuse(given, "is not a multiple of 4096 bytes up to 1GiB");
+    }
+    return extent;
+}
+
+Bytes memory_limit_in(const Given& given) {
+    const Bytes limit = size_in(given);
+    if (limit < 2 * plan::kLeastMemory) {
+        refuse(given, "is too small: give at least 1MiB a rank");
+    }
+    return limit;
+}
+
+int n_ranks_in(const Given& given) {
+    const Index ranks = number_in(given, 1);
+    if (ranks > kMostRanks) {
+        refuse(given,
+               "is more than " + std::to_string(kMostRanks) + ", the most that are planned for");
+    }
+    return static_cast<int>(ranks);
+}
+
+int n_nodes_in(const Given& given) {
+    const Index nodes = number_in(given, 1);
+    if (nodes > kMostRanks / kRanksOfNode) {
+        refuse(given, "is more than any cluster has");
+    }
+    return static_cast<int>(nodes);
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,232 @@
+// The option table: that its rows are complete, and that what is made of them agrees.
+#include "../../../src/app/cli/option_table.hpp"
+
+#include <map>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "shardweld/core/text.hpp"
+
+#include "../../../src/app/cli/options.hpp"
+#include "support/error_text.hpp"
+
+namespace shardweld::app {
+namespace {
+
+using WordList = std::vector<std::string>;
+
+Options parsed_line(WordList words) {
+    words.insert(words.begin(), "shardweld");
+    return parse_options(words);
+}
+
+/// A value that is not the default.
+std::string sample_of(const OptionRow& row) {
+    static const std::map<std::string_view, std::string> names = {
+        {"backend", "hdf5"},        {"role", "critic"},    {"dtype", "bf16"},
+        {"names", "module"},        {"lora", "fold"},      {"output_format", "hdf5"},
+        {"strategy", "collective"}, {"replicas", "trust"}, {"read_ahead", "no"},
+        {"log_level", "debug"},     {"mesh_shape", "2"}};
+    static const std::map<std::string_view, std::string> kinds = {{"SIZE", "1GiB"},
+                                                                  {"N", "7"},
+                                                                  {"X", "0.5"},
+                                                                  {"TIME", "5m"},
+                                                                  {"COUNT[,SIZE]", "8"},
+                                                                  {"ORG/NAME", "me/b"},
+                                                                  {"[before|during|off]", "off"}};
+    if (const auto found = names.find(row.name); found != names.end()) {
+        return found->second;
+    }
+    const auto found = kinds.find(row.value);
+    return found == kinds.end() ? "sample" : found->second;
+}
+
+std::string dashed(std::string_view name) {
+    std::string text(name);
+    std::replace(text.begin(), text.end(), '_', '-');
+    return text;
+}
+
+TEST(OptionTable, has_one_row_for_each_name_and_letter) {
+    std::set<std::string_view> names;
+    std::set<char> letters;
+    for (const OptionRow& row : option_rows()) {
+        EXPECT_TRUE(names.insert(row.name).second) << row.name;
+        EXPECT_TRUE(row.letter == 0 || letters.insert(row.letter).second) << row.name;
+        EXPECT_EQ(find_option(row.name), &row);
+        EXPECT_NE(row.commands & kEvery, 0U) << row.name;
+        EXPECT_FALSE(row.help.empty()) << row.name;
+        EXPECT_TRUE(row.letter == 0 || row.is_flag()) << "letters take no value: " << row.name;
+        EXPECT_FALSE(is_later_option(row.name)) << row.name;
+    }
+    EXPECT_EQ(find_option("map"), nullptr);
+}
+
+TEST(OptionTable, has_options_that_change_something) {
+    const std::set<std::string_view> idle = {"help", "hf_upload"};
+    for (const OptionRow& row : option_rows()) {
+        Options options;
+        row.set({row.name, row.is_flag() ? "true" : sample_of(row)}, options);
+        EXPECT_EQ(options == Options(), idle.contains(row.name)) << row.name;
+    }
+}
+
+TEST(OptionTable, tells_which_options_lead_to_another_output) {
+    for (const OptionRow& row : option_rows()) {
+        const bool is_output = row.touches == Touches::output;
+        if (row.group == "Model") {
+            EXPECT_TRUE(is_output) << "an option about the model: " << row.name;
+        }
+        for (const char* group : {"Comparison", "Measuring", "Upload", "Execution", "Messages"}) {
+            EXPECT_FALSE(row.group == group && is_output) << row.name;
+        }
+        EXPECT_TRUE(!is_output || row.is_taken_by(Command::merge)) << row.name;
+        EXPECT_TRUE(row.touches != Touches::input || row.names_path()) << row.name;
+        EXPECT_TRUE(row.touches != Touches::loudness || row.commands == kEvery) << row.name;
+    }
+}
+
+TEST(OptionTable, has_what_a_merge_resumes_with) {
+    const auto kept = [](const WordList& more) {
+        WordList words{"merge", "--local_dir", "in"};
+        words.insert(words.end(), more.begin(), more.end());
+        return parsed_line(words).output_options;
+    };
+    EXPECT_EQ(kept({"--hf_config", "hf", "--target_dir", "out", "--overwrite", "--resume", "-q",
+                    "--replicas", "trust", "--memory_limit", "1GB", "--report", "r", "--strict"}),
+              WordList{});
+    EXPECT_EQ(kept({"--max_shard_size", "1GB", "--dtype", "bf16", "--is_value_model", "--base",
+                    "model", "--include", "a b\n--lora fold"}),
+              (WordList{"--base", "--dtype bf16", "--include a b\n--lora fold",
+                        "--is_value_model true", "--max_shard_size 1GB"}));
+}
+
+TEST(OptionTable, has_what_ranks_share) {
+    for (const OptionRow& row : option_rows()) {
+        if (!row.is_taken_by(Command::inspect) || row.name == "local_dir" || row.name == "help") {
+            continue;
+        }
+        WordList words{"inspect", "in", "--" + dashed(row.name)};
+        if (!row.is_flag()) {
+            words.push_back(sample_of(row));
+        }
+        if (row.name.starts_with("mesh_")) {
+            const bool is_shape = row.name == "mesh_shape";
+            words.insert(words.end(), {is_shape ? "--mesh_dim_names" : "--mesh_shape", "1"});
+        }
+        const std::string shared = parsed_line(words).shared;
+        EXPECT_EQ(shared.find("\n--" + std::string(row.name)) == std::string::npos,
+                  row.touches == Touches::loudness)
+            << row.name;
+        EXPECT_EQ(shared.find("sample") != std::string::npos,
+                  !row.names_path() && sample_of(row) == "sample" && !row.is_flag())
+            << row.name;
+    }
+}
+
+TEST(OptionTable, names_every_word_of_a_choice_in_its_help) {
+    int n_choices = 0;
+    for (const OptionRow& row : option_rows()) {
+        Options options;
+        const std::string error = row.is_flag() ? "" : test::error_text([&] {
+            row.set({row.name, "?"}, options);
+        });
+        const std::size_t words = error.find(" is none of: ");
+        if (words == std::string::npos) {
+            continue;
+        }
+        ++n_choices;
+        const std::string list = error.substr(words + 13);
+        for (const std::string_view word : split(list, ',')) {
+            const std::string_view bare = word.substr(word.front() == ' ' ? 1 : 0);
+            EXPECT_NE(row.help.find(bare), std::string_view::npos) << row.name << ": " << bare;
+        }
+    }
+    EXPECT_GE(n_choices, 10);
+}
+
+using NameSet = std::set<std::string, std::less<>>;
+
+/// The names in a text, each behind `before` and up to `after`.
+NameSet names_between(std::string_view text, std::string_view before, std::string_view after) {
+    NameSet names;
+    for (std::size_t at = text.find(before); at != std::string_view::npos;
+         at = text.find(before, at)) {
+        at += before.size();
+        names.emplace(text.substr(at, text.find_first_of(after, at) - at));
+    }
+    return names;
+}
+
+TEST(OptionTable, is_what_help_manual_and_completion_list) {
+    const std::string completion = help_text("--completion");
+    for (const CommandRow& command : command_rows()) {
+        const std::string name(command.name);
+        const std::string manual = help_text("--man=" + name);
+        const std::string help = help_text(name);
+        const std::size_t begin = completion.find("        " + name + ") words=\"");
+        ASSERT_NE(begin, std::string::npos) << name;
+        const std::string words = completion.substr(begin, completion.find('\n', begin) - begin);
+        NameSet listed;
+        NameSet with_letter;
+        for (const OptionRow& row : option_rows()) {
+            if (row.is_taken_by(command.command) && !row.group.empty()) {
+                (row.letter == 0 ? listed : with_letter).emplace(row.name);
+            }
+        }
+        EXPECT_EQ(names_between(help, "\n      --", " \n"), listed) << name;
+        EXPECT_EQ(names_between(help, ", --", " \n"), with_letter) << name;
+        listed.merge(with_letter);
+        EXPECT_EQ(names_between(manual, "\\fB\\-\\-", "\\"), listed) << name;
+        EXPECT_EQ(names_between(words, "--", " \""), listed) << name;
+    }
+}
+
+TEST(OptionTable, suggests_each_option_that_lacks_its_last_letter) {
+    for (const CommandRow& command : command_rows()) {
+        for (const OptionRow& row : option_rows()) {
+            const std::string typed = "--" + std::string(row.name.substr(0, row.name.size() - 1));
+            if (!row.is_taken_by(command.command) || row.name.size() < 5) {
+                continue;
+            }
+            const std::string error = test::error_text([&] {
+                parsed_line({std::string(command.name), typed});
+            });
+            EXPECT_NE(error.find("did you mean --" + std::string(row.name) + "?"),
+                      std::string::npos)
+                << command.name << ": " << error;
+        }
+    }
+}
+
+TEST(CommandTable, is_named_whole_where_a_command_is_missing) {
+    const std::string error = test::error_text([] { parsed_line({}); });
+    for (const CommandRow& row : command_rows()) {
+        EXPECT_NE(error.find(" " + std::string(row.name) + ","), std::string::npos) << row.name;
+    }
+}
+
+TEST(JobScript, hands_options_on_to_the_merge_and_its_test) {
+    const Options options = parsed_line(
+        {"plan", "--sbatch", "--nodes", "3", "--local_dir", "in", "--target_dir", "/out", "--dtype",
+         "bf16", "--exclude=-x", "--check_crc", "--trace", "a", "--resume", "--overwrite", "-q"});
+    const std::string in = fs::absolute("in").string();
+    ASSERT_TRUE(options.job);
+    EXPECT_EQ(options.n_ranks, 12);
+    EXPECT_EQ(options.job->n_nodes, 3);
+    EXPECT_EQ(options.job->target, "/out");
+    EXPECT_FALSE(options.job->is_uploaded);
+    EXPECT_EQ(options.job->words,
+              (WordList{"--local_dir", in, "--check_crc", "before", "--target_dir", "/out",
+                        "--overwrite", "--dtype", "bf16", "--exclude=-x", "--trace", "a", "--quiet",
+                        "--report", "/out.report.json"}));
+    EXPECT_EQ(options.job->test_words,
+              (WordList{"--local_dir", in, "--dtype", "bf16", "--quiet", "--test_hf_dir", "/out",
+                        "--strict_dtype", "--atol", "0", "--rtol", "0"}));
+    EXPECT_EQ(parsed_line({"plan", "--sbatch", "--local_dir", "in", "--ranks", "5"}).n_ranks, 5);
+    EXPECT_FALSE(parsed_line({"plan", "--local_dir", "in"}).job);
+}
+
+}  // namespace
+}  // namespace shardweld::app
