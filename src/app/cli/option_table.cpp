@@ -63,14 +63,21 @@ Words<const outputs::Format*> output_formats() {
     return words;
 }
 
-/// "safetensors (default) or hdf5"
+/// "auto (default), fsdp or dcp"
+std::string choice_help(const std::string& first, const std::vector<std::string>& others) {
+    std::vector<std::string> words{first + " (default)"};
+    words.insert(words.end(), others.begin(), others.end());
+    return joined(words, " or ");
+}
+
 std::string output_format_help() {
-    const auto& formats = outputs::all_formats();
-    std::string text = std::string(formats.front()->name()) + " (default)";
-    for (std::size_t i = 1; i < formats.size(); ++i) {
-        text += (i + 1 < formats.size() ? ", " : " or ") + std::string(formats[i]->name());
+    std::vector<std::string> others;
+    for (const outputs::Format* const format : outputs::all_formats()) {
+        if (format != &outputs::default_format()) {
+            others.emplace_back(format->name());
+        }
     }
-    return text;
+    return choice_help(std::string(outputs::default_format().name()), others);
 }
 
 }  // namespace
@@ -80,12 +87,13 @@ const std::vector<OptionRow>& option_rows() {
     constexpr unsigned kWrite = kMerge | kPlan;
     constexpr unsigned kModel = kWrite | kTest;
     constexpr unsigned kInput = kModel | kInspect;
+    static const std::string backend = choice_help("auto", backends());
     static const std::string output_format = output_format_help();
     static const std::vector<OptionRow> rows = {
         {"local_dir", 0, "DIR", kInput, "Input", "checkpoint: a step, iteration or shard directory",
          Touches::input, text(&Options::local_dir)},
-        {"backend", 0, "NAME", kInput, "Input", "auto (default), megatron, fsdp, dcp, hf or hdf5",
-         Touches::output, value(&Options::backend, backend_in)},
+        {"backend", 0, "NAME", kInput, "Input", backend, Touches::output,
+         value(&Options::backend, backend_in)},
         {"hf_config", 0, "DIR", kInput, "Input",
          "directory with config.json and the tokenizer; needed when the checkpoint has none",
          Touches::input, text(&Options::hf_config)},

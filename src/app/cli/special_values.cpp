@@ -27,21 +27,38 @@ constexpr Bytes kLargestExtent = Bytes{1} << 30U;
 
 }  // namespace
 
+std::string joined(const std::vector<std::string>& words, std::string_view before_last) {
+    std::string text = words.front();
+    for (std::size_t i = 1; i < words.size(); ++i) {
+        text += (i + 1 < words.size() ? ", " : std::string(before_last)) + words[i];
+    }
+    return text;
+}
+
+std::vector<std::string> backends() {
+    std::vector<std::string> names;
+    for (const formats::Format* const format : formats::all_formats()) {
+        if (std::find(names.begin(), names.end(), format->backend()) == names.end()) {
+            names.emplace_back(format->backend());
+        }
+    }
+    return names;
+}
+
 std::string backend_in(const Given& given) {
     constexpr std::array<std::string_view, 3> kLater = {"deepspeed", "colossalai",
                                                         "bytecheckpoint"};
     if (std::find(kLater.begin(), kLater.end(), given.text) != kLater.end()) {
-        throw Error(ErrorCode::unsupported,
-                    "--backend " + given.text +
-                        " is not in this version yet: it reads megatron, fsdp, "
-                        "dcp, hf and hdf5");
+        throw Error(ErrorCode::unsupported, "--backend " + given.text +
+                                                " is not in this version yet: it reads " +
+                                                joined(backends(), " and "));
     }
-    return word_in<std::string>(given, {{"auto", "auto"},
-                                        {"megatron", "megatron"},
-                                        {"fsdp", "fsdp"},
-                                        {"dcp", "dcp"},
-                                        {"hf", "hf"},
-                                        {"hdf5", "hdf5"}});
+    const std::vector<std::string> names = backends();
+    Words<std::string> words{{"auto", "auto"}};
+    for (const std::string& name : names) {
+        words.emplace_back(name, name);
+    }
+    return word_in(given, words);
 }
 
 std::vector<Index> extents_in(const Given& given) {
