@@ -6,6 +6,7 @@
 #include "shardweld/core/text.hpp"
 
 #include "../containers/torch_storage.hpp"
+#include "mesh_layout.hpp"
 #include "mesh_order.hpp"
 #include "short_list.hpp"
 
@@ -19,70 +20,22 @@ const std::string kExtents = "the shape of a DeviceMesh";
     throw Error(ErrorCode::corrupt, "its DeviceMesh " + message);
 }
 
-// Attributes lost or gained a leading underscore between versions.
-const PickleValue* attribute_of(const PickleValue& mesh, const std::string& name) {
-    const PickleValue* const value = mesh.attribute("_" + name);
-    const PickleValue* const found = value != nullptr ? value : mesh.attribute(name);
-    return found == nullptr || found->kind == PickleKind::none ? nullptr : found;
-}
-
-bool is_sequence(const PickleValue& value) {
-    return value.kind == PickleKind::tuple || value.kind == PickleKind::list;
-}
-
 // 4, (4,), or the factors of a dimension made by flattening: (2, 2).
 Index extent_of(const PickleValue& value) {
     return is_sequence(value) ? volume_of(short_counts(value, kExtents), kExtents)
                               : read_count(value, kExtents);
 }
 
-std::vector<Index> extents_of(const PickleValue& shape) {
-    if (!is_sequence(shape)) {
-        return {extent_of(shape)};
-    }
-    std::vector<Index> extents;
-    for (const PickleValue* const extent : short_list(shape, kExtents)) {
-        extents.push_back(extent_of(*extent));
-    }
-    return extents;
-}
-
-// _MeshLayout: axes of one layout each, or one shape, or (size, stride) pairs.
-std::optional<std::vector<Index>> layout_extents(const PickleValue& layout) {
-    if (const PickleValue* const axes = attribute_of(layout, "axes")) {
-        std::vector<Index> extents;
-        for (const PickleValue* const axis : short_list(*axes, kExtents)) {
-            const PickleValue* const shape = axis->attribute("shape");
-            if (shape == nullptr) {
-                fail_mesh("has an axis without a shape");
-            }
-            extents.push_back(extent_of(*shape));
-        }
-        return extents;
-    }
-    if (const PickleValue* const shape = attribute_of(layout, "shape")) {
-        return extents_of(*shape);
-    }
-    if (const PickleValue* const pairs = attribute_of(layout, "sizes_and_strides")) {
-        std::vector<Index> extents;
-        for (const PickleValue* const pair : short_list(*pairs, kExtents)) {
-            if (pair->elements().size() != 2) {
-                fail_mesh("has a layout that is not pairs of size and stride");
-            }
-            extents.push_back(extent_of(*pair->elements()[0]));
-        }
-        return extents;
-    }
-    return std::nullopt;
-}
-
 std::vector<Index> read_extents_of_mesh(const TorchFile& file, const PickleValue& mesh) {
-    if (const PickleValue* const layout = attribute_of(mesh, "layout")) {
-        if (const auto extents = layout_extents(*layout)) {
-            return *extents;
+    const PickleValue* const layout = mesh_attribute(mesh, "layout");
+    if (const auto axes = layout == nullptr ? std::nullopt : mesh_axes(*layout)) {
+        std::vector<Index> extents;
+        for (const MeshAxis& axis : *axes) {
+            extents.push_back(extent_of(*axis.shape));
         }
+        return extents;
     }
-    if (const PickleValue* const ranks = attribute_of(mesh, "mesh")) {
+    if (const PickleValue* const ranks = mesh_attribute(mesh, "mesh")) {
         if (const auto tensor = file.tensor(*ranks)) {
             return tensor->shape;
         }
@@ -125,7 +78,7 @@ std::optional<Index> read_rank(const PickleValue& mesh, const RankMesh& known) {
 
 std::vector<std::string> mesh_dim_names(const PickleValue& mesh) {
     std::vector<std::string> names;
-    if (const PickleValue* const list = attribute_of(mesh, "mesh_dim_names")) {
+    if (const PickleValue* const list = mesh_attribute(mesh, "mesh_dim_names")) {
         for (const PickleValue* const name : short_list(*list, "the names of a DeviceMesh")) {
             names.emplace_back(printable(name->text(), 60));
         }
@@ -141,7 +94,7 @@ RankMesh read_mesh(const TorchFile& file, const PickleValue& mesh) {
     if (read.names.size() != read.extents.size()) {
         read.names.clear();
     }
-    const PickleValue* const coordinate = attribute_of(mesh, "coordinate_on_dim");
+    const PickleValue* const coordinate = mesh_attribute(mesh, "coordinate_on_dim");
     if (coordinate == nullptr) {
         fail_mesh("does not say where the rank of this file stands (_coordinate_on_dim)");
     }

@@ -9,6 +9,7 @@
 #include "shardweld/core/text.hpp"
 
 #include "../containers/torch_storage.hpp"
+#include "mesh_layout.hpp"
 #include "short_list.hpp"
 
 namespace shardweld::formats::fsdp {
@@ -24,51 +25,21 @@ struct Axis {
 };
 
 std::vector<Index> factors(const PickleValue& value) {
-    return value.kind == PickleKind::integer ? std::vector<Index>{read_count(value, kStrides)}
-                                             : short_counts(value, kStrides);
+    return is_sequence(value) ? short_counts(value, kStrides)
+                              : std::vector<Index>{read_count(value, kStrides)};
 }
 
-std::optional<Axis> axis_of(const PickleValue* shape, const PickleValue* stride) {
-    if (shape == nullptr || stride == nullptr) {
-        return std::nullopt;
-    }
-    Axis axis{factors(*shape), factors(*stride)};
-    return axis.extents.size() == axis.strides.size() ? std::optional(std::move(axis))
-                                                      : std::nullopt;
-}
-
-// Axes of one layout each, (size, stride) pairs, or one shape and one stride. Empty where the
-// strides are not said.
+// Empty where the strides are not told.
 std::vector<Axis> axes_of(const PickleValue& layout) {
-    std::vector<std::optional<Axis>> read;
-    if (const PickleValue* const axes = layout.attribute("axes")) {
-        for (const PickleValue* const axis : short_list(*axes, kStrides)) {
-            read.push_back(axis_of(axis->attribute("shape"), axis->attribute("stride")));
-        }
-    } else if (const PickleValue* const pairs = layout.attribute("sizes_and_strides")) {
-        for (const PickleValue* const pair : short_list(*pairs, kStrides)) {
-            const auto parts = pair->elements();
-            read.push_back(parts.size() == 2 ? axis_of(parts[0], parts[1]) : std::nullopt);
-        }
-    } else {
-        const PickleValue* const shape = layout.attribute("shape");
-        const PickleValue* const stride = layout.attribute("stride");
-        if (shape != nullptr && stride != nullptr && shape->kind == PickleKind::integer) {
-            read.push_back(axis_of(shape, stride));
-        } else if (shape != nullptr && stride != nullptr) {
-            const auto extents = short_list(*shape, kStrides);
-            const auto strides = short_list(*stride, kStrides);
-            for (std::size_t d = 0; d < std::min(extents.size(), strides.size()); ++d) {
-                read.push_back(axis_of(extents[d], strides[d]));
-            }
-        }
-    }
     std::vector<Axis> axes;
-    for (auto& axis : read) {
-        if (!axis) {
+    for (const MeshAxis& axis : mesh_axes(layout).value_or(std::vector<MeshAxis>())) {
+        if (axis.stride == nullptr) {
             return {};
         }
-        axes.push_back(std::move(*axis));
+        axes.push_back({factors(*axis.shape), factors(*axis.stride)});
+        if (axes.back().extents.size() != axes.back().strides.size()) {
+            return {};
+        }
     }
     return axes;
 }
@@ -136,7 +107,7 @@ bool keeps_order(const PickleValue& mesh) {
 std::vector<bool> ascending_dims(const PickleValue& mesh, const RankMesh& known) {
     std::vector<bool> ascending(known.extents.size(), true);
     const PickleValue* list = mesh.attribute("_flatten_rank_map");
-    const PickleValue* const layout = mesh.attribute("_layout");
+    const PickleValue* const layout = mesh_attribute(mesh, "layout");
     const bool is_laid_out = list != nullptr && layout != nullptr;
     list = is_laid_out ? list : mesh.attribute("_flatten_mesh_list");
     if (list == nullptr || !known.rank || keeps_order(mesh)) {

@@ -101,7 +101,8 @@ inline std::string mesh_215(const std::string& layout, const Counts& coordinate,
 /// As pickled by torch 2.15: `strides` into the list of all ranks.
 inline std::string mesh_of_ranks(const Counts& shape, const Counts& strides,
                                  const Counts& coordinate, std::int64_t rank, const Counts& ranks,
-                                 const std::string& keeps_order = "\x89") {
+                                 const std::string& keeps_order = "\x89",
+                                 const std::string& axes_name = "axes") {
     std::vector<std::string> axes;
     for (std::size_t d = 0; d < shape.size(); ++d) {
         axes.push_back(
@@ -111,7 +112,7 @@ inline std::string mesh_of_ranks(const Counts& shape, const Counts& strides,
     return made("torch.distributed.device_mesh DeviceMesh",
                 dict({{"_device_type", unicode("cuda")},
                       {"_layout", made("torch.distributed._mesh_layout _MeshLayout",
-                                       dict({{"axes", tuple(axes)}}))},
+                                       dict({{axes_name, tuple(axes)}}))},
                       {"_flatten_rank_map", counts(ranks)},
                       {"_preserve_rank_order", keeps_order},
                       {"_rank", integer(rank)},

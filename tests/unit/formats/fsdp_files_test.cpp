@@ -200,6 +200,10 @@ TEST(FsdpFiles, must_be_sharded_over_ascending_ranks) {
     refused(ErrorCode::unsupported, part,
             {{{"w", half(mesh_of_ranks({2}, {1}, {1}, 0, {1, 0}))}},
              {{"w", half(mesh_of_ranks({2}, {1}, {0}, 1, {1, 0}))}}});
+    const auto underscored = [](std::int64_t rank) {
+        return half(mesh_of_ranks({2}, {1}, {1 - rank}, rank, {1, 0}, "\x89", "_axes"));
+    };
+    refused(ErrorCode::unsupported, part, {{{"w", underscored(0)}}, {{"w", underscored(1)}}});
     refused(ErrorCode::unsupported, part,
             {{{"w", half(mesh_24({2}, {1}, {1, 0}))}}, {{"w", half(mesh_24({2}, {0}, {1, 0}))}}});
     const std::string whole = local_tensor("a", {4, 2});
