@@ -5,10 +5,11 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/dcp_metadata.hpp"
-
-#include "cover.hpp"
+#include "shardweld/layout/cover.hpp"
 
 namespace shardweld::formats {
+
+using layout::Cover;
 
 namespace {
 
@@ -19,12 +20,12 @@ std::string chunk_text(const DcpChunk& chunk) {
 }  // namespace
 
 void check_tiling(const DcpTensor& tensor) {
-    std::vector<CoverBox> boxes;
+    std::vector<layout::CoverBox> boxes;
     boxes.reserve(tensor.chunks.size());
     for (const DcpChunk& chunk : tensor.chunks) {
         boxes.push_back({chunk.offsets, chunk.sizes});
     }
-    const Cover cover = check_cover(tensor.shape, boxes);
+    const Cover cover = layout::check_cover(tensor.shape, boxes);
     const std::string name = "tensor '" + printable(tensor.name) + "'";
     switch (cover.kind) {
         case Cover::Kind::exact:

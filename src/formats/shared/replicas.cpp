@@ -25,8 +25,14 @@ int compare(const Piece& a, const Piece& b) {
     return 0;
 }
 
-std::string box_text(const CoverBox& box) {
-    return shape_text(box.sizes) + " at " + shape_text(box.offsets);
+std::string box_text(const Piece& piece) {
+    std::vector<Index> offsets;
+    std::vector<Index> sizes;
+    for (const layout::Axis& axis : piece.patch.axes) {
+        offsets.push_back(axis.lo);
+        sizes.push_back(axis.extent);
+    }
+    return shape_text(sizes) + " at " + shape_text(offsets);
 }
 
 }  // namespace
@@ -40,36 +46,21 @@ void number_replicas(std::vector<Piece>& pieces) {
 }
 
 CoverFault find_cover_fault(const catalogue::Tensor& tensor) {
-    const std::size_t n_axes = tensor.shape.size();
     std::vector<const Piece*> primary;
+    std::vector<const layout::Patch*> patches;
     for (const Piece& piece : tensor.pieces) {
         if (piece.replica == 0) {
             primary.push_back(&piece);
+            patches.push_back(&piece.patch);
         }
     }
-    std::vector<Index> numbers;  // offsets and sizes of all boxes
-    numbers.reserve(primary.size() * 2 * n_axes);
-    for (const Piece* const piece : primary) {
-        for (const layout::Axis& axis : piece->patch.axes) {
-            numbers.push_back(axis.lo);
-        }
-        for (const layout::Axis& axis : piece->patch.axes) {
-            numbers.push_back(axis.extent);
-        }
-    }
-    std::vector<CoverBox> boxes;
-    const std::span<const Index> all(numbers);
-    for (std::size_t i = 0; i < primary.size(); ++i) {
-        boxes.push_back(
-            {all.subspan(2 * i * n_axes, n_axes), all.subspan((2 * i + 1) * n_axes, n_axes)});
-    }
-    const Cover cover = check_cover(tensor.shape, boxes);
+    const Cover cover = layout::check_cover(layout::dense_shape(tensor.shape), patches);
     CoverFault fault;
     fault.kind = cover.kind;
     if (cover.kind == Cover::Kind::gap) {
         fault.text = "between " + shape_text(cover.lo) + " and " + shape_text(cover.hi);
     } else if (cover.kind == Cover::Kind::overlap) {
-        fault.text = box_text(boxes[cover.first]) + " and " + box_text(boxes[cover.second]);
+        fault.text = box_text(*primary[cover.first]) + " and " + box_text(*primary[cover.second]);
         fault.first_file = primary[cover.first]->file;
         fault.second_file = primary[cover.second]->file;
     }

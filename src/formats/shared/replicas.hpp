@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "shardweld/catalogue/catalogue.hpp"
-
-#include "../containers/cover.hpp"
+#include "shardweld/layout/cover.hpp"
 
 namespace shardweld::formats {
 
 /// Sorts pieces by their boxes, then by file, and numbers those of one box: 0 is the lowest file's.
 void number_replicas(std::vector<catalogue::Piece>& pieces);
+
+using layout::Cover;
 
 struct CoverFault {
     Cover::Kind kind = Cover::Kind::exact;

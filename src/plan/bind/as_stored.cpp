@@ -5,7 +5,7 @@
 
 #include "shardweld/core/text.hpp"
 
-#include "cover.hpp"
+#include "stored_once.hpp"
 
 namespace shardweld::plan {
 
@@ -28,6 +28,10 @@ Target target_as_stored(const catalogue::Tensor& tensor, std::string name, const
     target.stored = tensor.dtype;
     target.dtype = wanted.dtype && is_float(tensor.dtype) ? *wanted.dtype : tensor.dtype;
     const layout::Patch whole = layout::dense_shape(tensor.shape);
+    layout::Box box;
+    for (const Index extent : tensor.shape) {
+        box.push_back({0, extent});
+    }
     std::vector<layout::Patch> primaries;
     Index volume = 0;
     for (const catalogue::Piece& piece : tensor.pieces) {
@@ -37,16 +41,17 @@ Target target_as_stored(const catalogue::Tensor& tensor, std::string name, const
         }
         if (piece.replica == 0) {
             volume = checked_add(volume, copy->volume(), tensor.name);
-            primaries.push_back(piece.patch);
+            primaries.push_back(*layout::clip(piece.patch, box));
             target.operands.push_back({piece.file, piece.base, *copy});
         } else {
             target.replicas.push_back({piece.file, piece.base, *copy});
         }
     }
-    if (find_clash(primaries)) {
+    const auto cover = cover_by(primaries, whole, tensor.name);
+    if (cover == layout::Cover::Kind::overlap) {
         throw Error(ErrorCode::mismatch, tensor.name + " is stored twice: its pieces overlap");
     }
-    if (volume != target.volume()) {
+    if (cover == layout::Cover::Kind::gap) {
         throw Error(ErrorCode::mismatch, tensor.name + " " + shape_text(tensor.shape) +
                                              " is not covered: " + std::to_string(volume) + " of " +
                                              std::to_string(target.volume()) +

@@ -4,8 +4,8 @@
 
 #include "shardweld/core/text.hpp"
 
-#include "cover.hpp"
 #include "hub_names.hpp"
+#include "stored_once.hpp"
 #include "together.hpp"
 
 namespace shardweld::plan {
@@ -210,11 +210,12 @@ class TargetBuilder {
     void check(const Overlaps& found, const Instance& instance, const Filed& wanted,
                const HubName& hub) const {
         const std::string& stored = instances_.stored_name(instance.name);
-        if (find_clash(found.clipped)) {
+        const auto cover = cover_by(found.clipped, wanted.patch, hub.name);
+        if (cover == layout::Cover::Kind::overlap) {
             throw Error(ErrorCode::mismatch, hub.name + " is stored twice: pieces of " + stored +
                                                  " overlap (" + hub.line->origin + ")");
         }
-        if (found.volume != wanted.patch.volume()) {
+        if (cover == layout::Cover::Kind::gap) {
             throw Error(ErrorCode::mismatch,
                         hub.name + " " + shape_text(bound_.shape()) +
                             " is not covered: " + std::to_string(found.volume) + " of " +

@@ -8,7 +8,6 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/dcp_metadata.hpp"
 
-#include "../../../src/formats/containers/cover.hpp"
 #include "support/error_text.hpp"
 
 namespace shardweld::formats {
@@ -182,28 +181,6 @@ TEST(DcpTiling, agrees_with_counting) {
     }
     EXPECT_GT(good, 9000);
     EXPECT_LT(good, 15000);
-}
-
-TEST(DcpTiling, is_near_linear) {
-    std::vector<std::vector<Index>> offsets;
-    for (Index layer = 0; layer < 100; ++layer) {
-        for (Index expert = 0; expert < 100; ++expert) {
-            for (Index row = 0; row < 50; ++row) {
-                offsets.push_back({layer, expert, row * 8});
-            }
-        }
-    }
-    std::shuffle(offsets.begin(), offsets.end(), std::mt19937(5));
-    const std::vector<Index> sizes{1, 1, 8};
-    std::vector<CoverBox> boxes;
-    boxes.reserve(offsets.size());
-    for (const std::vector<Index>& at : offsets) {
-        boxes.push_back({at, sizes});
-    }
-    const Cover cover = check_cover(std::vector<Index>{100, 100, 400}, boxes);
-    EXPECT_EQ(cover.kind, Cover::Kind::exact);
-    // Once for each axis; comparing every pair takes a hundred thousand times as many.
-    EXPECT_EQ(cover.n_looks, boxes.size() * 3);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Do boxes cover a tensor exactly once?
-// Pure; knows nothing of formats, and leaves the words of an error to the caller.
+// Law 6 of the layout algebra: do boxes cover a tensor exactly once?
+// Pure geometry; leaves the words of an error to the caller.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/layout/patch.hpp"
 
-namespace shardweld::formats {
+namespace shardweld::layout {
 
 /// A box of a tensor by views of its offsets and sizes; it lies inside the tensor.
 struct CoverBox {
@@ -35,4 +36,7 @@ struct Cover {
 /// axis by axis (all grids and row splits). Error(corrupt) when a volume overflows.
 Cover check_cover(std::span<const Index> shape, std::span<const CoverBox> boxes);
 
-}  // namespace shardweld::formats
+/// The same of patches inside the box of `whole`; a gap is counted from where that begins.
+Cover check_cover(const Patch& whole, std::span<const Patch* const> parts);
+
+}  // namespace shardweld::layout

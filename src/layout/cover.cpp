@@ -1,9 +1,9 @@
-#include "cover.hpp"
+#include "shardweld/layout/cover.hpp"
 
 #include <algorithm>
 #include <utility>
 
-namespace shardweld::formats {
+namespace shardweld::layout {
 
 namespace {
 
@@ -192,4 +192,31 @@ Cover check_cover(std::span<const Index> shape, std::span<const CoverBox> boxes)
     return tiling.result();
 }
 
-}  // namespace shardweld::formats
+Cover check_cover(const Patch& whole, std::span<const Patch* const> parts) {
+    if (parts.size() == 1 && parts.front()->volume() == whole.volume()) {
+        return {};
+    }
+    const std::size_t rank = whole.axes.size();
+    std::vector<Index> numbers;  // offsets and sizes of all boxes
+    numbers.reserve((parts.size() * 2 + 1) * rank);
+    for (const Patch* const part : parts) {
+        for (std::size_t k = 0; k < rank; ++k) {
+            numbers.push_back(part->axes[k].lo - whole.axes[k].lo);
+        }
+        for (std::size_t k = 0; k < rank; ++k) {
+            numbers.push_back(part->axes[k].extent);
+        }
+    }
+    for (const Axis& axis : whole.axes) {
+        numbers.push_back(axis.extent);
+    }
+    const std::span<const Index> all(numbers);
+    std::vector<CoverBox> boxes;
+    boxes.reserve(parts.size());
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        boxes.push_back({all.subspan(2 * i * rank, rank), all.subspan((2 * i + 1) * rank, rank)});
+    }
+    return check_cover(all.last(rank), boxes);
+}
+
+}  // namespace shardweld::layout
