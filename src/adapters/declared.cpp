@@ -7,7 +7,7 @@
 #include <string>
 
 #include "shardweld/core/error.hpp"
-#include "shardweld/core/json_limits.hpp"
+#include "shardweld/core/json.hpp"
 #include "shardweld/core/python_json.hpp"
 #include "shardweld/core/text.hpp"
 
@@ -88,15 +88,13 @@ ordered_json parse_declared(const ConfigFile& file) {
     if (file.text.empty()) {
         return ordered_json::object();
     }
-    if (too_deep_at(file.text) || too_wide_at(file.text)) {
-        throw Error(ErrorCode::corrupt, file.path + " is nested too deeply or has too many fields");
-    }
-    ordered_json json;
-    try {
-        json = ordered_json::parse(without_nonfinite(file.text));
-    } catch (const ordered_json::exception& error) {
-        throw Error(ErrorCode::corrupt,
-                    file.path + " is not valid JSON: " + printable(error.what()));
+    std::optional<JsonFault> fault;
+    auto json = parse_json<ordered_json>(without_nonfinite(file.text), &fault);
+    if (fault) {
+        throw Error(
+            ErrorCode::corrupt,
+            file.path + (fault->what.empty() ? " is nested too deeply or has too many fields"
+                                             : " is not valid JSON: " + printable(fault->what)));
     }
     if (!json.is_object()) {
         throw Error(ErrorCode::corrupt, file.path + " holds no JSON object");

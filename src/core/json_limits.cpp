@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/core/json.hpp"
 
 #include "outside_strings.hpp"
 
@@ -38,6 +39,14 @@ std::optional<std::size_t> too_wide_at(std::string_view text) {
         }
         return n_comparisons > kMostComparisons;
     });
+}
+
+std::optional<JsonFault> fault_of_size(std::string_view text, bool keeps_order) {
+    if (const auto at = too_deep_at(text)) {
+        return JsonFault{JsonFault::Kind::deep, *at, ""};
+    }
+    const auto at = keeps_order ? too_wide_at(text) : std::nullopt;
+    return at ? std::optional(JsonFault{JsonFault::Kind::wide, *at, ""}) : std::nullopt;
 }
 
 }  // namespace shardweld

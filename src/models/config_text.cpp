@@ -1,11 +1,12 @@
 #include "config_text.hpp"
 
 #include <cstddef>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
 #include "shardweld/core/error.hpp"
-#include "shardweld/core/json_limits.hpp"
+#include "shardweld/core/json.hpp"
 #include "shardweld/core/python_json.hpp"
 
 namespace shardweld::models {
@@ -27,28 +28,31 @@ std::string place_of(const std::string& text, std::size_t at) {
     return "line " + std::to_string(line) + ", column " + std::to_string(column);
 }
 
+std::string fault_text(const std::string& text, const JsonFault& fault) {
+    const std::string at = " at " + place_of(text, fault.at);
+    switch (fault.kind) {
+        case JsonFault::Kind::deep:
+            return "is nested deeper than " + std::to_string(kDeepestJson) + " levels" + at;
+        case JsonFault::Kind::wide:
+            return "has too many fields" + at;
+        case JsonFault::Kind::syntax:
+            return "is no valid JSON" + at;
+        case JsonFault::Kind::number:
+            break;
+    }
+    return "is no valid JSON: " + fault.what;
+}
+
 }  // namespace
 
 nlohmann::ordered_json parse_config_text(const std::string& text, const std::string& origin) {
     if (text.size() > kMostConfigBytes) {
         throw Error(ErrorCode::corrupt, origin + " is larger than 64 MB");
     }
-    if (const auto at = too_deep_at(text)) {
-        throw Error(ErrorCode::corrupt, origin + " is nested deeper than " +
-                                            std::to_string(kDeepestJson) + " levels at " +
-                                            place_of(text, *at));
-    }
-    if (const auto at = too_wide_at(text)) {
-        throw Error(ErrorCode::corrupt, origin + " has too many fields at " + place_of(text, *at));
-    }
-    ordered_json root;
-    try {
-        root = ordered_json::parse(without_nonfinite(text));
-    } catch (const ordered_json::parse_error& error) {
-        throw Error(ErrorCode::corrupt,
-                    origin + " is no valid JSON at " + place_of(text, error.byte - 1));
-    } catch (const ordered_json::exception& error) {
-        throw Error(ErrorCode::corrupt, origin + " is no valid JSON: " + error.what());
+    std::optional<JsonFault> fault;
+    auto root = parse_json<ordered_json>(without_nonfinite(text), &fault);
+    if (fault) {
+        throw Error(ErrorCode::corrupt, origin + " " + fault_text(text, *fault));
     }
     if (!root.is_object()) {
         throw Error(ErrorCode::corrupt, origin + " is no JSON object");

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/json_limits.hpp"
 #include "shardweld/io/file.hpp"
 #include "shardweld/io/kind.hpp"
 
@@ -49,10 +50,10 @@ class Fields : public nlohmann::json_sax<json> {
         has_git_ = has_git_ || (is_tools && second_ == "git");
         return depth_ > 0;
     }
-    bool start_object(std::size_t /*size*/) override { return ++depth_ > 0; }
+    bool start_object(std::size_t /*size*/) override { return open(); }
     bool end_object() override { return depth_-- > 0; }
     // The whole is an object.
-    bool start_array(std::size_t /*size*/) override { return depth_++ > 0; }
+    bool start_array(std::size_t /*size*/) override { return depth_ > 0 && open(); }
     bool end_array() override { return depth_-- > 0; }
     bool null() override { return depth_ > 0; }
     bool boolean(bool /*value*/) override { return depth_ > 0; }
@@ -67,6 +68,8 @@ class Fields : public nlohmann::json_sax<json> {
     }
 
   private:
+    bool open() { return ++depth_ <= static_cast<int>(kDeepestJson); }
+
     int depth_ = 0;
     std::string top_;     ///< the key of the whole that was last met
     std::string second_;  ///< of an object in it

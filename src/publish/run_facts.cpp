@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/json.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/file.hpp"
 
@@ -155,7 +156,7 @@ RunFacts read_header(const fs::path& journal) {
     } catch (const Error& error) {
         refuse_header(std::string("cannot be read: ") + error.what());
     }
-    const json root = json::parse(text, nullptr, false);
+    const json root = parse_json<json>(text);
     if (root.is_discarded()) {
         refuse_header("is damaged: it is no JSON");
     }

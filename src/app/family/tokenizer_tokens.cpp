@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/json_limits.hpp"
+#include "shardweld/core/json.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/text.hpp"
 
@@ -130,12 +130,8 @@ std::string text_of(const publish::Asset& asset) {
 }
 
 Index tokens_in(const publish::Asset& asset, bool is_flat) {
-    const std::string text = text_of(asset);
-    if (too_deep_at(text)) {
-        return 0;
-    }
     Counter counter(is_flat);
-    (void)Json::sax_parse(text, &counter);
+    (void)hear_json<Json>(text_of(asset), counter);
     return counter.count();
 }
 

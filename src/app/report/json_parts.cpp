@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/json_limits.hpp"
+#include "shardweld/core/json.hpp"
 #include "shardweld/core/python_json.hpp"
 
 namespace shardweld::app {
@@ -12,8 +12,7 @@ namespace shardweld::app {
 using nlohmann::ordered_json;
 
 nlohmann::json parse_json(const std::string& text) {
-    return too_deep_at(text) ? nlohmann::json(nlohmann::json::value_t::discarded)
-                             : nlohmann::json::parse(without_nonfinite(text), nullptr, false);
+    return shardweld::parse_json<nlohmann::json>(without_nonfinite(text));
 }
 
 ordered_json json_of(const TensorEntry& tensor) {

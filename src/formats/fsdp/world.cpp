@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shardweld/core/error.hpp"
-#include "shardweld/core/json_limits.hpp"
+#include "shardweld/core/json.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/file.hpp"
 
@@ -32,16 +32,19 @@ constexpr Index kLargestWorld = 1 << 20;
 
 nlohmann::json parse(const fs::path& file) {
     const std::string text = io::read_text(file, kLargestConfig);
-    if (const auto at = too_deep_at(text)) {
-        refuse(file, "in its nesting at byte " + std::to_string(*at));
+    std::optional<JsonFault> fault;
+    auto root = shardweld::parse_json<nlohmann::json>(text, &fault);
+    if (!fault) {
+        return root;
     }
-    try {
-        return nlohmann::json::parse(text);
-    } catch (const nlohmann::json::parse_error& error) {
-        refuse(file,
-               "at byte " + std::to_string(error.byte) + " of " + std::to_string(text.size()));
-    } catch (const nlohmann::json::exception&) {
-        refuse(file, "with a number that is too large");
+    const std::string at = "at byte " + std::to_string(fault->at + 1);
+    switch (fault->kind) {
+        case JsonFault::Kind::syntax:
+            refuse(file, at + " of " + std::to_string(text.size()));
+        case JsonFault::Kind::number:
+            refuse(file, "with a number that is too large");
+        default:
+            refuse(file, "in its nesting " + at);
     }
 }
 
