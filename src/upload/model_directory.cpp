@@ -2,10 +2,9 @@
 #include <array>
 #include <set>
 
-#include <nlohmann/json.hpp>
-
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/core/weight_map.hpp"
 #include "shardweld/io/entries.hpp"
 #include "shardweld/io/file.hpp"
 #include "shardweld/io/kind.hpp"
@@ -56,23 +55,18 @@ bool is_full(const fs::path& file) {
     return fs::is_regular_file(file, failed) && fs::file_size(file, failed) > 0 && !failed;
 }
 
+std::vector<std::string> files_in_index(const fs::path& directory, const std::string& name) {
+    const std::string text = io::read_text(directory / name, kLongestWeightMap);
+    try {
+        return parse_weight_map(text, name).files;
+    } catch (const Error& error) {
+        refuse(directory, error.what());
+    }
+}
+
 void check_index(const fs::path& directory, const std::string& name) {
-    const auto index =
-        nlohmann::json::parse(io::read_text(directory / name, Bytes{1} << 30U), nullptr, false);
-    const auto map = index.is_object() ? index.find("weight_map") : index.end();
-    if (!index.is_object() || map == index.end() || !map->is_object()) {
-        refuse(directory, name + " is no index of weights");
-    }
-    std::set<std::string> files;
-    for (const auto& entry : *map) {
-        files.insert(entry.is_string() ? entry.get<std::string>() : "");
-    }
-    for (const std::string& file : files) {
-        const fs::path relative = fs::path(file).lexically_normal();
-        if (relative.is_absolute() || (!relative.empty() && *relative.begin() == "..")) {
-            refuse(directory, name + " names " + printable(file) + ", which is not in it");
-        }
-        if (file.empty() || !is_full(directory / file)) {
+    for (const std::string& file : files_in_index(directory, name)) {
+        if (!is_full(directory / file)) {
             refuse(directory, name + " names " + printable(file) + ", which is missing or empty");
         }
     }

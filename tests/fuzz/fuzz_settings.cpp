@@ -3,10 +3,10 @@
 #include <array>
 
 #include "shardweld/adapters/settings.hpp"
+#include "shardweld/core/weight_map.hpp"
 #include "shardweld/models/config.hpp"
 #include "shardweld/publish/config_edits.hpp"
 
-#include "../../src/app/compare/weight_index.hpp"
 #include "../../src/app/report/reported_output.hpp"
 #include "../../src/app/report/roof.hpp"
 #include "json_files.hpp"
@@ -54,7 +54,7 @@ void report(const JsonFile& file) {
 }
 
 void weight_index(const JsonFile& file) {
-    static_cast<void>(app::read_weight_index(file.path));
+    static_cast<void>(parse_weight_map(file.text, "index"));
 }
 
 constexpr std::array<fuzz::JsonReader, 5> kReaders = {adapter, true_config, roof, report,

@@ -7,6 +7,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/core/weight_map.hpp"
 #include "shardweld/formats/containers/safetensors_header.hpp"
 #include "shardweld/io/entries.hpp"
 #include "shardweld/io/file.hpp"
@@ -16,14 +17,13 @@
 
 #include "model_directory.hpp"
 #include "problems.hpp"
-#include "weight_index.hpp"
 
 namespace shardweld::app {
 
 namespace {
 
 constexpr const char* kSingle = "model.safetensors";
-constexpr const char* kIndex = kWeightIndexName;
+constexpr const char* kIndex = "model.safetensors.index.json";
 constexpr Bytes kLongestConfig = Bytes{16} << 20U;
 
 /// Names of the directory's files, natural order.
@@ -69,7 +69,8 @@ class DirectoryCheck {
         model_.has_index = on_disk_.contains(kIndex);
         if (model_.has_index) {
             try {
-                index_ = read_weight_index(directory_ / kIndex);
+                index_ =
+                    parse_weight_map(io::read_text(directory_ / kIndex, kLongestWeightMap), kIndex);
             } catch (const Error& error) {
                 problems_.add(error.code(), error.full_text());
                 weights_ = found;
@@ -99,13 +100,12 @@ class DirectoryCheck {
 
     std::set<std::string> named_files() {
         std::set<std::string> names;
-        for (const auto& [tensor, file] : index_->file_of) {
-            if (is_plain_name(file)) {
+        for (const std::string& file : index_->files) {
+            if (file.find('/') == std::string::npos) {
                 names.insert(file);
-            } else if (names.insert(file).second) {
+            } else {
                 problems_.add(ErrorCode::corrupt, "the index names the file " + printable(file) +
                                                       ", which is no plain name");
-                names.erase(file);
             }
         }
         return names;
@@ -168,7 +168,8 @@ class DirectoryCheck {
     }
 
     void check_index() {
-        for (const auto& [name, file] : index_->file_of) {
+        for (const auto& [name, number] : index_->file_of) {
+            const std::string& file = index_->file(number);
             const auto at = tensors_.find(name);
             if (at == tensors_.end()) {
                 if (on_disk_.contains(file) && !unreadable_.contains(file)) {
@@ -251,7 +252,7 @@ class DirectoryCheck {
     const fs::path& directory_;
     std::set<std::string> on_disk_;
     std::vector<std::string> weights_;  ///< files that hold the model
-    std::optional<WeightIndex> index_;
+    std::optional<WeightMap> index_;
     std::set<std::string> unreadable_;
     std::map<std::string, catalogue::Tensor> tensors_;
     WrittenModel model_;

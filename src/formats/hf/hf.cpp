@@ -54,8 +54,7 @@ WeightMap weight_map_of(Catalogue index) {
 
 bool is_in(const Tensor& tensor, const std::string& file, const WeightMap& expected) {
     const auto at = expected.file_of.find(tensor.name);
-    return at != expected.file_of.end() &&
-           expected.files.at(static_cast<std::size_t>(at->second)) == file;
+    return at != expected.file_of.end() && expected.file(at->second) == file;
 }
 
 /// All tensors of all files. A name in several files (a tied embedding of the first and the last
@@ -141,10 +140,9 @@ class Joined {
 void require_found(const WeightMap& expected, const std::vector<Tensor>& tensors) {
     for (const auto& [name, file] : expected.file_of) {
         if (!std::ranges::binary_search(tensors, name, {}, &Tensor::name)) {
-            throw Error(ErrorCode::not_found,
-                        "the index says that tensor " + printable(name) + " is in " +
-                            printable(expected.files.at(static_cast<std::size_t>(file))) +
-                            ", which does not hold it");
+            throw Error(ErrorCode::not_found, "the index says that tensor " + printable(name) +
+                                                  " is in " + printable(expected.file(file)) +
+                                                  ", which does not hold it");
         }
     }
 }

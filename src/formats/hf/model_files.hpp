@@ -1,24 +1,18 @@
 // Which files of a directory are a HuggingFace model's weights.
-// Knows file names and the index; nothing of what weight files hold.
+// Knows file names; nothing of what weight files hold.
 // Sources: transformers 5.23 modeling_utils.py, colossalai 0.5.0 checkpoint_io.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "shardweld/core/weight_map.hpp"
 #include "shardweld/formats/format.hpp"
 
 #include "../directory.hpp"
 
 namespace shardweld::formats::hf {
-
-/// Which file each tensor is in.
-struct WeightMap {
-    std::vector<std::string> files;
-    std::map<std::string, Index> file_of;  ///< tensor name -> index into `files`
-};
 
 struct ModelFiles {
     std::string index;                 ///< file with the weight map, "" if there is none
@@ -30,8 +24,7 @@ struct ModelFiles {
 /// numbered and some are missing; errors of read_weight_map.
 std::optional<ModelFiles> find_model_files(const fs::path& directory, const Listing& listing);
 
-/// The weight_map of an index; memory: its text and the map. Error(corrupt) when malformed, empty,
-/// or when a file's path leaves the directory.
+/// The index at this path; errors of parse_weight_map.
 WeightMap read_weight_map(const fs::path& index);
 
 }  // namespace shardweld::formats::hf

@@ -85,10 +85,10 @@ TEST(HuggingFace, refuses_an_index_that_misleads) {
     }
     for (const char* text : {"", "[]", "{}", R"({"weight_map": {}})", R"({"weight_map": []})"}) {
         scratch.file("model.safetensors.index.json", text);
-        refused(scratch, ErrorCode::corrupt, "model.safetensors.index.json: ");
+        refused(scratch, ErrorCode::corrupt, "model.safetensors.index.json is no JSON object");
     }
     scratch.file("model.safetensors.index.json", index_of(R"("a": 1)"));
-    refused(scratch, ErrorCode::corrupt, "tensor a is given no file name");
+    refused(scratch, ErrorCode::corrupt, "gives the tensor a no file name");
 }
 
 TEST(HuggingFace, reads_files_without_an_index) {

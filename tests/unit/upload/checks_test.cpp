@@ -113,14 +113,16 @@ TEST_F(CheckModel, refuses_what_lacks_a_part) {
 TEST_F(CheckModel, refuses_a_damaged_index) {
     for (const char* text : {"", "{", "[]", "{}", R"({"weight_map": 1})"}) {
         here_.put("model.safetensors.index.json", text);
-        EXPECT_EQ(verdict(), "model.safetensors.index.json is no index of weights") << text;
+        EXPECT_EQ(verdict(),
+                  "model.safetensors.index.json is no JSON object with a weight_map of tensors")
+            << text;
     }
     here_.put("model.safetensors.index.json", R"({"weight_map": {"a": 1}})");
-    EXPECT_EQ(verdict(), "model.safetensors.index.json names , which is missing or empty");
+    EXPECT_EQ(verdict(), "model.safetensors.index.json gives the tensor a no file name");
     for (const std::string outside : {"/etc/hostname", "../../etc/hostname", "a/../../x"}) {
         here_.put("model.safetensors.index.json", "{\"weight_map\": {\"a\": \"" + outside + "\"}}");
-        EXPECT_EQ(verdict(),
-                  "model.safetensors.index.json names " + outside + ", which is not in it");
+        EXPECT_EQ(verdict(), "model.safetensors.index.json names the file " + outside +
+                                 ", which leaves the directory");
     }
 }
 
