@@ -26,9 +26,6 @@ std::optional<std::string> foreign_layout(const Listing& listing) {
     if (listing.has_file(".metadata")) {
         return "a torch distributed checkpoint that does not hold a Megatron model";
     }
-    if (any_file(listing, "", ".h5") || any_file(listing, "", ".hdf5")) {
-        return "HDF5 files, which are read only when asked for with --backend hdf5";
-    }
     return std::nullopt;
 }
 

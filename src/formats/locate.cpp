@@ -2,7 +2,6 @@
 // Knows which levels there are; each level's rules are in steps.cpp and verl.cpp.
 
 #include <algorithm>
-#include <set>
 #include <system_error>
 #include <utility>
 
@@ -28,14 +27,6 @@ constexpr int kDeepestCheckpoint = 8;
 
 // How far above the shards a role or an iteration can be named.
 constexpr int kLevelsAbove = 4;
-
-std::vector<std::string> backends() {
-    std::set<std::string> names;
-    for (const Format* format : all_formats()) {
-        names.emplace(format->backend());
-    }
-    return {names.begin(), names.end()};
-}
 
 void require_sensible(const Request& request) {
     const auto known = backends();
@@ -74,13 +65,13 @@ std::optional<Location> probe(const fs::path& directory, const std::string& back
 }
 
 bool looks_like_checkpoint(const Listing& listing) {
-    return listing.has_file(kTrackerFile) || listing.has_file(".metadata") ||
-           listing.has_directory("dist_ckpt") || listing.has_directory("actor") ||
-           listing.has_directory("critic") ||
+    const auto& formats = all_formats();
+    return listing.has_file(kTrackerFile) || is_verl_level(listing) ||
            std::any_of(listing.directories.begin(), listing.directories.end(),
-                       [](const std::string& name) {
-                           return parse_step(name) || name.starts_with("mp_rank_");
-                       });
+                       [](const std::string& name) { return parse_step(name).has_value(); }) ||
+           std::any_of(formats.begin(), formats.end(), [&](const Format* format) {
+               return !format->only_by_name() && format->is_told_by(listing);
+           });
 }
 
 // Of several checkpoints those that trainers put beside a model (optimizer_0) are not meant.
@@ -115,51 +106,53 @@ std::optional<fs::path> only_checkpoint_below(const fs::path& directory, const L
 
 // Directories that a user may take for a sharded checkpoint, each with a word on what it is.
 void refuse_others(const fs::path& directory, const Listing& listing) {
-    if (is_hf_model(listing)) {
-        throw Error(ErrorCode::not_found,
-                    "nothing to merge: " + directory.string() +
-                        " is a HuggingFace model already (--backend hf rewrites it)");
+    for (const Format* const format : all_formats()) {
+        if (format->only_by_name() && format->is_told_by(listing)) {
+            format->refuse_unasked(directory);
+        }
     }
     if (const auto layout = foreign_layout(listing)) {
         throw Error(ErrorCode::unsupported, directory.string() + " looks like " + *layout +
                                                 "; this build reads: " + name_list(backends()));
     }
-    if (is_hf_model(try_list_directory(directory / "huggingface"))) {
-        throw Error(ErrorCode::not_found,
-                    "nothing to merge: " + directory.string() +
-                        " holds no shards; the HuggingFace model is complete in " +
-                        (directory / "huggingface").string());
-    }
+    refuse_finished(directory);
 }
 
 /// What a search for a checkpoint of this backend looks for.
 std::string looked_for(const std::string& backend) {
-    if (backend == "hf") {
-        return "model.safetensors, *.safetensors, pytorch_model*.bin, their index";
+    std::string text = kTrackerFile + std::string(", ") + kStepNames + ", " + kVerlNames;
+    for (const Format* const format : all_formats()) {
+        if (format->only_by_name() && format->backend() == backend) {
+            return std::string(format->looks_for());
+        }
+        if (!format->only_by_name() && !format->looks_for().empty()) {
+            text += ", " + std::string(format->looks_for());
+        }
     }
-    if (backend == "hdf5") {
-        return "*.h5, *.hdf5";
+    return text;
+}
+
+std::string noun_of(const std::string& backend) {
+    for (const Format* const format : all_formats()) {
+        if (format->backend() == backend) {
+            return std::string(format->noun());
+        }
     }
-    return std::string(kTrackerFile) +
-           ", iter_*, global_step_*, checkpoint-*, step-*, release, actor, critic, "
-           "ckpt_contents.json, model/dist_ckpt, dist_ckpt, .metadata, mp_rank_*, "
-           "model_world_size_*_rank_*.pt";
+    return "checkpoint";
 }
 
 [[noreturn]] void refuse_unknown(const fs::path& directory, const Listing& listing,
                                  const std::string& backend) {
-    if (first_with_suffix(listing, ".distcp")) {
-        throw Error(ErrorCode::not_found,
-                    directory.string() +
-                        " has .distcp files but no .metadata: the save was interrupted or the copy "
-                        "left hidden files out");
+    for (const Format* const format : all_formats()) {
+        if (const std::string fault(format->fault_of(listing)); !fault.empty()) {
+            throw Error(ErrorCode::not_found, directory.string() + " " + fault);
+        }
     }
     std::vector<std::string> found = listing.directories;
     found.insert(found.end(), listing.files.begin(), listing.files.end());
-    throw Error(ErrorCode::not_found,
-                (backend == "hf" ? "no HuggingFace model in " : "no checkpoint in ") +
-                    directory.string() + ": looked for " + looked_for(backend) +
-                    "; found: " + (found.empty() ? "nothing" : name_list(found)));
+    throw Error(ErrorCode::not_found, "no " + noun_of(backend) + " in " + directory.string() +
+                                          ": looked for " + looked_for(backend) + "; found: " +
+                                          (found.empty() ? "nothing" : name_list(found)));
 }
 
 // One level down.
@@ -211,17 +204,28 @@ void require_role(const Location& location, const std::string& role) {
 }
 
 /// An option that changes nothing for this format is a mistake.
-void require_own_options(const Location& location, const Request& request) {
-    const bool has_mesh = !request.mesh.names.empty() || !request.mesh.shape.empty();
-    const std::string_view backend = format_of(location).backend();
-    if (has_mesh && backend != "fsdp") {
-        throw Error(ErrorCode::usage,
-                    "--mesh_dim_names and --mesh_shape are about verl's FSDP checkpoints, but " +
-                        location.directory.string() + " is none: leave them out");
+void require_own(const Location& location, InputOption option, const std::string& names) {
+    if (!format_of(location).subject_of(option).empty()) {
+        return;
     }
-    if (!request.prefix.empty() && backend != "dcp") {
-        throw Error(ErrorCode::usage, "--prefix is about torch DCP checkpoints, but " +
-                                          location.directory.string() + " is none: leave it out");
+    std::string subject = "another format";
+    for (const Format* const format : all_formats()) {
+        if (!format->subject_of(option).empty()) {
+            subject = format->subject_of(option);
+            break;
+        }
+    }
+    throw Error(ErrorCode::usage, names + " about " + subject + ", but " +
+                                      location.directory.string() + " is none: leave " +
+                                      (names.ends_with(" are") ? "them" : "it") + " out");
+}
+
+void require_own_options(const Location& location, const Request& request) {
+    if (!request.mesh.names.empty() || !request.mesh.shape.empty()) {
+        require_own(location, InputOption::mesh, "--mesh_dim_names and --mesh_shape are");
+    }
+    if (!request.prefix.empty()) {
+        require_own(location, InputOption::prefix, "--prefix is");
     }
 }
 

@@ -24,6 +24,25 @@ const std::vector<const Format*>& all_formats() {
     return formats;
 }
 
+std::vector<std::string> backends() {
+    std::vector<std::string> names;
+    for (const Format* const format : all_formats()) {
+        if (std::find(names.begin(), names.end(), format->backend()) == names.end()) {
+            names.emplace_back(format->backend());
+        }
+    }
+    return names;
+}
+
+std::string backends_help() {
+    const std::vector<std::string> names = backends();
+    std::string text = "auto (default)";
+    for (const std::string& name : names) {
+        text += (&name == &names.back() ? " or " : ", ") + name;
+    }
+    return text;
+}
+
 const Format& format_of(const Location& location) {
     const auto& formats = all_formats();
     const auto at = std::find_if(formats.begin(), formats.end(), [&](const Format* format) {

@@ -16,6 +16,8 @@
 namespace shardweld::formats {
 
 inline constexpr const char* kTrackerFile = "latest_checkpointed_iteration.txt";
+/// The names of iterations, for messages.
+inline constexpr const char* kStepNames = "iter_*, global_step_*, checkpoint-*, step-*, release";
 
 /// One saved iteration: iter_0000010, global_step_10, checkpoint-10, step-10 or release (no
 /// number).

@@ -13,6 +13,7 @@
 #include "shardweld/io/kind.hpp"
 #include "shardweld/io/paths.hpp"
 
+#include "foreign.hpp"
 #include "json_text.hpp"
 
 namespace shardweld::formats {
@@ -142,6 +143,20 @@ class Companions {
 };
 
 }  // namespace
+
+bool is_verl_level(const Listing& listing) {
+    return listing.has_directory(kShards) || listing.has_directory("actor") ||
+           listing.has_directory("critic");
+}
+
+void refuse_finished(const fs::path& directory) {
+    const fs::path model = directory / "huggingface";
+    if (is_hf_model(try_list_directory(model))) {
+        throw Error(ErrorCode::not_found,
+                    "nothing to merge: " + directory.string() +
+                        " holds no shards; the HuggingFace model is complete in " + model.string());
+    }
+}
 
 std::optional<fs::path> role_directory(const fs::path& directory, const Listing& listing,
                                        const std::string& role) {

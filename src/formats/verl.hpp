@@ -12,6 +12,16 @@
 
 namespace shardweld::formats {
 
+/// The names of its levels, for messages.
+inline constexpr const char* kVerlNames =
+    "actor, critic, ckpt_contents.json, model/dist_ckpt, dist_ckpt";
+
+/// Whether a directory is a step or a role with shards below.
+bool is_verl_level(const Listing& listing);
+
+/// Error(not_found) when a role holds the model for HuggingFace and no shards.
+void refuse_finished(const fs::path& directory);
+
 /// actor or critic below a step directory; nullopt when there is neither. Error(usage) when both
 /// are there and `role` is "", Error(not_found) when the role asked for is not there.
 std::optional<fs::path> role_directory(const fs::path& directory, const Listing& listing,

@@ -74,6 +74,14 @@ struct Resolution {
     std::vector<catalogue::Piece> pieces;  ///< all their pieces, in the catalogue's order
 };
 
+struct Listing;
+
+/// Options of the input that only some formats take.
+enum class InputOption {
+    mesh,   ///< --mesh_dim_names and --mesh_shape
+    prefix  ///< --prefix
+};
+
 class Format {
   public:
     Format() = default;
@@ -88,6 +96,24 @@ class Format {
     /// Read only when --backend names it: `auto` passes it by, because its directories are no
     /// sharded checkpoints or its files are not to be opened unasked.
     [[nodiscard]] virtual bool only_by_name() const { return false; }
+
+    // For messages, and where several directories may be meant.
+
+    /// What it reads: "checkpoint", "HuggingFace model".
+    [[nodiscard]] virtual std::string_view noun() const { return "checkpoint"; }
+    /// Patterns of the names by which it knows a directory; "" if another format's say the same.
+    [[nodiscard]] virtual std::string_view looks_for() const { return ""; }
+    /// Whether a directory's names look like such a save, which may be damaged or not asked for.
+    [[nodiscard]] virtual bool is_told_by(const Listing& /*listing*/) const { return false; }
+    /// What is wrong with a directory that it cannot read though its files are there, to be put
+    /// behind the directory's name; "" if nothing is known.
+    [[nodiscard]] virtual std::string_view fault_of(const Listing& /*listing*/) const { return ""; }
+    /// Of a format read only by name: refuses a directory that is_told_by tells, where it was not
+    /// named.
+    virtual void refuse_unasked(const fs::path& /*directory*/) const {}
+    /// Whose checkpoints an option is about, if it is one of this format: "torch DCP checkpoints";
+    /// "" otherwise.
+    [[nodiscard]] virtual std::string_view subject_of(InputOption /*option*/) const { return ""; }
 
     /// Names of what it leaves beside its shards (closed_world.hpp).
     [[nodiscard]] virtual std::span<const KnownName> known_names() const { return {}; }
@@ -148,6 +174,10 @@ Resolution decode_resolution(ByteReader& in);
 
 /// All formats, in the order in which they are tried.
 const std::vector<const Format*>& all_formats();
+/// Their backends, each once, in that order.
+std::vector<std::string> backends();
+/// Those as the help of --backend lists them: "auto (default), megatron, ... or hdf5".
+std::string backends_help();
 /// The format a location names.
 const Format& format_of(const Location& location);
 

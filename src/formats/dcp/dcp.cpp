@@ -130,6 +130,18 @@ class Dcp final : public Format {
   public:
     [[nodiscard]] std::string_view name() const override { return "torch dcp"; }
     [[nodiscard]] std::string_view backend() const override { return "dcp"; }
+    [[nodiscard]] bool is_told_by(const Listing& listing) const override {
+        return listing.has_file(".metadata");
+    }
+    [[nodiscard]] std::string_view fault_of(const Listing& listing) const override {
+        return first_with_suffix(listing, ".distcp") ? "has .distcp files but no .metadata: the "
+                                                       "save was interrupted or the copy left "
+                                                       "hidden files out"
+                                                     : "";
+    }
+    [[nodiscard]] std::string_view subject_of(InputOption option) const override {
+        return option == InputOption::prefix ? "torch DCP checkpoints" : "";
+    }
 
     [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
         const Listing listing = try_list_directory(directory);

@@ -118,6 +118,9 @@ class HfShards final : public Format {
   public:
     [[nodiscard]] std::string_view name() const override { return "torch dcp safetensors"; }
     [[nodiscard]] std::string_view backend() const override { return "dcp"; }
+    [[nodiscard]] std::string_view subject_of(InputOption option) const override {
+        return option == InputOption::prefix ? "torch DCP checkpoints" : "";
+    }
 
     [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
         const Listing listing = try_list_directory(directory);

@@ -65,6 +65,12 @@ class Fsdp final : public Format {
   public:
     [[nodiscard]] std::string_view name() const override { return "verl fsdp"; }
     [[nodiscard]] std::string_view backend() const override { return "fsdp"; }
+    [[nodiscard]] std::string_view looks_for() const override {
+        return "model_world_size_*_rank_*.pt";
+    }
+    [[nodiscard]] std::string_view subject_of(InputOption option) const override {
+        return option == InputOption::mesh ? "verl's FSDP checkpoints" : "";
+    }
 
     [[nodiscard]] std::span<const KnownName> known_names() const override { return kNames; }
 

@@ -116,6 +116,17 @@ class Hdf5 final : public Format {
     [[nodiscard]] std::string_view backend() const override { return "hdf5"; }
     /// Its library has a history of faults with made-up files.
     [[nodiscard]] bool only_by_name() const override { return true; }
+    [[nodiscard]] std::string_view looks_for() const override { return "*.h5, *.hdf5"; }
+    [[nodiscard]] bool is_told_by(const Listing& listing) const override {
+        return std::any_of(listing.files.begin(), listing.files.end(), is_hdf5_name);
+    }
+    void refuse_unasked(const fs::path& directory) const override {
+        throw Error(ErrorCode::unsupported,
+                    directory.string() +
+                        " looks like HDF5 files, which are read only when asked for with "
+                        "--backend hdf5; this build reads: " +
+                        name_list(backends()));
+    }
 
     [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
         const Listing listing = try_list_directory(directory);

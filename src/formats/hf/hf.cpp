@@ -13,6 +13,7 @@
 #include "shardweld/core/text.hpp"
 
 #include "../directory.hpp"
+#include "../foreign.hpp"
 #include "../shared/file_scan.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "../shared/module_names.hpp"
@@ -152,6 +153,18 @@ class HuggingFace final : public Format {
     [[nodiscard]] std::string_view name() const override { return "huggingface"; }
     [[nodiscard]] std::string_view backend() const override { return "hf"; }
     [[nodiscard]] bool only_by_name() const override { return true; }
+    [[nodiscard]] std::string_view noun() const override { return "HuggingFace model"; }
+    [[nodiscard]] std::string_view looks_for() const override {
+        return "model.safetensors, *.safetensors, pytorch_model*.bin, their index";
+    }
+    [[nodiscard]] bool is_told_by(const Listing& listing) const override {
+        return is_hf_model(listing);
+    }
+    void refuse_unasked(const fs::path& directory) const override {
+        throw Error(ErrorCode::not_found,
+                    "nothing to merge: " + directory.string() +
+                        " is a HuggingFace model already (--backend hf rewrites it)");
+    }
 
     [[nodiscard]] std::span<const KnownName> known_names() const override { return kNames; }
 

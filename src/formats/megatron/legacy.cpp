@@ -164,6 +164,11 @@ class Legacy final : public Format {
   public:
     [[nodiscard]] std::string_view name() const override { return "megatron legacy"; }
     [[nodiscard]] std::string_view backend() const override { return "megatron"; }
+    [[nodiscard]] std::string_view looks_for() const override { return "mp_rank_*"; }
+    [[nodiscard]] bool is_told_by(const Listing& listing) const override {
+        return std::any_of(listing.directories.begin(), listing.directories.end(),
+                           [](const std::string& name) { return name.starts_with("mp_rank_"); });
+    }
 
     [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
         Location location;

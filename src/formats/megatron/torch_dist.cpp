@@ -98,6 +98,7 @@ class TorchDist final : public Format {
   public:
     [[nodiscard]] std::string_view name() const override { return "megatron torch_dist"; }
     [[nodiscard]] std::string_view backend() const override { return "megatron"; }
+    [[nodiscard]] std::string_view looks_for() const override { return ".metadata"; }
 
     [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
         const Listing listing = try_list_directory(directory);

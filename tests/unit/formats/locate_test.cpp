@@ -247,6 +247,10 @@ TEST(Locate, names_layouts_it_does_not_read) {
                  [&] { at(other.path()); });
 }
 
+TEST(Formats, list_their_backends_once) {
+    EXPECT_EQ(backends_help(), "auto (default), megatron, fsdp, dcp, hf or hdf5");
+}
+
 TEST(Locate, says_what_it_looked_for) {
     const Scratch scratch;
     expect_error(ErrorCode::not_found, "rank_*.pt; found: nothing", [&] { at(scratch.path()); });
@@ -254,6 +258,9 @@ TEST(Locate, says_what_it_looked_for) {
     model.directory = scratch.path();
     model.backend = "hf";
     expect_error(ErrorCode::not_found, "no HuggingFace model in",
+                 [&] { static_cast<void>(locate(model)); });
+    model.backend = "hdf5";
+    expect_error(ErrorCode::not_found, "looked for *.h5, *.hdf5; found: nothing",
                  [&] { static_cast<void>(locate(model)); });
     scratch.file("some.txt");
     scratch.directory("dir");
