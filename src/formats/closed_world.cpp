@@ -12,10 +12,10 @@
 #include "shardweld/io/entries.hpp"
 #include "shardweld/io/paths.hpp"
 
+#include "iteration_directories.hpp"
 #include "neighbour_names.hpp"
 #include "shared/ignored_rows.hpp"
 #include "shared/training_keys.hpp"
-#include "steps.hpp"
 
 namespace shardweld::formats {
 

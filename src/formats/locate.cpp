@@ -1,5 +1,6 @@
 // From --local_dir down to the directory that holds the shard files.
-// Knows which levels there are; each level's rules are in steps.cpp and verl.cpp.
+// Knows which levels there are; each level's rules are in iteration_directories.cpp and
+// verl_directories.cpp.
 
 #include <algorithm>
 #include <system_error>
@@ -14,9 +15,9 @@
 #include "closed_world.hpp"
 #include "directory.hpp"
 #include "foreign.hpp"
+#include "iteration_directories.hpp"
 #include "shared/training_keys.hpp"
-#include "steps.hpp"
-#include "verl.hpp"
+#include "verl_directories.hpp"
 
 namespace shardweld::formats {
 

@@ -6,12 +6,12 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/models/config.hpp"
 
-#include "../../src/formats/fsdp/world.hpp"
+#include "../../src/formats/fsdp/rank_files.hpp"
 #include "../../src/formats/hf/model_files.hpp"
 #include "../../src/formats/megatron/args.hpp"
 #include "../../src/formats/megatron/dist_state.hpp"
 #include "../../src/formats/megatron/zarr_array.hpp"
-#include "../../src/formats/verl.hpp"
+#include "../../src/formats/verl_directories.hpp"
 #include "json_files.hpp"
 
 namespace {

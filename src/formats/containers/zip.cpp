@@ -10,7 +10,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/cursor.hpp"
 
-#include "repeated.hpp"
+#include "duplicate_names.hpp"
 #include "zip_layout.hpp"
 #include "zip_reader.hpp"
 
@@ -162,7 +162,7 @@ void require_distinct(const std::vector<NamedZipEntry>& entries) {
     for (const auto& [name, entry] : entries) {
         names.push_back(name);
     }
-    if (const auto repeated = find_repeated(names)) {
+    if (const auto repeated = find_duplicate(names)) {
         fail_zip("two entries with one name: " + in_quotes(names[repeated->second]));
     }
 }

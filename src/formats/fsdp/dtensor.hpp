@@ -16,8 +16,8 @@
 #include "mesh.hpp"
 #include "owned.hpp"
 #include "placements.hpp"
+#include "rank_files.hpp"
 #include "subclass.hpp"
-#include "world.hpp"
 
 namespace shardweld::formats::fsdp {
 

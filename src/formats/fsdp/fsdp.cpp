@@ -11,11 +11,11 @@
 #include "shardweld/core/text.hpp"
 
 #include "../directory.hpp"
-#include "copies.hpp"
+#include "copied_files.hpp"
 #include "join.hpp"
 #include "mesh.hpp"
+#include "rank_files.hpp"
 #include "scan.hpp"
-#include "world.hpp"
 
 namespace shardweld::formats::fsdp {
 

@@ -9,7 +9,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/torch_file.hpp"
 
-#include "../containers/repeated.hpp"
+#include "../containers/duplicate_names.hpp"
 #include "../containers/torch_storage.hpp"
 #include "../shared/file_scan.hpp"
 #include "../shared/ignored_rows.hpp"
@@ -18,10 +18,10 @@
 #include "dtensor.hpp"
 #include "pieces.hpp"
 #include "placements.hpp"
+#include "rank_files.hpp"
 #include "sharded_tensor.hpp"
 #include "subclass.hpp"
 #include "training_state.hpp"
-#include "world.hpp"
 
 namespace shardweld::formats::fsdp {
 
@@ -128,7 +128,7 @@ class RankScan {
     }
 
     void require_distinct_names() const {
-        const auto repeated = find_repeated(names_);
+        const auto repeated = find_duplicate(names_);
         if (!repeated) {
             return;
         }

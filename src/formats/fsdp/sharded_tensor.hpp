@@ -7,8 +7,8 @@
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/formats/containers/torch_file.hpp"
 
+#include "rank_files.hpp"
 #include "subclass.hpp"
-#include "world.hpp"
 
 namespace shardweld::formats::fsdp {
 

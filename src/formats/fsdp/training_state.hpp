@@ -8,7 +8,7 @@
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/formats/format.hpp"
 
-#include "world.hpp"
+#include "rank_files.hpp"
 
 namespace shardweld::formats::fsdp {
 

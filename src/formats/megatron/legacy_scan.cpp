@@ -9,7 +9,7 @@
 #include "shardweld/formats/containers/torch_file.hpp"
 #include "shardweld/io/kind.hpp"
 
-#include "../containers/repeated.hpp"
+#include "../containers/duplicate_names.hpp"
 #include "../shared/file_scan.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "../shared/module_names.hpp"
@@ -121,7 +121,7 @@ class LegacyScan {
         for (std::size_t i = first; i < out_.shards.size(); ++i) {
             names.push_back(out_.shards[i].name);
         }
-        if (const auto repeated = find_repeated(names)) {
+        if (const auto repeated = find_duplicate(names)) {
             Error error(ErrorCode::corrupt, "the name occurs twice in one model");
             error.add_context("tensor " + printable(names[repeated->second]));
             throw error;

@@ -6,7 +6,7 @@
 
 #include "shardweld/core/fingerprint.hpp"
 
-#include "../steps.hpp"
+#include "../iteration_directories.hpp"
 
 namespace shardweld::formats {
 

@@ -1,4 +1,4 @@
-#include "verl.hpp"
+#include "verl_directories.hpp"
 
 #include <algorithm>
 #include <cerrno>

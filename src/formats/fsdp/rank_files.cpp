@@ -1,4 +1,4 @@
-#include "world.hpp"
+#include "rank_files.hpp"
 
 #include <algorithm>
 #include <map>

@@ -10,13 +10,13 @@
 namespace shardweld::formats {
 
 /// Positions of two equal texts.
-struct Repeated {
+struct Duplicate {
     std::size_t first = 0;
     std::size_t second = 0;  ///< behind `first`
 };
 
 /// The repetition that comes first in order; nullopt when all texts differ. Linear; for texts that
 /// were made to hash alike, as sorting them.
-std::optional<Repeated> find_repeated(std::span<const std::string_view> texts);
+std::optional<Duplicate> find_duplicate(std::span<const std::string_view> texts);
 
 }  // namespace shardweld::formats

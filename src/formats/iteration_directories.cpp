@@ -1,4 +1,4 @@
-#include "steps.hpp"
+#include "iteration_directories.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "copies.hpp"
+#include "copied_files.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "../../../src/formats/containers/repeated.hpp"
+#include "../../../src/formats/containers/duplicate_names.hpp"
 
 #include <functional>
 #include <string>
@@ -12,11 +12,11 @@ namespace {
 // "first second", "" when all differ.
 std::string repeated_in(const std::vector<std::string>& texts) {
     const std::vector<std::string_view> views(texts.begin(), texts.end());
-    const auto found = find_repeated(views);
+    const auto found = find_duplicate(views);
     return found ? std::to_string(found->first) + " " + std::to_string(found->second) : "";
 }
 
-TEST(Repeated, is_found_first) {
+TEST(Duplicate, is_found_first) {
     EXPECT_EQ(repeated_in({}), "");
     EXPECT_EQ(repeated_in({"a"}), "");
     EXPECT_EQ(repeated_in({"a", "b", "", "aa"}), "");
@@ -37,7 +37,7 @@ std::vector<std::string> colliding(std::size_t count) {
     return texts;
 }
 
-TEST(Repeated, is_found_among_texts_made_to_collide) {
+TEST(Duplicate, is_found_among_texts_made_to_collide) {
     auto texts = colliding(200);
     EXPECT_EQ(repeated_in(texts), "");
     texts[190] = texts[180];
@@ -45,7 +45,7 @@ TEST(Repeated, is_found_among_texts_made_to_collide) {
     EXPECT_EQ(repeated_in(texts), "180 190");
 }
 
-TEST(Repeated, is_found_in_long_lists) {
+TEST(Duplicate, is_found_in_long_lists) {
     std::vector<std::string> texts;
     for (int i = 0; i < 20000; ++i) {
         texts.push_back("archive/data/" + std::to_string(i));

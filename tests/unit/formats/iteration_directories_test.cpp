@@ -1,4 +1,4 @@
-#include "../../../src/formats/steps.hpp"
+#include "../../../src/formats/iteration_directories.hpp"
 
 #include "scratch.hpp"
 

@@ -1,4 +1,4 @@
-#include "repeated.hpp"
+#include "duplicate_names.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -18,14 +18,14 @@ using Texts = std::span<const std::string_view>;
 
 constexpr std::uint32_t kFree = std::numeric_limits<std::uint32_t>::max();
 
-std::optional<Repeated> find_by_sorting(Texts texts) {
+std::optional<Duplicate> find_by_sorting(Texts texts) {
     std::vector<std::size_t> order(texts.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::sort(order.begin(), order.end(), [texts](std::size_t a, std::size_t b) {
         const int difference = texts[a].compare(texts[b]);
         return difference == 0 ? a < b : difference < 0;
     });
-    std::optional<Repeated> found;
+    std::optional<Duplicate> found;
     for (std::size_t i = 1; i < order.size(); ++i) {
         const bool is_earlier = !found || order[i] < found->second;
         if (is_earlier && texts[order[i - 1]] == texts[order[i]]) {
@@ -37,7 +37,7 @@ std::optional<Repeated> find_by_sorting(Texts texts) {
 
 }  // namespace
 
-std::optional<Repeated> find_repeated(Texts texts) {
+std::optional<Duplicate> find_duplicate(Texts texts) {
     if (texts.size() >= kFree) {
         throw Error(ErrorCode::unsupported, "a file of more than 2^32 names");
     }
@@ -48,7 +48,7 @@ std::optional<Repeated> find_repeated(Texts texts) {
         std::size_t slot = std::hash<std::string_view>()(texts[i]) & (slots.size() - 1);
         for (; slots[slot] != kFree; slot = (slot + 1) & (slots.size() - 1)) {
             if (texts[slots[slot]] == texts[i]) {
-                return Repeated{slots[slot], i};
+                return Duplicate{slots[slot], i};
             }
             if (steps_left-- == 0) {
                 return find_by_sorting(texts);
