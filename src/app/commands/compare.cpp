@@ -7,7 +7,8 @@
 #include "../compare/comparison.hpp"
 #include "../compare/comparison_output.hpp"
 #include "../compare/model_directory.hpp"
-#include "../merge/assembly.hpp"
+#include "../merge/main_path.hpp"
+#include "../merge/moving.hpp"
 #include "../merge/preflight.hpp"
 #include "../report/report_place.hpp"
 #include "../report/reported.hpp"
@@ -88,34 +89,37 @@ plan::Plan plan_of(mpi::Comm& comm, const ModelDirectory& model, Bytes memory) {
 }  // namespace
 
 int test(mpi::Comm& comm, const Options& options, Log& log) {
-    return run_reported(comm, options, log, "test", [&](Report& report, Stopwatch& watch) {
+    return run_reported(comm, options, log, "test", [&](Session& session) {
         check_report(comm, options, {});
         const ModelDirectory reference =
             read_model_directory(comm, options.reference, options.check_crc);
-        Options halved = options;
-        halved.memory_limit = half_memory(comm, options.memory_limit);
-        Assembly assembly(comm, halved, log, report, watch);
+        Planned planned;
         Preflight preflight;
-        preflight.check([&] { assembly.prepare(); });
-        preflight.add(assembly.strict_problems());
+        preflight.check([&] {
+            planned = make_ready(session, {Sink::comparison, true});
+            report_plan(session, planned);
+        });
+        preflight.add(strict_problems(session));
         preflight.require_none();
-        assembly.check_crcs({});
-        Comparing comparing(comm, options, reference, assembly.throttle());
+        report_plan(session, planned);
+        check_crcs(session, planned, {});
+        Comparing comparing(comm, options, reference, planned.input.throttle);
         // The factors of an adapter are gathered in a file before they are folded.
         std::optional<Scratch> scratch;
         if (options.lora == Lora::fold) {
             scratch.emplace(comm);
         }
         Outcome outcome = comparing.run(
-            assembly.plan(), assembly.ties(), *halved.memory_limit, [&](execute::Options run) {
-                assembly.execute(scratch ? scratch->path() : fs::path(), std::move(run));
+            planned.plan, planned.ties(), planned.choice.memory_limit, [&](execute::Options run) {
+                (void)move_tensors(session, planned, scratch ? scratch->path() : fs::path(),
+                                   std::move(run));
             });
         return comparing.tell("test", std::move(outcome), {});
     });
 }
 
 int diff(mpi::Comm& comm, const Options& options, Log& log) {
-    return run_reported(comm, options, log, "diff", [&](Report&, Stopwatch&) {
+    return run_reported(comm, options, log, "diff", [&](Session&) {
         const ModelDirectory tested =
             read_model_directory(comm, options.local_dir, options.check_crc);
         const ModelDirectory reference =

@@ -11,12 +11,10 @@
 #include "shardweld/core/text.hpp"
 
 #include "../cli/table.hpp"
-#include "../merge/preflight.hpp"
 #include "../report/json_parts.hpp"
-#include "../report/report_place.hpp"
-#include "../report/roof.hpp"
+#include "../runtime/resources.hpp"
+#include "preparation.hpp"
 #include "sbatch.hpp"
-#include "upload.hpp"
 
 namespace shardweld::app {
 
@@ -25,6 +23,9 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int kPlanSchema = 1;
+
+// Plans are for another machine: this one's limits say nothing.
+constexpr Bytes kMemoryLimit = Bytes{256} << 20U;
 
 // What follows a size that only creating the files tells exactly.
 constexpr const char* kEstimated = " (HDF5: sizes and offsets are estimates)";
@@ -205,10 +206,40 @@ std::string plan_json(const PlannedMerge& merge) {
 
 namespace {
 
-void check_room(mpi::Comm& comm, const Options& options, PlannedMerge& merge) {
-    const publish::Room room = room_of_target(comm, options);
-    merge.quotas = quotas_of(room);
-    require_room(comm, options, room, needs_of(merge.plan, merge.beside, merge.factor_bytes));
+/// A session that says nothing: what it finds stands in its report, and is shown with the plan.
+class Rehearsal {
+  public:
+    Rehearsal(mpi::Comm& comm, const Options& options)
+        : session_{comm, options, log_, report_, watch_} {}
+    Session& session() { return session_; }
+
+  private:
+    std::ostream nowhere_{nullptr};
+    Log log_{nowhere_, LogLevel::error, false};
+    Report report_;
+    Stopwatch watch_;
+    Session session_;
+};
+
+Planned plan_for(Session& session, const Options& options) {
+    const Crew crew{options.n_ranks, {kMemoryLimit, has_spare_core(options.n_ranks)}};
+    return make_ready(session, merge_terms(options, crew));
+}
+
+PlannedMerge shown(const Session& session, Planned planned) {
+    const Report& report = session.report;
+    PlannedMerge merge;
+    merge.input = report.input_directory;
+    merge.format = report.input_format;
+    merge.recipe = planned.model.prepared.recipe->name;
+    merge.memory = planned.forecast(session.comm);
+    merge.files = std::move(planned.input.files);
+    merge.plan = std::move(planned.plan);
+    merge.ledger = report.ledger;
+    merge.warnings = report.warnings;
+    merge.trace = std::move(planned.trace);
+    merge.quotas = report.quotas;
+    return merge;
 }
 
 void show(const PlannedMerge& merge, const Options& options, std::ostream& out, Log& log) {
@@ -230,26 +261,26 @@ void show(const PlannedMerge& merge, const Options& options, std::ostream& out, 
 
 }  // namespace
 
+PlannedMerge plan_merge(mpi::Comm& comm, const Options& options) {
+    Rehearsal rehearsal(comm, options);
+    return shown(rehearsal.session(), plan_for(rehearsal.session(), options));
+}
+
 int print_plan(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
-    PlannedMerge merge;
+    Rehearsal rehearsal(comm, options);
+    Session& session = rehearsal.session();
+    Preparation ready;
     Preflight preflight;
-    if (options.has_target) {
-        preflight.check([&] { check_target(comm, options); });
-        preflight.check([&] { check_report(comm, options, options.target_dir); });
-    }
-    preflight.check([&] { (void)look_at_roof(comm, options, options.n_ranks, log); });
-    if (!options.upload_path.empty()) {
-        preflight.check([&] { (void)prepare_upload(comm, options); });
-    }
-    if (preflight.check([&] { merge = plan_merge(comm, options); })) {
+    look_around(session, preflight, ready, options.has_target, options.n_ranks, log);
+    if (preflight.check([&] { ready.planned = plan_for(session, options); })) {
         if (options.has_target) {
-            preflight.check([&] { check_room(comm, options, merge); });
-            preflight.check([&] { require_readable(merge.beside); });
+            look_at_place(session, preflight, ready);
+            preflight.check([&] { require_readable(ready.beside); });
         }
         preflight.check([&] {
             mpi::collectively(comm, [&] {
                 if (comm.rank() == 0) {
-                    show(merge, options, out, log);
+                    show(shown(session, std::move(ready.planned)), options, out, log);
                 }
             });
         });

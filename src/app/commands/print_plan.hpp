@@ -11,7 +11,6 @@
 
 #include "../cli/log.hpp"
 #include "../cli/options.hpp"
-#include "../merge/room.hpp"
 #include "../report/figures.hpp"
 #include "../report/report.hpp"
 #include "../runtime/memory_forecast.hpp"
@@ -29,8 +28,6 @@ struct PlannedMerge {
     std::vector<plan::Warning> warnings;
     std::vector<std::string> trace;  ///< --trace
     MemoryForecast memory;
-    FilesBeside beside;      ///< with a target
-    Bytes factor_bytes = 0;  ///< of a fold's factors
     /// With a target: whose quotas were looked at there; empty: they are unknown.
     std::optional<std::vector<std::string>> quotas;
 };
@@ -39,8 +36,8 @@ std::string plan_text(const PlannedMerge& merge);
 /// Fields are never renamed or removed.
 std::string plan_json(const PlannedMerge& merge);
 
-/// Collective: the ranks read the metadata together; rank 0 plans a merge by --ranks ranks that all
-/// see the checkpoint. Empty on the others, but for `beside`.
+/// Collective: the ranks that are here go a merge's way up to the plan, for --ranks ranks that all
+/// see the checkpoint. The same on all, but for what each has measured of its memory.
 PlannedMerge plan_merge(mpi::Comm& comm, const Options& options);
 
 /// Collective: plans; rank 0 prints to `out`. Returns the exit code.

@@ -13,7 +13,6 @@
 #include "../cli/table.hpp"
 #include "../compare/model_directory.hpp"
 #include "../compare/written_model.hpp"
-#include "../merge/assembly.hpp"
 #include "../report/json_parts.hpp"
 #include "../report/reported.hpp"
 #include "../report/reported_output.hpp"

@@ -32,12 +32,12 @@ plan::Visibility joined(const plan::Visibility& a, const plan::Visibility& b) {
 
 }  // namespace
 
-bool is_base_of_adapter(const Options& options, const catalogue::Catalogue& checkpoint) {
+bool is_base_of_adapter(const Options& options, Sink sink, const catalogue::Catalogue& checkpoint) {
     if (!options.base) {
         return false;
     }
     const bool is_adapter = adapters::holds_adapter_only(checkpoint);
-    if (!is_adapter && options.command == Command::test) {
+    if (!is_adapter && sink == Sink::comparison) {
         throw Error(ErrorCode::usage,
                     "test takes --base only for checkpoints that hold nothing but a LoRA adapter: "
                     "this one has its own base; compare with another model by --test_hf_dir");

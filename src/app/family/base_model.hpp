@@ -6,12 +6,13 @@
 
 #include "../cli/options.hpp"
 #include "../survey/survey.hpp"
+#include "model.hpp"
 
 namespace shardweld::app {
 
 /// Whether --base is the model of a checkpoint that holds an adapter alone; else a merge compares
-/// with it. Error(usage) for a command that does not.
-bool is_base_of_adapter(const Options& options, const catalogue::Catalogue& checkpoint);
+/// with it. Error(usage) where another model is compared with.
+bool is_base_of_adapter(const Options& options, Sink sink, const catalogue::Catalogue& checkpoint);
 
 /// Where --base is looked for: a HuggingFace model directory.
 formats::Request base_request(const Options& options);

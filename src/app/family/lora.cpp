@@ -16,12 +16,6 @@ namespace {
 
 using catalogue::Catalogue;
 
-/// A comparison has no place for an adapter: it sees the base, unless it is asked to fold.
-Lora lora_of(const Options& options) {
-    const bool is_written = options.command == Command::merge || options.command == Command::plan;
-    return options.lora == Lora::split && !is_written ? Lora::drop : options.lora;
-}
-
 adapters::SettingsSources sources_of(const PreparedModel& prepared, const ModelFiles& files,
                                      const Options& options) {
     return {options.lora_alpha, files.adapter_config, files.train_meta,
@@ -57,7 +51,7 @@ class PeftBinder {
         : prepared_(prepared),
           files_(files),
           options_(options),
-          lora_(lora_of(options)),
+          lora_(prepared.choice.lora),
           sources_(sources_of(prepared, files, options)) {}
 
     Bound bind(Catalogue catalogue) {
@@ -165,9 +159,9 @@ class PeftBinder {
     }
 
     void take_adapter(Catalogue adapter) {
-        Options named = options_;
-        named.names = Names::module;
-        const PreparedModel tree = prepare_model(files_, named, adapter);
+        ModelChoice choice = prepared_.choice;
+        choice.names = Names::module;
+        const PreparedModel tree = prepare_model(files_, choice, adapter);
         const bool is_folded = lora_ == Lora::fold;
         plan::Binding saved = plan::bind(std::move(adapter), tree.model(),
                                          {is_folded ? std::optional(DType::f32) : options_.dtype});
@@ -255,8 +249,12 @@ class PeftBinder {
 
 }  // namespace
 
-bool is_adapter_alone(const Options& options, const Catalogue& catalogue) {
-    return lora_of(options) == Lora::split && adapters::holds_adapter_only(catalogue);
+Lora lora_for(Lora asked, Sink sink) {
+    return asked == Lora::split && sink == Sink::comparison ? Lora::drop : asked;
+}
+
+bool is_adapter_alone(Lora lora, const Catalogue& catalogue) {
+    return lora == Lora::split && adapters::holds_adapter_only(catalogue);
 }
 
 Bound bind_peft(const PreparedModel& prepared, const ModelFiles& files, const Options& options,

@@ -15,8 +15,12 @@ inline constexpr const char* kAdapterConfig = "lora_adapter/adapter_config.json"
 /// Where factors lie while a model is folded, below the output's partial directory.
 inline constexpr const char* kFactors = ".factors.safetensors";
 
+/// What becomes of an adapter. A comparison has no place for one: it sees the base, unless it is
+/// asked to fold.
+Lora lora_for(Lora asked, Sink sink);
+
 /// Whether the run is about an adapter and nothing else: no model is written and no config needed.
-bool is_adapter_alone(const Options& options, const catalogue::Catalogue& catalogue);
+bool is_adapter_alone(Lora lora, const catalogue::Catalogue& catalogue);
 
 /// bind_model for a catalogue that holds an adapter. Pure. Error(usage) where the options leave
 /// nothing to write or no base to fold into; else as adapters::separate, settle and attach.

@@ -55,14 +55,14 @@ std::string joined(const std::vector<std::string>& words) {
 }
 
 /// Module-tree names need no recipe: without one, or when asked to, they stay as they are.
-const models::Recipe& recipe_of(PreparedModel& prepared, const Options& options,
-                                const catalogue::Catalogue& catalogue) {
+const models::Recipe& recipe_of(PreparedModel& prepared, const catalogue::Catalogue& catalogue) {
+    const ModelChoice& choice = prepared.choice;
     const models::Dialect* dialect = prepared.library->find_dialect(catalogue.dialect);
     const bool is_free = dialect != nullptr && dialect->has_own_names;
-    if (is_free && (options.names == Names::module || is_adapter_alone(options, catalogue))) {
+    if (is_free && (choice.names == Names::module || is_adapter_alone(choice.lora, catalogue))) {
         return *prepared.library->find_recipe(kModuleTree);
     }
-    if (!is_free && options.names == Names::module) {
+    if (!is_free && choice.names == Names::module) {
         throw Error(ErrorCode::usage,
                     "--names module is for checkpoints that hold the names of a "
                     "module tree; " +
@@ -99,21 +99,21 @@ const models::Dialect& dialect_for(const models::Library& library, const models:
 }
 
 /// The config as the rest of the run sees it.
-models::Config edited_config(const ModelFiles& files, const Options& options) {
+models::Config edited_config(const ModelFiles& files, const ModelChoice& choice) {
     models::Config config = models::Config::parse(files.config_text, files.config_path);
-    if (options.tie_word_embedding && config.integer("tie_word_embeddings").value_or(0) != 1) {
+    if (choice.is_tied && config.integer("tie_word_embeddings").value_or(0) != 1) {
         config.set("tie_word_embeddings", "true");
     }
-    if (options.vocab_size) {
-        set_vocabulary(config, *options.vocab_size);
+    if (choice.vocab_size) {
+        set_vocabulary(config, *choice.vocab_size);
     }
     return config;
 }
 
-void check_config(const PreparedModel& prepared, const Options& options,
-                  const catalogue::Claims& claims) {
-    const std::set<std::string> settled =
-        options.vocab_size ? std::set<std::string>{kVocabularyField} : std::set<std::string>{};
+void check_config(const PreparedModel& prepared, const catalogue::Claims& claims) {
+    const std::set<std::string> settled = prepared.choice.vocab_size
+                                              ? std::set<std::string>{kVocabularyField}
+                                              : std::set<std::string>{};
     const auto disagreements =
         models::check_claims(*prepared.dialect, prepared.config, claims, settled);
     if (disagreements.empty()) {
@@ -145,8 +145,8 @@ void check_tying(const PreparedModel& prepared, const catalogue::Catalogue& cata
 }
 
 /// Settles whether the model classifies tokens.
-void settle_head(PreparedModel& prepared, const Options& options, const ScoreHead& head) {
-    prepared.is_value = options.is_value_model ||
+void settle_head(PreparedModel& prepared, const ScoreHead& head) {
+    prepared.is_value = prepared.choice.is_value ||
                         prepared.config.model_class() == models::ModelClass::token_classification;
     if (!head.evidence.empty() && !prepared.is_value) {
         prepared.is_value = true;
@@ -232,19 +232,25 @@ ModelFiles read_model_files(const Options& options, const Places& places) {
     return files;
 }
 
-PreparedModel prepare_model(const ModelFiles& files, const Options& options,
+ModelChoice model_choice(const Options& options, Sink sink) {
+    return {options.names, options.tie_word_embedding, options.is_value_model, options.vocab_size,
+            lora_for(options.lora, sink)};
+}
+
+PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
                             const catalogue::Catalogue& catalogue) {
     PreparedModel prepared;
+    prepared.choice = choice;
     prepared.library =
         std::make_shared<const models::Library>(models::Library::load(files.recipes));
-    prepared.config = edited_config(files, options);
-    prepared.recipe = &recipe_of(prepared, options, catalogue);
+    prepared.config = edited_config(files, choice);
+    prepared.recipe = &recipe_of(prepared, catalogue);
     prepared.dialect = std::make_shared<const models::Dialect>(models::own_names(
         *prepared.recipe, dialect_for(*prepared.library, *prepared.recipe, catalogue)));
-    check_config(prepared, options, catalogue.claims);
+    check_config(prepared, catalogue.claims);
     models::require_fit(*prepared.recipe, *prepared.dialect, prepared.config, catalogue.claims);
     const ScoreHead head = find_score_head(catalogue, *prepared.dialect);
-    settle_head(prepared, options, head);
+    settle_head(prepared, head);
     std::map<std::string, Index> facts = known_facts(catalogue, *prepared.dialect);
     if (head.rows) {
         facts.emplace("labels", *head.rows);

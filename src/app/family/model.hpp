@@ -60,7 +60,24 @@ ModelFiles decode_model_files(ByteReader& in);
 /// Collective. What rank `home` reads, on all ranks.
 ModelFiles share_model_files(mpi::Comm& comm, int home, const std::function<ModelFiles()>& read);
 
+/// What becomes of finished tensors, as far as it matters before there are any.
+enum class Sink {
+    model,       ///< a directory, in which an adapter has its place beside the model
+    comparison,  ///< held against another model: there is no place for an adapter
+};
+
+/// How a model is to be understood, beyond what its files say.
+struct ModelChoice {
+    Names names = Names::hub;
+    bool is_tied = false;             ///< head and embedding are one, whatever config.json says
+    bool is_value = false;            ///< it classifies tokens
+    std::optional<Index> vocab_size;  ///< instead of config.json's
+    Lora lora = Lora::split;          ///< what becomes of an adapter
+};
+ModelChoice model_choice(const Options& options, Sink sink);
+
 struct PreparedModel {
+    ModelChoice choice;
     std::shared_ptr<const models::Library> library;  ///< owns recipe and dialect
     const models::Recipe* recipe = nullptr;
     std::shared_ptr<const models::Dialect> dialect;
@@ -75,7 +92,7 @@ struct PreparedModel {
 
 /// Pure. Error(unsupported) for a family or dialect without a recipe; Error(mismatch) listing every
 /// field in which config.json contradicts the checkpoint.
-PreparedModel prepare_model(const ModelFiles& files, const Options& options,
+PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
                             const catalogue::Catalogue& catalogue);
 
 /// What the checkpoint's tensors become.

@@ -55,12 +55,10 @@ std::vector<plan::Warning> plan_warnings(const plan::Plan& plan) {
                  " are compared; --replicas verify compares all"}};
 }
 
-std::vector<publish::Asset> side_files(const ModelFiles& files, const PreparedModel& prepared,
-                                       const publish::Facts& facts,
+std::vector<publish::Asset> side_files(std::vector<publish::Asset> assets,
+                                       const std::string& config_text,
                                        const outputs::Placement& placement) {
-    std::vector<publish::Asset> assets = files.assets;
-    assets.push_back(
-        {"config.json", {}, publish::true_config(prepared.config, facts).text_to_write()});
+    assets.push_back({"config.json", {}, config_text});
     for (const outputs::SideFile& file : placement.side_files) {
         assets.push_back({file.name, {}, file.text});
     }

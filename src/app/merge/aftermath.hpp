@@ -2,13 +2,11 @@
 // beside them. Knows results, configs and assets; writes nothing itself.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "shardweld/execute/run.hpp"
 #include "shardweld/publish/assets.hpp"
-#include "shardweld/publish/config_edits.hpp"
-
-#include "../family/model.hpp"
 
 namespace shardweld::app {
 
@@ -19,10 +17,9 @@ void require_equal_replicas(const execute::Result& result, const plan::Plan& pla
 /// `replicas_sampled`, when only a part of the replicas will be compared.
 std::vector<plan::Warning> plan_warnings(const plan::Plan& plan);
 
-/// Config (kept true to what is written), index, tokenizer and everything else beside the weights.
-/// Local.
-std::vector<publish::Asset> side_files(const ModelFiles& files, const PreparedModel& prepared,
-                                       const publish::Facts& facts,
+/// The model's `assets` (tokenizer and the like), its config and the index.
+std::vector<publish::Asset> side_files(std::vector<publish::Asset> assets,
+                                       const std::string& config_text,
                                        const outputs::Placement& placement);
 
 }  // namespace shardweld::app

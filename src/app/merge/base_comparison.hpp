@@ -9,7 +9,7 @@
 
 #include "../compare/base_summary.hpp"
 #include "../compare/model_directory.hpp"
-#include "assembly.hpp"
+#include "main_path.hpp"
 
 namespace shardweld::app {
 
@@ -17,7 +17,7 @@ namespace shardweld::app {
 class BaseComparison {
   public:
     /// Collective. Reads the base's metadata. Error(not_found) when a rank does not see it.
-    BaseComparison(mpi::Comm& comm, const Options& options, const Assembly& assembly, Bytes memory);
+    BaseComparison(mpi::Comm& comm, const Options& options, const Planned& planned);
 
     /// An OnSlice.
     void add(const plan::Slice& slice, std::span<const std::byte> bytes) {

@@ -6,30 +6,30 @@
 
 #include "shardweld/execute/tensor_census.hpp"
 
-#include "assembly.hpp"
 #include "base_comparison.hpp"
+#include "main_path.hpp"
 
 namespace shardweld::app {
 
 class ResultCheck {
   public:
-    /// Collective. `memory`: of the comparison's buffers. The assembly must outlive it.
-    ResultCheck(mpi::Comm& comm, const Options& options, const Assembly& assembly, Bytes memory);
+    /// Collective. The plan must outlive it.
+    ResultCheck(mpi::Comm& comm, const Options& options, const Planned& planned);
 
     /// An OnSlice.
     void add(const plan::Slice& slice, std::span<const std::byte> bytes);
 
     /// Collective. Puts what was found into the report; returns what is worth a warning.
-    std::vector<plan::Warning> finish(mpi::Comm& comm, Report& report, Log& log);
+    std::vector<plan::Warning> finish(Session& session);
 
   private:
-    const Assembly& assembly_;
+    const Planned& planned_;
     execute::TensorCensus census_;
     std::optional<BaseComparison> base_;
 };
 
 /// Whether what a merge writes is compared with --base: not where the base itself is what is
 /// written.
-bool compares_with_base(const Options& options, const Assembly& assembly);
+bool compares_with_base(const Options& options, const Planned& planned);
 
 }  // namespace shardweld::app

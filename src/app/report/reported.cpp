@@ -48,8 +48,9 @@ int run_reported(mpi::Comm& comm, const Options& options, Log& log, const std::s
     }
     Stopwatch watch;
     watch.tell([&log](const Phase& phase) { log.note(text_of(phase)); });
+    Session session{comm, options, log, report, watch};
     try {
-        report.code = body(report, watch);
+        report.code = body(session);
     } catch (const Error& error) {
         report.code = error.code();
         report.message = error.full_text();

@@ -7,15 +7,12 @@
 
 #include "shardweld/mpi/comm.hpp"
 
-#include "../cli/log.hpp"
-#include "../cli/options.hpp"
-#include "../runtime/stopwatch.hpp"
-#include "report.hpp"
+#include "session.hpp"
 
 namespace shardweld::app {
 
 /// What a reported run does; returns its exit code.
-using ReportedRun = std::function<ErrorCode(Report&, Stopwatch&)>;
+using ReportedRun = std::function<ErrorCode(Session&)>;
 
 /// Collective. Runs, writes the report where --report asks for one, and returns the exit code; an
 /// Error of `body` is reported and goes on.

@@ -173,8 +173,8 @@ TEST(PlanWarnings, replicas_that_are_compared_in_part_are_told) {
 TEST(PrepareModel, takes_the_head_of_a_value_model_from_flag_or_class) {
     const auto prepared = [](const Options& options) {
         const auto location = formats::locate(input_request(options));
-        return prepare_model(read_model_files(options, {location}), options,
-                             formats::read_catalogue(location));
+        return prepare_model(read_model_files(options, {location}),
+                             model_choice(options, Sink::model), formats::read_catalogue(location));
     };
     EXPECT_TRUE(prepared(options_for("verl-value-llama-tp2-torchdist-bf16")).is_value);
     Options options = options_for("llama-tp4-legacy-bf16");

@@ -1,0 +1,35 @@
+// Everything about a merge that is known, and known to go wrong, before the first byte is written:
+// alike for merge and plan. Knows the order of the checks; the rules are those of the parts.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "shardweld/upload/upload.hpp"
+
+#include "../merge/main_path.hpp"
+#include "../merge/preflight.hpp"
+#include "../merge/room.hpp"
+#include "../report/roof.hpp"
+
+namespace shardweld::app {
+
+struct Preparation {
+    Planned planned;
+    FilesBeside beside;
+    std::optional<MeasuredRoof> roof;  ///< on the first rank
+    upload::Access access;             ///< the same
+};
+
+/// How a merge goes the main path; `crew` as in Terms.
+Terms merge_terms(const Options& options, std::optional<Crew> crew = {});
+
+/// Collective. What can be checked before the checkpoint is read: target, report, roof, upload.
+/// `log` is told of doubts about the roof. `has_target`: there will be one.
+void look_around(Session& session, Preflight& preflight, Preparation& ready, bool has_target,
+                 int n_ranks, Log& log);
+
+/// Collective. Whether there is room and right for what is planned at the target.
+void look_at_place(Session& session, Preflight& preflight, Preparation& ready);
+
+}  // namespace shardweld::app

@@ -1,0 +1,16 @@
+// Writes a planned model and publishes it: partial directory, journal, tensors, the files beside
+// them, checks, one rename. Knows the order of the steps; each step is another module's.
+#pragma once
+
+#include "../runtime/watchdog.hpp"
+#include "main_path.hpp"
+#include "stopping.hpp"
+
+namespace shardweld::app {
+
+/// Collective. Everything up to the last rename happens in the partial directory; its owner removes
+/// it when anything fails, unless there is something to go on with: then the Error says so.
+void write_and_publish(Session& session, Planned& planned, const Stopping& stopping,
+                       Watchdog& watchdog);
+
+}  // namespace shardweld::app
