@@ -5,6 +5,7 @@
 #include "shardweld/core/codec.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/mpi/share.hpp"
 #include "shardweld/numeric/convert.hpp"
 
 #include "reader.hpp"
@@ -63,19 +64,16 @@ class Comparer::State {
     }
 
     [[nodiscard]] std::vector<numeric::Comparison> gather(mpi::Comm& comm) const {
-        ByteWriter mine;
+        std::map<std::size_t, numeric::Comparison> mine;
         for (std::size_t i = 0; i < found_.size(); ++i) {
             if (found_[i].n_elements > 0) {
-                mine.put<std::uint64_t>(i);
-                mine.put(found_[i]);
+                mine[i] = found_[i];
             }
         }
         std::vector<numeric::Comparison> sums(pairs_.size());
-        for (const auto& bytes : comm.all_gather(mine.take())) {
-            ByteReader in(bytes);
-            while (!in.at_end()) {
-                const auto i = in.get<std::uint64_t>();
-                sums[i].add(in.get<numeric::Comparison>());
+        for (const auto& part : mpi::gather(comm, mine)) {
+            for (const auto& [i, found] : part) {
+                sums[i].add(found);
             }
         }
         return sums;

@@ -1,16 +1,17 @@
 // Creates the output files: headers and frames at their full size.
 // Knows placements and parts of files; writes no tensor bytes.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include <sys/stat.h>
 
-#include "shardweld/core/codec.hpp"
 #include "shardweld/core/usage.hpp"
 #include "shardweld/execute/run.hpp"
 #include "shardweld/io/file.hpp"
 #include "shardweld/io/written.hpp"
 #include "shardweld/mpi/free_run.hpp"
+#include "shardweld/mpi/share.hpp"
 #include "shardweld/outputs/format.hpp"
 
 namespace shardweld::execute {
@@ -89,28 +90,35 @@ io::WrittenFile create(const outputs::Frame& frame, const outputs::Placement& pl
     return made.file.finish(sync && made.is_kept);
 }
 
+/// A file as its maker has settled it.
+struct Settled {
+    std::size_t file = 0;  ///< in Placement::files
+    Bytes size = 0;
+    Bytes header_offset = 0;
+    std::vector<Bytes> offsets = {};  ///< of its tensors
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.file, self.size, self.header_offset, self.offsets);
+    };
+};
+
 /// All ranks learn what the makers of files have settled.
 void share_places(mpi::Comm& comm, outputs::Placement& placement,
                   const std::vector<std::size_t>& own) {
-    ByteWriter out;
+    std::vector<Settled> mine;
     for (const std::size_t at : own) {
         const outputs::OutputFile& file = placement.files[at];
-        out.put<Bytes>(at);
-        out.put(file.size);
-        out.put(file.header_offset);
+        mine.push_back({at, file.size, file.header_offset, {}});
         for (const std::uint32_t tensor : file.tensors) {
-            out.put(placement.slots[tensor].offset);
+            mine.back().offsets.push_back(placement.slots[tensor].offset);
         }
     }
-    for (const auto& bytes : comm.all_gather(out.take())) {
-        ByteReader in(bytes);
-        while (!in.at_end()) {
-            outputs::OutputFile& file = placement.files.at(in.get<Bytes>());
-            file.size = in.get<Bytes>();
-            file.header_offset = in.get<Bytes>();
-            for (const std::uint32_t tensor : file.tensors) {
-                placement.slots[tensor].offset = in.get<Bytes>();
-            }
+    for (const Settled& one : mpi::gather_all(comm, mine)) {
+        outputs::OutputFile& file = placement.files.at(one.file);
+        file.size = one.size;
+        file.header_offset = one.header_offset;
+        for (std::size_t i = 0; i < file.tensors.size(); ++i) {
+            placement.slots[file.tensors[i]].offset = one.offsets.at(i);
         }
     }
     placement.is_settled = true;
@@ -141,20 +149,17 @@ std::vector<io::WrittenFile> create_own(mpi::Comm& comm, plan::Plan& plan,
 void share_identities(mpi::Comm& comm, const plan::Plan& plan, const io::Directory& directory,
                       Created& created) {
     const auto own = own_files(comm.rank(), plan);
-    ByteWriter out;
-    out.put(io::identity_of(directory.fd(), directory.path()).inode);
+    std::map<std::size_t, io::Identity> mine;
     for (std::size_t i = 0; i < own.size(); ++i) {
-        out.put<Bytes>(own[i]);
-        out.put(created.frames[i].identity);
+        mine[own[i]] = created.frames[i].identity;
     }
     created.files.resize(plan.placement.files.size());
     std::set<std::uint64_t> directories;
-    for (const auto& bytes : comm.all_gather(out.take())) {
-        ByteReader in(bytes);
-        directories.insert(in.get<std::uint64_t>());
-        while (!in.at_end()) {
-            const auto at = in.get<Bytes>();
-            created.files[at] = in.get<io::Identity>();
+    const auto own_inode = io::identity_of(directory.fd(), directory.path()).inode;
+    for (const auto& [inode, files] : mpi::gather(comm, std::pair(own_inode, mine))) {
+        directories.insert(inode);
+        for (const auto& [at, identity] : files) {
+            created.files[at] = identity;
         }
     }
     created.has_numbers = directories.size() == 1;

@@ -7,6 +7,7 @@
 
 #include "shardweld/core/codec.hpp"
 #include "shardweld/execute/run.hpp"
+#include "shardweld/mpi/share.hpp"
 
 namespace shardweld::execute {
 
@@ -133,10 +134,7 @@ std::size_t BlockDigests::beginner_of(const std::vector<Edges>& all, std::size_t
 /// Hands fragments to the ranks where their blocks begin, which then finish these.
 void BlockDigests::complete(mpi::Comm& comm) {
     edges_.fragment_bytes = fragment_.size();
-    std::vector<Edges> all;
-    for (const auto& bytes : comm.all_gather(std::as_bytes(std::span(&edges_, 1)))) {
-        all.push_back(ByteReader(bytes).get<Edges>());
-    }
+    const std::vector<Edges> all = mpi::gather(comm, edges_);
     const auto own = static_cast<std::size_t>(comm.rank());
     std::vector<std::span<const std::byte>> to_send(all.size());
     std::vector<std::vector<std::byte>> received(all.size());

@@ -8,6 +8,7 @@
 #include "shardweld/core/codec.hpp"
 #include "shardweld/core/usage.hpp"
 #include "shardweld/io/file.hpp"
+#include "shardweld/mpi/share.hpp"
 
 namespace shardweld::execute {
 
@@ -161,12 +162,7 @@ class Probe {
 
     /// The same numbers lead to the same rates on all ranks.
     plan::Rates agree() {
-        std::vector<Times> all;
-        ByteWriter writer;
-        writer.put(mine_);
-        for (const auto& bytes : comm_.all_gather(writer.take())) {
-            all.push_back(ByteReader(bytes).get<Times>());
-        }
+        const std::vector<Times> all = mpi::gather(comm_, mine_);
         const auto agreed = [&](double Times::*field) {
             std::vector<double> values;
             for (const Times& times : all) {

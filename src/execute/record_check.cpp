@@ -7,6 +7,7 @@
 #include "shardweld/core/codec.hpp"
 #include "shardweld/core/crc32.hpp"
 #include "shardweld/io/file.hpp"
+#include "shardweld/mpi/share.hpp"
 
 #include "joined_sums.hpp"
 
@@ -45,18 +46,6 @@ void append(std::vector<Numbers>& runs, std::uint32_t record) {
     }
 }
 
-template <typename T>
-std::vector<T> of_all_ranks(mpi::Comm& comm, const std::vector<T>& mine) {
-    ByteWriter out;
-    out.put_all<T>(mine);
-    std::vector<T> all;
-    for (const auto& bytes : comm.all_gather(out.take())) {
-        const auto part = ByteReader(bytes).get_all<T>();
-        all.insert(all.end(), part.begin(), part.end());
-    }
-    return all;
-}
-
 class Check {
   public:
     Check(mpi::Comm& comm, const RecordSums& sums, const Source& source,
@@ -73,7 +62,7 @@ class Check {
         std::vector<RangeSum> read;
         mpi::run_freely(comm_, why_stop,
                         [&](const mpi::Step& step) { read = read_share(chosen, step); });
-        for (const RangeSum& sum : of_all_ranks(comm_, read)) {
+        for (const RangeSum& sum : mpi::gather_all(comm_, read)) {
             known_[sum.record].push_back(sum);
         }
         judge();
@@ -97,17 +86,17 @@ class Check {
             append(is_whole ? whole : partly, mine[i].record);
             i = end;
         }
-        for (const Numbers& run : of_all_ranks(comm_, whole)) {
+        for (const Numbers& run : mpi::gather_all(comm_, whole)) {
             std::fill(proved_.begin() + run.begin, proved_.begin() + run.end, true);
         }
         std::vector<bool> is_open(proved_.size(), false);
-        for (const Numbers& run : of_all_ranks(comm_, partly)) {
+        for (const Numbers& run : mpi::gather_all(comm_, partly)) {
             std::fill(is_open.begin() + run.begin, is_open.begin() + run.end, true);
         }
         std::vector<RangeSum> told;
         std::copy_if(mine.begin(), mine.end(), std::back_inserter(told),
                      [&](const RangeSum& sum) { return is_open[sum.record]; });
-        for (const RangeSum& sum : of_all_ranks(comm_, told)) {
+        for (const RangeSum& sum : mpi::gather_all(comm_, told)) {
             known_[sum.record].push_back(sum);
         }
     }

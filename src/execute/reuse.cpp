@@ -5,6 +5,7 @@
 
 #include "shardweld/core/codec.hpp"
 #include "shardweld/mpi/free_run.hpp"
+#include "shardweld/mpi/share.hpp"
 
 #include "digests.hpp"
 #include "round.hpp"
@@ -70,14 +71,7 @@ std::span<const DoneBlock> share_of(const std::vector<DoneBlock>& blocks, const 
 }
 
 std::vector<plan::LineRange> shared(mpi::Comm& comm, const std::vector<plan::LineRange>& mine) {
-    ByteWriter out;
-    out.put_all<plan::LineRange>(mine);
-    std::vector<plan::LineRange> all;
-    for (const auto& bytes : comm.all_gather(out.take())) {
-        const auto part = ByteReader(bytes).get_all<plan::LineRange>();
-        all.insert(all.end(), part.begin(), part.end());
-    }
-    return plan::united(std::move(all));
+    return plan::united(mpi::gather_all(comm, mine));
 }
 
 }  // namespace

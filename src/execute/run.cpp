@@ -9,6 +9,7 @@
 #include "shardweld/core/codec.hpp"
 #include "shardweld/core/usage.hpp"
 #include "shardweld/mpi/free_run.hpp"
+#include "shardweld/mpi/share.hpp"
 
 #include "prefetch.hpp"
 #include "reader.hpp"
@@ -235,18 +236,10 @@ class Worker {
     }
 
     void share(Result& result) {
-        ByteWriter out;
-        out.put_text(comm_.host());
-        out.put(mine_);
-        out.put_all<Difference>(differences_);
-        for (const auto& bytes : comm_.all_gather(out.take())) {
-            ByteReader in(bytes);
-            std::string host = in.get_text();
-            result.ranks.push_back({in.get<RankCounts>(), std::move(host)});
-            for (const Difference& difference : in.get_all<Difference>()) {
-                result.differences.push_back(difference);
-            }
+        for (auto& [counts, host] : mpi::gather(comm_, std::pair(mine_, comm_.host()))) {
+            result.ranks.push_back({counts, std::move(host)});
         }
+        result.differences = mpi::gather_all(comm_, differences_);
     }
 
     mpi::Comm& comm_;

@@ -6,6 +6,7 @@
 
 #include "shardweld/core/codec.hpp"
 #include "shardweld/core/error.hpp"
+#include "shardweld/mpi/share.hpp"
 
 namespace shardweld::execute {
 
@@ -25,17 +26,11 @@ std::string tensor_at(const plan::Plan& plan, Bytes position) {
 }  // namespace
 
 Tally gathered(mpi::Comm& comm, const Tally& mine) {
-    ByteWriter out;
-    out.put(mine.written);
-    out.put(mine.reused);
-    out.put_all<plan::LineRange>(mine.parts);
     Tally all;
-    for (const auto& bytes : comm.all_gather(out.take())) {
-        ByteReader in(bytes);
-        all.written += in.get<Bytes>();
-        all.reused += in.get<Bytes>();
-        const auto parts = in.get_all<plan::LineRange>();
-        all.parts.insert(all.parts.end(), parts.begin(), parts.end());
+    for (const Tally& part : mpi::gather(comm, mine)) {
+        all.written += part.written;
+        all.reused += part.reused;
+        all.parts.insert(all.parts.end(), part.parts.begin(), part.parts.end());
     }
     return all;
 }

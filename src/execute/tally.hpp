@@ -1,6 +1,7 @@
 // Counts the output's bytes when all are said to be there. Knows the line; nothing of files.
 #pragma once
 
+#include <tuple>
 #include <vector>
 
 #include "shardweld/mpi/comm.hpp"
@@ -13,6 +14,10 @@ struct Tally {
     Bytes written = 0;                   ///< bytes given to the system
     Bytes reused = 0;                    ///< bytes of an earlier run, found as they should be
     std::vector<plan::LineRange> parts;  ///< of the line that were written, in any order
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.written, self.reused, self.parts);
+    };
 };
 
 /// Collective: all ranks' together, on every rank.

@@ -123,7 +123,7 @@ class Lister {
 
     void add(Entry entry, const char* name) {
         out_.put(entry);
-        out_.put_text(name);
+        out_.put(std::string(name));
     }
 
   private:
@@ -133,7 +133,7 @@ class Lister {
         const Handle space = checked(H5Dget_space(dataset), H5Sclose, what);
         const Handle list = checked(H5Dget_create_plist(dataset), H5Pclose, what);
         const Layout layout = layout_of(list.get());
-        out_.put_text(types_.name_of(type.get()));
+        out_.put(std::string(types_.name_of(type.get())));
         out_.put(layout);
         out_.put<std::uint64_t>(
             static_cast<std::uint64_t>(checked(H5Pget_nfilters(list.get()), what)));
@@ -147,7 +147,7 @@ class Lister {
         std::array<hsize_t, H5S_MAX_RANK> extents{};
         const int rank = checked(H5Sget_simple_extent_dims(space, extents.data(), nullptr),
                                  "cannot read a dataset's shape");
-        out_.put_all<std::int64_t>(Numbers(extents.begin(), extents.begin() + rank));
+        out_.put(Numbers(extents.begin(), extents.begin() + rank));
         out_.put<std::uint8_t>(H5Sget_simple_extent_type(space) == H5S_NULL ? 1 : 0);
     }
 
@@ -160,11 +160,11 @@ class Lister {
             fault = std::string("one of the attributes ") + kShapeAttribute + " and " +
                     kOffsetsAttribute + " is missing";
         }
-        out_.put_text(dtype.value_or(""));
+        out_.put(dtype.value_or(""));
         out_.put<std::uint8_t>(shape && offsets ? 1 : 0);
-        out_.put_all<std::int64_t>(shape.value_or(Numbers()));
-        out_.put_all<std::int64_t>(offsets.value_or(Numbers()));
-        out_.put_text(fault);
+        out_.put(shape.value_or(Numbers()));
+        out_.put(offsets.value_or(Numbers()));
+        out_.put(fault);
     }
 
     /// nullopt when there is none, or, with a text in `fault`, when `read` does not take it.

@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
         out = ByteWriter();
         out.put(hdf5::kListingBegin);
         out.put(hdf5::Entry::failure);
-        out.put_text(error.what());
+        out.put(std::string(error.what()));
     }
     out.put(hdf5::Entry::end);
     out.put(hdf5::kListingEnd);

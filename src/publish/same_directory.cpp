@@ -2,7 +2,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/io/file.hpp"
-#include "shardweld/mpi/shared_text.hpp"
+#include "shardweld/mpi/share.hpp"
 #include "shardweld/publish/target.hpp"
 
 namespace shardweld::publish {
@@ -34,7 +34,7 @@ io::Directory check_same_directory(mpi::Comm& comm, const fs::path& partial) {
         }
         return text;
     });
-    const std::string expected = mpi::shared_text(comm, nonce);
+    const std::string expected = mpi::share(comm, 0, [&] { return nonce; });
     // Opened while rank 0 waits for all to have read.
     io::Directory directory = mpi::collectively_get(comm, [&] {
         io::Directory seen(partial);

@@ -189,10 +189,10 @@ TEST(RecordCheck, knows_what_an_earlier_run_has_read) {
     const auto now = sums_of(sample);
     // As a journal has them: all ranks' on the first.
     ByteWriter out;
-    out.put_all<execute::RangeSum>(told);
+    out.put(told);
     for (const auto& bytes : mpi::world().all_gather(out.take())) {
         if (mpi::world().rank() == 0) {
-            now->add_earlier(ByteReader(bytes).get_all<execute::RangeSum>());
+            now->add_earlier(ByteReader(bytes).get<std::vector<execute::RangeSum>>());
         }
     }
     const execute::Source source{sample.directory(), &sample.files(), 2};

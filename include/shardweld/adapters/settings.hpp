@@ -6,6 +6,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "shardweld/adapters/modules.hpp"
@@ -17,6 +18,8 @@ namespace shardweld::adapters {
 struct ConfigFile {
     std::string path;  ///< for messages
     std::string text;
+
+    static constexpr auto fields = [](auto& self) { return std::tie(self.path, self.text); };
 };
 
 /// Where settings come from, the surest first.

@@ -6,9 +6,9 @@
 #include <map>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
-#include "shardweld/core/codec.hpp"
 #include "shardweld/core/dtype.hpp"
 #include "shardweld/core/index.hpp"
 #include "shardweld/layout/patch.hpp"
@@ -20,6 +20,8 @@ namespace shardweld::catalogue {
 struct File {
     std::string path;
     Bytes size = 0;
+
+    static constexpr auto fields = [](auto& self) { return std::tie(self.path, self.size); };
 };
 
 /// Where one shard sits in the parallel grid of the saving job. -1: the format has no such
@@ -32,6 +34,10 @@ struct Coordinates {
     int etp = 0;
     int fsdp = 0;  ///< data-parallel rank among which a plain tensor may be sharded
     friend auto operator<=>(const Coordinates&, const Coordinates&) = default;
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.tp, self.pp, self.vpp, self.ep, self.etp, self.fsdp);
+    };
 };
 
 /// Part of a tensor in one file: element address a of `patch` is at file byte base + a *
@@ -46,6 +52,11 @@ struct Piece {
     /// false: base and storage_bytes bound a container (a DCP blob) that is still to be opened;
     /// strides are those of a dense tensor until then.
     bool located = true;
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.file, self.replica, self.base, self.storage_bytes, self.patch,
+                        self.crc32, self.located);
+    };
 };
 
 /// A stored tensor of known global shape.
@@ -56,6 +67,11 @@ struct Tensor {
     std::vector<Piece> pieces;
     std::string stored_as = {};  ///< its key in the files, where that is not `name`; "" otherwise
     std::string placement = {};  ///< how the saving job spread it, for people; "" if not told
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.name, self.dtype, self.shape, self.pieces, self.stored_as,
+                        self.placement);
+    };
 };
 
 /// A rank-local tensor of a format that leaves joining to the dialect (legacy Megatron): name with
@@ -67,6 +83,10 @@ struct Shard {
     std::vector<Index> shape;
     Coordinates at;
     Piece piece;
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.name, self.dtype, self.shape, self.at, self.piece);
+    };
 };
 
 /// Things recognised and left aside.
@@ -75,6 +95,10 @@ struct Ignored {
     std::string reason;
     Index count = 0;
     Bytes bytes = 0;
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.pattern, self.reason, self.count, self.bytes);
+    };
 };
 
 /// A configuration value as the checkpoint itself states it (args, transformer_config.json), to be
@@ -95,6 +119,10 @@ struct Statement {
     /// What the file holds, as far as it tells it from others ("" if not looked at): files of one
     /// likeness that do not state their rank could be exchanged and nothing would show it.
     std::string likeness = {};
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.file, self.source, self.rank, self.save, self.is_inner, self.likeness);
+    };
 };
 
 struct Catalogue {
@@ -111,6 +139,12 @@ struct Catalogue {
     Claims claims;
     std::vector<Statement> statements;           ///< of all files, in their order
     std::map<std::string, Index> inert_globals;  ///< pickle globals left inert, with their counts
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.format, self.dialect, self.notes, self.warnings, self.files,
+                        self.tensors, self.shards, self.ignored, self.facts, self.claims,
+                        self.statements, self.inert_globals);
+    };
 };
 
 /// Bytes of all elements that are stored: of tensors and shards with their replicas, and of what
@@ -118,17 +152,5 @@ struct Catalogue {
 Bytes stored_bytes(const Catalogue& catalogue);
 Bytes stored_bytes(const Tensor& tensor);
 Bytes stored_bytes(const Shard& shard);
-
-/// Catalogue to bytes and back, for sharing between ranks.
-void encode(const Catalogue& catalogue, ByteWriter& out);
-Catalogue decode_catalogue(ByteReader& in);
-
-/// Statements alone, in order; the same encoding.
-void encode(std::span<const Statement> statements, ByteWriter& out);
-std::vector<Statement> decode_statements(ByteReader& in);
-
-/// Pieces alone, in order; the same encoding.
-void encode(std::span<const Piece> pieces, ByteWriter& out);
-std::vector<Piece> decode_pieces(ByteReader& in);
 
 }  // namespace shardweld::catalogue

@@ -23,6 +23,8 @@ class InlineVector {
     static_assert(std::is_trivially_copyable_v<T> && Here <= N);
 
   public:
+    using value_type = T;
+
     InlineVector() = default;
     InlineVector(std::initializer_list<T> values) {
         for (const T& value : values) {

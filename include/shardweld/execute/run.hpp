@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "shardweld/catalogue/catalogue.hpp"
@@ -88,6 +89,10 @@ struct Resumption {
     std::vector<DoneBlock>
         blocks;                  ///< written earlier, in the order of the line, alike on all ranks
     std::vector<RangeSum> sums;  ///< of what was read for them; on rank 0
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.journal, self.session, self.blocks);
+    };
 };
 
 struct Options {

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "shardweld/catalogue/catalogue.hpp"
@@ -23,6 +24,8 @@ struct Mesh {
     std::vector<std::string> names;  ///< e.g. "ddp", "fsdp", "tp"
     std::vector<Index> shape;        ///< as long as names; empty: none given
     friend bool operator==(const Mesh&, const Mesh&) = default;
+
+    static constexpr auto fields = [](auto& self) { return std::tie(self.names, self.shape); };
 };
 
 /// What the command line says about the input.
@@ -40,6 +43,8 @@ struct Request {
 struct Neighbour {
     std::string path;  ///< relative to Location::directory; that of one not looked into ends in '/'
     Bytes bytes = 0;
+
+    static constexpr auto fields = [](auto& self) { return std::tie(self.path, self.bytes); };
 };
 
 /// What the name of a neighbour means. In a pattern '*' is any text and '#' a number.
@@ -65,6 +70,12 @@ struct Location {
     Mesh mesh;                                     ///< as requested
     std::string prefix;                            ///< as requested
     bool check_crc = false;                        ///< as requested
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.format, self.directory, self.shard_files, self.neighbours,
+                        self.hf_directory, self.claims_file, self.notes, self.facts, self.warnings,
+                        self.statements, self.mesh, self.prefix, self.check_crc);
+    };
 };
 
 /// What opening containers told about some files.
@@ -72,6 +83,10 @@ struct Resolution {
     std::vector<std::uint32_t> files;      ///< indices into Catalogue::files
     std::vector<Bytes> sizes;              ///< of those files
     std::vector<catalogue::Piece> pieces;  ///< all their pieces, in the catalogue's order
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.files, self.sizes, self.pieces);
+    };
 };
 
 struct Listing;
@@ -167,10 +182,6 @@ void settle(catalogue::Catalogue& catalogue, const std::vector<Resolution>& reso
 catalogue::Catalogue read_catalogue(const Location& location);
 
 /// To bytes and back, for sharing between ranks.
-void encode(const Location& location, ByteWriter& out);
-Location decode_location(ByteReader& in);
-void encode(const Resolution& resolution, ByteWriter& out);
-Resolution decode_resolution(ByteReader& in);
 
 /// All formats, in the order in which they are tried.
 const std::vector<const Format*>& all_formats();

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "shardweld/core/index.hpp"
@@ -22,6 +23,10 @@ struct Axis {
     Index extent = 0;
     Index stride = 0;
     friend bool operator==(const Axis&, const Axis&) = default;
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.lo, self.extent, self.stride);
+    };
 };
 
 /// Logical index i (lo_k <= i_k < lo_k + extent_k) is stored at offset + sum_k (i_k - lo_k) *
@@ -33,6 +38,8 @@ struct Patch {
     /// Number of elements (1 for a scalar).
     [[nodiscard]] Index volume() const;
     friend bool operator==(const Patch&, const Patch&) = default;
+
+    static constexpr auto fields = [](auto& self) { return std::tie(self.offset, self.axes); };
 };
 
 /// Half-open range of one axis as (lo, extent).

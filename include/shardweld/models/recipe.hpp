@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "shardweld/core/dtype.hpp"
@@ -171,6 +172,8 @@ Dialect own_names(const Recipe& recipe, const Dialect& dialect);
 struct Source {
     std::string file_name;  ///< "llama.recipe"
     std::string text;
+
+    static constexpr auto fields = [](auto& self) { return std::tie(self.file_name, self.text); };
 };
 
 /// The built-in files, sorted by file name.

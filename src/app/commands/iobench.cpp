@@ -8,10 +8,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/codec.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/file.hpp"
 #include "shardweld/measure/iobench.hpp"
+#include "shardweld/mpi/share.hpp"
 #include "shardweld/publish/room.hpp"
 
 #include "../cli/table.hpp"
@@ -35,7 +35,7 @@ using measure::Pass;
 using nlohmann::ordered_json;
 
 /// All files below a directory with content, sorted: read once, by rank 0, for all ranks.
-std::vector<std::byte> list_files(const fs::path& directory) {
+std::vector<std::pair<std::string, Bytes>> list_files(const fs::path& directory) {
     std::vector<std::pair<std::string, Bytes>> files;
     try {
         for (const fs::directory_entry& entry : fs::recursive_directory_iterator(directory)) {
@@ -52,27 +52,13 @@ std::vector<std::byte> list_files(const fs::path& directory) {
                     "--source " + directory.string() + " holds no files: nothing to read");
     }
     std::sort(files.begin(), files.end());
-    ByteWriter out;
-    for (const auto& [path, size] : files) {
-        out.put_text(path);
-        out.put(size);
-    }
-    return out.take();
+    return files;
 }
 
 FileLine share_source(mpi::Comm& comm, const fs::path& directory) {
-    std::vector<std::byte> listed;
-    mpi::collectively(comm, [&] {
-        if (comm.rank() == 0) {
-            listed = list_files(directory);
-        }
-    });
-    const auto bytes = comm.broadcast(std::move(listed), 0);
-    ByteReader in(bytes);
     std::vector<LineFile> files;
-    while (!in.at_end()) {
-        const fs::path path = directory / in.get_text();
-        files.push_back({path, in.get<Bytes>()});
+    for (const auto& [name, size] : mpi::share(comm, 0, [&] { return list_files(directory); })) {
+        files.push_back({directory / name, size});
     }
     return FileLine(std::move(files));
 }

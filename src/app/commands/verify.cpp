@@ -9,6 +9,7 @@
 #include "shardweld/execute/run.hpp"
 #include "shardweld/io/file.hpp"
 #include "shardweld/io/kind.hpp"
+#include "shardweld/mpi/share.hpp"
 
 #include "../cli/table.hpp"
 #include "../compare/model_directory.hpp"
@@ -34,18 +35,6 @@ struct Findings {
     std::string root;
     std::vector<std::string> differences;
 };
-
-WrittenModel share_model(mpi::Comm& comm, const fs::path& directory) {
-    ByteWriter out;
-    mpi::collectively(comm, [&] {
-        if (comm.rank() == 0) {
-            encode(read_written_model(directory), out);
-        }
-    });
-    const auto bytes = comm.broadcast(out.take(), 0);
-    ByteReader in(bytes);
-    return decode_written_model(in);
-}
 
 /// Collective. Reads all tensors; checksums on rank 0.
 ReportedOutput compute_output(mpi::Comm& comm, const Options& options, const WrittenModel& model,
@@ -73,21 +62,6 @@ ReportedOutput compute_output(mpi::Comm& comm, const Options& options, const Wri
     }
     output.root = execute::root_digest(plan, result.tensor_digests);
     return output;
-}
-
-/// Rank 0's list on all ranks.
-std::vector<std::string> share_lines(mpi::Comm& comm, const std::vector<std::string>& lines) {
-    ByteWriter out;
-    for (const std::string& line : lines) {
-        out.put_text(line);
-    }
-    const auto bytes = comm.broadcast(out.take(), 0);
-    ByteReader in(bytes);
-    std::vector<std::string> shared;
-    while (!in.at_end()) {
-        shared.push_back(in.get_text());
-    }
-    return shared;
 }
 
 void require_hashes(const ReportedOutput& reported, const Options& options) {
@@ -132,7 +106,7 @@ void check_contents(mpi::Comm& comm, const Options& options, Findings& findings)
         differences.insert(differences.end(), more.begin(), more.end());
         findings.n_hashed = reported.files.size();
     }
-    findings.differences = share_lines(comm, differences);
+    findings.differences = mpi::share(comm, 0, [&] { return differences; });
 }
 
 std::string text_of(const Findings& findings, const fs::path& directory) {
@@ -182,7 +156,7 @@ std::string json_of(const Findings& findings, const fs::path& directory) {
 
 int verify(mpi::Comm& comm, const Options& options, Log& log) {
     Findings findings;
-    findings.model = share_model(comm, options.local_dir);
+    findings.model = mpi::share(comm, 0, [&] { return read_written_model(options.local_dir); });
     if (options.report) {
         check_contents(comm, options, findings);
     } else {

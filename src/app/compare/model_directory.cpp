@@ -4,6 +4,7 @@
 #include "shardweld/io/kind.hpp"
 #include "shardweld/layout/copy.hpp"
 #include "shardweld/models/config.hpp"
+#include "shardweld/mpi/share.hpp"
 
 #include "../survey/record_check.hpp"
 
@@ -24,16 +25,10 @@ void require_seen(mpi::Comm& comm, const Survey& survey) {
 }
 
 std::string share_config(mpi::Comm& comm, const Survey& survey) {
-    ByteWriter out;
-    mpi::collectively(comm, [&] {
+    return mpi::share(comm, survey.home, [&]() -> std::string {
         const fs::path path = survey.location.directory / "config.json";
-        if (comm.rank() == survey.home) {
-            out.put_text(io::is_file(path) ? io::read_text(path, models::kMaxConfig) : "");
-        }
+        return io::is_file(path) ? io::read_text(path, models::kMaxConfig) : "";
     });
-    const auto bytes = comm.broadcast(out.take(), survey.home);
-    ByteReader in(bytes);
-    return in.get_text();
 }
 
 }  // namespace

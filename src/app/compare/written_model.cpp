@@ -273,21 +273,4 @@ WrittenModel read_written_model(const fs::path& directory) {
     return DirectoryCheck(directory).run();
 }
 
-void encode(const WrittenModel& model, ByteWriter& out) {
-    catalogue::Catalogue catalogue;
-    catalogue.files = model.files;
-    catalogue.tensors = model.tensors;
-    catalogue::encode(catalogue, out);
-    out.put(model.has_index);
-    out.put_text(model.config_dtype);
-}
-
-WrittenModel decode_written_model(ByteReader& in) {
-    catalogue::Catalogue catalogue = catalogue::decode_catalogue(in);
-    WrittenModel model{std::move(catalogue.files), std::move(catalogue.tensors), false, ""};
-    model.has_index = in.get<bool>();
-    model.config_dtype = in.get_text();
-    return model;
-}
-
 }  // namespace shardweld::app

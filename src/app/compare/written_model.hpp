@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "shardweld/catalogue/catalogue.hpp"
@@ -20,6 +21,10 @@ struct WrittenModel {
     std::string config_dtype;  ///< as config.json states it, "" if it does not
 
     [[nodiscard]] Bytes tensor_bytes() const;
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.files, self.tensors, self.has_index, self.config_dtype);
+    };
 };
 
 /// Reads headers, index and config.json of `directory` and checks that
@@ -30,8 +35,5 @@ struct WrittenModel {
 /// Local. One Error that lists all broken rules: not_found when all that is wrong is something
 /// missing, else corrupt; Error(unsupported) for other kinds of weights.
 WrittenModel read_written_model(const fs::path& directory);
-
-void encode(const WrittenModel& model, ByteWriter& out);
-WrittenModel decode_written_model(ByteReader& in);
 
 }  // namespace shardweld::app

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "shardweld/adapters/settings.hpp"
@@ -38,6 +39,11 @@ struct ModelFiles {
     std::vector<std::string> lost_assets = {};   ///< side files that are none, see publish
     std::optional<TokenizerTokens> tokens = {};  ///< where the vocabulary may be padded
     std::vector<publish::Asset> assets = {};  ///< side files, on the rank that has read them alone
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.hf_directory, self.config_path, self.config_text, self.recipes,
+                        self.adapter_config, self.train_meta, self.lost_assets, self.tokens);
+    };
 };
 
 /// The directory of config.json: --hf_config (or the directory of the file it names), else the
@@ -53,12 +59,6 @@ struct Places {
 
 /// Reads the files. Local. Error(usage) as above and when --hf_config or --recipe name nothing.
 ModelFiles read_model_files(const Options& options, const Places& places);
-
-/// To bytes and back without the side files, for sharing between ranks; model_files_codec.cpp.
-void encode(const ModelFiles& files, ByteWriter& out);
-ModelFiles decode_model_files(ByteReader& in);
-/// Collective. What rank `home` reads, on all ranks.
-ModelFiles share_model_files(mpi::Comm& comm, int home, const std::function<ModelFiles()>& read);
 
 /// What becomes of finished tensors, as far as it matters before there are any.
 enum class Sink {

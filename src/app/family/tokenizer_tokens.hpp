@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "shardweld/core/index.hpp"
@@ -14,6 +15,8 @@ namespace shardweld::app {
 struct TokenizerTokens {
     Index count = 0;   ///< the largest number of a token, and one
     std::string file;  ///< that holds it
+
+    static constexpr auto fields = [](auto& self) { return std::tie(self.count, self.file); };
 };
 
 /// Of tokenizer.json, vocab.json, added_tokens.json and tokenizer_config.json among the side files,

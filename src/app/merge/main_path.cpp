@@ -90,7 +90,7 @@ void tell(Session& session, const Found& found) {
 }
 
 ModelFiles share_files(Session& session, const Found& found, Lora lora) {
-    return share_model_files(session.comm, found.input.home, [&] {
+    return mpi::share(session.comm, found.input.home, [&] {
         const bool is_alone = is_adapter_alone(lora, found.catalogue);
         return read_model_files(session.options, {found.location, found.base, !is_alone});
     });

@@ -4,8 +4,8 @@
 #include <map>
 #include <optional>
 
-#include "shardweld/core/codec.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/mpi/share.hpp"
 
 #include "../runtime/memory.hpp"
 #include "target.hpp"
@@ -108,19 +108,14 @@ void check_inputs_apart(mpi::Comm& comm, const Options& options, const execute::
 
 void check_memory(mpi::Comm& comm, const std::function<MemoryForecast()>& forecast) {
     const auto limit = job_memory(system_memory_sources());
-    ByteWriter out;
-    out.put_text(comm.host());
-    out.put<Bytes>(limit ? forecast().peak() : 0);
-    out.put<Bytes>(limit.value_or(0));
+    const std::pair mine(limit ? forecast().peak() : Bytes{0}, limit);
     std::map<std::string, Host> hosts;
-    for (const auto& bytes : comm.all_gather(out.take())) {
-        ByteReader in(bytes);
-        Host& host = hosts[in.get_text()];
+    for (const auto& [name, memory] : mpi::gather(comm, std::pair(comm.host(), mine))) {
+        Host& host = hosts[name];
         ++host.n_ranks;
-        host.needed += in.get<Bytes>();
-        const auto one = in.get<Bytes>();
-        if (one != 0) {
-            host.limit = std::min(one, host.limit.value_or(one));
+        host.needed += memory.first;
+        if (memory.second) {
+            host.limit = std::min(*memory.second, host.limit.value_or(*memory.second));
         }
     }
     for (const auto& [name, host] : hosts) {

@@ -2,8 +2,7 @@
 
 #include <utility>
 
-#include "shardweld/core/codec.hpp"
-#include "shardweld/mpi/shared_text.hpp"
+#include "shardweld/mpi/share.hpp"
 #include "shardweld/publish/assets.hpp"
 #include "shardweld/publish/target.hpp"
 
@@ -97,16 +96,16 @@ publish::PlannedFiles all_files(Session& session, const Planned& planned, const 
     for (std::size_t at = 0; at < made.created.files.size(); ++at) {
         files[planned.plan.placement.files[at].name] = made.created.files[at];
     }
-    ByteWriter out;
-    for (const io::WrittenFile& file : made.beside) {
-        out.put_text(file.name.string());
-        out.put(file.identity);
-    }
-    const auto bytes = session.comm.broadcast(out.take(), planned.input.home);
-    for (ByteReader in(bytes); !in.at_end();) {
-        io::Identity& identity = files[in.get_text()];
-        identity = in.get<io::Identity>();
-        identity.inode = made.created.has_numbers ? identity.inode : 0;
+    const auto beside = mpi::share(session.comm, planned.input.home, [&] {
+        std::map<fs::path, io::Identity> identities;
+        for (const io::WrittenFile& file : made.beside) {
+            identities[file.name] = file.identity;
+        }
+        return identities;
+    });
+    for (const auto& [name, identity] : beside) {
+        files[name] = identity;
+        files[name].inode = made.created.has_numbers ? identity.inode : 0;
     }
     return files;
 }
@@ -161,9 +160,10 @@ void write(Session& session, Planned& planned, Draft& draft, const mpi::WhyStop&
            Watchdog& watchdog) {
     watchdog.enter("preparing the output");
     open_partial(session, draft);
-    const io::Directory directory = publish::check_same_directory(
-        session.comm,
-        mpi::shared_text(session.comm, draft.partial ? draft.partial->path().string() : ""));
+    const io::Directory directory =
+        publish::check_same_directory(session.comm, mpi::share(session.comm, 0, [&] {
+                                          return draft.partial ? draft.partial->path() : fs::path();
+                                      }));
     execute::Options options;
     options.why_stop = why_stop;
     publish::RunFacts facts = run_facts(session.comm, session.options, planned.plan,

@@ -4,9 +4,9 @@
 
 #include <sys/stat.h>
 
-#include "shardweld/core/codec.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/stamp.hpp"
+#include "shardweld/mpi/share.hpp"
 
 #include "../cli/version.hpp"
 
@@ -61,13 +61,9 @@ std::vector<publish::InputFact> inputs_of(mpi::Comm& comm, const plan::Visibilit
             mine.push_back({file, (*source.stamps)[file]});
         }
     }
-    ByteWriter out;
-    out.put_all<Seen>(mine);
-    for (const auto& bytes : comm.all_gather(out.take())) {
-        for (const Seen& seen : ByteReader(bytes).get_all<Seen>()) {
-            facts[seen.file].stamp = seen.stamp;
-            facts[seen.file].stamp.size = files[seen.file].size;
-        }
+    for (const Seen& seen : mpi::gather_all(comm, mine)) {
+        facts[seen.file].stamp = seen.stamp;
+        facts[seen.file].stamp.size = files[seen.file].size;
     }
     return facts;
 }
@@ -91,29 +87,20 @@ publish::RunFacts run_facts(mpi::Comm& comm, const Options& options, const plan:
 
 execute::Resumption take_up(mpi::Comm& comm, const plan::Plan& plan, const publish::RunFacts& facts,
                             publish::PartialDirectory* partial) {
-    ByteWriter out;
-    execute::JournalRead read;
-    mpi::collectively(comm, [&] {
-        if (comm.rank() != 0) {
-            return;
-        }
+    return mpi::share(comm, 0, [&] {
+        execute::JournalRead read;
         if (partial->is_taken_up()) {
             publish::require_same(publish::read_header(partial->journal()), facts, partial->path());
             read = execute::read_journal(partial->journal(), plan);
             partial->keep_only(files_of(plan));
         }
-        out.put_text(partial->journal().string());
-        out.put<Index>(read.last_session + 1);
-        out.put_all<execute::DoneBlock>(read.blocks);
+        execute::Resumption resumption;
+        resumption.journal = partial->journal();
+        resumption.session = read.last_session + 1;
+        resumption.blocks = std::move(read.blocks);
+        resumption.sums = std::move(read.sums);
+        return resumption;
     });
-    const auto bytes = comm.broadcast(out.take(), 0);
-    ByteReader in(bytes);
-    execute::Resumption resumption;
-    resumption.journal = in.get_text();
-    resumption.session = in.get<Index>();
-    resumption.blocks = in.get_all<execute::DoneBlock>();
-    resumption.sums = std::move(read.sums);
-    return resumption;
 }
 
 void start_journal(const publish::RunFacts& facts, const publish::PartialDirectory& partial,

@@ -4,9 +4,9 @@
 #include <set>
 #include <utility>
 
-#include "shardweld/core/codec.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/execute/journal.hpp"
+#include "shardweld/mpi/share.hpp"
 
 #include "../survey/search_path.hpp"
 #include "target.hpp"
@@ -18,24 +18,6 @@ namespace {
 // The lock, the partial directory, the journal's directory, its header, and what the journal tells
 // while the model appears.
 constexpr Index kFilesAround = 5;
-
-void encode(const FilesBeside& beside, ByteWriter& out) {
-    out.put(beside.bytes);
-    out.put(beside.n_files);
-    for (const std::string& name : beside.unreadable) {
-        out.put_text(name);
-    }
-}
-
-FilesBeside decode_files_beside(ByteReader& in) {
-    FilesBeside beside;
-    beside.bytes = in.get<Bytes>();
-    beside.n_files = in.get<Index>();
-    while (!in.at_end()) {
-        beside.unreadable.push_back(in.get_text());
-    }
-    return beside;
-}
 
 FilesBeside sum_of(const std::vector<publish::Asset>& assets) {
     FilesBeside beside;
@@ -56,15 +38,7 @@ FilesBeside sum_of(const std::vector<publish::Asset>& assets) {
 
 FilesBeside look_beside(mpi::Comm& comm, int home,
                         const std::function<std::vector<publish::Asset>()>& assets) {
-    ByteWriter out;
-    mpi::collectively(comm, [&] {
-        if (comm.rank() == home) {
-            encode(sum_of(assets()), out);
-        }
-    });
-    const auto bytes = comm.broadcast(out.take(), home);
-    ByteReader in(bytes);
-    return decode_files_beside(in);
+    return mpi::share(comm, home, [&] { return sum_of(assets()); });
 }
 
 void require_readable(const FilesBeside& beside) {

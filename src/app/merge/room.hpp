@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "shardweld/mpi/comm.hpp"
@@ -21,6 +22,10 @@ struct FilesBeside {
     Bytes bytes = 0;
     Index n_files = 0;                    ///< with the directories they need
     std::vector<std::string> unreadable;  ///< those that this user may not read
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.bytes, self.n_files, self.unreadable);
+    };
 };
 
 /// Collective. What rank `home` finds of its `assets`, on all ranks. What they throw.

@@ -7,6 +7,7 @@
 #include "shardweld/core/codec.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/sha256.hpp"
+#include "shardweld/mpi/share.hpp"
 
 namespace shardweld::app {
 
@@ -15,27 +16,16 @@ namespace {
 /// Rank `home`'s files with their sizes, on every rank.
 std::vector<FileEntry> shared_list(mpi::Comm& comm, const OpenFile& open, int home,
                                    const std::function<std::vector<std::string>()>& names) {
-    ByteWriter out;
-    mpi::collectively(comm, [&] {
-        if (comm.rank() != home) {
-            return;
-        }
+    return mpi::share(comm, home, [&] {
         std::vector<std::string> sorted = names();
         std::sort(sorted.begin(), sorted.end());
-        for (const std::string& name : sorted) {
+        std::vector<FileEntry> files;
+        for (std::string& name : sorted) {
             const auto file = open(name);
-            out.put_text(name);
-            out.put<Bytes>(file ? file->size() : 0);
+            files.push_back({std::move(name), file ? file->size() : 0, {}});
         }
+        return files;
     });
-    const auto bytes = comm.broadcast(out.take(), home);
-    ByteReader in(bytes);
-    std::vector<FileEntry> files;
-    while (!in.at_end()) {
-        std::string name = in.get_text();
-        files.push_back({std::move(name), in.get<Bytes>(), {}});
-    }
-    return files;
 }
 
 /// By file, the rank that hashes it: the largest first, each to the rank with the least to do.
@@ -61,7 +51,7 @@ std::vector<FileEntry> hash_files(mpi::Comm& comm, const OpenFile& open, int hom
                                   io::Throttle* throttle, const mpi::WhyStop& why_stop) {
     std::vector<FileEntry> files = shared_list(comm, open, home, names);
     const auto rank_of = shares(files, static_cast<std::size_t>(comm.size()));
-    ByteWriter mine;
+    std::map<std::size_t, std::string> mine;
     mpi::run_freely(comm, why_stop, [&](const mpi::Step& step) {
         const auto before_part = [&](Bytes bytes) {
             step();
@@ -74,16 +64,13 @@ std::vector<FileEntry> hash_files(mpi::Comm& comm, const OpenFile& open, int hom
                 continue;
             }
             if (const auto file = open(files[i].name)) {
-                mine.put<std::uint64_t>(i);
-                mine.put_text(io::sha256_of(*file, before_part));
+                mine[i] = io::sha256_of(*file, before_part);
             }
         }
     });
-    for (const auto& bytes : comm.all_gather(mine.take())) {
-        ByteReader in(bytes);
-        while (!in.at_end()) {
-            FileEntry& file = files[in.get<std::uint64_t>()];
-            file.sha256 = in.get_text();
+    for (auto& part : mpi::gather(comm, mine)) {
+        for (auto& [file, sum] : part) {
+            files[file].sha256 = std::move(sum);
         }
     }
     return files;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "shardweld/core/index.hpp"
@@ -18,6 +19,10 @@ struct FileEntry {
     std::string name;  ///< relative to the model's directory
     Bytes bytes = 0;
     std::string sha256;  ///< in hex; "" when not computed
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.name, self.bytes, self.sha256);
+    };
 };
 
 /// Opens a file of a model; nullopt where it may be absent, and is.

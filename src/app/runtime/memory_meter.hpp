@@ -6,9 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "shardweld/core/codec.hpp"
 #include "shardweld/core/usage.hpp"
-#include "shardweld/mpi/comm.hpp"
+#include "shardweld/mpi/share.hpp"
 
 namespace shardweld::app {
 
@@ -34,11 +33,7 @@ class MemoryMeter {
 
     /// Collective: all ranks', on every rank.
     [[nodiscard]] std::vector<RankMemory> gather(mpi::Comm& comm) const {
-        std::vector<RankMemory> all;
-        for (const auto& bytes : comm.all_gather(std::as_bytes(std::span(&memory_, 1)))) {
-            all.push_back(ByteReader(bytes).get<RankMemory>());
-        }
-        return all;
+        return mpi::gather(comm, memory_);
     }
 
   private:

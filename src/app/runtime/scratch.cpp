@@ -7,7 +7,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/io/file.hpp"
-#include "shardweld/mpi/shared_text.hpp"
+#include "shardweld/mpi/share.hpp"
 #include "shardweld/publish/target.hpp"
 
 namespace shardweld::app {
@@ -67,7 +67,7 @@ Scratch::Scratch(mpi::Comm& comm, const std::filesystem::path& directory,
 }
 
 void Scratch::share(mpi::Comm& comm, const std::string& advice) {
-    path_ = mpi::shared_text(comm, path_.string());
+    path_ = mpi::share(comm, 0, [&] { return path_.string(); });
     try {
         publish::check_same_directory(comm, path_);
     } catch (Error& error) {

@@ -36,7 +36,7 @@ std::uint64_t hash_of(const Tensor& tensor) {
 void add(InputDigest& digest, std::uint64_t tensor, const catalogue::Piece& piece) {
     mix(digest.value, tensor);
     ByteWriter encoded;
-    catalogue::encode(std::span(&piece, 1), encoded);
+    encoded.put(piece);
     for (const std::byte byte : encoded.take()) {
         mix(digest.value, static_cast<std::uint64_t>(byte));
     }

@@ -10,6 +10,7 @@
 #include "shardweld/formats/containers/pickle.hpp"
 #include "shardweld/io/paths.hpp"
 #include "shardweld/mpi/free_run.hpp"
+#include "shardweld/mpi/share.hpp"
 
 #include "own_files.hpp"
 #include "views.hpp"
@@ -42,9 +43,13 @@ void rebase(Location& location, const fs::path& from, const fs::path& to) {
 /// What one group's leader found: a location, or the reason why not.
 struct Finding {
     std::optional<Location> location;
-    std::string directory;  ///< asked for by that leader
+    fs::path directory;  ///< asked for by that leader
     ErrorCode code = ErrorCode::ok;
     std::string message;
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.location, self.directory, self.code, self.message);
+    };
 };
 
 /// Not that there is no checkpoint, but that it cannot be looked for.
@@ -53,36 +58,20 @@ bool is_trouble(ErrorCode code) {
 }
 
 /// `own`: the request's directory without dots, as in the location.
-std::vector<std::byte> look(const mpi::Comm& comm, const formats::Request& request,
-                            const fs::path& own) {
-    ByteWriter out;
-    out.put_text(own.string());
-    std::optional<Location> location;
+Finding look(const mpi::Comm& comm, const formats::Request& request, const fs::path& own) {
+    Finding finding;
+    finding.directory = own;
     const auto failure = mpi::error_of([&] {
-        location = formats::locate(request);
-        note_links(request.directory, *location);
+        finding.location = formats::locate(request);
+        note_links(request.directory, *finding.location);
     });
-    out.put(failure ? failure->code() : ErrorCode::ok);
     if (failure) {
         const bool is_named = is_trouble(failure->code()) && comm.size() > 1;
-        out.put_text(
+        finding.location.reset();
+        finding.code = failure->code();
+        finding.message =
             (is_named ? "rank " + std::to_string(comm.rank()) + " (" + comm.host() + "): " : "") +
-            failure->full_text());
-    } else {
-        formats::encode(*location, out);
-    }
-    return out.take();
-}
-
-Finding decode_finding(const std::vector<std::byte>& bytes) {
-    ByteReader in(bytes);
-    Finding finding;
-    finding.directory = in.get_text();
-    finding.code = in.get<ErrorCode>();
-    if (finding.code == ErrorCode::ok) {
-        finding.location = formats::decode_location(in);
-    } else {
-        finding.message = in.get_text();
+            failure->full_text();
     }
     return finding;
 }
@@ -108,15 +97,13 @@ void find_checkpoint(mpi::Comm& comm, const formats::Request& request, const Vie
                      Survey& survey) {
     const fs::path own =
         mpi::collectively_get(comm, [&] { return io::without_dots(request.directory); });
-    const auto mine =
-        views.leads(comm.rank()) ? look(comm, request, own) : std::vector<std::byte>{};
-    const auto all = comm.all_gather(mine);
+    auto all = mpi::gather(comm, views.leads(comm.rank()) ? look(comm, request, own) : Finding{});
     std::optional<Finding> first;
     std::optional<Finding> failure;
     std::set<std::string> shard_files;
     std::map<std::string, Bytes> neighbours;
     for (const int leader : views.leaders) {
-        Finding finding = decode_finding(all[static_cast<std::size_t>(leader)]);
+        Finding finding = std::move(all[static_cast<std::size_t>(leader)]);
         if (!finding.location) {
             if (is_trouble(finding.code)) {
                 throw Error(finding.code, finding.message);
@@ -168,7 +155,7 @@ std::vector<Catalogue> share_scans(mpi::Comm& comm, const Views& views, const Si
             scans[file] = format.scan(location, files[file]);
             if (comm.size() > 1) {
                 mine.put<std::uint64_t>(file);
-                catalogue::encode(scans[file], mine);
+                mine.put(scans[file]);
             }
         }
     });
@@ -178,37 +165,17 @@ std::vector<Catalogue> share_scans(mpi::Comm& comm, const Views& views, const Si
         ByteReader in(bytes);
         while (static_cast<int>(rank) != comm.rank() && !in.at_end()) {
             const auto file = in.get<std::uint64_t>();
-            scans[file] = catalogue::decode_catalogue(in);
+            scans[file] = in.get<Catalogue>();
         }
     }
     return scans;
-}
-
-/// One rank's list on all ranks.
-std::vector<std::string> share_list(mpi::Comm& comm, int home,
-                                    const std::function<std::vector<std::string>()>& list) {
-    ByteWriter out;
-    mpi::collectively(comm, [&] {
-        if (comm.rank() == home) {
-            for (const std::string& entry : list()) {
-                out.put_text(entry);
-            }
-        }
-    });
-    const auto bytes = comm.broadcast(out.take(), home);
-    ByteReader in(bytes);
-    std::vector<std::string> shared;
-    while (!in.at_end()) {
-        shared.push_back(in.get_text());
-    }
-    return shared;
 }
 
 Catalogue scan_all(mpi::Comm& comm, const Views& views, Sights& sights, const Location& location,
                    int home) {
     const formats::Format& format = formats::format_of(location);
     const std::vector<std::string> files =
-        share_list(comm, home, [&] { return format.scan_list(location); });
+        mpi::share(comm, home, [&] { return format.scan_list(location); });
     const auto sizes = sights.sizes_of(files);
     check_seen(sizes, files, location.directory);
     auto scans = share_scans(comm, views, sizes, location, files);
@@ -249,7 +216,7 @@ void resolve_all(mpi::Comm& comm, const Views& views, const SizesByGroup& sizes,
     mpi::collectively_in_steps(comm, [&](const mpi::Step& step) {
         resolutions[own] = format.resolve(location, catalogue, mine, step);
         if (comm.size() > 1) {
-            formats::encode(resolutions[own], out);
+            out.put(resolutions[own]);
         }
     });
     auto all = comm.all_gather(out.take());
@@ -257,7 +224,7 @@ void resolve_all(mpi::Comm& comm, const Views& views, const SizesByGroup& sizes,
         const std::vector<std::byte> bytes = std::move(all[rank]);
         if (rank != own) {
             ByteReader in(bytes);
-            resolutions[rank] = formats::decode_resolution(in);
+            resolutions[rank] = in.get<formats::Resolution>();
         }
     }
     mpi::collectively(comm, [&] { formats::settle(catalogue, resolutions); });

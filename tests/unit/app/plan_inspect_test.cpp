@@ -190,10 +190,10 @@ TEST(ModelFiles, survive_the_way_to_other_ranks) {
     ModelFiles files{"/hf", "/hf/config.json", "{}", {{"a.recipe", "recipe a"}, {"b", ""}}};
     files.lost_assets = {"vocab.json (a link to nothing)"};
     ByteWriter out;
-    encode(files, out);
+    out.put(files);
     const auto bytes = out.take();
     ByteReader in(bytes);
-    const ModelFiles back = decode_model_files(in);
+    const ModelFiles back = in.get<ModelFiles>();
     EXPECT_TRUE(in.at_end());
     EXPECT_EQ(back.hf_directory, "/hf");
     EXPECT_EQ(back.config_path, "/hf/config.json");

@@ -1,3 +1,5 @@
+#include "shardweld/core/codec.hpp"
+
 #include <limits>
 
 #include <gtest/gtest.h>
@@ -40,14 +42,14 @@ Catalogue sample() {
 
 std::vector<std::byte> bytes_of(const Catalogue& c) {
     ByteWriter out;
-    encode(c, out);
+    out.put(c);
     return out.take();
 }
 
 TEST(Codec, gives_back_every_field) {
     const auto bytes = bytes_of(sample());
     ByteReader in(bytes);
-    const Catalogue got = decode_catalogue(in);
+    const auto got = in.get<Catalogue>();
     EXPECT_TRUE(in.at_end());
     EXPECT_EQ(got.format, "some format");
     EXPECT_EQ(got.dialect, "some dialect");
@@ -91,7 +93,7 @@ TEST(Codec, refuses_every_truncation) {
     for (std::size_t size = 0; size < bytes.size(); ++size) {
         ByteReader in{std::span(bytes).first(size)};
         try {
-            decode_catalogue(in);
+            (void)in.get<Catalogue>();
             ADD_FAILURE() << "accepted " << size << " of " << bytes.size() << " bytes";
         } catch (const Error& error) {
             EXPECT_EQ(error.code(), ErrorCode::internal);
@@ -109,7 +111,7 @@ TEST(Codec, takes_less_than_forty_bytes_for_a_piece) {
         pieces[i].patch.axes[0].lo = 60;
     }
     ByteWriter out;
-    encode(pieces, out);
+    out.put(pieces);
     EXPECT_LT(out.take().size(), 40000U);
 }
 

@@ -120,18 +120,18 @@ std::vector<std::byte> listing(const std::function<void(ByteWriter&)>& body) {
 std::vector<std::byte> listing_of_one() {
     return listing([](ByteWriter& out) {
         out.put(Entry::dataset);
-        out.put_text("w");
-        out.put_text("F32");
+        out.put("w");
+        out.put("F32");
         out.put(Layout::contiguous);
         out.put<std::uint64_t>(0);
         out.put<std::uint64_t>(100);
-        out.put_all<Index>(std::vector<Index>{4, 2});
+        out.put(std::vector<Index>{4, 2});
         out.put<std::uint8_t>(0);
-        out.put_text("");
+        out.put("");
         out.put<std::uint8_t>(0);
-        out.put_all<Index>(std::vector<Index>{});
-        out.put_all<Index>(std::vector<Index>{});
-        out.put_text("");
+        out.put(std::vector<Index>{});
+        out.put(std::vector<Index>{});
+        out.put("");
     });
 }
 

@@ -186,15 +186,15 @@ TEST(Legacy, scans_are_the_same_after_sharing) {
     std::vector<Catalogue> shared;
     for (const std::string& file : format.scan_list(location)) {
         ByteWriter out;
-        encode(format.scan(location, file), out);
+        out.put(format.scan(location, file));
         const auto bytes = out.take();
         ByteReader in(bytes);
-        shared.push_back(catalogue::decode_catalogue(in));
+        shared.push_back(in.get<catalogue::Catalogue>());
     }
     ByteWriter a;
-    encode(combine(location, std::move(shared)), a);
+    a.put(combine(location, std::move(shared)));
     ByteWriter b;
-    encode(read_catalogue(location), b);
+    b.put(read_catalogue(location));
     EXPECT_EQ(a.take(), b.take());
 }
 

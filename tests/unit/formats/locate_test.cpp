@@ -325,10 +325,10 @@ TEST(Locate, result_can_be_shared) {
     Location location = at(fixture("verl-qwen3-tp2-pp2-torchdist-bf16") / "source");
     location.notes = {"one", "two"};
     ByteWriter out;
-    encode(location, out);
+    out.put(location);
     const auto bytes = out.take();
     ByteReader in(bytes);
-    const Location got = decode_location(in);
+    const Location got = in.get<Location>();
     EXPECT_TRUE(in.at_end());
     EXPECT_EQ(got.format, location.format);
     EXPECT_EQ(got.directory, location.directory);
@@ -339,10 +339,10 @@ TEST(Locate, result_can_be_shared) {
     EXPECT_EQ(got.facts, location.facts);
     location.hf_directory.reset();
     ByteWriter second;
-    encode(location, second);
+    second.put(location);
     const auto more = second.take();
     ByteReader again(more);
-    EXPECT_EQ(decode_location(again).hf_directory, std::nullopt);
+    EXPECT_EQ(again.get<Location>().hf_directory, std::nullopt);
 }
 
 }  // namespace

@@ -157,10 +157,10 @@ TEST(TorchDist, resolves_alike_when_files_are_shared_out) {
         }
         std::reverse(mine.begin(), mine.end());
         ByteWriter out;
-        encode(format.resolve(location, got, mine, [] {}), out);
+        out.put(format.resolve(location, got, mine, [] {}));
         const auto bytes = out.take();
         ByteReader in(bytes);
-        resolutions.push_back(decode_resolution(in));
+        resolutions.push_back(in.get<Resolution>());
     }
     auto incomplete = resolutions;
     incomplete.pop_back();
@@ -170,9 +170,9 @@ TEST(TorchDist, resolves_alike_when_files_are_shared_out) {
     settle(got, resolutions);
     EXPECT_TRUE(resolve_list(got).empty());
     ByteWriter a;
-    encode(got, a);
+    a.put(got);
     ByteWriter b;
-    encode(read_catalogue(location), b);
+    b.put(read_catalogue(location));
     EXPECT_EQ(a.take(), b.take());
 }
 
