@@ -93,6 +93,13 @@ std::optional<KnownClass> known_class(const Library& library, const Config& conf
                         ": write the model_type of the model that was trained, as \"" +
                         known->model_type + "\", or give a recipe with --recipe");
     }
+    if (!type) {
+        throw Error(ErrorCode::mismatch,
+                    what +
+                        ": is it another file? Put the config.json of the model that was trained "
+                        "there, give a recipe with --recipe, or keep the tensors as they are "
+                        "stored with --names module");
+    }
     throw Error(ErrorCode::unsupported,
                 what + "; there are recipes for " + families + "; give one with --recipe");
 }

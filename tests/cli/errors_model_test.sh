@@ -206,7 +206,7 @@ start "$legacy"
 config model_type
 refused "no model_type" 6 0 "config.json" "there is no model_type" "LlamaForCausalLM"
 config architectures
-refused "no model_type and no architectures" 5 0 "config.json" "there is no model_type"
+refused "no model_type and no architectures" 6 0 "config.json" "there is no model_type"
 other_config "$legacy" model_type '"martian"' 6 "config.json" "martian" "--recipe"
 start megatron_more/qwen2-tied-pp2-legacy
 config tie_word_embeddings
