@@ -103,7 +103,7 @@ Layout layout_of(hid_t list) {
 
 class Lister {
   public:
-    explicit Lister(ByteWriter& out) : out_(out) {}
+    explicit Lister(ListingWriter& out) : out_(out) {}
 
     void add_link(hid_t root, const char* name, H5L_type_t link) {
         if (link != H5L_TYPE_HARD) {
@@ -182,7 +182,7 @@ class Lister {
         return value;
     }
 
-    ByteWriter& out_;
+    ListingWriter& out_;
     Types types_;
 };
 
@@ -205,7 +205,7 @@ herr_t visit(hid_t root, const char* name, const H5L_info_t* info, void* data) {
 
 }  // namespace
 
-void list(const char* path, ByteWriter& out) {
+void list(const char* path, ListingWriter& out) {
     keep_quiet();
     const Handle file = open_file(path);
     Visit data{Lister(out), nullptr};

@@ -2,11 +2,11 @@
 // Tells what it finds and judges nothing; follows no link and reads no dataset.
 #pragma once
 
-#include "shardweld/core/codec.hpp"
+#include "shardweld/hdf5/listing.hpp"
 
 namespace shardweld::hdf5 {
 
 /// Throws std::exception when the library cannot read the file.
-void list(const char* path, ByteWriter& out);
+void list(const char* path, ListingWriter& out);
 
 }  // namespace shardweld::hdf5

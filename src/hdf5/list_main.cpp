@@ -12,7 +12,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "shardweld/core/codec.hpp"
 #include "shardweld/hdf5/listing.hpp"
 
 #include "list.hpp"
@@ -49,7 +48,6 @@ void print(const std::vector<std::byte>& bytes) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    using shardweld::ByteWriter;
     namespace hdf5 = shardweld::hdf5;
     // A merge ignores it, and that is inherited: this program has to end with the one that reads.
     (void)std::signal(SIGPIPE, SIG_DFL);
@@ -60,12 +58,12 @@ int main(int argc, char** argv) {
     if (!limit_itself(argv[1])) {
         return 1;
     }
-    ByteWriter out;
+    hdf5::ListingWriter out;
     out.put(hdf5::kListingBegin);
     try {
         hdf5::list(argv[1], out);
     } catch (const std::exception& error) {
-        out = ByteWriter();
+        out = hdf5::ListingWriter();
         out.put(hdf5::kListingBegin);
         out.put(hdf5::Entry::failure);
         out.put(std::string(error.what()));

@@ -1,9 +1,15 @@
-// What the program that lists HDF5 files (shardweld_hdf5_list FILE) prints: values as ByteWriter
-// puts them. Includes nothing of HDF5. Whoever reads a listing checks all of it: the file may have
-// been made to mislead the library.
+// What the program that lists HDF5 files (shardweld_hdf5_list FILE) prints: values as
+// ListingWriter puts them. Includes nothing of HDF5. Whoever reads a listing checks all of it: the
+// file may have been made to mislead the library.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 namespace shardweld::hdf5 {
 
@@ -43,5 +49,29 @@ enum class Layout : std::uint8_t {
 //   int64s   global_shape attribute shardweld_global_shape
 //   int64s   offsets      attribute shardweld_offsets
 //   text     fault        what is wrong with its attributes, "" if nothing
+
+/// Numbers and enums as they lie in memory; texts and lists behind a uint64, how long they are.
+class ListingWriter {
+  public:
+    template <typename T>
+    requires std::is_arithmetic_v<T> || std::is_enum_v<T>
+    void put(T value) { put_bytes(std::as_bytes(std::span(&value, 1))); }
+    void put(const std::string& text) {
+        put<std::uint64_t>(text.size());
+        put_bytes(std::as_bytes(std::span(text)));
+    }
+    void put(const std::vector<std::int64_t>& numbers) {
+        put<std::uint64_t>(numbers.size());
+        put_bytes(std::as_bytes(std::span(numbers)));
+    }
+    [[nodiscard]] std::vector<std::byte> take() { return std::move(bytes_); }
+
+  private:
+    void put_bytes(std::span<const std::byte> bytes) {
+        bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+    }
+
+    std::vector<std::byte> bytes_;
+};
 
 }  // namespace shardweld::hdf5

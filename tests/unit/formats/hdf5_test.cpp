@@ -7,7 +7,6 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/codec.hpp"
 #include "shardweld/core/shared_object.hpp"
 #include "shardweld/hdf5/parts.hpp"
 #include "shardweld/io/file.hpp"
@@ -108,8 +107,8 @@ TEST(Hdf5Dataset, keeps_pieces_inside_their_tensor) {
     EXPECT_EQ(code({{most, 2}, {most - 4, 0}}), ErrorCode::corrupt);
 }
 
-std::vector<std::byte> listing(const std::function<void(ByteWriter&)>& body) {
-    ByteWriter out;
+std::vector<std::byte> listing(const std::function<void(shardweld::hdf5::ListingWriter&)>& body) {
+    shardweld::hdf5::ListingWriter out;
     out.put(shardweld::hdf5::kListingBegin);
     body(out);
     out.put(Entry::end);
@@ -118,7 +117,7 @@ std::vector<std::byte> listing(const std::function<void(ByteWriter&)>& body) {
 }
 
 std::vector<std::byte> listing_of_one() {
-    return listing([](ByteWriter& out) {
+    return listing([](shardweld::hdf5::ListingWriter& out) {
         out.put(Entry::dataset);
         out.put("w");
         out.put("F32");
