@@ -34,15 +34,6 @@ std::vector<std::string> backends() {
     return names;
 }
 
-std::string backends_help() {
-    const std::vector<std::string> names = backends();
-    std::string text = "auto (default)";
-    for (const std::string& name : names) {
-        text += (&name == &names.back() ? " or " : ", ") + name;
-    }
-    return text;
-}
-
 const Format& format_of(const Location& location) {
     const auto& formats = all_formats();
     const auto at = std::find_if(formats.begin(), formats.end(), [&](const Format* format) {

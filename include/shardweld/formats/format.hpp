@@ -185,10 +185,8 @@ catalogue::Catalogue read_catalogue(const Location& location);
 
 /// All formats, in the order in which they are tried.
 const std::vector<const Format*>& all_formats();
-/// Their backends, each once, in that order.
+/// The values of --backend for them, each once, in that order.
 std::vector<std::string> backends();
-/// Those as the help of --backend lists them: "auto (default), megatron, ... or hdf5".
-std::string backends_help();
 /// The format a location names.
 const Format& format_of(const Location& location);
 

@@ -87,7 +87,7 @@ const std::vector<OptionRow>& option_rows() {
     constexpr unsigned kWrite = kMerge | kPlan;
     constexpr unsigned kModel = kWrite | kTest;
     constexpr unsigned kInput = kModel | kInspect;
-    static const std::string backend = choice_help("auto", backends());
+    static const std::string backend = choice_help("auto", formats::backends());
     static const std::string output_format = output_format_help();
     static const std::vector<OptionRow> rows = {
         {"local_dir", 0, "DIR", kInput, "Input", "checkpoint: a step, iteration or shard directory",

@@ -35,25 +35,15 @@ std::string joined(const std::vector<std::string>& words, std::string_view befor
     return text;
 }
 
-std::vector<std::string> backends() {
-    std::vector<std::string> names;
-    for (const formats::Format* const format : formats::all_formats()) {
-        if (std::find(names.begin(), names.end(), format->backend()) == names.end()) {
-            names.emplace_back(format->backend());
-        }
-    }
-    return names;
-}
-
 std::string backend_in(const Given& given) {
+    const std::vector<std::string> names = formats::backends();
     constexpr std::array<std::string_view, 3> kLater = {"deepspeed", "colossalai",
                                                         "bytecheckpoint"};
     if (std::find(kLater.begin(), kLater.end(), given.text) != kLater.end()) {
         throw Error(ErrorCode::unsupported, "--backend " + given.text +
                                                 " is not in this version yet: it reads " +
-                                                joined(backends(), " and "));
+                                                joined(names, " and "));
     }
-    const std::vector<std::string> names = backends();
     Words<std::string> words{{"auto", "auto"}};
     for (const std::string& name : names) {
         words.emplace_back(name, name);

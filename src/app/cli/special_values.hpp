@@ -11,9 +11,6 @@ namespace shardweld::app {
 /// "a, b and c".
 std::string joined(const std::vector<std::string>& words, std::string_view before_last);
 
-/// What the formats of this build are called by --backend.
-std::vector<std::string> backends();
-
 // All of the following: Error(usage) when the text is no such value.
 
 /// Error(unsupported) for those that verl's mergers know and this version does not.
