@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "shardweld/core/codec.hpp"
 #include "shardweld/core/crc32.hpp"
 #include "shardweld/execute/record_check.hpp"
 #include "shardweld/mpi/comm.hpp"

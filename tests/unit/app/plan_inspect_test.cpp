@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "shardweld/core/codec.hpp"
 #include "shardweld/core/text.hpp"
 
 #include "../../../src/app/commands/inspect.hpp"

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include "shardweld/core/codec.hpp"
 #include "shardweld/formats/format.hpp"
 
 #include "scratch.hpp"

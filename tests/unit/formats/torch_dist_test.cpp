@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "shardweld/core/codec.hpp"
 #include "shardweld/formats/format.hpp"
 
 #include "expected.hpp"
