@@ -2,6 +2,8 @@
 
 #include <span>
 
+#include "shardweld/core/codec.hpp"
+
 namespace shardweld::app {
 
 namespace {
