@@ -3,6 +3,8 @@
 #pragma once
 
 #include <functional>
+#include <iterator>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
