@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# clang-format and the include graph over all sources; `--tidy BUILD_DIR` adds clang-tidy (needs a configured build).
+# clang-format and the include graph of all sources, links and names in the documents; `--tidy BUILD_DIR` adds clang-tidy (needs a configured build).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 mapfile -t sources < <(find include src tests -name '*.[ch]pp' | sort)
 clang-format --dry-run -Werror "${sources[@]}"
 scripts/check_includes.sh
+python3 scripts/check_docs.py
 if [[ "${1:-}" == "--tidy" ]]; then
     mapfile -t units < <(find src -name '*.cpp' -not -path 'src/torch/*' | sort)
     printf '%s\n' "${units[@]}" | xargs -P "$(nproc)" -n 4 clang-tidy -p "$2" --quiet --warnings-as-errors='*' 2>/dev/null
