@@ -62,11 +62,11 @@ exec /usr/bin/time -a -o "$work/ranks" -f 'of_rank %U %S %M' "\$@"
 TEXT
 chmod +x "$work/timed"
 
-run() { # COMMAND: sets `wall`, `cpu`, `mib`
+run() { # COMMAND [options]: sets `wall`, `cpu`, `mib`
     local launch=() TIMEFORMAT=%R
     ((ranks == 1)) || launch=(mpirun -n "$ranks" --bind-to none)
     rm -f "$work/ranks"
-    { time "${launch[@]}" "$work/timed" "$bin/shardweld" "$1" --local_dir "$work/model/source" \
+    { time "${launch[@]}" "$work/timed" "$bin/shardweld" "$@" --local_dir "$work/model/source" \
         --hf_config "$work/model/hf" >"$work/$1.out" 2>"$work/log"; } 2>"$work/wall" ||
         { cat "$work/log" >&2; fail "$1 failed"; }
     wall=$(tail -n 1 "$work/wall")
@@ -84,7 +84,7 @@ measure() { # MODEL FORMAT MAKE_OPTIONS...
     shift 2
     "$bin/make_checkpoint" "$work/model" --format "$format" --sparse "$@" >"$work/log" || fail "no checkpoint"
     n_files=$(find "$work/model/source" -name '*.pt' -o -name '*.distcp' | grep -vc common.pt)
-    run inspect
+    run inspect --all
     n_pieces=$(pieces)
     for command in inspect plan; do
         run "$command"

@@ -20,7 +20,7 @@ declare -A ALLOWED=(
     [publish]="core io mpi models outputs plan process publish"
     [process]="core process"
     [measure]="core io mpi measure"
-    [upload]="core io process upload"
+    [upload]="core io outputs process upload"
     [app]="core layout io mpi numeric catalogue models formats outputs plan adapters execute measure publish process upload app"
     [torch]="core numeric torch"
     [hdf5]="core hdf5"
@@ -30,7 +30,7 @@ declare -A ROOMS=(
     [app/cli]=""
     [app/runtime]="cli"
     [app/report]="cli runtime"
-    [app/survey]="cli"
+    [app/survey]="cli runtime report"
     [app/family]="cli runtime survey"
     [app/compare]="cli report survey family"
     [app/merge]="cli runtime report survey family compare"
@@ -42,6 +42,8 @@ declare -A ROOMS=(
     [formats/hdf5]="containers shared"
     [formats/hf]="containers shared"
     [formats/megatron]="containers shared"
+    [mpi/calls]=""
+    [mpi/loading]=""
     [outputs/hdf5]=""
     [outputs/safetensors]=""
     [plan/bind]=""
@@ -77,7 +79,7 @@ third_party() { # HEADER-PATTERN ALLOWED-PATHS WHAT
         [[ "$file" =~ $2 ]] || complain "$file includes $3 outside its place"
     done
 }
-third_party 'mpi\.h' '^src/mpi/' 'mpi.h'
+third_party 'mpi\.h' '^src/mpi/calls/' 'mpi.h'
 third_party 'hdf5\.h' '^src/hdf5/' 'hdf5.h'
 third_party '(torch|ATen|c10)/' '^src/torch/' 'libtorch'
 third_party 'nlohmann' '\.cpp$|^src/(app|publish|models|formats|adapters)/' 'a third-party header'

@@ -9,6 +9,7 @@ scripts/test-slurm.sh [options]
   --bin DIR     where shardweld and make_checkpoint are (build/bin)
   --nodes N     nodes, 2 or more (2)
   --cases LIST  some of launch,merge,staging,array,chain,resume,signals,sbatch (all)
+                pmi: alone, for a program that uses MPICH
 
 Needs root, Slurm (slurmctld, slurmd, slurm-client), munge, iproute2, util-linux and Open MPI. Without them it says so and exits
 with 77; with "slurm" among the words of SHARDWELD_REQUIRE it fails instead. A Slurm of the machine's own is neither used nor touched.

@@ -33,7 +33,8 @@ class Attacher {
         if (!module.is_matrix) {
             throw Error(ErrorCode::unsupported,
                         "the adapter of " + printable(module.path) +
-                            " belongs to a convolution, which cannot be folded: take --lora split");
+                            " belongs to a convolution, which cannot be folded",
+                        "use --lora split");
         }
         attach_weight(module, scale);
         if (module.bias) {
@@ -45,23 +46,25 @@ class Attacher {
     [[nodiscard]] Target& find(const Module& module, const std::string& stored_name) const {
         const std::string name = attachment_.hub_name(stored_name);
         if (!attachment_.base_names.contains(name)) {
-            throw Error(ErrorCode::mismatch, "the adapter changes " + printable(stored_name) +
-                                                 ", which the base does not hold");
+            throw Error(
+                ErrorCode::mismatch,
+                "the adapter changes " + printable(stored_name) + ", which the base does not hold",
+                "give the model that the adapter was trained on with --base");
         }
         const auto found = by_source_.find(name);
         if (found == by_source_.end() || found->second.size() != 1) {
             throw Error(ErrorCode::unsupported,
                         "the adapter of " + printable(module.path) +
                             " cannot be folded: " + printable(name) +
-                            " is not written as it is stored (a tied head, packed experts); take "
-                            "--lora split and let peft merge it");
+                            " is not written as it is stored (a tied head, packed experts)",
+                        "use --lora split and let peft merge it");
         }
         Target& target = *found->second.front();
         if (!is_foldable(target.stored) || !is_foldable(target.dtype) || target.add != 0) {
-            throw Error(ErrorCode::unsupported, "the adapter of " + printable(module.path) +
-                                                    " cannot be folded into " +
-                                                    std::string(safetensors_name(target.stored)) +
-                                                    " elements: take --lora split");
+            throw Error(ErrorCode::unsupported,
+                        "the adapter of " + printable(module.path) + " cannot be folded into " +
+                            std::string(safetensors_name(target.stored)) + " elements",
+                        "use --lora split");
         }
         return target;
     }
@@ -77,7 +80,8 @@ class Attacher {
             throw Error(ErrorCode::mismatch,
                         target.name + " is " + shape_text(target.shape) + ", but the adapter of " +
                             printable(module.path) + " is for " +
-                            shape_text(module.is_embedding ? turned : straight));
+                            shape_text(module.is_embedding ? turned : straight),
+                        "give the model that the adapter was trained on with --base");
         }
         const Bytes a = attachment_.offsets[module.a];
         const Bytes b = attachment_.offsets[module.b];
@@ -98,10 +102,11 @@ class Attacher {
     void attach_bias(const Module& module, double scale) const {
         Target& target = find(module, module.path + ".bias");
         if (target.volume() != module.n_out) {
-            throw Error(ErrorCode::mismatch, target.name + " is " + shape_text(target.shape) +
-                                                 ", but lora_B's bias of " +
-                                                 printable(module.path) + " has " +
-                                                 std::to_string(module.n_out) + " elements");
+            throw Error(ErrorCode::mismatch,
+                        target.name + " is " + shape_text(target.shape) +
+                            ", but lora_B's bias of " + printable(module.path) + " has " +
+                            std::to_string(module.n_out) + " elements",
+                        "give the model that the adapter was trained on with --base");
         }
         Fold fold;
         fold.n_rows = 1;

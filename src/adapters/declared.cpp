@@ -52,17 +52,22 @@ std::string value_text(const ordered_json& value) {
     return printable(
         with_nonfinite(value.dump(-1, ' ', false, ordered_json::error_handler_t::replace)));
 }
+constexpr const char* kMergeWithPeft = "merge it with peft itself";
 
 [[noreturn]] void refuse(const ordered_json& json, const char* field, const ConfigFile& file,
-                         const std::string& why) {
-    throw Error(ErrorCode::unsupported, file.path + " says " + field + " " +
-                                            value_text(json[field]) + ": an adapter that " + why);
+                         const std::string& why, const std::string& hint) {
+    throw Error(
+        ErrorCode::unsupported,
+        file.path + " says " + field + " " + value_text(json[field]) + ": the adapter " + why,
+        hint);
 }
 
 [[noreturn]] void reject(const ordered_json& json, const char* field, const ConfigFile& file,
                          const std::string& expected) {
-    throw Error(ErrorCode::mismatch, file.path + " says " + field + " " + value_text(json[field]) +
-                                         ", expected " + expected + ": correct it");
+    throw Error(
+        ErrorCode::mismatch,
+        file.path + " says " + field + " " + value_text(json[field]) + ", expected " + expected,
+        "correct it");
 }
 
 /// "LORA", and "PeftType.LORA" as Python prints its enumerations.
@@ -126,29 +131,28 @@ bool flag(const ordered_json& json, const char* field, const ConfigFile& file) {
     return found->get<bool>();
 }
 
-void require_plain(const ordered_json& declared, const ConfigFile& file, Use use) {
+void require_plain(const ordered_json& declared, const ConfigFile& file, AdapterUse use) {
     if (is_set(declared, "peft_type") && !is_lora(declared["peft_type"])) {
-        refuse(declared, "peft_type", file, "is of another method: merge it with peft itself");
+        refuse(declared, "peft_type", file, "is of another method", kMergeWithPeft);
     }
     for (const Feature& feature : kNever) {
         if (is_set(declared, feature.field)) {
-            refuse(declared, feature.field, file,
-                   std::string(feature.what) + ": merge it with peft itself");
+            refuse(declared, feature.field, file, feature.what, kMergeWithPeft);
         }
     }
-    if (use == Use::beside) {
+    if (use == AdapterUse::beside) {
         return;
     }
     for (const Feature& feature : kNeverFolded) {
         if (is_set(declared, feature.field)) {
-            refuse(declared, feature.field, file,
-                   std::string(feature.what) + " is not folded: take --lora split");
+            refuse(declared, feature.field, file, feature.what,
+                   "use --lora split: such adapters are not folded");
         }
     }
-    if (use == Use::folded_into_given && changes_base(declared)) {
+    if (use == AdapterUse::folded_into_given && changes_base(declared)) {
         refuse(declared, "init_lora_weights", file,
-               "changed the base when its training began is not folded into --base: save base and "
-               "adapter together, or convert it with peft");
+               "changed the base when its training began, and is not folded into --base",
+               "save base and adapter together, or convert it with peft");
     }
 }
 

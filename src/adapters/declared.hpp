@@ -26,6 +26,6 @@ bool flag(const nlohmann::ordered_json& json, const char* field, const ConfigFil
 /// Error(unsupported) where the configuration declares what no LoRA of factors beside modules has:
 /// another method, target_parameters, trainable_token_indices, layer_replication; and where it is
 /// folded what W + s B A does not say.
-void require_plain(const nlohmann::ordered_json& declared, const ConfigFile& file, Use use);
+void require_plain(const nlohmann::ordered_json& declared, const ConfigFile& file, AdapterUse use);
 
 }  // namespace shardweld::adapters

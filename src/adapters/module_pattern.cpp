@@ -28,18 +28,18 @@ bool ends_with_plain(const std::string& pattern, const std::string& path) {
 
 bool matches(const std::string& expression, const std::string& path) {
     if (expression.size() > kLongestPattern) {
-        throw Error(ErrorCode::unsupported, "the adapter's pattern " + printable(expression) +
-                                                " for the module " + printable(path) +
-                                                " is too long: write it as a module name");
+        throw Error(ErrorCode::unsupported,
+                    "the adapter's pattern " + printable(expression) + " for the module " +
+                        printable(path) + " is too long",
+                    "write it as a module name");
     }
     try {
         return Regex(expression).matches(path);
     } catch (const Error& error) {
-        throw Error(ErrorCode::unsupported, "cannot read the adapter's pattern " +
-                                                printable(expression) + " (" +
-                                                printable(error.what()) +
-                                                "; look-around and back-references are not read): "
-                                                "write it as a module name");
+        throw Error(ErrorCode::unsupported,
+                    "cannot read the adapter's pattern " + printable(expression) + " (" +
+                        printable(error.what()) + "; look-around and back-references are not read)",
+                    "write it as a module name");
     }
 }
 

@@ -6,20 +6,20 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
-#include "names.hpp"
+#include "peft_names.hpp"
 
 namespace shardweld::adapters {
 
 namespace {
 
 /// Tensors of one module by their component ("lora_A", "lora_B.bias").
-using Factors = std::map<std::string, std::size_t>;
+using FactorsByComponent = std::map<std::string, std::size_t>;
 
-std::map<std::string, Factors> by_module(std::span<const SavedTensor> tensors) {
-    std::map<std::string, Factors> modules;
+std::map<std::string, FactorsByComponent> by_module(std::span<const SavedTensor> tensors) {
+    std::map<std::string, FactorsByComponent> modules;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
         const PeftName name = read_name(tensors[i].name);
-        if (name.role != Role::factor) {
+        if (name.role != TensorRole::factor) {
             continue;
         }
         std::string component =
@@ -32,12 +32,13 @@ std::map<std::string, Factors> by_module(std::span<const SavedTensor> tensors) {
     return modules;
 }
 
-std::optional<std::size_t> find(const Factors& factors, const std::string& component) {
+std::optional<std::size_t> find(const FactorsByComponent& factors, const std::string& component) {
     const auto found = factors.find(component);
     return found == factors.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::size_t require(const Factors& factors, const std::string& component, const std::string& path) {
+std::size_t require(const FactorsByComponent& factors, const std::string& component,
+                    const std::string& path) {
     const auto found = find(factors, component);
     if (!found) {
         throw Error(ErrorCode::mismatch, "the adapter of " + printable(path) + " has no " +
@@ -61,7 +62,7 @@ void check_vector(std::span<const SavedTensor> tensors, std::optional<std::size_
 }
 
 Module module_of(std::span<const SavedTensor> tensors, const std::string& path,
-                 const Factors& factors) {
+                 const FactorsByComponent& factors) {
     Module module;
     module.path = path;
     module.is_embedding =

@@ -4,11 +4,12 @@
 #include <iterator>
 #include <set>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/plan/binding.hpp"
 
-#include "names.hpp"
+#include "peft_names.hpp"
 
 namespace shardweld::adapters {
 
@@ -18,8 +19,8 @@ using catalogue::Catalogue;
 using catalogue::Shard;
 using catalogue::Tensor;
 
-bool is_adapters(Role role) {
-    return role == Role::factor || role == Role::whole || role == Role::foreign;
+bool is_adapters(TensorRole role) {
+    return role == TensorRole::factor || role == TensorRole::whole || role == TensorRole::foreign;
 }
 
 template <typename Visit>
@@ -45,23 +46,24 @@ WholeNames check(const Catalogue& catalogue) {
     std::set<std::string> adapters;
     WholeNames whole;
     for_each_name(catalogue, [&](const PeftName& name, const std::string& stored) {
-        if (name.role == Role::foreign) {
+        if (name.role == TensorRole::foreign) {
             throw Error(
                 ErrorCode::unsupported,
                 printable(stored) +
                     " belongs to an adapter that is not a plain LoRA one (target_parameters,"
-                    " trainable tokens or another PEFT method): merge it with peft itself");
+                    " trainable tokens or another PEFT method)",
+                "merge it with peft itself");
         }
         if (is_adapters(name.role)) {
             adapters.insert(name.adapter_name);
         }
-        if (name.role == Role::wrapped) {
+        if (name.role == TensorRole::wrapped) {
             whole.wrapped.insert(name.module_name.substr(0, name.module_name.rfind('.')));
         }
-        if (name.role == Role::factor) {
+        if (name.role == TensorRole::factor) {
             whole.adapted.insert(name.module_name);
         }
-        if (name.role == Role::whole) {
+        if (name.role == TensorRole::whole) {
             whole.modules.insert(name.whole_module);
             whole.tensors.insert(name.module_name);
         }
@@ -71,9 +73,10 @@ WholeNames check(const Catalogue& catalogue) {
         for (const std::string& adapter : adapters) {
             list += (list.empty() ? "" : ", ") + printable(adapter);
         }
-        throw Error(ErrorCode::unsupported, "the checkpoint holds " +
-                                                std::to_string(adapters.size()) + " adapters (" +
-                                                list + "): only checkpoints with one can be read");
+        throw Error(ErrorCode::unsupported,
+                    "the checkpoint holds " + std::to_string(adapters.size()) + " adapters (" +
+                        list + "), but only one can be read",
+                    "save it again with the one adapter to merge");
     }
     return whole;
 }
@@ -82,27 +85,28 @@ WholeNames check(const Catalogue& catalogue) {
 /// embeddings that LoRA wraps.
 bool is_saved_too(const PeftName& name, Biases biases) {
     const bool is_bias = name.module_name.ends_with(".bias");
-    if (name.role == Role::wrapped && name.module_name.ends_with(".weight")) {
+    if (name.role == TensorRole::wrapped && name.module_name.ends_with(".weight")) {
         const std::string module = name.module_name.substr(0, name.module_name.size() - 7);
         const std::string last = module.substr(module.rfind('.') + 1);
         return last == "embed_tokens" || last == "lm_head";
     }
-    return is_bias &&
-           (biases == Biases::all || (biases == Biases::of_wrapped && name.role == Role::wrapped));
+    return is_bias && (biases == Biases::all ||
+                       (biases == Biases::of_wrapped && name.role == TensorRole::wrapped));
 }
 
 /// Deals tensors (or shards) out to base and adapter.
 class Dealer {
   public:
-    Dealer(Biases biases, Whole whole, const std::set<std::string>& trained_names, Separated& parts)
+    Dealer(Biases biases, WholeModules whole, const std::set<std::string>& trained_names,
+           Separated& parts)
         : biases_(biases), whole_(whole), trained_names_(trained_names), parts_(parts) {}
 
     template <typename Item>
-    void deal(std::vector<Item> items, std::vector<Item>& base, std::vector<Item>& adapter) {
+    void divide(std::vector<Item> items, std::vector<Item>& base, std::vector<Item>& adapter) {
         for (Item& item : items) {
             const PeftName name = read_name(item.name);
-            const bool is_whole = name.role == Role::whole && whole_ == Whole::trained;
-            const bool is_replaced = !is_adapters(name.role) && whole_ == Whole::trained &&
+            const bool is_whole = name.role == TensorRole::whole && whole_ == WholeModules::trained;
+            const bool is_replaced = !is_adapters(name.role) && whole_ == WholeModules::trained &&
                                      trained_names_.contains(name.module_name);
             const bool is_adapter = is_adapters(name.role) || is_saved_too(name, biases_);
             const bool is_base = is_whole || (!is_adapters(name.role) && !is_replaced);
@@ -127,7 +131,7 @@ class Dealer {
 
   private:
     Biases biases_;
-    Whole whole_;
+    WholeModules whole_;
     const std::set<std::string>& trained_names_;
     Separated& parts_;
     plan::Ledger replaced_;
@@ -160,12 +164,12 @@ bool holds_adapter_only(const Catalogue& catalogue) {
 bool holds_wrapped(const Catalogue& catalogue) {
     bool found = false;
     for_each_name(catalogue, [&](const PeftName& name, const std::string&) {
-        found = found || name.role == Role::wrapped;
+        found = found || name.role == TensorRole::wrapped;
     });
     return found;
 }
 
-Separated separate(Catalogue catalogue, Biases biases, Whole whole) {
+Separated separate(Catalogue catalogue, Biases biases, WholeModules whole) {
     const WholeNames trained = check(catalogue);
     Separated parts;
     parts.adapter.format = catalogue.format;
@@ -173,8 +177,8 @@ Separated separate(Catalogue catalogue, Biases biases, Whole whole) {
     parts.adapter.files = catalogue.files;
     parts.adapter.facts = catalogue.facts;
     Dealer dealer(biases, whole, trained.tensors, parts);
-    dealer.deal(std::move(catalogue.tensors), parts.base.tensors, parts.adapter.tensors);
-    dealer.deal(std::move(catalogue.shards), parts.base.shards, parts.adapter.shards);
+    dealer.divide(std::move(catalogue.tensors), parts.base.tensors, parts.adapter.tensors);
+    dealer.divide(std::move(catalogue.shards), parts.base.shards, parts.adapter.shards);
     catalogue.tensors = std::move(parts.base.tensors);
     catalogue.shards = std::move(parts.base.shards);
     parts.base = std::move(catalogue);

@@ -63,7 +63,8 @@ void require_few_patterns(const ordered_json& json, const ConfigFile& file, std:
             throw Error(ErrorCode::unsupported,
                         file.path + ": " + field + " has " + std::to_string(patterns->size()) +
                             " entries for " + std::to_string(n_modules) +
-                            " modules, too many of them expressions: write module names");
+                            " modules, too many of them expressions",
+                        "write module names");
         }
     }
 }
@@ -81,7 +82,7 @@ void strip_enumeration(ordered_json& config, const char* field) {
 class Settler {
   public:
     Settler(const SettingsSources& sources, std::span<const Module> modules,
-            const Surroundings& surroundings)
+            const KnownModules& surroundings)
         : sources_(sources),
           modules_(modules),
           surroundings_(surroundings),
@@ -111,7 +112,7 @@ class Settler {
             return positive(json, field, file);
         } catch (const Error& error) {
             if (!sources_.alpha) {
-                throw Error(error.code(), std::string(error.what()) + " or give --lora_alpha");
+                throw Error(error.code(), error.what(), error.hint() + ", or give --lora_alpha");
             }
             settings_.notes.push_back(std::string(error.what()) + "; --lora_alpha is taken");
             return std::nullopt;
@@ -124,22 +125,23 @@ class Settler {
         const auto found = declared ? declared : trained;
         if (sources_.alpha && found && *sources_.alpha != *found) {
             settings_.notes.push_back(
-                "--lora_alpha " + text_of(*sources_.alpha) + " is taken, though " +
+                "--lora_alpha " + text_of(*sources_.alpha) + " is used, though " +
                 (declared ? sources_.adapter_config : sources_.train_meta).path + " says " +
                 text_of(*found));
         }
         if (declared && trained && *declared != *trained && !sources_.alpha) {
             settings_.notes.push_back("lora_alpha is " + text_of(*declared) + " in " +
                                       sources_.adapter_config.path + " and " + text_of(*trained) +
-                                      " in " + sources_.train_meta.path + ": the first is taken");
+                                      " in " + sources_.train_meta.path + ": using the first");
         }
         const auto alpha = sources_.alpha ? sources_.alpha : found;
         if (!alpha) {
             throw Error(ErrorCode::mismatch,
                         "the checkpoint holds a LoRA adapter but no lora_alpha (in " +
                             sources_.adapter_config.path + " or " + sources_.train_meta.path +
-                            "; 0 means unknown): give the one it was trained with as --lora_alpha, "
-                            "or leave the adapter out with --lora drop");
+                            "; 0 means unknown)",
+                        "give the one it was trained with as --lora_alpha, or leave the adapter "
+                        "out with --lora drop");
         }
         alpha_ = *alpha;
         config_["lora_alpha"] = number(alpha_);
@@ -165,7 +167,7 @@ class Settler {
             settings_.notes.push_back("the adapter of " + printable(wrong->path) + " has rank " +
                                       std::to_string(wrong->rank) + ", not " +
                                       text_of(declared_rank(*wrong, plain)) +
-                                      " as the configuration says: the weights are believed");
+                                      " as the configuration says: using that of the weights");
         }
         std::map<Index, std::size_t> counts;
         for (const Module& module : modules_) {
@@ -244,8 +246,8 @@ class Settler {
             config_["target_modules"] = target_modules(modules_, surroundings_);
             if (surroundings_.base_modules.empty() && !surroundings_.n_layers) {
                 settings_.notes.emplace_back(
-                    "there is no config.json of the adapter's base: base_model_name_or_path is "
-                    "not known, and target_modules names modules one by one");
+                    "there is no config.json of the adapter's base: base_model_name_or_path stays "
+                    "unknown, and target_modules names modules one by one");
             }
         }
     }
@@ -269,9 +271,10 @@ class Settler {
     [[nodiscard]] double scale(const Module& module) const {
         const double alpha = by_pattern(declared_, "alpha_pattern", module.path).value_or(alpha_);
         if (!(std::isfinite(alpha) && alpha > 0)) {
-            throw Error(ErrorCode::mismatch, sources_.adapter_config.path + " gives " +
-                                                 printable(module.path) + " the alpha " +
-                                                 text_of(alpha) + ": correct alpha_pattern");
+            throw Error(ErrorCode::mismatch,
+                        sources_.adapter_config.path + " gives " + printable(module.path) +
+                            " the alpha " + text_of(alpha),
+                        "correct alpha_pattern");
         }
         const auto rank = static_cast<double>(module.rank);
         return is_on("use_rslora") ? alpha / std::sqrt(rank) : alpha / rank;
@@ -279,7 +282,7 @@ class Settler {
 
     const SettingsSources& sources_;
     std::span<const Module> modules_;
-    const Surroundings& surroundings_;
+    const KnownModules& surroundings_;
     ordered_json declared_;
     ordered_json meta_;
     ordered_json config_;  ///< as it is written
@@ -298,12 +301,12 @@ Biases biases_of(const SettingsSources& sources) {
     return *found == "all" ? Biases::all : Biases::of_wrapped;
 }
 
-void require_plain_lora(const SettingsSources& sources, Use use) {
+void require_plain_lora(const SettingsSources& sources, AdapterUse use) {
     require_plain(parse_declared(sources.adapter_config), sources.adapter_config, use);
 }
 
 Settings settle(const SettingsSources& sources, std::span<const Module> modules,
-                const Surroundings& surroundings) {
+                const KnownModules& surroundings) {
     return Settler(sources, modules, surroundings).settle();
 }
 

@@ -20,13 +20,13 @@ std::string last_component(const std::string& path) {
 }
 
 /// The numbers of a path's components, and the path without them.
-struct Place {
+struct LayerPath {
     std::string pattern;
     Index layer = -1;  ///< the first number; -1: none
 };
 
-Place place_of(const std::string& path) {
-    Place place;
+LayerPath place_of(const std::string& path) {
+    LayerPath place;
     for (const std::string_view part : split(path, '.')) {
         const auto number = parse_index(part);
         place.layer = number && place.layer < 0 ? *number : place.layer;
@@ -41,13 +41,12 @@ std::set<std::string> partial_by_layers(std::span<const Module> modules,
     std::map<std::string, std::set<Index>> layers;
     std::map<std::string, std::string> name_of;
     for (const Module& module : modules) {
-        const Place place = place_of(module.path);
+        const LayerPath place = place_of(module.path);
         if (n_layers && place.layer >= *n_layers) {
             throw Error(ErrorCode::mismatch,
                         "the adapter holds factors of " + printable(module.path) +
-                            ", but config.json says num_hidden_layers " +
-                            std::to_string(*n_layers) +
-                            ": give that of the model it was trained on with --hf_config");
+                            ", but config.json says num_hidden_layers " + std::to_string(*n_layers),
+                        "give that of the model it was trained on with --hf_config");
         }
         layers[place.pattern].insert(place.layer);
         name_of[place.pattern] = last_component(module.path);
@@ -120,7 +119,7 @@ bool names_all(const ordered_json& declared, std::span<const std::string> paths)
 }
 
 std::vector<std::string> target_modules(std::span<const Module> modules,
-                                        const Surroundings& surroundings) {
+                                        const KnownModules& surroundings) {
     const std::set<std::string> partial = surroundings.base_modules.empty()
                                               ? partial_by_layers(modules, surroundings.n_layers)
                                               : partial_by_base(modules, surroundings.base_modules);

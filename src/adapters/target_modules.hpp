@@ -21,7 +21,7 @@ bool names_all(const nlohmann::ordered_json& declared, std::span<const std::stri
 
 /// Last components where all modules of that name are wrapped, whole paths where only some are.
 std::vector<std::string> target_modules(std::span<const Module> modules,
-                                        const Surroundings& surroundings);
+                                        const KnownModules& surroundings);
 
 /// "score" of "model.score", sorted, without repeats.
 std::vector<std::string> last_components(std::span<const std::string> paths);

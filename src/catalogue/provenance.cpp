@@ -67,8 +67,9 @@ void require_distinct(const ToldByFile& told) {
         if (!is_new) {
             throw Error(ErrorCode::mismatch,
                         printable(at->second) + " and " + printable(file) +
-                            " both say that they are " + list_of(own.rank) +
-                            ": one of them was copied over another rank's file");
+                            " both say that they are " + list_of(own.rank),
+                        "copy both again from where they were saved: one was copied over another "
+                        "rank's file");
         }
     }
 }

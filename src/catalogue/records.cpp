@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "shardweld/catalogue/catalogue.hpp"
+
 namespace shardweld::catalogue {
 
 namespace {

@@ -77,7 +77,7 @@ std::string wrong_crc32(std::uint32_t found, std::uint32_t stated) {
     std::array<char, 160> text{};
     (void)std::snprintf(text.data(), text.size(),
                         " has the CRC-32 %08x, the file says %08x: its bytes were changed since it "
-                        "was saved; copy it again",
+                        "was saved",
                         found, stated);
     return text.data();
 }

@@ -69,23 +69,35 @@ std::string_view name_of(ErrorCode code) {
     return "internal";
 }
 
-Error::Error(ErrorCode code, const std::string& message)
-    : std::runtime_error(message), code_(code) {}
-
 Error& Error::add_context(std::string where) {
     const auto covers = [&](const std::string& known) { return says_file(known, where); };
-    if (std::none_of(context_.begin(), context_.end(), covers)) {
-        context_.push_back(std::move(where));
+    if (std::none_of(where_.begin(), where_.end(), covers)) {
+        where_.push_back(std::move(where));
     }
+    return *this;
+}
+
+Error& Error::add_found(const std::string& found, const std::string& expected) {
+    return add_context("found " + found + ", expected " + expected);
+}
+
+Error& Error::set_hint(std::string hint) {
+    hint_ = std::move(hint);
+    return *this;
+}
+
+Error& Error::set_detail(std::string detail) {
+    detail_ = std::move(detail);
     return *this;
 }
 
 std::string Error::full_text() const {
     std::string text = what();
-    for (std::size_t i = 0; i < context_.size(); ++i) {
-        text += (i == 0 ? " [" : "; ") + context_[i];
+    for (std::size_t i = 0; i < where_.size(); ++i) {
+        text += (i == 0 ? " [" : "; ") + where_[i];
     }
-    return context_.empty() ? text : text + "]";
+    text += where_.empty() ? "" : "]";
+    return hint_.empty() ? text : text + "; " + hint_;
 }
 
 }  // namespace shardweld

@@ -10,9 +10,7 @@ namespace shardweld {
 namespace {
 
 [[noreturn]] void throw_overflow(std::string_view what) {
-    throw Error(
-        ErrorCode::corrupt,
-        std::string(what) + " is larger than 64-bit arithmetic holds; the input is damaged");
+    throw Error(ErrorCode::corrupt, std::string(what) + " is larger than 64-bit arithmetic holds");
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace shardweld {
 namespace {
 
 [[noreturn]] void refuse(const std::string& text, const SharedObject::About& about) {
-    throw Error(ErrorCode::unsupported, text + "; " + about.remedy);
+    throw Error(ErrorCode::unsupported, text, about.remedy);
 }
 
 }  // namespace

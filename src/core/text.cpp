@@ -201,6 +201,14 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
     return parts;
 }
 
+std::string replaced(std::string text, std::string_view from, std::string_view to) {
+    for (std::size_t at = text.find(from); at != std::string::npos;
+         at = text.find(from, at + to.size())) {
+        text.replace(at, from.size(), to);
+    }
+    return text;
+}
+
 std::string_view trim(std::string_view text) {
     constexpr std::string_view kBlank = " \t\r\n";
     const std::size_t begin = text.find_first_not_of(kBlank);

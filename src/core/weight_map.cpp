@@ -100,7 +100,7 @@ WeightMap parse_weight_map(const std::string& text, const std::string& origin) {
     WeightMap map = reader.take();
     if (!root.is_object() || !root.contains("weight_map") || !root["weight_map"].is_object() ||
         map.file_of.empty()) {
-        refuse_map(origin, "is no JSON object with a weight_map of tensors");
+        refuse_map(origin, "is not a JSON object with a weight_map of tensors");
     }
     map.total_size = total_size_in(root);
     return map;

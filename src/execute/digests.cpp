@@ -8,6 +8,7 @@
 #include "shardweld/core/codec.hpp"
 #include "shardweld/execute/run.hpp"
 #include "shardweld/mpi/share.hpp"
+#include "shardweld/plan/plan.hpp"
 
 namespace shardweld::execute {
 
@@ -127,7 +128,7 @@ std::size_t BlockDigests::beginner_of(const std::vector<Edges>& all, std::size_t
             return other;
         }
     }
-    throw Error(ErrorCode::internal, "nobody has the beginning of a block of " +
+    throw Error(ErrorCode::internal, "no rank has the beginning of a block of " +
                                          std::to_string(mine.fragment_bytes) + " bytes");
 }
 

@@ -12,7 +12,7 @@
 
 #include "shardweld/core/index.hpp"
 #include "shardweld/execute/journal.hpp"
-#include "shardweld/execute/written.hpp"
+#include "shardweld/execute/written_output.hpp"
 #include "shardweld/mpi/comm.hpp"
 #include "shardweld/plan/plan.hpp"
 
@@ -76,8 +76,8 @@ class BlockDigests {
     std::unique_ptr<State> state_;
     std::vector<std::byte> fragment_;
     Edges edges_;
-    std::optional<Edge> first_;  ///< of the fragment
-    Index end_ = 0;              ///< of what was added last, in elements
+    std::optional<BlockPart> first_;  ///< of the fragment
+    Index end_ = 0;                   ///< of what was added last, in elements
     std::vector<DoneBlock> blocks_;
 };
 

@@ -5,9 +5,11 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/io/input_file.hpp"
 #include "shardweld/layout/patch.hpp"
 #include "shardweld/numeric/convert.hpp"
 #include "shardweld/numeric/low_rank.hpp"
+#include "shardweld/plan/plan.hpp"
 
 namespace shardweld::execute {
 
@@ -52,7 +54,8 @@ Factors::Sizes Factors::sizes_for(const plan::Target& target) const {
     if (sizes.width < 1) {
         throw Error(ErrorCode::unsupported,
                     "the adapter's rank " + std::to_string(fold.rank) + " for " + target.name +
-                        " needs more memory than --memory_limit leaves: give more");
+                        " needs more memory than --memory_limit leaves",
+                    "raise --memory_limit");
     }
     sizes.height = std::max<Index>(1, std::min(eighth, 3 * eighth / (rank + sizes.width)));
     return sizes;
@@ -116,7 +119,7 @@ void Factors::load_left(const plan::Fold& fold, Index row, Index n_rows) {
 
 void Factors::update(std::uint32_t target, Index begin, Index end,
                      std::span<const std::byte> stored,
-                     const std::function<void(const Block&)>& visit) {
+                     const std::function<void(const MatrixBlock&)>& visit) {
     const plan::Target& whole = plan_.targets[target];
     const plan::Fold& fold = *whole.fold;
     const Sizes sizes = sizes_for(whole);
@@ -149,7 +152,7 @@ void Factors::update(std::uint32_t target, Index begin, Index end,
     }
 }
 
-void Factors::apply_gains(const plan::Fold& fold, const Block& block) {
+void Factors::apply_gains(const plan::Fold& fold, const MatrixBlock& block) {
     if (fold.norm == plan::Fold::Norm::none) {
         return;
     }
@@ -168,7 +171,7 @@ void Factors::fold(std::uint32_t target, Index begin, Index end, std::span<const
                    std::span<std::byte> out) {
     const plan::Target& whole = plan_.targets[target];
     const Bytes size = size_of(whole.dtype);
-    update(target, begin, end, stored, [&](const Block& block) {
+    update(target, begin, end, stored, [&](const MatrixBlock& block) {
         apply_gains(*whole.fold, block);
         for (Index i = 0; i < block.n_rows; ++i) {
             const Index at = (block.row + i) * whole.fold->n_cols + block.col - begin;

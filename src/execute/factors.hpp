@@ -7,13 +7,17 @@
 #include <span>
 #include <vector>
 
-#include "shardweld/io/file.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "shardweld/io/input_file.hpp"
+#include "shardweld/plan/binding.hpp"
+
+namespace shardweld::plan {
+struct Plan;
+}  // namespace shardweld::plan
 
 namespace shardweld::execute {
 
 /// A block of a target as a matrix, updated, in fp32.
-struct Block {
+struct MatrixBlock {
     Index row = 0;
     Index col = 0;
     Index n_rows = 0;
@@ -32,7 +36,7 @@ class Factors {
     /// `stored`; every element once, each row's and each column's in ascending order.
     /// Error(unsupported) when not even one row of factors fits the memory.
     void update(std::uint32_t target, Index begin, Index end, std::span<const std::byte> stored,
-                const std::function<void(const Block&)>& visit);
+                const std::function<void(const MatrixBlock&)>& visit);
 
     /// The same, normalised where the fold asks for it and rounded to the written type.
     void fold(std::uint32_t target, Index begin, Index end, std::span<const std::byte> stored,
@@ -65,7 +69,7 @@ class Factors {
               std::span<float> out);
     void load_right(std::uint32_t target, Index col, Index width);
     void load_left(const plan::Fold& fold, Index row, Index n_rows);
-    void apply_gains(const plan::Fold& fold, const Block& block);
+    void apply_gains(const plan::Fold& fold, const MatrixBlock& block);
 
     const plan::Plan& plan_;
     std::filesystem::path path_;

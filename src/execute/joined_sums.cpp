@@ -28,9 +28,9 @@ std::size_t index_of(const std::vector<Bytes>& places, Bytes place) {
 /// it: then the sum of a range, moved over the bytes behind it, is the difference (exclusive or) of
 /// the values at its two ends, and that at the end of the record is the record's sum. So ranges tie
 /// places together, and what is tied in two ways must come to the same.
-class Ties {
+class RangeTies {
   public:
-    Ties(Bytes size, std::span<const RangeSum> known)
+    RangeTies(Bytes size, std::span<const RangeSum> known)
         : size_(size), places_(places_of(size, known)) {
         for (std::size_t i = 0; i < places_.size(); ++i) {
             ties_.push_back({i, 0});
@@ -119,7 +119,7 @@ class Circles {
     [[nodiscard]] std::size_t n_parts() const { return n_parts_; }
     [[nodiscard]] std::size_t part_of(std::size_t place) const { return part_[place]; }
     /// Whether one edge at most leads out of the part.
-    [[nodiscard]] bool hangs(std::size_t part) const { return n_bridges_[part] <= 1; }
+    [[nodiscard]] bool is_leaf(std::size_t part) const { return n_bridges_[part] <= 1; }
 
   private:
     struct Visit {
@@ -197,7 +197,7 @@ std::vector<bool> covered(const std::vector<Bytes>& at, std::span<const RangeSum
 
 }  // namespace
 
-std::vector<Stretch> missing(Bytes size, std::span<const RangeSum> known) {
+std::vector<RecordStretch> missing(Bytes size, std::span<const RangeSum> known) {
     const std::vector<Bytes> at = places_of(size, known);
     // The stated sum ties begin and end.
     std::vector<Circles::Edge> edges{{0, at.size() - 1}};
@@ -223,7 +223,7 @@ std::vector<Stretch> missing(Bytes size, std::span<const RangeSum> known) {
             const std::size_t b = circles.part_of(gap + 1);
             for (const std::size_t part : {a, b}) {
                 auto& best = shortest[part];
-                if (a != b && !is_chosen[gap] && circles.hangs(part) &&
+                if (a != b && !is_chosen[gap] && circles.is_leaf(part) &&
                     (!best || at[gap + 1] - at[gap] < at[*best + 1] - at[*best])) {
                     best = gap;
                 }
@@ -236,7 +236,7 @@ std::vector<Stretch> missing(Bytes size, std::span<const RangeSum> known) {
             }
         }
     }
-    std::vector<Stretch> stretches;
+    std::vector<RecordStretch> stretches;
     for (std::size_t gap = 0; gap < is_chosen.size(); ++gap) {
         if (is_chosen[gap]) {
             stretches.push_back({at[gap], at[gap + 1]});
@@ -245,8 +245,8 @@ std::vector<Stretch> missing(Bytes size, std::span<const RangeSum> known) {
     return stretches;
 }
 
-Joined join(Bytes size, std::span<const RangeSum> known) {
-    Ties ties(size, known);
+JoinedSums join(Bytes size, std::span<const RangeSum> known) {
+    RangeTies ties(size, known);
     return {ties.difference(0, size), ties.is_consistent()};
 }
 

@@ -9,6 +9,10 @@
 
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/entries.hpp"
+#include "shardweld/io/input_file.hpp"
+#include "shardweld/io/output_file.hpp"
+#include "shardweld/io/whole_file.hpp"
+#include "shardweld/plan/plan.hpp"
 
 namespace shardweld::execute {
 
@@ -20,7 +24,7 @@ constexpr std::size_t kRecordsAtOnce = 4096;
 constexpr Index kNone = -1;
 constexpr std::uint32_t kOfInput = 1;
 
-using Entry = std::array<std::byte, kEntry>;
+using JournalEntry = std::array<std::byte, kEntry>;
 
 template <typename T>
 void put_little(T value, std::byte* out) {
@@ -42,21 +46,21 @@ std::uint64_t check_of(const std::byte* record) {
     return XXH3_64bits(record, kChecked);
 }
 
-Entry checked(Entry record) {
+JournalEntry checked(JournalEntry record) {
     put_little(check_of(record.data()), record.data() + kChecked);
     return record;
 }
 
-Entry record_of(const DoneBlock& block) {
-    Entry record{};
+JournalEntry record_of(const DoneBlock& block) {
+    JournalEntry record{};
     put_little(static_cast<std::uint64_t>(block.number), record.data());
     put_little(block.target, record.data() + 8);
     std::copy(block.digest.begin(), block.digest.end(), record.begin() + 16);
     return checked(record);
 }
 
-Entry record_of(const RangeSum& sum) {
-    Entry record{};
+JournalEntry record_of(const RangeSum& sum) {
+    JournalEntry record{};
     put_little(sum.begin, record.data());
     put_little(sum.record, record.data() + 8);
     put_little(kOfInput, record.data() + 12);
@@ -220,7 +224,7 @@ void Journal::append(std::span<const DoneBlock> blocks, std::span<const RangeSum
     bytes.reserve((blocks.size() + sums.size()) * kEntry);
     const auto add = [&](const auto& items) {
         for (const auto& item : items) {
-            const Entry record = record_of(item);
+            const JournalEntry record = record_of(item);
             bytes.insert(bytes.end(), record.begin(), record.end());
         }
     };

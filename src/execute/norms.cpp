@@ -5,6 +5,8 @@
 #include <optional>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/io/output_file.hpp"
+#include "shardweld/plan/plan.hpp"
 
 #include "factors.hpp"
 #include "reader.hpp"
@@ -15,7 +17,7 @@ namespace {
 
 /// The rank that takes the norms of the `turn`-th normalised target: by turns among the readers
 /// that see all its files; -1: none does.
-int taker_of(const plan::Plan& plan, const plan::Target& target, std::size_t turn) {
+int rank_for_norms(const plan::Plan& plan, const plan::Target& target, std::size_t turn) {
     std::vector<int> able;
     for (const int rank : plan.readers) {
         if (std::all_of(target.operands.begin(), target.operands.end(),
@@ -31,13 +33,13 @@ int taker_of(const plan::Plan& plan, const plan::Target& target, std::size_t tur
 /// Norms of one rank's targets.
 class Norms {
   public:
-    Norms(const plan::Plan& plan, const Source& source, const std::filesystem::path& factors)
+    Norms(const plan::Plan& plan, const SourceFiles& source, const std::filesystem::path& factors)
         : plan_(plan),
           reader_(source, plan.limits.scratch),
           factors_(plan, factors),
           file_(io::OutputFile::open_existing(factors)) {}
 
-    void take(std::uint32_t target, const mpi::Step& before_part) {
+    void take(std::uint32_t target, const mpi::OnStep& before_part) {
         const plan::Target& whole = plan_.targets[target];
         const plan::Fold& fold = *whole.fold;
         const bool by_row = fold.norm == plan::Fold::Norm::rows;
@@ -48,7 +50,7 @@ class Norms {
             before_part();
             const Index end = std::min(begin + step, whole.volume());
             factors_.update(target, begin, end, read(whole, begin, end),
-                            [&](const Block& block) { add_squares(block, by_row); });
+                            [&](const MatrixBlock& block) { add_squares(block, by_row); });
         }
         write_gains(fold);
     }
@@ -75,7 +77,7 @@ class Norms {
         return stored_;
     }
 
-    void add_squares(const Block& block, bool by_row) {
+    void add_squares(const MatrixBlock& block, bool by_row) {
         for (Index i = 0; i < block.n_rows; ++i) {
             for (Index j = 0; j < block.n_cols; ++j) {
                 const auto value = static_cast<double>(
@@ -109,25 +111,25 @@ bool is_normalised(const plan::Target& target) {
 
 }  // namespace
 
-void take_norms(mpi::Comm& comm, const plan::Plan& plan, const Source& source,
+void take_norms(mpi::Comm& comm, const plan::Plan& plan, const SourceFiles& source,
                 const std::filesystem::path& factors, const mpi::WhyStop& why_stop) {
     if (std::none_of(plan.targets.begin(), plan.targets.end(), is_normalised)) {
         return;
     }
     std::optional<Norms> norms;
-    mpi::run_freely(comm, why_stop, [&](const mpi::Step& step) {
+    mpi::run_freely(comm, why_stop, [&](const mpi::OnStep& step) {
         norms.emplace(plan, source, factors);
         std::size_t turn = 0;
         for (std::uint32_t i = 0; i < plan.targets.size(); ++i) {
             if (!is_normalised(plan.targets[i])) {
                 continue;
             }
-            const int taker = taker_of(plan, plan.targets[i], turn++);
+            const int taker = rank_for_norms(plan, plan.targets[i], turn++);
             if (taker < 0) {
                 throw Error(ErrorCode::unsupported,
                             "the DoRA norms of " + plan.targets[i].name +
-                                " need all of its files, which no rank sees: fold where all files "
-                                "are visible, or take --lora split");
+                                " need all of its files, which no rank sees",
+                            "fold where all files are visible, or use --lora split");
             }
             if (taker == comm.rank()) {
                 norms->take(i, step);

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "shardweld/layout/copy.hpp"
+#include "shardweld/plan/plan.hpp"
+#include "shardweld/plan/rounds.hpp"
 
 namespace shardweld::execute {
 

@@ -6,9 +6,14 @@
 #include <deque>
 #include <vector>
 
-#include "shardweld/plan/plan.hpp"
+#include "shardweld/plan/line_range.hpp"
+#include "shardweld/plan/rounds.hpp"
 
 #include "reader.hpp"
+
+namespace shardweld::plan {
+struct Plan;
+}  // namespace shardweld::plan
 
 namespace shardweld::execute {
 

@@ -5,6 +5,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/execute/record_sums.hpp"
+#include "shardweld/io/input_file.hpp"
 #include "shardweld/plan/reading.hpp"
 
 namespace shardweld::execute {
@@ -109,7 +110,7 @@ void OpenFiles::done_with(std::uint32_t file, Bytes offset, Bytes size) {
         return;
     }
     // One range later: pages reach beyond a range's end, and the next one is mostly read next.
-    Entry& entry = recent_.front();
+    OpenInput& entry = recent_.front();
     if (entry.done_size > 0) {
         entry.opened.forget(entry.done_begin, entry.done_size);
     }
@@ -128,7 +129,7 @@ io::FileStamp OpenFiles::expected(std::uint32_t file) const {
 }
 
 void OpenFiles::check_and_close_oldest() {
-    const Entry& oldest = recent_.back();
+    const OpenInput& oldest = recent_.back();
     oldest.opened.require(expected(oldest.file));
     close_oldest();
 }
@@ -140,7 +141,7 @@ void OpenFiles::finish() {
 }
 
 void OpenFiles::close_oldest() {
-    const Entry& oldest = recent_.back();
+    const OpenInput& oldest = recent_.back();
     if (is_cold(oldest.file)) {
         oldest.opened.forget(0, oldest.opened.size());
     }
@@ -154,7 +155,7 @@ OpenFiles::~OpenFiles() {
     }
 }
 
-Reader::Reader(const Source& source, Bytes scratch_bytes)
+Reader::Reader(const SourceFiles& source, Bytes scratch_bytes)
     : files_(source),
       throttle_(source.throttle),
       sums_(source.sums),

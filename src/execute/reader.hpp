@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "shardweld/execute/run.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/input_file.hpp"
 #include "shardweld/layout/copy.hpp"
 
 namespace shardweld::execute {
@@ -20,7 +20,8 @@ namespace shardweld::execute {
 /// keeps what it held before: of files that were not in it, nothing is left there at the end.
 class OpenFiles {
   public:
-    explicit OpenFiles(const Source& source) : source_(source), cached_(source.files->size()) {}
+    explicit OpenFiles(const SourceFiles& source)
+        : source_(source), cached_(source.files->size()) {}
     ~OpenFiles();
     OpenFiles(const OpenFiles&) = delete;
     OpenFiles& operator=(const OpenFiles&) = delete;
@@ -41,7 +42,7 @@ class OpenFiles {
     void finish();
 
   private:
-    struct Entry {
+    struct OpenInput {
         std::uint32_t file = 0;
         io::InputFile opened;
         Bytes done_begin = 0;  ///< not read again, but perhaps in one page with what follows
@@ -52,9 +53,9 @@ class OpenFiles {
     void check_and_close_oldest();
     void close_oldest();
 
-    const Source& source_;
-    std::list<Entry> recent_;
-    std::unordered_map<std::uint32_t, std::list<Entry>::iterator> by_file_;
+    const SourceFiles& source_;
+    std::list<OpenInput> recent_;
+    std::unordered_map<std::uint32_t, std::list<OpenInput>::iterator> by_file_;
     std::unordered_map<std::uint32_t, io::FileStamp> first_stamps_;  ///< where the source has none
     /// By file: the share of it that was in the page cache when it was first met.
     std::vector<std::optional<double>> cached_;
@@ -72,12 +73,12 @@ struct Move {
 
 class Reader {
   public:
-    Reader(const Source& source, Bytes scratch_bytes);
+    Reader(const SourceFiles& source, Bytes scratch_bytes);
 
     /// Carries out all moves, in the order of the files.
     void read(std::vector<Move> moves);
 
-    /// Whether bytes may be fetched that nobody counts: not where what is read keeps to a rate.
+    /// Whether bytes may be fetched uncounted: not under a bandwidth limit.
     [[nodiscard]] bool may_announce() const { return throttle_ == nullptr; }
     /// What a later read needs. Error(io) as `read`.
     void announce(std::uint32_t file, Bytes offset, Bytes size) {

@@ -6,7 +6,7 @@
 
 #include "shardweld/core/codec.hpp"
 #include "shardweld/core/crc32.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/input_file.hpp"
 #include "shardweld/mpi/share.hpp"
 
 #include "joined_sums.hpp"
@@ -25,20 +25,20 @@ constexpr Bytes kCheapShare = 30;
 using ByRecord = std::map<std::uint32_t, std::vector<RangeSum>>;
 
 /// A record of which not all is known, and what would have to be read.
-struct Open {
+struct OpenRecord {
     std::uint32_t record = 0;
     bool is_due = true;  ///< false: only ranges beside a proved whole, or of a replica
     Bytes bytes = 0;
-    std::vector<Stretch> missing;
+    std::vector<RecordStretch> missing;
 };
 
 /// Consecutive numbers [begin, end).
-struct Numbers {
+struct NumberRange {
     std::uint32_t begin = 0;
     std::uint32_t end = 0;
 };
 
-void append(std::vector<Numbers>& runs, std::uint32_t record) {
+void append(std::vector<NumberRange>& runs, std::uint32_t record) {
     if (!runs.empty() && runs.back().end == record) {
         ++runs.back().end;
     } else {
@@ -48,7 +48,7 @@ void append(std::vector<Numbers>& runs, std::uint32_t record) {
 
 class Check {
   public:
-    Check(mpi::Comm& comm, const RecordSums& sums, const Source& source,
+    Check(mpi::Comm& comm, const RecordSums& sums, const SourceFiles& source,
           const plan::Visibility& visibility)
         : comm_(comm),
           sums_(sums),
@@ -58,10 +58,10 @@ class Check {
 
     RecordCounts run(Completion completion, const mpi::WhyStop& why_stop) {
         share_known();
-        const std::vector<Open> chosen = choose(completion);
+        const std::vector<OpenRecord> chosen = choose(completion);
         std::vector<RangeSum> read;
         mpi::run_freely(comm_, why_stop,
-                        [&](const mpi::Step& step) { read = read_share(chosen, step); });
+                        [&](const mpi::OnStep& step) { read = read_share(chosen, step); });
         for (const RangeSum& sum : mpi::gather_all(comm_, read)) {
             known_[sum.record].push_back(sum);
         }
@@ -74,8 +74,8 @@ class Check {
 
     /// What one rank has read as a whole is proved; of the others all ranges go to all ranks.
     void share_known() {
-        std::vector<Numbers> whole;
-        std::vector<Numbers> partly;
+        std::vector<NumberRange> whole;
+        std::vector<NumberRange> partly;
         const std::vector<RangeSum> mine = sums_.all();
         for (std::size_t i = 0; i < mine.size();) {
             std::size_t end = i + 1;
@@ -86,11 +86,11 @@ class Check {
             append(is_whole ? whole : partly, mine[i].record);
             i = end;
         }
-        for (const Numbers& run : mpi::gather_all(comm_, whole)) {
+        for (const NumberRange& run : mpi::gather_all(comm_, whole)) {
             std::fill(proved_.begin() + run.begin, proved_.begin() + run.end, true);
         }
         std::vector<bool> is_open(proved_.size(), false);
-        for (const Numbers& run : mpi::gather_all(comm_, partly)) {
+        for (const NumberRange& run : mpi::gather_all(comm_, partly)) {
             std::fill(is_open.begin() + run.begin, is_open.begin() + run.end, true);
         }
         std::vector<RangeSum> told;
@@ -106,15 +106,15 @@ class Check {
         return sum.end - sum.begin == whole.bytes && sum.crc32 == whole.crc32;
     }
 
-    [[nodiscard]] Open open_of(std::uint32_t i, bool is_due) const {
+    [[nodiscard]] OpenRecord open_of(std::uint32_t i, bool is_due) const {
         const auto found = known_.find(i);
-        Open open{i, is_due, 0, {}};
+        OpenRecord open{i, is_due, 0, {}};
         if (found != known_.end()) {
             open.missing = missing(record(i).bytes, found->second);
         } else {
             open.missing = {{0, record(i).bytes}};
         }
-        for (const Stretch& stretch : open.missing) {
+        for (const RecordStretch& stretch : open.missing) {
             open.bytes += stretch.end - stretch.begin;
         }
         return open;
@@ -122,15 +122,15 @@ class Check {
 
     /// The cheapest ones as far as they are worth it: those that matter first, then what only some
     /// rank has read beside the others.
-    std::vector<Open> choose(Completion completion) {
-        std::vector<Open> open;
+    std::vector<OpenRecord> choose(Completion completion) {
+        std::vector<OpenRecord> open;
         for (std::uint32_t i = 0; i < proved_.size(); ++i) {
             const bool is_due = sums_.is_due(i) && !proved_[i];
             if (is_due || known_.contains(i)) {
                 open.push_back(open_of(i, is_due));
             }
         }
-        std::stable_sort(open.begin(), open.end(), [](const Open& a, const Open& b) {
+        std::stable_sort(open.begin(), open.end(), [](const OpenRecord& a, const OpenRecord& b) {
             return std::tuple(!a.is_due, a.bytes) < std::tuple(!b.is_due, b.bytes);
         });
         const auto was_read = static_cast<Bytes>(comm_.all_sum(static_cast<Index>(sums_.bytes())));
@@ -143,7 +143,7 @@ class Check {
         }
         open.resize(n_chosen);
         std::sort(open.begin(), open.end(),
-                  [](const Open& a, const Open& b) { return a.record < b.record; });
+                  [](const OpenRecord& a, const OpenRecord& b) { return a.record < b.record; });
         return open;
     }
 
@@ -160,14 +160,15 @@ class Check {
         return first;
     }
 
-    std::vector<RangeSum> read_share(const std::vector<Open>& chosen, const mpi::Step& step) {
-        for (const Open& open : chosen) {
+    std::vector<RangeSum> read_share(const std::vector<OpenRecord>& chosen,
+                                     const mpi::OnStep& step) {
+        for (const OpenRecord& open : chosen) {
             bytes_read_ += open.bytes;
         }
         std::vector<RangeSum> sums;
         Bytes before = 0;
-        for (const Open& open : chosen) {
-            for (const Stretch& stretch : open.missing) {
+        for (const OpenRecord& open : chosen) {
+            for (const RecordStretch& stretch : open.missing) {
                 const double share = static_cast<double>(before) / static_cast<double>(bytes_read_);
                 before += stretch.end - stretch.begin;
                 if (reader_of(record(open.record).file, share) == comm_.rank()) {
@@ -190,7 +191,7 @@ class Check {
         return file_;
     }
 
-    RangeSum read(std::uint32_t i, const Stretch& stretch, const mpi::Step& step) {
+    RangeSum read(std::uint32_t i, const RecordStretch& stretch, const mpi::OnStep& step) {
         const io::InputFile& file = opened(record(i).file);
         RangeSum sum{stretch.begin, stretch.end, i, 0};
         for (Bytes at = stretch.begin; at < stretch.end; at += part_.size()) {
@@ -212,7 +213,7 @@ class Check {
     void judge() {
         mpi::collectively(comm_, [&] {
             for (const auto& [i, known] : known_) {
-                const Joined joined = join(record(i).bytes, known);
+                const JoinedSums joined = join(record(i).bytes, known);
                 const bool is_right = !joined.crc32 || *joined.crc32 == record(i).crc32;
                 if ((!is_right || !joined.is_consistent) &&
                     reader_of(record(i).file, 0) == comm_.rank()) {
@@ -238,7 +239,7 @@ class Check {
 
     mpi::Comm& comm_;
     const RecordSums& sums_;
-    const Source& source_;
+    const SourceFiles& source_;
     const plan::Visibility& visibility_;
     std::vector<bool> proved_;  ///< by record
     ByRecord known_;            ///< of the others, by all ranks
@@ -250,7 +251,7 @@ class Check {
 
 }  // namespace
 
-RecordCounts check_records(mpi::Comm& comm, const RecordSums& sums, const Source& source,
+RecordCounts check_records(mpi::Comm& comm, const RecordSums& sums, const SourceFiles& source,
                            const plan::Visibility& visibility, Completion completion,
                            const mpi::WhyStop& why_stop) {
     return Check(comm, sums, source, visibility).run(completion, why_stop);

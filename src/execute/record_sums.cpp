@@ -10,7 +10,8 @@ namespace shardweld::execute {
 
 namespace {
 
-// Ranges that are kept, 8 MiB of them: strided reads of what nobody reads whole are given up.
+// Ranges that are kept, 8 MiB of them: strided reads of records that are never read in full are
+// given up.
 constexpr std::size_t kMostRanges = std::size_t{1} << 18U;
 
 bool is_in_order(const RangeSum& a, const RangeSum& b) {
@@ -19,7 +20,7 @@ bool is_in_order(const RangeSum& a, const RangeSum& b) {
 
 }  // namespace
 
-void RecordSums::mark(const plan::Target& target, const plan::Operand& operand, Use use) {
+void RecordSums::mark(const plan::Target& target, const plan::Operand& operand, RecordUse use) {
     const Bytes first = static_cast<Bytes>(operand.copy.src_offset) * size_of(target.stored);
     if (const auto record = records_.at(operand.file, operand.base + first)) {
         uses_[*record] = std::max(uses_[*record], use);
@@ -29,10 +30,10 @@ void RecordSums::mark(const plan::Target& target, const plan::Operand& operand, 
 void RecordSums::want(const std::vector<plan::Target>& targets) {
     for (const plan::Target& target : targets) {
         for (const plan::Operand& operand : target.operands) {
-            mark(target, operand, Use::output);
+            mark(target, operand, RecordUse::output);
         }
         for (const plan::Operand& replica : target.replicas) {
-            mark(target, replica, Use::replica);
+            mark(target, replica, RecordUse::replica);
         }
     }
 }
@@ -45,7 +46,7 @@ void RecordSums::add(std::uint32_t file, Bytes offset, std::span<const std::byte
         if (record.file != file || record.offset >= end) {
             break;
         }
-        if (uses_[i] != Use::none && record.crc32 != 0) {
+        if (uses_[i] != RecordUse::none && record.crc32 != 0) {
             const Bytes first = std::max(offset, record.offset);
             const Bytes last = std::min(end, record.offset + record.bytes);
             add_to(static_cast<std::uint32_t>(i), first - record.offset,
@@ -56,13 +57,13 @@ void RecordSums::add(std::uint32_t file, Bytes offset, std::span<const std::byte
 
 /// Only what no range holds yet.
 void RecordSums::add_to(std::uint32_t record, Bytes begin, std::span<const std::byte> bytes) {
-    Ranges& ranges = ranges_[record];
+    KnownRanges& ranges = ranges_[record];
     changed_.insert(record);
     const Bytes end = begin + bytes.size();
     for (Bytes at = begin; at < end;) {
-        const auto next =
-            std::upper_bound(ranges.begin(), ranges.end(), at,
-                             [](Bytes place, const Known& known) { return place < known.sum.end; });
+        const auto next = std::upper_bound(
+            ranges.begin(), ranges.end(), at,
+            [](Bytes place, const KnownRange& known) { return place < known.sum.end; });
         const Bytes gap_end = next == ranges.end() ? end : std::min(end, next->sum.begin);
         const Bytes known_end = next == ranges.end() ? end : next->sum.end;
         if (at < gap_end) {
@@ -83,11 +84,12 @@ void RecordSums::add_to(std::uint32_t record, Bytes begin, std::span<const std::
 }
 
 /// Bytes between two ranges, or at their edges: what touches becomes one.
-void RecordSums::insert(Ranges& ranges, const RangeSum& place, std::span<const std::byte> bytes) {
+void RecordSums::insert(KnownRanges& ranges, const RangeSum& place,
+                        std::span<const std::byte> bytes) {
     bytes_ += bytes.size();
-    auto at =
-        std::lower_bound(ranges.begin(), ranges.end(), place.begin,
-                         [](const Known& known, Bytes begin) { return known.sum.end < begin; });
+    auto at = std::lower_bound(
+        ranges.begin(), ranges.end(), place.begin,
+        [](const KnownRange& known, Bytes begin) { return known.sum.end < begin; });
     if (at != ranges.end() && at->sum.end == place.begin) {
         at->sum.crc32 = crc32(bytes, at->sum.crc32);
         at->sum.end = place.end;
@@ -112,7 +114,7 @@ void RecordSums::add_earlier(std::span<const RangeSum> sums) {
     for (const RangeSum& sum : sums) {
         const bool is_possible = sum.record < records_.all.size() && sum.begin < sum.end &&
                                  sum.end <= records_.all[sum.record].bytes;
-        if (is_possible && uses_[sum.record] != Use::none) {
+        if (is_possible && uses_[sum.record] != RecordUse::none) {
             earlier_.push_back(sum);
         }
     }
@@ -135,7 +137,7 @@ std::vector<RangeSum> RecordSums::take_new() {
     const std::lock_guard lock(mutex_);
     std::vector<RangeSum> sums;
     for (const std::uint32_t record : changed_) {
-        for (Known& known : ranges_[record]) {
+        for (KnownRange& known : ranges_[record]) {
             if (std::exchange(known.is_new, false)) {
                 sums.push_back(known.sum);
             }
@@ -149,7 +151,7 @@ std::vector<RangeSum> RecordSums::all() const {
     const std::lock_guard lock(mutex_);
     std::vector<RangeSum> sums = earlier_;
     for (const auto& [record, ranges] : ranges_) {
-        for (const Known& known : ranges) {
+        for (const KnownRange& known : ranges) {
             sums.push_back(known.sum);
         }
     }
@@ -160,7 +162,7 @@ std::vector<RangeSum> RecordSums::all() const {
 Index RecordSums::n_without() const {
     Index n_without = 0;
     for (std::size_t i = 0; i < uses_.size(); ++i) {
-        n_without += uses_[i] == Use::output && records_.all[i].crc32 == 0 ? 1 : 0;
+        n_without += uses_[i] == RecordUse::output && records_.all[i].crc32 == 0 ? 1 : 0;
     }
     return n_without;
 }

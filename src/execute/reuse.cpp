@@ -4,8 +4,11 @@
 #include <optional>
 
 #include "shardweld/core/codec.hpp"
+#include "shardweld/io/input_file.hpp"
+#include "shardweld/io/output_file.hpp"
 #include "shardweld/mpi/free_run.hpp"
 #include "shardweld/mpi/share.hpp"
+#include "shardweld/plan/plan.hpp"
 
 #include "digests.hpp"
 #include "round.hpp"
@@ -77,7 +80,7 @@ std::vector<plan::LineRange> shared(mpi::Comm& comm, const std::vector<plan::Lin
 }  // namespace
 
 std::vector<plan::LineRange> reuse(mpi::Comm& comm, const plan::Plan& plan,
-                                   const io::Directory& directory, const Options& options,
+                                   const io::Directory& directory, const RunOptions& options,
                                    const OnReused& on_reused, RankCounts& counts) {
     if (options.resumption.blocks.empty()) {
         return {};
@@ -86,7 +89,7 @@ std::vector<plan::LineRange> reuse(mpi::Comm& comm, const plan::Plan& plan,
     const auto mine = share_of(options.resumption.blocks, places, comm);
     std::vector<DoneBlock> good;
     BlockReader reader(plan, directory, options.sync);
-    mpi::run_freely(comm, options.why_stop, [&](const mpi::Step& step) {
+    mpi::run_freely(comm, options.why_stop, [&](const mpi::OnStep& step) {
         for (const DoneBlock& block : mine) {
             step();
             const plan::Slice slice = places.slice(block);

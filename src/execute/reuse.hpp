@@ -14,11 +14,11 @@ namespace shardweld::execute {
 using OnReused = std::function<void(const DoneBlock& block, const plan::Slice& slice,
                                     std::span<const std::byte> bytes)>;
 
-/// Collective. Reads the blocks of `options.resumption` back, each by one rank, whoever owns it,
-/// and calls `on_reused` there. Returns the lines of those that are right, the same on all ranks,
-/// and counts this rank's. Error(io), Error(stopped).
+/// Collective. Reads the blocks of `options.resumption` back, each by one rank, not necessarily its
+/// owner, and calls `on_reused` there. Returns the lines of those that are right, the same on all
+/// ranks, and counts this rank's. Error(io), Error(stopped).
 std::vector<plan::LineRange> reuse(mpi::Comm& comm, const plan::Plan& plan,
-                                   const io::Directory& directory, const Options& options,
+                                   const io::Directory& directory, const RunOptions& options,
                                    const OnReused& on_reused, RankCounts& counts);
 
 }  // namespace shardweld::execute

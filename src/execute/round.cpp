@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/plan/plan.hpp"
+
 namespace shardweld::execute {
 
 namespace {

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "shardweld/io/output_file.hpp"
 #include "shardweld/plan/plan.hpp"
 
 #include "reader.hpp"
@@ -65,7 +66,7 @@ struct Unpack {
 };
 
 /// Replica operands met in a round: which one, and the elements that differ.
-struct Compared {
+struct ComparedReplica {
     std::uint32_t target = 0;
     std::uint32_t replica = 0;
     Index n_different = 0;
@@ -81,7 +82,7 @@ struct Round {
     std::vector<Unpack> unpack_compares;
     std::vector<std::span<const std::byte>> to_send;  ///< by rank
     std::vector<std::span<std::byte>> to_receive;     ///< by rank
-    std::deque<Compared> compared;                    ///< addresses stay valid
+    std::deque<ComparedReplica> compared;             ///< addresses stay valid
     double read_s = 0;                                ///< spent on `reads`
 };
 

@@ -10,6 +10,8 @@
 #include "shardweld/core/usage.hpp"
 #include "shardweld/mpi/free_run.hpp"
 #include "shardweld/mpi/share.hpp"
+#include "shardweld/plan/plan.hpp"
+#include "shardweld/plan/rounds.hpp"
 
 #include "prefetch.hpp"
 #include "reader.hpp"
@@ -25,8 +27,8 @@ namespace {
 /// One rank's side of a run: buffers, open files and counters.
 class Worker {
   public:
-    Worker(mpi::Comm& comm, const plan::Plan& plan, const Source& source,
-           const io::Directory& directory, const Options& options)
+    Worker(mpi::Comm& comm, const plan::Plan& plan, const SourceFiles& source,
+           const io::Directory& directory, const RunOptions& options)
         : comm_(comm),
           plan_(plan),
           options_(options),
@@ -137,7 +139,7 @@ class Worker {
     void run_alone() {
         Prefetch rounds(plan_, plan::Rounds(plan_, comm_.rank(), done_), comm_.rank(), reader_);
         std::future<Round> next;
-        mpi::run_freely(comm_, options_.why_stop, [&](const mpi::Step& step) {
+        mpi::run_freely(comm_, options_.why_stop, [&](const mpi::OnStep& step) {
             step();
             next = start_reading(rounds);
             for (Round round = next.get(); !round.ranges.empty(); round = next.get()) {
@@ -161,8 +163,8 @@ class Worker {
             throw Error(error.code() == std::errc::resource_unavailable_try_again
                             ? ErrorCode::memory
                             : ErrorCode::internal,
-                        std::string("cannot start a thread: ") + error.what() +
-                            "; give the job more memory or take --read_ahead no");
+                        std::string("cannot start a thread: ") + error.what(),
+                        "give the job more memory or take --read_ahead no");
         }
     }
 
@@ -200,7 +202,7 @@ class Worker {
                 layout::count_different(part.copy, part.element_bytes, part.src, part.dst);
         }
         compare_reader_.read(std::move(round.compares));
-        for (const Compared& one : round.compared) {
+        for (const ComparedReplica& one : round.compared) {
             note_difference(one);
         }
         if (writer_.is_wanted() && range.begin < range.end) {
@@ -220,12 +222,12 @@ class Worker {
                compare_reader_.buffer_bytes() + writer_.buffer_bytes();
     }
 
-    void note_difference(const Compared& one) {
+    void note_difference(const ComparedReplica& one) {
         if (one.n_different == 0) {
             return;
         }
         // A later run must meet them again.
-        writer_.distrust();
+        writer_.stop_journal();
         for (Difference& known : differences_) {
             if (known.target == one.target && known.replica == one.replica) {
                 known.n_elements += one.n_different;
@@ -244,7 +246,7 @@ class Worker {
 
     mpi::Comm& comm_;
     const plan::Plan& plan_;
-    const Options& options_;
+    const RunOptions& options_;
     Reader reader_;
     Reader compare_reader_;  ///< of replicas, while the other may be busy with the next round
     Writer writer_;
@@ -260,8 +262,8 @@ class Worker {
 
 }  // namespace
 
-Result run(mpi::Comm& comm, const plan::Plan& plan, const Source& source,
-           const io::Directory& directory, const Options& options) {
+Result run(mpi::Comm& comm, const plan::Plan& plan, const SourceFiles& source,
+           const io::Directory& directory, const RunOptions& options) {
     const double wall = wall_seconds();
     const double cpu = cpu_seconds();
     Worker worker(comm, plan, source, directory, options);

@@ -6,6 +6,9 @@
 #include <sys/resource.h>
 
 #include "shardweld/core/usage.hpp"
+#include "shardweld/io/input_file.hpp"
+#include "shardweld/io/output_file.hpp"
+#include "shardweld/plan/plan.hpp"
 
 #include "round.hpp"
 
@@ -25,7 +28,7 @@ bool may_be_held(int fd) {
 
 }  // namespace
 
-const Sink::Open& Sink::file(std::uint32_t at) {
+const Sink::OpenOutput& Sink::file(std::uint32_t at) {
     if (!open_ || open_->at != at) {
         finish();
         const std::string& name = plan_.placement.files[at].name;
@@ -46,15 +49,15 @@ const Sink::Open& Sink::file(std::uint32_t at) {
 }
 
 /// A file that was cut gets its size back from a write at its end, and nothing else tells.
-void Sink::look(const Open& open) {
+void Sink::look(const OpenOutput& open) {
     since_look_ = 0;
     if (!manner_.made.empty()) {
         io::require_same_file(open.file.fd(), open.file.path(), manner_.made[open.at]);
     }
 }
 
-/// As long as a file is open nobody else's has its number.
-void Sink::hold(const Open& open) {
+/// As long as a file is open, no other file gets its inode number.
+void Sink::hold(const OpenOutput& open) {
     const auto& file = plan_.placement.files[open.at];
     io::require_same_file(directory_, file.name, manner_.made[open.at]);
     io::InputFile held = io::InputFile::open(directory_, file.name);
@@ -64,7 +67,7 @@ void Sink::hold(const Open& open) {
     }
 }
 
-void Sink::put(const Open& open, Bytes offset, std::span<const std::byte> bytes) {
+void Sink::put(const OpenOutput& open, Bytes offset, std::span<const std::byte> bytes) {
     bytes_written_ += bytes.size();
     since_look_ += bytes.size();
     const bool is_end = offset + bytes.size() >= plan_.placement.files[open.at].size;

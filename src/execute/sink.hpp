@@ -10,10 +10,16 @@
 #include <vector>
 
 #include "shardweld/io/directory.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/input_file.hpp"
+#include "shardweld/io/output_file.hpp"
 #include "shardweld/io/throttle.hpp"
 #include "shardweld/io/write_behind.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "shardweld/plan/line_range.hpp"
+
+namespace shardweld::plan {
+struct Plan;
+struct Slice;
+}  // namespace shardweld::plan
 
 namespace shardweld::execute {
 
@@ -27,7 +33,7 @@ class Sink {
         bool direct = false;  ///< whole blocks are written past the page cache
         std::shared_ptr<io::Throttle> throttle = nullptr;                ///< that writing keeps to
         std::function<void(const std::filesystem::path&)> on_open = {};  ///< told each file
-        std::vector<io::Identity> made = {};  ///< what the files are; empty: nobody watches them
+        std::vector<io::Identity> made = {};  ///< what the files are; empty: they are not watched
     };
     Sink(const plan::Plan& plan, io::Directory directory, Manner manner)
         : plan_(plan), directory_(std::move(directory)), manner_(std::move(manner)) {}
@@ -48,16 +54,16 @@ class Sink {
     [[nodiscard]] std::vector<io::InputFile> take_held() { return std::move(held_); }
 
   private:
-    struct Open {
+    struct OpenOutput {
         std::uint32_t at = 0;  ///< index of the placement's file
         io::OutputFile file;
         std::optional<io::OutputFile> direct;
     };
 
-    const Open& file(std::uint32_t at);
-    void look(const Open& open);
-    void hold(const Open& open);
-    void put(const Open& open, Bytes offset, std::span<const std::byte> bytes);
+    const OpenOutput& file(std::uint32_t at);
+    void look(const OpenOutput& open);
+    void hold(const OpenOutput& open);
+    void put(const OpenOutput& open, Bytes offset, std::span<const std::byte> bytes);
     void put_cached(const io::OutputFile& file, Bytes offset, std::span<const std::byte> bytes);
     /// Whether `slice`, the next of the line, begins where the tensor of `before` ends in its file.
     [[nodiscard]] bool follows(const plan::Slice& before, const plan::Slice& slice) const;
@@ -65,7 +71,7 @@ class Sink {
     const plan::Plan& plan_;
     io::Directory directory_;
     Manner manner_;
-    std::optional<Open> open_;
+    std::optional<OpenOutput> open_;
     io::WriteBehind behind_;
     io::Pace pace_;
     Bytes bytes_written_ = 0;

@@ -7,15 +7,14 @@
 #include "shardweld/core/codec.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/mpi/share.hpp"
+#include "shardweld/plan/plan.hpp"
 
 namespace shardweld::execute {
 
 namespace {
 
 [[noreturn]] void refuse(const std::string& what) {
-    throw Error(ErrorCode::internal, what +
-                                         ", against the plan: nothing is published; this is a "
-                                         "fault of this program, please report it");
+    throw Error(ErrorCode::internal, what + ", against the plan; nothing is published");
 }
 
 std::string tensor_at(const plan::Plan& plan, Bytes position) {

@@ -5,7 +5,11 @@
 #include <vector>
 
 #include "shardweld/mpi/comm.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "shardweld/plan/line_range.hpp"
+
+namespace shardweld::plan {
+struct Plan;
+}  // namespace shardweld::plan
 
 namespace shardweld::execute {
 

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "shardweld/plan/plan.hpp"
+
 namespace shardweld::execute {
 
 namespace {
@@ -24,8 +26,8 @@ void TensorCensus::add(const plan::Slice& slice, std::span<const std::byte> byte
     current_.census.add(numeric::take_census(dtype, bytes));
 }
 
-/// A whole tensor with nothing to tell is forgotten; of a part nobody knows yet.
-void TensorCensus::keep(const Part& part) {
+/// A whole tensor with nothing remarkable is forgotten; a part may still become remarkable.
+void TensorCensus::keep(const CensusPart& part) {
     const numeric::Census& census = part.census;
     const bool is_part = census.n_elements < plan_.targets[part.target].volume();
     if (census.n_elements > 0 && (is_part || is_remarkable(census))) {
@@ -38,11 +40,11 @@ std::map<std::uint32_t, numeric::Census> TensorCensus::gather(mpi::Comm& comm) {
     current_ = {};
     std::map<std::uint32_t, numeric::Census> found;
     for (const auto& bytes : comm.all_gather(std::as_bytes(std::span(parts_)))) {
-        std::vector<Part> parts(bytes.size() / sizeof(Part));
+        std::vector<CensusPart> parts(bytes.size() / sizeof(CensusPart));
         if (!parts.empty()) {
             std::memcpy(parts.data(), bytes.data(), bytes.size());
         }
-        for (const Part& part : parts) {
+        for (const CensusPart& part : parts) {
             found[part.target].add(part.census);
         }
     }

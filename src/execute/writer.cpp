@@ -4,6 +4,7 @@
 
 #include "shardweld/core/usage.hpp"
 #include "shardweld/numeric/convert.hpp"
+#include "shardweld/plan/plan.hpp"
 
 namespace shardweld::execute {
 
@@ -15,8 +16,8 @@ constexpr double kFlushSeconds = 5;
 
 }  // namespace
 
-Writer::Writer(const plan::Plan& plan, const Source& source, const io::Directory& directory,
-               const Options& options, int rank)
+Writer::Writer(const plan::Plan& plan, const SourceFiles& source, const io::Directory& directory,
+               const RunOptions& options, int rank)
     : plan_(plan),
       options_(options),
       has_digests_(options.digests || !options.resumption.journal.empty()),
@@ -43,7 +44,7 @@ void Writer::put(const Round& round, plan::LineRange range) {
     } catch (...) {
         // Once a write or a sync has failed, the next sync may succeed without the bytes being
         // there.
-        distrust();
+        stop_journal();
         throw;
     }
     if (!put_.empty() && put_.back().end == range.begin) {
@@ -127,7 +128,7 @@ bool Writer::is_flush_due() const {
 
 void Writer::flush() {
     sink_.sync();
-    write_down();
+    write_journal();
     since_flush_ = 0;
     flushed_at_ = wall_seconds();
 }
@@ -138,7 +139,7 @@ void Writer::keep() noexcept {
     }
 }
 
-void Writer::write_down() {
+void Writer::write_journal() {
     // Sums alone are no work to go on with.
     if (journal_ && !digests_.finished().empty()) {
         const auto sums = sums_ ? sums_->take_new() : std::vector<RangeSum>();
@@ -149,7 +150,7 @@ void Writer::write_down() {
 
 void Writer::close() {
     sink_.finish();
-    write_down();
+    write_journal();
 }
 
 }  // namespace shardweld::execute

@@ -21,8 +21,8 @@ namespace shardweld::execute {
 /// One rank's finished bytes.
 class Writer {
   public:
-    Writer(const plan::Plan& plan, const Source& source, const io::Directory& directory,
-           const Options& options, int rank);
+    Writer(const plan::Plan& plan, const SourceFiles& source, const io::Directory& directory,
+           const RunOptions& options, int rank);
 
     /// Whether anybody wants the bytes at all.
     [[nodiscard]] bool is_wanted() const;
@@ -34,10 +34,11 @@ class Writer {
                   std::span<const std::byte> bytes);
 
     /// From now on nothing is written down: what follows may have to be done again.
-    void distrust() { journal_.reset(); }
+    void stop_journal() { journal_.reset(); }
     /// Brings everything to the disk and writes down what is whole.
     void flush();
-    /// The same of a run that fails elsewhere, as far as it can be done. Nothing behind distrust().
+    /// The same of a run that fails elsewhere, as far as it can be done. Nothing behind
+    /// stop_journal().
     void keep() noexcept;
     /// The same, and closes the files.
     void close();
@@ -63,10 +64,10 @@ class Writer {
     void hand_out(const plan::Slice& slice, std::span<const std::byte> bytes);
     void write(plan::LineRange range, std::span<const std::byte> bytes);
     [[nodiscard]] bool is_flush_due() const;
-    void write_down();
+    void write_journal();
 
     const plan::Plan& plan_;
-    const Options& options_;
+    const RunOptions& options_;
     bool has_digests_;
     Sink sink_;
     BlockDigests digests_;

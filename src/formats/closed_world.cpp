@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/entries.hpp"
@@ -38,7 +39,7 @@ const KnownName* find_known(std::span<const KnownName> names, std::string_view p
 }
 
 /// What becomes of one neighbour.
-struct Verdict {
+struct NeighbourVerdict {
     std::string pattern;
     std::string reason;
     bool may_hold_weights = false;
@@ -46,19 +47,20 @@ struct Verdict {
 };
 
 // By names that mean something; the format's own go before those of all.
-std::optional<Verdict> known_verdict(const Location& location, std::string_view path) {
+std::optional<NeighbourVerdict> known_verdict(const Location& location, std::string_view path) {
     const KnownName* known = find_known(format_of(location).known_names(), path);
     while (path.starts_with(kAbove)) {
         path.remove_prefix(kAbove.size());
     }
     known = known == nullptr ? find_known(common_names(), path) : known;
     if (known != nullptr) {
-        return Verdict{std::string(known->pattern), std::string(known->reason),
-                       known->may_hold_weights, known->pattern.ends_with('/')};
+        return NeighbourVerdict{std::string(known->pattern), std::string(known->reason),
+                                known->may_hold_weights, known->pattern.ends_with('/')};
     }
     const std::string_view name = name_of(path);
     return is_training_key(name.substr(0, name.find('.')))
-               ? std::optional(Verdict{printable(name), kTrainingState, false, path.ends_with('/')})
+               ? std::optional(
+                     NeighbourVerdict{printable(name), kTrainingState, false, path.ends_with('/')})
                : std::nullopt;
 }
 
@@ -72,9 +74,9 @@ std::vector<fs::directory_entry> try_entries_of(const fs::path& directory, bool&
 }
 
 /// Lists what there is, level by level.
-class Look {
+class NeighbourSearch {
   public:
-    explicit Look(const Location& location) : location_(location) {
+    explicit NeighbourSearch(const Location& location) : location_(location) {
         const auto scanned = format_of(location).scan_list(location);
         scanned_.insert(scanned.begin(), scanned.end());
     }
@@ -144,28 +146,28 @@ class Look {
     std::vector<Neighbour> found_;
 };
 
-Verdict of_directory(std::string_view path) {
+NeighbourVerdict of_directory(std::string_view path) {
     return parse_step(name_of(path))
-               ? Verdict{"iterations", "another iteration"}
-               : Verdict{printable(path), "a directory that was not looked into", true};
+               ? NeighbourVerdict{"iterations", "another iteration"}
+               : NeighbourVerdict{printable(path), "a directory that was not searched", true};
 }
 
-Verdict of_file(std::string_view path, Bytes bytes) {
+NeighbourVerdict of_file(std::string_view path, Bytes bytes) {
     const std::string_view name = name_of(path);
     const std::size_t dot = name.rfind('.');
     const std::string kind = dot == std::string_view::npos || dot == 0
                                  ? printable(name)
                                  : "*" + printable(name.substr(dot));
     if (!is_container(name)) {
-        return {kind, "no file of weights, by its name"};
+        return {kind, "not a weight file, by its name"};
     }
     if (bytes == 0) {
         return {kind, "empty"};
     }
-    return {printable(path), "not named by what is read", true};
+    return {printable(path), "no file that is read names it", true};
 }
 
-Verdict verdict_on(const Location& location, const Neighbour& neighbour) {
+NeighbourVerdict verdict_on(const Location& location, const Neighbour& neighbour) {
     const std::string_view path = neighbour.path;
     if (auto known = known_verdict(location, path)) {
         known->may_hold_weights = known->may_hold_weights && neighbour.bytes > 0;
@@ -176,7 +178,7 @@ Verdict verdict_on(const Location& location, const Neighbour& neighbour) {
 
 // Above the checkpoint's directory lie other things too: what holds no weights is of no interest,
 // and neither are directories but for other iterations.
-bool is_elsewhere(std::string_view path, const Verdict& verdict) {
+bool is_elsewhere(std::string_view path, const NeighbourVerdict& verdict) {
     return path.starts_with(kAbove) &&
            (path.ends_with('/') ? !parse_step(name_of(path)) : !verdict.may_hold_weights);
 }
@@ -184,7 +186,7 @@ bool is_elsewhere(std::string_view path, const Verdict& verdict) {
 }  // namespace
 
 std::vector<Neighbour> look_around(const fs::path& given, const Location& location) {
-    Look look(location);
+    NeighbourSearch look(location);
     look.below(location.directory, "", 0);
     look.above(given);
     return look.take();
@@ -200,7 +202,7 @@ void account_for_neighbours(const Location& location, catalogue::Catalogue& out)
     std::vector<std::string> doubtful;
     Bytes doubtful_bytes = 0;
     for (const Neighbour& neighbour : location.neighbours) {
-        const Verdict verdict = verdict_on(location, neighbour);
+        const NeighbourVerdict verdict = verdict_on(location, neighbour);
         if (read.contains(neighbour.path) || verdict.reason.empty() ||
             is_elsewhere(neighbour.path, verdict)) {
             continue;

@@ -4,8 +4,11 @@
 
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/formats/format.hpp"
+
+namespace shardweld::catalogue {
+struct Catalogue;
+}  // namespace shardweld::catalogue
 
 namespace shardweld::formats {
 
@@ -14,7 +17,7 @@ namespace shardweld::formats {
 /// files. Where a link of the listing leads inside it counts once. Natural order. Local.
 std::vector<Neighbour> look_around(const fs::path& given, const Location& location);
 
-/// Puts a row among `out`'s ignored for all neighbours that are read by nobody, by what their names
+/// Puts a row among `out`'s ignored for all neighbours that are not read, by what their names
 /// mean: to the format, or to any. Those that could hold weights of the model are a warning
 /// `weights_left_aside`. Pure.
 void account_for_neighbours(const Location& location, catalogue::Catalogue& out);

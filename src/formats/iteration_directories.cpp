@@ -5,8 +5,10 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/io/file.hpp"
 #include "shardweld/io/kind.hpp"
+#include "shardweld/io/whole_file.hpp"
+
+#include "shared/hints.hpp"
 
 namespace shardweld::formats {
 
@@ -15,8 +17,8 @@ namespace {
 constexpr const char* kRelease = "release";
 constexpr Bytes kLargestTracker = 4096;
 
-std::vector<Step> steps_in(const Listing& listing) {
-    std::vector<Step> steps;
+std::vector<IterationDirectory> steps_in(const Listing& listing) {
+    std::vector<IterationDirectory> steps;
     for (const std::string& name : listing.directories) {
         if (auto step = parse_step(name)) {
             steps.push_back(std::move(*step));
@@ -25,13 +27,14 @@ std::vector<Step> steps_in(const Listing& listing) {
     return steps;
 }
 
-std::string names_of(const std::vector<Step>& steps) {
+// What to do where the step that is wanted is not there.
+std::string choice_among(const std::vector<IterationDirectory>& steps) {
     std::vector<std::string> names;
     names.reserve(steps.size());
-    for (const Step& step : steps) {
+    for (const IterationDirectory& step : steps) {
         names.push_back(step.directory);
     }
-    return names.empty() ? "none" : name_list(names);
+    return names.empty() ? kCopyAll : "choose one with --iteration: " + name_list(names);
 }
 
 // The name that Megatron gives, for messages.
@@ -41,18 +44,19 @@ std::string megatron_name(Index iteration) {
 }
 
 // Of iter_10 beside iter_0000010 nothing tells which one is meant.
-std::optional<Step> find_step(const fs::path& directory, const std::vector<Step>& steps,
-                              std::optional<Index> iteration) {
-    std::optional<Step> found;
-    for (const Step& step : steps) {
+std::optional<IterationDirectory> find_step(const fs::path& directory,
+                                            const std::vector<IterationDirectory>& steps,
+                                            std::optional<Index> iteration) {
+    std::optional<IterationDirectory> found;
+    for (const IterationDirectory& step : steps) {
         if (step.iteration != iteration) {
             continue;
         }
         if (found) {
             throw Error(ErrorCode::mismatch,
                         printable(found->directory) + " and " + printable(step.directory) + " in " +
-                            directory.string() +
-                            " bear the same number: give the one that is meant as --local_dir");
+                            directory.string() + " have the same number",
+                        "name the right one with --local_dir");
         }
         found = step;
     }
@@ -60,7 +64,7 @@ std::optional<Step> find_step(const fs::path& directory, const std::vector<Step>
 }
 
 // What the tracker file says; nullopt when it is neither digits nor `release`.
-std::optional<Step> read_tracker(const fs::path& path) {
+std::optional<IterationDirectory> read_tracker(const fs::path& path) {
     std::string text;
     try {
         text = io::read_text(path, kLargestTracker);
@@ -72,10 +76,10 @@ std::optional<Step> read_tracker(const fs::path& path) {
     }
     const auto word = trim(text);
     if (word == kRelease) {
-        return Step{std::nullopt, kRelease};
+        return IterationDirectory{std::nullopt, kRelease};
     }
     if (const auto iteration = parse_index(word)) {
-        return Step{*iteration, megatron_name(*iteration)};
+        return IterationDirectory{*iteration, megatron_name(*iteration)};
     }
     return std::nullopt;
 }
@@ -89,16 +93,18 @@ fs::path own_step(fs::path directory) {
     return name == "actor" || name == "critic" ? directory.parent_path() : directory;
 }
 
-Choice asked_step(const fs::path& directory, const std::vector<Step>& steps, Index wanted) {
+StepChoice asked_step(const fs::path& directory, const std::vector<IterationDirectory>& steps,
+                      Index wanted) {
     if (const auto step = find_step(directory, steps, wanted)) {
         return {step->directory, ""};
     }
-    throw Error(ErrorCode::not_found, "--iteration " + std::to_string(wanted) + " is not in " +
-                                          directory.string() + "; found: " + names_of(steps));
+    throw Error(ErrorCode::not_found,
+                "--iteration " + std::to_string(wanted) + " is not in " + directory.string(),
+                choice_among(steps));
 }
 
-Choice tracked_step(const fs::path& directory, const std::vector<Step>& steps,
-                    const Step& tracked) {
+StepChoice tracked_step(const fs::path& directory, const std::vector<IterationDirectory>& steps,
+                        const IterationDirectory& tracked) {
     if (const auto step = find_step(directory, steps, tracked.iteration)) {
         return {step->directory, ""};
     }
@@ -106,29 +112,29 @@ Choice tracked_step(const fs::path& directory, const std::vector<Step>& steps,
                 std::string(kTrackerFile) + " in " + directory.string() + " names " +
                     (tracked.iteration ? "iteration " + std::to_string(*tracked.iteration)
                                        : std::string(kRelease)) +
-                    ", which is not there; found: " + names_of(steps) +
-                    "; choose one with --iteration");
+                    ", which is not there",
+                choice_among(steps));
 }
 
 }  // namespace
 
-std::optional<Step> parse_step(std::string_view directory) {
+std::optional<IterationDirectory> parse_step(std::string_view directory) {
     if (directory == kRelease) {
-        return Step{std::nullopt, kRelease};
+        return IterationDirectory{std::nullopt, kRelease};
     }
     for (const std::string_view prefix :
          {"iter_", "global_step_", "global_steps_", "checkpoint-", "step-"}) {
         if (directory.starts_with(prefix)) {
             if (const auto iteration = parse_index(directory.substr(prefix.size()))) {
-                return Step{*iteration, std::string(directory)};
+                return IterationDirectory{*iteration, std::string(directory)};
             }
         }
     }
     return std::nullopt;
 }
 
-std::optional<Choice> choose_step(const fs::path& directory, const Listing& listing,
-                                  std::optional<Index> wanted) {
+std::optional<StepChoice> choose_step(const fs::path& directory, const Listing& listing,
+                                      std::optional<Index> wanted) {
     const auto steps = steps_in(listing);
     const bool has_tracker = listing.has_file(kTrackerFile);
     if (steps.empty() && !has_tracker) {
@@ -145,12 +151,13 @@ std::optional<Choice> choose_step(const fs::path& directory, const Listing& list
     const std::string why =
         std::string(kTrackerFile) + (has_tracker ? " is not a number or `release`" : " is missing");
     if (steps.size() == 1) {
-        return Choice{steps.front().directory, why + ": took the only iteration there is, " +
-                                                   printable(steps.front().directory)};
+        return StepChoice{steps.front().directory, why + ": using the only iteration, " +
+                                                       printable(steps.front().directory)};
     }
-    throw Error(steps.empty() ? ErrorCode::not_found : ErrorCode::usage,
-                directory.string() + ": " + why + "; found: " + names_of(steps) +
-                    (steps.empty() ? "" : "; choose one with --iteration"));
+    throw Error(
+        steps.empty() ? ErrorCode::not_found : ErrorCode::usage,
+        directory.string() + ": " + why + (steps.empty() ? ", and no iteration is there" : ""),
+        choice_among(steps));
 }
 
 std::optional<Index> iteration_of(const fs::path& directory) {

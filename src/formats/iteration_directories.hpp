@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/catalogue/statement.hpp"
 #include "shardweld/core/index.hpp"
 
-#include "directory.hpp"
+#include "directory_listing.hpp"
 
 namespace shardweld::formats {
 
@@ -21,24 +21,24 @@ inline constexpr const char* kStepNames = "iter_*, global_step_*, checkpoint-*, 
 
 /// One saved iteration: iter_0000010, global_step_10, checkpoint-10, step-10 or release (no
 /// number).
-struct Step {
+struct IterationDirectory {
     std::optional<Index> iteration;
     std::string directory;
 };
 
 /// nullopt when `directory` is no such name.
-std::optional<Step> parse_step(std::string_view directory);
+std::optional<IterationDirectory> parse_step(std::string_view directory);
 
 /// The step to take in `directory`, with a note when it had to be guessed: the one asked for, else
 /// the one the tracker file names, else the only one; nullopt when there are none at all.
 /// Error(not_found) when the step asked for or named is absent, Error(usage) when several are left
 /// to choose from, Error(mismatch) when two directories bear its number.
-struct Choice {
+struct StepChoice {
     std::string directory;
     std::string note;  ///< "" if nothing needs saying
 };
-std::optional<Choice> choose_step(const fs::path& directory, const Listing& listing,
-                                  std::optional<Index> wanted);
+std::optional<StepChoice> choose_step(const fs::path& directory, const Listing& listing,
+                                      std::optional<Index> wanted);
 
 /// The iteration that a shards' directory bears in its name or in that of the step it is part of
 /// (global_step_10/actor/dist_ckpt).

@@ -8,9 +8,9 @@
 
 namespace shardweld::formats {
 
-/// The value; a discarded one (is_discarded()) when the text is no valid JSON or nested deeper than
-/// any file of a checkpoint. `visit` may take values out while the text is read, so that large ones
-/// are never in memory as a tree.
+/// The value; a discarded one (is_discarded()) when the text is not valid JSON or nested deeper
+/// than any file of a checkpoint. `visit` may take values out while the text is read, so that large
+/// ones are never in memory as a tree.
 nlohmann::json parse_json(std::string_view text,
                           const nlohmann::json::parser_callback_t& visit = nullptr);
 

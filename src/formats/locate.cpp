@@ -13,9 +13,9 @@
 #include "shardweld/io/paths.hpp"
 
 #include "closed_world.hpp"
-#include "directory.hpp"
-#include "foreign.hpp"
+#include "directory_listing.hpp"
 #include "iteration_directories.hpp"
+#include "refusals.hpp"
 #include "shared/training_keys.hpp"
 #include "verl_directories.hpp"
 
@@ -29,40 +29,21 @@ constexpr int kDeepestCheckpoint = 8;
 // How far above the shards a role or an iteration can be named.
 constexpr int kLevelsAbove = 4;
 
-void require_sensible(const Request& request) {
-    const auto known = backends();
-    if (request.backend != "auto" &&
-        std::find(known.begin(), known.end(), request.backend) == known.end()) {
-        throw Error(ErrorCode::usage, "--backend " + printable(request.backend) +
-                                          " is not known; this build reads: auto, " +
-                                          name_list(known));
-    }
-    if (!request.role.empty() && request.role != "actor" && request.role != "critic") {
-        throw Error(ErrorCode::usage, "--role " + printable(request.role) +
-                                          " is not known; expected actor or critic");
-    }
-    if (request.iteration && *request.iteration < 0) {
-        throw Error(ErrorCode::usage, "--iteration must not be negative");
-    }
-    const io::Kind kind = io::kind_at(request.directory);
-    if (kind == io::Kind::none) {
-        throw Error(ErrorCode::not_found, request.directory.string() + " does not exist");
-    }
-    if (kind != io::Kind::directory) {
-        throw Error(ErrorCode::usage,
-                    request.directory.string() + " is a file; give the checkpoint's directory");
-    }
+bool is_meant(const Format& format, const std::string& backend) {
+    return backend == "auto" ? !format.only_by_name() : format.backend() == backend;
 }
 
 std::optional<Location> probe(const fs::path& directory, const std::string& backend) {
+    std::optional<Location> found;
     for (const Format* format : all_formats()) {
-        if (backend == "auto" ? !format->only_by_name() : format->backend() == backend) {
-            if (auto location = format->probe(directory)) {
-                return location;
-            }
+        if (!found && is_meant(*format, backend)) {
+            found = format->probe(directory);
         }
     }
-    return std::nullopt;
+    if (found && backend == "auto") {
+        refuse_another(*found);
+    }
+    return found;
 }
 
 bool looks_like_checkpoint(const Listing& listing) {
@@ -99,66 +80,16 @@ std::optional<fs::path> only_checkpoint_below(const fs::path& directory, const L
     }
     leave_training_state(found);
     if (found.size() > 1) {
-        throw Error(ErrorCode::usage, directory.string() + " holds several checkpoints: " +
-                                          name_list(found) + "; give one of them");
+        throw Error(ErrorCode::usage,
+                    directory.string() + " holds several checkpoints: " + name_list(found),
+                    "give one of them");
     }
     return found.empty() ? std::nullopt : std::optional(directory / found.front());
 }
 
-// Directories that a user may take for a sharded checkpoint, each with a word on what it is.
-void refuse_others(const fs::path& directory, const Listing& listing) {
-    for (const Format* const format : all_formats()) {
-        if (format->only_by_name() && format->is_told_by(listing)) {
-            format->refuse_unasked(directory);
-        }
-    }
-    if (const auto layout = foreign_layout(listing)) {
-        throw Error(ErrorCode::unsupported, directory.string() + " looks like " + *layout +
-                                                "; this build reads: " + name_list(backends()));
-    }
-    refuse_finished(directory);
-}
-
-/// What a search for a checkpoint of this backend looks for.
-std::string looked_for(const std::string& backend) {
-    std::string text = kTrackerFile + std::string(", ") + kStepNames + ", " + kVerlNames;
-    for (const Format* const format : all_formats()) {
-        if (format->only_by_name() && format->backend() == backend) {
-            return std::string(format->looks_for());
-        }
-        if (!format->only_by_name() && !format->looks_for().empty()) {
-            text += ", " + std::string(format->looks_for());
-        }
-    }
-    return text;
-}
-
-std::string noun_of(const std::string& backend) {
-    for (const Format* const format : all_formats()) {
-        if (format->backend() == backend) {
-            return std::string(format->noun());
-        }
-    }
-    return "checkpoint";
-}
-
-[[noreturn]] void refuse_unknown(const fs::path& directory, const Listing& listing,
-                                 const std::string& backend) {
-    for (const Format* const format : all_formats()) {
-        if (const std::string fault(format->fault_of(listing)); !fault.empty()) {
-            throw Error(ErrorCode::not_found, directory.string() + " " + fault);
-        }
-    }
-    std::vector<std::string> found = listing.directories;
-    found.insert(found.end(), listing.files.begin(), listing.files.end());
-    throw Error(ErrorCode::not_found, "no " + noun_of(backend) + " in " + directory.string() +
-                                          ": looked for " + looked_for(backend) + "; found: " +
-                                          (found.empty() ? "nothing" : name_list(found)));
-}
-
 // One level down.
-fs::path descend(const fs::path& directory, const Request& request,
-                 std::vector<std::string>& notes) {
+fs::path step_below(const fs::path& directory, const InputRequest& request,
+                    std::vector<std::string>& notes) {
     const Listing listing = list_directory(directory);
     if (const auto step = choose_step(directory, listing, request.iteration)) {
         if (!step->note.empty()) {
@@ -172,11 +103,11 @@ fs::path descend(const fs::path& directory, const Request& request,
     if (const auto role = role_directory(directory, listing, request.role)) {
         return *role;
     }
-    refuse_others(directory, listing);
+    refuse_others(directory, listing, request);
     if (const auto below = only_checkpoint_below(directory, listing)) {
         return *below;
     }
-    refuse_unknown(directory, listing, request.backend);
+    refuse_unknown(directory, listing, request);
 }
 
 // The names of the shards' directory and those above, nearest first.
@@ -200,7 +131,8 @@ void require_role(const Location& location, const std::string& role) {
     if (named == names.end() || *named != role) {
         throw Error(ErrorCode::usage,
                     "--role " + role + " was given, but " + location.directory.string() +
-                        (named == names.end() ? " belongs to no role" : " belongs to " + *named));
+                        (named == names.end() ? " belongs to no role" : " belongs to " + *named),
+                    "leave --role out, or give the directory above");
     }
 }
 
@@ -216,12 +148,12 @@ void require_own(const Location& location, InputOption option, const std::string
             break;
         }
     }
-    throw Error(ErrorCode::usage, names + " about " + subject + ", but " +
-                                      location.directory.string() + " is none: leave " +
-                                      (names.ends_with(" are") ? "them" : "it") + " out");
+    throw Error(ErrorCode::usage,
+                names + " about " + subject + ", but " + location.directory.string() + " is none",
+                std::string("leave ") + (names.ends_with(" are") ? "them" : "it") + " out");
 }
 
-void require_own_options(const Location& location, const Request& request) {
+void require_own_options(const Location& location, const InputRequest& request) {
     if (!request.mesh.names.empty() || !request.mesh.shape.empty()) {
         require_own(location, InputOption::mesh, "--mesh_dim_names and --mesh_shape are");
     }
@@ -231,7 +163,7 @@ void require_own_options(const Location& location, const Request& request) {
 }
 
 void require_iteration(Location& location, std::optional<Index> wanted) {
-    std::optional<Step> step;
+    std::optional<IterationDirectory> step;
     for (const std::string& name : names_above(location.directory)) {
         step = step ? step : parse_step(name);
     }
@@ -244,25 +176,27 @@ void require_iteration(Location& location, std::optional<Index> wanted) {
                     "--iteration " + std::to_string(*wanted) + " was given, but " +
                         location.directory.string() +
                         (found ? " is iteration " + std::to_string(*found)
-                               : std::string(" does not say which iteration it is")));
+                               : std::string(" does not say which iteration it is")),
+                    "leave --iteration out, or give the directory above");
     }
 }
 
 }  // namespace
 
-Location locate(const Request& request) {
+Location locate(const InputRequest& request) {
     require_sensible(request);
     std::vector<std::string> notes;
     fs::path directory = io::without_dots(request.directory);
     auto location = probe(directory, request.backend);
     for (int depth = 0; !location && depth < kDeepestCheckpoint; ++depth) {
-        directory = descend(directory, request, notes);
+        directory = step_below(directory, request, notes);
         location = probe(directory, request.backend);
     }
     if (!location) {
-        throw Error(ErrorCode::not_found, "no checkpoint within " +
-                                              std::to_string(kDeepestCheckpoint) +
-                                              " levels below " + request.directory.string());
+        throw Error(ErrorCode::not_found,
+                    "no checkpoint within " + std::to_string(kDeepestCheckpoint) +
+                        " levels below " + request.directory.string(),
+                    "point --local_dir at the directory that has the shards");
     }
     location->notes.insert(location->notes.begin(), notes.begin(), notes.end());
     require_own_options(*location, request);

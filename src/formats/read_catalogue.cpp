@@ -6,12 +6,14 @@
 #include <system_error>
 #include <utility>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/formats/format.hpp"
 #include "shardweld/io/kind.hpp"
 
 #include "closed_world.hpp"
-#include "directory.hpp"
+#include "directory_listing.hpp"
+#include "shared/hints.hpp"
 
 namespace shardweld::formats {
 
@@ -26,11 +28,11 @@ void require_files(const Location& location, const catalogue::Catalogue& catalog
         }
     }
     if (!missing.empty()) {
-        throw Error(ErrorCode::not_found, std::to_string(missing.size()) + " of " +
-                                              std::to_string(catalogue.files.size()) +
-                                              " shard files are missing in " +
-                                              location.directory.string() + ": " +
-                                              name_list(missing) + "; copy the files of all ranks");
+        throw Error(ErrorCode::not_found,
+                    std::to_string(missing.size()) + " of " +
+                        std::to_string(catalogue.files.size()) + " shard files are missing in " +
+                        location.directory.string() + ": " + name_list(missing),
+                    kCopyAll);
     }
 }
 

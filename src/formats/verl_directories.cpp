@@ -9,12 +9,14 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/errno.hpp"
 #include "shardweld/io/kind.hpp"
 #include "shardweld/io/paths.hpp"
+#include "shardweld/io/whole_file.hpp"
 
-#include "foreign.hpp"
 #include "json_text.hpp"
+#include "shared/hints.hpp"
+#include "signs.hpp"
 
 namespace shardweld::formats {
 
@@ -41,8 +43,7 @@ std::string model_path_in(const fs::path& file) {
     }
     const auto& contents = root["contents"];
     if (!contents.contains("model") || contents["model"].is_null()) {
-        throw Error(ErrorCode::not_found,
-                    file.string() + " lists no model: this save holds no weights to merge");
+        throw Error(ErrorCode::not_found, file.string() + " lists no model", kWhereModel);
     }
     const auto& model = contents["model"];
     if (!model.is_object() || !model.contains("path") || !model["path"].is_string()) {
@@ -60,9 +61,10 @@ fs::path listed_model(const fs::path& directory) {
                                             ", which leaves the checkpoint");
     }
     if (!io::is_directory(directory / path)) {
-        throw Error(ErrorCode::not_found, file.string() + " gives the model's path as " +
-                                              printable(path.string()) +
-                                              ", but there is no such directory");
+        throw Error(ErrorCode::not_found,
+                    file.string() + " gives the model's path as " + printable(path.string()) +
+                        ", but there is no such directory",
+                    kCopyAll);
     }
     return (directory / path).lexically_normal();
 }
@@ -125,8 +127,8 @@ class Companions {
         for (const fs::path& path : {around.directory, root, file}) {
             const uid_t owner = owner_of(path).value_or(0);
             if (owner != 0 && owner != ::geteuid() && owner != giver_) {
-                notes_.push_back(root.string() + " is not taken: " + path.string() +
-                                 " lies outside of " + given_.string() + " and belongs to user " +
+                notes_.push_back(root.string() + " is not used: " + path.string() +
+                                 " lies outside " + given_.string() + " and belongs to user " +
                                  std::to_string(owner));
                 return false;
             }
@@ -152,9 +154,9 @@ bool is_verl_level(const Listing& listing) {
 void refuse_finished(const fs::path& directory) {
     const fs::path model = directory / "huggingface";
     if (is_hf_model(try_list_directory(model))) {
-        throw Error(ErrorCode::not_found,
-                    "nothing to merge: " + directory.string() +
-                        " holds no shards; the HuggingFace model is complete in " + model.string());
+        throw Error(
+            ErrorCode::not_found, directory.string() + " holds no shards",
+            "there is nothing to merge: the HuggingFace model is complete in " + model.string());
     }
 }
 
@@ -166,13 +168,13 @@ std::optional<fs::path> role_directory(const fs::path& directory, const Listing&
         return std::nullopt;
     }
     if (!role.empty() && !listing.has_directory(role)) {
-        throw Error(ErrorCode::not_found, "--role " + role + " is not in " + directory.string() +
-                                              "; found: " + (actor ? "actor" : "critic"));
+        throw Error(
+            ErrorCode::not_found, "--role " + role + " is not in " + directory.string(),
+            std::string("give the role that is there: --role ") + (actor ? "actor" : "critic"));
     }
     if (role.empty() && actor && critic) {
-        throw Error(ErrorCode::usage, directory.string() +
-                                          " holds actor and critic; choose one with --role actor "
-                                          "or --role critic");
+        throw Error(ErrorCode::usage, directory.string() + " holds actor and critic",
+                    "choose one with --role actor or --role critic");
     }
     return directory / (role.empty() ? (actor ? "actor" : "critic") : role);
 }
@@ -205,7 +207,7 @@ void add_companions(Location& location, const fs::path& given) {
             location.claims_file = claims;
         }
         if (io::is_directory(directory / "adapter_checkpoint")) {
-            location.notes.push_back("adapters are kept apart in " +
+            location.notes.push_back("adapters are stored separately in " +
                                      (directory / "adapter_checkpoint").string() +
                                      " and are not merged");
         }

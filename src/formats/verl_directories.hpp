@@ -8,7 +8,7 @@
 
 #include "shardweld/formats/format.hpp"
 
-#include "directory.hpp"
+#include "directory_listing.hpp"
 
 namespace shardweld::formats {
 

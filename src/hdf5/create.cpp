@@ -98,9 +98,9 @@ void require_whole(const Pages& pages) {
 
 }  // namespace
 
-Created create(const shardweld_hdf5_file& file) {
+FileStructure create(const shardweld_hdf5_file& file) {
     keep_quiet();
-    Created result;
+    FileStructure result;
     const Handle driver = memory_driver();
     const Handle access = access_list(file, driver, result.pages);
     const Handle list = creation_list();

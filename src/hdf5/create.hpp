@@ -11,12 +11,12 @@
 
 namespace shardweld::hdf5 {
 
-struct Created {
+struct FileStructure {
     std::vector<std::uint64_t> offsets;  ///< of all datasets in the file, the text's last
     Pages pages;                         ///< everything but tensors' bytes
 };
 
 /// Throws std::bad_alloc, or std::exception with the library's reason.
-Created create(const shardweld_hdf5_file& file);
+FileStructure create(const shardweld_hdf5_file& file);
 
 }  // namespace shardweld::hdf5

@@ -83,21 +83,21 @@ std::optional<Numbers> numbers_in(const Handle& attribute) {
     return numbers;
 }
 
-Layout layout_of(hid_t list) {
+DatasetLayout layout_of(hid_t list) {
     if (H5Pget_external_count(list) > 0) {
-        return Layout::external;
+        return DatasetLayout::external;
     }
     switch (H5Pget_layout(list)) {
         case H5D_CONTIGUOUS:
-            return Layout::contiguous;
+            return DatasetLayout::contiguous;
         case H5D_COMPACT:
-            return Layout::compact;
+            return DatasetLayout::compact;
         case H5D_CHUNKED:
-            return Layout::chunked;
+            return DatasetLayout::chunked;
         case H5D_VIRTUAL:
-            return Layout::virtual_dataset;
+            return DatasetLayout::virtual_dataset;
         default:
-            return Layout::unknown;
+            return DatasetLayout::unknown;
     }
 }
 
@@ -107,21 +107,22 @@ class Lister {
 
     void add_link(hid_t root, const char* name, H5L_type_t link) {
         if (link != H5L_TYPE_HARD) {
-            add(link == H5L_TYPE_SOFT ? Entry::soft_link : Entry::external_link, name);
+            add(link == H5L_TYPE_SOFT ? ListingEntry::soft_link : ListingEntry::external_link,
+                name);
             return;
         }
         const Handle object =
             checked(H5Oopen(root, name, H5P_DEFAULT), H5Oclose, std::string("cannot open ") + name);
         const H5I_type_t kind = H5Iget_type(object.get());
         if (kind == H5I_DATASET) {
-            add(Entry::dataset, name);
+            add(ListingEntry::dataset, name);
             add_dataset(object.get());
         } else {
-            add(kind == H5I_GROUP ? Entry::group : Entry::other, name);
+            add(kind == H5I_GROUP ? ListingEntry::group : ListingEntry::other, name);
         }
     }
 
-    void add(Entry entry, const char* name) {
+    void add(ListingEntry entry, const char* name) {
         out_.put(entry);
         out_.put(std::string(name));
     }
@@ -132,12 +133,13 @@ class Lister {
         const Handle type = checked(H5Dget_type(dataset), H5Tclose, what);
         const Handle space = checked(H5Dget_space(dataset), H5Sclose, what);
         const Handle list = checked(H5Dget_create_plist(dataset), H5Pclose, what);
-        const Layout layout = layout_of(list.get());
+        const DatasetLayout layout = layout_of(list.get());
         out_.put(std::string(types_.name_of(type.get())));
         out_.put(layout);
         out_.put<std::uint64_t>(
             static_cast<std::uint64_t>(checked(H5Pget_nfilters(list.get()), what)));
-        const haddr_t offset = layout == Layout::contiguous ? H5Dget_offset(dataset) : HADDR_UNDEF;
+        const haddr_t offset =
+            layout == DatasetLayout::contiguous ? H5Dget_offset(dataset) : HADDR_UNDEF;
         out_.put<std::uint64_t>(offset == HADDR_UNDEF ? ~std::uint64_t{0} : offset);
         add_shape(space.get());
         add_attributes(dataset);
@@ -187,13 +189,13 @@ class Lister {
 };
 
 /// What H5Literate calls; an exception must not cross the library.
-struct Visit {
+struct LinkVisit {
     Lister lister;
     std::exception_ptr failure;
 };
 
 herr_t visit(hid_t root, const char* name, const H5L_info_t* info, void* data) {
-    auto& visit = *static_cast<Visit*>(data);
+    auto& visit = *static_cast<LinkVisit*>(data);
     try {
         visit.lister.add_link(root, name, info->type);
         return 0;
@@ -208,7 +210,7 @@ herr_t visit(hid_t root, const char* name, const H5L_info_t* info, void* data) {
 void list(const char* path, ListingWriter& out) {
     keep_quiet();
     const Handle file = open_file(path);
-    Visit data{Lister(out), nullptr};
+    LinkVisit data{Lister(out), nullptr};
     const herr_t done = H5Literate(file.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, visit, &data);
     if (data.failure) {
         std::rethrow_exception(data.failure);

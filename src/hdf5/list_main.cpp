@@ -65,10 +65,10 @@ int main(int argc, char** argv) {
     } catch (const std::exception& error) {
         out = hdf5::ListingWriter();
         out.put(hdf5::kListingBegin);
-        out.put(hdf5::Entry::failure);
+        out.put(hdf5::ListingEntry::failure);
         out.put(std::string(error.what()));
     }
-    out.put(hdf5::Entry::end);
+    out.put(hdf5::ListingEntry::end);
     out.put(hdf5::kListingEnd);
     print(out.take());
     return std::fflush(stdout) == 0 ? 0 : 1;

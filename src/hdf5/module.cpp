@@ -20,8 +20,8 @@ std::string& last_error() {
 }
 
 /// What is handed out, with what it points to.
-struct Structure : shardweld_hdf5_structure {
-    explicit Structure(shardweld::hdf5::Created made)
+struct StructureOwner : shardweld_hdf5_structure {
+    explicit StructureOwner(shardweld::hdf5::FileStructure made)
         : shardweld_hdf5_structure{}, created(std::move(made)) {
         const Pages& pages = created.pages;
         for (const auto& [at, page] : pages.all()) {
@@ -35,7 +35,7 @@ struct Structure : shardweld_hdf5_structure {
         file_bytes = pages.file_bytes();
     }
 
-    shardweld::hdf5::Created created;
+    shardweld::hdf5::FileStructure created;
     std::vector<shardweld_hdf5_part> list;
 };
 
@@ -53,7 +53,7 @@ SHARDWELD_EXPORT const shardweld_hdf5_structure* shardweld_hdf5_make(
     const shardweld_hdf5_file* file) {
     // Exceptions must not cross the C interface.
     try {
-        auto made = std::make_unique<Structure>(shardweld::hdf5::create(*file));
+        auto made = std::make_unique<StructureOwner>(shardweld::hdf5::create(*file));
         // What the library keeps for its next objects.
         (void)H5garbage_collect();
         return made.release();
@@ -68,5 +68,5 @@ SHARDWELD_EXPORT const shardweld_hdf5_structure* shardweld_hdf5_make(
 }
 
 SHARDWELD_EXPORT void shardweld_hdf5_release(const shardweld_hdf5_structure* structure) {
-    delete static_cast<const Structure*>(structure);
+    delete static_cast<const StructureOwner*>(structure);
 }

@@ -55,7 +55,7 @@ hid_t Types::for_dtype(std::string_view dtype) const {
     const std::string_view stored = dtype == "BF16"                                  ? "U16"
                                     : dtype == "BOOL" || dtype.substr(0, 3) == "F8_" ? "U8"
                                                                                      : dtype;
-    for (const Entry& entry : entries_) {
+    for (const NamedType& entry : entries_) {
         if (entry.name == stored) {
             return entry.type.get();
         }
@@ -64,7 +64,7 @@ hid_t Types::for_dtype(std::string_view dtype) const {
 }
 
 std::string Types::name_of(hid_t type) const {
-    for (const Entry& entry : entries_) {
+    for (const NamedType& entry : entries_) {
         if (H5Tequal(type, entry.type.get()) > 0) {
             return std::string(entry.name);
         }

@@ -27,11 +27,11 @@ class Types {
     [[nodiscard]] std::string name_of(hid_t type) const;
 
   private:
-    struct Entry {
+    struct NamedType {
         std::string_view name;
         Handle type;
     };
-    std::vector<Entry> entries_;
+    std::vector<NamedType> entries_;
 };
 
 }  // namespace shardweld::hdf5

@@ -10,7 +10,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/io/directory.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/errno.hpp"
 #include "shardweld/io/kind.hpp"
 
 #include "retried.hpp"
@@ -33,7 +33,7 @@ int opened(const Directory& directory) {
     return fd;
 }
 
-struct Close {
+struct CloseStream {
     void operator()(DIR* stream) const { ::closedir(stream); }
 };
 
@@ -77,7 +77,7 @@ Identity identity_of(int fd, const fs::path& path) {
 
 std::vector<Below> listed(const Directory& directory) {
     const int fd = opened(directory);
-    const std::unique_ptr<DIR, Close> stream(::fdopendir(fd));
+    const std::unique_ptr<DIR, CloseStream> stream(::fdopendir(fd));
     if (!stream) {
         const int error = errno;
         ::close(fd);
@@ -138,7 +138,8 @@ std::vector<fs::path> make_below(const Directory& directory, const fs::path& nam
         } else if (const auto found = identity_at(directory, whole);
                    !found || !S_ISDIR(found->mode)) {
             throw Error(ErrorCode::target,
-                        (directory.path() / whole).string() + " is in the way of a directory");
+                        (directory.path() / whole).string() + " is in the way of a directory",
+                        "remove it or give another path");
         }
     }
     return made;

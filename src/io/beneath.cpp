@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/io/errno.hpp"
+#include "shardweld/io/input_file.hpp"
 #include "shardweld/io/links.hpp"
 
 #include "retried.hpp"
@@ -21,14 +23,14 @@ constexpr int kReading = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | O_NOFOLL
 constexpr int kOnTheWay = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
 /// A descriptor that ends with its scope.
-class Held {
+class HeldDescriptor {
   public:
-    explicit Held(int fd) : fd_(fd) {}
-    ~Held() { close(); }
-    Held(const Held&) = delete;
-    Held& operator=(const Held&) = delete;
-    Held(Held&&) = delete;
-    Held& operator=(Held&&) = delete;
+    explicit HeldDescriptor(int fd) : fd_(fd) {}
+    ~HeldDescriptor() { close(); }
+    HeldDescriptor(const HeldDescriptor&) = delete;
+    HeldDescriptor& operator=(const HeldDescriptor&) = delete;
+    HeldDescriptor(HeldDescriptor&&) = delete;
+    HeldDescriptor& operator=(HeldDescriptor&&) = delete;
     void take(int fd) {
         close();
         fd_ = fd;
@@ -65,9 +67,11 @@ int by_kernel(int directory, const fs::path& relative) {
 }
 
 [[noreturn]] void throw_replaced(const fs::path& path) {
-    throw Error(ErrorCode::io, path.string() +
-                                   " was changed while it was being looked at: it leads elsewhere "
-                                   "by now; wait for its writer to end, and start again");
+    throw Error(ErrorCode::io,
+                path.string() +
+                    " was changed while it was being looked at: it leads elsewhere "
+                    "by now",
+                "wait for its writer to end, and start again");
 }
 
 fs::path end_of(const fs::path& path) {
@@ -86,7 +90,7 @@ int walk_beneath(int directory, const fs::path& relative) {
         errno = fault;
         return -1;
     }
-    Held at(retried([&] { return ::openat(directory, ".", kOnTheWay); }));
+    HeldDescriptor at(retried([&] { return ::openat(directory, ".", kOnTheWay); }));
     for (const fs::path& part : relative.parent_path()) {
         if (at.get() < 0) {
             return -1;
@@ -113,7 +117,7 @@ InputFile open_within(const fs::path& path, const fs::path& root) {
     if (home.empty()) {
         throw_replaced(path);
     }
-    const Held directory(retried([&] { return ::open(home.c_str(), kOnTheWay); }));
+    const HeldDescriptor directory(retried([&] { return ::open(home.c_str(), kOnTheWay); }));
     const int fd =
         directory.get() < 0 ? -1 : open_beneath(directory.get(), end.lexically_relative(home));
     if (fd >= 0) {

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "shardweld/core/error.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/errno.hpp"
 #include "shardweld/io/kind.hpp"
 
 #include "retried.hpp"
@@ -34,7 +34,7 @@ Directory::Directory(const Directory& above, const fs::path& name) : path_(above
     const int held = above.fd();
     const int fd = retried([&] { return ::openat(held, name.c_str(), kHeld | O_NOFOLLOW); });
     if (fd < 0 && means_absent(errno)) {
-        throw Error(ErrorCode::target, path_.string() + " is gone, or is no directory by now");
+        throw Error(ErrorCode::target, path_.string() + " is gone or no longer a directory");
     }
     if (fd < 0) {
         throw_errno(errno, "open directory", path_);

@@ -1,6 +1,6 @@
 #include "shardweld/io/entries.hpp"
 
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/errno.hpp"
 
 namespace shardweld::io {
 

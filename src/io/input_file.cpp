@@ -1,3 +1,5 @@
+#include "shardweld/io/input_file.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <limits>
@@ -10,7 +12,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/io/directory.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/errno.hpp"
 
 #include "retried.hpp"
 
@@ -125,12 +127,14 @@ void InputFile::require(const FileStamp& expected) const {
     if (now == expected) {
         return;
     }
-    throw Error(ErrorCode::io, path_.string() + " was changed while it was being read (" +
-                                   (now.size == expected.size
-                                        ? difference_of(expected, now)
-                                        : std::to_string(now.size) + " bytes, " +
-                                              std::to_string(expected.size) + " at the start") +
-                                   "): wait for its writer to end, and start again");
+    throw Error(
+        ErrorCode::io,
+        path_.string() + " was changed while it was being read (" +
+            (now.size == expected.size ? difference_of(expected, now)
+                                       : std::to_string(now.size) + " bytes, " +
+                                             std::to_string(expected.size) + " at the start") +
+            ")",
+        "wait for its writer to end, and start again");
 }
 
 double InputFile::cached_share() const {

@@ -4,7 +4,7 @@
 
 #include <sys/stat.h>
 
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/errno.hpp"
 
 namespace shardweld::io {
 
@@ -12,17 +12,17 @@ bool means_absent(int error) {
     return error == ENOENT || error == ENOTDIR || error == ELOOP || error == ENAMETOOLONG;
 }
 
-Kind kind_at(const fs::path& path) {
+FileKind kind_at(const fs::path& path) {
     struct stat status {};
     if (::stat(path.c_str(), &status) != 0) {
         if (!means_absent(errno)) {
             throw_errno(errno, "examine", path);
         }
-        return Kind::none;
+        return FileKind::none;
     }
-    return S_ISREG(status.st_mode)   ? Kind::file
-           : S_ISDIR(status.st_mode) ? Kind::directory
-                                     : Kind::other;
+    return S_ISREG(status.st_mode)   ? FileKind::file
+           : S_ISDIR(status.st_mode) ? FileKind::directory
+                                     : FileKind::other;
 }
 
 }  // namespace shardweld::io

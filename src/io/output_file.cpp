@@ -1,3 +1,5 @@
+#include "shardweld/io/output_file.hpp"
+
 #include <cerrno>
 #include <limits>
 #include <utility>
@@ -7,7 +9,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/io/directory.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/errno.hpp"
 
 #include "retried.hpp"
 
@@ -41,8 +43,8 @@ void end_direct(int fd) {
 
 OutputFile OutputFile::created(int fd, const fs::path& path) {
     if (fd < 0 && errno == EEXIST) {
-        throw Error(ErrorCode::target,
-                    "cannot create " + path.string() + ": it exists; remove it or overwrite");
+        throw Error(ErrorCode::target, "cannot create " + path.string() + ": it exists",
+                    "remove it, or take --overwrite");
     }
     if (fd < 0) {
         throw_errno(errno, "create", path);
@@ -91,8 +93,9 @@ OutputFile OutputFile::open_direct(const Directory& directory, const fs::path& n
     const int fd =
         retried([&] { return ::openat(at, name.c_str(), kThere | O_NOFOLLOW | O_DIRECT); });
     if (fd < 0 && errno == EINVAL) {
-        throw Error(ErrorCode::unsupported, "the file system of " + path.string() +
-                                                " does not do direct I/O: leave out --direct_io");
+        throw Error(ErrorCode::unsupported,
+                    "the file system of " + path.string() + " does not do direct I/O",
+                    "leave out --direct_io");
     }
     if (fd < 0) {
         throw_errno(errno, "open for direct writing", path);

@@ -1,6 +1,6 @@
 #include "shardweld/io/paths.hpp"
 
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/errno.hpp"
 
 namespace shardweld::io {
 

@@ -8,7 +8,7 @@
 #include <openssl/evp.h>
 
 #include "shardweld/core/error.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/input_file.hpp"
 
 namespace shardweld::io {
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr Bytes kPart = Bytes{256} << 10U;
 
-struct Free {
+struct FreeContext {
     void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
 };
 
@@ -34,7 +34,7 @@ std::string sha256_of(const std::filesystem::path& path,
 }
 
 std::string sha256_of(const InputFile& file, const std::function<void(Bytes)>& before_part) {
-    const std::unique_ptr<EVP_MD_CTX, Free> context(EVP_MD_CTX_new());
+    const std::unique_ptr<EVP_MD_CTX, FreeContext> context(EVP_MD_CTX_new());
     require(context != nullptr ? EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) : 0);
     std::vector<std::byte> part(std::min(kPart, file.size()));
     for (Bytes at = 0; at < file.size(); at += part.size()) {

@@ -55,9 +55,9 @@ FileStamp stamp_of(const struct stat& status, int fd) {
 
 const char* difference_of(const FileStamp& then, const FileStamp& now) {
     return now.inode != then.inode               ? "another file has its name"
-           : now.size != then.size               ? "its size is another one"
-           : now.modified_ns != then.modified_ns ? "its bytes were written again"
-                                                 : "its change time is another one";
+           : now.size != then.size               ? "its size changed"
+           : now.modified_ns != then.modified_ns ? "its bytes were rewritten"
+                                                 : "its change time changed";
 }
 
 bool keeps_numbers(std::uint64_t kind) {

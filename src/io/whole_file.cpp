@@ -1,3 +1,5 @@
+#include "shardweld/io/whole_file.hpp"
+
 #include <cerrno>
 #include <utility>
 
@@ -6,8 +8,9 @@
 #include <unistd.h>
 
 #include "shardweld/core/error.hpp"
-#include "shardweld/io/file.hpp"
-#include "shardweld/io/text.hpp"
+#include "shardweld/io/errno.hpp"
+#include "shardweld/io/input_file.hpp"
+#include "shardweld/io/output_file.hpp"
 
 #include "retried.hpp"
 

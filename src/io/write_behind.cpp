@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "shardweld/io/output_file.hpp"
+
 namespace shardweld::io {
 
 namespace {

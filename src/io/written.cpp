@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/io/errno.hpp"
+#include "shardweld/io/input_file.hpp"
 
 namespace shardweld::io {
 
@@ -25,7 +27,7 @@ std::string rights(std::uint32_t mode) {
 
 void require_same(const fs::path& path, const Identity& found, const Identity& expected) {
     if (!S_ISREG(found.mode)) {
-        throw_changed(path, "is no regular file any more");
+        throw_changed(path, "is no longer a regular file");
     }
     if (expected.inode != 0 && found.inode != expected.inode) {
         throw_changed(path, "is another file than the one that was written");
@@ -35,7 +37,7 @@ void require_same(const fs::path& path, const Identity& found, const Identity& e
                                 std::to_string(expected.size));
     }
     if (found.mode != expected.mode) {
-        throw_changed(path, "has the rights " + rights(found.mode) + ", it was made with " +
+        throw_changed(path, "has the mode " + rights(found.mode) + ", it was created with " +
                                 rights(expected.mode));
     }
 }
@@ -45,7 +47,7 @@ class Holes {
   public:
     explicit Holes(const InputFile& file) : file_(file) {}
 
-    bool in(const Stretch& stretch) {
+    bool in(const WrittenStretch& stretch) {
         if (end_ <= stretch.offset) {
             begin_ = file_.next_hole(stretch.offset);
             end_ = begin_ < file_.size() ? file_.next_data(begin_) : file_.size() + 1;
@@ -70,9 +72,10 @@ void drop_cache(const InputFile& file) {
 }  // namespace
 
 void throw_changed(const fs::path& path, const std::string& what) {
-    throw Error(ErrorCode::io, path.string() + " " + what +
-                                   ": another program changed it while this run wrote it (one that "
-                                   "cleans scratch space?); nothing is published");
+    throw Error(ErrorCode::io,
+                path.string() + " " + what +
+                    ": another program changed it while this run wrote it; nothing is published",
+                "keep programs that clean scratch space away from the target");
 }
 
 void NotedFile::write(Bytes offset, std::span<const std::byte> bytes) {
@@ -101,9 +104,10 @@ void require_same_file(int fd, const fs::path& path, const Identity& expected) {
     require_same(path, identity_of(fd, path), expected);
 }
 
-std::optional<Stretch> first_changed(const Directory& directory, const fs::path& name,
-                                     const Identity& identity, std::span<const Stretch> stretches,
-                                     const ReadBack& how) {
+std::optional<WrittenStretch> first_changed(const Directory& directory, const fs::path& name,
+                                            const Identity& identity,
+                                            std::span<const WrittenStretch> stretches,
+                                            const ReadBack& how) {
     require_same_file(directory, name, identity);
     const InputFile file = InputFile::open(directory, name);
     require_same_file(file.fd(), file.path(), identity);
@@ -113,7 +117,7 @@ std::optional<Stretch> first_changed(const Directory& directory, const fs::path&
     Holes holes(file);
     std::vector<std::byte> bytes;
     for (std::size_t i = 0; i < stretches.size(); ++i) {
-        const Stretch& stretch = stretches[i];
+        const WrittenStretch& stretch = stretches[i];
         const bool is_sample = i % kEvery == 0 || i + 1 == stretches.size();
         if (!how.all && !is_sample && !holes.in(stretch)) {
             continue;

@@ -50,9 +50,9 @@ void merge_neighbours(Loops& loops) {
 }
 
 /// Addresses offset + sum(j * stride) of loops, each given as (extent, stride).
-class Span {
+class AddressSpan {
   public:
-    explicit Span(Index offset) : lo_(offset), last_(offset) {}
+    explicit AddressSpan(Index offset) : lo_(offset), last_(offset) {}
     void add(Index extent, Index stride) {
         empty_ = empty_ || extent < 1;
         const Index reach = checked_mul(extent - 1, stride, kWhat);
@@ -127,7 +127,7 @@ std::pair<Copy, Copy> pack_unpack(const Copy& copy) {
 }
 
 Range src_span(const Copy& copy) {
-    Span span(copy.src_offset);
+    AddressSpan span(copy.src_offset);
     for (const Loop& loop : copy.loops) {
         span.add(loop.extent, loop.src_stride);
     }
@@ -135,7 +135,7 @@ Range src_span(const Copy& copy) {
 }
 
 Range dst_span(const Copy& copy) {
-    Span span(copy.dst_offset);
+    AddressSpan span(copy.dst_offset);
     for (const Loop& loop : copy.loops) {
         span.add(loop.extent, loop.dst_stride);
     }

@@ -121,7 +121,7 @@ void BoundLayout::lower(const Patch& stored, std::vector<SegmentPatch>& out) con
     }
     if (!inside) {
         throw Error(ErrorCode::mismatch, "the piece " + to_text(stored) +
-                                             " lies outside of its tensor's shape " +
+                                             " lies outside its tensor's shape " +
                                              shape_text(shape_));
     }
     std::array<Walk::ToDo, kMaxAxes> todo;

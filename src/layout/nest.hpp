@@ -34,7 +34,7 @@ struct Nest {
     bool empty = false;
 };
 
-/// Throws Error(internal) when an address lies outside of the spans or the element size is none.
+/// Throws Error(internal) when an address lies outside the spans or the element size is none.
 Nest make_nest(const Copy& copy, std::size_t element_bytes, std::size_t src_bytes,
                std::size_t dst_bytes);
 

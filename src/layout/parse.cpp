@@ -35,7 +35,7 @@ bool is_name_part(char c) {
 }
 
 /// A name, or one of the characters ()[]:|*; empty at the end.
-struct Token {
+struct LayoutToken {
     std::string_view text;
     std::size_t column = 0;
 
@@ -46,8 +46,8 @@ struct Token {
     }
 };
 
-std::vector<Token> tokens_of(std::string_view text) {
-    std::vector<Token> tokens;
+std::vector<LayoutToken> tokens_of(std::string_view text) {
+    std::vector<LayoutToken> tokens;
     std::size_t at = 0;
     while (at < text.size()) {
         std::size_t end = at + 1;
@@ -62,7 +62,7 @@ std::vector<Token> tokens_of(std::string_view text) {
         } else if (std::string_view("()[]:|*").find(text[at]) == std::string_view::npos) {
             fail(text, at + 1,
                  "'" + printable(text.substr(at, 1)) +
-                     "' does not belong into a layout; names are letters, digits and _, beginning "
+                     "' does not belong in a layout; names are letters, digits and _, beginning "
                      "with no digit");
         }
         tokens.push_back({text.substr(at, end - at), at + 1});
@@ -72,9 +72,9 @@ std::vector<Token> tokens_of(std::string_view text) {
     return tokens;
 }
 
-class Parser {
+class LayoutParser {
   public:
-    explicit Parser(std::string_view text) : text_(text), tokens_(tokens_of(text)) {}
+    explicit LayoutParser(std::string_view text) : text_(text), tokens_(tokens_of(text)) {}
 
     Layout layout() {
         Layout out;
@@ -94,8 +94,8 @@ class Parser {
     }
 
   private:
-    [[nodiscard]] const Token& peek() const { return tokens_[at_]; }
-    const Token& take() { return tokens_[at_++]; }
+    [[nodiscard]] const LayoutToken& peek() const { return tokens_[at_]; }
+    const LayoutToken& take() { return tokens_[at_++]; }
 
     void expect(std::string_view what) {
         if (!peek().is(what)) {
@@ -104,7 +104,7 @@ class Parser {
         take();
     }
 
-    void limit(std::size_t count, const Token& token, const std::string& what) const {
+    void limit(std::size_t count, const LayoutToken& token, const std::string& what) const {
         if (count >= kMaxAxes) {
             fail(text_, token.column,
                  "more than " + std::to_string(kMaxAxes) + " " + what + ", the most there may be");
@@ -121,8 +121,8 @@ class Parser {
         return items;
     }
 
-    std::vector<Item> items_until(std::string_view stops, const std::string& expected) {
-        std::vector<Item> items;
+    std::vector<LayoutItem> items_until(std::string_view stops, const std::string& expected) {
+        std::vector<LayoutItem> items;
         while (peek().text.empty() || stops.find(peek().text) == std::string_view::npos) {
             limit(items.size(), peek(), "factors in one product");
             items.push_back(item(expected));
@@ -130,8 +130,8 @@ class Parser {
         return items;
     }
 
-    Item item(const std::string& expected) {
-        const Token& token = peek();
+    LayoutItem item(const std::string& expected) {
+        const LayoutToken& token = peek();
         if (token.is("[")) {
             return sum();
         }
@@ -145,15 +145,15 @@ class Parser {
         return {std::string(token.text), {}, token.column};
     }
 
-    Item sum() {
-        Item out;
+    LayoutItem sum() {
+        LayoutItem out;
         out.column = peek().column;
         if (++nesting_ > kMaxNesting) {
             fail(text_, out.column, "sums nested deeper than " + std::to_string(kMaxNesting));
         }
         do {
             take();  // '[' or '|'
-            const Token& label = peek();
+            const LayoutToken& label = peek();
             if (!label.is_name()) {
                 fail(text_, label.column, "expected a segment's label, " + label.found());
             }
@@ -169,7 +169,7 @@ class Parser {
     }
 
     std::string_view text_;
-    std::vector<Token> tokens_;
+    std::vector<LayoutToken> tokens_;
     std::size_t at_ = 0;
     std::size_t nesting_ = 0;
     bool has_star_ = false;
@@ -181,7 +181,7 @@ std::string quoted_segment(const std::string& label) {
 
 void check_axes(const Layout& layout, const SegmentPath& path) {
     std::set<std::string_view> seen;
-    for (const Item* axis : path.axes) {
+    for (const LayoutItem* axis : path.axes) {
         if (!seen.insert(axis->name).second) {
             fail(layout.text, axis->column,
                  "axis '" + axis->name + "' a second time on the way to " +
@@ -212,7 +212,7 @@ Layout parse_layout(std::string_view text) {
     if (text.size() > kMaxText) {
         fail(text, kMaxText + 1, "longer than " + std::to_string(kMaxText) + " characters");
     }
-    Layout layout = Parser(text).layout();
+    Layout layout = LayoutParser(text).layout();
     check_segments(layout);
     return layout;
 }
@@ -221,7 +221,7 @@ std::vector<SegmentAxes> segments_of(const Layout& layout) {
     std::vector<SegmentAxes> segments;
     for_each_segment(layout, [&](const SegmentPath& path) {
         SegmentAxes segment{path.label, {}};
-        for (const Item* axis : path.axes) {
+        for (const LayoutItem* axis : path.axes) {
             segment.axes.push_back(axis->name);
         }
         std::sort(segment.axes.begin(), segment.axes.end());

@@ -20,7 +20,7 @@ void require_range(Index begin, Index end, std::span<const Index> shape) {
     const Index volume = volume_of(shape, "the shape of a range");
     if (begin < 0 || end > volume) {
         throw Error(ErrorCode::mismatch, "the range [" + std::to_string(begin) + ", " +
-                                             std::to_string(end) + ") lies outside of its " +
+                                             std::to_string(end) + ") lies outside its " +
                                              std::to_string(volume) + " elements");
     }
 }

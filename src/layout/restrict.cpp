@@ -16,9 +16,9 @@ namespace {
 /// stride so that one iteration of a loop spans less than the loop's stride: addresses then are in
 /// lexicographic order, and a range of them is a few boxes, as in boxes_of_range but with gaps.
 template <Index Loop::*Stride>
-class Cut {
+class CopyCutter {
   public:
-    Cut(const Copy& copy, std::vector<Copy>& out) : copy_(copy), out_(out) {
+    CopyCutter(const Copy& copy, std::vector<Copy>& out) : copy_(copy), out_(out) {
         const auto runs_outside = [](const Loop& a, const Loop& b) {
             return a.*Stride > b.*Stride;
         };
@@ -99,7 +99,7 @@ std::vector<Copy> restricted(const Copy& copy, Range span, Index begin, Index en
         out.push_back(whole);
         return out;
     }
-    Cut<Stride> cut(whole, out);
+    CopyCutter<Stride> cut(whole, out);
     // Clamped to the span: a range may be open-ended, and the differences below must not overflow.
     cut.rows(0, cut.ordered(), std::max(begin, span.lo) - span.lo,
              std::min(end, span.lo + span.extent) - span.lo);

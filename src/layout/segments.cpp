@@ -12,7 +12,7 @@ namespace {
 
 /// Items still ahead: the rest of one product, then what follows it further out.
 struct Ahead {
-    const std::vector<Item>* items = nullptr;
+    const std::vector<LayoutItem>* items = nullptr;
     std::size_t at = 0;
     const Ahead* next = nullptr;
 };
@@ -26,7 +26,7 @@ void walk(const Ahead* ahead, SegmentPath& path,
         visit(path);
         return;
     }
-    const Item& item = (*ahead->items)[ahead->at];
+    const LayoutItem& item = (*ahead->items)[ahead->at];
     const Ahead after{ahead->items, ahead->at + 1, ahead->next};
     if (item.segments.empty()) {
         path.axes.push_back(&item);

@@ -15,7 +15,7 @@ namespace shardweld::layout {
 struct SegmentPath {
     std::string label;
     std::size_t column = 1;
-    std::vector<const Item*> axes;
+    std::vector<const LayoutItem*> axes;
 };
 
 /// Calls visit(path) for every way, in the order of the text.

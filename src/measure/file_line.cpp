@@ -42,12 +42,12 @@ Bytes FileLine::cut(int rank, int n_ranks) const {
     return begin + (ideal - begin) / kPage * kPage;
 }
 
-Stretch FileLine::share(int rank, int n_ranks) const {
+LineStretch FileLine::share(int rank, int n_ranks) const {
     return {cut(rank, n_ranks), cut(rank + 1, n_ranks)};
 }
 
-std::vector<Part> FileLine::parts(Stretch stretch, Bytes extent) const {
-    std::vector<Part> parts;
+std::vector<FilePart> FileLine::parts(LineStretch stretch, Bytes extent) const {
+    std::vector<FilePart> parts;
     for (Bytes at = stretch.begin; at < stretch.end;) {
         const std::size_t file = file_at(at);
         const Bytes offset = at - begins_[file];

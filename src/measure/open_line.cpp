@@ -1,6 +1,8 @@
 #include "open_line.hpp"
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/io/input_file.hpp"
+#include "shardweld/io/output_file.hpp"
 
 namespace shardweld::measure {
 
@@ -19,7 +21,7 @@ const io::InputFile& LineReader::file(std::size_t at) {
 }
 
 void LineReader::read(Bytes position, std::span<std::byte> out) {
-    for (const Part& part : line_.parts({position, position + out.size()}, out.size())) {
+    for (const FilePart& part : line_.parts({position, position + out.size()}, out.size())) {
         file(part.file).read_at(part.offset, out.subspan(part.line_begin - position, part.size));
     }
 }
@@ -34,13 +36,13 @@ void LineWriter::create(std::size_t first, std::size_t every) const {
     }
 }
 
-void LineWriter::write(const Part& part, std::span<const std::byte> bytes) {
+void LineWriter::write(const FilePart& part, std::span<const std::byte> bytes) {
     auto found = open_.find(part.file);
     if (found == open_.end()) {
         const auto& path = line_.files()[part.file].path;
-        found = open_.emplace(part.file, Open{io::OutputFile::open_existing(path), {}}).first;
+        found = open_.emplace(part.file, OpenTarget{io::OutputFile::open_existing(path), {}}).first;
     }
-    Open& open = found->second;
+    OpenTarget& open = found->second;
     open.file.write_at(part.offset, bytes);
     if (is_behind_) {
         open.behind.add(open.file, part.offset, bytes.size());

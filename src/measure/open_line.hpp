@@ -5,7 +5,8 @@
 #include <map>
 #include <span>
 
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/input_file.hpp"
+#include "shardweld/io/output_file.hpp"
 #include "shardweld/io/write_behind.hpp"
 #include "shardweld/measure/file_line.hpp"
 
@@ -36,18 +37,18 @@ class LineWriter {
 
     /// Makes every n-th file from `first` on, full-sized, with its space reserved.
     void create(std::size_t first, std::size_t every) const;
-    void write(const Part& part, std::span<const std::byte> bytes);
+    void write(const FilePart& part, std::span<const std::byte> bytes);
     /// Closes all, checked; with `sync` each is fsynced before.
     void finish(bool sync);
 
   private:
     const FileLine& line_;
-    struct Open {
+    struct OpenTarget {
         io::OutputFile file;
         io::WriteBehind behind;
     };
     bool is_behind_;
-    std::map<std::size_t, Open> open_;
+    std::map<std::size_t, OpenTarget> open_;
 };
 
 }  // namespace shardweld::measure

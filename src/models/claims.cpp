@@ -15,7 +15,7 @@ namespace shardweld::models {
 namespace {
 
 /// The first alternative that config.json has a value for, and how it is written.
-struct Stated {
+struct StatedValue {
     FieldValue value;
     std::string text;
 };
@@ -35,12 +35,12 @@ std::optional<Index> try_integer(Folder& folder, const ExprPtr& expr) {
     try {
         std::string why;
         return evaluate(*folder.expression(expr), {}, &why);
-    } catch (const Failure&) {
+    } catch (const EvaluationFailure&) {
         return std::nullopt;
     }
 }
 
-std::optional<Stated> stated_by(const Config& config, Folder& folder, const ExprPtr& rule) {
+std::optional<StatedValue> stated_by(const Config& config, Folder& folder, const ExprPtr& rule) {
     for (const ExprPtr& alternative : rule->args) {
         // A field alone may be a fraction or a text; anything computed is an integer.
         FieldValue value;
@@ -50,7 +50,7 @@ std::optional<Stated> stated_by(const Config& config, Folder& folder, const Expr
             value = *integer;
         }
         if (!std::holds_alternative<std::monostate>(value)) {
-            return Stated{value, without_marks(alternative->text)};
+            return StatedValue{value, without_marks(alternative->text)};
         }
     }
     return std::nullopt;
@@ -119,11 +119,11 @@ bool holds(Folder& folder, const RefuseRule& rule) {
         if (const auto value = evaluate(*folder.expression(rule.condition), {}, &why)) {
             return *value != 0;
         }
-    } catch (const Failure& failure) {
+    } catch (const EvaluationFailure& failure) {
         throw Error(failure.code, failure.what);
     }
-    throw Error(ErrorCode::mismatch,
-                "'" + rule.condition->text + "' (" + rule.origin + ") cannot be decided: " + why);
+    throw Error(ErrorCode::mismatch, "'" + rule.condition->text + "' cannot be decided: " + why)
+        .set_detail(rule.origin);
 }
 
 }  // namespace
@@ -170,9 +170,8 @@ void require_fit(const Recipe& recipe, const Dialect& dialect, const Config& con
     if (!text.empty()) {
         throw Error(
             ErrorCode::unsupported,
-            "the recipe " + recipe.name + " does not fit this checkpoint:" + text +
-                "\ngive a recipe for such checkpoints with --recipe (docs/using/recipes.md, "
-                "Refusals)");
+            "the recipe " + recipe.name + " does not fit this checkpoint:" + text,
+            "give a recipe for such checkpoints with --recipe (docs/using/recipes.md, Refusals)");
     }
 }
 

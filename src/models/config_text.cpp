@@ -36,11 +36,11 @@ std::string fault_text(const std::string& text, const JsonFault& fault) {
         case JsonFault::Kind::wide:
             return "has too many fields" + at;
         case JsonFault::Kind::syntax:
-            return "is no valid JSON" + at;
+            return "is not valid JSON" + at;
         case JsonFault::Kind::number:
             break;
     }
-    return "is no valid JSON: " + fault.what;
+    return "is not valid JSON: " + fault.what;
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ nlohmann::ordered_json parse_config_text(const std::string& text, const std::str
         throw Error(ErrorCode::corrupt, origin + " " + fault_text(text, *fault));
     }
     if (!root.is_object()) {
-        throw Error(ErrorCode::corrupt, origin + " is no JSON object");
+        throw Error(ErrorCode::corrupt, origin + " is not a JSON object");
     }
     return root;
 }

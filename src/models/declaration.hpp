@@ -15,7 +15,7 @@ struct Edit {
     enum class Kind { set, guard, remove };
     Kind kind = Kind::set;
     std::string name;   ///< pattern text, no alternatives
-    Line line;          ///< for set; name and logical are what stands in the block
+    Line line;          ///< for set; name and logical are as in the block
     ExprPtr condition;  ///< for guard
     std::string origin;
 };
@@ -64,6 +64,6 @@ struct Declaration {
 
 /// Parses one file. Error(usage) naming file, line and column; limits: 1 MB, 10 000 lines, 4096
 /// characters a line.
-Declaration parse_source(const Source& source);
+Declaration parse_source(const RecipeFile& source);
 
 }  // namespace shardweld::models

@@ -8,29 +8,30 @@ namespace shardweld::models {
 
 namespace {
 
-Failure too_large(Index a, const char* mark, Index b) {
+EvaluationFailure too_large(Index a, const char* mark, Index b) {
     return {ErrorCode::mismatch,
             std::to_string(a) + " " + mark + " " + std::to_string(b) + " is too large", false};
 }
 
 Index divided(Index a, Index b) {
     if (b == 0) {
-        throw Failure{ErrorCode::mismatch, std::to_string(a) + " / 0", false};
+        throw EvaluationFailure{ErrorCode::mismatch, std::to_string(a) + " / 0", false};
     }
     if (a == std::numeric_limits<Index>::min() && b == -1) {
         throw too_large(a, "/", b);
     }
     if (a % b != 0) {
-        throw Failure{ErrorCode::mismatch,
-                      std::to_string(a) + " / " + std::to_string(b) + " is not a whole number",
-                      false};
+        throw EvaluationFailure{
+            ErrorCode::mismatch,
+            std::to_string(a) + " / " + std::to_string(b) + " is not a whole number", false};
     }
     return a / b;
 }
 
 Index remainder_of(Index a, Index b) {
     if (b <= 0) {
-        throw Failure{ErrorCode::mismatch, std::to_string(a) + " % " + std::to_string(b), false};
+        throw EvaluationFailure{ErrorCode::mismatch, std::to_string(a) + " % " + std::to_string(b),
+                                false};
     }
     return (a % b + b) % b;
 }
@@ -39,25 +40,25 @@ Index number_of(bool value) {
     return value ? 1 : 0;
 }
 
-using Found = std::optional<Index>;
+using MaybeIndex = std::optional<Index>;
 
-Found logic(const Node& node, const Captures& captures, std::string* why) {
-    const Found left = evaluate(*node.args[0], captures, why);
+MaybeIndex logic(const Node& node, const Captures& captures, std::string* why) {
+    const MaybeIndex left = evaluate(*node.args[0], captures, why);
     if (!left || node.op == Op::not_true) {
-        return left ? Found(number_of(*left == 0)) : Found();
+        return left ? MaybeIndex(number_of(*left == 0)) : MaybeIndex();
     }
     if ((*left != 0) == (node.op == Op::either)) {
         return number_of(node.op == Op::either);
     }
-    const Found right = evaluate(*node.args[1], captures, why);
-    return right ? Found(number_of(*right != 0)) : Found();
+    const MaybeIndex right = evaluate(*node.args[1], captures, why);
+    return right ? MaybeIndex(number_of(*right != 0)) : MaybeIndex();
 }
 
-Found first_found(const Node& node, const Captures& captures, std::string* why) {
+MaybeIndex first_found(const Node& node, const Captures& captures, std::string* why) {
     std::string all;
     for (const NodePtr& arg : node.args) {
         std::string reason;
-        if (const Found found = evaluate(*arg, captures, &reason)) {
+        if (const MaybeIndex found = evaluate(*arg, captures, &reason)) {
             return found;
         }
         all += (all.empty() || reason.empty() ? "" : "; ") + reason;
@@ -66,7 +67,7 @@ Found first_found(const Node& node, const Captures& captures, std::string* why) 
     return std::nullopt;
 }
 
-Found operation(const Node& node, const Captures& captures, std::string* why) {
+MaybeIndex operation(const Node& node, const Captures& captures, std::string* why) {
     switch (node.op) {
         case Op::both:
         case Op::either:
@@ -77,13 +78,14 @@ Found operation(const Node& node, const Captures& captures, std::string* why) {
         default:
             break;
     }
-    const Found a = evaluate(*node.args[0], captures, why);
-    const Found b = !a || node.args.size() == 1 ? Found(0) : evaluate(*node.args[1], captures, why);
-    return a && b ? Found(apply(node.op, *a, *b)) : Found();
+    const MaybeIndex a = evaluate(*node.args[0], captures, why);
+    const MaybeIndex b =
+        !a || node.args.size() == 1 ? MaybeIndex(0) : evaluate(*node.args[1], captures, why);
+    return a && b ? MaybeIndex(apply(node.op, *a, *b)) : MaybeIndex();
 }
 
 const FieldValue* element_at(const Node& node, const Captures& captures, std::string* why) {
-    const Found at = evaluate(*node.args[0], captures, why);
+    const MaybeIndex at = evaluate(*node.args[0], captures, why);
     if (!at) {
         return nullptr;
     }
@@ -94,18 +96,18 @@ const FieldValue* element_at(const Node& node, const Captures& captures, std::st
     return &(*node.list)[static_cast<std::size_t>(*at)];
 }
 
-Found holds_element(const Node& node, const Captures& captures, std::string* why) {
-    const Found wanted = evaluate(*node.args[0], captures, why);
+MaybeIndex holds_element(const Node& node, const Captures& captures, std::string* why) {
+    const MaybeIndex wanted = evaluate(*node.args[0], captures, why);
     if (!wanted) {
         return std::nullopt;
     }
     return number_of(std::binary_search(node.list->begin(), node.list->end(), FieldValue(*wanted)));
 }
 
-Found named(const Node& node, const Captures& captures, std::string* why) {
+MaybeIndex named(const Node& node, const Captures& captures, std::string* why) {
     try {
         return evaluate(*node.args[0], captures, why);
-    } catch (Failure& failure) {
+    } catch (EvaluationFailure& failure) {
         if (!failure.is_placed) {
             failure.what = node.text + ": " + failure.what;
             failure.is_placed = true;
@@ -121,13 +123,13 @@ std::optional<Index> as_integer(const FieldValue& value, const std::string& what
         return *number;
     }
     if (const auto* real = std::get_if<double>(&value)) {
-        throw Failure{
+        throw EvaluationFailure{
             ErrorCode::mismatch,
             what + " is " + std::to_string(*real) + ", expected a whole number of 64 bits", false};
     }
     if (const auto* text = std::get_if<std::string>(&value)) {
-        throw Failure{ErrorCode::mismatch,
-                      what + " is the text \"" + *text + "\", expected a number", false};
+        throw EvaluationFailure{ErrorCode::mismatch,
+                                what + " is the text \"" + *text + "\", expected a number", false};
     }
     return std::nullopt;
 }
@@ -172,7 +174,7 @@ Index apply(Op op, Index a, Index b) {
         case Op::greater_equal:
             return number_of(a >= b);
         default:
-            throw Failure{ErrorCode::internal, "an operation that is none", false};
+            throw EvaluationFailure{ErrorCode::internal, "an unknown operation", false};
     }
 }
 
@@ -184,10 +186,10 @@ std::optional<Index> evaluate(const Node& node, const Captures& captures, std::s
             *why = node.text;
             return std::nullopt;
         case Node::Kind::broken:
-            throw Failure(node.failure);
+            throw EvaluationFailure(node.failure);
         case Node::Kind::capture: {
             const auto bound = captures.find(node.text);
-            return bound != captures.end() ? Found(bound->second)
+            return bound != captures.end() ? MaybeIndex(bound->second)
                                            : evaluate(*node.args[0], captures, why);
         }
         case Node::Kind::operation:
@@ -197,15 +199,16 @@ std::optional<Index> evaluate(const Node& node, const Captures& captures, std::s
             if (value != nullptr && std::holds_alternative<std::monostate>(*value)) {
                 *why = node.text + " has an element that is null";
             }
-            return value != nullptr ? as_integer(*value, "an element of " + node.text) : Found();
+            return value != nullptr ? as_integer(*value, "an element of " + node.text)
+                                    : MaybeIndex();
         }
         case Node::Kind::is_text: {
             const FieldValue* const value = element_at(node, captures, why);
             const auto* text = value != nullptr ? std::get_if<std::string>(value) : nullptr;
             const bool is_one = text != nullptr && std::find(node.texts.begin(), node.texts.end(),
                                                              *text) != node.texts.end();
-            return value != nullptr ? Found(number_of(is_one == (node.op == Op::is_text)))
-                                    : Found();
+            return value != nullptr ? MaybeIndex(number_of(is_one == (node.op == Op::is_text)))
+                                    : MaybeIndex();
         }
         case Node::Kind::has:
             return holds_element(node, captures, why);

@@ -19,7 +19,7 @@ namespace shardweld::models {
 
 /// Why an expression has no value, once it is certain that it never will (not exact, overflow,
 /// a text where a number is needed, a symbol defined by itself).
-struct Failure {
+struct EvaluationFailure {
     ErrorCode code = ErrorCode::mismatch;
     std::string what;
     bool is_placed = false;  ///< what names a symbol or condition and its place already
@@ -42,7 +42,7 @@ struct Scope {
 };
 
 /// The value, or nullopt with `*why` set when a field is absent or nothing defines a name. Throws
-/// Failure.
+/// EvaluationFailure.
 std::optional<Index> evaluate(const Node& node, const Captures& captures, std::string* why);
 /// The value if it is one for all captures.
 std::optional<Index> constant_of(const Node& node);

@@ -32,7 +32,7 @@ Line stacked(const Line& line, const At& at) {
     }
     for_each_node(line.condition, [&](const Expr& node) {
         if (node.op == Op::name && node.name == at.stacked) {
-            throw Error(ErrorCode::usage, line.origin + ": the condition speaks of " + at.stacked +
+            throw Error(ErrorCode::usage, line.origin + ": the condition uses " + at.stacked +
                                               ", which has no single value in the stacked form");
         }
     });
@@ -51,7 +51,7 @@ Line stacked(const Line& line, const At& at) {
 
 }  // namespace
 
-std::vector<Line> expand(const Whole& whole,
+std::vector<Line> expand(const FullDeclaration& whole,
                          const std::map<std::string, std::vector<Line>>& blocks) {
     std::vector<Line> lines;
     for (const At& at : whole.declaration.ats) {

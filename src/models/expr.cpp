@@ -24,7 +24,7 @@ ExprPtr as_root(const ExprPtr& expr, std::string text, const std::string& origin
     return std::make_shared<const Expr>(std::move(root));
 }
 
-ExprPtr both(const ExprPtr& a, const ExprPtr& b) {
+ExprPtr conjunction_of(const ExprPtr& a, const ExprPtr& b) {
     if (a == nullptr || b == nullptr) {
         return a == nullptr ? b : a;
     }

@@ -75,7 +75,7 @@ ExprPtr make_expr(Op op, std::vector<ExprPtr> args);
 /// A copy that says how it is written and where.
 ExprPtr as_root(const ExprPtr& expr, std::string text, const std::string& origin);
 /// a and b; either may be null.
-ExprPtr both(const ExprPtr& a, const ExprPtr& b);
+ExprPtr conjunction_of(const ExprPtr& a, const ExprPtr& b);
 
 /// Calls visit for every node.
 void for_each_node(const ExprPtr& expr, const std::function<void(const Expr&)>& visit);

@@ -37,9 +37,9 @@ ExprPtr leaf(Op op, std::string name, Index number = 0) {
     return std::make_shared<const Expr>(std::move(expr));
 }
 
-class Parser {
+class ExprParser {
   public:
-    explicit Parser(Scanner& in) : in_(in) {}
+    explicit ExprParser(Scanner& in) : in_(in) {}
 
     ExprPtr either() {
         ExprPtr left = conjunction();
@@ -66,7 +66,7 @@ class Parser {
     /// Counts one level of nesting for as long as it lives.
     class Deeper {
       public:
-        explicit Deeper(Parser& parser) : parser_(parser) {
+        explicit Deeper(ExprParser& parser) : parser_(parser) {
             if (++parser_.depth_ > kDeepestExpr) {
                 parser_.in_.fail(parser_.in_.peek().column,
                                  "nested deeper than " + std::to_string(kDeepestExpr) + " levels");
@@ -79,7 +79,7 @@ class Parser {
         Deeper& operator=(Deeper&&) = delete;
 
       private:
-        Parser& parser_;
+        ExprParser& parser_;
     };
 
     ExprPtr make(Op op, std::vector<ExprPtr> args) {
@@ -110,7 +110,7 @@ class Parser {
         ExprPtr left = sum();
         if (in_.accept_name("has")) {
             if (left->op != Op::field) {
-                in_.fail(in_.peek().column, "only a list '@field' can be asked what it has");
+                in_.fail(in_.peek().column, "only a list '@field' can be on the left of 'has'");
             }
             return make(Op::has, {left, sum()});
         }
@@ -241,7 +241,7 @@ class Parser {
 
 ExprPtr parse_expr(Scanner& in) {
     const std::size_t begin = in.position();
-    const ExprPtr expr = Parser(in).either();
+    const ExprPtr expr = ExprParser(in).either();
     return as_root(expr, in.between(begin, in.position()), in.origin());
 }
 
@@ -258,7 +258,7 @@ ExprPtr parse_sum_else(Scanner& in) {
     std::vector<ExprPtr> alternatives;
     do {
         const std::size_t from = in.position();
-        const ExprPtr sum = Parser(in).sum();
+        const ExprPtr sum = ExprParser(in).sum();
         alternatives.push_back(as_root(sum, in.between(from, in.position()), in.origin()));
     } while (in.accept_name("else"));
     return as_root(make_expr(Op::otherwise, std::move(alternatives)),

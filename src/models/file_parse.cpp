@@ -55,7 +55,7 @@ void check_twice(const std::vector<Edit>& edits) {
 
 class FileParser {
   public:
-    explicit FileParser(const Source& source) : source_(source) {}
+    explicit FileParser(const RecipeFile& source) : source_(source) {}
 
     Declaration parse() {
         if (source_.text.size() > kMostFileBytes) {
@@ -73,7 +73,7 @@ class FileParser {
             parse_text(without_comment(lines[i]), origin);
         }
         if (out_.name.empty()) {
-            fail("declares no recipe and no dialect");
+            fail("declares neither a recipe nor a dialect");
         }
         for (const auto* blocks : {&out_.blocks, &out_.modules}) {
             for (const auto& [name, edits] : *blocks) {
@@ -85,12 +85,12 @@ class FileParser {
     }
 
   private:
-    using Statement = void (FileParser::*)(Scanner&);
+    using ParseFunction = void (FileParser::*)(Scanner&);
     enum class For { both, recipe, dialect };
     struct Row {
         std::string_view word;
         For where;
-        Statement parse;
+        ParseFunction parse;
     };
 
     [[noreturn]] void fail(const std::string& what) const {
@@ -143,7 +143,7 @@ class FileParser {
         Scanner in(text, origin);
         if (is_indented) {
             if (edits_ == nullptr) {
-                in.fail(in.peek().column, "an indented line stands below no 'block' or 'module'");
+                in.fail(in.peek().column, "an indented line needs a 'block' or 'module' above it");
             }
             parse_line(in, out_.is_dialect, *edits_);
             return;
@@ -163,7 +163,7 @@ class FileParser {
                 continue;
             }
             if (!out_.name.empty() && row.where == (out_.is_dialect ? For::recipe : For::dialect)) {
-                in.fail(1, "'" + word + "' does not belong into a " +
+                in.fail(1, "'" + word + "' does not belong in a " +
                                (out_.is_dialect ? "dialect" : "recipe"));
             }
             (this->*row.parse)(in);
@@ -267,7 +267,7 @@ class FileParser {
     void module(Scanner& in) { edits_ = &out_.modules[in.name("the name of a block")]; }
     void top_line(Scanner& in) { parse_line(in, out_.is_dialect, out_.lines); }
 
-    const Source& source_;
+    const RecipeFile& source_;
     Declaration out_;
     std::vector<Edit>* edits_ = nullptr;  ///< of the block that indented lines belong to
     std::set<std::string> defined_;
@@ -275,7 +275,7 @@ class FileParser {
 
 }  // namespace
 
-Declaration parse_source(const Source& source) {
+Declaration parse_source(const RecipeFile& source) {
     return FileParser(source).parse();
 }
 

@@ -16,7 +16,7 @@ NodePtr constant(Index value) {
     return std::make_shared<const Node>(std::move(node));
 }
 
-NodePtr broken(Failure failure) {
+NodePtr broken(EvaluationFailure failure) {
     Node node;
     node.kind = Node::Kind::broken;
     node.failure = std::move(failure);
@@ -45,7 +45,7 @@ NodePtr settled(Node node) {
         std::string why;
         const auto value = evaluate(node, {}, &why);
         return value ? constant(*value) : absent_node(why);
-    } catch (const Failure& failure) {
+    } catch (const EvaluationFailure& failure) {
         return broken(failure);
     }
 }
@@ -70,7 +70,7 @@ std::string definition_text(const std::string& name, const Definition& definitio
     for (std::size_t i = 0; i < definition.alternatives.size(); ++i) {
         text += (i == 0 ? " " : " else ") + definition.alternatives[i]->text;
     }
-    return text + " (" + definition.origin + ")";
+    return text;
 }
 
 std::set<std::string> names_bound_by_captures(const Recipe& recipe, const Dialect& dialect) {
@@ -142,14 +142,16 @@ NodePtr Folder::make_symbol(const std::string& name) {
                                : "a " + scope_.recipe->name + " model has no '" + name + "'");
     }
     if (std::find(under_way_.begin(), under_way_.end(), name) != under_way_.end()) {
-        return broken(
-            {ErrorCode::usage, definition_text(name, *definition) + " is defined by itself", true});
+        return broken({ErrorCode::usage,
+                       definition->origin + ": " + definition_text(name, *definition) +
+                           " is defined by itself",
+                       true});
     }
     if (under_way_.size() == kDeepestDefinitions) {
-        return broken(
-            {ErrorCode::usage,
-             definition_text(name, *definition) + " is behind more than 32 other definitions",
-             true});
+        return broken({ErrorCode::usage,
+                       definition->origin + ": " + definition_text(name, *definition) +
+                           " is based on more than 32 other definitions",
+                       true});
     }
     under_way_.push_back(name);
     NodePtr node = define(name, *definition);

@@ -26,7 +26,7 @@ NodePtr integer(const FieldValue& value, const std::string& what) {
     Node node;
     try {
         node.value = as_integer(value, what).value_or(0);
-    } catch (const Failure& failure) {
+    } catch (const EvaluationFailure& failure) {
         node.kind = Node::Kind::broken;
         node.failure = failure;
     }

@@ -19,7 +19,7 @@ void guard(std::vector<Line>& lines, const Edit& edit) {
     bool is_met = false;
     for (Line& line : lines) {
         if (line.name.text == edit.name) {
-            line.condition = both(line.condition, edit.condition);
+            line.condition = conjunction_of(line.condition, edit.condition);
             is_met = true;
         }
     }
@@ -107,8 +107,8 @@ void inherit_ats(Declaration& child, const Declaration& base) {
 
 }  // namespace
 
-Whole inherit(const Whole& base, Declaration child) {
-    Whole whole;
+FullDeclaration inherit(const FullDeclaration& base, Declaration child) {
+    FullDeclaration whole;
     whole.depth = base.depth + 1;
     whole.blocks = edited_blocks(base.blocks, child.blocks);
     whole.modules = edited_blocks(base.modules, child.modules);

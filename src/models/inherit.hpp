@@ -11,7 +11,7 @@
 namespace shardweld::models {
 
 /// A declaration with everything inherited put in: lines are final, guards are in their conditions.
-struct Whole {
+struct FullDeclaration {
     Declaration declaration;  ///< its blocks, modules and lines are used up
     std::map<std::string, std::vector<Line>> blocks;
     std::map<std::string, std::vector<Line>> modules;
@@ -20,11 +20,11 @@ struct Whole {
 };
 
 /// `child` on top of `base`. Error(usage) for a guard or `without` that meets no inherited line.
-Whole inherit(const Whole& base, Declaration child);
+FullDeclaration inherit(const FullDeclaration& base, Declaration child);
 
 /// All lines with their full names: `at` blocks and stacked forms expanded. Error(usage) for an
 /// unknown block or a form that cannot be stacked.
-std::vector<Line> expand(const Whole& whole,
+std::vector<Line> expand(const FullDeclaration& whole,
                          const std::map<std::string, std::vector<Line>>& blocks);
 
 }  // namespace shardweld::models

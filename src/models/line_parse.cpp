@@ -106,7 +106,7 @@ void parse_repeat(Scanner& in, Line& line) {
 void parse_options(Scanner& in, Line& line) {
     while (!in.at_end()) {
         if (in.accept_name("if")) {
-            line.condition = both(line.condition, parse_expr(in));
+            line.condition = conjunction_of(line.condition, parse_expr(in));
         } else if (in.accept_name("optional")) {
             line.optional = true;
         } else if (in.accept_name("together")) {

@@ -27,17 +27,17 @@ struct Node {
     Op op = Op::number;
     Index value = 0;
     std::string text;
-    Failure failure;
+    EvaluationFailure failure;
     std::vector<NodePtr> args;
     std::shared_ptr<const std::vector<FieldValue>> list;
     std::vector<std::string> texts;
 };
 
-/// A field's value as an integer; nullopt when absent. Throws Failure for texts and fractions;
-/// `what` names the field.
+/// A field's value as an integer; nullopt when absent. Throws EvaluationFailure for texts and
+/// fractions; `what` names the field.
 std::optional<Index> as_integer(const FieldValue& value, const std::string& what);
 
-/// One operation on numbers. Throws Failure when it is not exact or overflows.
+/// One operation on numbers. Throws EvaluationFailure when it is not exact or overflows.
 Index apply(Op op, Index a, Index b);
 
 }  // namespace shardweld::models

@@ -25,7 +25,7 @@ std::optional<std::string> config_value(Scanner& in) {
         const std::size_t column = in.peek().column;
         const std::string text = in.take().text;
         if (text.find('\\') != std::string::npos) {
-            in.fail(column, "a text may hold no '\\'");
+            in.fail(column, "a text must not contain '\\'");
         }
         return "\"" + text + "\"";
     }
@@ -127,8 +127,7 @@ void parse_claim(Scanner& in, Declaration& out) {
     for (const ExprPtr& part : {rule.field, rule.condition}) {
         for_each_node(part, [&](const Expr& node) {
             if (node.op == Op::name) {
-                in.fail(
-                    1, "a claim speaks of '@fields' and '$names' only, not of '" + node.name + "'");
+                in.fail(1, "a claim may only use '@fields' and '$names', not '" + node.name + "'");
             }
         });
     }

@@ -32,7 +32,7 @@ std::size_t end_of_name(std::string_view text, std::size_t from) {
     return from;
 }
 
-std::string shown(const Token& token) {
+std::string token_text(const Token& token) {
     switch (token.kind) {
         case Token::Kind::end:
             return "the end";
@@ -62,7 +62,7 @@ void Scanner::fail(std::size_t column, const std::string& what) const {
 
 void Scanner::fail_expected(std::string_view what) {
     const Token token = peek();
-    fail(token.column, "expected " + std::string(what) + ", found " + shown(token));
+    fail(token.column, "expected " + std::string(what) + ", found " + token_text(token));
 }
 
 void Scanner::skip_blanks() {
@@ -117,7 +117,7 @@ Token Scanner::scan() {
         if (token.kind == Token::Kind::number) {
             const auto value = parse_index(token.text);
             if (!value) {
-                fail(token.column, "'" + printable(token.text) + "' is no 64-bit number");
+                fail(token.column, "'" + printable(token.text) + "' is not a 64-bit number");
             }
             token.number = *value;
         }

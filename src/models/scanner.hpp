@@ -78,7 +78,7 @@ auto at_origin(const std::string& origin, const Parse& parse) {
     try {
         return parse();
     } catch (const Error& error) {
-        throw Error(error.code(), origin + ": " + error.what());
+        throw Error(error.code(), origin + ": " + error.what(), error.hint());
     }
 }
 

@@ -21,14 +21,14 @@ namespace {
 
 constexpr const char* kModelType = "model_type";
 
-Error as_error(const Failure& failure) {
+Error as_error(const EvaluationFailure& failure) {
     return {failure.code, failure.what};
 }
 
 std::optional<Index> value_of(const NodePtr& node, const Captures& captures, std::string* why) {
     try {
         return evaluate(*node, captures, why);
-    } catch (const Failure& failure) {
+    } catch (const EvaluationFailure& failure) {
         throw as_error(failure);
     }
 }
@@ -60,7 +60,7 @@ struct KnownClass {
     std::string model_type;
 };
 
-std::optional<KnownClass> known_class(const Library& library, const Config& config) {
+std::optional<KnownClass> known_class(const RecipeLibrary& library, const Config& config) {
     std::optional<KnownClass> found;
     for (const std::string& name : config.architectures()) {
         const std::string family = squeezed(family_of_class(name));
@@ -80,28 +80,27 @@ std::optional<KnownClass> known_class(const Library& library, const Config& conf
     return found;
 }
 
-[[noreturn]] void refuse_family(const Library& library, const Config& config,
+[[noreturn]] void refuse_family(const RecipeLibrary& library, const Config& config,
                                 const std::string& families) {
     const auto type = config.text(kModelType);
     const std::string what =
-        config.origin() +
-        (type ? ": model_type is \"" + printable(*type) + "\", which no recipe is for"
-              : ": there is no model_type, by which a recipe is chosen");
+        config.origin() + (type
+                               ? ": model_type is \"" + printable(*type) + "\", which has no recipe"
+                               : ": there is no model_type, which chooses the recipe");
     if (const auto known = known_class(library, config)) {
         throw Error(ErrorCode::mismatch,
-                    what + ", but architectures names " + printable(known->name) +
-                        ": write the model_type of the model that was trained, as \"" +
+                    what + ", but architectures names " + printable(known->name),
+                    "write the model_type of the model that was trained, as \"" +
                         known->model_type + "\", or give a recipe with --recipe");
     }
     if (!type) {
-        throw Error(ErrorCode::mismatch,
-                    what +
-                        ": is it another file? Put the config.json of the model that was trained "
-                        "there, give a recipe with --recipe, or keep the tensors as they are "
-                        "stored with --names module");
+        throw Error(
+            ErrorCode::mismatch, what,
+            "is it another file? Put the config.json of the model that was trained there, give a "
+            "recipe with --recipe, or keep the tensors as they are stored with --names module");
     }
-    throw Error(ErrorCode::unsupported,
-                what + "; there are recipes for " + families + "; give one with --recipe");
+    throw Error(ErrorCode::unsupported, what,
+                "give a recipe with --recipe; there are recipes for " + families);
 }
 
 /// What an expression rests on, through all definitions.
@@ -166,17 +165,20 @@ Symbols::Symbols(const Recipe& recipe, const Dialect& dialect, const Config& con
 }
 
 Index Symbols::value(const std::string& name, const Captures& captures) const {
-    std::string why;
-    const auto found = value_of(state_->folder->symbol(name), captures, &why);
-    if (!found) {
-        const Definition* const definition = state_->folder->definition_of(name);
+    const Definition* const definition = state_->folder->definition_of(name);
+    try {
+        std::string why;
+        if (const auto found = value_of(state_->folder->symbol(name), captures, &why)) {
+            return *found;
+        }
         throw Error(ErrorCode::mismatch,
                     (definition == nullptr ? name : definition_text(name, *definition)) +
                         " has no value: " + why);
+    } catch (Error& error) {
+        error.set_detail(definition == nullptr ? "" : definition->origin);
+        throw;
     }
-    return *found;
 }
-
 std::optional<Index> Symbols::try_value(const std::string& name, const Captures& captures) const {
     std::string why;
     return value_of(state_->folder->symbol(name), captures, &why);
@@ -189,8 +191,8 @@ bool Symbols::holds(const ExprPtr& condition, const Captures& captures) const {
     std::string why;
     const auto found = value_of(state_->folder->expression(condition), captures, &why);
     if (!found) {
-        throw Error(ErrorCode::mismatch, "'" + condition->text + "' (" + condition->origin +
-                                             ") cannot be decided: " + why);
+        throw Error(ErrorCode::mismatch, "'" + condition->text + "' cannot be decided: " + why)
+            .set_detail(condition->origin);
     }
     return *found != 0;
 }
@@ -210,7 +212,7 @@ bool Symbols::is_index(const std::string& name) const {
     return state_->recipe.indices.contains(name);
 }
 
-const Recipe& recipe_for(const Library& library, const Config& config) {
+const Recipe& recipe_for(const RecipeLibrary& library, const Config& config) {
     Scope scope;
     scope.config = config;
     Folder folder(scope);
@@ -229,9 +231,10 @@ const Recipe& recipe_for(const Library& library, const Config& config) {
         // A recipe given at run time is there to be used; else the most derived one knows best.
         const auto rank = [](const Recipe& r) { return std::pair(r.is_extra, r.depth); };
         if (best != nullptr && rank(*best) == rank(*recipe)) {
-            throw Error(ErrorCode::usage, "both " + best->origin + " and " + recipe->origin +
-                                              " match " + config.origin() +
-                                              "; let one extend the other or change its 'match'");
+            throw Error(
+                ErrorCode::usage,
+                "both " + best->origin + " and " + recipe->origin + " match " + config.origin(),
+                "let one extend the other or change its 'match'");
         }
         if (best == nullptr || rank(*best) < rank(*recipe)) {
             best = recipe;

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <new>
 
+#include "shardweld/core/codec.hpp"
 #include "shardweld/core/errno.hpp"
 #include "shardweld/mpi/comm.hpp"
 
@@ -9,28 +10,14 @@ namespace shardweld::mpi {
 
 namespace {
 
-/// First byte the code, then the text.
-std::vector<std::byte> encode(const Error& error, const std::string& prefix) {
-    const std::string text = prefix + error.what();
-    std::vector<std::byte> bytes{static_cast<std::byte>(error.code())};
-    std::transform(text.begin(), text.end(), std::back_inserter(bytes),
-                   [](char c) { return static_cast<std::byte>(c); });
-    return bytes;
-}
-
-std::string text_in(const std::vector<std::byte>& bytes) {
-    std::string text(bytes.size() - 1, '\0');
-    std::transform(bytes.begin() + 1, bytes.end(), text.begin(),
-                   [](std::byte b) { return static_cast<char>(b); });
-    return text;
-}
-
-std::string others_failed(Index others) {
-    if (others == 0) {
-        return "";
+/// "rank 1 (node7) and 2 more", once: what ranks agreed on before has its rank already.
+Error told_by(Error error, const Comm& comm, Index others) {
+    const auto is_rank = [](const std::string& where) { return where.starts_with("rank "); };
+    if (std::any_of(error.context().begin(), error.context().end(), is_rank)) {
+        return error;
     }
-    return " (and " + std::to_string(others) +
-           (others == 1 ? " more rank failed)" : " more ranks failed)");
+    return error.add_context("rank " + std::to_string(comm.rank()) + " (" + comm.host() + ")" +
+                             (others == 0 ? "" : " and " + std::to_string(others) + " more"));
 }
 
 }  // namespace
@@ -40,11 +27,10 @@ std::optional<Error> error_of(const std::function<void()>& local) {
         local();
         return std::nullopt;
     } catch (const Error& error) {
-        return Error(error.code(), error.full_text());
+        return error;
     } catch (const std::bad_alloc&) {
-        return Error(ErrorCode::memory,
-                     "memory ran out; give the job more memory per rank or "
-                     "lower --memory_limit");
+        return Error(ErrorCode::memory, "memory ran out",
+                     "give the job more memory per rank or lower --memory_limit");
     } catch (const std::filesystem::filesystem_error& error) {
         const std::string second = error.path2().empty() ? "" : " and " + error.path2().string();
         return Error(code_of_errno(error.code().value()), "cannot use " + error.path1().string() +
@@ -73,13 +59,11 @@ void collectively(Comm& comm, const std::function<void()>& local) {
     }
     const Index failed = comm.all_sum(mine ? 1 : 0);
     const int speaker = static_cast<int>(comm.size() - worst);
-    std::vector<std::byte> report;
+    ByteWriter report;
     if (comm.rank() == speaker) {
-        report = encode(*mine, "rank " + std::to_string(speaker) + " (" + comm.host() + "): ");
+        report.put(told_by(*mine, comm, failed - 1));
     }
-    report = comm.broadcast(std::move(report), speaker);
-    throw Error(static_cast<ErrorCode>(report.front()),
-                text_in(report) + others_failed(failed - 1));
+    throw ByteReader(comm.broadcast(report.take(), speaker)).get<Error>();
 }
 
 }  // namespace shardweld::mpi

@@ -26,7 +26,8 @@ void stop_if_asked(const WhyStop& why_stop) {
     }
 }
 
-void run_freely(Comm& comm, const WhyStop& why_stop, const std::function<void(const Step&)>& work) {
+void run_freely(Comm& comm, const WhyStop& why_stop,
+                const std::function<void(const OnStep&)>& work) {
     std::optional<Error> failure = error_of([&] {
         try {
             work([&] {
@@ -52,7 +53,7 @@ void run_freely(Comm& comm, const WhyStop& why_stop, const std::function<void(co
     rethrow(comm, failure);
 }
 
-void collectively_in_steps(Comm& comm, const std::function<void(const Step&)>& work) {
+void collectively_in_steps(Comm& comm, const std::function<void(const OnStep&)>& work) {
     const std::optional<Error> failure = error_of([&] { work([&] { (void)comm.alarm(); }); });
     comm.end_of_free_run();
     rethrow(comm, failure);

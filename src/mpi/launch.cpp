@@ -12,7 +12,7 @@ namespace shardweld::mpi {
 
 namespace {
 
-/// The number in a variable; 0 when it is not set or is no number.
+/// The number in a variable; 0 when it is not set or is not a number.
 int number_in(const Lookup& environment, const char* name) {
     const char* text = environment(name);
     int value = 0;
@@ -23,39 +23,62 @@ int number_in(const Lookup& environment, const char* name) {
     return value;
 }
 
-bool is_joined(const Lookup& environment, Library library) {
+bool is_joined(const Lookup& environment, MpiLibrary library) {
     const auto has = [&](const char* name) { return environment(name) != nullptr; };
     if (has("PMIX_RANK")) {
         return true;
     }
     switch (library) {
-        case Library::open_mpi:
+        case MpiLibrary::open_mpi:
             return has("OMPI_COMM_WORLD_SIZE");
-        case Library::mpich:
-            return has("PMI_RANK") || has("PMI_SIZE") || has("MPI_LOCALNRANKS");
+        case MpiLibrary::mpich:
+            return is_started_by_pmi(environment);
     }
     return false;
 }
 
 }  // namespace
 
-int promised_ranks(const Lookup& environment, Library library) {
+bool is_started_by_pmi(const Lookup& environment) {
+    constexpr std::array kVariables{"PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "PALS_RANKID"};
+    return std::any_of(kVariables.begin(), kVariables.end(),
+                       [&](const char* name) { return environment(name) != nullptr; });
+}
+
+const char* how_to_start(MpiLibrary library) {
+    return library == MpiLibrary::open_mpi
+               ? "start with 'srun --mpi=pmix', or with the mpirun of the Open MPI that shardweld "
+                 "runs with"
+               : "start with 'srun --mpi=pmi2' (Cray: --mpi=cray_shasta), or with the mpiexec of "
+                 "the MPICH that shardweld runs with";
+}
+
+int promised_ranks(const Lookup& environment, MpiLibrary library) {
     const int tasks = std::max(number_in(environment, "SLURM_STEP_NUM_TASKS"),
                                number_in(environment, "PMI_SIZE"));
     if (!is_joined(environment, library)) {
         if (tasks > 1) {
-            throw Error(
-                ErrorCode::launch,
-                std::to_string(tasks) +
-                    " tasks were started, but the launcher offers no PMIx: each would run "
-                    "alone on the whole checkpoint; start with 'srun --mpi=pmix' or with the "
-                    "mpirun of the MPI library that shardweld is built with");
+            throw Error(ErrorCode::launch,
+                        std::to_string(tasks) +
+                            " tasks were started in a way that this MPI library cannot join: each "
+                            "would run alone on the whole checkpoint",
+                        how_to_start(library));
         }
         return 0;
     }
     // Inside mpirun, Slurm's numbers count mpirun's daemons.
     const int ranks = number_in(environment, "OMPI_COMM_WORLD_SIZE");
     return ranks > 0 ? ranks : std::max(tasks, 1);
+}
+
+int torch_processes(const Lookup& environment) {
+    const auto has = [&](const char* name) { return environment(name) != nullptr; };
+    // PMIX_RANK says nothing here: srun sets it for the task that torchrun itself is.
+    const bool is_mpi = has("OMPI_COMM_WORLD_SIZE") || is_started_by_pmi(environment);
+    // Pods of a cluster have WORLD_SIZE, whatever runs in them.
+    const bool is_torch = has("TORCHELASTIC_RUN_ID") || has("LOCAL_RANK");
+    const int processes = number_in(environment, "WORLD_SIZE");
+    return is_torch && !is_mpi && processes > 1 ? processes : 0;
 }
 
 bool has_fabric(const std::filesystem::path& root) {

@@ -11,12 +11,23 @@ namespace shardweld::mpi {
 using Lookup = std::function<const char*(const char*)>;
 
 /// The MPI library whose start-up variables count.
-enum class Library { open_mpi, mpich };
+enum class MpiLibrary { open_mpi, mpich };
+
+/// Whether a launcher offers PMI-1 or PMI-2 (MPICH's Hydra, Intel MPI, Slurm) or what Cray's MPICH
+/// asks (PALS).
+bool is_started_by_pmi(const Lookup& environment);
+
+/// What to type instead, when ranks do not find each other.
+const char* how_to_start(MpiLibrary library);
 
 /// Ranks that the launcher promises: 0 when no launcher is seen (run serially, without MPI_Init),
 /// 1 or more when MPI is to be initialised (1 also when the number is not told).
 /// Error(launch) when several tasks were started in a way that this MPI library cannot join.
-int promised_ranks(const Lookup& environment, Library library);
+int promised_ranks(const Lookup& environment, MpiLibrary library);
+
+/// Processes that torchrun, or another launcher of torch's, has started, none of which knows the
+/// others by MPI; 0 when there is only one, or MPI's launcher has started them.
+int torch_processes(const Lookup& environment);
 
 /// Whether this node has a network that MPI libraries reach by other means than sockets
 /// (InfiniBand, Omni-Path, Slingshot, BXI, ...). `root` is "/" but for tests.

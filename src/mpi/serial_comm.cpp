@@ -5,7 +5,7 @@
 #include "shardweld/mpi/comm.hpp"
 
 #include "host.hpp"
-#include "transfer.hpp"
+#include "messages.hpp"
 
 namespace shardweld::mpi {
 

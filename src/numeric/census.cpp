@@ -45,12 +45,12 @@ struct Extremes {
 
 template <typename Word>
 Extremes<Word> extremes_of(const std::byte* bytes, std::size_t n, Word magnitude, Word first) {
-    using Compared = std::conditional_t<sizeof(Word) == 1, std::uint8_t, std::make_signed_t<Word>>;
-    Compared largest = 0;
+    using Signed = std::conditional_t<sizeof(Word) == 1, std::uint8_t, std::make_signed_t<Word>>;
+    Signed largest = 0;
     Word different = 0;
     for (std::size_t i = 0; i < n; ++i) {
         const Word word = word_at<Word>(bytes, i);
-        const auto size = static_cast<Compared>(word & magnitude);
+        const auto size = static_cast<Signed>(word & magnitude);
         largest = largest > size ? largest : size;
         different = static_cast<Word>(different | (word ^ first));
     }

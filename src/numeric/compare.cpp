@@ -100,13 +100,13 @@ void load_doubles(DType dtype, std::span<const std::byte> bytes, Doubles& out) {
 }
 
 /// Two runs of at most a block's elements and the index of the first.
-struct Block {
+struct BlockPair {
     std::span<const std::byte> a;
     std::span<const std::byte> b;
     Index first = 0;
 };
 
-void compare_floats(DType dtype, const Block& block, Tolerance tolerance, Comparison& sum) {
+void compare_floats(DType dtype, const BlockPair& block, Tolerance tolerance, Comparison& sum) {
     Doubles a{};
     Doubles b{};
     load_doubles(dtype, block.a, a);
@@ -117,7 +117,7 @@ void compare_floats(DType dtype, const Block& block, Tolerance tolerance, Compar
     }
 }
 
-void compare_complex(const Block& block, Tolerance tolerance, Comparison& sum) {
+void compare_complex(const BlockPair& block, Tolerance tolerance, Comparison& sum) {
     for (std::size_t i = 0; i * sizeof(std::complex<float>) < block.a.size(); ++i) {
         const Complex a = load<std::complex<float>>(block.a, i);
         const Complex b = load<std::complex<float>>(block.b, i);
@@ -126,14 +126,14 @@ void compare_complex(const Block& block, Tolerance tolerance, Comparison& sum) {
 }
 
 template <typename T>
-void compare_integers(const Block& block, Comparison& sum) {
+void compare_integers(const BlockPair& block, Comparison& sum) {
     for (std::size_t i = 0; i * sizeof(T) < block.a.size(); ++i) {
         const Gap gap = integer_gap(load<T>(block.a, i), load<T>(block.b, i));
         note(gap, {0, 0}, block.first + static_cast<Index>(i), sum);
     }
 }
 
-void compare_values(DType dtype, const Block& block, Tolerance tolerance, Comparison& sum) {
+void compare_values(DType dtype, const BlockPair& block, Tolerance tolerance, Comparison& sum) {
     switch (dtype) {
         case DType::boolean:
         case DType::u8:
@@ -168,7 +168,7 @@ void compare_values(DType dtype, const Block& block, Tolerance tolerance, Compar
 }
 
 template <typename T>
-Index count_unequal(const Block& block) {
+Index count_unequal(const BlockPair& block) {
     Index n = 0;
     for (std::size_t i = 0; i * sizeof(T) < block.a.size(); ++i) {
         n += load<T>(block.a, i) != load<T>(block.b, i) ? 1 : 0;
@@ -176,7 +176,7 @@ Index count_unequal(const Block& block) {
     return n;
 }
 
-Index unequal_bits(DType dtype, const Block& block) {
+Index unequal_bits(DType dtype, const BlockPair& block) {
     switch (size_of(dtype)) {
         case 1:
             return count_unequal<std::uint8_t>(block);
@@ -234,8 +234,8 @@ Comparison compare(DType dtype, std::span<const std::byte> a, std::span<const st
     sum.n_elements = static_cast<Index>(a.size() / size);
     for (std::size_t at = 0; at < a.size(); at += kComparedElements * size) {
         const std::size_t length = std::min(kComparedElements * size, a.size() - at);
-        const Block block{a.subspan(at, length), b.subspan(at, length),
-                          first + static_cast<Index>(at / size)};
+        const BlockPair block{a.subspan(at, length), b.subspan(at, length),
+                              first + static_cast<Index>(at / size)};
         if (std::memcmp(block.a.data(), block.b.data(), length) != 0) {
             sum.n_unequal_bits += unequal_bits(dtype, block);
             compare_values(dtype, block, tolerance, sum);

@@ -30,14 +30,14 @@ std::vector<std::vector<std::uint32_t>> cut(const std::vector<OutputTensor>& ten
     return files;
 }
 
-std::string file_name(std::size_t at, std::size_t n_files, std::string_view suffix) {
+std::string file_name(std::size_t at, std::size_t n_files, std::string_view ending) {
     std::string name = "model";
     if (n_files > 1) {
         std::array<char, 64> numbers{};
         (void)std::snprintf(numbers.data(), numbers.size(), "-%05zu-of-%05zu", at + 1, n_files);
         name += numbers.data();
     }
-    return name + "." + std::string(suffix);
+    return name + std::string(ending);
 }
 
 std::string index_of(const std::vector<OutputTensor>& tensors, const Placement& placement) {
@@ -59,16 +59,16 @@ Bytes OutputTensor::bytes() const {
 
 Bytes Placement::total_bytes() const {
     return std::accumulate(files.begin(), files.end(), Bytes{0},
-                           [](Bytes sum, const OutputFile& file) { return sum + file.size; });
+                           [](Bytes sum, const PlacedFile& file) { return sum + file.size; });
 }
 
-Placement pack(const std::vector<OutputTensor>& tensors, Bytes limit, std::string_view suffix) {
+Placement pack(const std::vector<OutputTensor>& tensors, Bytes limit, std::string_view ending) {
     Placement placement;
     placement.slots.resize(tensors.size());
     auto files = cut(tensors, limit);
     for (std::size_t at = 0; at < files.size(); ++at) {
-        OutputFile file;
-        file.name = file_name(at, files.size(), suffix);
+        PlacedFile file;
+        file.name = file_name(at, files.size(), ending);
         file.tensors = std::move(files[at]);
         std::stable_sort(file.tensors.begin(), file.tensors.end(),
                          [&](std::uint32_t a, std::uint32_t b) {
@@ -82,12 +82,12 @@ Placement pack(const std::vector<OutputTensor>& tensors, Bytes limit, std::strin
     }
     if (placement.files.size() > 1) {
         placement.side_files.push_back(
-            {"model." + std::string(suffix) + ".index.json", index_of(tensors, placement)});
+            {"model" + std::string(ending) + ".index.json", index_of(tensors, placement)});
     }
     return placement;
 }
 
-void put_in_order(Placement& placement, OutputFile& file,
+void put_in_order(Placement& placement, PlacedFile& file,
                   const std::vector<OutputTensor>& tensors) {
     for (const std::uint32_t i : file.tensors) {
         placement.slots[i].offset = file.size;
@@ -98,7 +98,7 @@ void put_in_order(Placement& placement, OutputFile& file,
 void append(Placement& placement, Placement more) {
     const auto first_file = static_cast<std::uint32_t>(placement.files.size());
     const auto first_tensor = static_cast<std::uint32_t>(placement.slots.size());
-    for (OutputFile& file : more.files) {
+    for (PlacedFile& file : more.files) {
         for (std::uint32_t& tensor : file.tensors) {
             tensor += first_tensor;
         }

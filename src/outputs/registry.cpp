@@ -1,7 +1,9 @@
 // The formats this build writes.
+#include <algorithm>
+
 #include "shardweld/outputs/format.hpp"
 
-#include "hdf5/hdf5.hpp"
+#include "hdf5/hdf5_output.hpp"
 #include "safetensors/safetensors.hpp"
 
 namespace shardweld::outputs {
@@ -16,6 +18,13 @@ const std::vector<const Format*>& all_formats() {
 
 const Format& default_format() {
     return *all_formats().front();
+}
+
+bool is_output_name(std::string_view name) {
+    return std::ranges::any_of(all_formats(), [&](const Format* format) {
+        return std::ranges::any_of(format->endings(),
+                                   [&](std::string_view ending) { return name.ends_with(ending); });
+    });
 }
 
 Framer Format::framer() const {

@@ -36,9 +36,9 @@ void request_stop(int /*signal*/) {
 
 /// While it lives, signals that ask to stop are noted instead of ending this process. Ignored ones
 /// (nohup) stay ignored.
-class StopSignals {
+class NotedSignals {
   public:
-    StopSignals() {
+    NotedSignals() {
         stop_requested = 0;
         for (std::size_t i = 0; i < kStopSignals.size(); ++i) {
             struct sigaction noted {};
@@ -48,21 +48,21 @@ class StopSignals {
                 ::sigaction(kStopSignals[i], &noted, nullptr);
             }
         }
-        // Where it is ignored, nobody learns how a child ended.
+        // If it is ignored, a child's exit status is lost.
         struct sigaction plain {};
         plain.sa_handler = SIG_DFL;
         ::sigaction(SIGCHLD, &plain, &child_before_);
     }
-    ~StopSignals() {
+    ~NotedSignals() {
         for (std::size_t i = 0; i < kStopSignals.size(); ++i) {
             ::sigaction(kStopSignals[i], &before_[i], nullptr);
         }
         ::sigaction(SIGCHLD, &child_before_, nullptr);
     }
-    StopSignals(const StopSignals&) = delete;
-    StopSignals& operator=(const StopSignals&) = delete;
-    StopSignals(StopSignals&&) = delete;
-    StopSignals& operator=(StopSignals&&) = delete;
+    NotedSignals(const NotedSignals&) = delete;
+    NotedSignals& operator=(const NotedSignals&) = delete;
+    NotedSignals(NotedSignals&&) = delete;
+    NotedSignals& operator=(NotedSignals&&) = delete;
 
     [[nodiscard]] static bool seen() { return stop_requested != 0; }
 
@@ -202,7 +202,7 @@ class Follower {
         ::poll(&waiting, is_open_ ? 1 : 0, kPollMs);
     }
 
-    /// All there is now, so that a grandchild which keeps the pipe open holds nobody up.
+    /// All there is now: a grandchild that keeps the pipe open must not block us.
     void take_output() {
         std::array<char, 4096> bytes{};
         while (is_open_) {
@@ -218,7 +218,7 @@ class Follower {
     }
 
     void end_if_asked() {
-        ending_.was_stopped = ending_.was_stopped || StopSignals::seen();
+        ending_.was_stopped = ending_.was_stopped || NotedSignals::seen();
         ending_.took_too_long =
             ending_.took_too_long || (process_.limit_s && seconds() > *process_.limit_s);
         if (!ending_.was_stopped && !ending_.took_too_long) {
@@ -249,7 +249,7 @@ std::optional<Ending> run(const Process& process) {
     if (!pipe.is_open() || ::fcntl(pipe.end(0), F_SETFL, O_NONBLOCK) != 0) {
         return std::nullopt;
     }
-    const StopSignals signals;
+    const NotedSignals signals;
     const std::optional<pid_t> id = start(process, pipe.end(1));
     if (!id) {
         return std::nullopt;

@@ -17,4 +17,12 @@ std::string shell_word(const std::string& text) {
     return word + "'";
 }
 
+std::string shell_line(const std::vector<std::string>& words) {
+    std::string line;
+    for (const std::string& word : words) {
+        line += (line.empty() ? "" : " ") + shell_word(word);
+    }
+    return line;
+}
+
 }  // namespace shardweld::process

@@ -22,7 +22,7 @@ namespace {
 constexpr const char* kIndexSuffix = ".index.json";
 
 /// The new directory gets the rights of the one it replaces, as far as this user may give them.
-void take_over_rights(const Place& from, const io::Directory& to) {
+void take_over_rights(const NameInDirectory& from, const io::Directory& to) {
     struct stat status {};
     if (::fstatat(from.directory.fd(), from.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) {
         (void)!::fchownat(to.fd(), ".", static_cast<uid_t>(-1), status.st_gid, 0);
@@ -31,13 +31,13 @@ void take_over_rights(const Place& from, const io::Directory& to) {
 }
 
 /// What a file is to who looks for a model: a part of it, its tensors, or the list of their files.
-enum class Role { part, weights, index };
+enum class FileRole { part, weights, index };
 
-Role role_of(const fs::path& file) {
+FileRole role_of(const fs::path& file) {
     const std::string name = file.filename().string();
-    return name.ends_with(kIndexSuffix)                              ? Role::index
-           : name.ends_with(".safetensors") || name.ends_with(".h5") ? Role::weights
-                                                                     : Role::part;
+    return name.ends_with(kIndexSuffix)                              ? FileRole::index
+           : name.ends_with(".safetensors") || name.ends_with(".h5") ? FileRole::weights
+                                                                     : FileRole::part;
 }
 
 /// Files without which no reader takes a directory for a model come last: of several the index,
@@ -64,13 +64,14 @@ std::vector<fs::path> files_below(const io::Directory& directory) {
 /// What gives way to new files: the older model's indices and weights, which would be taken for
 /// parts of the new one, and what has the name of a new file; in the order in which it goes, so
 /// that no file of the older model is seen together with one of the new.
-std::vector<fs::path> in_the_way(const io::Directory& target, const std::vector<fs::path>& files) {
+std::vector<fs::path> files_in_the_way(const io::Directory& target,
+                                       const std::vector<fs::path>& files) {
     std::vector<fs::path> old;
     for (const io::Below& entry : io::listed(target)) {
         const fs::path& name = entry.name;
         const bool is_own_name =
             name.extension() != ".h5" || name.string().starts_with("model");  // others have h5 too
-        if (role_of(name) != Role::part && is_own_name) {
+        if (role_of(name) != FileRole::part && is_own_name) {
             old.push_back(name);
         }
     }
@@ -86,13 +87,13 @@ std::vector<fs::path> in_the_way(const io::Directory& target, const std::vector<
     return old;
 }
 
-void move_file(Renames& renames, const Place& from, const Place& to) {
+void move_file(Renames& renames, const NameInDirectory& from, const NameInDirectory& to) {
     renames.make_directories({to.directory, to.name.parent_path()});
     renames.rename(from, to);
 }
 
 /// What a run that was killed in the middle has put aside goes back first.
-void restore(const Place& aside, const io::Directory& target) {
+void restore(const NameInDirectory& aside, const io::Directory& target) {
     if (!io::identity_at(aside.directory, aside.name)) {
         return;
     }
@@ -129,13 +130,14 @@ void require_no_others(const io::Directory& partial, const PlannedFiles& files) 
             throw Error(ErrorCode::target,
                         printable((partial.path() / file).string(), 1000) +
                             " is none of the files that this run wrote: another program has put it "
-                            "there; move it away, and keep others out of this directory");
+                            "there",
+                        "move it away, and keep others out of this directory");
         }
     }
 }
 
-std::optional<Place> replace_directory(Renames& renames, const Place& partial,
-                                       const Place& target) {
+std::optional<NameInDirectory> replace_directory(Renames& renames, const NameInDirectory& partial,
+                                                 const NameInDirectory& target) {
     if (!io::identity_at(target.directory, target.name)) {
         renames.rename(partial, target);
         return std::nullopt;
@@ -145,16 +147,16 @@ std::optional<Place> replace_directory(Renames& renames, const Place& partial,
     if (renames.exchange(partial, target)) {
         return partial;
     }
-    Place aside{target.directory, old_beside(target.name)};
+    NameInDirectory aside{target.directory, old_beside(target.name)};
     io::remove_below(aside.directory, aside.name);
     renames.rename(target, aside);
     renames.rename(partial, target);
     return aside;
 }
 
-Place move_files(Renames& renames, const io::Directory& partial, const io::Directory& target,
-                 const PlannedFiles& files, bool sync) {
-    Place aside{target, kOldInside};
+NameInDirectory move_files(Renames& renames, const io::Directory& partial,
+                           const io::Directory& target, const PlannedFiles& files, bool sync) {
+    NameInDirectory aside{target, kOldInside};
     restore(aside, target);
     std::vector<fs::path> names;
     for (const auto& [name, identity] : files) {
@@ -162,7 +164,7 @@ Place move_files(Renames& renames, const io::Directory& partial, const io::Direc
     }
     names = in_publishing_order(std::move(names));
     note_moves(partial.path(), names, sync);
-    for (const fs::path& file : in_the_way(target, names)) {
+    for (const fs::path& file : files_in_the_way(target, names)) {
         renames.make_directories(aside);
         move_file(renames, {target, file}, {target, aside.name / file});
     }

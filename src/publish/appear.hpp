@@ -25,12 +25,13 @@ void require_no_others(const io::Directory& partial, const PlannedFiles& files);
 
 /// Gives `partial` the name of `target` in one step, with the rights of the one it replaces.
 /// Returns where the replaced one lies; nullopt if there was none. Error(io).
-std::optional<Place> replace_directory(Renames& renames, const Place& partial, const Place& target);
+std::optional<NameInDirectory> replace_directory(Renames& renames, const NameInDirectory& partial,
+                                                 const NameInDirectory& target);
 
 /// Moves the files of `partial` into `target`, that by which a reader knows the model last. Weights
 /// of an older model and what is in the way are put aside first, into a directory that is returned;
 /// the journal has what is moved. Error(io).
-Place move_files(Renames& renames, const io::Directory& partial, const io::Directory& target,
-                 const PlannedFiles& files, bool sync);
+NameInDirectory move_files(Renames& renames, const io::Directory& partial,
+                           const io::Directory& target, const PlannedFiles& files, bool sync);
 
 }  // namespace shardweld::publish

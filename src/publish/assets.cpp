@@ -9,9 +9,11 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/entries.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/errno.hpp"
+#include "shardweld/io/input_file.hpp"
 #include "shardweld/io/kind.hpp"
-#include "shardweld/io/text.hpp"
+#include "shardweld/io/output_file.hpp"
+#include "shardweld/io/whole_file.hpp"
 
 namespace shardweld::publish {
 
@@ -55,20 +57,20 @@ bool ends_with_any(std::string_view name, const List& suffixes) {
                        [&](std::string_view suffix) { return name.ends_with(suffix); });
 }
 
-io::Kind kind_of(const fs::directory_entry& entry) {
-    return !entry.is_symlink() && entry.is_regular_file() ? io::Kind::file
+io::FileKind kind_of(const fs::directory_entry& entry) {
+    return !entry.is_symlink() && entry.is_regular_file() ? io::FileKind::file
                                                           : io::kind_at(entry.path());
 }
 
-struct Entry {
+struct FoundAsset {
     std::string name;  ///< relative to the model directory
     fs::path path;
-    io::Kind kind = io::Kind::file;
+    io::FileKind kind = io::FileKind::file;
 };
 
 /// Whatever is called like an asset, in the model directory and those of templates.
-std::vector<Entry> entries_called_so(const fs::path& hf_directory) {
-    std::vector<Entry> found;
+std::vector<FoundAsset> entries_called_so(const fs::path& hf_directory) {
+    std::vector<FoundAsset> found;
     const auto look = [&](const fs::path& directory, const std::string& prefix) {
         for (const fs::directory_entry& entry : io::entries_of(directory)) {
             const std::string name = entry.path().filename().string();
@@ -84,7 +86,7 @@ std::vector<Entry> entries_called_so(const fs::path& hf_directory) {
         }
     }
     std::sort(found.begin(), found.end(),
-              [](const Entry& a, const Entry& b) { return a.name < b.name; });
+              [](const FoundAsset& a, const FoundAsset& b) { return a.name < b.name; });
     return found;
 }
 
@@ -92,13 +94,13 @@ void check_size(const io::InputFile& file) {
     if (file.size() > kMaxBytes) {
         throw Error(ErrorCode::unsupported,
                     file.path().string() + " has " + human_bytes(file.size()) +
-                        "; a configuration or tokenizer file has at most " +
-                        human_bytes(kMaxBytes) + ": give another directory with --hf_config");
+                        "; a configuration or tokenizer file has at most " + human_bytes(kMaxBytes),
+                    "give another directory with --hf_config");
     }
 }
 
 /// Files kept in memory use up `room`.
-Asset asset_of(const Entry& entry, const Opener& open, Bytes& room) {
+Asset asset_of(const FoundAsset& entry, const Opener& open, Bytes& room) {
     Asset asset{entry.name, entry.path, std::nullopt};
     if (::eaccess(entry.path.c_str(), R_OK) != 0 && errno == EACCES) {
         return asset;
@@ -115,7 +117,7 @@ Asset asset_of(const Entry& entry, const Opener& open, Bytes& room) {
     return asset;
 }
 
-/// Its name still leads to the file that was read, and nobody has changed that.
+/// Its name still leads to the file that was read, and that file is unchanged.
 void require_unchanged(const Asset& asset) {
     struct stat now {};
     if (::stat(asset.source.c_str(), &now) != 0 && !io::means_absent(errno)) {
@@ -124,11 +126,12 @@ void require_unchanged(const Asset& asset) {
     const io::FileStamp stamp =
         now.st_mode == 0 ? io::FileStamp() : io::stamp_of(now, asset.source.c_str());
     if (stamp != asset.stamp) {
-        throw Error(ErrorCode::io,
-                    asset.source.string() + " was changed since this run read it (" +
-                        (now.st_mode == 0 ? "it is gone" : difference_of(asset.stamp, stamp)) +
-                        "): the model would get another file than the one that was looked at; "
-                        "start again");
+        throw Error(
+            ErrorCode::io,
+            asset.source.string() + " was changed since this run read it (" +
+                (now.st_mode == 0 ? "it is gone" : difference_of(asset.stamp, stamp)) +
+                "), so that the model would get another file than the one that was examined",
+            "start again");
     }
 }
 
@@ -161,17 +164,19 @@ bool is_asset(std::string_view file_name) {
 }
 
 std::vector<Asset> collect_assets(const fs::path& hf_directory, const Opener& open) {
-    std::vector<Entry> entries = entries_called_so(hf_directory);
-    std::erase_if(entries, [](const Entry& entry) { return entry.kind != io::Kind::file; });
+    std::vector<FoundAsset> entries = entries_called_so(hf_directory);
+    std::erase_if(entries,
+                  [](const FoundAsset& entry) { return entry.kind != io::FileKind::file; });
     if (entries.size() > kMaxFiles) {
         throw Error(ErrorCode::unsupported,
                     hf_directory.string() + " holds " + std::to_string(entries.size()) +
                         " configuration, tokenizer and code files; a model directory has at most " +
-                        std::to_string(kMaxFiles) + ": give another directory with --hf_config");
+                        std::to_string(kMaxFiles),
+                    "give another directory with --hf_config");
     }
     std::vector<Asset> assets;
     Bytes room = kMaxKeptInAll;
-    for (const Entry& entry : entries) {
+    for (const FoundAsset& entry : entries) {
         assets.push_back(asset_of(entry, open, room));
     }
     return assets;
@@ -179,15 +184,15 @@ std::vector<Asset> collect_assets(const fs::path& hf_directory, const Opener& op
 
 std::vector<std::string> lost_assets(const fs::path& hf_directory) {
     std::vector<std::string> lost;
-    for (const Entry& entry : entries_called_so(hf_directory)) {
-        // Directories such as "tokenizer" and "vocab" are nobody's files.
-        const bool is_lost = entry.kind == io::Kind::directory
+    for (const FoundAsset& entry : entries_called_so(hf_directory)) {
+        // Directories such as "tokenizer" and "vocab" are not model files.
+        const bool is_lost = entry.kind == io::FileKind::directory
                                  ? fs::path(entry.name).has_extension()
-                                 : entry.kind != io::Kind::file;
+                                 : entry.kind != io::FileKind::file;
         if (is_lost) {
-            const char* const what = entry.kind == io::Kind::none        ? " (a link to nothing)"
-                                     : entry.kind == io::Kind::directory ? " (a directory)"
-                                                                         : " (a special file)";
+            const char* const what = entry.kind == io::FileKind::none        ? " (a dangling link)"
+                                     : entry.kind == io::FileKind::directory ? " (a directory)"
+                                                                             : " (a special file)";
             lost.push_back(entry.name + what);
         }
     }
@@ -204,9 +209,8 @@ std::vector<io::WrittenFile> write_assets(const std::vector<Asset>& assets,
             require_unchanged(asset);
         }
         if (!asset.text && !asset.file) {
-            throw Error(ErrorCode::io, asset.source.string() +
-                                           " cannot be read by this user: have its owner permit "
-                                           "it");
+            throw Error(ErrorCode::io, asset.source.string() + " cannot be read by this user",
+                        "have its owner permit it");
         }
         io::make_below(directory, fs::path(asset.name).parent_path());
         io::NotedFile file(io::OutputFile::create(directory, asset.name), asset.name);

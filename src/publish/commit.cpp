@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include "shardweld/core/error.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/whole_file.hpp"
 #include "shardweld/publish/target.hpp"
 
 #include "appear.hpp"
@@ -17,7 +17,7 @@ namespace shardweld::publish {
 
 void PartialDirectory::commit(const PlannedFiles& files, bool sync) {
     Renames renames;
-    std::optional<Place> old;
+    std::optional<NameInDirectory> old;
     const auto failure = mpi::error_of([&] { publish(renames, old, files, sync); });
     if (failure) {
         const std::string left = renames.undo();
@@ -28,7 +28,7 @@ void PartialDirectory::commit(const PlannedFiles& files, bool sync) {
         made_.clear();
         unlock_file(std::exchange(lock_fd_, -1), lock_path_);
         is_held_ = false;
-        throw Error(failure->code(), failure->what() + ("; these could not be put back: " + left));
+        throw Error(failure->code(), failure->what(), "put these back by hand: " + left);
     }
     made_.clear();
     if (old) {
@@ -47,7 +47,7 @@ void PartialDirectory::commit(const PlannedFiles& files, bool sync) {
 
 /// What was written is held against its names before they are changed, and again behind that: what
 /// has the target's name is what was written.
-void PartialDirectory::publish(Renames& renames, std::optional<Place>& old,
+void PartialDirectory::publish(Renames& renames, std::optional<NameInDirectory>& old,
                                const PlannedFiles& files, bool sync) {
     require_in_place();
     require_replaceable({held_->parent, target_.filename()});
@@ -59,9 +59,10 @@ void PartialDirectory::publish(Renames& renames, std::optional<Place>& old,
     old = is_inside_ ? move_files(renames, held_->partial, held_->holder, files, sync)
                      : publish_beside(renames);
     if (!is_inside_ && !held_->partial.is_at(held_->parent, target_.filename())) {
-        throw Error(ErrorCode::target, target_.string() +
-                                           " is not the directory that this run wrote: another "
-                                           "program has put it there meanwhile");
+        throw Error(ErrorCode::target,
+                    target_.string() +
+                        " is not the directory that this run wrote: another program replaced it",
+                    "keep other programs away from the target, and start again");
     }
     held_->parent.require_same();
     held_->holder.require_same();
@@ -81,15 +82,15 @@ void PartialDirectory::require_in_place() const {
     held_->partial.require_same();
 }
 
-/// Nobody's files are replaced unasked, whoever has put them there since the run began.
-void PartialDirectory::require_replaceable(const Place& place) const {
+/// Files that others put there since the run began are not replaced unasked.
+void PartialDirectory::require_replaceable(const NameInDirectory& place) const {
     const auto found = io::identity_at(place.directory, place.name);
     if (!may_overwrite_ && found && S_ISDIR(found->mode) &&
         has_content({place.directory, place.name})) {
         throw Error(ErrorCode::target,
                     "the target directory " + target_.string() +
-                        " was empty when this merge began and is not now: move away what another "
-                        "program has put there, or replace it with --overwrite");
+                        " was empty when this merge began and is not now",
+                    "move away what another program put there, or replace it with --overwrite");
     }
     // Files in a target that stays are replaced one by one, and others' are left.
     if (may_overwrite_ && !is_inside_ && found && S_ISDIR(found->mode)) {
@@ -98,8 +99,8 @@ void PartialDirectory::require_replaceable(const Place& place) const {
 }
 
 /// The journal steps aside: it is no part of the model.
-std::optional<Place> PartialDirectory::publish_beside(Renames& renames) {
-    const Place journal{held_->partial, kJournal};
+std::optional<NameInDirectory> PartialDirectory::publish_beside(Renames& renames) {
+    const NameInDirectory journal{held_->partial, kJournal};
     if (io::identity_at(journal.directory, journal.name)) {
         io::write_text(this->journal() / kNumber,
                        std::to_string(io::identity_of(held_->partial.fd(), partial_).inode), false);
@@ -114,7 +115,7 @@ std::optional<Place> PartialDirectory::publish_beside(Renames& renames) {
 }
 
 /// The new target is in place: something old that cannot be removed is worth a note only.
-void PartialDirectory::remove_left(const Place& left) {
+void PartialDirectory::remove_left(const NameInDirectory& left) {
     if (const auto failed = mpi::error_of([&] { io::remove_below(left.directory, left.name); })) {
         notes_.push_back("cannot remove " + left.path().string() +
                          ", which is no longer needed: " + failed->what());

@@ -28,12 +28,13 @@ bool is_eight_bit_float(DType dtype) {
 
 /// transformers writes `torch_dtype` up to 4.55 and `dtype` since; composite models repeat it in
 /// text_config.
+constexpr std::array<const char*, 4> kDtypeKeys = {"dtype", "torch_dtype", "text_config.dtype",
+                                                   "text_config.torch_dtype"};
+
 void edit_dtype(models::Config& config, DType dtype) {
-    constexpr std::array<const char*, 4> kKeys = {"dtype", "torch_dtype", "text_config.dtype",
-                                                  "text_config.torch_dtype"};
     const std::string name(torch_name(dtype));
     bool is_stated = false;
-    for (const char* key : kKeys) {
+    for (const char* key : kDtypeKeys) {
         const auto stated = config.text(key);
         if (stated && *stated != name) {
             config.set(key, ordered_json(name).dump());
@@ -64,8 +65,8 @@ void edit_labels(models::Config& config, Index labels) {
         throw Error(ErrorCode::mismatch,
                     "the head has " + std::to_string(labels) + " rows, config.json " +
                         std::to_string(stated) + " labels; at most " + std::to_string(kMostLabels) +
-                        " are made up: say \"num_labels\": " + std::to_string(labels) +
-                        " there, without id2label");
+                        " are made up",
+                    "say \"num_labels\": " + std::to_string(labels) + " there, without id2label");
     }
     ordered_json id2label = ordered_json::object();
     ordered_json label2id = ordered_json::object();
@@ -128,6 +129,35 @@ void apply(models::Config& config, const models::ConfigEdit& edit,
 }
 
 }  // namespace
+
+std::optional<DType> stated_dtype(const models::Config& config) {
+    for (const char* key : kDtypeKeys) {
+        if (const auto stated = config.text(key)) {
+            return dtype_from_torch(*stated);
+        }
+    }
+    return std::nullopt;
+}
+
+std::string made_generation_config(const models::Config& config) {
+    const auto names = config.architectures();
+    const bool generates = std::any_of(names.begin(), names.end(), [](const std::string& name) {
+        return name.ends_with(kCausal) || name.ends_with("ForConditionalGeneration");
+    });
+    if (!generates) {
+        return "";
+    }
+    ordered_json made = {{"_from_model_config", true}};
+    // A token may be a list of them.
+    const auto all = ordered_json::parse(config.text_to_write(), nullptr, false);
+    for (const char* key :
+         {"bos_token_id", "eos_token_id", "pad_token_id", "transformers_version"}) {
+        if (all.is_object() && all.contains(key) && !all[key].is_null()) {
+            made[key] = all[key];
+        }
+    }
+    return made.dump(2) + "\n";
+}
 
 Facts facts_of(const std::vector<plan::Target>& targets, const std::set<std::string>& logicals,
                const models::Recipe& recipe) {

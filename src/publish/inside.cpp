@@ -12,8 +12,9 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/entries.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/errno.hpp"
 #include "shardweld/io/kind.hpp"
+#include "shardweld/io/whole_file.hpp"
 
 #include "places.hpp"
 #include "renames.hpp"
@@ -129,14 +130,15 @@ std::vector<fs::path> moved_files(const fs::path& target) {
     const fs::path partial = target / kPartialInside;
     std::vector<fs::path> moved;
     for (const auto& [name, size] : noted_in(partial)) {
-        if (size_of_file(target / name) == size && io::kind_at(partial / name) == io::Kind::none) {
+        if (size_of_file(target / name) == size &&
+            io::kind_at(partial / name) == io::FileKind::none) {
             moved.push_back(name);
         }
     }
     return moved;
 }
 
-void take_back(const fs::path& target) {
+void move_back(const fs::path& target) {
     const fs::path partial = target / kPartialInside;
     const io::Directory from(target);
     const io::Directory to(from, kPartialInside);

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 /// Whether a directory holds more than the traces of an unfinished run. Error(io).
 bool has_content(const io::Directory& directory);
 
-/// Whether a partial directory's journal tells of any block: its records have numbers for names,
+/// Whether a partial directory's journal lists any block: its records have numbers for names,
 /// the header has not. Error(io) when it cannot be looked at: it must not pass for none.
 bool holds_work(const fs::path& partial);
 
@@ -32,6 +32,6 @@ void note_moves(const fs::path& partial, const std::vector<fs::path>& files, boo
 std::vector<fs::path> moved_files(const fs::path& target);
 
 /// Moves them back, and forgets what was noted. Error(io).
-void take_back(const fs::path& target);
+void move_back(const fs::path& target);
 
 }  // namespace shardweld::publish

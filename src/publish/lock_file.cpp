@@ -12,7 +12,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/errno.hpp"
 #include "shardweld/io/kind.hpp"
 
 namespace shardweld::publish {
@@ -82,12 +82,13 @@ std::string name_of_holder(const std::string& holder) {
 /// `is_sure`: the system says that the holder runs.
 [[noreturn]] void refuse(const std::string& holder, const fs::path& path, const fs::path& target,
                          bool is_sure) {
-    throw Error(ErrorCode::target,
-                "another run is writing " + target.string() + ": " + name_of_holder(holder) +
-                    " holds " + path.string() + "; wait for it or choose another --target_dir" +
-                    (is_sure ? ""
-                             : " (this file system has no locks: if that run has ended, remove the "
-                               "file)"));
+    throw Error(
+        ErrorCode::target,
+        "another run is writing " + target.string() + ": " + name_of_holder(holder) + " holds " +
+            path.string(),
+        std::string("wait for it or choose another --target_dir") +
+            (is_sure ? ""
+                     : " (this file system has no locks: if that run has ended, remove the file)"));
 }
 
 /// Takes a lock file away that is not this user's, and closes it.
@@ -99,9 +100,9 @@ void remove_foreign(int fd, const fs::path& path, const fs::path& target) {
     if (!is_removed) {
         throw Error(ErrorCode::target,
                     "the lock file " + path.string() + " belongs to user " +
-                        std::to_string(held.st_uid) +
-                        " and cannot be removed: remove it if no run of theirs is writing " +
-                        target.string() + ", or choose another --target_dir");
+                        std::to_string(held.st_uid) + " and cannot be removed",
+                    "remove it if no run of theirs is writing " + target.string() +
+                        ", or choose another --target_dir");
     }
 }
 
@@ -209,7 +210,7 @@ void require_free(const fs::path& path, const fs::path& target) {
     } while (fd < 0 && errno == EINTR);
     if (fd < 0) {
         if (!io::means_absent(errno)) {
-            io::throw_errno(errno, "see whether another run holds", path);
+            io::throw_errno(errno, "check whether another run holds", path);
         }
         return;
     }

@@ -9,7 +9,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/entries.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/whole_file.hpp"
 #include "shardweld/publish/assets.hpp"
 #include "shardweld/publish/report_file.hpp"
 
@@ -80,13 +80,13 @@ bool is_model_config(const fs::path& file) {
 }
 
 /// What one tree holds.
-struct Found {
+struct TreeContent {
     std::vector<std::string> foreign;
     bool has_model = false;
     bool is_empty = true;
 };
 
-void look_into(const fs::path& directory, const std::string& prefix, Found& found) {
+void look_into(const fs::path& directory, const std::string& prefix, TreeContent& found) {
     for (const fs::directory_entry& entry : io::entries_of(directory)) {
         const std::string name = entry.path().filename().string();
         if (name == kPartialInside || name == kOldInside || name.starts_with(kLockInside)) {
@@ -109,7 +109,7 @@ void look_into(const fs::path& directory, const std::string& prefix, Found& foun
     }
 }
 
-std::string some_of(std::vector<std::string> names) {
+std::string first_names(std::vector<std::string> names) {
     std::sort(names.begin(), names.end(), natural_less);
     std::string text;
     for (std::size_t i = 0; i < std::min(names.size(), kMostNamed); ++i) {
@@ -123,18 +123,19 @@ std::string some_of(std::vector<std::string> names) {
 }  // namespace
 
 void require_model_only(const fs::path& directory, const fs::path& target) {
-    Found found;
+    TreeContent found;
     look_into(directory, "", found);
     if (found.is_empty || (found.foreign.empty() && found.has_model)) {
         return;
     }
     const std::string what = found.foreign.empty()
-                                 ? "nothing that tells of a model (weights, or a "
+                                 ? "nothing of a model (weights, or a "
                                    "config.json with a model_type)"
-                                 : "what is no part of a model: " + some_of(found.foreign);
-    throw Error(ErrorCode::target, "the target directory " + target.string() + " holds " + what +
-                                       ", and --overwrite replaces models only: move it away, or "
-                                       "choose another --target_dir");
+                                 : "what does not belong to a model: " + first_names(found.foreign);
+    throw Error(ErrorCode::target,
+                "the target directory " + target.string() + " holds " + what +
+                    ", and --overwrite replaces models only",
+                "move it away, or choose another --target_dir");
 }
 
 }  // namespace shardweld::publish

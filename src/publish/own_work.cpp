@@ -11,7 +11,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/entries.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/errno.hpp"
 
 #include "places.hpp"
 
@@ -53,21 +53,21 @@ mode_t foreign_bits(const fs::path& partial) {
 /// Why this is no work of the owner's alone; "" if it is.
 std::string fault_of(const struct stat& status, mode_t kind, uid_t owner, mode_t foreign) {
     if ((status.st_mode & S_IFMT) != kind) {
-        return kind == S_IFDIR ? "is no directory" : "is no plain file";
+        return kind == S_IFDIR ? "is not a directory" : "is not a regular file";
     }
     if (status.st_uid != owner) {
         return "belongs to user " + std::to_string(status.st_uid) + ", not to user " +
                std::to_string(owner) + " who runs this";
     }
     if ((status.st_mode & foreign) != 0) {
-        return "may be written by others (mode " + octal(status.st_mode) + ")";
+        return "is writable by others (mode " + octal(status.st_mode) + ")";
     }
-    return kind == S_IFREG && status.st_nlink != 1 ? "has other names, too (hard links)" : "";
+    return kind == S_IFREG && status.st_nlink != 1 ? "has other names (hard links)" : "";
 }
 
 }  // namespace
 
-uid_t maker_of(int fd) {
+uid_t owner_of_new_files(int fd) {
     struct stat status {};
     return ::fstat(fd, &status) == 0 ? status.st_uid : ::geteuid();
 }
@@ -76,11 +76,11 @@ void require_own_work(const fs::path& partial, uid_t owner) {
     const mode_t foreign = foreign_bits(partial);
     const auto require = [&](const fs::path& path, mode_t kind) {
         if (const std::string why = fault_of(look_at(path), kind, owner, foreign); !why.empty()) {
-            throw Error(ErrorCode::target,
-                        "cannot resume: " + printable(path.string(), 1000) + " " + why +
-                            ", and what it says was written is believed; run without --resume to "
-                            "start anew, or remove " +
-                            partial.string());
+            throw Error(
+                ErrorCode::target,
+                "cannot continue the earlier merge: " + printable(path.string(), 1000) + " " + why +
+                    ", and what it says was written is believed",
+                "start from the beginning with --restart, which removes " + partial.string());
         }
     };
     const fs::path journal = partial / kJournal;

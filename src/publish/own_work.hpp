@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 /// Whose files are that this process makes beside an open one of its own: not geteuid() where a
 /// network file system maps users (NFS with root_squash, access points).
-uid_t maker_of(int fd);
+uid_t owner_of_new_files(int fd);
 
 /// Local. Error(target) naming what is not `owner`'s alone of the partial directory, its journal
 /// and the files in that: it belongs to someone else, is a link or no plain file, has other names,

@@ -4,7 +4,7 @@
 
 #include <sys/stat.h>
 
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/errno.hpp"
 #include "shardweld/io/paths.hpp"
 
 namespace shardweld::publish {

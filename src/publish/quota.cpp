@@ -20,7 +20,7 @@ constexpr double kQuotaLimit_s = 20;
 constexpr Bytes kKibibyte = 1024;
 
 /// nullopt when `limit` is 0, which means none.
-std::optional<Bytes> left(Bytes limit, Bytes used) {
+std::optional<Bytes> remaining(Bytes limit, Bytes used) {
     return limit == 0 ? std::nullopt : std::optional(limit - std::min(limit, used));
 }
 
@@ -33,7 +33,7 @@ struct Owner {
 
 /// Of files that this process makes in a directory: with the setgid bit they belong to the
 /// directory's group, as in the directories that projects share.
-std::array<Owner, 2> owners(const fs::path& directory) {
+std::array<Owner, 2> owners_of_new_files(const fs::path& directory) {
     const unsigned user = ::geteuid();
     struct stat status {};
     const bool is_given =
@@ -75,12 +75,12 @@ std::optional<std::vector<Quota>> kernel_quotas(const fs::path& directory) {
         return std::nullopt;
     }
     std::vector<Quota> quotas;
-    for (const Owner& owner : owners(directory)) {
+    for (const Owner& owner : owners_of_new_files(directory)) {
         struct dqblk block {};
         if (::syscall(SYS_quotactl_fd, fd, QCMD(Q_GETQUOTA, owner.kind), owner.id, &block) == 0) {
             quotas.push_back({owner.text,
-                              left(block.dqb_bhardlimit * kKibibyte, block.dqb_curspace),
-                              left(block.dqb_ihardlimit, block.dqb_curinodes)});
+                              remaining(block.dqb_bhardlimit * kKibibyte, block.dqb_curspace),
+                              remaining(block.dqb_ihardlimit, block.dqb_curinodes)});
         }
     }
     (void)::close(fd);
@@ -106,7 +106,8 @@ std::optional<Quota> parse_lfs_quota(const std::string& said, const std::string&
     if (!used || !limit || !files || !file_limit || *used > kMost || *limit > kMost) {
         return std::nullopt;
     }
-    return Quota{whose, left(*limit * kKibibyte, *used * kKibibyte), left(*file_limit, *files)};
+    return Quota{whose, remaining(*limit * kKibibyte, *used * kKibibyte),
+                 remaining(*file_limit, *files)};
 }
 
 std::optional<std::vector<Quota>> lfs_quotas(const fs::path& directory, const std::string& path) {
@@ -115,7 +116,7 @@ std::optional<std::vector<Quota>> lfs_quotas(const fs::path& directory, const st
         return std::nullopt;
     }
     std::vector<Quota> quotas;
-    for (const Owner& owner : owners(directory)) {
+    for (const Owner& owner : owners_of_new_files(directory)) {
         std::string said;
         const auto ending =
             process::run({*lfs,

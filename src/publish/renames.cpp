@@ -6,13 +6,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/errno.hpp"
 
 namespace shardweld::publish {
 
 namespace {
 
-int rename_at(const Place& from, const Place& to, unsigned flags) {
+int rename_at(const NameInDirectory& from, const NameInDirectory& to, unsigned flags) {
     const int from_at = from.directory.fd();
     const int to_at = to.directory.fd();
     return flags == 0 ? ::renameat(from_at, from.name.c_str(), to_at, to.name.c_str())
@@ -33,13 +33,13 @@ bool Renames::try_one(const Done& step) {
     return status == 0;
 }
 
-void Renames::rename(const Place& from, const Place& to) {
+void Renames::rename(const NameInDirectory& from, const NameInDirectory& to) {
     if (!try_one({from, to})) {
         io::throw_errno(errno, "rename " + from.path().string() + " to", to.path());
     }
 }
 
-bool Renames::exchange(const Place& a, const Place& b) {
+bool Renames::exchange(const NameInDirectory& a, const NameInDirectory& b) {
     const bool is_done = try_one({a, b, RENAME_EXCHANGE});
     if (!is_done && errno != EINVAL && errno != ENOSYS && errno != ENOTSUP) {
         io::throw_errno(errno, "exchange " + a.path().string() + " with", b.path());
@@ -47,7 +47,7 @@ bool Renames::exchange(const Place& a, const Place& b) {
     return is_done;
 }
 
-void Renames::make_directories(const Place& place) {
+void Renames::make_directories(const NameInDirectory& place) {
     for (const fs::path& made : io::make_below(place.directory, place.name)) {
         made_.push_back({place.directory, made});
     }

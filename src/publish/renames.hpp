@@ -12,8 +12,8 @@ namespace shardweld::publish {
 
 namespace fs = std::filesystem;
 
-/// A name below a directory, whatever name that has by now.
-struct Place {
+/// A name below a directory, even if that was renamed.
+struct NameInDirectory {
     io::Directory directory;
     fs::path name;
     [[nodiscard]] fs::path path() const { return directory.path() / name; }
@@ -22,12 +22,12 @@ struct Place {
 class Renames {
   public:
     /// renameat(2). Error(io), Error(space), Error(not_found).
-    void rename(const Place& from, const Place& to);
+    void rename(const NameInDirectory& from, const NameInDirectory& to);
     /// Two names change places in one step; false where the file system cannot. Error(io).
-    bool exchange(const Place& a, const Place& b);
+    bool exchange(const NameInDirectory& a, const NameInDirectory& b);
 
     /// mkdir -p. Error(io), Error(space), Error(target).
-    void make_directories(const Place& place);
+    void make_directories(const NameInDirectory& place);
 
     /// Takes all back, the last one first; directories made go if nothing else is in them. The
     /// names that could not be given back; "" if all were.
@@ -35,15 +35,15 @@ class Renames {
 
   private:
     struct Done {
-        Place from;
-        Place to;
+        NameInDirectory from;
+        NameInDirectory to;
         unsigned flags = 0;  ///< of renameat2(2)
     };
     /// Whether it was done; what the system says otherwise is in errno.
     bool try_one(const Done& step);
 
     std::vector<Done> done_;
-    std::vector<Place> made_;  ///< directories
+    std::vector<NameInDirectory> made_;  ///< directories
 };
 
 }  // namespace shardweld::publish

@@ -16,8 +16,10 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/json_limits.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/errno.hpp"
+#include "shardweld/io/input_file.hpp"
 #include "shardweld/io/kind.hpp"
+#include "shardweld/io/output_file.hpp"
 
 namespace shardweld::publish {
 
@@ -96,9 +98,7 @@ bool holds_report(const io::InputFile& file) {
 
 /// Why this file is kept; "" if a report may take its place.
 std::string why_kept(const io::InputFile& file) {
-    return file.size() == 0 || holds_report(file) ? ""
-                                                  : "it is there and holds something else than a "
-                                                    "report";
+    return file.size() == 0 || holds_report(file) ? "" : "it exists and is not a report";
 }
 
 bool cannot_exchange(int error) {
@@ -123,7 +123,7 @@ class ReportPlace {
     ReportPlace& operator=(ReportPlace&&) = delete;
 
     /// Remembers what has the name, which may be replaced; Error(io) otherwise.
-    void look() {
+    void remember_old() {
         const int fd = ::openat(directory_, name_.c_str(), kReading);
         if (fd < 0 && errno == ENOENT) {
             return;
@@ -132,16 +132,17 @@ class ReportPlace {
             io::throw_errno(errno, "open", path_);
         }
         if (fd < 0) {
-            keep(errno == ELOOP ? "a link has come there meanwhile" : "it cannot be read");
+            refuse_to_replace(errno == ELOOP ? "a link appeared there meanwhile"
+                                             : "it cannot be read");
         }
         old_ = io::InputFile::adopt(fd, path_);
         if (const std::string why = why_kept(*old_); !why.empty()) {
-            keep(why);
+            refuse_to_replace(why);
         }
     }
 
     /// Gives the file `fresh` of the same directory the name.
-    void put(const fs::path& fresh) {
+    void replace_or_add(const fs::path& fresh) {
         require_here(fresh);
         if (old_) {
             replace(fresh);
@@ -151,10 +152,12 @@ class ReportPlace {
     }
 
   private:
-    [[noreturn]] void keep(const std::string& why) const {
+    [[noreturn]] void refuse_to_replace(const std::string& why) const {
         throw Error(ErrorCode::io, path_.string() + " is left as it is: " + why);
     }
-    [[noreturn]] void leave_newcomer() const { keep("another file has come there meanwhile"); }
+    [[noreturn]] void leave_newcomer() const {
+        refuse_to_replace("another file appeared there meanwhile");
+    }
 
     [[nodiscard]] bool is_old(const fs::path& name) const {
         struct stat held {};
@@ -169,7 +172,7 @@ class ReportPlace {
     /// A directory that was renamed has not got what was made by its path.
     void require_here(const fs::path& fresh) const {
         if (::faccessat(directory_, fresh.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
-            keep("its directory was moved meanwhile");
+            refuse_to_replace("its directory was moved meanwhile");
         }
     }
 
@@ -242,7 +245,7 @@ fs::path name_beside(const fs::path& report) {
     return fresh;
 }
 
-void fill(io::OutputFile file, const std::string& text, bool sync) {
+void write_file(io::OutputFile file, const std::string& text, bool sync) {
     file.write_at(0, std::as_bytes(std::span(text)));
     if (sync) {
         file.sync();
@@ -262,14 +265,14 @@ bool is_report(const fs::path& path) {
 
 std::string why_not_replaced(const fs::path& report) {
     switch (io::kind_at(report)) {
-        case io::Kind::none:
+        case io::FileKind::none:
             return "";
-        case io::Kind::directory:
+        case io::FileKind::directory:
             return "it is a directory";
-        case io::Kind::file:
+        case io::FileKind::file:
             return why_kept(io::InputFile::open(report));
         default:
-            return "it is no regular file";
+            return "it is not a regular file";
     }
 }
 
@@ -285,18 +288,18 @@ void write_report(const std::string& text, const fs::path& report, bool sync) {
             throw Error(ErrorCode::io, path.string() + " is left as it is: " + why);
         }
         ReportPlace place(path);
-        place.look();
+        place.remember_old();
         io::OutputFile file = io::OutputFile::create(fresh);
         is_made = true;
-        fill(std::move(file), text, sync);
-        place.put(fresh.filename());
+        write_file(std::move(file), text, sync);
+        place.replace_or_add(fresh.filename());
     } catch (const Error& error) {
         if (is_made) {
             (void)::unlink(fresh.c_str());
         }
         // A directory that is gone is nothing that the run had to find.
         const bool is_gone = error.code() == ErrorCode::not_found;
-        throw Error(is_gone ? ErrorCode::io : error.code(), error.full_text());
+        throw Error(is_gone ? ErrorCode::io : error.code(), error.what(), error.hint());
     }
 }
 

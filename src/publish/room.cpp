@@ -9,7 +9,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/errno.hpp"
 
 #include "quota.hpp"
 
@@ -25,11 +25,10 @@ bool is_lustre(const fs::path& directory) {
     return ::statfs(directory.c_str(), &status) == 0 && status.f_type == kLustre;
 }
 
-std::string lacking(const std::string& whose, const std::string& left, const std::string& needed,
-                    const std::string& remedy) {
-    return whose + " has " + left + "; the output needs " + needed + ": " + remedy;
+std::string shortage_text(const std::string& whose, const std::string& left,
+                          const std::string& needed) {
+    return whose + " has " + left + ", the output needs " + needed;
 }
-
 }  // namespace
 
 fs::path nearest_existing(const fs::path& directory) {
@@ -66,36 +65,38 @@ std::vector<std::string> shortages(const Room& room, const fs::path& directory, 
     const auto count = static_cast<Bytes>(n_files);
     std::vector<std::string> texts;
     if (room.bytes_free < bytes) {
-        texts.push_back(lacking(system, human_bytes(room.bytes_free) + " free", human_bytes(bytes),
-                                "free space or choose another --target_dir"));
+        texts.push_back(
+            shortage_text(system, human_bytes(room.bytes_free) + " free", human_bytes(bytes)));
     }
     if (room.files_free && *room.files_free < count) {
-        texts.push_back(lacking(system, std::to_string(*room.files_free) + " free inodes", files,
-                                "remove files or raise --max_shard_size"));
+        texts.push_back(
+            shortage_text(system, std::to_string(*room.files_free) + " free inodes", files));
     }
     for (const Quota& quota : room.quotas) {
         const std::string whose = "the quota of " + quota.whose + " on " + system;
         if (quota.bytes_left && *quota.bytes_left < bytes) {
-            texts.push_back(lacking(whose, human_bytes(*quota.bytes_left) + " left",
-                                    human_bytes(bytes),
-                                    "remove files or choose another --target_dir"));
+            texts.push_back(
+                shortage_text(whose, human_bytes(*quota.bytes_left) + " left", human_bytes(bytes)));
         }
         if (quota.files_left && *quota.files_left < count) {
-            texts.push_back(lacking(whose, std::to_string(*quota.files_left) + " files left", files,
-                                    "remove files or raise --max_shard_size"));
+            texts.push_back(
+                shortage_text(whose, std::to_string(*quota.files_left) + " files left", files));
         }
     }
     return texts;
 }
 
 void require_room(const Room& room, const fs::path& directory, Bytes bytes, Index n_files) {
+    const auto short_of = shortages(room, directory, bytes, n_files);
+    if (short_of.empty()) {
+        return;
+    }
     std::string text;
-    for (const std::string& shortage : shortages(room, directory, bytes, n_files)) {
+    for (const std::string& shortage : short_of) {
         text += (text.empty() ? "" : "\n  ") + shortage;
     }
-    if (!text.empty()) {
-        throw Error(ErrorCode::space, text);
-    }
+    throw Error(ErrorCode::space, text,
+                "free space or choose another --target_dir; for inodes, raise --max_shard_size");
 }
 
 }  // namespace shardweld::publish

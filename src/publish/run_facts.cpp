@@ -8,7 +8,8 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/json.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/errno.hpp"
+#include "shardweld/io/whole_file.hpp"
 
 #include "appear.hpp"
 #include "places.hpp"
@@ -59,8 +60,8 @@ RunFacts facts_in(const json& root) {
 }
 
 [[noreturn]] void refuse(ErrorCode code, const std::string& why, const fs::path& where) {
-    throw Error(code, "cannot resume: " + why + "; run without --resume to start anew, or remove " +
-                          where.string());
+    throw Error(code, "cannot continue the earlier merge: " + why,
+                "start from the beginning with --restart, which removes " + where.string());
 }
 
 /// What became of an input, "" if nothing.
@@ -74,12 +75,11 @@ std::string change_of(const InputFact& then, const InputFact& now) {
     }
     if (now.digest != then.digest) {
         return "holds other tensors, or the same with other checksums, though its size and time "
-               "are what they were: it was replaced";
+               "are the same: it was replaced";
     }
     if (now.stamp != then.stamp && !now.is_proved) {
-        return std::string("may be another one though its size and time are what they were (") +
-               io::difference_of(then.stamp, now.stamp) +
-               ", and no checksums in it say what it holds)";
+        return std::string("may have been replaced, though its size and time are the same (") +
+               io::difference_of(then.stamp, now.stamp) + ", and it holds no checksums)";
     }
     return "";
 }
@@ -158,7 +158,7 @@ RunFacts read_header(const fs::path& journal) {
     }
     const json root = parse_json<json>(text);
     if (root.is_discarded()) {
-        refuse_header("is damaged: it is no JSON");
+        refuse_header("is damaged: it is not JSON");
     }
     try {
         if (root.at("schema") != kSchema) {
@@ -183,9 +183,9 @@ void require_same(const RunFacts& begun, const RunFacts& now, const fs::path& wh
         const std::string before = only_in(begun.options, now.options);
         const std::string after = only_in(now.options, begun.options);
         refuse(ErrorCode::mismatch,
-               before == after ? "config.json, a recipe or the base model is another one than when "
-                                 "this merge began"
-                               : "options changed: " + before + " became " + after,
+               before == after
+                   ? "config.json, a recipe or the base model has changed since this merge began"
+                   : "options changed: " + before + " became " + after,
                where);
     }
     // What was compared less strictly is not compared again.

@@ -1,7 +1,7 @@
 #include <random>
 
 #include "shardweld/core/error.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/whole_file.hpp"
 #include "shardweld/mpi/share.hpp"
 #include "shardweld/publish/target.hpp"
 
@@ -48,11 +48,10 @@ io::Directory check_same_directory(mpi::Comm& comm, const fs::path& partial) {
             }
         }
         if (found != expected) {
-            throw Error(
-                ErrorCode::launch,
-                "the target is not the same directory for all ranks: " + partial.string() +
-                    " on host " + comm.host() +
-                    " is not what rank 0 made; choose a --target_dir on a shared file system");
+            throw Error(ErrorCode::launch,
+                        "the target is not the same directory for all ranks: " + partial.string() +
+                            " on host " + comm.host() + " is not what rank 0 made",
+                        "choose a --target_dir on a shared file system");
         }
         return seen;
     });

@@ -13,14 +13,14 @@ namespace {
 
 constexpr double kStripingLimit_s = 120;  // a busy metadata server is slow
 constexpr std::size_t kMostLine = 300;
-constexpr const char* kAdvice = ": leave out --stripe to take the directory's own striping";
+constexpr const char* kAdvice = "leave out --stripe to take the directory's own striping";
 
-std::string reason(const std::optional<process::Ending>& ending, const std::string& said) {
+std::string why_it_failed(const std::optional<process::Ending>& ending, const std::string& said) {
     if (!ending) {
         return "cannot be started (" + std::generic_category().message(errno) + ")";
     }
     const std::string how = ending->took_too_long ? "does not end within two minutes"
-                            : ending->code ? "ends with code " + std::to_string(*ending->code)
+                            : ending->code ? "exits with code " + std::to_string(*ending->code)
                                            : "is ended by a signal";
     return how + (said.empty() ? "" : " (" + said + ")");
 }
@@ -31,9 +31,8 @@ void set_striping(const std::filesystem::path& directory, const Striping& stripi
                   const std::string& path) {
     const auto lfs = process::find_program("lfs", path);
     if (!lfs) {
-        throw Error(
-            ErrorCode::unsupported,
-            std::string("--stripe needs Lustre's program lfs, which is not on PATH") + kAdvice);
+        throw Error(ErrorCode::unsupported,
+                    "--stripe needs Lustre's program lfs, which is not on PATH", kAdvice);
     }
     std::vector<std::string> arguments{"setstripe", "-c", std::to_string(striping.count)};
     if (striping.size != 0) {
@@ -46,9 +45,10 @@ void set_striping(const std::filesystem::path& directory, const Striping& stripi
                           said = printable(line, kMostLine);
                       }});
     if (!ending || !ending->is_success()) {
-        throw Error(ErrorCode::unsupported, "cannot stripe " + directory.string() + ": " +
-                                                lfs->string() + " setstripe " +
-                                                reason(ending, said) + kAdvice);
+        throw Error(ErrorCode::unsupported,
+                    "cannot stripe " + directory.string() + ": " + lfs->string() + " setstripe " +
+                        why_it_failed(ending, said),
+                    kAdvice);
     }
 }
 

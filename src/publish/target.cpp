@@ -12,8 +12,9 @@
 #include "shardweld/core/errno.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/io/entries.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/errno.hpp"
 #include "shardweld/io/kind.hpp"
+#include "shardweld/io/whole_file.hpp"
 
 #include "appear.hpp"
 #include "directories.hpp"
@@ -28,7 +29,7 @@ namespace shardweld::publish {
 namespace {
 
 bool is_there(const fs::path& path) {
-    return io::kind_at(path) != io::Kind::none;
+    return io::kind_at(path) != io::FileKind::none;
 }
 
 /// Whether the target is the directory that this journal is of.
@@ -53,7 +54,7 @@ PartialDirectory PartialDirectory::create(const TargetRequest& request) {
     made.take_lock(request);
     // Another run may have finished between the check and the lock.
     checked_target(request);
-    made.see_to_old();
+    made.restore_old();
     made.make_partial(request.resume);
     return made;
 }
@@ -85,9 +86,9 @@ void PartialDirectory::take_lock(const TargetRequest& request) {
     }
     if (lock_fd_ < 0) {
         const std::string reason = text_of_errno(errno);
-        throw Error(ErrorCode::io, "cannot create " + lock_path_.string() +
-                                       ": no right to write there: " + reason +
-                                       "; choose another --target_dir");
+        throw Error(ErrorCode::io,
+                    "cannot create " + lock_path_.string() + ": no right to write there: " + reason,
+                    "choose another --target_dir");
     }
     require_free(is_beside ? inside : beside, target_);
     is_inside_ =
@@ -99,7 +100,7 @@ void PartialDirectory::take_lock(const TargetRequest& request) {
 
 /// A run that was killed between two renames has left the old model aside: it gets its name back,
 /// unless the new one has it.
-void PartialDirectory::see_to_old() {
+void PartialDirectory::restore_old() {
     const fs::path old = old_beside(target_);
     if (is_inside_ || fs::is_symlink(old) || !io::is_directory(old)) {
         return;
@@ -108,7 +109,7 @@ void PartialDirectory::see_to_old() {
         const io::Directory parent(target_.parent_path());
         Renames().rename({parent, old.filename()}, {parent, target_.filename()});
         notes_.push_back("gave " + old.string() + " the name " + target_.string() +
-                         " back: an earlier run was killed while it replaced it");
+                         " back: an earlier run was killed while replacing it");
     } else if (is_published(target_, journal_aside())) {
         remove_left({target_.parent_path(), old.filename()});
     } else {
@@ -118,16 +119,16 @@ void PartialDirectory::see_to_old() {
 }
 
 /// A run that was killed while it published has left its journal beside the partial directory.
-void PartialDirectory::see_to_journal_aside(bool resume) {
+void PartialDirectory::settle_journal_aside(bool resume) {
     const fs::path aside = journal_aside();
     if (is_inside_ || !is_there(aside)) {
         return;
     }
     std::error_code ignored;
     if (is_published(target_, aside)) {
-        notes_.push_back(target_.string() +
-                         " is whole: an earlier run was killed when only what it had replaced was "
-                         "still to be removed");
+        notes_.push_back(
+            target_.string() +
+            " is complete: an earlier run was killed before it removed what it had replaced");
     } else if (resume && is_there(partial_) && !is_there(journal())) {
         // What it tells is checked anyway.
         (void)::rename(aside.c_str(), journal().c_str());
@@ -136,13 +137,13 @@ void PartialDirectory::see_to_journal_aside(bool resume) {
 }
 
 void PartialDirectory::make_partial(bool resume) {
-    see_to_journal_aside(resume);
+    settle_journal_aside(resume);
     std::error_code failed;
     const bool is_work = holds_work(partial_);
     if (resume && is_work) {
-        require_own_work(partial_, maker_of(lock_fd_));
+        require_own_work(partial_, owner_of_new_files(lock_fd_));
         if (is_inside_) {
-            take_back(target_);
+            move_back(target_);
         }
         is_taken_up_ = true;
         hold();
@@ -154,7 +155,7 @@ void PartialDirectory::make_partial(bool resume) {
             io::throw_errno(failed.value(), "remove what a dead run left:", partial_);
         }
         notes_.push_back("removed " + partial_.string() + ", left by a run that did not finish" +
-                         (is_work ? " (--resume would have gone on with it)" : ""));
+                         (is_work ? ", with what it had written (--restart)" : ""));
     }
     if (::mkdir(partial_.c_str(), 0777) != 0) {
         io::throw_errno(errno, "create directory", partial_);
@@ -166,7 +167,7 @@ void PartialDirectory::make_partial(bool resume) {
 void PartialDirectory::hold() {
     const io::Directory parent(target_.parent_path());
     const io::Directory holder = is_inside_ ? io::Directory(parent, target_.filename()) : parent;
-    held_ = Held{parent, holder, io::Directory(holder, partial_.filename())};
+    held_ = HeldDirectories{parent, holder, io::Directory(holder, partial_.filename())};
 }
 
 void PartialDirectory::keep_only(const std::set<fs::path>& files) {
@@ -189,7 +190,7 @@ void PartialDirectory::forget_work() const noexcept {
 
 void PartialDirectory::discard() noexcept {
     if (std::exchange(is_held_, false) && held_ && !may_hold_work(partial_)) {
-        // Nobody else's that has its name by now.
+        // Not another file that has taken its name.
         (void)mpi::error_of([&] {
             if (held_->partial.is_at(held_->holder, partial_.filename())) {
                 io::remove_below(held_->holder, partial_.filename());

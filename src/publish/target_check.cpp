@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "shardweld/core/error.hpp"
-#include "shardweld/io/file.hpp"
 #include "shardweld/io/kind.hpp"
 #include "shardweld/io/paths.hpp"
 #include "shardweld/publish/room.hpp"
@@ -19,24 +18,25 @@ namespace shardweld::publish {
 
 namespace {
 
-[[noreturn]] void refuse(const fs::path& target, const std::string& why) {
-    throw Error(ErrorCode::target, "the target directory " + target.string() + " " + why);
+[[noreturn]] void refuse(const fs::path& target, const std::string& why,
+                         const std::string& hint = "choose another --target_dir") {
+    throw Error(ErrorCode::target, "the target directory " + target.string() + " " + why, hint);
 }
 
 void refuse_below_file(const fs::path& target) {
     for (fs::path above = target.parent_path(); above != target.root_path();
          above = above.parent_path()) {
-        const io::Kind kind = io::kind_at(above);
-        if (kind != io::Kind::none && kind != io::Kind::directory) {
+        const io::FileKind kind = io::kind_at(above);
+        if (kind != io::FileKind::none && kind != io::FileKind::directory) {
             refuse(target, "cannot be made: " + above.string() + " is a file");
         }
     }
 }
 
 /// Both resolved.
-void refuse_around(const fs::path& target, const fs::path& input) {
+void refuse_nested(const fs::path& target, const fs::path& input) {
     if (io::is_within(input, target)) {
-        refuse(target, "contains the input " + input.string() + ": choose another --target_dir");
+        refuse(target, "contains the input " + input.string());
     }
 }
 
@@ -44,12 +44,12 @@ void check_inputs(const fs::path& target, const std::vector<fs::path>& inputs) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
         const fs::path input = io::resolved(inputs[i]);
         if (target == input) {
-            refuse(target, "is read as input: choose another --target_dir");
+            refuse(target, "is read as input");
         }
-        refuse_around(target, input);
+        refuse_nested(target, input);
         if (i == 0 && io::is_within(target, input)) {
-            refuse(target, "lies inside the checkpoint " + input.string() +
-                               ": choose a --target_dir outside of it");
+            refuse(target, "lies inside the checkpoint " + input.string(),
+                   "choose a --target_dir outside of it");
         }
     }
 }
@@ -69,9 +69,10 @@ void check_writable(const fs::path& target) {
     if (above == target.parent_path() && fs::is_directory(target) && is_writable(target)) {
         return;
     }
-    throw Error(ErrorCode::io, "the target directory " + target.string() +
-                                   " cannot be made: no right to write in " + above.string() +
-                                   " (" + reason + "): choose another --target_dir");
+    throw Error(ErrorCode::io,
+                "the target directory " + target.string() +
+                    " cannot be made: no right to write in " + above.string() + " (" + reason + ")",
+                "choose another --target_dir");
 }
 
 /// Not in place, file by file.
@@ -84,40 +85,42 @@ bool is_replaced_whole(const TargetRequest& request, const fs::path& target) {
 void require_apart(const fs::path& target, const std::vector<fs::path>& files) {
     const fs::path whole = io::resolved(target);
     for (const fs::path& file : files) {
-        refuse_around(whole, io::resolved(file));
+        refuse_nested(whole, io::resolved(file));
     }
 }
 
 fs::path checked_target(const TargetRequest& request) {
     if (request.target.empty()) {
-        throw Error(ErrorCode::usage, "--target_dir is empty: name the directory to write");
+        throw Error(ErrorCode::usage, "--target_dir is empty", "name the directory to write");
     }
     fs::path target = io::resolved(request.target);
     std::error_code failed;
-    const io::Kind kind = io::kind_at(target);
-    if (kind == io::Kind::none && fs::is_symlink(fs::symlink_status(target, failed))) {
-        refuse(target, "is a link to nothing: remove the link or name a directory");
+    const io::FileKind kind = io::kind_at(target);
+    if (kind == io::FileKind::none && fs::is_symlink(fs::symlink_status(target, failed))) {
+        refuse(target, "is a dangling link", "remove the link or name a directory");
     }
-    if (kind != io::Kind::none && kind != io::Kind::directory) {
-        refuse(target, "is a file, not a directory: choose another --target_dir");
+    if (kind != io::FileKind::none && kind != io::FileKind::directory) {
+        refuse(target, "is a file, not a directory");
     }
     if (target == target.root_path()) {
-        refuse(target, "is the root of the file system: choose another --target_dir");
+        refuse(target, "is the root of the file system");
     }
     refuse_below_file(target);
     check_inputs(target, request.inputs);
-    if (kind == io::Kind::directory && request.overwrite && is_replaced_whole(request, target)) {
+    if (kind == io::FileKind::directory && request.overwrite &&
+        is_replaced_whole(request, target)) {
         require_model_only(target, target);
     }
-    if (kind == io::Kind::directory && !request.overwrite && has_content(target) &&
+    if (kind == io::FileKind::directory && !request.overwrite && has_content(target) &&
         !(request.resume && is_half_published(target))) {
-        refuse(target,
-               "exists and is not empty: choose another one, or replace it with --overwrite");
+        refuse(target, "exists and is not empty",
+               "choose another one, or replace it with --overwrite");
     }
-    if (kind == io::Kind::none && !request.overwrite && io::is_directory(old_beside(target))) {
-        refuse(target, "was being replaced by a run that was killed, and what it held is " +
-                           old_beside(target).string() +
-                           ": give it its name back, or go on replacing it with --overwrite");
+    if (kind == io::FileKind::none && !request.overwrite && io::is_directory(old_beside(target))) {
+        refuse(target,
+               "was being replaced by a run that was killed, and what it held is " +
+                   old_beside(target).string(),
+               "rename it back, or replace it with --overwrite");
     }
     check_writable(target);
     return target;
@@ -132,12 +135,12 @@ fs::path holder_of(const fs::path& target) {
     return is_beside ? above : whole;
 }
 
-std::vector<fs::path> places_of_work(const fs::path& target) {
+std::vector<fs::path> unfinished_work(const fs::path& target) {
     const fs::path whole = io::resolved(target);
     return {partial_beside(whole), whole / kPartialInside};
 }
 
-Bytes left_behind(const TargetRequest& request) {
+Bytes bytes_left_behind(const TargetRequest& request) {
     const fs::path whole = io::resolved(request.target);
     Bytes bytes = 0;
     const auto add = [&](const fs::path& path) {
@@ -146,7 +149,7 @@ Bytes left_behind(const TargetRequest& request) {
             bytes += static_cast<Bytes>(status.st_blocks) * 512;
         }
     };
-    for (const fs::path& partial : places_of_work(whole)) {
+    for (const fs::path& partial : unfinished_work(whole)) {
         std::error_code failed;
         for (fs::recursive_directory_iterator at(partial, failed), end; !failed && at != end;
              at.increment(failed)) {

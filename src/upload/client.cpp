@@ -21,10 +21,9 @@ std::vector<std::string> quiet_environment() {
 }
 
 [[noreturn]] void refuse(const std::string& what) {
-    throw Error(ErrorCode::no_client,
-                what +
-                    ": install the official one (pip install huggingface_hub) or give its path "
-                    "with --hf_cli");
+    throw Error(
+        ErrorCode::no_client, what,
+        "install the official one (pip install huggingface_hub) or give its path with --hf_cli");
 }
 
 /// What is wrong with a client; "" when it can upload.
@@ -51,9 +50,9 @@ std::string fault_of(const fs::path& client, const std::vector<std::string>& sec
     if (!ending->is_success()) {
         return "'upload --help' fails" + (last.empty() ? "" : " (" + last + ")");
     }
-    return knows_repositories ? ""
-                              : "it is not the Hub's client ('upload --help' tells of no "
-                                "repository)";
+    return knows_repositories
+               ? ""
+               : "it is not the Hub's client ('upload --help' mentions no repository)";
 }
 
 /// A client given with --hf_cli: a path, or a name on PATH.
@@ -101,7 +100,7 @@ fs::path find_client(const std::optional<fs::path>& given, const Environment& en
                          : fault);
 }
 
-process::Process upload_process(const Request& request, const fs::path& client) {
+process::Process upload_process(const UploadRequest& request, const fs::path& client) {
     // The client makes the repository itself; absolute, so that no name looks like an option.
     std::vector<std::string> arguments = {
         "upload", request.repository, fs::absolute(request.directory).string(),

@@ -16,6 +16,6 @@ fs::path find_client(const std::optional<fs::path>& given, const Environment& en
                      const std::vector<std::string>& secrets);
 
 /// The process that creates the repository, if there is none, and uploads the directory.
-process::Process upload_process(const Request& request, const fs::path& client);
+process::Process upload_process(const UploadRequest& request, const fs::path& client);
 
 }  // namespace shardweld::upload

@@ -18,7 +18,7 @@ constexpr std::string_view kBase64 =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// A text made of another: its letter i was written at [from[i], from[i + 1]) there.
-struct View {
+struct DecodedText {
     std::string text;
     std::vector<std::size_t> from;
 
@@ -28,8 +28,8 @@ struct View {
     }
 };
 
-View plain(std::string_view text) {
-    View view{std::string(text), {}};
+DecodedText plain(std::string_view text) {
+    DecodedText view{std::string(text), {}};
     for (std::size_t i = 0; i <= text.size(); ++i) {
         view.from.push_back(i);
     }
@@ -37,7 +37,7 @@ View plain(std::string_view text) {
 }
 
 template <typename Change>
-View mapped(View view, const Change& change) {
+DecodedText mapped(DecodedText view, const Change& change) {
     std::transform(view.text.begin(), view.text.end(), view.text.begin(), change);
     return view;
 }
@@ -90,8 +90,8 @@ std::optional<Escape> escape_at(std::string_view rest) {
     return std::nullopt;
 }
 
-View unescaped(const View& view) {
-    View result{"", {view.from.front()}};
+DecodedText unescaped(const DecodedText& view) {
+    DecodedText result{"", {view.from.front()}};
     for (std::size_t i = 0; i < view.text.size();) {
         const auto escape = escape_at(std::string_view(view.text).substr(i));
         const char letter = escape ? escape->letter : view.text[i];
@@ -113,7 +113,7 @@ class Pieces {
         size_ = size;
     }
     /// Marks where `view` holds one of them.
-    void mark(const View& view, std::vector<bool>& marks) const {
+    void mark(const DecodedText& view, std::vector<bool>& marks) const {
         for (std::size_t at = 0; at + size_ <= view.text.size(); ++at) {
             if (whole_.contains(view.text.substr(at, size_))) {
                 mark(view, at, size_, marks);
@@ -128,7 +128,8 @@ class Pieces {
     }
 
   private:
-    static void mark(const View& view, std::size_t at, std::size_t size, std::vector<bool>& marks) {
+    static void mark(const DecodedText& view, std::size_t at, std::size_t size,
+                     std::vector<bool>& marks) {
         std::fill(marks.begin() + static_cast<std::ptrdiff_t>(view.from[at]),
                   marks.begin() + static_cast<std::ptrdiff_t>(view.from[at + size]), true);
     }
@@ -185,7 +186,7 @@ std::string hide_pieces(std::string_view text, std::span<const std::string> secr
         }
     }
     std::vector<bool> marks(text.size());
-    View view = plain(text);
+    DecodedText view = plain(text);
     for (int depth = 0; depth < 3; ++depth) {
         as_they_are.mark(view, marks);
         as_hex.mark(mapped(view, lower), marks);

@@ -11,7 +11,7 @@ namespace shardweld::upload {
 
 namespace {
 
-struct Words {
+struct TellingWords {
     std::string_view words;  ///< in small letters
     ErrorCode code;
     std::string_view meaning;
@@ -24,7 +24,7 @@ constexpr std::string_view kUnreachable = "the Hub cannot be reached";
 constexpr std::string_view kBroken = "the connection broke while uploading";
 constexpr std::string_view kUnusable = "the client does not work";
 
-constexpr std::array<Words, 37> kTelling = {{
+constexpr std::array<TellingWords, 37> kTelling = {{
     {"not logged in", ErrorCode::no_token, kNoToken},
     {"token is required", ErrorCode::no_token, kNoToken},
     {"localtokennotfound", ErrorCode::no_token, kNoToken},
@@ -111,27 +111,28 @@ std::optional<Status> last_status(std::string_view text) {
     return last;
 }
 
-Failure failure_of_status(int status) {
+UploadFailure failure_of_status(int status) {
     const std::string number = " (" + std::to_string(status) + ")";
     if (status == 401 || status == 403) {
-        return Failure{ErrorCode::no_rights, std::string(kNoRights) + number};
+        return UploadFailure{ErrorCode::no_rights, std::string(kNoRights) + number};
     }
     if (status == 404) {
-        return Failure{ErrorCode::no_repository, std::string(kNotFound) + number};
+        return UploadFailure{ErrorCode::no_repository, std::string(kNotFound) + number};
     }
     if (status == 408 || status == 429 || status >= 500) {
-        return Failure{ErrorCode::no_network, "the Hub does not answer as it should" + number};
+        return UploadFailure{ErrorCode::no_network,
+                             "the Hub does not answer as it should" + number};
     }
-    return Failure{ErrorCode::interrupted, "the Hub refused the upload" + number};
+    return UploadFailure{ErrorCode::interrupted, "the Hub refused the upload" + number};
 }
 
 }  // namespace
 
-Failure failure_of(std::string_view output) {
+UploadFailure failure_of(std::string_view output) {
     const std::string text = in_small_letters(output);
-    Failure failure{ErrorCode::interrupted, "the client gave up"};
+    UploadFailure failure{ErrorCode::interrupted, "the client gave up"};
     std::size_t last = 0;
-    for (const Words& telling : kTelling) {
+    for (const TellingWords& telling : kTelling) {
         const std::size_t at = text.rfind(telling.words);
         if (at != std::string::npos && at >= last) {
             last = at;

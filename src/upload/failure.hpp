@@ -10,13 +10,13 @@
 
 namespace shardweld::upload {
 
-struct Failure {
+struct UploadFailure {
     ErrorCode code = ErrorCode::interrupted;
     std::string what;  ///< "the Hub refused the token (401)"
 };
 
 /// What the last telling words in the client's output say; Error code interrupted when there are
 /// none. Clients try again by themselves, so earlier words need not be the reason.
-Failure failure_of(std::string_view output);
+UploadFailure failure_of(std::string_view output);
 
 }  // namespace shardweld::upload

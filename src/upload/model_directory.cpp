@@ -6,10 +6,11 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/core/weight_map.hpp"
 #include "shardweld/io/entries.hpp"
-#include "shardweld/io/file.hpp"
 #include "shardweld/io/kind.hpp"
 #include "shardweld/io/links.hpp"
 #include "shardweld/io/paths.hpp"
+#include "shardweld/io/whole_file.hpp"
+#include "shardweld/outputs/format.hpp"
 #include "shardweld/upload/upload.hpp"
 
 namespace shardweld::upload {
@@ -20,15 +21,12 @@ constexpr std::string_view kIndexEnd = ".index.json";
 constexpr std::string_view kOwnTrace = "shardweld-";  // in the names of locks and partial outputs
 
 [[noreturn]] void refuse(const fs::path& directory, const std::string& why) {
-    throw Error(ErrorCode::not_found,
-                directory.string() + " is not a finished model: " + why +
-                    "; only a whole model directory is uploaded, as shardweld merge writes it");
+    throw Error(ErrorCode::not_found, directory.string() + " is not a finished model: " + why,
+                "give a whole model directory, as shardweld merge writes it");
 }
 
 bool is_weights(const std::string& name) {
-    constexpr std::array<std::string_view, 4> kEndings = {".safetensors", ".bin", ".h5", ".hdf5"};
-    return std::any_of(kEndings.begin(), kEndings.end(),
-                       [&](std::string_view ending) { return name.ends_with(ending); });
+    return name.ends_with(".bin") || outputs::is_output_name(name);
 }
 
 /// Names of the files (and what links lead to) directly in a directory.
@@ -89,12 +87,13 @@ bool is_never_sent(const fs::path& directory, const fs::path& root) {
 }
 
 [[noreturn]] void refuse_to_send(const fs::path& path, const std::string& why) {
-    throw Error(ErrorCode::corrupt, printable(path.string(), 1000) + " " + why +
-                                        ": whatever it leads to or holds would be published; take "
-                                        "it out of the model's directory first");
+    throw Error(ErrorCode::corrupt,
+                printable(path.string(), 1000) + " " + why +
+                    ": whatever it leads to or holds would be published",
+                "take it out of the model's directory first");
 }
 
-/// Error(corrupt) where the client would send what nobody meant.
+/// Error(corrupt) where the client would send what was not meant to be sent.
 void check_entry(const fs::directory_entry& entry, const fs::path& root) {
     const fs::path& path = entry.path();
     const std::string name = path.filename().string();
@@ -104,13 +103,13 @@ void check_entry(const fs::directory_entry& entry, const fs::path& root) {
                        "leads out of the model's directory, to " + printable(end->string(), 1000));
     }
     if (name.starts_with('.') && !is_usual_dot_name(name)) {
-        refuse_to_send(path, "begins with a dot, which no part of a model does");
+        refuse_to_send(path, "begins with a dot, unlike any file of a model");
     }
-    const io::Kind kind = io::kind_at(path);
-    if (kind == io::Kind::other || (is_link && kind != io::Kind::file)) {
-        refuse_to_send(path, kind == io::Kind::other       ? "is no regular file"
-                             : kind == io::Kind::directory ? "is a link to a directory"
-                                                           : "is a link to nothing");
+    const io::FileKind kind = io::kind_at(path);
+    if (kind == io::FileKind::other || (is_link && kind != io::FileKind::file)) {
+        refuse_to_send(path, kind == io::FileKind::other       ? "is not a regular file"
+                             : kind == io::FileKind::directory ? "is a link to a directory"
+                                                               : "is a dangling link");
     }
 }
 
@@ -136,7 +135,8 @@ void check_sent(const fs::path& directory) {
 void check_model(const fs::path& directory) {
     std::error_code failed;
     if (!fs::is_directory(directory, failed)) {
-        throw Error(ErrorCode::not_found, directory.string() + " is no directory that can be read");
+        throw Error(ErrorCode::not_found, directory.string() + " is not a readable directory",
+                    "check the path");
     }
     const std::string own = io::without_dots(directory).filename();
     const std::set<std::string> names = names_in(directory);
@@ -145,7 +145,7 @@ void check_model(const fs::path& directory) {
             refuse(directory, "it holds " + name + ", left by a run that has not finished");
         }
         if (is_weights(name) && !is_full(directory / name)) {
-            refuse(directory, name + " is empty or leads nowhere");
+            refuse(directory, name + " is empty or dangling");
         }
     }
     if (own.starts_with(".") && own.find(kOwnTrace) != std::string::npos) {

@@ -48,7 +48,7 @@ void hide_headers(std::string& text) {
     constexpr std::string_view kHeader = "authorization";
     constexpr std::string_view kScheme = "bearer ";
     const std::size_t header = find_word(text, kHeader, 0);
-    // Prose speaks of authorization, too: a header has its value behind a sign.
+    // Prose mentions authorization, too; in a header a sign and a value follow.
     if (header != std::string::npos) {
         const std::size_t sign = text.find_first_not_of("\"' ", header + kHeader.size());
         if (sign != std::string::npos && (text[sign] == ':' || text[sign] == '=')) {

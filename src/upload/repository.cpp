@@ -12,8 +12,8 @@ namespace {
 constexpr std::size_t kMostLetters = 96;
 
 [[noreturn]] void refuse(const std::string& name, const std::string& why) {
-    throw Error(ErrorCode::usage, "--hf_upload_path " + printable(name) + " " + why +
-                                      ": give ORG/NAME, for example me/my-model");
+    throw Error(ErrorCode::usage, "--hf_upload_path " + printable(name) + " " + why,
+                "give ORG/NAME, for example me/my-model");
 }
 
 bool is_letter(char c) {

@@ -2,7 +2,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/whole_file.hpp"
 
 namespace shardweld::upload {
 

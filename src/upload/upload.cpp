@@ -38,7 +38,9 @@ class Output {
         (is_error(line) ? error_ : last_) = line;
     }
     [[nodiscard]] const std::string& text() const { return text_; }
-    [[nodiscard]] const std::string& telling() const { return error_.empty() ? last_ : error_; }
+    [[nodiscard]] const std::string& error_or_last() const {
+        return error_.empty() ? last_ : error_;
+    }
 
   private:
     std::string text_;
@@ -50,7 +52,8 @@ std::string signal_text(int signal) {
     return "signal " + std::to_string(signal) + (signal == SIGKILL ? ", killed" : "");
 }
 
-Failure failure_of_ending(const std::optional<process::Ending>& ending, const Output& output) {
+UploadFailure failure_of_ending(const std::optional<process::Ending>& ending,
+                                const Output& output) {
     if (!ending) {
         return {ErrorCode::no_client,
                 "the client cannot be started (" + std::generic_category().message(errno) + ")"};
@@ -65,7 +68,7 @@ Failure failure_of_ending(const std::optional<process::Ending>& ending, const Ou
     return failure_of(output.text());
 }
 
-std::string advice_for(ErrorCode code, const Request& request) {
+std::string advice_for(ErrorCode code, const UploadRequest& request) {
     const std::string owner = request.repository.substr(0, request.repository.find('/'));
     switch (code) {
         case ErrorCode::no_client:
@@ -80,41 +83,41 @@ std::string advice_for(ErrorCode code, const Request& request) {
         case ErrorCode::no_network:
             return "compute nodes are often offline: upload from one with a network, or later";
         default:
-            return "what the Hub has already got is not sent again";
+            return "what the Hub already has is not sent again";
     }
 }
 
 }  // namespace
 
-std::string retry_command(const Request& request) {
+std::string retry_command(const UploadRequest& request) {
     return "shardweld upload " + process::shell_word(request.directory.string()) +
            " --hf_upload_path " + process::shell_word(request.repository) +
            (request.is_private ? " --private" : "") +
            (request.client ? " --hf_cli " + process::shell_word(request.client->string()) : "");
 }
 
-Access check_access(const Request& request, const Environment& environment) {
+Access check_access(const UploadRequest& request, const Environment& environment) {
     check_repository(request.repository);
     Tokens tokens = find_tokens(environment);
     Access access;
     access.client = find_client(request.client, environment, tokens.values);
     if (!tokens.is_present) {
-        throw Error(ErrorCode::no_token,
-                    "uploading needs a token of the Hub, and there is none: run hf auth login, or "
-                    "set HF_TOKEN (looked at HF_TOKEN, HUGGING_FACE_HUB_TOKEN and " +
-                        tokens.file.string() + ")");
+        throw Error(
+            ErrorCode::no_token, "uploading needs a Hub token, and there is none",
+            "run hf auth login, or set HF_TOKEN (looked at HF_TOKEN, HUGGING_FACE_HUB_TOKEN and " +
+                tokens.file.string() + ")");
     }
     access.secrets = std::move(tokens.values);
     return access;
 }
 
-void upload(const Request& request, const Access& access,
+void upload(const UploadRequest& request, const Access& access,
             const std::function<void(std::string_view)>& on_line) {
     try {
         check_sent(request.directory);
     } catch (const Error& error) {
-        throw Error(error.code(), "not uploaded to " + request.repository + ": " + error.what() +
-                                      "; then: " + retry_command(request));
+        throw Error(error.code(), "not uploaded to " + request.repository + ": " + error.what(),
+                    error.hint() + "; then: " + retry_command(request));
     }
     Output output;
     process::Process client = upload_process(request, access.client);
@@ -127,13 +130,13 @@ void upload(const Request& request, const Access& access,
     if (ending && ending->is_success()) {
         return;
     }
-    const Failure failure = failure_of_ending(ending, output);
-    const std::string& words = output.telling();
+    const UploadFailure failure = failure_of_ending(ending, output);
+    const std::string& words = output.error_or_last();
     throw Error(failure.code,
                 "not uploaded to " + request.repository + ": " + failure.what +
-                    (words.empty() ? "" : "; the client says: " + printable(words, 300)) + "; " +
-                    advice_for(failure.code, request) + "; the model stays in " +
-                    request.directory.string() + "; try again with: " + retry_command(request));
+                    (words.empty() ? "" : "; the client says: " + printable(words, 300)),
+                advice_for(failure.code, request) + "; then, from " + request.directory.string() +
+                    ": " + retry_command(request));
 }
 
 }  // namespace shardweld::upload

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "shardweld/io/output_file.hpp"
+
 namespace shardweld::bench {
 
 namespace {

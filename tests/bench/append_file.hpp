@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "shardweld/core/index.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/output_file.hpp"
 
 namespace shardweld::bench {
 

@@ -16,7 +16,7 @@
 #include "shardweld/formats/containers/pickle.hpp"
 #include "shardweld/formats/containers/zip.hpp"
 #include "shardweld/formats/format.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/input_file.hpp"
 
 #include "pickle_cases.hpp"
 
@@ -76,7 +76,7 @@ shardweld::Bytes pickle_bytes(const fs::path& path) {
 
 /// Scans the first file again and again for about a second, as a rank scans one file after another.
 void measure(const std::string& name, const fs::path& directory, const std::string& backend) {
-    formats::Request request;
+    formats::InputRequest request;
     request.directory = directory;
     request.backend = backend;
     const auto location = formats::locate(request);

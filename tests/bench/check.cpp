@@ -12,7 +12,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/input_file.hpp"
 
 #include "jobs.hpp"
 

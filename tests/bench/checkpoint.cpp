@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shardweld/core/error.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/whole_file.hpp"
 
 #include "saving.hpp"
 

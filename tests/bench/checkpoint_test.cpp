@@ -18,6 +18,7 @@
 #include "shardweld/formats/containers/dcp_metadata.hpp"
 #include "shardweld/formats/containers/torch_file.hpp"
 #include "shardweld/formats/containers/zip.hpp"
+#include "shardweld/io/input_file.hpp"
 
 #include "check.hpp"
 #include "torch_writer.hpp"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "shardweld/core/error.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/whole_file.hpp"
 
 #include "checkpoint.hpp"
 #include "jobs.hpp"

@@ -12,6 +12,7 @@
 
 #include "shardweld/core/text.hpp"
 #include "shardweld/plan/cost.hpp"
+#include "shardweld/plan/plan.hpp"
 #include "shardweld/plan/traffic.hpp"
 
 #include "../../src/app/commands/print_plan.hpp"
@@ -76,23 +77,12 @@ plan::Visibility visibility_of(const Described& machine, int n_ranks, std::size_
 }
 
 /// Which bound alone takes the longest.
-const char* limit_of(const plan::Traffic& traffic, const Described& machine, bool is_lockstep,
-                     double metadata_s) {
-    plan::Machine nodes{{}, machine.machine.shared};
-    nodes.shared.system_read_bytes_s = nodes.shared.system_write_bytes_s = 0;
-    nodes.shared.system_reads_s = 0;
-    plan::Machine system{{}, machine.machine.shared};
-    system.shared.node_read_bytes_s = system.shared.node_write_bytes_s = 0;
-    system.shared.node_exchange_bytes_s = 0;
-    const auto total = [&](const plan::Machine& one) {
-        return plan::timeline_of(traffic, one, is_lockstep).total_s;
-    };
-    const std::vector<std::pair<double, const char*>> bounds{
-        {total({machine.machine.rank, {}}), "ranks"},
-        {total(nodes), "nodes"},
-        {total(system), "file system"},
-        {metadata_s, "metadata"}};
-    return std::max_element(bounds.begin(), bounds.end())->second;
+const char* bottleneck_of(const plan::Traffic& traffic, const Described& machine, bool is_lockstep,
+                          double metadata_s) {
+    const plan::Bottleneck limit = plan::bottleneck_of(traffic, machine.machine, is_lockstep);
+    const plan::Machine& all = machine.machine;
+    return metadata_s > plan::timeline_of(traffic, all, is_lockstep).total_s ? "metadata"
+                                                                             : plan::name_of(limit);
 }
 
 ordered_json simulated(const plan::Plan& plan, const Described& machine) {
@@ -113,7 +103,7 @@ ordered_json simulated(const plan::Plan& plan, const Described& machine) {
             {"copy_s", time.copy_s},
             {"write_s", time.write_s},
             {"total_s", metadata_s + time.total_s},
-            {"limit", limit_of(traffic, machine, plan.is_lockstep, metadata_s)},
+            {"limit", bottleneck_of(traffic, machine, plan.is_lockstep, metadata_s)},
             {"read_bytes", spread(&plan::RankTraffic::bytes_read).total},
             {"read_imbalance", spread(&plan::RankTraffic::bytes_read).imbalance()},
             {"written_imbalance", spread(&plan::RankTraffic::bytes_written).imbalance()},
@@ -135,7 +125,7 @@ void simulate(const cxxopts::ParseResult& given) {
         const Described machine = described(json);
         for (int n_ranks = 1; n_ranks <= most; n_ranks *= 2) {
             for (const auto strategy : {plan::Strategy::direct, plan::Strategy::collective}) {
-                plan::Choice choice;
+                plan::PlanChoice choice;
                 choice.strategy = strategy;
                 ordered_json line = {{"model", given["name"].as<std::string>()}};
                 line.update(simulated(

@@ -3,6 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "shardweld/io/whole_file.hpp"
+
 #include "checkpoint.hpp"
 #include "dcp_writer.hpp"
 #include "jobs.hpp"

@@ -56,7 +56,7 @@ slowed "$dora" 0 "call=read,side=output,phase=execute,do=slow:400,times=9,nth=1"
 expect_code 0 "${command[@]}"
 took_long execute output read 400 0
 
-# told_to_stop MOST PHASE SIDE CALL TEXT: starts $command and tells one of its ranks to stop when three calls were slow. It ends with code 11
+# told_to_stop MOST PHASE SIDE CALL TEXT: starts $command and tells one of its ranks to stop when three calls were slow. It exits with code 11
 # and TEXT before there were MOST of them.
 told_to_stop() {
     local launcher target
@@ -80,7 +80,7 @@ for ranks in 0 2; do
     told_to_stop 30 bind input read "stopped by SIGUSR1: nothing was written yet"
     [[ -z "$(ls -A "$place")" ]] || fail "left $(ls -A "$place")"
     slowed "$fsdp" "$ranks" "call=read,side=output,phase=publish,do=slow:600,times=0,nth=1" --max_shard_size 15KB --sha256 --report "$WORK/report.json"
-    told_to_stop 11 publish output read "122 kB of 122 kB are kept in $place/.model.shardweld-partial: the same command with --resume goes on from there"
+    told_to_stop 11 publish output read "122 kB of 122 kB are kept in $place/.model.shardweld-partial"
     expect_code 0 "$SHARDWELD" merge --local_dir "$fsdp" --target_dir "$place/model" -q --max_shard_size 15KB --sha256 --report "$WORK/report.json" --resume
     expect_code 0 "$SHARDWELD" verify "$place/model" --report "$WORK/report.json" --sha256
 done

@@ -58,7 +58,12 @@ cp "$data"/torch/fsdp1_w2_fp32_llama/source/model_world_size_2_* "$source"
 warned "2 file(s) with 157 kB could hold weights of this model but are not read: model_world_size_2_rank_0.pt, model_world_size_2_rank_1.pt"
 start torch/fsdp2_w4_bf16_cudaloc
 cp "$data"/torch/dcp_w2_bf16_qwen2/source/{.metadata,*.distcp} "$source"
-warned "2 file(s) with 179 kB could hold weights of this model but are not read: __0_0.distcp, __1_0.distcp"
+merged 2
+expect_text "holds a verl FSDP checkpoint (world size 4) and a torch DCP checkpoint"
+for code in 0 14; do
+    merged "$code" --backend fsdp $( ((code == 0)) || echo --strict)
+    expect_text "2 file(s) with 179 kB could hold weights of this model but are not read: __0_0.distcp, __1_0.distcp"
+done
 row "__1_0.distcp" 1 "$(stat -c %s "$source/__1_0.distcp")"
 start torch/dcp_w2_bf16_qwen2
 cp -r "$data/megatron/llama-tp4-legacy-bf16/source" "$source/older"

@@ -42,6 +42,14 @@ for command in merge plan inspect recipes; do
     expect_code 0 "$SHARDWELD" "$command" --help && stdout_has "Usage: shardweld $command" && stderr_is_empty
 done
 
+expect_code 0 "$SHARDWELD" merge -h && stdout_has "Usage: shardweld merge" && stdout_has "shardweld merge --help" && stderr_is_empty
+checks=$((checks + 1))
+[[ "$(grep -cE '^ +(-[a-z], )?--' "$WORK/out")" == 10 ]] || fail "merge -h does not list ten options"
+for shell in bash zsh fish; do
+    expect_code 0 "$SHARDWELD" help "--completion=$shell" && stdout_has "split fold drop"
+done
+expect_code 2 "$SHARDWELD" help --completion=tcsh && expect_text "bash, zsh, fish"
+
 # Help starts no MPI: it is there where MPI cannot start. That it cannot is told by the code alone (2 would be the program's own):
 # Open MPI's words are passed on by mpirun, which may lose them.
 without_mpi=(mpirun -n 2 --mca pml none "$SHARDWELD")
@@ -65,7 +73,7 @@ python3 -m json.tool "$WORK/out" >/dev/null || fail "inspect under mpirun printe
 
 # Ranks read the metadata together and tell what one tells alone, but for memory, which is measured.
 without_memory() {
-    python3 -c 'import json, sys; told = json.load(sys.stdin); print({k: v for k, v in told.items() if k not in ("memory", "peak_bytes")})'
+    python3 -c 'import json, sys; print(json.load(sys.stdin, object_hook=lambda told: {k: v for k, v in told.items() if k not in ("memory", "peak_bytes")}))'
 }
 for command in "inspect $CASE/source" "plan --local_dir $CASE/source --hf_config $CASE/hf --ranks 5"; do
     expect_code 0 "$SHARDWELD" $command --json && without_memory <"$WORK/out" >"$WORK/alone"

@@ -49,7 +49,7 @@ done
 expect_code 14 "$SHARDWELD" plan --local_dir "$WORK/stale/source" --hf_config "$WORK/stale/hf" --strict
 expect_code 0 "$SHARDWELD" merge --local_dir "$data/dcp_w2_bf16_qwen2/source" --hf_config "$WORK/stale/hf" --target_dir "$WORK/sound" --strict -q
 
-# A finished model is read when it is asked for; its configuration lies beside it.
+# A finished model is read only on request; its configuration lies beside it.
 merge_case "$data/dcp_w2_bf16_qwen2" "$WORK/model" 0
 expect_code 3 "$SHARDWELD" merge --local_dir "$WORK/model" --target_dir "$WORK/again" -q
 expect_text "HuggingFace model already"

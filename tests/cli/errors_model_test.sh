@@ -167,7 +167,7 @@ python3 -c 'import json, sys; c = json.load(open(sys.argv[1])); assert c["dtype"
     "$target/config.json" || fail "NaN and infinities are lost when config.json is edited"
 rm -rf "$target"
 sed -i 's/NaN,/NotANumber,/' "$hf/config.json"
-refused "no number at all" 4 0 "config.json" "no valid JSON at line"
+refused "no number at all" 4 0 "config.json" "not valid JSON at line"
 
 # What no shape shows: how norms are stored, and in which order rotary rows.
 gemma=megatron_more/gemma-tp2-legacy

@@ -43,7 +43,7 @@ said "no number" 2 "--iteration" "ten" -- merge --local_dir a --iteration ten
 said "no strategy" 2 "--strategy" "fast" "collective" -- merge --local_dir a --strategy fast
 said "a backend to come" 5 "deepspeed" -- merge --local_dir a --backend deepspeed
 said "no backend" 2 "--backend" "tape" -- merge --local_dir a --backend tape
-said "stray argument" 2 "stray" -- merge --local_dir a stray
+said "stray argument" 2 "stray" -- merge a b stray
 more=(--dtype int4)
 refused "a bad option on three ranks" 2 3 "--dtype"
 more=(--recipe "$WORK/nowhere.recipe")
@@ -83,7 +83,7 @@ source="$WORK/nowhere"
 refused "a directory that is not there" 3 3 "$WORK/nowhere"
 mkdir "$WORK/empty"
 source="$WORK/empty"
-refused "an empty directory" 3 0 "$WORK/empty" "found: nothing"
+refused "an empty directory" 3 0 "$WORK/empty" "which has no files"
 source="$hf/config.json"
 refused "a file as the checkpoint" 2 0 "config.json is a file"
 mkdir "$WORK/zero"

@@ -23,7 +23,7 @@ for family in phi3 gemma2 gemma3_text glm glm4 glm4_moe glm4_moe_lite qwen3_next
     comes_back "$family" legacy 2
     comes_back "$family" zarr 0
     expect_code 14 "$SHARDWELD" merge --local_dir "$WORK/$family/legacy/source" --hf_config "$WORK/$family/hf" --target_dir "$WORK/strict" --strict &&
-        expect_text "was never compared with a model made by the framework"
+        expect_text "was never compared with a model exported by the framework"
 done
 
 # An MTP layer is optional, whatever config.json promises; half of one is a checkpoint of which files are missing.

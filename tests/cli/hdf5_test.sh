@@ -145,10 +145,10 @@ refuse 4 "past the end" "$data/bad/past_end.h5"
 refuse 4 "shardweld_dtype is BF16" "$data/bad/dtype_wrong.h5"
 refuse 4 "shardweld_offsets" "$data/bad/piece_outside.h5"
 refuse 5 "h5repack -l CONTI -f NONE" "$data/bad/compressed.h5"
-# Who lists a file ends with who reads the list, also where the merge ignores that nobody reads.
+# The lister ends with its reader, even if the merge ignores SIGPIPE.
 checks=$((checks + 1))
 { (trap '' PIPE && sleep 0.5 && exec "$bin/shardweld_hdf5_list" "$data/llama-2ranks/source/rank_0.h5"); echo $? >"$WORK/code"; } | true
-[[ "$(cat "$WORK/code")" == 141 ]] || fail "the lister without a reader ends with code $(cat "$WORK/code")"
+[[ "$(cat "$WORK/code")" == 141 ]] || fail "the lister without a reader exits with code $(cat "$WORK/code")"
 refuse 5 "link to another file" "$data/bad/external_link.h5"
 refuse 5 "in other files" "$data/bad/external_storage.h5"
 refuse 3 "never written" "$data/bad/unwritten.h5"

@@ -146,7 +146,7 @@ for text in '' '[]' '{}' '{"command": "merge", "schema": 1}' '{"command": ["iobe
     '{"command": "iobench", "schema": 1, "roof": {"gbs": 1e999}, "ranks": 1, "fsync": true}' \
     '{"command": "iobench", "schema": 1, "roof": {"gbs": 2}, "ranks": 1}'; do
     echo "$text" >"$WORK/bad.json"
-    refused 4 'is no report of iobench'
+    refused 4 'is not a report of iobench'
 done
 echo '{"command": "iobench", "schema": 2}' >"$WORK/bad.json"
 refused 5 'another schema'

@@ -10,14 +10,14 @@ fields() {
     described "$WORK/out"
 }
 
-# described FILE: so has the JSON in FILE. What `facts`, `claims` and `inert_globals` hold is the checkpoint's.
+# described FILE: so has the JSON in FILE. What `facts`, `claims`, `inert_globals` and `variables` hold is not the program's.
 described() {
     checks=$((checks + 1))
     python3 - "$TESTS/../docs/using/report.md" "$1" <<'PYTHON' || fail "fields that docs/using/report.md does not have"
 import json, re, sys
 
 known = set(re.findall(r"`([a-z0-9_]+)`", open(sys.argv[1]).read()))
-free = {"facts", "claims", "inert_globals"}
+free = {"facts", "claims", "inert_globals", "variables"}
 
 def unknown(value):
     if isinstance(value, list):

@@ -73,7 +73,7 @@ assert ledger["stored"] == whole["ledger"]["stored"] == ledger["consumed"] + led
 assert {row["reason"] for row in ledger["ignored"]} >= {"not in --include", "in --exclude"}
 P
 expect_code 2 "$SHARDWELD" plan --local_dir "$data/torch/fsdp1_w2_fp32_llama/source" --include nothing_is_called_so && expect_text "leave no tensor"
-expect_code 2 "$SHARDWELD" plan --local_dir "$data/torch/fsdp1_w2_fp32_llama/source" --exclude '(' && expect_text "no regular expression"
+expect_code 2 "$SHARDWELD" plan --local_dir "$data/torch/fsdp1_w2_fp32_llama/source" --exclude '(' && expect_text "not a regular expression"
 
 # Checksums, ledger and findings are those of one rank at any number of ranks, with either strategy and other files.
 same_fields() {

@@ -14,7 +14,7 @@ fail() {
     failures=$((failures + 1))
 }
 
-# expect_unread CODE COMMAND...: exit code of a command when nobody reads what it says.
+# expect_unread CODE COMMAND...: exit code of a command whose output is not read.
 expect_unread() {
     local code="$1" found
     shift

@@ -79,7 +79,7 @@ warned "a role's directory elsewhere" "1 link leads out of the checkpoint, actor
 # What is copied as it is must be the checkpoint's own.
 start "$fsdp"
 ln -s "$outside/secret.json" "$source/huggingface/tokenizer.json"
-refused "a tokenizer elsewhere" 4 3 "huggingface/tokenizer.json leads out of the checkpoint, to $outside/secret.json" "--hf_config"
+refused "a tokenizer elsewhere" 4 3 "huggingface/tokenizer.json leads through a link out of the checkpoint, to $outside/secret.json" "--hf_config"
 merge_copy 0 --hf_config "$source/huggingface"
 expect_code 0 "${merging[@]}"
 checks=$((checks + 1))
@@ -87,16 +87,16 @@ cmp -s "$target/tokenizer.json" "$outside/secret.json" || fail "a tokenizer that
 start "$fsdp"
 cp "$source/huggingface/config.json" "$outside"
 ln -sf "$outside/config.json" "$source/huggingface/config.json"
-refused "a config elsewhere" 4 0 "huggingface/config.json leads out of the checkpoint"
+refused "a config elsewhere" 4 0 "huggingface/config.json leads through a link out of the checkpoint"
 start "$fsdp"
 mkdir "$source/lora_adapter"
 ln -s "$outside/secret.json" "$source/lora_adapter/adapter_config.json"
-refused "an adapter's configuration elsewhere" 4 0 "adapter_config.json leads out of the checkpoint"
+refused "an adapter's configuration elsewhere" 4 0 "adapter_config.json leads through a link out of the checkpoint"
 start megatron/qwen2-tied-tp2-zarr
 chunk=decoder.final_layernorm.weight/0
 mv "$iter/$chunk" "$outside/chunk"
 ln -s "$outside/chunk" "$iter/$chunk"
-refused "a chunk elsewhere" 4 0 "decoder.final_layernorm.weight" "leads out of the checkpoint"
+refused "a chunk elsewhere" 4 0 "decoder.final_layernorm.weight" "leads through a link out of the checkpoint"
 
 # The Hub's cache: snapshots are links to blobs.
 cache="$WORK/models--a--b"
@@ -112,7 +112,7 @@ rm -rf "$target"
 ln -s ../../blobs/abc "$cache/snapshots/0123/tokenizer.json"
 expect_code 14 "$SHARDWELD" merge --backend hf --local_dir "$cache/snapshots/0123" --target_dir "$target" -q --strict
 expect_text "side_file_lost"
-expect_text "tokenizer.json (a link to nothing)"
+expect_text "tokenizer.json (a dangling link)"
 expect_absent "$target"
 rm "$cache/snapshots/0123/tokenizer.json"
 start megatron/llama-tp4-legacy-bf16

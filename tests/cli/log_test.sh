@@ -15,21 +15,21 @@ same_as_expected "$CASE" "$WORK/merged"
 checks=$((checks + 1))
 [[ "$(ls "$LOGS" | tr '\n' ' ')" == "rank-0000.log rank-0001.log rank-0002.log " ]] || fail "logs: $(ls "$LOGS")"
 for rank in 0 1 2; do
-    logged "$rank" "shardweld [0-9.]+ \(.*\), rank $rank of 3 on [^ ]+, process [0-9]+: merge .*--strategy direct.*"
+    logged "$rank" "shardweld [0-9.]+ \(.*\), rank $rank of 3 on [^ ]+, process [0-9]+, in [^ ]+: .*merge .*--strategy direct.*"
     logged "$rank" "phase survey: [0-9.]+ s, [0-9.]+ s of processor time"
     logged "$rank" "phase publish: .*"
     logged "$rank" "opens $CASE/source/iter_.*/mp_rank_0[0-3]/model_optim_rng\.pt"
     logged "$rank" "opens $WORK/\.merged\..*\.safetensors"
-    logged "$rank" "wrote $WORK/merged"
-    logged "$rank" "ends with code 0"
+    logged "$rank" "wrote $WORK/merged: .*"
+    logged "$rank" "exits with code 0"
 done
 
 # A failure is in every rank's log, behind the earlier run.
 expect_code 12 mpirun -n 3 "$SHARDWELD" merge --local_dir "$CASE/source" --hf_config "$CASE/hf" --target_dir "$WORK/merged" --log-dir "$LOGS"
 for rank in 0 1 2; do
-    logged "$rank" "ends with code 0"
-    logged "$rank" "error: rank 0 .*: the target directory $WORK/merged exists and is not empty.*"
-    logged "$rank" "ends with code 12"
+    logged "$rank" "exits with code 0"
+    logged "$rank" "error: the target directory $WORK/merged exists and is not empty.*"
+    logged "$rank" "exits with code 12"
 done
 
 # Nothing is written through a link, to no directory and into no file's place.
@@ -38,12 +38,12 @@ mkdir -p "$LOGS"
 echo mine >"$WORK/mine"
 ln -s "$WORK/mine" "$LOGS/rank-0001.log"
 run=("$SHARDWELD" inspect "$CASE/source" --log_dir)
-expect_code 12 mpirun -n 2 "${run[@]}" "$LOGS" && expect_text "rank-0001.log is no regular file"
+expect_code 12 mpirun -n 2 "${run[@]}" "$LOGS" && expect_text "rank-0001.log is not a regular file"
 checks=$((checks + 1))
 [[ "$(cat "$WORK/mine")" == mine ]] || fail "a link was followed"
 mkfifo "$WORK/fifo" && rm "$LOGS/rank-0001.log" && mv "$WORK/fifo" "$LOGS/rank-0001.log"
-expect_code 12 mpirun -n 2 "${run[@]}" "$LOGS" && expect_text "rank-0001.log is no regular file"
-expect_code 12 "${run[@]}" "$WORK/mine" && expect_text "--log_dir $WORK/mine is no directory"
+expect_code 12 mpirun -n 2 "${run[@]}" "$LOGS" && expect_text "rank-0001.log is not a regular file"
+expect_code 12 "${run[@]}" "$WORK/mine" && expect_text "--log_dir $WORK/mine is not a directory"
 expect_code 3 "${run[@]}" "$WORK/mine/logs"
 expect_text "cannot create directory $WORK/mine/logs"
 
@@ -54,7 +54,7 @@ mkdir "$LOGS"
 early="$([[ -v TSAN_OPTIONS ]] && echo "trap '' XFSZ;")"
 expect_code 0 bash -c "$early"' ulimit -f 0; exec "$@" >/dev/null' - "${run[@]}" "$LOGS"
 
-# A merge goes on when nobody reads what it says.
+# A merge continues if its output is not read.
 expect_unread 0 "$SHARDWELD" merge -v --local_dir "$CASE/source" --hf_config "$CASE/hf" --target_dir "$WORK/unheard"
 same_as_expected "$CASE" "$WORK/unheard"
 

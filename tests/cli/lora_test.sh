@@ -118,7 +118,7 @@ lora 6 0 --local_dir "$bare" --target_dir "$WORK/none" --lora fold
 lora 0 2 --local_dir "$bare" --target_dir "$WORK/given" --lora fold --lora_alpha 10
 same "$WORK/given" "$full/expected/merged"
 lora 0 2 --local_dir "$full/source" --target_dir "$WORK/other" --lora_alpha 20
-expect_text "--lora_alpha 20 is taken"
+expect_text "--lora_alpha 20 is used"
 config_says "$WORK/other/lora_adapter/adapter_config.json" 'c["lora_alpha"] == 20'
 printf '[]' >"$bare/lora_train_meta.json"
 lora 4 0 --local_dir "$bare" --target_dir "$WORK/none"
@@ -135,7 +135,7 @@ without="$(copy_of "$only" without)"
 rm -r "$without/huggingface"
 lora 0 2 --local_dir "$without" --target_dir "$WORK/without_config"
 same "$WORK/without_config/lora_adapter" "$only/expected/lora_adapter"
-expect_text "base_model_name_or_path is not known"
+expect_text "base_model_name_or_path stays unknown"
 lora 14 0 --local_dir "$without" --target_dir "$WORK/without_strict" --strict
 shallow="$(copy_of "$only" shallow)"
 sed -i 's/"num_hidden_layers": 2/"num_hidden_layers": 1/' "$shallow/huggingface/config.json"
@@ -209,8 +209,8 @@ done <<'CASES'
 5 fold target_parameters ["mlp.w"] target_parameters
 5 split trainable_token_indices [1,2] trainable_token_indices
 5 fold layer_replication [[0,2]] layer_replication
-5 fold alora_invocation_tokens [7] take --lora split
-5 fold use_qalora true take --lora split
+5 fold alora_invocation_tokens [7] use --lora split
+5 fold use_qalora true use --lora split
 6 fold use_dora true lora_magnitude_vector
 6 split use_dora true lora_magnitude_vector
 6 fold lora_alpha -1 expected a number above 0

@@ -27,7 +27,7 @@ planned() {
 # Several things wrong with config.json: all told, whatever the order.
 start "$fsdp"
 config vocab_size=600 intermediate_size=40 num_hidden_layers=3
-texts=("contradict each other in" "embed_tokens.weight" "lm_head.weight" "mlp.gate_proj.weight" "mlp.down_proj.weight" "others of this kind" "model.layers.2.")
+texts=("contradict each other in" "embed_tokens.weight" "lm_head.weight" "mlp.gate_proj.weight" "mlp.down_proj.weight" "of this kind" "model.layers.2.")
 for ranks in 0 3; do
     refused "three wrong fields" 6 "$ranks" "${texts[@]}"
 done
@@ -61,7 +61,7 @@ checks=$((checks + 1))
 python3 - "$WORK/report.json" "$told" <<'P' || fail "plan says of quotas: $told"
 import json, sys
 quotas = json.load(open(sys.argv[1]))["quotas"]
-assert sys.argv[2] == ("looked at: " + ", ".join(quotas) if quotas else "unknown: nobody tells them here"), quotas
+assert sys.argv[2] == ("checked: " + ", ".join(quotas) if quotas else "unknown on this file system"), quotas
 P
 expect_code 0 "$SHARDWELD" plan --local_dir "$source"
 checks=$((checks + 1))
@@ -74,23 +74,23 @@ more=()
 start "$fsdp"
 for ranks in 0 2; do
     more=(--report "$WORK/none/r.json")
-    refused "no directory for the report" 7 "$ranks" "the report $WORK/none/r.json could not be written: there is no directory $WORK/none; choose another place for --report"
+    refused "no directory for the report" 7 "$ranks" "the report $WORK/none/r.json could not be written: there is no directory $WORK/none"
 done
 planned 7 "there is no directory $WORK/none"
 expect_code 7 "$SHARDWELD" test --local_dir "$source" --test_hf_dir "$WORK/copy/expected" "${more[@]}"
 expect_text "there is no directory $WORK/none"
 more=(--report "$source/fsdp_config.json/r.json")
-refused "a file for the report's directory" 7 0 "$source/fsdp_config.json is no directory"
+refused "a file for the report's directory" 7 0 "$source/fsdp_config.json is not a directory"
 more=(--report "$WORK")
 refused "a directory for the report" 7 0 "the report $WORK could not be written: it is a directory"
 mkfifo "$WORK/fifo"
 more=(--report "$WORK/fifo")
-refused "a pipe for the report" 7 0 "the report $WORK/fifo could not be written: it is no regular file"
+refused "a pipe for the report" 7 0 "the report $WORK/fifo could not be written: it is not a regular file"
 [[ -p "$WORK/fifo" ]] || fail "the report took a pipe's place"
 for file in "$source"/*rank_0.pt "$source/huggingface/config.json"; do
     more=(--report "$file")
     before="$(sha256sum "$file")"
-    refused "a report in the place of an input" 7 0 "the report $file could not be written: it is there and holds something else than a report"
+    refused "a report in the place of an input" 7 0 "the report $file could not be written: it exists and is not a report"
     planned 7 "$file could not be written"
     checks=$((checks + 1))
     [[ "$(sha256sum "$file")" == "$before" ]] || fail "a report replaced $file"
@@ -103,7 +103,7 @@ planned 0
 accepted "a report in the target" "${more[@]}"
 echo '{"schema": 1, "old": true}' >"$WORK/other.json"
 more=(--report "$WORK/other.json")
-refused "a report in the place of another JSON file" 7 0 "holds something else than a report"
+refused "a report in the place of another JSON file" 7 0 "it exists and is not a report"
 more=()
 echo '{"schema": 1, "tool": {"version": "0", "git": ""}, "command": "merge"}' >"$place/r.json"
 ln -s "$place/r.json" "$WORK/link.json"
@@ -128,7 +128,7 @@ more=()
 # Memory that the job does not have.
 start "$fsdp"
 for ranks in 0 2; do
-    SLURM_MEM_PER_NODE=1 refused "memory of the job" 9 "$ranks" "rank(s) on" "but the job may use 1.05 MB there" "--mem"
+    SLURM_MEM_PER_NODE=1 refused "memory of the job" 9 "$ranks" "rank" "but the job may use 1.05 MB there" "--mem"
 done
 export SLURM_MEM_PER_NODE=4000
 accepted "enough memory"
@@ -214,33 +214,33 @@ if unshare -m true 2>/dev/null && unshare -m mount -t tmpfs none /mnt 2>/dev/nul
     for ranks in 0 3; do
         merge_copy "$ranks"
         full 64k 100 8
-        expect_text "free; the output needs"
+        expect_text "free, the output needs"
         expect_text "free space or choose another --target_dir"
     done
     merge_copy 0 --max_shard_size 100KB
     full 64k 3 8
-    expect_text "free; the output needs"
-    expect_text "2 free inodes; the output needs 15 files"
+    expect_text "free, the output needs"
+    expect_text "2 free inodes, the output needs 15 files"
     # What lies beside the tensors counts, and is no surprise behind them.
     start torch/fsdp1_w2_fp32_llama
     python3 -c 'print("{\"x\": \"" + 400000 * "x" + "\"}")' >"$source/huggingface/tokenizer.json"
     for ranks in 0 2; do
         merge_copy "$ranks"
         full 300k 100 8
-        expect_text "307 kB free; the output needs 529 kB"
+        expect_text "307 kB free, the output needs 529 kB"
         # Model, tokenizer, config; the journal's files, one for each rank and two more; what they lie in.
         needed=$((ranks == 0 ? 9 : 10))
         full 700k "$needed" 8
-        expect_text "$((needed - 1)) free inodes; the output needs $needed files"
+        expect_text "$((needed - 1)) free inodes, the output needs $needed files"
         full 700k "$((needed + 1))" 0
     done
     merging=("$SHARDWELD" plan --local_dir "$source" --target_dir "$target" -q)
     full 300k 100 8
-    expect_text "307 kB free; the output needs 529 kB"
+    expect_text "307 kB free, the output needs 529 kB"
     start "$legacy"
     merging=("$SHARDWELD" plan --local_dir "$source" --target_dir "$target" "${options[@]}" -q)
     full 64k 100 8
-    expect_text "free; the output needs"
+    expect_text "free, the output needs"
 else
     echo "SKIPPED: no right to make a mount namespace"
 fi

@@ -80,7 +80,7 @@ from=""
 meddled 7 "is another file than the one that was written: $other" "$third" "$replace"
 meddled 7 "bytes, expected" "$third" 'truncate -s +1 "$1"'
 meddled 7 "holds other bytes" "$third" 'printf x | dd of="$1" bs=1 seek=20 conv=notrunc 2>/dev/null'
-meddled 7 "has the rights 0600" "$third" 'chmod 600 "$1"'
+meddled 7 "has the mode 0600" "$third" 'chmod 600 "$1"'
 meddled 12 "is none of the files that this run wrote" "$third" 'touch "$(dirname "$1")/more"'
 meddled 12 "is no longer the directory that this run writes" "$third" "cp -r $place/$partial $place/copy && mv $place/$partial $place/moved && mv $place/copy $place/$partial"
 meddled 7 "tokenizer.json is gone" "$beside" 'rm "$1"'
@@ -88,7 +88,7 @@ meddled 7 "tokenizer.json has 0 bytes, expected 2" "$beside" 'truncate -s 0 "$1"
 meddled 7 "tokenizer.json holds other bytes" "$beside" 'printf "[]" >"$1"'
 meddled 7 "holds other bytes" "$beside" "$punch"' 2>/dev/null || true; fallocate -p -o 8192 -l 65536 "$(dirname "$1")/model.safetensors"'
 # A file that is cut just before its last bytes are written has its size again.
-expect_code 0 mpirun -n 2 "${faulty[@]}" "call=write,side=output,phase=execute,path=model.safetensors,rank=1,times=0,do=slow:0" "${merging[@]}" --target_dir "$target" --overwrite
+expect_code 0 mpirun -n 2 "${faulty[@]}" "call=write,side=output,phase=execute,path=model.safetensors,rank=1,times=0,do=slow:0" "${merging[@]}" --target_dir "$target" --overwrite --restart
 meddled 7 "holds other bytes" "call=write,side=output,phase=execute,path=model.safetensors,rank=1,nth=$(wc -l <"$WORK/counts/struck.1")" 'truncate -s 50000 "$1"'
 # What no sample shows, --paranoid does.
 scribble='printf xyz | dd of="$1" bs=1 seek=2500000 conv=notrunc 2>/dev/null'

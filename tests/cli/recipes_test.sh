@@ -7,6 +7,9 @@ for name in llama qwen2 qwen3 qwen2_moe qwen3_moe mixtral deepseek_v3 gemma mega
     checks=$((checks + 1))
     grep -qw "$name" "$WORK/out" || fail "recipes does not list $name"
 done
+checks=$((checks + 2))
+[[ -z "$(grep -E '^.{101}' "$WORK/out")" ]] || fail "the list of recipes is wider than 100 columns"
+grep -qE '^mixtral +mixtral +1 legacy +1 FSDP$' "$WORK/out" || fail "mixtral in the list of recipes: $(grep ^mixtral "$WORK/out")"
 for name in llama qwen2 qwen3 qwen2_moe qwen3_moe mixtral deepseek_v3 gemma gemma3 glm4_moe phi3 qwen2_vl; do
     expect_code 0 "$SHARDWELD" recipes "$name"
     fixtures="$(sed -n 's/^verified by //p' "$WORK/out" | tr -d ' ' | tr ',' ' ')"
@@ -14,7 +17,11 @@ for name in llama qwen2 qwen3 qwen2_moe qwen3_moe mixtral deepseek_v3 gemma gemm
     [[ -n "$fixtures" ]] || fail "$name names no fixture that verifies it"
     for fixture in $fixtures; do
         checks=$((checks + 1))
-        [[ -d "$TESTS/data/torch/$fixture" || -d "$TESTS/data/megatron/$fixture" || -d "$TESTS/data/megatron_more/$fixture" ]] || fail "$name is verified by $fixture, which is not there"
+        # Its name tells what kind it is counted as in the list.
+        kinds=(torch)
+        [[ ! "$fixture" =~ -(legacy|torchdist|zarr) ]] || kinds=(megatron megatron_more)
+        found="$(cd "$TESTS/data" && find "${kinds[@]}" -maxdepth 1 -name "$fixture")"
+        [[ -n "$found" ]] || fail "$name is verified by $fixture, which is not there"
     done
 done
 expect_code 2 "$SHARDWELD" recipes no_such_family && expect_text "no_such_family"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a merge does not go on with, or not all of it: changed inputs and options, damaged blocks, torn journals.
+# What a merge does not resume, or only in part: changed inputs and options, damaged blocks, torn journals.
 # Usage: resume_refused_test.sh SHARDWELD TESTS-DIR (make_checkpoint lies beside the program)
 source "$(dirname "$0")/lib.sh"
 source "$(dirname "$0")/resume_lib.sh"
@@ -14,9 +14,9 @@ refused() {
     before="$(sum_of "$partial")"
     merge_of big 2 --no_fsync --resume "$@"
     expect_code "$code" "${command[@]}"
-    expect_text "cannot resume: "
+    expect_text "cannot continue the earlier merge: "
     expect_text "$text"
-    expect_text "run without --resume to start anew, or remove $partial"
+    expect_text "start from the beginning with --restart, which removes $partial"
     expect_absent "$WORK/merged"
     checks=$((checks + 1))
     [[ "$(sum_of "$partial")" == "$before" ]] || fail "a refusal changed the partial directory"
@@ -67,7 +67,7 @@ cp -p "$WORK/shard" "$shard"
 
 # Work that others can write.
 chmod 777 "$partial"
-refused 12 "may be written by others (mode 0777)"
+refused 12 "is writable by others (mode 0777)"
 chmod 755 "$partial"
 if ((EUID == 0)); then
     chown 65534 "$partial/journal"
@@ -80,7 +80,7 @@ cp -p "$partial/journal/header.json" "$WORK/header.json"
 echo '{"schema": 2}' >"$partial/journal/header.json"
 refused 12 "header.json is damaged"
 head -c 40 "$WORK/header.json" >"$partial/journal/header.json"
-refused 12 "header.json is damaged: it is no JSON"
+refused 12 "header.json is damaged: it is not JSON"
 echo '{"schema": 1}' >"$partial/journal/header.json"
 refused 12 "header.json is of another version of shardweld"
 rm "$partial/journal/header.json"
@@ -103,7 +103,7 @@ flip "$journal" $((40 * (records / 2) + 20))
 truncate -s -7 "$journal"
 merge_of big 3 --no_fsync
 resumed 20
-expect_text "that an earlier run had written were damaged, and are written again"
+expect_text "that an earlier run had written are damaged and will be written again"
 checks=$((checks + 1))
 (($(reported resume bytes_redone) > 1000000 && $(reported resume bytes_redone) <= 2 << 20)) || fail "redone: $(reported resume bytes_redone)"
 
@@ -118,14 +118,31 @@ diff -r "$WORK/reference" "$WORK/merged" >/dev/null || fail "another output with
 (($(reported resume bytes_reused) == 0)) || fail "reused what was gone"
 rm -rf "$WORK/merged"
 
-# Nothing to resume: it starts, and says so. Not asked to resume: what was kept goes, and it says that too.
+# Work that fits is continued without being asked for, and work that does not is refused; --restart removes it, and says so.
+stopped
+merge_of big 3 --no_fsync --report "$WORK/report.json"
+expect_code 0 "${command[@]}"
+expect_text "continuing an earlier merge: "
+checks=$((checks + 2))
+diff -r "$WORK/reference" "$WORK/merged" >/dev/null || fail "another output"
+(($(reported resume bytes_reused) > 0)) || fail "nothing was reused"
+rm -rf "$WORK/merged"
+stopped
+before="$(sum_of "$partial")"
+merge_of big 2 --no_fsync --dtype fp32
+expect_code 6 "${command[@]}"
+expect_text "options changed: none became --dtype fp32"
+expect_text "start from the beginning with --restart, which removes $partial"
+checks=$((checks + 1))
+[[ "$(sum_of "$partial")" == "$before" ]] || fail "a refusal changed the partial directory"
+expect_absent "$WORK/merged"
+merge_of big 2 --no_fsync --dtype fp32 --restart
+expect_code 0 "${command[@]}"
+expect_text "removed $partial, left by a run that did not finish, with what it had written (--restart)"
+rm -rf "$WORK/merged"
+
+# Nothing to resume: it starts, and says so where --resume expects something.
 merge_of big 2 --no_fsync --resume
 expect_code 0 "${command[@]}"
 expect_text "nothing to resume for $WORK/merged: starting from the beginning"
-rm -rf "$WORK/merged"
-stopped
-merge_of big 2 --no_fsync
-expect_code 0 "${command[@]}"
-expect_text "removed $partial, left by a run that did not finish (--resume would have gone on with it)"
-expect_absent "$partial"
 finish

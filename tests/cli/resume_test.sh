@@ -10,8 +10,9 @@ for case in "USR1 ranks direct" "USR2 launcher collective" "TERM one direct" "US
     read -r signal who strategy <<<"$case"
     merge_of big 3 "${SLOW[@]}" --strategy "$strategy"
     signalled "$signal" "$who" 11 100
-    expect_text "stopped by SIG$signal"
-    expect_text "are kept in $WORK/.merged.shardweld-partial: the same command with --resume goes on from there"
+    expect_text "ed by SIG$signal"
+    expect_text "are kept in $WORK/.merged.shardweld-partial"
+    expect_text "the same command continues from there"
     merge_of big 3 --no_fsync --strategy "$strategy"
     resumed 20
     expect_text "shardweld: reused "

@@ -17,7 +17,7 @@ merge_hf() {
     local ranks="$1" launcher=()
     ((ranks == 0)) || launcher=(mpirun -n "$ranks")
     rm -rf "$WORK/result"
-    expect_code "${code:-0}" "${launcher[@]}" "$SHARDWELD" merge --backend hf --local_dir "$2" --target_dir "$WORK/result" --report "$report" "${@:3}"
+    expect_code "${code:-0}" "${launcher[@]}" "$SHARDWELD" merge --backend hf --local_dir "$2" --target_dir "$WORK/result" --report "$report" --restart "${@:3}"
 }
 
 edit() {

@@ -103,6 +103,6 @@ expect_code 2 "${refused[@]}" --nodes 2 && expect_text '--sbatch'
 expect_code 2 "${refused[@]}" --rate 1GB && expect_text '--sbatch'
 expect_code 2 "${refused[@]}" --sbatch --json && expect_text 'exclude'
 expect_code 2 "${refused[@]}" --sbatch --nodes 0 && expect_text '--nodes'
-expect_code 2 "${refused[@]}" --sbatch --nodes 5 --ranks 4 && expect_text 'each node a rank'
+expect_code 2 "${refused[@]}" --sbatch --nodes 5 --ranks 4 && expect_text 'give each node at least one rank'
 expect_code 2 "${refused[@]}" --sbatch --nodes 99999999999 && expect_text '--nodes'
 finish

@@ -34,7 +34,7 @@ merge_of big 0 --no_fsync
 resumed 3
 merge_of big 0 --no_fsync --stop_before 58s
 expect_code 0 "${command[@]}"
-expect_text "--stop_before has no effect: nothing tells when this job ends"
+expect_text "--stop_before has no effect: the end of this job is unknown"
 rm -rf "$WORK/merged"
 
 # A rank that stands still ends all, under either strategy; so does one that is stuck in a file.

@@ -72,7 +72,7 @@ for first_target in "$target" .; do
     echo mine >"$target/mine"
     ended 12
     expect_text "the target directory $target was empty when this merge began and is not now"
-    expect_text "the same command with --resume goes on from there"
+    expect_text "the same command continues from there"
     checks=$((checks + 1))
     [[ "$(ls "$target")" == mine && "$(cat "$target/mine")" == mine ]] || fail "the target has $(ls -A "$target")"
     # From the other side too.
@@ -105,7 +105,7 @@ cp "$WORK/reference/"* "$target"
 mkdir "$target/sub"
 echo mine >"$target/notes.txt"
 expect_code 12 "${merging[@]}" --target_dir "$target" --overwrite
-expect_text "the target directory $target holds what is no part of a model: notes.txt, sub/"
+expect_text "the target directory $target holds what does not belong to a model: notes.txt, sub/"
 checks=$((checks + 1))
 [[ "$(cat "$target/notes.txt")" == mine ]] || fail "somebody's notes were removed"
 rm -r "$target/notes.txt" "$target/sub"
@@ -186,7 +186,7 @@ for case in "unlink 1" "rename 2"; do
     ! grep -q damaged "$WORK/err" || fail "$case: $(cat "$WORK/err")"
     if [[ "$call" == unlink ]]; then
         [[ "$is_new" == new ]] || fail "the merge was killed too early"
-        expect_text "$target is whole: an earlier run was killed"
+        expect_text "$target is complete: an earlier run was killed"
     else
         [[ "$is_new" != new ]] || fail "the merge was killed too late"
         expect_text "reused"
@@ -204,7 +204,7 @@ assert report["resume"]["bytes_reused"] == sum(tensor["bytes"] for tensor in rep
 PYTHON
 }
 
-# Where two names cannot be exchanged, killed between the two renames: the old model is nobody's loss, and the new one is resumed.
+# Where two names cannot be exchanged, killed between the two renames: the old model is not lost, and the new one is resumed.
 no_exchange="call=rename,side=output,phase=publish,nth=2,do=error:22" # EINVAL
 killed_between() { # CALL NTH
     anew
@@ -232,7 +232,7 @@ checks=$((checks + 1))
 killed_between unlink 1
 expect_code 12 "${merging[@]}" --target_dir "$target"
 expect_code 0 "${merging[@]/-q/-v}" --target_dir "$target" --overwrite
-expect_text "$target is whole: an earlier run was killed"
+expect_text "$target is complete: an earlier run was killed"
 whole
 # Nobody knows whose that is: it stays, and is named.
 anew
@@ -256,7 +256,7 @@ for nth in 1 2 3 "$n_files"; do
     checks=$((checks + 1))
     [[ "$(find "$target" -maxdepth 1 -type f | wc -l)" == "$((nth - 1))" && ! -e "$target/model.safetensors.index.json" ]] || fail "before rename $nth: $(ls -A "$target")"
     if ((nth > 1)); then
-        expect_code 12 env --chdir "$target" "${merging[@]}" --target_dir . --max_shard_size 40KB
+        expect_code 12 env --chdir "$target" "${merging[@]}" --target_dir . --max_shard_size 40KB --restart
         expect_text "exists and is not empty"
     fi
     # What is not the run's own stays a reason to refuse.

@@ -28,7 +28,7 @@ for name in empty lacking bare none; do
 done
 expect_code 3 mpirun -n 2 "$SHARDWELD" upload "$WORK/lacking" --hf_upload_path me/model && expect_text 'names model-00002-of-'
 
-# What nobody means to publish.
+# Files that are not meant to be published.
 echo secret >"$WORK/secret"
 for name in notes.txt .env; do
     cp -r "$model" "$WORK/more"
@@ -89,7 +89,7 @@ has_received parts/model "$model"
 
 # Refusals: each its own code on all ranks; the model stays, and the report tells.
 expect_code 22 mpirun -n 3 "${merging[@]}" --target_dir "$WORK/stays" --hf_upload_path status403/model --report "$WORK/report.json"
-expect_text '(403)' && expect_text "the model stays in $WORK/stays; try again with: shardweld upload $WORK/stays --hf_upload_path status403/model"
+expect_text '(403)' && expect_text "then, from $WORK/stays: shardweld upload $WORK/stays --hf_upload_path status403/model"
 diff -r "$WORK/stays" "$model" >"$WORK/diff" || fail "the model did not stay: $(head -1 "$WORK/diff")"
 grep -q '"name": *"no_rights"' "$WORK/report.json" || fail "the report: $(grep -A3 '"exit"' "$WORK/report.json")"
 expect_code 22 "${upload[@]}" status401/model && expect_text '(401)'
@@ -107,6 +107,6 @@ ended killed 25 'ended by a signal (signal 9' "shardweld upload $model --hf_uplo
 wait_for "$hub/slow-stopped.begun"
 kill -TERM "${pids[stopped]}"
 ended stopped 25 'stopped by a signal'
-ended dropped 25 'the connection broke' 'the model stays in'
+ended dropped 25 'the connection broke' 'then, from'
 [[ ! -e "$hub/faults" ]] || fail "the Hub received: $(cat "$hub/faults")"
 finish

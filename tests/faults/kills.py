@@ -70,10 +70,10 @@ class Killer:
         if is_there and (kill.phase != "publish" or program.content_of(stage.target) != stage.good_target):
             raise Failed(f"{kill}: a part of a model is under the target's name")
         written = self._written_share(outcome, seen) if kill.phase == "execute" else 1.0 if kill.phase == "publish" else 0.0
-        # Behind the last rename there is nothing to go on with: the model is whole, and what is left beside it goes with the next merge.
+        # After the last rename there is nothing to resume: the model is whole, and the next merge removes what is left beside it.
         again = stage.merge_again("", ("--resume", *(["--overwrite"] if is_there else [])), kill.resumed_ranks, _options(kill.resumed_strategy, kill.sync))
         if again.code != 0:
-            raise Failed(f"{kill}: --resume ends with code {again.code}: {again.stderr[-600:]}")
+            raise Failed(f"{kill}: --resume exits with code {again.code}: {again.stderr[-600:]}")
         if stage.now() != stage.good:
             raise Failed(f"{kill}: --resume gives other files")
         reused = 1.0 if is_there else self._reused_share()
@@ -101,7 +101,7 @@ class Killer:
         if key not in self._counts:
             outcome = self._stage.merge("", ranks=kill.ranks, options=_options(kill.strategy, kill.sync))
             if outcome.code != 0 or self._stage.now() != self._stage.good:
-                raise Failed(f"{kill}: without the kill it ends with code {outcome.code}: {outcome.stderr[-600:]}")
+                raise Failed(f"{kill}: without the kill it exits with code {outcome.code}: {outcome.stderr[-600:]}")
             self._counts[key] = outcome.seen
         return self._counts[key]
 

@@ -1,4 +1,4 @@
-"""Which faults are tried: every call that a merge makes, in every phase, on every rank, with what can befall it. Knows the calls counted in a run
+"""Which faults are tried: every call that a merge makes, in every phase, on every rank, with every failure it can have. Knows the calls counted in a run
 without faults; nothing of outcomes."""
 import errno
 import itertools
@@ -54,7 +54,7 @@ class Fault:
 
 def faults_of(stage, seen, effort):
     """All faults for the calls of a run; `seen`: Counter of (phase, side, call) by rank. Effort "few": one of each kind of call, on one of the ranks that
-    make it; "quick": on each; "full": at the first, middle and last call, all that can befall it; "half": every second one of these; "more": the same as
+    make it; "quick": on each; "full": at the first, middle and last call, with every failure; "half": every second one of these; "more": the same as
     "full" at up to _MOST calls, spread evenly."""
     if effort == "half":
         yield from itertools.islice(faults_of(stage, seen, "full"), 0, None, 2)

@@ -34,7 +34,7 @@ class Struck:
 @dataclass
 class Outcome:
     code: int               # negative: the signal that ended it
-    errors: list            # lines of shardweld's own errors
+    errors: list            # shardweld's own errors, each with where it happened and what to do, on one line
     stderr: str
     wall_s: float
     seen: list = field(default_factory=list)    # by rank: Counter of (phase, side, call)
@@ -65,7 +65,7 @@ class Program:
         injecting = ["env", f"LD_PRELOAD={self.library}", f"SHARDWELD_FAULTS={faults}", f"SHARDWELD_FAULT_COUNTS={self.counts}",
                      f"SHARDWELD_FAULT_INPUT={places[0]}", f"SHARDWELD_FAULT_OUTPUT={places[1]}", f"SHARDWELD_FAULT_REPORT={self.report}"]
         code, stderr, wall = _run_whole([*launcher, *injecting, self.shardweld, *arguments], directory, meanwhile)
-        errors = [line for line in stderr.splitlines() if line.startswith("shardweld: error: ")]
+        errors = _errors_in(stderr)
         return Outcome(code, errors, stderr, wall, [self._seen(rank) for rank in range(ranks)],
                        [struck for rank in range(ranks) for struck in self._struck(rank)])
 
@@ -134,3 +134,16 @@ def content_of(directory):
             with open(path, "rb") as file:
                 content[os.path.relpath(path, directory)] = hashlib.sha256(file.read()).hexdigest()
     return content
+
+
+def _errors_in(stderr):
+    errors, follows = [], False
+    for line in stderr.splitlines():
+        if line.startswith("shardweld: error: "):
+            errors.append(line)
+            follows = True
+        elif follows and line.startswith("  "):
+            errors[-1] += "; " + line.strip()
+        else:
+            follows = False
+    return errors

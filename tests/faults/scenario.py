@@ -71,7 +71,7 @@ class Stage:
         """A merge without faults: what every merge has to give, and how many calls there are."""
         outcome = self.merge("")
         if outcome.code != 0 or outcome.struck:
-            raise Failed(f"{self.scenario.name}: a merge without faults ends with code {outcome.code}: {outcome.stderr[-600:]}")
+            raise Failed(f"{self.scenario.name}: a merge without faults exits with code {outcome.code}: {outcome.stderr[-600:]}")
         self.good = program.content_of(self.out)
         self.good_target = program.content_of(self.target)
         return outcome
@@ -81,7 +81,7 @@ class Stage:
         is_there = os.path.lexists(self.target)
         again = self.merge_again("", ("--resume", *(["--overwrite"] if is_there and self.scenario.target == "new" else [])), ranks, options)
         if again.code != 0 or self.now() != self.good:
-            raise Failed(f"--resume ends with code {again.code}: {again.stderr[-600:]}")
+            raise Failed(f"--resume exits with code {again.code}: {again.stderr[-600:]}")
 
     def before(self):
         """What `out` held before the merge."""

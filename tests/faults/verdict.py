@@ -88,7 +88,7 @@ def _refused(stage, fault, outcome):
 def _keeps_work(stage, outcome):
     """Whether the message says that finished blocks are kept, and nothing but them is."""
     before, now = stage.before(), stage.now()
-    return ("--resume" in outcome.errors[0] and all(now.get(name) == digest for name, digest in before.items())
+    return ("the same command continues" in outcome.errors[0] and all(now.get(name) == digest for name, digest in before.items())
             and all(name in before or name.startswith((".model.shardweld-partial/", "model/.shardweld-partial/")) for name in now))
 
 
@@ -96,7 +96,7 @@ def _resumed(stage):
     """What was kept must lead to the model as if nothing had failed."""
     again = stage.merge_again("", ("--resume",))
     if again.code != 0 or stage.now() != stage.good:
-        raise Failed(f"--resume after it ends with code {again.code}: {again.stderr[-600:]}; " + difference(stage.good, stage.now()))
+        raise Failed(f"--resume after it exits with code {again.code}: {again.stderr[-600:]}; " + difference(stage.good, stage.now()))
     return "resumed"
 
 
@@ -122,7 +122,7 @@ def _check_message(stage, fault, outcome):
     # A rank that failed together with others is not always the one that speaks.
     # A file that changes has changed for all who read it.
     speakers = range(stage.scenario.ranks) if fault.action in CHANGES else {one.rank for one in outcome.struck}
-    if stage.scenario.ranks > 1 and not any(re.search(rf"rank {rank} \([^)]+\): ", text) for rank in speakers):
+    if stage.scenario.ranks > 1 and not any(re.search(rf"rank {rank} \([^)]+\)", text) for rank in speakers):
         raise Failed("the message does not name rank and host")
     if not any(os.path.basename(one.path).removesuffix(f".partial-{os.getpid()}") in text or os.path.dirname(one.path) in text for one in outcome.struck):
         raise Failed("the message does not name the file")

@@ -41,7 +41,7 @@ def _watched(stage, seen, kill):
     if outcome.code is None or outcome.wall_s > SECONDS or (outcome.code == 0) != (kill is None):
         raise Failed(f"{name}: ended with code {outcome.code} after {outcome.wall_s:.0f} s: {outcome.stderr[-600:]}")
     if sum(looks.values()) < 3 or kill and not any(one.side == "output" for one in outcome.struck):
-        raise Failed(f"{name}: nobody looked, or nobody was killed: {looks}")
+        raise Failed(f"{name}: no reader looked, or no rank was killed: {looks}")
     if not kill and (stage.now() != stage.good or not looks["new"] + looks["old"] + looks["absent"]):
         raise Failed(f"{name}: the model is not there, or was not seen: {looks}")
     if kill:

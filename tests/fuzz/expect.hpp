@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/catalogue/tensor.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/layout/patch.hpp"
 

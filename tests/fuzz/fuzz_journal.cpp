@@ -6,9 +6,10 @@
 #include <xxhash.h>
 
 #include "shardweld/execute/journal.hpp"
+#include "shardweld/plan/plan.hpp"
 #include "shardweld/publish/run_facts.hpp"
 
-#include "../../src/outputs/hdf5/hdf5.hpp"
+#include "../../src/outputs/hdf5/hdf5_output.hpp"
 #include "json_files.hpp"
 #include "support/small_targets.hpp"
 

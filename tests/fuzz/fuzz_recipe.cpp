@@ -25,13 +25,13 @@ std::uint32_t hash_of(const std::string& text) {
 }
 
 void check(const std::string& text) {
-    const models::Source source{"fuzz.recipe", text};
-    const models::Whole whole = models::inherit({}, models::parse_source(source));
+    const models::RecipeFile source{"fuzz.recipe", text};
+    const models::FullDeclaration whole = models::inherit({}, models::parse_source(source));
     models::check_lines(whole.lines);
     models::check_lines(models::expand(whole, whole.blocks));
     models::check_lines(models::expand(whole, whole.modules));
     if (hash_of(text) % kLoadEvery == 0) {
-        static_cast<void>(models::Library::load({source}));
+        static_cast<void>(models::RecipeLibrary::load({source}));
     }
 }
 

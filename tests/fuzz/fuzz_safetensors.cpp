@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "shardweld/formats/containers/safetensors_header.hpp"
+#include "shardweld/io/input_file.hpp"
 
 #include "../../src/formats/dcp/sharding_info.hpp"
 #include "expect.hpp"

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "shardweld/formats/containers/torch_file.hpp"
+#include "shardweld/io/input_file.hpp"
 
 #include "expect.hpp"
 #include "input_file.hpp"

@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "shardweld/formats/containers/zip.hpp"
+#include "shardweld/io/input_file.hpp"
 
 #include "expect.hpp"
 #include "input_file.hpp"

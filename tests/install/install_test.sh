@@ -51,7 +51,7 @@ for page in shardweld "${commands[@]/#/shardweld-}"; do
 done
 command -v man >/dev/null || skip "man is not installed: pages are not formatted"
 
-# Completion offers every option that the help of a command lists, and the commands.
+# Completion in bash, fish and zsh offers every option that the help of a command lists, and the commands.
 source "$prefix/share/bash-completion/completions/shardweld"
 completed() { # WORDS...: what is offered for the last one, sorted
     COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
@@ -65,6 +65,41 @@ for command in "${commands[@]}"; do
     completed shardweld "$command" -- >"$WORK/offered"
     check "completion of $command: $(diff "$WORK/listed" "$WORK/offered")" cmp "$WORK/listed" "$WORK/offered"
 done
+for word in --lora --lora=; do
+    words=(shardweld merge --lora)
+    [[ $word == --lora ]] || words+=(=)
+    check "the values of $word: $(completed "${words[@]}" "")" test "$(completed "${words[@]}" "" | xargs)" = "drop fold split"
+done
+check "recipes are completed: $(completed shardweld recipes qwen3_m)" test "$(completed shardweld recipes qwen3_m)" = qwen3_moe
+if command -v fish >/dev/null; then
+    offered() { HOME="$WORK" fish --no-config -c "source '$prefix/share/fish/vendor_completions.d/shardweld.fish'; complete -C '$1'" 2>&1 | cut -f1 | sort | xargs; }
+    check "fish completes commands: $(offered "shardweld ")" test "$(offered "shardweld ")" = "$(printf '%s\n' "${commands[@]}" help | sort | xargs)"
+    check "fish completes values: $(offered "shardweld merge --lora ")" test "$(offered "shardweld merge --lora ")" = "drop fold split"
+    check "fish completes recipes: $(offered "shardweld recipes qwen3_m")" test "$(offered "shardweld recipes qwen3_m")" = qwen3_moe
+    for command in "${commands[@]}"; do
+        "$SHARDWELD" help "$command" | sed -nE 's/^ +(-[a-z], )?(--[a-z_0-9]+).*/\2/p' | sort -u >"$WORK/listed"
+        offered "shardweld $command --" | tr ' ' '\n' >"$WORK/offered"
+        check "fish completes $command: $(diff "$WORK/listed" "$WORK/offered")" cmp "$WORK/listed" "$WORK/offered"
+    done
+else
+    skip "fish is not installed: its completion is not tried"
+fi
+if command -v zsh >/dev/null; then
+    # What a terminal shows after a tab.
+    offered() { timeout 20 zsh -f "$TESTS/install/completed.zsh" "$prefix/share/zsh/site-functions" "$1" 2>&1 | sort -u | xargs; }
+    check "zsh completes commands: $(offered "shardweld ")" test "$(offered "shardweld ")" = "$(printf '%s\n' "${commands[@]}" help | sort | xargs)"
+    for option in "--lora " "--lora="; do
+        check "zsh completes the values of $option: $(offered "shardweld merge $option")" test "$(offered "shardweld merge $option")" = "drop fold split"
+    done
+    check "zsh completes recipes: $(offered "shardweld recipes qwen3_n")" test "$(offered "shardweld recipes qwen3_n")" = qwen3_next
+    for command in "${commands[@]}"; do
+        "$SHARDWELD" help "$command" | sed -nE 's/^ +(-[a-z], )?(--[a-z_0-9]+).*/\2/p' | sort -u >"$WORK/listed"
+        offered "shardweld $command --" | tr ' ' '\n' | tr -d = >"$WORK/offered"
+        check "zsh completes $command: $(diff "$WORK/listed" "$WORK/offered")" cmp "$WORK/listed" "$WORK/offered"
+    done
+else
+    skip "zsh is not installed: its completion is not tried"
+fi
 check "a directory is completed" test "$(completed shardweld merge --local_dir "$CASE/sour")" = "$CASE/source"
 
 # The module file, as Tcl with the commands that it uses: the prefix is where it lies now.

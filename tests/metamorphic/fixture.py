@@ -15,7 +15,7 @@ _OPTIONS = {"hf/": ("--backend", "hf"), "hdf5/": ("--backend", "hdf5"), "torch/d
 
 @dataclass(frozen=True)
 class Fixture:
-    """One checkpoint and its place; `whole` is the copy that nobody changes, whose files those of changed copies are links to."""
+    """One checkpoint and its place; `whole` is the copy that is never changed; changed copies link to its files."""
     name: str
     place: str
     whole: str

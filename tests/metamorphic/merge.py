@@ -38,7 +38,7 @@ def environment(faulty=None):
 
 
 def faults(library, text, place, out):
-    """Environment in which `text` (tests/faults/inject/fault.hpp) befalls files of the input."""
+    """Environment in which `text` (tests/faults/inject/fault.hpp) describes faults of input files."""
     return {"LD_PRELOAD": library, "SHARDWELD_FAULTS": text, "SHARDWELD_FAULT_COUNTS": out + ".counts", "SHARDWELD_FAULT_INPUT": place,
             "SHARDWELD_FAULT_OUTPUT": out, "SHARDWELD_FAULT_REPORT": out + ".report"}
 
@@ -121,8 +121,8 @@ def problems(merge):
     n_messages = len(re.findall(r"^shardweld: error: ", merge.stderr, re.M))
     if merge.code != 0 and n_messages != 1:
         found.append(f"{n_messages} messages")
-    # What --resume goes on with may stay.
-    if merge.code != 0 and any(not name.startswith(".model.shardweld-") or "--resume" not in merge.stderr for name in merge.left):
+    # What the next merge continues from may stay.
+    if merge.code != 0 and any(not name.startswith(".model.shardweld-") or "same command continues" not in merge.stderr for name in merge.left):
         found.append("left " + ", ".join(merge.left))
     if re.search(r"[\x00-\x08\x0b-\x1f\x7f]", merge.stderr):
         found.append("control characters in the message")

@@ -63,5 +63,5 @@ def _row(counts):
 def undetectable(record):
     """The list with how often each entry explained a difference in the last whole run."""
     used = record.get("listed", {})
-    return table(("what changes unseen", "why nobody can know", "of the changes tried"),
+    return table(("what changes unseen", "why it cannot be known", "of the changes tried"),
                  [(entry["about"], entry["reason"], used.get(entry["id"], 0)) for entry in load(_LIST)["entries"]])

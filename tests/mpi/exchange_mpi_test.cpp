@@ -5,7 +5,7 @@
 
 #include "shardweld/mpi/comm.hpp"
 
-#include "../../src/mpi/transfer.hpp"
+#include "../../src/mpi/calls/transfer.hpp"
 #include "world.hpp"
 
 namespace shardweld::mpi {

@@ -21,7 +21,7 @@ Error error_in(const std::function<void()>& phase) {
 
 TEST(RunFreely, lets_each_rank_take_as_many_steps_as_it_likes) {
     Index taken = 0;
-    run_freely(world(), {}, [&](const Step& step) {
+    run_freely(world(), {}, [&](const OnStep& step) {
         for (int i = 0; i < 100 * world().rank(); ++i) {
             step();
             ++taken;
@@ -33,7 +33,7 @@ TEST(RunFreely, lets_each_rank_take_as_many_steps_as_it_likes) {
 TEST(RunFreely, ends_for_all_at_the_error_of_one) {
     for (int failing = 0; failing < world().size(); ++failing) {
         const Error error = error_in([&] {
-            run_freely(world(), {}, [&](const Step& step) {
+            run_freely(world(), {}, [&](const OnStep& step) {
                 if (world().rank() == failing) {
                     throw Error(ErrorCode::corrupt, "bad bytes");
                 }
@@ -52,7 +52,7 @@ TEST(RunFreely, stops_for_all_when_one_has_a_reason) {
     for (int told = 0; told < world().size(); ++told) {
         const WhyStop why = [&] { return world().rank() == told ? "the end is near" : ""; };
         const Error error = error_in([&] {
-            run_freely(world(), why, [&](const Step& step) {
+            run_freely(world(), why, [&](const OnStep& step) {
                 // Those that have nothing to do hear of it too, and may be the ones that are told.
                 while (world().rank() % 2 == 0) {
                     step();
@@ -67,7 +67,7 @@ TEST(RunFreely, stops_for_all_when_one_has_a_reason) {
 TEST(CollectivelyInSteps, lets_every_rank_finish_and_tells_of_the_lowest_failing_one) {
     int steps = 0;
     const Error error = error_in([&] {
-        collectively_in_steps(world(), [&](const Step& step) {
+        collectively_in_steps(world(), [&](const OnStep& step) {
             for (; steps < 50 * (world().size() - world().rank()); ++steps) {
                 step();
             }

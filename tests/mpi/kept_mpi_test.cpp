@@ -9,6 +9,7 @@
 
 #include "shardweld/execute/run.hpp"
 #include "shardweld/mpi/comm.hpp"
+#include "shardweld/plan/plan.hpp"
 
 #include "sample.hpp"
 #include "world.hpp"
@@ -24,7 +25,7 @@ using test::Way;
 
 /// With a journal in the sample's directory; files are made anew unless there are blocks.
 void run_with_journal(mpi::Comm& comm, const Sample& sample, plan::Plan& plan,
-                      execute::Options options) {
+                      execute::RunOptions options) {
     const fs::path out = sample.directory() / "out";
     auto& blocks = options.resumption.blocks;
     if (comm.rank() == 0 && blocks.empty()) {
@@ -39,7 +40,7 @@ void run_with_journal(mpi::Comm& comm, const Sample& sample, plan::Plan& plan,
 }
 
 ErrorCode code_of(mpi::Comm& comm, const Sample& sample, plan::Plan& plan,
-                  const execute::Options& options) {
+                  const execute::RunOptions& options) {
     const auto failure = mpi::error_of([&] { run_with_journal(comm, sample, plan, options); });
     comm.barrier();
     return failure ? failure->code() : ErrorCode::ok;
@@ -72,7 +73,7 @@ void expect_all_on_disk(const Sample& sample, const plan::Plan& plan,
 }
 
 plan::Plan plan_of(mpi::Comm& comm, const Sample& sample, const Way& way) {
-    plan::Choice choice;
+    plan::PlanChoice choice;
     choice.strategy = way.strategy;
     choice.read_ahead = way.is_ahead;
     choice.memory_limit = Bytes{1} << 20U;
@@ -88,7 +89,7 @@ TEST(Run, keeps_what_was_written_when_it_fails_elsewhere) {
         fill(sample);
         plan::Plan plan = plan_of(comm, sample, way);
         const Bytes share = plan.cuts[1] - plan.cuts[0];
-        execute::Options options;
+        execute::RunOptions options;
         options.on_progress = [&](Bytes done) {
             if (comm.rank() == 0 && done == share) {
                 throw Error(ErrorCode::io, "after the last of its rounds");
@@ -109,7 +110,7 @@ TEST(Run, writes_nothing_down_on_a_rank_that_could_not_write) {
         Sample sample(comm);
         fill(sample);
         plan::Plan plan = plan_of(comm, sample, way);
-        execute::Options options;
+        execute::RunOptions options;
         options.on_slice = [&](const plan::Slice& slice, std::span<const std::byte> bytes) {
             if (comm.rank() == 0 && slice.line_begin + bytes.size() >= plan.cuts[1]) {
                 throw Error(ErrorCode::io, "in front of its last write");
@@ -128,7 +129,7 @@ TEST(Run, fails_where_a_byte_is_missing_or_there_twice) {
         Sample sample(comm);
         fill(sample);
         plan::Plan whole = plan_of(comm, sample, way);
-        execute::Options options;
+        execute::RunOptions options;
         EXPECT_EQ(code_of(comm, sample, whole, options), ErrorCode::ok);
         options.resumption.blocks = blocks_of(sample, whole);
         ASSERT_GE(options.resumption.blocks.size(), 2U);
@@ -149,12 +150,12 @@ class Others {
   public:
     Others(const plan::Plan& plan, fs::path directory) : directory_(std::move(directory)) {
         fs::create_directories(directory_ / "journal");
-        for (const outputs::OutputFile& file : plan.placement.files) {
+        for (const outputs::PlacedFile& file : plan.placement.files) {
             std::ofstream(directory_ / file.name) << std::string(file.size, 'x');
         }
     }
     void expect_untouched(const plan::Plan& plan) const {
-        for (const outputs::OutputFile& file : plan.placement.files) {
+        for (const outputs::PlacedFile& file : plan.placement.files) {
             std::ifstream in(directory_ / file.name, std::ios::binary);
             const std::string bytes{std::istreambuf_iterator<char>(in), {}};
             EXPECT_TRUE(bytes == std::string(file.size, 'x')) << file.name;
@@ -186,7 +187,7 @@ TEST(Run, writes_into_no_other_directory_of_that_name) {
             others.emplace(plan, out);
         }
         comm.barrier();
-        execute::Options options;
+        execute::RunOptions options;
         options.resumption.journal = out / "journal";
         const auto failure = mpi::error_of([&] {
             (void)execute::run(comm, plan, {sample.directory(), &sample.files(), 2}, ours, options);

@@ -8,6 +8,7 @@
 #include "shardweld/core/crc32.hpp"
 #include "shardweld/execute/record_check.hpp"
 #include "shardweld/mpi/comm.hpp"
+#include "shardweld/plan/plan.hpp"
 
 #include "sample.hpp"
 #include "support/flat_target.hpp"
@@ -53,9 +54,9 @@ std::shared_ptr<execute::RecordSums> sums_of(Sample& sample) {
 execute::RecordCounts counts_of(const Sample& sample, const plan::Plan& plan,
                                 const std::shared_ptr<execute::RecordSums>& sums) {
     mpi::Comm& comm = mpi::world();
-    execute::Source source{sample.directory(), &sample.files(), 2};
+    execute::SourceFiles source{sample.directory(), &sample.files(), 2};
     source.sums = sums;
-    execute::Options options;
+    execute::RunOptions options;
     options.write = false;
     (void)execute::run(comm, plan, source, std::filesystem::path(), options);
     return execute::check_records(comm, *sums, source, plan.visibility, execute::Completion::cheap,
@@ -63,7 +64,7 @@ execute::RecordCounts counts_of(const Sample& sample, const plan::Plan& plan,
 }
 
 plan::Plan plan_of(const Sample& sample, const test::Way& way, std::vector<plan::Target> targets) {
-    plan::Choice choice;
+    plan::PlanChoice choice;
     choice.strategy = way.strategy;
     choice.read_ahead = way.is_ahead;
     choice.memory_limit = Bytes{1} << 20U;
@@ -165,7 +166,7 @@ TEST(RecordCheck, reads_all_where_nothing_was_read) {
     Sample sample(mpi::world());
     fill(sample);
     const auto sums = sums_of(sample);
-    const execute::Source source{sample.directory(), &sample.files(), 2};
+    const execute::SourceFiles source{sample.directory(), &sample.files(), 2};
     const auto visibility =
         plan::Visibility::everywhere(mpi::world().size(), sample.files().size());
     const auto check = [&] {
@@ -196,7 +197,7 @@ TEST(RecordCheck, knows_what_an_earlier_run_has_read) {
             now->add_earlier(ByteReader(bytes).get<std::vector<execute::RangeSum>>());
         }
     }
-    const execute::Source source{sample.directory(), &sample.files(), 2};
+    const execute::SourceFiles source{sample.directory(), &sample.files(), 2};
     const auto visibility =
         plan::Visibility::everywhere(mpi::world().size(), sample.files().size());
     const auto counts = execute::check_records(mpi::world(), *now, source, visibility,

@@ -16,6 +16,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/execute/run.hpp"
 #include "shardweld/mpi/comm.hpp"
+#include "shardweld/plan/plan.hpp"
 #include "shardweld/plan/traffic.hpp"
 
 #include "sample.hpp"
@@ -36,7 +37,7 @@ TEST(Run, gives_the_same_bytes_with_any_strategy_and_message_size) {
     for (const Bytes shard_size : {Bytes{5'000'000'000}, Bytes{20'000}}) {
         for (const auto& [strategy, is_ahead] : kWays) {
             for (const Bytes message : {Bytes{0}, Bytes{4096}}) {
-                plan::Choice choice;
+                plan::PlanChoice choice;
                 choice.strategy = strategy;
                 choice.read_ahead = is_ahead;
                 choice.max_shard_size = shard_size;
@@ -77,7 +78,7 @@ TEST(Run, reads_and_sends_what_the_traffic_of_the_plan_says) {
     sample.add("one_c", 1, 1, 0, 1, false);
     sample.write_files();
     for (const plan::Strategy strategy : {plan::Strategy::direct, plan::Strategy::collective}) {
-        plan::Choice choice;
+        plan::PlanChoice choice;
         choice.strategy = strategy;
         const plan::Plan plan = plan::make_plan(
             sample.targets(), sample.files(),
@@ -99,7 +100,7 @@ TEST(Run, reads_about_the_gaps_that_the_traffic_of_the_plan_says) {
     sample.add("transposed_a", 3000, 1024, 0, 2, true);
     sample.write_files();
     for (const plan::Strategy strategy : {plan::Strategy::direct, plan::Strategy::collective}) {
-        plan::Choice choice;
+        plan::PlanChoice choice;
         choice.strategy = strategy;
         choice.memory_limit = Bytes{4} << 20U;
         const plan::Plan plan = plan::make_plan(
@@ -149,7 +150,7 @@ std::string expected_digest(const plan::Plan& plan, std::size_t at, const std::s
     return hex_of(blocks.data(), blocks.size(), &ignored);
 }
 
-void expect_digests(mpi::Comm& comm, Sample& sample, plan::Choice choice) {
+void expect_digests(mpi::Comm& comm, Sample& sample, plan::PlanChoice choice) {
     for (const plan::Strategy strategy : {plan::Strategy::direct, plan::Strategy::collective}) {
         choice.strategy = strategy;
         const plan::Plan plan = plan::make_plan(
@@ -167,7 +168,7 @@ void expect_digests(mpi::Comm& comm, Sample& sample, plan::Choice choice) {
 
 TEST(Run, digests_do_not_depend_on_ranks_cuts_or_strategy) {
     mpi::Comm& comm = mpi::world();
-    plan::Choice choice;
+    plan::PlanChoice choice;
     choice.memory_limit = Bytes{1} << 20U;
     {
         Sample sample(comm);
@@ -192,7 +193,7 @@ TEST(Run, files_are_made_by_the_ranks_that_write_their_first_bytes) {
         sample.add(std::string("tensor_") + id, 100, 100, 0, 1, false);
     }
     sample.write_files();
-    plan::Choice choice;
+    plan::PlanChoice choice;
     choice.max_shard_size = 20'000;
     choice.strategy = plan::Strategy::direct;
     const plan::Plan plan =
@@ -206,7 +207,7 @@ TEST(Run, files_are_made_by_the_ranks_that_write_their_first_bytes) {
     EXPECT_TRUE(sample.merge(plan, result) == sample.expected(plan));
     ::umask(before);
     Bytes begin = 0;
-    for (const outputs::OutputFile& file : plan.placement.files) {
+    for (const outputs::PlacedFile& file : plan.placement.files) {
         struct stat status {};
         ASSERT_COLLECTIVE(::stat((sample.directory() / "out" / file.name).c_str(), &status) == 0);
         int owner = comm.size() - 1;
@@ -230,7 +231,7 @@ TEST(Run, sends_only_what_a_rank_cannot_see) {
         visibility.group_sees[0][1] = false;
     }
     for (const auto& [strategy, is_ahead] : kWays) {
-        plan::Choice choice;
+        plan::PlanChoice choice;
         choice.strategy = strategy;
         choice.read_ahead = is_ahead;
         choice.memory_limit = Bytes{1} << 20U;
@@ -257,7 +258,7 @@ TEST(Run, finds_a_replica_that_differs) {
     targets[0].replicas[0].file = 1;
     targets[0].replicas[0].base = copy_at;
     for (const auto& [strategy, is_ahead] : kWays) {
-        plan::Choice choice;
+        plan::PlanChoice choice;
         choice.strategy = strategy;
         choice.read_ahead = is_ahead;
         choice.replicas = plan::Replicas::verify;
@@ -277,7 +278,7 @@ TEST(Run, agrees_on_a_file_that_is_cut_short) {
     for (const auto& [strategy, is_ahead] : kWays) {
         Sample sample(comm);
         fill(sample);
-        plan::Choice choice;
+        plan::PlanChoice choice;
         choice.strategy = strategy;
         choice.read_ahead = is_ahead;
         const plan::Plan plan = plan::make_plan(

@@ -113,12 +113,12 @@ class Sample {
         }
         comm_.barrier();
         execute::create_files(comm_, plan, out);
-        execute::Options options;
+        execute::RunOptions options;
         options.digests = true;
         result = execute::run(comm_, plan, {directory_, &files_, 2}, out, options);
         comm_.barrier();
         std::string bytes;
-        for (const outputs::OutputFile& file : plan.placement.files) {
+        for (const outputs::PlacedFile& file : plan.placement.files) {
             std::ifstream in(out / file.name, std::ios::binary);
             bytes += std::string(std::istreambuf_iterator<char>(in), {});
         }
@@ -129,7 +129,7 @@ class Sample {
     /// What merge() must return: header and elements one by one.
     [[nodiscard]] std::string expected(const plan::Plan& plan) const {
         std::string bytes;
-        for (const outputs::OutputFile& file : plan.placement.files) {
+        for (const outputs::PlacedFile& file : plan.placement.files) {
             bytes += file.header;
             for (const std::uint32_t at : file.tensors) {
                 const plan::Target& target = plan.targets[at];

@@ -23,7 +23,7 @@ std::string refusal(const fs::path& directory) {
     try {
         check_same_directory(world(), directory);
     } catch (const Error& error) {
-        return std::string(name_of(error.code())) + ": " + error.what();
+        return std::string(name_of(error.code())) + ": " + error.full_text();
     }
     return "no error";
 }
@@ -42,10 +42,7 @@ TEST(CheckSameDirectory, refuses_another_directory_under_the_same_name) {
         EXPECT_EQ(text, "no error");
         return;
     }
-    EXPECT_EQ(text.rfind("launch: rank 1 (" + world().host() +
-                             "): the target is not the same directory for all ranks: ",
-                         0),
-              0U)
+    EXPECT_EQ(text.rfind("launch: the target is not the same directory for all ranks: ", 0), 0U)
         << text;
     EXPECT_NE(text.find("choose a --target_dir on a shared file system"), std::string::npos);
 }

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "shardweld/execute/tensor_census.hpp"
+#include "shardweld/plan/plan.hpp"
 
 #include "world.hpp"
 

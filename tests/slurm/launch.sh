@@ -44,7 +44,7 @@ checks=$((checks + 1))
 expect_absent "$HOSTS/out"
 rm -rf "$HOSTS"/.out.*
 
-# Without -K nobody need end the ranks that the first one leaves behind: PMIx does, else the watchdog; also those of one that stands still.
+# Without -K, PMIx or else the watchdog ends the ranks that the first one leaves behind, and those that wait for one that hangs.
 signal_first() { # SIGNAL TARGET
     local pid
     eventually 30 writes_into "$2"

@@ -12,7 +12,7 @@ for signal in USR1 TERM; do
     scancel --signal=$signal "${signalled[$signal]}"
 done
 for signal in USR1 TERM; do
-    expect_end "${signalled[$signal]}" FAILED 11 "$signal" && expect_log "${signalled[$signal]}" "--resume" "$signal"
+    expect_end "${signalled[$signal]}" FAILED 11 "$signal" && expect_log "${signalled[$signal]}" "the same command continues" "$signal"
     expect_absent "$HOSTS/$signal"
     submit "$SCRIPTS/resume.sbatch" "$big/source" "$HOSTS/$signal" --hf_config "$big/hf"
     signalled[$signal]=$job

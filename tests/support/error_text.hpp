@@ -14,7 +14,7 @@ std::string error_text(const Action& action) {
     try {
         action();
     } catch (const Error& error) {
-        return std::string(name_of(error.code())) + ": " + error.what();
+        return std::string(name_of(error.code())) + ": " + error.full_text();
     }
     return "no error";
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <regex>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -31,5 +32,10 @@ class MemoryFile {
   private:
     int fd_;
 };
+
+/// `text` with "F" for the name of each such file, which differs from run to run.
+inline std::string with_short_names(const std::string& text) {
+    return std::regex_replace(text, std::regex("/proc/self/fd/[0-9]+"), "F");
+}
 
 }  // namespace shardweld::test

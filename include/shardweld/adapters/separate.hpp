@@ -19,7 +19,7 @@ inline constexpr const char* kPrefix = "base_model.model.";
 enum class Biases { none, all, of_wrapped };
 
 /// Whose weights the base has where a module was trained as a whole (`modules_to_save`).
-enum class Whole {
+enum class WholeModules {
     original,  ///< those from before the training; the trained ones are the adapter's
     trained,   ///< the trained ones, as a folded model has them
 };
@@ -44,6 +44,6 @@ bool holds_wrapped(const catalogue::Catalogue& catalogue);
 
 /// Takes a catalogue of module names apart. Error(unsupported) for more than one adapter and for
 /// adapters of other kinds than LoRA, naming a tensor.
-Separated separate(catalogue::Catalogue catalogue, Biases biases, Whole whole);
+Separated separate(catalogue::Catalogue catalogue, Biases biases, WholeModules whole);
 
 }  // namespace shardweld::adapters

@@ -31,7 +31,7 @@ struct SettingsSources {
 };
 
 /// What else the adapter's configuration depends on.
-struct Surroundings {
+struct KnownModules {
     std::vector<std::string> whole_modules;  ///< trained as a whole
     std::set<std::string> base_modules;      ///< all modules of the base with a weight
     std::optional<Index> n_layers;           ///< stands in for base_modules where there is no base
@@ -45,7 +45,7 @@ struct Settings {
 };
 
 /// What becomes of an adapter.
-enum class Use {
+enum class AdapterUse {
     beside,             ///< written as it is, for PEFT to read
     folded,             ///< added into the base that was saved with it
     folded_into_given,  ///< added into another copy of the base
@@ -53,7 +53,7 @@ enum class Use {
 
 /// Error(unsupported) where adapter_config.json declares what this program does not read right, as
 /// it is used; Error(corrupt) as below.
-void require_plain_lora(const SettingsSources& sources, Use use);
+void require_plain_lora(const SettingsSources& sources, AdapterUse use);
 
 /// The biases that adapter_config.json counts to the adapter. Error(corrupt) for a file that is no
 /// JSON object.
@@ -65,6 +65,6 @@ Biases biases_of(const SettingsSources& sources);
 /// the configuration promises; Error(corrupt) for files that are no JSON objects,
 /// Error(unsupported) for patterns that cannot be read.
 Settings settle(const SettingsSources& sources, std::span<const Module> modules,
-                const Surroundings& surroundings);
+                const KnownModules& surroundings);
 
 }  // namespace shardweld::adapters

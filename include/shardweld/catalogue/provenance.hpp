@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/catalogue/file.hpp"
+#include "shardweld/catalogue/statement.hpp"
 
 namespace shardweld::catalogue {
 

@@ -7,9 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/core/index.hpp"
 
 namespace shardweld::catalogue {
+
+struct Catalogue;
 
 /// The record of one storage, which may hold several tensors or parts of some.
 struct Record {

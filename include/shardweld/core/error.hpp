@@ -1,10 +1,12 @@
 // The one error type of the program and its exit codes.
-// Knows nothing of files, ranks or models: callers put those into the message and its context.
+// Knows nothing of files, ranks or models: callers put those into its parts.
 #pragma once
 
-#include <stdexcept>
+#include <exception>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace shardweld {
@@ -37,24 +39,47 @@ enum class ErrorCode {
 /// The code's name as reports print it, e.g. "not_found".
 std::string_view name_of(ErrorCode code);
 
-/// An error that ends the run. The message says what was found, what was expected and what to do;
-/// each layer on the way up may add a context line (innermost first), none rewrites the message.
-class Error : public std::runtime_error {
+/// An error that ends the run, in the parts that people are shown: what is wrong (one sentence,
+/// what()), where (tensor, file, rank, found and expected), and what to do about it. Those who
+/// throw know what and mostly what to do; each layer on the way up may say where, none rewrites
+/// what another has said.
+class Error : public std::exception {
   public:
-    Error(ErrorCode code, const std::string& message);
+    Error() = default;
+    /// `hint`: what to do, in the imperative; "" for what is usual with this code
+    /// (app/cli/error_text.hpp).
+    Error(ErrorCode code, std::string what, std::string hint = "")
+        : code_(code), what_(std::move(what)), hint_(std::move(hint)) {}
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.code_, self.what_, self.where_, self.hint_, self.detail_);
+    };
+
+    [[nodiscard]] const char* what() const noexcept override { return what_.c_str(); }
 
     [[nodiscard]] ErrorCode code() const noexcept { return code_; }
-    [[nodiscard]] const std::vector<std::string>& context() const noexcept { return context_; }
+    /// Innermost first.
+    [[nodiscard]] const std::vector<std::string>& context() const noexcept { return where_; }
+    [[nodiscard]] const std::string& hint() const noexcept { return hint_; }
+    /// For those who look closer (-v): which line of which recipe speaks. May be "".
+    [[nodiscard]] const std::string& detail() const noexcept { return detail_; }
 
     /// Adds where it happened, e.g. "file mp_rank_00/model_optim_rng.pt"; returns *this to rethrow.
     Error& add_context(std::string where);
+    /// Adds what is there and what was to be there, as one more "where".
+    Error& add_found(const std::string& found, const std::string& expected);
+    Error& set_hint(std::string hint);
+    Error& set_detail(std::string detail);
 
-    /// Message and context on one line: "message [in tensor x; in file y]".
+    /// On one line: "what [tensor x; file y]; hint", without the detail.
     [[nodiscard]] std::string full_text() const;
 
   private:
-    ErrorCode code_;
-    std::vector<std::string> context_;
+    ErrorCode code_ = ErrorCode::internal;
+    std::string what_;
+    std::vector<std::string> where_;
+    std::string hint_;
+    std::string detail_;
 };
 
 }  // namespace shardweld

@@ -29,7 +29,7 @@ struct JsonFault {
 std::optional<JsonFault> fault_of_size(std::string_view text, bool keeps_order);
 
 /// The value, of type nlohmann::json or ordered_json; a discarded one (is_discarded()) when the
-/// text is no valid JSON or beyond the limits, with the reason in `fault` if it is given. `visit`
+/// text is not valid JSON or beyond the limits, with the reason in `fault` if it is given. `visit`
 /// may take values out while the text is read, so that large ones are never in memory as a tree.
 template <typename Json>
 Json parse_json(std::string_view text, std::optional<JsonFault>* fault = nullptr,
@@ -53,8 +53,8 @@ Json parse_json(std::string_view text, std::optional<JsonFault>* fault = nullptr
     return Json(Json::value_t::discarded);
 }
 
-/// Tells `listener`, a json_sax, what is in the text; false when it is no valid JSON, nested too
-/// deeply (then the listener hears nothing) or not heard to its end.
+/// Tells `listener`, a json_sax, what is in the text; false when it is not valid JSON, nested too
+/// deeply (then the listener gets nothing) or not read to its end.
 template <typename Json, typename Listener>
 bool hear_json(std::string_view text, Listener& listener) {
     return !too_deep_at(text) && Json::sax_parse(text, &listener);

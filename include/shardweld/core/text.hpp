@@ -51,6 +51,8 @@ constexpr bool is_digit(char c) {
 std::vector<std::string_view> split(std::string_view text, char separator);
 /// Without leading and trailing blanks, tabs and line ends.
 std::string_view trim(std::string_view text);
+/// `text` with `to` in the place of each `from`, which is not empty.
+std::string replaced(std::string text, std::string_view from, std::string_view to);
 /// The whole text as a decimal number without sign; nullopt on anything else or overflow.
 std::optional<Index> parse_index(std::string_view text);
 

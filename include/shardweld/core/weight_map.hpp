@@ -27,7 +27,7 @@ struct WeightMap {
 inline constexpr Bytes kLongestWeightMap = Bytes{256} << 20U;
 
 /// Memory: the map. Of equal keys the last counts, as for every loader. Error(corrupt), which calls
-/// the file `origin`, when it is no JSON object with a weight_map of tensors and their files, or
+/// the file `origin`, when it is not a JSON object with a weight_map of tensors and their files, or
 /// the path of one leaves the directory.
 WeightMap parse_weight_map(const std::string& text, const std::string& origin);
 

@@ -11,7 +11,7 @@
 #include "shardweld/execute/record_sums.hpp"
 #include "shardweld/io/digest.hpp"
 #include "shardweld/io/directory.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/output_file.hpp"
 #include "shardweld/plan/plan.hpp"
 
 namespace shardweld::execute {

@@ -6,7 +6,10 @@
 
 #include "shardweld/execute/run.hpp"
 #include "shardweld/mpi/free_run.hpp"
-#include "shardweld/plan/plan.hpp"
+
+namespace shardweld::plan {
+struct Plan;
+}  // namespace shardweld::plan
 
 namespace shardweld::execute {
 
@@ -15,7 +18,7 @@ namespace shardweld::execute {
 /// its squares in fp64, added in the order of the elements, rounded to fp32. A target is read by
 /// one rank, so its norms do not depend on the number of ranks. Error(unsupported) when no rank
 /// sees all files of a target, Error(stopped).
-void take_norms(mpi::Comm& comm, const plan::Plan& plan, const Source& source,
+void take_norms(mpi::Comm& comm, const plan::Plan& plan, const SourceFiles& source,
                 const std::filesystem::path& factors, const mpi::WhyStop& why_stop);
 
 }  // namespace shardweld::execute

@@ -29,7 +29,7 @@ enum class Completion {
 /// checksum says; bytes that were not read, or by two ranks, are read once more, each by one rank
 /// that sees the file, the cheapest records first. The same on all ranks. Error(corrupt) naming
 /// file, record and tensor of the first one that is wrong; Error(io), Error(stopped).
-RecordCounts check_records(mpi::Comm& comm, const RecordSums& sums, const Source& source,
+RecordCounts check_records(mpi::Comm& comm, const RecordSums& sums, const SourceFiles& source,
                            const plan::Visibility& visibility, Completion completion,
                            const mpi::WhyStop& why_stop);
 

@@ -33,12 +33,12 @@ class RecordSums {
     RecordSums(catalogue::Records records, NameOf name_of)
         : records_(std::move(records)),
           name_of_(std::move(name_of)),
-          uses_(records_.all.size(), Use::none) {}
+          uses_(records_.all.size(), RecordUse::none) {}
 
     /// The records of the targets' operands are used; what is read of those of replicas is noted as
     /// well. All others are passed over.
     void want(const std::vector<plan::Target>& targets);
-    void want_all() { uses_.assign(uses_.size(), Use::output); }
+    void want_all() { uses_.assign(uses_.size(), RecordUse::output); }
 
     /// Notes bytes that were read at a place of a file; what is known already is not looked at.
     /// Error(corrupt) when they make a record whole and its sum is not the stated one. From any
@@ -55,7 +55,7 @@ class RecordSums {
     [[nodiscard]] const catalogue::Records& records() const { return records_; }
     /// Whether output is made of the record and its checksum is stated.
     [[nodiscard]] bool is_due(std::size_t record) const {
-        return uses_[record] == Use::output && records_.all[record].crc32 != 0;
+        return uses_[record] == RecordUse::output && records_.all[record].crc32 != 0;
     }
     /// Records that output is made of and that state no checksum.
     [[nodiscard]] Index n_without() const;
@@ -68,23 +68,23 @@ class RecordSums {
     [[nodiscard]] Error unsteady(std::uint32_t record) const;
 
   private:
-    enum class Use : std::uint8_t { none, replica, output };
-    struct Known {
+    enum class RecordUse : std::uint8_t { none, replica, output };
+    struct KnownRange {
         RangeSum sum;
         bool is_new = true;
     };
     /// Of one record, in order, none overlapping or touching.
-    using Ranges = std::vector<Known>;
+    using KnownRanges = std::vector<KnownRange>;
 
-    void mark(const plan::Target& target, const plan::Operand& operand, Use use);
+    void mark(const plan::Target& target, const plan::Operand& operand, RecordUse use);
     void add_to(std::uint32_t record, Bytes begin, std::span<const std::byte> bytes);
-    void insert(Ranges& ranges, const RangeSum& place, std::span<const std::byte> bytes);
+    void insert(KnownRanges& ranges, const RangeSum& place, std::span<const std::byte> bytes);
 
     catalogue::Records records_;
     NameOf name_of_;
-    std::vector<Use> uses_;
+    std::vector<RecordUse> uses_;
     mutable std::mutex mutex_;
-    std::unordered_map<std::uint32_t, Ranges> ranges_;
+    std::unordered_map<std::uint32_t, KnownRanges> ranges_;
     std::unordered_set<std::uint32_t> changed_;  ///< records with ranges that are new
     std::vector<RangeSum> earlier_;
     std::size_t n_ranges_ = 0;

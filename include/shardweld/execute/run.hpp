@@ -10,14 +10,18 @@
 #include <tuple>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/catalogue/file.hpp"
 #include "shardweld/execute/journal.hpp"
-#include "shardweld/execute/written.hpp"
+#include "shardweld/execute/written_output.hpp"
 #include "shardweld/io/directory.hpp"
 #include "shardweld/io/stamp.hpp"
 #include "shardweld/io/throttle.hpp"
 #include "shardweld/mpi/comm.hpp"
-#include "shardweld/plan/plan.hpp"
+
+namespace shardweld::plan {
+struct Plan;
+struct Slice;
+}  // namespace shardweld::plan
 
 namespace shardweld::execute {
 
@@ -26,7 +30,7 @@ namespace fs = std::filesystem;
 class RecordSums;
 
 /// Where the plan's files lie for this rank.
-struct Source {
+struct SourceFiles {
     fs::path directory;  ///< of the shard files, as this rank sees it
     const std::vector<catalogue::File>* files = nullptr;
     std::size_t max_open = 64;  ///< descriptors kept open
@@ -37,7 +41,7 @@ struct Source {
     /// What each file was as this rank saw it before its metadata was read; null: the first opening
     /// counts.
     const std::vector<io::FileStamp>* stamps = nullptr;
-    /// Told everything that is read of tensors; null: nobody looks at checksums.
+    /// Receives everything that is read of tensors; null: checksums are not checked.
     std::shared_ptr<RecordSums> sums = nullptr;
 };
 
@@ -95,7 +99,7 @@ struct Resumption {
     };
 };
 
-struct Options {
+struct RunOptions {
     bool sync = true;      ///< fsync the output files
     bool direct = false;   ///< write past the page cache
     bool digests = false;  ///< compute xxh3-128 of every tensor
@@ -104,7 +108,7 @@ struct Options {
     OnProgress on_progress;
     fs::path factors;  ///< the file that the plan's folds read their factors from
     /// What create_files made: nothing else is written to, and files that do not keep their size
-    /// while they are written end the run with Error(io). Empty: nobody watches.
+    /// while they are written end the run with Error(io). Empty: not checked.
     std::vector<io::Identity> made = {};
     Resumption resumption;
     /// Not empty: asked after every round of this rank; a reason ends the run with Error(stopped).
@@ -120,15 +124,15 @@ struct Options {
 /// whole on the disk and in the journal; other errors leave there what the ranks that could write
 /// have finished. Error(internal) when the bytes written and those done earlier are not the plan's,
 /// each once.
-Result run(mpi::Comm& comm, const plan::Plan& plan, const Source& source,
-           const io::Directory& directory, const Options& options);
+Result run(mpi::Comm& comm, const plan::Plan& plan, const SourceFiles& source,
+           const io::Directory& directory, const RunOptions& options);
 
 /// Collective. Creates all files of the placement with their headers and full size, space reserved
 /// where the file system can, and settles the placement. A file that has its size already keeps its
-/// tensor bytes. With `sync` is on the disk what a run that resumes relies on, whoever made it.
+/// tensor bytes. With `sync`, what a resuming run relies on is on disk, whichever run made it.
 /// Error(io), Error(space), Error(unsupported) when this build cannot make such files.
-Created create_files(mpi::Comm& comm, plan::Plan& plan, const io::Directory& directory,
-                     bool sync = false);
+CreatedFiles create_files(mpi::Comm& comm, plan::Plan& plan, const io::Directory& directory,
+                          bool sync = false);
 
 /// Root over (name, dtype, shape, digest), xxh3-128 in hex; independent of ranks and strategy.
 std::string root_digest(const plan::Plan& plan, const std::vector<std::string>& tensor_digests);

@@ -8,7 +8,11 @@
 
 #include "shardweld/mpi/comm.hpp"
 #include "shardweld/numeric/census.hpp"
-#include "shardweld/plan/plan.hpp"
+
+namespace shardweld::plan {
+struct Plan;
+struct Slice;
+}  // namespace shardweld::plan
 
 namespace shardweld::execute {
 
@@ -27,16 +31,16 @@ class TensorCensus {
     std::map<std::uint32_t, numeric::Census> gather(mpi::Comm& comm);
 
   private:
-    struct Part {
+    struct CensusPart {
         std::uint32_t target = 0;
         numeric::Census census;
     };
 
-    void keep(const Part& part);
+    void keep(const CensusPart& part);
 
     const plan::Plan& plan_;
-    Part current_;             ///< the target under way
-    std::vector<Part> parts_;  ///< that may be remarkable: few, unless there are many ranks
+    CensusPart current_;             ///< the target under way
+    std::vector<CensusPart> parts_;  ///< that may be remarkable: few, unless there are many ranks
 };
 
 }  // namespace shardweld::execute

@@ -29,7 +29,7 @@ struct Mesh {
 };
 
 /// What the command line says about the input.
-struct Request {
+struct InputRequest {
     fs::path directory;              ///< --local_dir, any sensible level
     std::string backend = "auto";    ///< --backend
     std::optional<Index> iteration;  ///< --iteration
@@ -37,6 +37,7 @@ struct Request {
     Mesh mesh;                       ///< --mesh_dim_names and --mesh_shape
     std::string prefix;              ///< --prefix: part of a state dict to take, "" if not given
     bool check_crc = false;          ///< --check_crc: metadata with a CRC-32 are held against it
+    bool wants_model = false;  ///< a finished model is expected, and no option chose `backend`
 };
 
 /// What lies in the checkpoint's directory, or between the one asked for and that, and is not read.
@@ -114,8 +115,10 @@ class Format {
 
     // For messages, and where several directories may be meant.
 
-    /// What it reads: "checkpoint", "HuggingFace model".
-    [[nodiscard]] virtual std::string_view noun() const { return "checkpoint"; }
+    /// What it reads: "verl FSDP checkpoint", "HuggingFace model".
+    [[nodiscard]] virtual std::string_view noun() const = 0;
+    /// What of a directory it has found is worth a word behind its noun: "world size 4".
+    [[nodiscard]] virtual std::string detail_of(const Location& /*location*/) const { return ""; }
     /// Patterns of the names by which it knows a directory; "" if another format's say the same.
     [[nodiscard]] virtual std::string_view looks_for() const { return ""; }
     /// Whether a directory's names look like such a save, which may be damaged or not asked for.
@@ -193,6 +196,6 @@ const Format& format_of(const Location& location);
 /// Resolves --local_dir: iteration directories, verl's step, actor, critic, dist_ckpt and model
 /// directories, the directory itself. Local. Error(not_found) says what was looked for and what was
 /// found; Error(usage) when --role or --iteration is needed to choose or contradicts.
-Location locate(const Request& request);
+Location locate(const InputRequest& request);
 
 }  // namespace shardweld::formats

@@ -18,7 +18,7 @@ inline constexpr std::uint32_t kListingBegin = 0x35464448;
 inline constexpr std::uint32_t kListingEnd = 0x2E444E45;
 
 /// What follows. A listing is kListingBegin, any number of objects or one failure, kListingEnd.
-enum class Entry : std::uint8_t {
+enum class ListingEntry : std::uint8_t {
     end,            ///< kListingEnd follows
     failure,        ///< text: why the library cannot read the file
     dataset,        ///< name, then a Dataset's fields in their order
@@ -28,7 +28,7 @@ enum class Entry : std::uint8_t {
     other,          ///< name
 };
 
-enum class Layout : std::uint8_t {
+enum class DatasetLayout : std::uint8_t {
     contiguous,
     compact,
     chunked,
@@ -39,7 +39,7 @@ enum class Layout : std::uint8_t {
 
 // A dataset's fields:
 //   text     storage      "F32", "U16"..., as safetensors names; "" for every other type
-//   Layout   layout
+//   DatasetLayout layout
 //   uint64   n_filters
 //   uint64   offset       of its first byte in the file; ~0: it has no bytes
 //   int64s   shape        empty for a scalar

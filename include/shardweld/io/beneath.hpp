@@ -4,12 +4,12 @@
 
 #include <filesystem>
 
-#include "shardweld/io/file.hpp"
-
 namespace shardweld::io {
 
+class InputFile;
+
 /// Opens for reading, as InputFile::open does, what lies at `relative` below a directory's
-/// descriptor; a link on the way or a ".." is an error, whoever makes it meanwhile. By
+/// descriptor; a link on the way or a ".." is an error, even if it appears meanwhile. By
 /// openat2(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS, Linux 5.6), or where the kernel or a container
 /// does not have that by walk_beneath. Local. -1: errno says why not (ELOOP, EXDEV, ENOENT...).
 int open_beneath(int directory, const fs::path& relative);

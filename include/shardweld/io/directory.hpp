@@ -26,7 +26,7 @@ class Directory {
 
     [[nodiscard]] const fs::path& path() const { return path_; }
 
-    /// Error(target) when its path leads to another directory by now, or to none; Error(io) when
+    /// Error(target) when its path now leads to another directory, or to none; Error(io) when
     /// that cannot be seen. What was opened by path before this returns lies in this directory.
     void require_same() const;
     /// Whether a name below `above` (not followed) is this directory.

@@ -7,9 +7,10 @@
 #include <string>
 
 #include "shardweld/core/index.hpp"
-#include "shardweld/io/file.hpp"
 
 namespace shardweld::io {
+
+class InputFile;
 
 /// Of the whole file, 64 hex digits; one core reads and computes, front to back, and calls
 /// `before_part` with the bytes that it reads next, at most 256 KiB. Local. Error(not_found),

@@ -1,4 +1,4 @@
-// By what the system tells of a file whether it is still the one it was.
+// Whether a file is still the one it was, judged by what the system says about it.
 // Knows stat(2) and which file systems number their files for good; opens nothing.
 #pragma once
 
@@ -10,12 +10,12 @@
 
 namespace shardweld::io {
 
-/// Equal where nobody has written a file, or put another one in its place. No device is part of
+/// Equal where a file was neither written nor replaced. No device is part of
 /// it: an automounter that mounts a file system again gives it another number.
 struct FileStamp {
     Bytes size = 0;
-    Index modified_ns = -1;  ///< last change of its bytes, since 1970; -1: nobody has looked
-    /// Last change of its bytes, owner, rights or links, which nobody can set back, and its number;
+    Index modified_ns = -1;  ///< last change of its bytes, since 1970; -1: not examined
+    /// Last change of its bytes, owner, rights or links, which cannot be set back, and its number;
     /// 0 on file systems that make both up anew (FUSE, CIFS, 9p, FAT).
     Index changed_ns = 0;
     std::uint64_t inode = 0;
@@ -27,7 +27,7 @@ struct FileStamp {
 FileStamp stamp_of(const struct stat& status, const char* path);
 FileStamp stamp_of(const struct stat& status, int fd);
 
-/// Why a file with one stamp is none with another, for messages: "its bytes were written again".
+/// Why a file with one stamp is none with another, for messages: "its bytes were rewritten".
 /// Requires different stamps.
 const char* difference_of(const FileStamp& then, const FileStamp& now);
 

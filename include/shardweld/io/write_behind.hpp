@@ -5,9 +5,10 @@
 #include <deque>
 
 #include "shardweld/core/index.hpp"
-#include "shardweld/io/file.hpp"
 
 namespace shardweld::io {
+
+class OutputFile;
 
 /// Chooses by measurement whether written pages stay in the page cache. Pages that the machine has
 /// not used for a while can cost more than the disk takes: then it is quicker to send bytes to the

@@ -11,12 +11,12 @@
 
 #include "shardweld/io/digest.hpp"
 #include "shardweld/io/directory.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/output_file.hpp"
 
 namespace shardweld::io {
 
 /// Bytes of a file as they were written.
-struct Stretch {
+struct WrittenStretch {
     Bytes offset = 0;
     Bytes size = 0;
     Digest digest{};
@@ -26,7 +26,7 @@ struct Stretch {
 struct WrittenFile {
     fs::path name;
     Identity identity;
-    std::vector<Stretch> stretches;
+    std::vector<WrittenStretch> stretches;
 };
 
 /// A file that is being written, and a note of each write.
@@ -64,9 +64,10 @@ struct ReadBack {
 /// first, the last, every 64th and all in which the file system sees holes are read, or all. The
 /// first that is not what was written; nullopt: there is none. Memory: the largest stretch. As
 /// require_same_file; Error(io).
-std::optional<Stretch> first_changed(const Directory& directory, const fs::path& name,
-                                     const Identity& identity, std::span<const Stretch> stretches,
-                                     const ReadBack& how);
+std::optional<WrittenStretch> first_changed(const Directory& directory, const fs::path& name,
+                                            const Identity& identity,
+                                            std::span<const WrittenStretch> stretches,
+                                            const ReadBack& how);
 
 /// As first_changed, with an Error(io) for what was changed.
 void require_as_written(const Directory& directory, const WrittenFile& file, const ReadBack& how);

@@ -23,7 +23,7 @@ struct Segment;
 
 /// A named axis ("*" is the one extent solved from a stored shape), or a sum when `segments` is not
 /// empty.
-struct Item {
+struct LayoutItem {
     std::string name;
     std::vector<Segment> segments;
     std::size_t column = 0;  ///< where it is written, counted from 1, for messages
@@ -31,11 +31,11 @@ struct Item {
 
 struct Segment {
     std::string label;
-    std::vector<Item> items;
+    std::vector<LayoutItem> items;
     std::size_t column = 0;
 };
 
-using Dim = std::vector<Item>;
+using Dim = std::vector<LayoutItem>;
 
 /// A parsed layout. `label` names the segment of a layout without sums on its way ("" if not
 /// given).
@@ -92,7 +92,7 @@ class BoundLayout {
     }
 
     /// A patch over the stored space (one axis per dim) as patches of its segments, appended to
-    /// `out` in the order of the text. Throws Error(mismatch) when the patch lies outside of it.
+    /// `out` in the order of the text. Throws Error(mismatch) when the patch lies outside it.
     void lower(const Patch& stored, std::vector<SegmentPatch>& out) const;
 
   private:

@@ -63,7 +63,7 @@ std::optional<Patch> clip_axis(const Patch& p, std::size_t k, Range range);
 
 /// The same elements over a space whose axis k is written as a row-major product of `factors`:
 /// at most 2 * factors.size() - 1 patches, exactly one when the range is aligned with the factors.
-/// Throws Error(mismatch) when the range lies outside of the product.
+/// Throws Error(mismatch) when the range lies outside the product.
 std::vector<Patch> refine(const Patch& p, std::size_t k, std::span<const Index> factors);
 
 /// One box of a row-major range and the position of its first element.
@@ -72,7 +72,7 @@ struct RangeBox {
     Index begin = 0;
 };
 /// The row-major range [begin, end) of `shape` as at most 2 * rank - 1 boxes, in order. Throws
-/// Error(mismatch) when the range lies outside of the shape.
+/// Error(mismatch) when the range lies outside the shape.
 std::vector<RangeBox> boxes_of_range(Index begin, Index end, std::span<const Index> shape);
 
 /// Storage holds positions [begin, end) of the row-major enumeration of `box`, densely, from

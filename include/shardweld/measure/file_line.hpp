@@ -15,19 +15,19 @@ struct LineFile {
 };
 
 /// Bytes of one file.
-struct Part {
+struct FilePart {
     std::size_t file = 0;
     Bytes offset = 0;  ///< from the start of the file
     Bytes size = 0;
     Bytes line_begin = 0;
-    friend bool operator==(const Part&, const Part&) = default;
+    friend bool operator==(const FilePart&, const FilePart&) = default;
 };
 
 /// A part [begin, end) of the line.
-struct Stretch {
+struct LineStretch {
     Bytes begin = 0;
     Bytes end = 0;
-    friend bool operator==(const Stretch&, const Stretch&) = default;
+    friend bool operator==(const LineStretch&, const LineStretch&) = default;
 };
 
 class FileLine {
@@ -43,10 +43,10 @@ class FileLine {
 
     /// The contiguous share of a rank. It begins at a file's begin or at a multiple of 4096 in a
     /// file: two ranks never write one page.
-    [[nodiscard]] Stretch share(int rank, int n_ranks) const;
+    [[nodiscard]] LineStretch share(int rank, int n_ranks) const;
     /// A stretch as parts of files, none longer than `extent`, which end at multiples of it in
     /// their file.
-    [[nodiscard]] std::vector<Part> parts(Stretch stretch, Bytes extent) const;
+    [[nodiscard]] std::vector<FilePart> parts(LineStretch stretch, Bytes extent) const;
 
   private:
     [[nodiscard]] std::size_t file_at(Bytes position) const;

@@ -25,7 +25,7 @@ using FieldValue = std::variant<std::monostate, Index, double, std::string>;
 class Config {
   public:
     Config();
-    /// Error(corrupt) with line/byte when the text is no JSON object (bounded depth).
+    /// Error(corrupt) with line/byte when the text is not a JSON object (bounded depth).
     static Config parse(std::string text, std::string origin);
 
     /// Field by dotted path ("rope_parameters.rope_theta"); booleans are 0/1; absent or null:

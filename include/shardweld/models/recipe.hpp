@@ -65,7 +65,7 @@ struct Line {
     bool together = false;          ///< optional, but all or none of those below one logical prefix
     std::optional<DType> keep;      ///< `keep f32`
     Index add = 0;                  ///< `add 1`
-    std::vector<std::string> drop;  ///< segments that nobody takes
+    std::vector<std::string> drop;  ///< segments that are not used
     ExprPtr below;                  ///< what they are smaller than (`drop pad below UNIT`), or null
     std::string repeat;  ///< axis that counts equal copies of the segments which keep it after
                          ///< `fuse`, "" if none
@@ -169,7 +169,7 @@ struct Recipe {
 Dialect own_names(const Recipe& recipe, const Dialect& dialect);
 
 /// A recipe or dialect file as text: built in, or given with --recipe.
-struct Source {
+struct RecipeFile {
     std::string file_name;  ///< "llama.recipe"
     std::string text;
 
@@ -177,21 +177,21 @@ struct Source {
 };
 
 /// The built-in files, sorted by file name.
-const std::vector<Source>& built_in_sources();
+const std::vector<RecipeFile>& built_in_sources();
 
 /// All recipes and dialects, parsed; built-in files replaced or joined by `extra` (same declared
 /// name replaces). Error(usage) naming file and line on bad text; limits 1 MB and 10 000 lines a
 /// file, `extends` at most 8 deep, no cycles. Also checks that all lines of one (logical tensor,
 /// segment) use the same axes after `fuse`, in all dialects and recipes together where they meet.
-class Library {
+class RecipeLibrary {
   public:
-    static Library load(const std::vector<Source>& extra = {});
+    static RecipeLibrary load(const std::vector<RecipeFile>& extra = {});
     [[nodiscard]] const Recipe* find_recipe(std::string_view name) const;
     [[nodiscard]] const Dialect* find_dialect(std::string_view name) const;
     [[nodiscard]] std::vector<const Recipe*> recipes() const;
     [[nodiscard]] std::vector<const Dialect*> dialects() const;
     /// Text of the file that declares `name` (recipe or dialect), for `shardweld recipes NAME`.
-    [[nodiscard]] const Source* source_of(std::string_view name) const;
+    [[nodiscard]] const RecipeFile* source_of(std::string_view name) const;
 
     /// Whether the recipe's `uses` names the dialect, or one it extends; always for one with the
     /// recipe's own names.
@@ -200,7 +200,7 @@ class Library {
   private:
     std::map<std::string, Recipe, std::less<>> recipes_;
     std::map<std::string, Dialect, std::less<>> dialects_;
-    std::map<std::string, Source, std::less<>> sources_;
+    std::map<std::string, RecipeFile, std::less<>> sources_;
 };
 
 }  // namespace shardweld::models

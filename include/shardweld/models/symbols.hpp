@@ -50,6 +50,6 @@ class Symbols {
 /// The recipe whose `match` holds for the config (most derived one wins). When none does:
 /// Error(mismatch) where `architectures` names a class of a known family, else Error(unsupported)
 /// listing the known families. Error(usage) when two match.
-const Recipe& recipe_for(const Library& library, const Config& config);
+const Recipe& recipe_for(const RecipeLibrary& library, const Config& config);
 
 }  // namespace shardweld::models

@@ -47,7 +47,7 @@ class Comm {
     /// Exchanges messages whose sizes both sides already know: to_send[r] goes to rank r,
     /// to_receive[r] is filled from rank r (own rank: copied). At most `limit` bytes travel between
     /// a pair in one step; returns the number of steps (the same on all ranks: ceil(largest message
-    /// / limit), 0 when nobody sends). Counts above 2 GiB are safe.
+    /// / limit), 0 when no rank sends). Counts above 2 GiB are safe.
     virtual Index exchange(std::span<const std::span<const std::byte>> to_send,
                            std::span<const std::span<std::byte>> to_receive, Bytes limit) = 0;
 
@@ -72,6 +72,10 @@ class Comm {
 /// One rank, no MPI.
 std::unique_ptr<Comm> serial_comm();
 
+/// Processes that torchrun or the like has started, each of which would be a world of its own; 0
+/// when this is no such process. Local.
+int torch_processes();
+
 /// Initialises MPI (MPI_THREAD_FUNNELED) when launched by mpirun or srun, else returns
 /// serial_comm(). Error(launch) when the environment shows that several tasks were started as
 /// singletons (SLURM_STEP_NUM_TASKS or PMI_SIZE > 1 with neither OMPI_COMM_WORLD_SIZE nor
@@ -83,7 +87,7 @@ std::unique_ptr<Comm> world_comm();
 std::optional<Error> error_of(const std::function<void()>& local);
 
 /// Runs `local` on this rank, then agrees: when any rank threw, every rank throws the same Error
-/// (the lowest failing rank's code; message prefixed "rank R (host): " when there is more than one
+/// (the lowest failing rank's, with "rank R (host)" among its places when there is more than one
 /// rank). Exceptions of other kinds: see error_of. Collective.
 void collectively(Comm& comm, const std::function<void()>& local);
 

@@ -2,6 +2,7 @@
 // Knows how values become bytes; nothing of what they mean.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <iterator>
 #include <optional>
@@ -24,30 +25,38 @@ auto share(Comm& comm, int root, Make&& make) -> std::invoke_result_t<Make> {
     collectively(comm, [&] {
         if (comm.rank() == root) {
             value.emplace(std::invoke(std::forward<Make>(make)));
-            out.put(*value);
+            if (comm.size() > 1) {
+                out.put(*value);
+            }
         }
     });
     const auto bytes = comm.broadcast(out.take(), root);
     return value ? std::move(*value) : ByteReader(bytes).get<Value>();
 }
 
-/// Collective. Every rank's value, by rank.
+/// Collective. Every rank's value, by rank. They may be large: what travelled is freed rank by
+/// rank.
 template <typename T>
-std::vector<T> gather(Comm& comm, const T& mine) {
+std::vector<T> gather(Comm& comm, T mine) {
     ByteWriter out;
-    out.put(mine);
-    std::vector<T> all;
-    for (const auto& bytes : comm.all_gather(out.take())) {
-        all.push_back(ByteReader(bytes).get<T>());
+    if (comm.size() > 1) {
+        out.put(mine);
+    }
+    auto travelled = comm.all_gather(out.take());
+    std::vector<T> all(travelled.size());
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+        const std::vector<std::byte> bytes = std::move(travelled[rank]);
+        all[rank] =
+            static_cast<int>(rank) == comm.rank() ? std::move(mine) : ByteReader(bytes).get<T>();
     }
     return all;
 }
 
 /// Collective. All ranks' lists, one behind the other.
 template <typename T>
-std::vector<T> gather_all(Comm& comm, const std::vector<T>& mine) {
+std::vector<T> gather_all(Comm& comm, std::vector<T> mine) {
     std::vector<T> all;
-    for (auto& part : gather(comm, mine)) {
+    for (auto& part : gather(comm, std::move(mine))) {
         all.insert(all.end(), std::make_move_iterator(part.begin()),
                    std::make_move_iterator(part.end()));
     }

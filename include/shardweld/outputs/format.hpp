@@ -15,7 +15,7 @@
 namespace shardweld::outputs {
 
 /// Consecutive bytes of a file.
-struct Part {
+struct FileBytes {
     Bytes offset = 0;
     std::span<const std::byte> bytes;
 };
@@ -23,7 +23,7 @@ struct Part {
 /// What a file needs beside its header and its tensors. Parts may reach over both, where they do
 /// not count; anything else of the file may stay as the file system makes it.
 struct Frame {
-    std::vector<Part> parts;            ///< apart from each other
+    std::vector<FileBytes> parts;       ///< apart from each other
     std::shared_ptr<const void> owner;  ///< of their bytes
 };
 
@@ -48,6 +48,8 @@ class Format {
     virtual ~Format() = default;
 
     [[nodiscard]] virtual std::string_view name() const = 0;  ///< the value of --output_format
+    /// Of its files' names, ".h5"; the first one of those that it writes.
+    [[nodiscard]] virtual std::vector<std::string_view> endings() const = 0;
 
     /// Which files there will be, and where in them the tensors lie; says it is made by this
     /// format. `tensors` are in natural order of names. Pure. Error(unsupported) for names, dtypes
@@ -72,5 +74,8 @@ class Format {
 /// All formats; the default one first.
 const std::vector<const Format*>& all_formats();
 const Format& default_format();
+
+/// Whether a file of this name holds tensors in one of the formats.
+bool is_output_name(std::string_view name);
 
 }  // namespace shardweld::outputs

@@ -22,7 +22,7 @@ struct OutputTensor {
 };
 
 /// One output file: its header and its tensors.
-struct OutputFile {
+struct PlacedFile {
     std::string name;                    ///< "model-00001-of-00003.safetensors"
     std::string header;                  ///< bytes beside the tensors' that every rank knows
     Bytes header_offset = 0;             ///< from the start of the file
@@ -47,7 +47,7 @@ struct Placement {
     /// False while a library still has to tell offsets and sizes: they are estimates until the
     /// files are created.
     bool is_settled = true;
-    std::vector<OutputFile> files;
+    std::vector<PlacedFile> files;
     std::vector<Slot> slots;  ///< one per tensor
     std::vector<SideFile> side_files;
     Bytes tensor_bytes = 0;

@@ -7,12 +7,17 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/catalogue/file.hpp"
 #include "shardweld/layout/copy.hpp"
 #include "shardweld/models/config.hpp"
 #include "shardweld/models/recipe.hpp"
 #include "shardweld/models/symbols.hpp"
 #include "shardweld/plan/fold.hpp"
+
+namespace shardweld::catalogue {
+struct Catalogue;
+struct Tensor;
+}  // namespace shardweld::catalogue
 
 namespace shardweld::plan {
 
@@ -67,7 +72,7 @@ struct Ledger {
 struct SamePair {
     enum class Why {
         tied,      ///< the recipe says so (`same a = b`)
-        presumed,  ///< plain tensors of several ranks that nothing tells apart from shards
+        presumed,  ///< plain tensors of several ranks that might also be shards
     };
     std::string stored_name;        ///< the copy, e.g. "output_layer.weight"
     std::size_t target = 0;         ///< index of the target it must equal
@@ -76,7 +81,7 @@ struct SamePair {
     Why why = Why::tied;
 };
 
-/// Rows of a stored tensor that only fill it up (`drop` in dialects).
+/// Rows of a stored tensor that are padding (`drop` in dialects).
 struct Padding {
     std::string stored_name;
     Index kept = 0;

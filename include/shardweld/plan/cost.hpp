@@ -1,4 +1,4 @@
-// What a plan's traffic takes on a machine: the model behind the choice of a strategy.
+// What a plan's traffic takes on a machine that is described, not measured.
 // Pure arithmetic on figures; knows nothing of how they are measured.
 #pragma once
 
@@ -44,11 +44,21 @@ struct Timeline {
 /// Nothing overlaps: reading = requests * latency + bytes / rate, exchange = messages * latency +
 /// the greater of sent and received / rate, copying and writing = bytes / rate.
 /// In lockstep each phase waits for its slowest rank: the total is the sum of the phases. Ranks
-/// that run freely wait for nobody: it is the greater of the slowest rank's own sum and of what
-/// nodes and system need in all. What ranks send is taken to go to all others alike.
+/// that run freely do not wait: the total is the greater of the slowest rank's own sum and of what
+/// nodes and system need in all. What a rank sends is assumed to spread evenly over the others.
 Timeline timeline_of(const Traffic& traffic, const Machine& machine, bool is_lockstep);
 
-/// The total for ranks that share nothing beyond what their rates show already.
-double seconds_of(const Traffic& traffic, const Rates& rates, bool is_lockstep);
+/// What a run waits for.
+enum class Bottleneck {
+    ranks,   ///< their own work
+    nodes,   ///< what the ranks of a node share
+    system,  ///< what all share
+};
+
+/// Which of them alone would take the longest.
+Bottleneck bottleneck_of(const Traffic& traffic, const Machine& machine, bool is_lockstep);
+
+/// "ranks", "nodes", "file system".
+const char* name_of(Bottleneck limit);
 
 }  // namespace shardweld::plan

@@ -2,9 +2,9 @@
 // Knows the plan's containers; nothing of what executes it.
 #pragma once
 
-#include "shardweld/plan/plan.hpp"
-
 namespace shardweld::plan {
+
+struct Plan;
 
 /// Bytes of targets, operands, names, headers and views that the plan holds: what --memory_limit
 /// leaves out while tensors move. Reading and planning take some times as much before.

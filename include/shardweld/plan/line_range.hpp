@@ -18,7 +18,7 @@ struct LineRange {
 /// The same bytes as sorted ranges that are not empty and do not touch.
 std::vector<LineRange> united(std::vector<LineRange> ranges);
 
-/// What of `whole` no range of a united list holds, in the same form.
+/// The parts of `whole` that no range of a united list holds, in the same form.
 std::vector<LineRange> without(LineRange whole, std::span<const LineRange> ranges);
 
 /// Bytes of ranges that do not overlap.

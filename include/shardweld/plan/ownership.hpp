@@ -26,7 +26,7 @@ OutputLine line_of(const std::vector<outputs::OutputTensor>& tensors,
 /// aligned tensor's begin where one is near enough to the balanced place, else a multiple of
 /// `alignment` (4096, or a stripe's size) in its file, so that no page or stripe has two writers;
 /// of less where shares are small. It may lie inside a row, never inside an element. What the
-/// united list `done` holds counts as nothing.
+/// united list `done` holds is not counted.
 std::vector<Bytes> cut_runs(const std::vector<outputs::OutputTensor>& tensors,
                             const OutputLine& line, const outputs::Placement& placement,
                             int n_ranks, Bytes alignment = kPageBytes,

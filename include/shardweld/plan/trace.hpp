@@ -1,15 +1,20 @@
-// One tensor's whole way in words: what is stored of it, the layouts on both sides, where it goes.
+// One tensor's path in words: what is stored of it, the layouts on both sides, where it goes.
 // Pure; knows catalogues, models and plans.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/catalogue/file.hpp"
 #include "shardweld/plan/binding.hpp"
-#include "shardweld/plan/plan.hpp"
+
+namespace shardweld::catalogue {
+struct Catalogue;
+}  // namespace shardweld::catalogue
 
 namespace shardweld::plan {
+
+struct Plan;
 
 /// The stored tensors and shards that `name` is made of (or that it is the stored name of): their
 /// dialect lines, placements and pieces; then the hub line. Lines of text; empty when `name` is

@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "shardweld/plan/plan.hpp"
-
 namespace shardweld::plan {
+
+struct Plan;
 
 struct RankTraffic {
     Bytes bytes_read = 0;       ///< of shard files, `bytes_read_over` included
@@ -36,7 +36,8 @@ struct Traffic {
 };
 
 /// Bytes sent, received and written are exact while replicas are not sampled, and so are bytes read
-/// but for the gaps. Factors of folds are left out. Takes time like targets, operands and ranks.
+/// but for the gaps. Factors of folds are left out. Takes time proportional to targets, operands
+/// and ranks.
 Traffic traffic_of(const Plan& plan);
 
 /// The spread of one figure over ranks or files.
@@ -46,7 +47,7 @@ struct Spread {
     double mean = 0;
     double total = 0;
 
-    /// How many times the mean the busiest has; 1 when nobody has anything.
+    /// The busiest's share divided by the mean; 1 when all are 0.
     [[nodiscard]] double imbalance() const { return mean > 0 ? most / mean : 1; }
 };
 

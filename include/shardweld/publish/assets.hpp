@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/input_file.hpp"
 #include "shardweld/io/written.hpp"
 
 namespace shardweld::publish {

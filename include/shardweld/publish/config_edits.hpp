@@ -14,7 +14,7 @@
 
 namespace shardweld::publish {
 
-/// What was written, as far as config.json speaks of it.
+/// What was written, as far as config.json states it.
 struct Facts {
     std::optional<DType> dtype;     ///< of most bytes; nullopt: no float tensor
     std::optional<bool> tied;       ///< what tie_word_embeddings must say; nullopt: leave it
@@ -24,6 +24,13 @@ struct Facts {
     std::vector<models::ConfigEdit> edits;  ///< the recipe's
     std::set<std::string> logicals;         ///< logical tensors that are written ("mtp.0.proj")
 };
+
+/// The dtype that a config states; nullopt: none, or none that is known.
+std::optional<DType> stated_dtype(const models::Config& config);
+
+/// generation_config.json as transformers makes one of a config for a model that generates: the
+/// numbers of its special tokens; "" for other models.
+std::string made_generation_config(const models::Config& config);
 
 /// Facts of a list of targets; `tied` and `to_token_classes` are the caller's to set.
 Facts facts_of(const std::vector<plan::Target>& targets, const std::set<std::string>& logicals,

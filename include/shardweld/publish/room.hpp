@@ -23,7 +23,7 @@ struct Quota {
 struct Room {
     Bytes bytes_free = 0;             ///< for this user
     std::optional<Bytes> files_free;  ///< inodes; nullopt where they are made as needed
-    bool knows_quotas = false;        ///< false: nobody could be asked
+    bool knows_quotas = false;        ///< false: the system does not say
     std::vector<Quota> quotas;
 };
 

@@ -19,7 +19,7 @@ namespace shardweld::publish {
 namespace fs = std::filesystem;
 
 class Renames;
-struct Place;
+struct NameInDirectory;
 
 /// What is to be published: names relative to the directory, and which files they are.
 using PlannedFiles = std::map<fs::path, io::Identity>;
@@ -30,7 +30,7 @@ struct TargetRequest {
     std::vector<fs::path> inputs;  ///< directories that are read: none may be replaced
     bool overwrite = false;
     bool resume = false;   ///< what an earlier run left is taken up, not removed
-    std::string job = {};  ///< of the batch system, for whoever meets the lock; "" if none
+    std::string job = {};  ///< of the batch system, for messages about the lock; "" if none
 };
 
 /// Checks a target without writing anything; returns it absolute, links resolved. Local.
@@ -51,11 +51,11 @@ fs::path holder_of(const fs::path& target);
 
 /// Where the work of a run that did not finish lies, if anywhere: beside the target or in it.
 /// Local.
-std::vector<fs::path> places_of_work(const fs::path& target);
+std::vector<fs::path> unfinished_work(const fs::path& target);
 
 /// Bytes on the disk of what a run that did not finish left for this target: they are used again or
 /// given back. Local; 0 when nothing is there.
-Bytes left_behind(const TargetRequest& request);
+Bytes bytes_left_behind(const TargetRequest& request);
 
 /// A run's right to write the target. One rank holds it; everything is written into path(), which
 /// commit() turns into the target. Destroyed without commit, it removes what it made, unless the
@@ -104,20 +104,21 @@ class PartialDirectory {
   private:
     PartialDirectory() = default;
     void take_lock(const TargetRequest& request);
-    void see_to_old();
-    void see_to_journal_aside(bool resume);
+    void restore_old();
+    void settle_journal_aside(bool resume);
     void make_partial(bool resume);
     [[nodiscard]] fs::path journal_aside() const;
     void hold();
-    void require_replaceable(const Place& place) const;
+    void require_replaceable(const NameInDirectory& place) const;
     void require_in_place() const;
-    std::optional<Place> publish_beside(Renames& renames);
-    void publish(Renames& renames, std::optional<Place>& old, const PlannedFiles& files, bool sync);
-    void remove_left(const Place& left);
+    std::optional<NameInDirectory> publish_beside(Renames& renames);
+    void publish(Renames& renames, std::optional<NameInDirectory>& old, const PlannedFiles& files,
+                 bool sync);
+    void remove_left(const NameInDirectory& left);
     void discard() noexcept;
 
     /// Whatever becomes of their names.
-    struct Held {
+    struct HeldDirectories {
         io::Directory parent;  ///< of the target
         io::Directory holder;  ///< of the partial directory: that parent, or the target
         io::Directory partial;
@@ -125,7 +126,7 @@ class PartialDirectory {
 
     fs::path target_;
     fs::path partial_;
-    std::optional<Held> held_;
+    std::optional<HeldDirectories> held_;
     fs::path lock_path_;
     bool is_inside_ = false;  ///< the partial directory lies in the target
     bool is_held_ = false;    ///< lock and partial directory are this run's

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 /// Reads an environment variable; nullopt when it is not set.
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 
-struct Request {
+struct UploadRequest {
     fs::path directory;
     std::string repository;  ///< ORG/NAME
     bool is_private = false;
@@ -48,17 +48,17 @@ void check_sent(const fs::path& directory);
 /// Checks the repository's name, finds the client, sees that it runs and can upload, and finds a
 /// token: what can be known without a network. Takes seconds. Error(usage), Error(no_client),
 /// Error(no_token).
-Access check_access(const Request& request, const Environment& environment);
+Access check_access(const UploadRequest& request, const Environment& environment);
 
 /// Creates the repository if there is none and uploads the directory; returns when all is there.
 /// Errors as check_sent. Everything the client says goes to `on_line`, secrets replaced. SIGINT,
 /// SIGTERM and SIGHUP end the client, then the call. Error(no_client), Error(no_token),
 /// Error(no_rights), Error(no_repository), Error(no_network), Error(interrupted): what happened,
 /// that the model stays where it is, and retry_command().
-void upload(const Request& request, const Access& access,
+void upload(const UploadRequest& request, const Access& access,
             const std::function<void(std::string_view)>& on_line);
 
 /// The shell command that uploads what `request` asks for.
-std::string retry_command(const Request& request);
+std::string retry_command(const UploadRequest& request);
 
 }  // namespace shardweld::upload

@@ -10,11 +10,9 @@
 namespace shardweld::app {
 
 namespace {
-
 [[noreturn]] void refuse_command(const std::string& message, const CommandRow& command) {
-    refuse(message + " (see shardweld " + std::string(command.name) + " --help)");
+    refuse(message, "shardweld " + std::string(command.name) + " --help lists the options");
 }
-
 [[noreturn]] void refuse_unknown(const std::string& argument, const std::string& typed,
                                  const CommandRow& command) {
     std::vector<std::string> known;
@@ -23,7 +21,11 @@ namespace {
             known.push_back("--" + std::string(row.name));
         }
     }
-    refuse_command("unknown option " + printable(argument) + suggestion(typed, known), command);
+    const std::string message = "unknown option " + printable(argument);
+    if (const std::string meant = suggestion(typed, known); !meant.empty()) {
+        refuse(message, meant);
+    }
+    refuse_command(message, command);
 }
 
 const OptionRow& option_called(const std::string& name, const CommandRow& command) {
@@ -35,8 +37,8 @@ const OptionRow& option_called(const std::string& name, const CommandRow& comman
         refuse_command("--" + name + " is not an option of " + std::string(command.name), command);
     }
     if (is_later_option(name)) {
-        throw Error(ErrorCode::unsupported,
-                    "--" + name + " is not in this version yet: leave it out");
+        throw Error(ErrorCode::unsupported, "--" + name + " is not in this version yet",
+                    "leave it out");
     }
     refuse_unknown("--" + name, "--" + name, command);
 }

@@ -5,7 +5,10 @@ namespace shardweld::app {
 // NOLINTNEXTLINE(readability-function-size): a table
 const std::vector<CommandRow>& command_rows() {
     static const std::vector<CommandRow> rows = {
-        {"merge", Command::merge, 0, "shardweld merge --local_dir DIR [--target_dir DIR] [options]",
+        {"merge",
+         Command::merge,
+         {"local_dir", "target_dir"},
+         "shardweld merge DIR [OUT] [options]",
          "merge a checkpoint into a HuggingFace model directory",
          "Sizes: 5GB is 5e9 bytes, 5GiB and 5G are 5 * 2^30.\n"
          "The target appears complete or not at all. Runs alone, under mpirun and under srun.\n"
@@ -13,8 +16,13 @@ const std::vector<CommandRow>& command_rows() {
          "Examples:\n"
          "  shardweld merge --local_dir ckpt/global_step_100/actor --target_dir merged\n"
          "  mpirun -n 8 shardweld merge --local_dir iter_0000010 --hf_config Qwen3-8B \\\n"
-         "      --target_dir merged --dtype bf16\n"},
-        {"plan", Command::plan, 0, "shardweld plan --local_dir DIR [--ranks N] [options]",
+         "      --target_dir merged --dtype bf16\n",
+         {"local_dir", "hf_config", "target_dir", "overwrite", "backend", "dtype", "max_shard_size",
+          "lora", "report", "resume"}},
+        {"plan",
+         Command::plan,
+         {"local_dir", "target_dir"},
+         "shardweld plan DIR [OUT] [--ranks N] [options]",
          "print what a merge would write, read, send and need; writes nothing",
          "Takes the options of merge; needs no MPI, whatever --ranks says.\n"
          "\n"
@@ -22,45 +30,78 @@ const std::vector<CommandRow>& command_rows() {
          "  shardweld plan --local_dir ckpt/global_step_100/actor --ranks 64\n"
          "  shardweld plan --local_dir iter_0000010 --hf_config Qwen3-8B --json\n"
          "  shardweld plan --local_dir ckpt/global_step_100/actor --target_dir merged \\\n"
-         "      --sbatch --nodes 2 --ranks 8 > merge.sbatch\n"},
-        {"inspect", Command::inspect, 1, "shardweld inspect DIR [options]",
+         "      --sbatch --nodes 2 --ranks 8 > merge.sbatch\n",
+         {"local_dir", "hf_config", "target_dir", "ranks", "strategy", "memory_limit", "trace",
+          "sbatch", "nodes", "json"}},
+        {"inspect",
+         Command::inspect,
+         {"local_dir"},
+         "shardweld inspect DIR [options]",
          "print what a checkpoint holds",
-         "Reads metadata only, no tensor data, and runs no code of the checkpoint.\n"
+         "Reads metadata only, no tensor data, and runs no code of the checkpoint. The word "
+         "inspect\n"
+         "may be left out: shardweld DIR.\n"
          "\n"
          "Examples:\n"
          "  shardweld inspect ckpt/global_step_100\n"
-         "  shardweld inspect iter_0000010 --json\n"},
-        {"recipes", Command::recipes, 1, "shardweld recipes [NAME] [options]",
+         "  shardweld inspect iter_0000010 --json\n",
+         {"local_dir", "backend", "hf_config", "iteration", "role", "prefix", "json", "verbose",
+          "quiet", "help"}},
+        {"recipes",
+         Command::recipes,
+         {"topic"},
+         "shardweld recipes [NAME] [options]",
          "list the model families, or print one recipe or dialect",
          "Examples:\n"
          "  shardweld recipes\n"
          "  shardweld recipes qwen3_moe > mine.recipe\n"},
-        {"test", Command::test, 0, "shardweld test --local_dir DIR --test_hf_dir DIR [options]",
+        {"test",
+         Command::test,
+         {"local_dir", "test_hf_dir"},
+         "shardweld test DIR MODEL [options]",
          "compare what a merge would write with a model; writes nothing",
-         "Exit code 13 when they differ.\n"
+         "Exit code 13 if they differ.\n"
          "\n"
          "Examples:\n"
          "  mpirun -n 8 shardweld test --local_dir ckpt/global_step_100/actor \\\n"
-         "      --test_hf_dir merged\n"},
-        {"diff", Command::diff, 2, "shardweld diff DIR DIR [options]",
+         "      --test_hf_dir merged\n",
+         {"local_dir", "test_hf_dir", "hf_config", "backend", "dtype", "lora", "atol", "rtol",
+          "strict_dtype", "json"}},
+        {"diff",
+         Command::diff,
+         {"local_dir", "test_hf_dir"},
+         "shardweld diff MODEL MODEL [options]",
          "compare two model directories",
-         "Exit code 13 when they differ.\n"
+         "Exit code 13 if they differ.\n"
          "\n"
          "Examples:\n"
-         "  mpirun -n 4 shardweld diff merged Qwen3-8B --atol 1e-3\n"},
-        {"verify", Command::verify, 1, "shardweld verify DIR [--report FILE] [options]",
+         "  mpirun -n 4 shardweld diff merged Qwen3-8B --atol 1e-3\n",
+         {"atol", "rtol", "strict_dtype", "check_crc", "bw_limit", "json", "log_dir", "verbose",
+          "quiet", "help"}},
+        {"verify",
+         Command::verify,
+         {"local_dir"},
+         "shardweld verify DIR [--report FILE] [options]",
          "check a written model against the format's rules, its index and its report",
-         "Exit code 13 when a tensor is not the one that the report describes.\n"
+         "Exit code 13 if a tensor differs from the report.\n"
          "\n"
          "Examples:\n"
-         "  shardweld verify merged --report merged.json\n"},
-        {"upload", Command::upload, 1, "shardweld upload DIR --hf_upload_path ORG/NAME [options]",
+         "  shardweld verify merged --report merged.json\n",
+         {"local_dir", "report", "sha256", "bw_limit", "json", "log_dir", "progress", "verbose",
+          "quiet", "help"}},
+        {"upload",
+         Command::upload,
+         {"local_dir"},
+         "shardweld upload DIR --hf_upload_path ORG/NAME [options]",
          "upload a written model to the Hub",
          "Runs the official client. The token is the client's: hf auth login, or HF_TOKEN.\n"
          "\n"
          "Examples:\n"
          "  shardweld upload merged --hf_upload_path me/my-model --private\n"},
-        {"iobench", Command::iobench, 1, "shardweld iobench DIR [options]",
+        {"iobench",
+         Command::iobench,
+         {"local_dir"},
+         "shardweld iobench DIR [options]",
          "measure plain parallel reads and writes in DIR: the roof of a merge",
          "Writes, reads and copies as many bytes as a merge would, with the same ranks. The copy "
          "is\n"
@@ -69,7 +110,20 @@ const std::vector<CommandRow>& command_rows() {
          "\n"
          "Examples:\n"
          "  mpirun -n 8 shardweld iobench /scratch --report roof.json\n"
-         "  mpirun -n 8 shardweld iobench /scratch --source ckpt/global_step_100/actor --cold\n"},
+         "  mpirun -n 8 shardweld iobench /scratch --source ckpt/global_step_100/actor --cold\n",
+         {"size", "source", "extent", "repeats", "cold", "stripe", "max_shard_size", "keep",
+          "report", "json"}},
+        {"report",
+         Command::report,
+         {"local_dir"},
+         "shardweld report FILE [--html OUT]",
+         "show what a run's report says: in the terminal, or as one page of HTML",
+         "Where every byte went, the time of each rank, checks and warnings. The page needs no\n"
+         "network and runs no script.\n"
+         "\n"
+         "Examples:\n"
+         "  shardweld report merged.report.json\n"
+         "  shardweld report merged.report.json --html merged.html\n"},
     };
     return rows;
 }

@@ -2,7 +2,6 @@
 // Knows texts only.
 #pragma once
 
-#include <cstddef>
 #include <string_view>
 #include <vector>
 
@@ -23,15 +22,17 @@ inline constexpr unsigned kDiff = bit_of(Command::diff);
 inline constexpr unsigned kVerify = bit_of(Command::verify);
 inline constexpr unsigned kUpload = bit_of(Command::upload);
 inline constexpr unsigned kIobench = bit_of(Command::iobench);
+inline constexpr unsigned kReport = bit_of(Command::report);
 inline constexpr unsigned kEvery = bit_of(Command::help) - 1;
 
 struct CommandRow {
     std::string_view name;
     Command command = Command::help;
-    std::size_t n_others = 0;  ///< arguments that are no options, at most
+    std::vector<std::string_view> others;  ///< options that plain arguments stand for, in order
     std::string_view usage;
     std::string_view summary;
-    std::string_view about;  ///< paragraphs and examples below the options
+    std::string_view about;                    ///< paragraphs and examples below the options
+    std::vector<std::string_view> usual = {};  ///< options of the short help; none: all of them
 };
 
 const std::vector<CommandRow>& command_rows();

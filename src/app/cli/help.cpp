@@ -47,9 +47,23 @@ std::string option_text(const OptionRow& row) {
     return name + wrapped(row.help);
 }
 
+std::string heading(const CommandRow& command) {
+    return "Usage: " + std::string(command.usage) + "\n\n" + std::string(command.summary) + "\n";
+}
+
+/// The usual options only.
+std::string short_help(const CommandRow& command) {
+    std::string text = heading(command) + "\n";
+    for (const OptionRow* row : usual_options(command)) {
+        text += option_text(*row);
+    }
+    const std::string name(command.name);
+    return text + "\nAll options, and examples: shardweld " + name + " --help, or man shardweld-" +
+           name + "\n";
+}
+
 std::string command_help(const CommandRow& command) {
-    std::string text =
-        "Usage: " + std::string(command.usage) + "\n\n" + std::string(command.summary) + "\n";
+    std::string text = heading(command);
     std::string_view group;
     for (const OptionRow* row : listed_options(command)) {
         if (row->group != group) {
@@ -69,9 +83,11 @@ std::string overview() {
         text += padded("  " + std::string(command.name), 11) + std::string(command.summary) + "\n";
     }
     text +=
-        "  help     print this text, or that of a command: shardweld help merge\n\n"
+        "  help     print this text, or the help of a command: shardweld help merge\n\n"
+        "shardweld COMMAND -h lists a command's usual options, --help all of them.\n"
+        "shardweld help --completion=SHELL prints a completion script: bash, zsh or fish.\n"
         "shardweld --version prints the version, with --verbose also compiler, MPI, HDF5 and the\n"
-        "processor's instruction sets. '-' and '_' are equal in option names.\n"
+        "processor's instruction sets. Option names may be written with '-' or '_'.\n"
         "Results go to stdout, messages to stderr. Exit codes: 0 ok, 2 usage, 3 not found,\n"
         "4 corrupt, 5 unsupported, 6 mismatch, 7 I/O, 8 space, 9 memory, 10 launch, 11 stopped,\n"
         "12 target refused, 13 differs, 14 warning under --strict, 20-25 upload, 70 internal.\n\n"
@@ -89,14 +105,15 @@ const CommandRow& command_called(const std::string& topic) {
         }
         known.emplace_back(command.name);
     }
-    throw Error(ErrorCode::usage,
-                "there is no help on " + printable(topic) + suggestion(topic, known));
+    throw Error(ErrorCode::usage, "there is no help on " + printable(topic),
+                suggestion(topic, known));
 }
 
 }  // namespace
 
-std::string help_text(const std::string& topic) {
+std::string help_text(const std::string& topic, bool is_short) {
     constexpr std::string_view kPage = "--man=";
+    constexpr std::string_view kCompletion = "--completion=";
     if (topic.empty() || topic == "help") {
         return overview();
     }
@@ -107,10 +124,11 @@ std::string help_text(const std::string& topic) {
     if (topic.starts_with(kPage)) {
         return manual_page(command_called(topic.substr(kPage.size())));
     }
-    if (topic == "--completion") {
-        return bash_completion();
+    if (topic.starts_with(kCompletion)) {
+        return completion_for(topic.substr(kCompletion.size()));
     }
-    return command_help(command_called(topic));
+    const CommandRow& command = command_called(topic);
+    return is_short ? short_help(command) : command_help(command);
 }
 
 }  // namespace shardweld::app

@@ -2,9 +2,18 @@
 
 #include <string>
 
+#include <nlohmann/json.hpp>
+
+#include "error_text.hpp"
+
 namespace shardweld::app {
 
 namespace {
+
+using nlohmann::ordered_json;
+
+// Over the line as it is, whatever its length (ECMA-48: erase to its end).
+constexpr const char* kEraseLine = "\r\x1b[K";
 
 /// Whatever a message quotes, no terminal is to obey it.
 std::string without_controls(std::string text) {
@@ -17,31 +26,91 @@ std::string without_controls(std::string text) {
     return text;
 }
 
+const char* prefix_of(LogLevel level) {
+    return level == LogLevel::error ? "error: " : level == LogLevel::warning ? "warning: " : "";
+}
+
+const char* colour_of(LogLevel level) {
+    return level == LogLevel::error ? "\x1b[1;31m" : "\x1b[33m";
+}
+
+const char* level_name(LogLevel level) {
+    switch (level) {
+        case LogLevel::error:
+            return "error";
+        case LogLevel::warning:
+            return "warning";
+        case LogLevel::info:
+            return "info";
+        case LogLevel::debug:
+            return "debug";
+    }
+    return "";
+}
+
+std::string dumped(const ordered_json& json) {
+    return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
 }  // namespace
 
-void Log::say(LogLevel level, std::string_view prefix, std::string_view text) {
-    const std::string line = without_controls(std::string(prefix).append(text));
+void Log::say(LogLevel level, std::string_view text) {
+    const std::string prefix = prefix_of(level);
+    const std::string safe = without_controls(std::string(text));
     if (own_) {
-        own_->write(line);
+        own_->write(prefix + safe);
     }
     if (!shows(level)) {
         return;
     }
-    // One write: launchers mix the lines of several processes.
-    *out_ << ("shardweld: " + line + "\n") << std::flush;
+    if (is_json_) {
+        write_object(dumped({{"event", "message"}, {"level", level_name(level)}, {"text", safe}}));
+        return;
+    }
+    const bool is_coloured = !prefix.empty() && terminal_ != nullptr && terminal_->has_colours();
+    write("shardweld: " + (is_coloured ? colour_of(level) + prefix + "\x1b[0m" : prefix) + safe +
+          "\n");
 }
 
-void Log::error(std::string_view text) {
-    say(LogLevel::error, "error: ", text);
+/// One write: launchers mix the lines of several processes.
+void Log::write(const std::string& text) {
+    *out_ << (has_live_line_ ? kEraseLine + text : text) << std::flush;
+    has_live_line_ = false;
+}
+
+void Log::draw(const std::string& line) {
+    if (!line.empty() || has_live_line_) {
+        *out_ << kEraseLine + line << std::flush;
+    }
+    has_live_line_ = !line.empty();
+}
+
+void Log::write_object(const std::string& json) {
+    write(json + "\n");
+}
+
+void Log::error(const Error& error) {
+    if (is_json_ && shows(LogLevel::error)) {
+        note("error: " + error.full_text());
+        write_object(dumped({{"event", "error"},
+                             {"code", static_cast<int>(error.code())},
+                             {"name", std::string(name_of(error.code()))},
+                             {"what", error.what()},
+                             {"where", error.context()},
+                             {"hint", hint_of(error)},
+                             {"detail", error.detail()}}));
+        return;
+    }
+    say(LogLevel::error, text_of(error, level_ == LogLevel::debug));
 }
 void Log::warning(std::string_view text) {
-    say(LogLevel::warning, "warning: ", text);
+    say(LogLevel::warning, text);
 }
 void Log::info(std::string_view text) {
-    say(LogLevel::info, "", text);
+    say(LogLevel::info, text);
 }
 void Log::debug(std::string_view text) {
-    say(LogLevel::debug, "", text);
+    say(LogLevel::debug, text);
 }
 
 void Log::note(std::string_view text) {

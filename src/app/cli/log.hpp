@@ -1,12 +1,17 @@
-// Messages for people, with levels.
-// Knows a stream, whether this process may speak, and its own log; knows nothing of what is said.
+// Messages for people, with levels, or for programs, as JSON.
+// Knows a stream, whether this process may speak, who reads, and its own log; knows nothing of what
+// is said.
 #pragma once
 
 #include <memory>
 #include <ostream>
+#include <string>
 #include <string_view>
 
+#include "shardweld/core/error.hpp"
+
 #include "rank_log.hpp"
+#include "terminal.hpp"
 
 namespace shardweld::app {
 
@@ -20,29 +25,45 @@ class Log {
     Log(std::ostream& out, LogLevel level, bool is_speaker)
         : out_(&out), level_(level), is_speaker_(is_speaker) {}
 
-    void error(std::string_view text);
+    /// What, where and what to do, a line each; the detail too where debug messages are shown.
+    void error(const Error& error);
     void warning(std::string_view text);
     void info(std::string_view text);
     void debug(std::string_view text);
     /// For the rank's own log alone: what this rank does, in detail. Any thread.
     void note(std::string_view text);
 
+    /// The live line, drawn over the one before; it goes when a message comes. "": none.
+    void draw(const std::string& line);
+    /// A line of JSON, where the reader is a program.
+    void write_object(const std::string& json);
+
     void keep(std::shared_ptr<RankLog> own) { own_ = std::move(own); }
     [[nodiscard]] bool is_kept() const { return own_ != nullptr; }
+    /// People read at this terminal; nullptr: in a file, or nobody.
+    void attach(std::shared_ptr<const Terminal> terminal) { terminal_ = std::move(terminal); }
+    [[nodiscard]] const Terminal* terminal() const { return terminal_.get(); }
+    /// A program reads: every message is an object in a line.
+    void speak_json() { is_json_ = true; }
     /// The same that speaks whatever its rank.
     [[nodiscard]] Log aloud() const;
 
     /// Whether messages of this level are written.
     [[nodiscard]] bool shows(LogLevel level) const { return is_speaker_ && level <= level_; }
+    [[nodiscard]] bool is_speaker() const { return is_speaker_; }
     [[nodiscard]] std::ostream& stream() const { return *out_; }
 
   private:
-    void say(LogLevel level, std::string_view prefix, std::string_view text);
+    void say(LogLevel level, std::string_view text);
+    void write(const std::string& text);
 
     std::ostream* out_;
     LogLevel level_;
     bool is_speaker_;
+    bool is_json_ = false;
+    bool has_live_line_ = false;
     std::shared_ptr<RankLog> own_;
+    std::shared_ptr<const Terminal> terminal_;
 };
 
 }  // namespace shardweld::app

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cctype>
 
-#include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
+#include "manual_rows.hpp"
 #include "version.hpp"
 
 namespace shardweld::app {
@@ -94,72 +94,25 @@ std::string options_of(const CommandRow& command) {
     return text;
 }
 
-std::string_view meaning_of(ErrorCode code) {
-    switch (code) {
-        case ErrorCode::ok:
-            return "done";
-        case ErrorCode::usage:
-            return "the command line, a recipe or the choice of a directory is wrong";
-        case ErrorCode::not_found:
-            return "there is no checkpoint, or not all of it";
-        case ErrorCode::corrupt:
-            return "a file is damaged or hostile";
-        case ErrorCode::unsupported:
-            return "recognised, but not handled";
-        case ErrorCode::mismatch:
-            return "shapes, dtypes, ranks, config or cover contradict each other";
-        case ErrorCode::io:
-            return "reading or writing failed";
-        case ErrorCode::space:
-            return "disk, quota or inodes are exhausted";
-        case ErrorCode::memory:
-            return "not enough memory";
-        case ErrorCode::launch:
-            return "MPI or the launcher";
-        case ErrorCode::stopped:
-            return "stopped, can be resumed";
-        case ErrorCode::target:
-            return "the target exists, is locked, or may not be written";
-        case ErrorCode::differs:
-            return "a comparison found differences";
-        case ErrorCode::strict:
-            return "a warning under --strict";
-        case ErrorCode::no_client:
-            return "upload: no client";
-        case ErrorCode::no_token:
-            return "upload: no token";
-        case ErrorCode::no_rights:
-            return "upload: the token or its rights were refused";
-        case ErrorCode::no_repository:
-            return "upload: no such repository or owner";
-        case ErrorCode::no_network:
-            return "upload: the Hub cannot be reached";
-        case ErrorCode::interrupted:
-            return "upload: begun and not finished";
-        case ErrorCode::internal:
-            return "a bug in shardweld";
+/// The rows of `commands`, each as an entry.
+std::string entries(const std::vector<ManualRow>& rows, unsigned commands) {
+    std::string text;
+    for (const ManualRow& row : rows) {
+        if ((row.commands & commands) != 0) {
+            text += entry(bold(row.term), row.text);
+        }
     }
-    return "";
+    return text;
 }
 
-std::string exit_status() {
-    constexpr int kMostCode = 125;  // shells use what is above
+std::string exit_status(unsigned commands) {
     std::string text;
-    for (int code = 0; code <= kMostCode; ++code) {
-        const std::string_view meaning = meaning_of(static_cast<ErrorCode>(code));
-        if (!meaning.empty()) {
-            text += entry(bold(std::to_string(code)), meaning);
+    for (const ExitRow& row : exit_rows()) {
+        if ((row.commands & commands) != 0) {
+            text += entry(bold(std::to_string(static_cast<int>(row.code))), row.meaning);
         }
     }
     return text + ".PP\nAll ranks end with the same code, which mpirun and srun return.\n";
-}
-
-std::string commands() {
-    std::string text;
-    for (const CommandRow& command : command_rows()) {
-        text += entry(bold(command.name), command.summary);
-    }
-    return text;
 }
 
 std::string see_also() {
@@ -168,6 +121,22 @@ std::string see_also() {
         text += ",\n" + bold("shardweld-" + std::string(command.name)) + "(1)";
     }
     return text + "\n";
+}
+
+/// The sections that all pages end with.
+std::string last_sections(unsigned commands, std::string_view examples) {
+    return section("EXIT STATUS", exit_status(commands)) +
+           section("ENVIRONMENT", entries(environment_rows(), commands)) +
+           section("FILES", entries(file_rows(), commands)) +
+           section("EXAMPLES", verbatim(examples)) + section("SEE ALSO", see_also());
+}
+
+std::string commands() {
+    std::string text;
+    for (const CommandRow& command : command_rows()) {
+        text += entry(bold(command.name), command.summary);
+    }
+    return text;
 }
 
 }  // namespace
@@ -180,13 +149,18 @@ std::string manual_page() {
            section("SYNOPSIS", bold("shardweld") + " \\fICOMMAND\\fP [\\fIoptions\\fP]\n.br\n" +
                                    bold("mpirun -n") + " \\fIN\\fP " + bold("shardweld") +
                                    " \\fICOMMAND\\fP [\\fIoptions\\fP]\n") +
-           section("DESCRIPTION",
-                   paragraphs("Merges the shards that training jobs leave behind into one model "
-                              "directory, with as many ranks as the launcher starts. Each command "
-                              "has a page of its own. In option names - and _ are equal. Results "
-                              "go to standard output, messages to standard error.\n")) +
-           section("COMMANDS", commands()) + section("EXIT STATUS", exit_status()) +
-           section("SEE ALSO", see_also());
+           section(
+               "DESCRIPTION",
+               paragraphs("Merges the shards that training jobs leave behind into one model "
+                          "directory, with as many ranks as the launcher starts. Each command "
+                          "has a page of its own. Option names may be written with - or _. Results "
+                          "go to standard output, messages to standard error.\n")) +
+           section("COMMANDS", commands()) +
+           last_sections(kEvery,
+                         "  shardweld inspect ckpt/global_step_100\n"
+                         "  mpirun -n 8 shardweld merge --local_dir ckpt/global_step_100/actor \\\n"
+                         "      --target_dir merged\n"
+                         "  shardweld verify merged\n");
 }
 
 std::string manual_page(const CommandRow& command) {
@@ -198,12 +172,9 @@ std::string manual_page(const CommandRow& command) {
     if (examples > 0) {
         page += section("DESCRIPTION", paragraphs(command.about.substr(0, examples)));
     }
-    page += section("OPTIONS", options_of(command));
-    if (examples != std::string_view::npos) {
-        page += section("EXAMPLES", verbatim(command.about.substr(examples + kExamples.size())));
-    }
-    return page + section("EXIT STATUS", "See " + bold("shardweld") + "(1).\n") +
-           section("SEE ALSO", see_also());
+    return page + section("OPTIONS", options_of(command)) +
+           last_sections(bit_of(command.command),
+                         command.about.substr(examples + kExamples.size()));
 }
 
 }  // namespace shardweld::app

@@ -29,7 +29,7 @@ std::string suggestion(std::string_view typed, const std::vector<std::string>& k
     // What was cut short, as Python's argparse takes it.
     const auto begins = [&](const std::string& word) { return word.starts_with(typed); };
     if (typed.size() > 3 && std::count_if(known.begin(), known.end(), begins) == 1) {
-        return "; did you mean " + *std::find_if(known.begin(), known.end(), begins) + "?";
+        return "did you mean " + *std::find_if(known.begin(), known.end(), begins) + "?";
     }
     std::string best;
     std::size_t least = typed.size();
@@ -45,7 +45,7 @@ std::string suggestion(std::string_view typed, const std::vector<std::string>& k
             best = word;
         }
     }
-    return best.empty() ? "" : "; did you mean " + best + "?";
+    return best.empty() ? "" : "did you mean " + best + "?";
 }
 
 }  // namespace shardweld::app

@@ -40,6 +40,7 @@ struct OptionRow {
     [[nodiscard]] bool is_flag() const { return value.empty(); }
     [[nodiscard]] bool names_directory() const { return value == "DIR"; }
     [[nodiscard]] bool names_file() const { return value == "FILE" || value == "PATH"; }
+    [[nodiscard]] bool may_lack_value() const { return value.starts_with('['); }
     /// Paths may differ between ranks (disks of nodes), and are absolute in a job script.
     [[nodiscard]] bool names_path() const { return names_directory() || names_file(); }
     [[nodiscard]] bool is_taken_by(Command command) const {
@@ -54,6 +55,9 @@ const OptionRow* find_option(std::string_view name);
 
 /// Those that the help of a command lists, in its order.
 std::vector<const OptionRow*> listed_options(const CommandRow& command);
+
+/// The ten or fewer of them that its short help lists.
+std::vector<const OptionRow*> usual_options(const CommandRow& command);
 
 /// Options known from verl's mergers, or planned, that this version does not have.
 bool is_later_option(std::string_view name);

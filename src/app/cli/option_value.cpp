@@ -17,18 +17,17 @@ constexpr Index kMostNumber = std::numeric_limits<int>::max();
 
 }  // namespace
 
-void refuse(const std::string& message) {
-    throw Error(ErrorCode::usage, message);
+void refuse(const std::string& message, const std::string& hint) {
+    throw Error(ErrorCode::usage, message, hint);
 }
-
-void refuse(const Given& given, const std::string& why) {
-    refuse("--" + std::string(given.name) + " " + printable(given.text) + " " + why);
+void refuse(const Given& given, const std::string& why, const std::string& hint) {
+    refuse("--" + std::string(given.name) + " " + printable(given.text) + " " + why, hint);
 }
 
 Bytes size_in(const Given& given) {
     const auto bytes = parse_size(given.text);
     if (!bytes || *bytes == 0) {
-        refuse(given, "is not a size: give for example 5GB, 512MiB or a number of bytes");
+        refuse(given, "is not a size", "give for example 5GB, 512MiB or a number of bytes");
     }
     return *bytes;
 }
@@ -36,8 +35,8 @@ Bytes size_in(const Given& given) {
 Index number_in(const Given& given, Index least) {
     const auto number = parse_index(given.text);
     if (!number || *number < least || *number > kMostNumber) {
-        refuse(given, "is not a number from " + std::to_string(least) + " to " +
-                          std::to_string(kMostNumber));
+        refuse(given, "is not a number in its range",
+               "give one from " + std::to_string(least) + " to " + std::to_string(kMostNumber));
     }
     return *number;
 }
@@ -47,7 +46,7 @@ double real_in(const Given& given) {
     const char* const end = given.text.data() + given.text.size();
     const auto [at, error] = std::from_chars(given.text.data(), end, number);
     if (error != std::errc() || at != end || !std::isfinite(number) || number < 0) {
-        refuse(given, "is not a number such as 16 or 1e-6");
+        refuse(given, "is not a number", "give one such as 16 or 1e-6");
     }
     return number;
 }
@@ -65,7 +64,7 @@ double duration_in(const Given& given) {
     });
     const bool is_whole = at == end || unit != kUnits.end();
     if (error != std::errc() || !is_whole || !std::isfinite(number) || number < 0) {
-        refuse(given, "is not a time: give for example 90s, 5m or 2h");
+        refuse(given, "is not a time", "give for example 90s, 5m or 2h");
     }
     return number * (at == end ? 1 : unit->second);
 }

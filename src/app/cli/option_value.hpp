@@ -18,11 +18,11 @@ struct Given {
 };
 
 /// Error(usage).
-[[noreturn]] void refuse(const std::string& message);
+[[noreturn]] void refuse(const std::string& message, const std::string& hint);
 /// Error(usage): "--NAME TEXT ", and what is wrong with it.
-[[noreturn]] void refuse(const Given& given, const std::string& why);
-
-// All of these: Error(usage) names the option when its text is no such value.
+[[noreturn]] void refuse(const Given& given, const std::string& why,
+                         const std::string& hint);  // All of these: Error(usage) names the option
+                                                    // when its text is no such value.
 
 /// Bytes, more than none.
 Bytes size_in(const Given& given);
@@ -47,7 +47,7 @@ T word_in(const Given& given, const Words<T>& words) {
         }
         known += (known.empty() ? "" : ", ") + std::string(word);
     }
-    refuse(given, "is none of: " + known);
+    refuse(given, "is none of its values", "give one of " + known);
 }
 
 }  // namespace shardweld::app

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "shardweld/core/text.hpp"
+#include "shardweld/io/kind.hpp"
 
 #include "arguments.hpp"
 #include "nearest.hpp"
@@ -16,12 +17,12 @@ namespace shardweld::app {
 namespace {
 
 constexpr const char* kCommands =
-    " (commands: merge, test, plan, inspect, diff, verify, upload, iobench, recipes, help)";
+    "give one of merge, test, plan, inspect, diff, verify, upload, iobench, report, recipes and "
+    "help";
 
 std::string usage_of(const CommandRow& command) {
-    return " (usage: " + std::string(command.usage) + ")";
+    return "usage: " + std::string(command.usage);
 }
-
 void read_options(const Arguments& arguments, Options& options) {
     for (const OptionRow& row : option_rows()) {
         if (const auto given = arguments.values.find(row.name); given != arguments.values.end()) {
@@ -30,32 +31,41 @@ void read_options(const Arguments& arguments, Options& options) {
     }
 }
 
-/// Arguments that are no options: directories, or a recipe's name.
-void place_others(const CommandRow& command, const std::vector<std::string>& others,
-                  Options& options) {
-    if (others.size() > command.n_others) {
-        refuse("unexpected argument " + printable(others.back()) + usage_of(command));
+/// A plain argument is the value of the option that it stands for.
+void place_others(const CommandRow& command, Arguments& given) {
+    if (given.others.size() > command.others.size()) {
+        refuse("unexpected argument " + printable(given.others.back()), usage_of(command));
     }
-    if (options.command == Command::diff) {
-        if (others.size() != 2) {
-            refuse("two directories are needed" + usage_of(command));
+    for (std::size_t i = 0; i < given.others.size(); ++i) {
+        const auto [known, is_new] = given.values.emplace(command.others[i], given.others[i]);
+        if (!is_new) {
+            refuse("--" + known->first + " is given twice: " + printable(known->second) + " and " +
+                       printable(given.others[i]),
+                   "give it once");
         }
-        options.local_dir = others[0];
-        options.reference = others[1];
-    } else if (options.command == Command::recipes && !others.empty()) {
-        options.topic = others.front();
-    } else if (!others.empty()) {
-        if (!options.local_dir.empty()) {
-            refuse("the checkpoint is given twice: " + options.local_dir.string() + " and " +
-                   printable(others.front()));
-        }
-        options.local_dir = others.front();
-    }
-    if (options.command != Command::recipes && options.local_dir.empty()) {
-        refuse("no directory is given" + usage_of(command));
     }
 }
 
+void require_directories(const CommandRow& command, const Options& options) {
+    if (command.command == Command::recipes) {
+        return;
+    }
+    if (command.command == Command::diff && options.reference.empty()) {
+        refuse("two directories are needed", usage_of(command));
+    }
+    if (options.local_dir.empty()) {
+        refuse(command.command == Command::report ? "no file is given" : "no directory is given",
+               usage_of(command));
+    }
+}
+
+/// A directory in a command's place.
+bool is_place(const std::string& word) {
+    return !word.starts_with('-') &&
+           (word.find('/') != std::string::npos || io::is_directory(word));
+}
+
+/// What the first word asks for; a directory alone is inspected.
 const CommandRow& find_command(const std::string& name) {
     std::vector<std::string> known{"help"};
     for (const CommandRow& row : command_rows()) {
@@ -64,7 +74,11 @@ const CommandRow& find_command(const std::string& name) {
         }
         known.emplace_back(row.name);
     }
-    refuse("unknown command " + printable(name) + suggestion(name, known) + kCommands);
+    if (is_place(name)) {
+        return find_command("inspect");
+    }
+    const std::string meant = suggestion(name, known);
+    refuse("unknown command " + printable(name), meant.empty() ? kCommands : meant);
 }
 
 bool asks_for_help(const std::string& argument) {
@@ -79,9 +93,10 @@ bool asks_for_more(const std::string& argument) {
 
 Options parse_options(const std::vector<std::string>& arguments) {
     if (arguments.size() < 2) {
-        refuse(std::string("no command is given") + kCommands);
+        refuse("no command is given", kCommands);
     }
     Options options;
+    options.arguments = arguments;
     const std::string& first = arguments[1];
     if (first == "--version" || first == "version") {
         options.command = Command::version;
@@ -95,23 +110,26 @@ Options parse_options(const std::vector<std::string>& arguments) {
         return options;
     }
     const CommandRow& command = find_command(first);
-    const std::vector<std::string> rest(arguments.begin() + 2, arguments.end());
-    if (std::any_of(rest.begin(), rest.end(), asks_for_help)) {
+    const bool is_named = command.name == first;
+    const std::vector<std::string> rest(arguments.begin() + (is_named ? 2 : 1), arguments.end());
+    if (const auto asked = std::ranges::find_if(rest, asks_for_help); asked != rest.end()) {
         options.topic = command.name;
+        options.is_short = *asked == "-h";
         return options;
     }
     options.command = command.command;
-    const Arguments given = split_arguments(command, rest);
+    Arguments given = split_arguments(command, rest);
+    place_others(command, given);
     read_options(given, options);
+    require_directories(command, options);
     check_together(given, options);
-    place_others(command, given.others, options);
     complete_job(given, options);
     options.shared = shared_text(command, given);
     options.output_options = output_options(given);
     return options;
 }
 
-formats::Request input_request(const Options& options) {
+formats::InputRequest input_request(const Options& options) {
     return {options.local_dir,
             options.backend,
             options.iteration,

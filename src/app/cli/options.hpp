@@ -10,10 +10,11 @@
 #include "shardweld/core/dtype.hpp"
 #include "shardweld/formats/format.hpp"
 #include "shardweld/outputs/format.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "shardweld/plan/choice.hpp"
 #include "shardweld/publish/striping.hpp"
 
 #include "log.hpp"
+#include "progress.hpp"
 #include "selection.hpp"
 
 namespace shardweld::app {
@@ -30,6 +31,7 @@ enum class Command {
     verify,
     upload,
     iobench,
+    report,
     help,
     version
 };
@@ -42,7 +44,7 @@ enum class Lora {
 };
 
 /// Which names the written tensors get.
-enum class Names {
+enum class TensorNames {
     hub,     ///< those save_pretrained writes
     module,  ///< those of the checkpoint's module tree
 };
@@ -72,7 +74,8 @@ struct JobRequest {
 
 struct Options {
     Command command = Command::help;
-    std::string topic;  ///< recipes: NAME; help: the command it is about; "" if none
+    std::string topic;      ///< recipes: NAME; help: the command it is about; "" if none
+    bool is_short = false;  ///< help: the usual options only
 
     // Input.
     std::string backend = "auto";
@@ -90,6 +93,7 @@ struct Options {
     fs::path target_dir = "tmp";
     bool has_target = false;  ///< --target_dir is given
     std::optional<DType> dtype;
+    bool is_verl = false;  ///< --verl: as verl's merger gives it
     Bytes max_shard_size = 5'000'000'000;
     bool overwrite = false;
     bool sync = true;
@@ -103,7 +107,7 @@ struct Options {
     bool tie_word_embedding = false;
     bool is_value_model = false;
     std::optional<Index> vocab_size;  ///< instead of config.json's
-    Names names = Names::hub;
+    TensorNames names = TensorNames::hub;
     Selection selection;
     Lora lora = Lora::split;
     std::optional<double> lora_alpha;
@@ -140,7 +144,8 @@ struct Options {
     bool strict = false;
     std::optional<Bytes> bw_limit;  ///< bytes a second, of all ranks; not given: no limit
     int max_readers = 0;            ///< ranks that read tensor data; 0: all may
-    bool resume = false;
+    bool resume = false;   ///< work to go on with is expected: it is said where there is none
+    bool restart = false;  ///< work of an earlier merge is removed instead of gone on with
     std::optional<double> stop_before;  ///< seconds before the job's end
     double stall_timeout = 1800;        ///< seconds; 0: none
     int n_ranks = 1;                    ///< plan only
@@ -148,15 +153,22 @@ struct Options {
 
     // Messages.
     bool json = false;
-    std::string trace;  ///< a tensor whose way is told, "" if none
+    bool is_whole = false;         ///< inspect: every row
+    std::optional<fs::path> html;  ///< report: the page to write
+    std::string trace;             ///< a tensor whose way is told, "" if none
     bool is_quiet = false;
     LogLevel log_level = LogLevel::info;
+    ProgressStyle progress = ProgressStyle::automatic;
     std::optional<fs::path> log_dir;
     std::vector<std::string> notes;  ///< options accepted that change nothing, said at debug level
+    std::vector<std::string> arguments;  ///< the whole command line, as it was given
 
     /// What all ranks must be given alike: the command and its options, but not which path one
     /// names (node-local disks) nor how much is told.
     std::string shared;
+
+    /// inspect, plan: what a merge of the same is given, as words.
+    std::vector<std::string> merge_words;
 
     /// The options as given that can lead to another output: a merge resumes only with the same.
     std::vector<std::string> output_options;
@@ -164,15 +176,16 @@ struct Options {
     friend bool operator==(const Options&, const Options&) = default;
 };
 
-/// Parses the command line (argv[0] is skipped). '-' and '_' are equal in option names.
+/// Parses the command line (argv[0] is skipped). Option names may be written with '-' or '_'.
 /// Error(usage) says what is wrong with which option; Error(unsupported) for options and commands
 /// of verl's mergers that this version does not have.
 Options parse_options(const std::vector<std::string>& arguments);
 
-/// The text of `shardweld help [TOPIC]`. Error(usage) for an unknown topic.
-std::string help_text(const std::string& topic);
+/// The text of `shardweld help [TOPIC]`; short: of `shardweld TOPIC -h`. Error(usage) for an
+/// unknown topic.
+std::string help_text(const std::string& topic, bool is_short = false);
 
 /// What the formats need to know.
-formats::Request input_request(const Options& options);
+formats::InputRequest input_request(const Options& options);
 
 }  // namespace shardweld::app

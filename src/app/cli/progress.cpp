@@ -4,8 +4,9 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <string>
-#include <utility>
+#include <cstring>
+
+#include <nlohmann/json.hpp>
 
 #include "shardweld/core/text.hpp"
 #include "shardweld/core/usage.hpp"
@@ -15,26 +16,61 @@ namespace shardweld::app {
 namespace {
 
 constexpr double kLineSeconds = 10;
-constexpr double kRedrawSeconds = 0.2;
+constexpr int kLinePercent = 10;
+constexpr double kRedrawSeconds = 0.1;
+constexpr double kObjectSeconds = 1;
+constexpr std::size_t kLeastBar = 10;
+constexpr std::size_t kMostBar = 40;
 
-std::string time_text(double seconds) {
+std::string time_left_text(double seconds) {
     const auto whole = std::llround(std::max(0.0, seconds));
     std::array<char, 64> text{};
     if (whole >= 3600) {
-        (void)std::snprintf(text.data(), text.size(), "%lldh%02lldm", whole / 3600,
+        (void)std::snprintf(text.data(), text.size(), "%lldh%02lldm left", whole / 3600,
                             whole / 60 % 60);
     } else if (whole >= 60) {
-        (void)std::snprintf(text.data(), text.size(), "%lldm%02llds", whole / 60, whole % 60);
+        (void)std::snprintf(text.data(), text.size(), "%lldm%02llds left", whole / 60, whole % 60);
     } else {
-        (void)std::snprintf(text.data(), text.size(), "%llds", whole);
+        (void)std::snprintf(text.data(), text.size(), "%llds left", whole);
     }
     return text.data();
 }
 
-std::string speed_text(double bytes_per_s) {
-    std::array<char, 64> text{};
-    (void)std::snprintf(text.data(), text.size(), "%.2f GB/s", bytes_per_s / 1e9);
-    return text.data();
+bool is_bytes(const Workload& work) {
+    return std::strcmp(work.noun, "B") == 0;
+}
+
+std::string amount_text(const Workload& work, Index amount) {
+    return is_bytes(work) ? human_bytes(static_cast<Bytes>(amount)) : std::to_string(amount);
+}
+
+double seconds_left(const ProgressState& state) {
+    return state.rate() > 0 ? static_cast<double>(state.work.total - state.done) / state.rate() : 0;
+}
+
+/// What is known beside the share, the most telling first.
+std::vector<std::string> progress_figures(const ProgressState& state) {
+    if (state.work.total == 0) {
+        return {};
+    }
+    std::vector<std::string> figures;
+    const bool goes_on = state.done > 0 && state.done < state.work.total;
+    if (goes_on) {
+        figures.push_back(time_left_text(seconds_left(state)));
+    }
+    figures.push_back(amount_text(state.work, state.done) + " of " +
+                      amount_text(state.work, state.work.total) +
+                      (is_bytes(state.work) ? "" : " " + std::string(state.work.noun)));
+    if (goes_on && is_bytes(state.work)) {
+        figures.push_back(human_bytes(static_cast<Bytes>(state.rate())) + "/s");
+    }
+    return figures;
+}
+
+std::string bar_of(std::size_t width, int percent, bool is_coloured) {
+    const std::size_t full = width * static_cast<std::size_t>(percent) / 100;
+    return std::string(is_coloured ? "\x1b[32m" : "") + "[" + std::string(full, '#') +
+           std::string(width - full, '.') + "]" + (is_coloured ? "\x1b[0m" : "");
 }
 
 }  // namespace
@@ -43,73 +79,145 @@ Clock steady_clock() {
     return wall_seconds;
 }
 
-Progress::Progress(std::ostream& out, ProgressStyle style, Workload work, Clock clock)
-    : out_(&out),
-      style_(style),
-      work_(std::move(work)),
-      clock_(std::move(clock)),
-      start_(clock_()),
-      shown_(start_) {}
+int ProgressState::percent() const {
+    return work.total == 0 ? 0
+                           : static_cast<int>(100.0 * static_cast<double>(done) /
+                                              static_cast<double>(work.total));
+}
 
-void Progress::update(Bytes done) {
-    if (style_ == ProgressStyle::silent || work_.share == 0) {
+double ProgressState::rate() const {
+    return static_cast<double>(done) / std::max(elapsed, 1e-9);
+}
+
+std::string progress_line(const ProgressState& state) {
+    if (state.work.total == 0) {
+        return state.phase;
+    }
+    std::string text = state.phase + ": " + std::to_string(state.percent()) + " %";
+    for (const std::string& figure : progress_figures(state)) {
+        text += ", " + figure;
+    }
+    return text;
+}
+
+std::string progress_bar(const ProgressState& state, std::size_t width, bool is_coloured) {
+    if (state.work.total == 0) {
+        return state.phase.substr(0, width) + (state.phase.size() + 3 <= width ? "..." : "");
+    }
+    std::array<char, 16> share{};
+    (void)std::snprintf(share.data(), share.size(), "%3d %%", state.percent());
+    // "PHASE [####....]  42 %  FIGURES": a bar before the figures, and these as far as they fit.
+    const std::size_t least = state.phase.size() + kLeastBar + std::strlen(share.data()) + 4;
+    if (least > width) {
+        return (state.phase + " " + share.data()).substr(0, width);
+    }
+    std::string figures;
+    for (const std::string& figure : progress_figures(state)) {
+        if (least + figures.size() + figure.size() + 2 > width) {
+            break;
+        }
+        figures += "  " + figure;
+    }
+    const std::size_t bar = std::min(kMostBar, kLeastBar + width - least - figures.size());
+    return state.phase + " " + bar_of(bar, state.percent(), is_coloured) + " " + share.data() +
+           figures;
+}
+
+std::string progress_json(const ProgressState& state) {
+    nlohmann::ordered_json json = {{"event", "progress"}, {"phase", state.phase}};
+    if (state.work.total > 0) {
+        json["done"] = state.done;
+        json["total"] = state.work.total;
+        json["unit"] = is_bytes(state.work) ? "bytes" : state.work.noun;
+        json["per_s"] = state.rate();
+        json["left_s"] = seconds_left(state);
+    }
+    json["elapsed_s"] = state.elapsed;
+    return json.dump();
+}
+
+ProgressStyle style_for(ProgressStyle asked, const Log& log, bool is_quiet) {
+    if (!log.is_speaker() || (asked == ProgressStyle::automatic && is_quiet)) {
+        return ProgressStyle::none;
+    }
+    if (asked == ProgressStyle::automatic) {
+        return log.terminal() != nullptr ? ProgressStyle::bar : ProgressStyle::lines;
+    }
+    return asked;
+}
+
+std::function<std::string()> ticking(Progress& progress, std::function<std::string()> why_stop) {
+    return [&progress, why_stop = std::move(why_stop)] {
+        progress.tick();
+        return why_stop ? why_stop() : std::string();
+    };
+}
+
+Progress::Progress(Log& log, ProgressStyle style, Clock clock)
+    : log_(&log), style_(style), clock_(std::move(clock)) {}
+
+void Progress::begin(const std::string& phase, const Workload& work) {
+    end();
+    state_ = {phase, work, 0, 0};
+    own_ = 0;
+    start_ = clock_();
+    shown_ = start_;
+    shown_percent_ = 0;
+    if (style_ == ProgressStyle::bar || style_ == ProgressStyle::json) {
+        show();
+    }
+}
+
+void Progress::update(Index done) {
+    own_ = done;
+    if (style_ == ProgressStyle::none || state_.phase.empty()) {
         return;
     }
     const double now = clock_();
-    const double every = style_ == ProgressStyle::lines ? kLineSeconds : kRedrawSeconds;
+    const double every = style_ == ProgressStyle::lines  ? kLineSeconds
+                         : style_ == ProgressStyle::json ? kObjectSeconds
+                                                         : kRedrawSeconds;
     if (now - shown_ < every) {
         return;
     }
-    const double part =
-        static_cast<double>(std::min(done, work_.share)) / static_cast<double>(work_.share);
-    show(static_cast<Bytes>(part * static_cast<double>(work_.total)), now);
-}
-
-void Progress::finish() {
-    if (style_ == ProgressStyle::silent) {
+    if (state_.work.share > 0) {
+        const double part = static_cast<double>(std::min(done, state_.work.share)) /
+                            static_cast<double>(state_.work.share);
+        state_.done = static_cast<Index>(part * static_cast<double>(state_.work.total));
+    }
+    if (style_ == ProgressStyle::lines && state_.work.total > 0 &&
+        state_.percent() - shown_percent_ < kLinePercent) {
         return;
     }
-    show(work_.total, clock_());
-    if (style_ == ProgressStyle::redrawn) {
-        *out_ << std::endl;
-    }
-}
-
-/// ", 12 of 27 tensors": those that end within the bytes done.
-std::string Progress::tensors_text(Bytes done) const {
-    if (work_.begins.size() < 2) {
-        return "";
-    }
-    const auto after = std::upper_bound(work_.begins.begin(), work_.begins.end(), done);
-    const auto n_begun = after - work_.begins.begin();
-    return ", " + std::to_string(std::max<std::ptrdiff_t>(n_begun - 1, 0)) + " of " +
-           std::to_string(work_.begins.size() - 1) + " tensors";
-}
-
-void Progress::show(Bytes done, double now) {
     shown_ = now;
-    const double elapsed = std::max(now - start_, 1e-9);
-    const double speed = static_cast<double>(done) / elapsed;
-    const Bytes percent = work_.total == 0 ? 100
-                                           : static_cast<Bytes>(100.0 * static_cast<double>(done) /
-                                                                static_cast<double>(work_.total));
-    std::string line = "shardweld: " + human_bytes(done) + " of " + human_bytes(work_.total) +
-                       tensors_text(done) + ", " + std::to_string(percent) + " %, " +
-                       speed_text(speed);
-    if (done < work_.total && speed > 0) {
-        line += ", " + time_text(static_cast<double>(work_.total - done) / speed) + " left";
-    } else if (done >= work_.total) {
-        line += ", " + time_text(elapsed) + " in all";
-    }
-    if (style_ == ProgressStyle::lines) {
-        *out_ << line + "\n" << std::flush;
+    state_.elapsed = now - start_;
+    show();
+}
+
+void Progress::end() {
+    if (state_.phase.empty()) {
         return;
     }
-    // A shorter line must cover the longer one it is drawn over.
-    const std::size_t width = line.size();
-    line.resize(std::max(width, drawn_width_), ' ');
-    drawn_width_ = width;
-    *out_ << "\r" + line << std::flush;
+    state_.done = state_.work.total;
+    state_.elapsed = clock_() - start_;
+    if (style_ == ProgressStyle::json) {
+        show();
+    }
+    log_->draw("");
+    state_.phase.clear();
+}
+
+void Progress::show() {
+    shown_percent_ = state_.percent();
+    if (style_ == ProgressStyle::json) {
+        log_->write_object(progress_json(state_));
+    } else if (style_ == ProgressStyle::lines) {
+        log_->info(progress_line(state_));
+    } else {
+        const Terminal* const terminal = log_->terminal();
+        const std::size_t width = terminal != nullptr ? terminal->width() : 80;
+        log_->draw(progress_bar(state_, width - 1, terminal != nullptr && terminal->has_colours()));
+    }
 }
 
 }  // namespace shardweld::app

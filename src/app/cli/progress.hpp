@@ -1,12 +1,13 @@
-// How far the merge is: bytes, percent, speed and the time left.
-// Knows numbers, a stream and a clock; knows nothing of plans or ranks.
+// How far a run is: the phase, its share, bytes, rate and the time left, as people or programs like
+// to read it. Knows numbers, a log and a clock; nothing of what is done.
 #pragma once
 
 #include <functional>
-#include <ostream>
-#include <vector>
+#include <string>
 
 #include "shardweld/core/index.hpp"
+
+#include "log.hpp"
 
 namespace shardweld::app {
 
@@ -14,42 +15,75 @@ namespace shardweld::app {
 using Clock = std::function<double()>;
 Clock steady_clock();
 
-/// What progress is measured against. Ranks advance alike, so this rank's part of its own share
-/// stands for the whole.
-struct Workload {
-    Bytes total = 0;  ///< bytes of the output
-    Bytes share = 0;  ///< of these, this rank's
-    /// Where each tensor begins among the bytes, and the end behind them; empty: tensors are not
-    /// counted.
-    std::vector<Bytes> begins = {};
+enum class ProgressStyle {
+    automatic,  ///< a bar on a terminal, else lines; nothing with --quiet
+    bar,        ///< one line, drawn again and again
+    lines,      ///< a line every ten seconds or ten percent, whichever is rarer
+    json,       ///< an object a line, as all messages then
+    none,
 };
 
-enum class ProgressStyle {
-    silent,
-    lines,    ///< a plain line every ten seconds and one at the end
-    redrawn,  ///< one line, drawn again and again: a terminal
+/// What a phase's progress is measured against. Ranks advance alike, so this rank's part of its own
+/// share stands for the whole.
+struct Workload {
+    Index total = 0;         ///< of all ranks; 0: not known
+    Index share = 0;         ///< of these, this rank's
+    const char* noun = "B";  ///< "B": bytes; else what is counted, in the plural
 };
+
+/// How far a phase is.
+struct ProgressState {
+    std::string phase;
+    Workload work;
+    Index done = 0;  ///< of the total
+    double elapsed = 0;
+
+    [[nodiscard]] int percent() const;
+    [[nodiscard]] double rate() const;  ///< a second
+};
+
+/// "moving tensors: 42 %, 1.30 GB of 3.10 GB, 850 MB/s, 2m10s left", as far as it is known.
+std::string progress_line(const ProgressState& state);
+/// The same around a bar, not longer than `width` columns; `is_coloured` adds none.
+std::string progress_bar(const ProgressState& state, std::size_t width, bool is_coloured);
+/// {"event": "progress", "phase": ..., ...}.
+std::string progress_json(const ProgressState& state);
 
 class Progress {
   public:
-    Progress(std::ostream& out, ProgressStyle style, Workload work, Clock clock);
+    Progress(Log& log, ProgressStyle style, Clock clock);
+    ~Progress() { end(); }
+    Progress(const Progress&) = delete;
+    Progress& operator=(const Progress&) = delete;
+    Progress(Progress&&) = delete;
+    Progress& operator=(Progress&&) = delete;
 
-    /// `done` bytes of this rank's share are finished.
-    void update(Bytes done);
-    /// The last line, with the whole output and the mean speed.
-    void finish();
+    /// Ends the phase before.
+    void begin(const std::string& phase, const Workload& work = {});
+    /// `done` of this rank's share is finished.
+    void update(Index done);
+    /// Something happens still.
+    void tick() { update(own_); }
+    /// The phase is over for all ranks.
+    void end();
 
   private:
-    void show(Bytes done, double now);
-    [[nodiscard]] std::string tensors_text(Bytes done) const;
+    void show();
 
-    std::ostream* out_;
+    Log* log_;
     ProgressStyle style_;
-    Workload work_;
     Clock clock_;
-    double start_;
-    double shown_;  ///< when a line was last written
-    std::size_t drawn_width_ = 0;
+    ProgressState state_;
+    Index own_ = 0;
+    double start_ = 0;
+    double shown_ = 0;  ///< when something was last said
+    int shown_percent_ = 0;
 };
+
+/// `why_stop`, which long work asks again and again, and a look at the progress each time.
+std::function<std::string()> ticking(Progress& progress, std::function<std::string()> why_stop);
+
+/// The style that is meant by `asked` where the log speaks, and where its reader sits.
+ProgressStyle style_for(ProgressStyle asked, const Log& log, bool is_quiet);
 
 }  // namespace shardweld::app

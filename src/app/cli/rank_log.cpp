@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/io/errno.hpp"
 
 namespace shardweld::app {
 
@@ -54,8 +55,9 @@ RankLog::RankLog(const fs::path& directory, int rank) {
     if (failed) {
         std::error_code unknown;
         if (fs::exists(directory, unknown)) {
-            throw Error(ErrorCode::target, "--log_dir " + directory.string() +
-                                               " is no directory: remove it or give another one");
+            throw Error(ErrorCode::target,
+                        "--log_dir " + directory.string() + " is not a directory",
+                        "remove it or name another one");
         }
         io::throw_errno(failed.value(), "create directory", directory);
     }
@@ -67,8 +69,8 @@ RankLog::RankLog(const fs::path& directory, int rank) {
     if (fd_ >= 0 ? ::fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)
                  : errno == ELOOP || errno == ENXIO || errno == EISDIR) {
         (void)::close(fd_);
-        throw Error(ErrorCode::target,
-                    path.string() + " is no regular file: remove it or give another --log_dir");
+        throw Error(ErrorCode::target, path.string() + " is not a regular file",
+                    "remove it or name another --log_dir");
     }
     if (fd_ < 0) {
         io::throw_errno(errno, "open", path);

@@ -6,8 +6,6 @@
 #include <mutex>
 #include <string_view>
 
-#include "shardweld/io/file.hpp"
-
 namespace shardweld::app {
 
 class RankLog {

@@ -1,9 +1,8 @@
 #include "run_progress.hpp"
 
-#include <unistd.h>
-
 #include "shardweld/core/text.hpp"
 #include "shardweld/core/usage.hpp"
+#include "shardweld/plan/plan.hpp"
 
 namespace shardweld::app {
 
@@ -12,13 +11,6 @@ namespace {
 // Between two lines in a rank's own log.
 constexpr double kNoteSeconds = 10;
 
-ProgressStyle style_of(const Log& log) {
-    if (!log.shows(LogLevel::info)) {
-        return ProgressStyle::silent;
-    }
-    return isatty(STDERR_FILENO) != 0 ? ProgressStyle::redrawn : ProgressStyle::lines;
-}
-
 Bytes share_of(const plan::Plan& plan, int rank) {
     const auto own = static_cast<std::size_t>(rank);
     return plan.cuts[own + 1] - plan.cuts[own];
@@ -26,15 +18,18 @@ Bytes share_of(const plan::Plan& plan, int rank) {
 
 }  // namespace
 
-RunProgress::RunProgress(const plan::Plan& plan, int rank, Log& log)
-    : log_(log),
-      progress_(log.stream(), style_of(log),
-                {plan.placement.tensor_bytes, share_of(plan, 0), plan.line.begins}, steady_clock()),
+RunProgress::RunProgress(const std::string& phase, const plan::Plan& plan, int rank,
+                         Progress& progress, Log& log)
+    : progress_(progress),
+      log_(log),
       own_share_(" of " + human_bytes(share_of(plan, rank))),
-      noted_(wall_seconds()) {}
+      noted_(wall_seconds()) {
+    progress_.begin(phase, {static_cast<Index>(plan.placement.tensor_bytes),
+                            static_cast<Index>(share_of(plan, rank))});
+}
 
 void RunProgress::update(Bytes done) {
-    progress_.update(done);
+    progress_.update(static_cast<Index>(done));
     if (wall_seconds() - noted_ >= kNoteSeconds) {
         noted_ = wall_seconds();
         log_.note("this rank's part: " + human_bytes(done) + own_share_);

@@ -1,28 +1,34 @@
-// How far a run is, told to people: the whole on the terminal, each rank's part in its own log.
-// Knows a plan's sizes and a log; nothing of what is run.
+// How far tensors have moved: for all that look on, and each rank's part for its own log.
+// Knows a plan's sizes; nothing of what is run.
 #pragma once
 
 #include <string>
 
-#include "shardweld/plan/plan.hpp"
-
 #include "log.hpp"
 #include "progress.hpp"
+
+namespace shardweld::plan {
+struct Plan;
+}  // namespace shardweld::plan
 
 namespace shardweld::app {
 
 class RunProgress {
-  public:
-    RunProgress(const plan::Plan& plan, int rank, Log& log);
+  public:  /// Begins a phase.
+    RunProgress(const std::string& phase, const plan::Plan& plan, int rank, Progress& progress,
+                Log& log);
+    ~RunProgress() { progress_.end(); }
+    RunProgress(const RunProgress&) = delete;
+    RunProgress& operator=(const RunProgress&) = delete;
+    RunProgress(RunProgress&&) = delete;
+    RunProgress& operator=(RunProgress&&) = delete;
 
     /// `done` bytes of this rank's part are finished.
     void update(Bytes done);
-    /// All ranks' parts are.
-    void finish() { progress_.finish(); }
 
   private:
+    Progress& progress_;
     Log& log_;
-    Progress progress_;
     std::string own_share_;
     double noted_;  ///< when a line was last put into the rank's log
 };

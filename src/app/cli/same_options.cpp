@@ -1,8 +1,7 @@
 #include "same_options.hpp"
 
-#include <span>
-
 #include "shardweld/core/error.hpp"
+#include "shardweld/mpi/share.hpp"
 
 namespace shardweld::app {
 
@@ -38,27 +37,25 @@ std::vector<std::string> output_options(const Arguments& arguments) {
 }
 
 void require_same_program(mpi::Comm& comm, const std::string& mine) {
-    const auto all = comm.all_gather(std::as_bytes(std::span(mine)));
+    const std::vector<std::string> all = mpi::gather(comm, mine);
     for (std::size_t rank = 1; rank < all.size(); ++rank) {
         if (all[rank] != all[0]) {
-            const auto text_of = [](const std::vector<std::byte>& bytes) {
-                return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-            };
-            throw Error(ErrorCode::launch, "ranks 0 and " + std::to_string(rank) +
-                                               " run different programs: shardweld " +
-                                               text_of(all[0]) + " and " + text_of(all[rank]) +
-                                               "; install one version on all nodes");
+            throw Error(ErrorCode::launch,
+                        "ranks 0 and " + std::to_string(rank) +
+                            " run different programs: shardweld " + all[0] + " and " + all[rank],
+                        "install one version on all nodes");
         }
     }
 }
 
 void require_same_options(mpi::Comm& comm, const std::string& text) {
-    const auto all = comm.all_gather(std::as_bytes(std::span(text)));
+    const std::vector<std::string> all = mpi::gather(comm, text);
     for (std::size_t rank = 1; rank < all.size(); ++rank) {
         if (all[rank] != all[0]) {
-            throw Error(ErrorCode::usage, "ranks 0 and " + std::to_string(rank) +
-                                              " were started with different options: only "
-                                              "directories may differ between ranks");
+            throw Error(
+                ErrorCode::usage,
+                "ranks 0 and " + std::to_string(rank) + " were started with different options",
+                "only directories may differ between ranks");
         }
     }
 }

@@ -11,16 +11,20 @@ bool is_given_to(const OptionRow& row, Command step) {
            (row.steps == JobSteps::all || (row.steps == JobSteps::merge && step == Command::merge));
 }
 
-/// The options that a step takes as well, with absolute paths: a job may start elsewhere.
-std::vector<std::string> words_for(Command step, const Arguments& arguments) {
+enum class Paths { as_given, absolute };
+constexpr Paths kInJob = Paths::absolute;  // it may start elsewhere
+
+/// The options that a step takes as well.
+std::vector<std::string> words_for(Command step, const Arguments& arguments, Paths paths) {
     std::vector<std::string> words;
     for (const OptionRow& row : option_rows()) {
         const auto given = arguments.values.find(row.name);
         if (given == arguments.values.end() || !is_given_to(row, step)) {
             continue;
         }
-        const std::string value =
-            row.names_path() ? fs::absolute(given->second).string() : given->second;
+        const std::string value = row.names_path() && paths == Paths::absolute
+                                      ? fs::absolute(given->second).string()
+                                      : given->second;
         if (row.is_flag()) {
             words.push_back("--" + given->first);
         } else if (value.starts_with("-")) {
@@ -33,7 +37,7 @@ std::vector<std::string> words_for(Command step, const Arguments& arguments) {
 }
 
 std::vector<std::string> merge_words(const Arguments& arguments, const fs::path& target) {
-    std::vector<std::string> words = words_for(Command::merge, arguments);
+    std::vector<std::string> words = words_for(Command::merge, arguments, kInJob);
     if (!arguments.has("target_dir")) {
         words.insert(words.end(), {"--target_dir", target.string()});
     }
@@ -45,15 +49,30 @@ std::vector<std::string> merge_words(const Arguments& arguments, const fs::path&
 
 /// Exactly what a merge would write: an older model may be nearly equal.
 std::vector<std::string> test_words(const Arguments& arguments, const fs::path& target) {
-    std::vector<std::string> words = words_for(Command::test, arguments);
+    std::vector<std::string> words = words_for(Command::test, arguments, kInJob);
     words.insert(words.end(), {"--test_hf_dir", target.string(), "--strict_dtype", "--atol", "0",
                                "--rtol", "0"});
+    return words;
+}
+
+/// With the directory, which may be given without its option, and a place to write to.
+std::vector<std::string> words_to_show(const Arguments& arguments, const fs::path& directory) {
+    std::vector<std::string> words = words_for(Command::merge, arguments, Paths::as_given);
+    if (!arguments.has("local_dir")) {
+        words.insert(words.begin(), {"--local_dir", directory.string()});
+    }
+    if (!arguments.has("target_dir")) {
+        words.insert(words.end(), {"--target_dir", "OUT"});
+    }
     return words;
 }
 
 }  // namespace
 
 void complete_job(const Arguments& arguments, Options& options) {
+    if (options.command == Command::inspect || options.command == Command::plan) {
+        options.merge_words = words_to_show(arguments, options.local_dir);
+    }
     if (!options.job) {
         return;
     }

@@ -7,8 +7,8 @@
 
 namespace shardweld::app {
 
-/// Fills options.job in, where --sbatch asks for one, and options.n_ranks where the command line
-/// does not say it; after all options are read and checked.
+/// Fills options.merge_words in, and options.job, where --sbatch asks for one, and options.n_ranks
+/// where the command line does not say it; after all options are read and checked.
 void complete_job(const Arguments& arguments, Options& options);
 
 }  // namespace shardweld::app

@@ -18,11 +18,11 @@ std::optional<Regex> compiled(const std::optional<std::string>& text, const std:
     try {
         return Regex(*text);
     } catch (const Error& error) {
-        throw Error(ErrorCode::usage, option + " " + printable(*text) +
-                                          " is no regular expression that can be searched for (" +
-                                          printable(error.what()) +
-                                          "): RE2's syntax has no look-around and no "
-                                          "back-references");
+        throw Error(ErrorCode::usage,
+                    option + " " + printable(*text) +
+                        " is not a regular expression that shardweld can use (" +
+                        printable(error.what()) + ")",
+                    "write it without look-around and back-references, which RE2 does not have");
     }
 }
 
@@ -78,9 +78,8 @@ void select(plan::Binding& binding, const Selection& selection) {
         }
     }
     if (kept.empty()) {
-        throw Error(ErrorCode::usage,
-                    "--include and --exclude leave no tensor: they are searched for in names as "
-                    "they are written, such as those that plan --json lists");
+        throw Error(ErrorCode::usage, "--include and --exclude leave no tensor",
+                    "they are matched against the names of the output, which plan --json lists");
     }
     binding.targets = std::move(kept);
     std::erase_if(binding.same, [&](plan::SamePair& pair) {

@@ -20,8 +20,8 @@ constexpr Bytes kLeastExtent = 4096;
 constexpr Bytes kLargestExtent = Bytes{1} << 30U;
 
 [[noreturn]] void refuse_striping(const Given& given) {
-    refuse(given,
-           "is not COUNT or COUNT,SIZE: give for example 8, all or 8,4MiB (COUNT up to 2000; SIZE "
+    refuse(given, "is not COUNT or COUNT,SIZE",
+           "give for example 8, all or 8,4MiB (COUNT up to 2000; SIZE "
            "a multiple of 64KiB below 4GiB)");
 }
 
@@ -35,20 +35,52 @@ std::string joined(const std::vector<std::string>& words, std::string_view befor
     return text;
 }
 
+std::vector<std::string> backend_words() {
+    std::vector<std::string> words = formats::backends();
+    words.insert(words.begin(), "auto");
+    return words;
+}
+
 std::string backend_in(const Given& given) {
-    const std::vector<std::string> names = formats::backends();
     constexpr std::array<std::string_view, 3> kLater = {"deepspeed", "colossalai",
                                                         "bytecheckpoint"};
     if (std::find(kLater.begin(), kLater.end(), given.text) != kLater.end()) {
-        throw Error(ErrorCode::unsupported, "--backend " + given.text +
-                                                " is not in this version yet: it reads " +
-                                                joined(names, " and "));
+        throw Error(ErrorCode::unsupported,
+                    "--backend " + given.text + " is not in this version yet",
+                    "this one reads " + joined(formats::backends(), " and "));
     }
-    Words<std::string> words{{"auto", "auto"}};
+    const std::vector<std::string> names = backend_words();
+    Words<std::string> words;
     for (const std::string& name : names) {
         words.emplace_back(name, name);
     }
     return word_in(given, words);
+}
+
+DType dtype_in(const Given& given) {
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kOthers = {
+        {{"bfloat16", "bf16"},
+         {"float16", "fp16"},
+         {"half", "fp16"},
+         {"float32", "fp32"},
+         {"float", "fp32"}}};
+    constexpr std::array<std::string_view, 3> kQuantised = {"fp8", "float8", "mxfp"};
+    constexpr std::string_view kTorch = "torch.";
+    std::string_view word = given.text;
+    if (word.starts_with(kTorch)) {
+        word.remove_prefix(kTorch.size());
+    }
+    const auto starts_word = [&](std::string_view name) { return word.starts_with(name); };
+    if (std::any_of(kQuantised.begin(), kQuantised.end(), starts_word)) {
+        throw Error(ErrorCode::unsupported,
+                    "--dtype " + printable(given.text) + " is not in this version yet",
+                    "this one writes bf16, fp16 and fp32; stored 8-bit floats stay as they are");
+    }
+    for (const auto& [other, name] : kOthers) {
+        word = word == other ? name : word;
+    }
+    return word_in<DType>({given.name, std::string(word)},
+                          {{"bf16", DType::bf16}, {"fp16", DType::f16}, {"fp32", DType::f32}});
 }
 
 std::vector<Index> extents_in(const Given& given) {
@@ -56,7 +88,7 @@ std::vector<Index> extents_in(const Given& given) {
     for (const std::string& text : names_in(given)) {
         const auto extent = parse_index(text);
         if (!extent || *extent < 1) {
-            refuse(given, "is not a list of numbers such as 2,4");
+            refuse(given, "is not a list of numbers", "give one such as 2,4");
         }
         extents.push_back(*extent);
     }
@@ -89,7 +121,7 @@ std::string expression_in(const Given& given) {
 double lora_alpha_in(const Given& given) {
     const double alpha = real_in(given);
     if (alpha == 0) {
-        refuse(given, "would switch the adapter off: give the alpha it was trained with");
+        refuse(given, "would switch the adapter off", "give the alpha it was trained with");
     }
     return alpha;
 }
@@ -97,7 +129,7 @@ double lora_alpha_in(const Given& given) {
 Bytes extent_in(const Given& given) {
     const Bytes extent = size_in(given);
     if (extent % kLeastExtent != 0 || extent > kLargestExtent) {
-        refuse(given, "is not a multiple of 4096 bytes up to 1GiB");
+        refuse(given, "is not a multiple of 4096 bytes", "give one up to 1GiB");
     }
     return extent;
 }
@@ -105,7 +137,7 @@ Bytes extent_in(const Given& given) {
 Bytes memory_limit_in(const Given& given) {
     const Bytes limit = size_in(given);
     if (limit < 2 * plan::kLeastMemory) {
-        refuse(given, "is too small: give at least 1MiB a rank");
+        refuse(given, "is too small", "give at least 1MiB a rank");
     }
     return limit;
 }
@@ -113,8 +145,7 @@ Bytes memory_limit_in(const Given& given) {
 int n_ranks_in(const Given& given) {
     const Index ranks = number_in(given, 1);
     if (ranks > kMostRanks) {
-        refuse(given,
-               "is more than " + std::to_string(kMostRanks) + ", the most that are planned for");
+        refuse(given, "is too many", "give at most " + std::to_string(kMostRanks));
     }
     return static_cast<int>(ranks);
 }
@@ -122,7 +153,7 @@ int n_ranks_in(const Given& given) {
 int n_nodes_in(const Given& given) {
     const Index nodes = number_in(given, 1);
     if (nodes > kMostRanks / kRanksOfNode) {
-        refuse(given, "is more than any cluster has");
+        refuse(given, "is more than any cluster has", "give the nodes that the job is to have");
     }
     return static_cast<int>(nodes);
 }

@@ -2,6 +2,7 @@
 // Knows one option each; what several say together is option_rules' matter.
 #pragma once
 
+#include "shardweld/core/dtype.hpp"
 #include "shardweld/publish/striping.hpp"
 
 #include "option_value.hpp"
@@ -13,8 +14,12 @@ std::string joined(const std::vector<std::string>& words, std::string_view befor
 
 // All of the following: Error(usage) when the text is no such value.
 
+/// The values of --backend.
+std::vector<std::string> backend_words();
 /// Error(unsupported) for those that verl's mergers know and this version does not.
 std::string backend_in(const Given& given);
+/// "bf16", "bfloat16", "torch.bfloat16"; Error(unsupported) for types of 8 bits and fewer.
+DType dtype_in(const Given& given);
 /// "2,4": one or more, none of them 0.
 std::vector<Index> extents_in(const Given& given);
 /// "8", "all", "8,4MiB".

@@ -1,5 +1,5 @@
 // Text in columns.
-// Knows widths; nothing of what stands in the cells.
+// Knows widths; nothing of what the cells hold.
 #pragma once
 
 #include <functional>

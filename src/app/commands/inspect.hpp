@@ -1,5 +1,5 @@
 // `shardweld inspect`: what a checkpoint holds.
-// Knows catalogues and how to show them; nothing of models' meaning.
+// Knows catalogues and how to show them; what a model is, family knows.
 #pragma once
 
 #include <ostream>
@@ -12,8 +12,7 @@
 
 namespace shardweld::app {
 
-/// A checkpoint as a table for people, or as JSON (fields are never renamed or removed).
-std::string inspect_text(const Survey& survey);
+/// A checkpoint as JSON; fields are never renamed or removed.
 std::string inspect_json(const Survey& survey);
 
 /// Collective: the ranks find and read the checkpoint together, rank 0 prints to `out`. Returns the

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "shardweld/core/text.hpp"
-#include "shardweld/io/file.hpp"
-#include "shardweld/measure/iobench.hpp"
+#include "shardweld/io/errno.hpp"
+#include "shardweld/measure/bench.hpp"
 #include "shardweld/mpi/share.hpp"
 #include "shardweld/publish/room.hpp"
 
@@ -20,6 +20,7 @@
 #include "../report/json_parts.hpp"
 #include "../report/report_place.hpp"
 #include "../report/roof.hpp"
+#include "../report/session.hpp"
 #include "../runtime/scratch.hpp"
 #include "../survey/search_path.hpp"
 
@@ -48,8 +49,8 @@ std::vector<std::pair<std::string, Bytes>> list_files(const fs::path& directory)
         io::throw_errno(error.code().value(), "list directory", directory);
     }
     if (files.empty()) {
-        throw Error(ErrorCode::not_found,
-                    "--source " + directory.string() + " holds no files: nothing to read");
+        throw Error(ErrorCode::not_found, "--source " + directory.string() + " holds no files",
+                    "give a directory with files to read");
     }
     std::sort(files.begin(), files.end());
     return files;
@@ -145,14 +146,7 @@ void say_cached(const Bench& bench, const Measured& measured, Log& log) {
     if (bench.is_cold && measured.stayed_cached > 0) {
         log.warning("not cold: " + human_bytes(measured.stayed_cached) + " of " +
                     human_bytes(bench.size) +
-                    " stayed in the page cache, or the system does not tell");
-    }
-}
-
-void put_out(const std::string& text) {
-    std::cout << text << std::flush;
-    if (!std::cout) {
-        throw Error(ErrorCode::io, "cannot write the result to standard output");
+                    " stayed in the page cache, or the system does not say");
     }
 }
 
@@ -179,15 +173,12 @@ int iobench(mpi::Comm& comm, const Options& options, Log& log) {
         scratch.keep();
         log.info("kept " + scratch.path().string());
     }
-    mpi::collectively(comm, [&] {
-        if (comm.rank() != 0) {
-            return;
-        }
+    print(comm, [&] {
         const std::string json = json_of(comm, options, bench, measured);
-        put_out(options.json ? json : text_of(comm, bench, measured));
         if (options.report) {
             write_json(json, *options.report, options.sync);
         }
+        return options.json ? json : text_of(comm, bench, measured);
     });
     return 0;
 }

@@ -1,13 +1,16 @@
 #include "merge.hpp"
 
 #include "shardweld/core/text.hpp"
+#include "shardweld/plan/plan.hpp"
 
 #include "../merge/moving.hpp"
 #include "../merge/publishing.hpp"
 #include "../merge/stopping.hpp"
 #include "../report/reported.hpp"
+#include "../report/summary.hpp"
 #include "../runtime/memory_check.hpp"
 #include "../runtime/watchdog.hpp"
+#include "../survey/checksums.hpp"
 #include "preparation.hpp"
 #include "upload.hpp"
 
@@ -20,14 +23,14 @@ Preparation prepare(Session& session, const Stopping& stopping) {
     mpi::Comm& comm = session.comm;
     Preparation ready;
     Preflight preflight;
-    look_around(session, preflight, ready, true, comm.size(), session.log);
+    check_before_reading(session, preflight, ready, true, comm.size(), session.log);
     const bool is_planned = preflight.check([&] {
         ready.planned =
             make_ready(session, merge_terms(session.options), [&] { stopping.check(comm); });
         report_plan(session, ready.planned);
     });
     if (is_planned) {
-        look_at_place(session, preflight, ready);
+        check_target_place(session, preflight, ready);
         preflight.check([&] { check_memory(comm, [&] { return ready.planned.forecast(comm); }); });
         preflight.check([&] { require_memory(comm, ready.planned.plan); });
         preflight.check([&] { require_readable(ready.beside); });
@@ -38,17 +41,41 @@ Preparation prepare(Session& session, const Stopping& stopping) {
 }
 
 void say_plan(Session& session, const plan::Plan& plan) {
-    session.log.info("writing " + human_bytes(plan.placement.tensor_bytes) + " in " +
-                     std::to_string(plan.targets.size()) + " tensors and " +
-                     std::to_string(plan.placement.files.size()) + " files with " +
-                     std::to_string(session.comm.size()) + " ranks, " +
+    session.log.info("writing " + human_bytes(plan.placement.tensor_bytes) + ": " +
+                     counted(plan.targets.size(), "tensor") + " in " +
+                     counted(plan.placement.files.size(), "file") + " by " +
+                     counted(static_cast<std::size_t>(session.comm.size()), "rank") + ", " +
                      std::string(plan::name_of(plan.strategy)) + " (" + plan.why + ")");
+}
+
+/// What was made, in place of a line for each part.
+void say_summary(Session& session, const Planned& planned,
+                 const std::vector<std::string>& classes) {
+    const Options& options = session.options;
+    const Finished finished{
+        options.target_dir, options.report.value_or(""), classes.empty() ? "" : classes.front(),
+        text_of(session.report.crc.value_or(execute::RecordCounts()), options.check_crc),
+        planned.plan.placement.format->name() == outputs::default_format().name()};
+    if (options.progress == ProgressStyle::json && session.log.is_speaker()) {
+        session.log.write_object(summary_json(session.report, session.watch.phases(), finished));
+    } else {
+        session.log.info(summary_text(session.report, session.watch.phases(), finished));
+    }
+}
+
+/// Who asks for a type knows what it takes.
+void say_dtype(Session& session, const Planned& planned) {
+    const std::string note = session.options.dtype ? "" : planned.dtype_note();
+    if (!note.empty()) {
+        session.log.info(note);
+    }
 }
 
 /// How near to the roof the merge came; where one is known, on rank 0.
 void report_speed(Session& session, const Preparation& ready) {
     if (ready.roof) {
-        session.report.roof = beside(*ready.roof, session.watch.phases(), ready.planned.plan);
+        session.report.roof =
+            compare_with_roof(*ready.roof, session.watch.phases(), ready.planned.plan);
         session.log.info(text_of(*session.report.roof));
     }
 }
@@ -62,10 +89,12 @@ void merge_and_upload(Session& session) {
         watchdog.enter("checking the target, reading metadata and planning");
         Preparation ready = prepare(session, stopping);
         say_plan(session, ready.planned.plan);
+        say_dtype(session, ready.planned);
         watchdog.enter("checking checksums");
         check_crcs(session, ready.planned, [&] { return stopping.why_before_writing(); });
         stopping.check(session.comm);
         write_and_publish(session, ready.planned, stopping, watchdog);
+        say_summary(session, ready.planned, ready.planned.model.prepared.config.architectures());
         report_speed(session, ready);
         access = std::move(ready.access);
     }

@@ -19,11 +19,11 @@ void check_room(Session& session, const Preparation& ready) {
 }  // namespace
 
 Terms merge_terms(const Options& options, std::optional<Crew> crew) {
-    return {Sink::model, options.base.has_value(), std::move(crew)};
+    return {Destination::model, options.base.has_value(), std::move(crew)};
 }
 
-void look_around(Session& session, Preflight& preflight, Preparation& ready, bool has_target,
-                 int n_ranks, Log& log) {
+void check_before_reading(Session& session, Preflight& preflight, Preparation& ready,
+                          bool has_target, int n_ranks, Log& log) {
     mpi::Comm& comm = session.comm;
     const Options& options = session.options;
     if (has_target) {
@@ -36,13 +36,14 @@ void look_around(Session& session, Preflight& preflight, Preparation& ready, boo
     }
 }
 
-void look_at_place(Session& session, Preflight& preflight, Preparation& ready) {
+void check_target_place(Session& session, Preflight& preflight, Preparation& ready) {
     mpi::Comm& comm = session.comm;
     const Planned& planned = ready.planned;
     preflight.check(
         [&] { check_inputs_apart(comm, session.options, source_of(session, planned.input)); });
     preflight.check([&] {
-        ready.beside = look_beside(comm, planned.input.home, [&] { return planned.assets(); });
+        ready.beside =
+            gather_side_files(comm, planned.input.home, [&] { return planned.assets(); });
     });
     preflight.check([&] { check_room(session, ready); });
 }

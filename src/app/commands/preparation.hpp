@@ -9,7 +9,7 @@
 
 #include "../merge/main_path.hpp"
 #include "../merge/preflight.hpp"
-#include "../merge/room.hpp"
+#include "../merge/target_room.hpp"
 #include "../report/roof.hpp"
 
 namespace shardweld::app {
@@ -26,10 +26,10 @@ Terms merge_terms(const Options& options, std::optional<Crew> crew = {});
 
 /// Collective. What can be checked before the checkpoint is read: target, report, roof, upload.
 /// `log` is told of doubts about the roof. `has_target`: there will be one.
-void look_around(Session& session, Preflight& preflight, Preparation& ready, bool has_target,
-                 int n_ranks, Log& log);
+void check_before_reading(Session& session, Preflight& preflight, Preparation& ready,
+                          bool has_target, int n_ranks, Log& log);
 
 /// Collective. Whether there is room and right for what is planned at the target.
-void look_at_place(Session& session, Preflight& preflight, Preparation& ready);
+void check_target_place(Session& session, Preflight& preflight, Preparation& ready);
 
 }  // namespace shardweld::app

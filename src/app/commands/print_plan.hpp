@@ -14,6 +14,7 @@
 #include "../report/figures.hpp"
 #include "../report/report.hpp"
 #include "../runtime/memory_forecast.hpp"
+#include "advice.hpp"
 
 namespace shardweld::app {
 
@@ -30,6 +31,8 @@ struct PlannedMerge {
     MemoryForecast memory;
     /// With a target: whose quotas were looked at there; empty: they are unknown.
     std::optional<std::vector<std::string>> quotas;
+    std::optional<Advice> advice;    ///< none for a job script
+    std::vector<std::string> words;  ///< what the merge is given
 };
 
 std::string plan_text(const PlannedMerge& merge);

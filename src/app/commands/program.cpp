@@ -11,25 +11,29 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <span>
 
 #include <unistd.h>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/mpi/comm.hpp"
+#include "shardweld/process/shell.hpp"
 
 #include "../cli/log.hpp"
 #include "../cli/options.hpp"
 #include "../cli/same_options.hpp"
 #include "../cli/version.hpp"
+#include "../report/circumstances.hpp"
 #include "../runtime/exit_limit.hpp"
 #include "../runtime/stop.hpp"
-#include "compare.hpp"
 #include "inspect.hpp"
 #include "iobench.hpp"
 #include "merge.hpp"
 #include "print_plan.hpp"
 #include "recipes.hpp"
+#include "show_report.hpp"
+#include "test_and_diff.hpp"
 #include "upload.hpp"
 #include "verify.hpp"
 
@@ -39,9 +43,11 @@ namespace {
 
 /// Rank by the launcher's variables, for what is said before or without MPI; 0 when started alone.
 bool is_first_by_launcher() {
-    constexpr std::array<const char*, 4> kRankVariables = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK",
-                                                           "PMI_RANK", "SLURM_PROCID"};
-    for (const char* name : kRankVariables) {
+    constexpr std::array kRankVariables{"RANK",     "OMPI_COMM_WORLD_RANK", "PMIX_RANK",
+                                        "PMI_RANK", "PALS_RANKID",          "SLURM_PROCID"};
+    // The first is torchrun's, below whatever has started it; pods of a cluster have it, too.
+    const std::size_t first = mpi::torch_processes() > 0 ? 0 : 1;
+    for (const char* name : std::span(kRankVariables).subspan(first)) {
         const char* rank = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): no threads yet
         if (rank != nullptr) {
             return std::strcmp(rank, "0") == 0;
@@ -50,18 +56,39 @@ bool is_first_by_launcher() {
     return true;
 }
 
+Error no_memory(const char* hint) {
+    return {ErrorCode::memory, "memory ran out", hint};
+}
+
+/// torchrun, which verl's pages merge with, starts processes that are each a world of its own.
+void refuse_torchrun(const std::vector<std::string>& arguments) {
+    const int processes = mpi::torch_processes();
+    if (processes == 0) {
+        return;
+    }
+    std::string line = "mpirun -n " + std::to_string(processes);
+    for (const std::string& word : arguments) {
+        line += " " + process::shell_word(word);
+    }
+    throw Error(ErrorCode::launch,
+                "torchrun started " + std::to_string(processes) +
+                    " processes that MPI cannot join: each would do the whole "
+                    "work",
+                "type instead: " + line);
+}
+
 /// Runs `command`; an exception becomes one message and its exit code.
-int guarded(Log& log, const std::function<int()>& command) {
+int exit_code_of(Log& log, const std::function<int()>& command) {
     try {
         return command();
     } catch (const Error& error) {
-        log.error(error.full_text());
+        log.error(error);
         return static_cast<int>(error.code());
     } catch (const std::bad_alloc&) {
-        log.error("out of memory: give a smaller --memory_limit or use more ranks");
+        log.error(no_memory("give a smaller --memory_limit or use more ranks"));
         return static_cast<int>(ErrorCode::memory);
     } catch (const std::exception& error) {
-        log.error(std::string("internal error: ") + error.what() + "; please report it");
+        log.error(Error(ErrorCode::internal, std::string("internal error: ") + error.what()));
         return static_cast<int>(ErrorCode::internal);
     }
 }
@@ -78,11 +105,12 @@ void say_notes(const Options& options, Log& log) {
 
 /// Commands that all ranks run together.
 bool is_parallel(Command command) {
-    return command != Command::recipes && command != Command::help && command != Command::version;
+    return command != Command::recipes && command != Command::report && command != Command::help &&
+           command != Command::version;
 }
 
 /// Commands that make files and remove them, or give them their names, at the end: they go on when
-/// nobody reads any more what they say.
+/// nobody reads their output any more.
 bool has_files_under_way(Command command) {
     return command == Command::merge || command == Command::test || command == Command::iobench;
 }
@@ -91,8 +119,9 @@ bool has_files_under_way(Command command) {
 int printed(int code, Log& log) {
     std::cout.flush();
     if (code == 0 && !std::cout) {
-        log.error("cannot write the result to standard output");
-        return static_cast<int>(ErrorCode::io);
+        const Error error(ErrorCode::io, "cannot write the result to standard output");
+        log.error(error);
+        return static_cast<int>(error.code());
     }
     return code;
 }
@@ -125,15 +154,21 @@ void keep_log(mpi::Comm& comm, const Options& options, Log& log) {
     }
     mpi::collectively(comm,
                       [&] { log.keep(std::make_shared<RankLog>(*options.log_dir, comm.rank())); });
-    std::string asked = options.shared;
-    std::replace(asked.begin(), asked.end(), '\n', ' ');
+    const Circumstances how = circumstances_of(options.arguments);
     log.note("shardweld " + version() + " (" + git_version() + "), rank " +
              std::to_string(comm.rank()) + " of " + std::to_string(comm.size()) + " on " +
-             comm.host() + ", process " + std::to_string(::getpid()) + ": " + printable(asked));
+             comm.host() + ", process " + std::to_string(::getpid()) + ", in " + how.directory +
+             ": " + how.command);
+    if (!how.launcher.empty()) {
+        log.note("launched by: " + how.launcher);
+    }
+    for (const auto& [name, value] : how.variables) {
+        log.note("variable " + name + "=" + printable(value, 1000));
+    }
 }
 
-/// An Error has been agreed by all ranks; anything else befell this one alone while the others wait
-/// for it.
+/// An Error has been agreed by all ranks; anything else failed on this one alone while the others
+/// wait for it.
 int run_or_abort(mpi::Comm& comm, const Options& options, Log& log) {
     try {
         require_same_program(comm, own_version());
@@ -145,15 +180,27 @@ int run_or_abort(mpi::Comm& comm, const Options& options, Log& log) {
     } catch (const std::exception& error) {
         if (comm.size() > 1) {
             const bool is_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+            Error own = is_memory
+                            ? no_memory("give a smaller --memory_limit or use fewer ranks per node")
+                            : Error(ErrorCode::internal, error.what());
             log.aloud().error(
-                "rank " + std::to_string(comm.rank()) + " (" + comm.host() + "): " +
-                (is_memory
-                     ? "out of memory: give a smaller --memory_limit or use fewer ranks a node"
-                     : error.what()));
-            comm.abort(static_cast<int>(is_memory ? ErrorCode::memory : ErrorCode::internal));
+                own.add_context("rank " + std::to_string(comm.rank()) + " (" + comm.host() + ")"));
+            comm.abort(static_cast<int>(own.code()));
         }
         throw;
     }
+}
+
+/// The log as its reader likes it: in colours on a terminal, as JSON for programs.
+Log log_for(const Options& options, bool is_speaker) {
+    Log log(std::cerr, options.log_level, is_speaker);
+    if (is_speaker) {
+        log.attach(find_terminal());
+    }
+    if (options.progress == ProgressStyle::json) {
+        log.speak_json();
+    }
+    return log;
 }
 
 /// A launcher that ends all ranks as soon as one has failed (srun -K) would overtake those that are
@@ -174,13 +221,13 @@ int run_together(const Options& options) {
     if (has_files_under_way(options.command)) {
         (void)std::signal(SIGPIPE, SIG_IGN);
     }
-    return guarded(early, [&] {
+    return exit_code_of(early, [&] {
         ExitLimit limit;
         const std::unique_ptr<mpi::Comm> comm = mpi::world_comm();
-        Log log(std::cerr, options.log_level, comm->rank() == 0);
+        Log log = log_for(options, comm->rank() == 0);
         say_notes(options, log);
-        const int code = guarded(log, [&] { return run_or_abort(*comm, options, log); });
-        log.note("ends with code " + std::to_string(code));
+        const int code = exit_code_of(log, [&] { return run_or_abort(*comm, options, log); });
+        log.note("exits with code " + std::to_string(code));
         if (code != 0) {
             outlast_launcher();
         }
@@ -190,7 +237,7 @@ int run_together(const Options& options) {
     });
 }
 
-int print(const std::string& text) {
+int show(const std::string& text) {
     std::cout << text;
     return 0;
 }
@@ -201,16 +248,18 @@ int run_alone(const Options& options, bool is_first) {
         return 0;
     }
     Log log(std::cerr, options.log_level, true);
-    const int code = guarded(log, [&] {
+    const int code = exit_code_of(log, [&] {
         say_notes(options, log);
         switch (options.command) {
             case Command::recipes:
                 return recipes(options, std::cout);
+            case Command::report:
+                return show_report(options, std::cout);
             case Command::help:
-                return print(help_text(options.topic));
+                return show(help_text(options.topic, options.is_short));
             case Command::version:
-                return print("shardweld " + own_version() + "\n" +
-                             (options.log_level == LogLevel::debug ? build_text() : ""));
+                return show("shardweld " + own_version() + "\n" +
+                            (options.log_level == LogLevel::debug ? build_text() : ""));
             default:
                 break;
         }
@@ -223,13 +272,13 @@ int run_alone(const Options& options, bool is_first) {
 /// launcher does not end the one that speaks, and ranks that were given a right one do not wait.
 int refuse_together(const Error& refused) {
     Log early(std::cerr, LogLevel::error, is_first_by_launcher());
-    return guarded(early, [&]() -> int {
+    return exit_code_of(early, [&]() -> int {
         ExitLimit limit;
         const std::unique_ptr<mpi::Comm> comm = mpi::world_comm();
         Log log(std::cerr, LogLevel::error, comm->rank() == 0);
-        log.error(refused.full_text());
+        log.error(refused);
         outlast_launcher();
-        (void)guarded(log, [&] {
+        (void)exit_code_of(log, [&] {
             require_same_program(*comm, own_version());
             require_same_options(*comm, refused.full_text());
             return 0;
@@ -245,7 +294,8 @@ int refuse_together(const Error& refused) {
 int run_program(const std::vector<std::string>& arguments) {
     const bool is_first = is_first_by_launcher();
     Log log(std::cerr, LogLevel::error, is_first);
-    return guarded(log, [&] {
+    return exit_code_of(log, [&] {
+        refuse_torchrun(arguments);
         Options options;
         try {
             options = parse_options(arguments);

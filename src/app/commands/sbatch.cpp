@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "shardweld/core/text.hpp"
+#include "shardweld/plan/plan.hpp"
 #include "shardweld/process/shell.hpp"
 #include "shardweld/publish/target.hpp"
 
@@ -100,7 +101,7 @@ std::string look_text(const JobRequest& job) {
         return "";
     }
     std::string where = "-e " + process::shell_word((job.target / "config.json").string());
-    for (const fs::path& work : publish::places_of_work(job.target)) {
+    for (const fs::path& work : publish::unfinished_work(job.target)) {
         where += " && ! -e " + process::shell_word(work.string());
     }
     return "# Queued again, with no merge to go on with: the model may be there already.\n"

@@ -5,6 +5,8 @@
 #include <exception>
 #include <thread>
 
+#include "shardweld/formats/recognise.hpp"
+
 namespace shardweld::app {
 
 namespace {
@@ -17,8 +19,17 @@ std::optional<std::string> environment_value(const std::string& name) {
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
-upload::Request request_of(const Options& options, const fs::path& directory) {
+upload::UploadRequest request_of(const Options& options, const fs::path& directory) {
     return {directory, options.upload_path, options.is_private, options.hf_cli};
+}
+
+void check_model(const fs::path& directory) {
+    try {
+        upload::check_model(directory);
+    } catch (const Error&) {
+        formats::refuse_unmerged(directory);
+        throw;
+    }
 }
 
 /// Collective. Runs `action` on the first rank while the others sleep; an error is everyone's.
@@ -56,13 +67,18 @@ upload::Access prepare_upload(mpi::Comm& comm, const Options& options) {
 
 void upload_directory(mpi::Comm& comm, const Options& options, const fs::path& directory,
                       const upload::Access& access, Log& log) {
-    const upload::Request request = request_of(options, directory);
+    const upload::UploadRequest request = request_of(options, directory);
     log.info("uploading " + directory.string() + " to " + request.repository + " with " +
              access.client.string());
+    Progress progress(log, style_for(options.progress, log, options.is_quiet), steady_clock());
+    progress.begin("uploading");
     while_others_sleep(comm, [&] {
-        upload::upload(request, access,
-                       [&](std::string_view line) { log.debug("client: " + std::string(line)); });
+        upload::upload(request, access, [&](std::string_view line) {
+            log.debug("client: " + std::string(line));
+            progress.tick();
+        });
     });
+    progress.end();
     log.info("uploaded " + directory.string() + " to " + request.repository);
 }
 
@@ -71,7 +87,7 @@ int upload_model(mpi::Comm& comm, const Options& options, Log& log) {
     mpi::collectively(comm, [&] {
         if (comm.rank() == 0) {
             upload::check_repository(options.upload_path);
-            upload::check_model(directory);
+            check_model(directory);
         }
     });
     const upload::Access access = prepare_upload(comm, options);

@@ -1,23 +1,21 @@
 #include "verify.hpp"
 
 #include <algorithm>
-#include <iostream>
 
 #include <nlohmann/json.hpp>
 
 #include "shardweld/core/text.hpp"
-#include "shardweld/execute/run.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/input_file.hpp"
 #include "shardweld/io/kind.hpp"
 #include "shardweld/mpi/share.hpp"
 
 #include "../cli/table.hpp"
 #include "../compare/model_directory.hpp"
 #include "../compare/written_model.hpp"
+#include "../merge/main_path.hpp"
+#include "../merge/moving.hpp"
 #include "../report/json_parts.hpp"
-#include "../report/reported.hpp"
 #include "../report/reported_output.hpp"
-#include "../runtime/resources.hpp"
 
 namespace shardweld::app {
 
@@ -37,30 +35,22 @@ struct Findings {
 };
 
 /// Collective. Reads all tensors; checksums on rank 0.
-ReportedOutput compute_output(mpi::Comm& comm, const Options& options, const WrittenModel& model,
-                              const std::shared_ptr<io::Throttle>& throttle) {
-    plan::Choice choice;
-    choice.memory_limit = options.memory_limit.value_or(shared_resources(comm).memory_limit);
-    const auto plan = mpi::collectively_get(comm, [&] {
-        return plan::make_plan(targets_of(model.tensors), model.files,
-                               plan::Visibility::everywhere(comm.size(), model.files.size()),
-                               choice);
-    });
-    execute::Options run;
+ReportedOutput compute_output(Session& session, const WrittenModel& model) {
+    Input input;
+    input.directory = session.options.local_dir;
+    input.files = model.files;
+    input.visibility = plan::Visibility::everywhere(session.comm.size(), model.files.size());
+    Planned planned =
+        make_ready_as_stored(session, {}, std::move(input), targets_of(model.tensors));
+    execute::RunOptions run;
     run.write = false;
-    run.digests = true;
-    const execute::Source source{options.local_dir, &model.files, options.max_open, throttle};
-    const execute::Result result = execute::run(comm, plan, source, fs::path(), run);
+    (void)move_tensors(session, planned, fs::path(), std::move(run));
     ReportedOutput output;
-    if (comm.rank() != 0) {
-        return output;
+    for (const TensorEntry& tensor : session.report.tensors) {
+        output.tensors.push_back(
+            {tensor.name, std::string(torch_name(tensor.dtype)), tensor.shape, tensor.digest});
     }
-    for (std::size_t i = 0; i < plan.targets.size(); ++i) {
-        const plan::Target& target = plan.targets[i];
-        output.tensors.push_back({target.name, std::string(torch_name(target.dtype)), target.shape,
-                                  result.tensor_digests[i]});
-    }
-    output.root = execute::root_digest(plan, result.tensor_digests);
+    output.root = session.report.root;
     return output;
 }
 
@@ -69,13 +59,14 @@ void require_hashes(const ReportedOutput& reported, const Options& options) {
                          std::all_of(reported.files.begin(), reported.files.end(),
                                      [](const FileEntry& file) { return !file.sha256.empty(); });
     if (options.sha256 && !has_all) {
-        throw Error(ErrorCode::usage, options.report->string() +
-                                          " holds no sha256: verify without --sha256, or merge "
-                                          "with it");
+        throw Error(ErrorCode::usage, options.report->string() + " holds no sha256",
+                    "verify without --sha256, or merge with it");
     }
 }
 
-void check_contents(mpi::Comm& comm, const Options& options, Findings& findings) {
+void check_contents(Session& session, Findings& findings) {
+    mpi::Comm& comm = session.comm;
+    const Options& options = session.options;
     ReportedOutput reported;
     mpi::collectively(comm, [&] {
         if (comm.rank() == 0) {
@@ -83,8 +74,7 @@ void check_contents(mpi::Comm& comm, const Options& options, Findings& findings)
             require_hashes(reported, options);
         }
     });
-    const auto throttle = throttle_of(options, comm);
-    const ReportedOutput found = compute_output(comm, options, findings.model, throttle);
+    const ReportedOutput found = compute_output(session, findings.model);
     findings.has_report = true;
     findings.root = found.root;
     std::vector<std::string> differences = output_differences(reported, found);
@@ -98,10 +88,12 @@ void check_contents(mpi::Comm& comm, const Options& options, Findings& findings)
         };
         const auto open = [&](const std::string& name) {
             const fs::path path = options.local_dir / name;
-            return io::kind_at(path) == io::Kind::none ? std::nullopt
-                                                       : std::optional(io::InputFile::open(path));
+            return io::kind_at(path) == io::FileKind::none
+                       ? std::nullopt
+                       : std::optional(io::InputFile::open(path));
         };
-        const auto hashed = hash_files(comm, open, 0, listed_names, throttle.get(), {});
+        const auto hashed = hash_files(comm, open, 0, listed_names, session.throttle.get(), {},
+                                       hashing(session.progress));
         const auto more = file_differences(reported.files, hashed);
         differences.insert(differences.end(), more.begin(), more.end());
         findings.n_hashed = reported.files.size();
@@ -158,19 +150,14 @@ int verify(mpi::Comm& comm, const Options& options, Log& log) {
     Findings findings;
     findings.model = mpi::share(comm, 0, [&] { return read_written_model(options.local_dir); });
     if (options.report) {
-        check_contents(comm, options, findings);
+        Unreported run(comm, options, log, style_for(options.progress, log, options.is_quiet));
+        check_contents(run.session(), findings);
     } else {
         log.warning("no report was given: the tensors' contents were not checked");
     }
-    mpi::collectively(comm, [&] {
-        if (comm.rank() == 0) {
-            std::cout << (options.json ? json_of(findings, options.local_dir)
-                                       : text_of(findings, options.local_dir))
-                      << std::flush;
-            if (!std::cout) {
-                throw Error(ErrorCode::io, "cannot write the result to standard output");
-            }
-        }
+    print(comm, [&] {
+        return options.json ? json_of(findings, options.local_dir)
+                            : text_of(findings, options.local_dir);
     });
     if (!findings.differences.empty()) {
         throw Error(ErrorCode::differs, counted(findings.differences.size(), "difference") +

@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 
+#include "shardweld/catalogue/tensor.hpp"
 #include "shardweld/core/text.hpp"
 
 namespace shardweld::app {
@@ -40,18 +41,18 @@ const Tensor* embedding_of(const std::vector<Tensor>& tensors, const std::vector
 class Matcher {
   public:
     Matcher(const std::vector<plan::Target>& tested,
-            const std::vector<catalogue::Tensor>& reference, const Ties& ties)
+            const std::vector<catalogue::Tensor>& reference, const StatedTies& ties)
         : tested_(tested), reference_(reference), ties_(ties) {}
 
     Matching run() {
-        struct Places {
+        struct NamedPair {
             const plan::Target* target = nullptr;
             const catalogue::Tensor* tensor = nullptr;
         };
         const auto less = [](const std::string& a, const std::string& b) {
             return natural_less(a, b);
         };
-        std::map<std::string, Places, decltype(less)> places(less);
+        std::map<std::string, NamedPair, decltype(less)> places(less);
         for (const plan::Target& target : tested_) {
             places[target.name].target = &target;
         }
@@ -125,13 +126,13 @@ class Matcher {
     }
 
     template <typename Tensor>
-    static Side side_of(const Tensor& tensor) {
+    static TensorSide side_of(const Tensor& tensor) {
         return {tensor.dtype, tensor.shape};
     }
 
     const std::vector<plan::Target>& tested_;
     const std::vector<catalogue::Tensor>& reference_;
-    Ties ties_;
+    StatedTies ties_;
     Matching result_;
     std::size_t n_computed_ = 0;
 };
@@ -207,7 +208,7 @@ bool is_difference(Verdict verdict) {
 }
 
 Matching match(const std::vector<plan::Target>& tested,
-               const std::vector<catalogue::Tensor>& reference, const Ties& ties) {
+               const std::vector<catalogue::Tensor>& reference, const StatedTies& ties) {
     return Matcher(tested, reference, ties).run();
 }
 

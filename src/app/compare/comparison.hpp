@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/execute/comparison.hpp"
+#include "shardweld/catalogue/tensor.hpp"
+#include "shardweld/execute/comparer.hpp"
 #include "shardweld/numeric/compare.hpp"
 #include "shardweld/plan/binding.hpp"
 
@@ -27,7 +27,7 @@ std::string_view name_of(Verdict verdict);
 bool is_difference(Verdict verdict);
 
 /// A tensor as one of the models has it.
-struct Side {
+struct TensorSide {
     DType dtype = DType::f32;
     std::vector<Index> shape;
 };
@@ -36,9 +36,9 @@ struct Side {
 struct ComparedTensor {
     std::string name;
     Verdict verdict = Verdict::close;
-    std::optional<Side> tested;     ///< nullopt: missing
-    std::optional<Side> reference;  ///< nullopt: extra
-    std::string tied_to;            ///< a head that one side lacks: the embedding it should equal
+    std::optional<TensorSide> tested;     ///< nullopt: missing
+    std::optional<TensorSide> reference;  ///< nullopt: extra
+    std::string tied_to;  ///< a head that one side lacks: the embedding it should equal
     DType compared_as = DType::f32;
     numeric::Comparison found;  ///< n_elements 0: values were not compared
 };
@@ -52,7 +52,7 @@ struct Matching {
 };
 
 /// What the two config.json say of tie_word_embeddings; nullopt: nothing.
-struct Ties {
+struct StatedTies {
     std::optional<bool> tested;
     std::optional<bool> reference;
 };
@@ -61,7 +61,7 @@ struct Ties {
 /// other's embedding, unless that model's config denies the tie. Positional tables that old
 /// models store (`rotary_emb.inv_freq`) are left aside with a note.
 Matching match(const std::vector<plan::Target>& tested,
-               const std::vector<catalogue::Tensor>& reference, const Ties& ties);
+               const std::vector<catalogue::Tensor>& reference, const StatedTies& ties);
 
 /// The result of a comparison.
 struct Outcome {

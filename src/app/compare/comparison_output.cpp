@@ -20,7 +20,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int kComparisonSchema = 1;
-// A table of a whole model helps nobody.
+// A table of a whole model is too long to read.
 constexpr std::size_t kMostRows = 100;
 constexpr std::size_t kLongestValue = 60;
 
@@ -38,7 +38,7 @@ const std::vector<Index>& shape_of(const ComparedTensor& row) {
     return row.tested ? row.tested->shape : row.reference->shape;
 }
 
-std::string side_text(const std::optional<Side>& side) {
+std::string side_text(const std::optional<TensorSide>& side) {
     return side ? std::string(torch_name(side->dtype)) + " " + shape_text(side->shape) : "-";
 }
 
@@ -105,7 +105,7 @@ ordered_json number_json(double value) {
     return std::isfinite(value) ? ordered_json(value) : ordered_json("inf");
 }
 
-ordered_json side_json(const std::optional<Side>& side) {
+ordered_json side_json(const std::optional<TensorSide>& side) {
     return side ? ordered_json{{"dtype", std::string(torch_name(side->dtype))},
                                {"shape", side->shape}}
                 : ordered_json();

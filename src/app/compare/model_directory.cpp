@@ -1,12 +1,11 @@
 #include "model_directory.hpp"
 
-#include "shardweld/io/file.hpp"
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/io/kind.hpp"
+#include "shardweld/io/whole_file.hpp"
 #include "shardweld/layout/copy.hpp"
 #include "shardweld/models/config.hpp"
 #include "shardweld/mpi/share.hpp"
-
-#include "../survey/record_check.hpp"
 
 namespace shardweld::app {
 
@@ -18,8 +17,8 @@ void require_seen(mpi::Comm& comm, const Survey& survey) {
         if (!survey.visibility.sees(comm.rank(), file)) {
             throw Error(ErrorCode::not_found,
                         "there is no " + (survey.location.directory / files[file].path).string() +
-                            " for this rank: the model that is compared with must be seen by all "
-                            "ranks");
+                            " for this rank",
+                        "put the model that is compared with where all ranks see it");
         }
     }
 }
@@ -33,52 +32,33 @@ std::string share_config(mpi::Comm& comm, const Survey& survey) {
 
 }  // namespace
 
-execute::Source ModelDirectory::source(std::size_t max_open,
-                                       std::shared_ptr<io::Throttle> throttle) const {
-    return {survey.location.directory,
-            &survey.catalogue.files,
-            max_open,
-            std::move(throttle),
-            {},
-            &survey.stamps,
-            sums};
-}
-
 void ModelDirectory::want(const std::vector<execute::Pair>& pairs) const {
-    if (!sums) {
+    if (!input.is_checked) {
         return;
     }
     std::vector<catalogue::Tensor> read;
     for (const execute::Pair& pair : pairs) {
-        read.push_back(tensors()[pair.tensor]);
+        read.push_back(tensors[pair.tensor]);
     }
-    sums->want(targets_of(read));
-}
-
-void ModelDirectory::check_what_was_read(mpi::Comm& comm, const execute::Source& source) const {
-    if (sums) {
-        (void)execute::check_records(comm, *sums, source, survey.visibility,
-                                     execute::Completion::cheap, {});
-    }
+    input.sums->want(targets_of(read));
 }
 
 std::optional<bool> ModelDirectory::ties() const {
-    return ties_in(config_text, (survey.location.directory / "config.json").string());
+    return ties_in(config_text, (input.directory / "config.json").string());
 }
 
-ModelDirectory read_model_directory(mpi::Comm& comm, const fs::path& directory, CheckCrc when) {
-    ModelDirectory model;
-    formats::Request request;
+ModelDirectory read_model_directory(Session& session, const fs::path& directory) {
+    const MemoryMeter meter;
+    formats::InputRequest request;
     request.directory = directory;
     request.backend = "hf";
-    request.check_crc = when != CheckCrc::off;
-    model.survey = survey(comm, request);
-    mpi::collectively(comm, [&] { require_seen(comm, model.survey); });
-    model.config_text = share_config(comm, model.survey);
-    if (request.check_crc) {
-        model.sums = record_sums(model.survey.location.directory, model.survey.catalogue);
-    }
-    return model;
+    request.wants_model = true;
+    request.check_crc = session.options.check_crc != CheckCrc::off;
+    Survey found = survey(session.comm, request);
+    mpi::collectively(session.comm, [&] { require_seen(session.comm, found); });
+    std::string config = share_config(session.comm, found);
+    return {input_of(found, meter, request.check_crc), std::move(found.catalogue.tensors),
+            std::move(config)};
 }
 
 std::vector<plan::Target> targets_of(const std::vector<catalogue::Tensor>& tensors) {

@@ -7,40 +7,30 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/execute/comparison.hpp"
-#include "shardweld/mpi/comm.hpp"
+#include "shardweld/execute/comparer.hpp"
 #include "shardweld/plan/binding.hpp"
 
-#include "../cli/options.hpp"
-#include "../survey/survey.hpp"
+#include "../survey/input.hpp"
 
 namespace shardweld::app {
 
 namespace fs = std::filesystem;
 
 struct ModelDirectory {
-    Survey survey;
-    std::string config_text;                    ///< "" without a config.json
-    std::shared_ptr<execute::RecordSums> sums;  ///< of its records; null: nobody looks at them
+    Input input;
+    std::vector<catalogue::Tensor> tensors;
+    std::string config_text;  ///< "" without a config.json
 
-    [[nodiscard]] const std::vector<catalogue::Tensor>& tensors() const {
-        return survey.catalogue.tensors;
-    }
-    /// Files as this rank reads them; points into this value.
-    [[nodiscard]] execute::Source source(std::size_t max_open,
-                                         std::shared_ptr<io::Throttle> throttle) const;
     /// The checksums of what these pairs are compared with are to be looked at.
     void want(const std::vector<execute::Pair>& pairs) const;
-    /// Collective, when what of it was wanted is read. Error(corrupt) as execute::check_records.
-    void check_what_was_read(mpi::Comm& comm, const execute::Source& source) const;
-    /// tie_word_embeddings, where config.json says it. Error(corrupt) when it is no JSON object.
+    /// tie_word_embeddings, where config.json says it. Error(corrupt) when it is not a JSON object.
     [[nodiscard]] std::optional<bool> ties() const;
 };
 
 /// Collective. Reads the directory's metadata (safetensors or torch files, also behind an index).
-/// Error(not_found) when a rank does not see a file of it: every rank reads its own part. Whatever
-/// `when` is but off, checksums are looked at as its files are read.
-ModelDirectory read_model_directory(mpi::Comm& comm, const fs::path& directory, CheckCrc when);
+/// Error(not_found) when a rank does not see a file of it: every rank reads its own part. Unless
+/// --check_crc off, checksums are looked at as its files are read.
+ModelDirectory read_model_directory(Session& session, const fs::path& directory);
 
 /// The tensors as targets that are written as they are stored. Pure.
 std::vector<plan::Target> targets_of(const std::vector<catalogue::Tensor>& tensors);

@@ -26,7 +26,8 @@ class Problems {
         for (const std::string& problem : texts_) {
             text += "\n  " + problem;
         }
-        throw Error(is_missing_only_ ? ErrorCode::not_found : ErrorCode::corrupt, text);
+        throw Error(is_missing_only_ ? ErrorCode::not_found : ErrorCode::corrupt, text,
+                    "merge it again, or copy it again from where it was written");
     }
 
   private:

@@ -5,14 +5,18 @@
 #include <optional>
 #include <set>
 
+#include "shardweld/catalogue/tensor.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/core/weight_map.hpp"
 #include "shardweld/formats/containers/safetensors_header.hpp"
+#include "shardweld/formats/recognise.hpp"
 #include "shardweld/io/entries.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/input_file.hpp"
+#include "shardweld/io/whole_file.hpp"
 #include "shardweld/layout/patch.hpp"
 #include "shardweld/models/config.hpp"
+#include "shardweld/outputs/format.hpp"
 #include "shardweld/publish/config_edits.hpp"
 
 #include "model_directory.hpp"
@@ -87,10 +91,10 @@ class DirectoryCheck {
             if (wanted.contains(name)) {
                 weights_.push_back(name);
             } else if (model_.has_index) {
-                problems_.add(ErrorCode::corrupt,
-                              printable(name) +
-                                  " is no part of the index: a stale file that some "
-                                  "loaders take for the model");
+                problems_.add(
+                    ErrorCode::corrupt,
+                    printable(name) +
+                        " is not in the index: a stale file that some loaders would load");
             } else if (on_disk_.contains(kSingle)) {
                 problems_.add(ErrorCode::corrupt, printable(name) + " lies beside " + kSingle +
                                                       ": a stale file of another model");
@@ -105,7 +109,7 @@ class DirectoryCheck {
                 names.insert(file);
             } else {
                 problems_.add(ErrorCode::corrupt, "the index names the file " + printable(file) +
-                                                      ", which is no plain name");
+                                                      ", which is not a plain name");
             }
         }
         return names;
@@ -120,6 +124,7 @@ class DirectoryCheck {
                                                     " is missing: " + std::to_string(found.size()) +
                                                     " files of weights, but no " + kSingle);
         } else {
+            formats::refuse_unmerged(directory_);
             throw Error(has_other_weights() ? ErrorCode::unsupported : ErrorCode::not_found,
                         directory_.string() + " holds neither " + kSingle + " nor " + kIndex +
                             (has_other_weights() ? ": verify reads safetensors only" : ""));
@@ -128,7 +133,7 @@ class DirectoryCheck {
 
     [[nodiscard]] bool has_other_weights() const {
         return std::any_of(on_disk_.begin(), on_disk_.end(), [](const std::string& name) {
-            return name.ends_with(".bin") || name.ends_with(".h5") || name.ends_with(".hdf5");
+            return name.ends_with(".bin") || outputs::is_output_name(name);
         });
     }
 

@@ -7,7 +7,8 @@
 #include <tuple>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/catalogue/file.hpp"
+#include "shardweld/catalogue/tensor.hpp"
 #include "shardweld/core/codec.hpp"
 
 namespace shardweld::app {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "shardweld/adapters/separate.hpp"
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 
 namespace shardweld::app {
@@ -32,23 +33,26 @@ plan::Visibility joined(const plan::Visibility& a, const plan::Visibility& b) {
 
 }  // namespace
 
-bool is_base_of_adapter(const Options& options, Sink sink, const catalogue::Catalogue& checkpoint) {
+bool is_base_of_adapter(const Options& options, Destination sink,
+                        const catalogue::Catalogue& checkpoint) {
     if (!options.base) {
         return false;
     }
     const bool is_adapter = adapters::holds_adapter_only(checkpoint);
-    if (!is_adapter && sink == Sink::comparison) {
+    if (!is_adapter && sink == Destination::comparison) {
         throw Error(ErrorCode::usage,
                     "test takes --base only for checkpoints that hold nothing but a LoRA adapter: "
-                    "this one has its own base; compare with another model by --test_hf_dir");
+                    "this one has its own base",
+                    "compare with another model by --test_hf_dir");
     }
     return is_adapter;
 }
 
-formats::Request base_request(const Options& options) {
-    formats::Request request;
+formats::InputRequest base_request(const Options& options) {
+    formats::InputRequest request;
     request.directory = *options.base;
     request.backend = "hf";
+    request.wants_model = true;
     request.check_crc = options.check_crc != CheckCrc::off;
     return request;
 }
@@ -56,9 +60,8 @@ formats::Request base_request(const Options& options) {
 void add_base(catalogue::Catalogue& checkpoint, const fs::path& directory,
               catalogue::Catalogue base) {
     if (base.dialect != checkpoint.dialect) {
-        throw Error(ErrorCode::unsupported, "--base is a " + base.format +
-                                                " model; the adapter needs one with the names of a "
-                                                "module tree");
+        throw Error(ErrorCode::unsupported, "--base is a " + base.format + " model",
+                    "give the HuggingFace model that the adapter was trained on");
     }
     const auto first_file = static_cast<std::uint32_t>(checkpoint.files.size());
     for (catalogue::File& file : base.files) {

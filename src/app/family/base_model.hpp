@@ -12,10 +12,11 @@ namespace shardweld::app {
 
 /// Whether --base is the model of a checkpoint that holds an adapter alone; else a merge compares
 /// with it. Error(usage) where another model is compared with.
-bool is_base_of_adapter(const Options& options, Sink sink, const catalogue::Catalogue& checkpoint);
+bool is_base_of_adapter(const Options& options, Destination sink,
+                        const catalogue::Catalogue& checkpoint);
 
 /// Where --base is looked for: a HuggingFace model directory.
-formats::Request base_request(const Options& options);
+formats::InputRequest base_request(const Options& options);
 
 /// Puts the base's tensors and files into a checkpoint's catalogue; `directory` is where this rank
 /// sees the base's files. Error(unsupported) when the base has other names.

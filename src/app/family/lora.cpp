@@ -5,6 +5,7 @@
 #include "shardweld/adapters/attach.hpp"
 #include "shardweld/adapters/modules.hpp"
 #include "shardweld/adapters/settings.hpp"
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/outputs/output.hpp"
@@ -63,7 +64,8 @@ class PeftBinder {
         const bool is_split = lora_ == Lora::split;
         adapters::Separated parts = adapters::separate(
             std::move(catalogue), is_split ? adapters::biases_of(sources_) : adapters::Biases::none,
-            lora_ == Lora::fold ? adapters::Whole::trained : adapters::Whole::original);
+            lora_ == Lora::fold ? adapters::WholeModules::trained
+                                : adapters::WholeModules::original);
         if (lora_ != Lora::drop) {
             require_factors(parts.bare_modules);
         }
@@ -95,12 +97,12 @@ class PeftBinder {
   private:
     /// A base that was saved with the adapter has `.base_layer.` in its names; one that was given
     /// has not.
-    [[nodiscard]] adapters::Use use_of(const Catalogue& catalogue) const {
+    [[nodiscard]] adapters::AdapterUse use_of(const Catalogue& catalogue) const {
         if (lora_ != Lora::fold) {
-            return adapters::Use::beside;
+            return adapters::AdapterUse::beside;
         }
-        return adapters::holds_wrapped(catalogue) ? adapters::Use::folded
-                                                  : adapters::Use::folded_into_given;
+        return adapters::holds_wrapped(catalogue) ? adapters::AdapterUse::folded
+                                                  : adapters::AdapterUse::folded_into_given;
     }
 
     static void require_factors(const std::vector<std::string>& bare_modules) {
@@ -109,23 +111,22 @@ class PeftBinder {
                         std::to_string(bare_modules.size()) +
                             " module(s) that the adapter wraps (base_layer) have no lora_A and "
                             "lora_B: " +
-                            listed(bare_modules) +
-                            "; the checkpoint is incomplete: --lora drop writes the base alone");
+                            listed(bare_modules),
+                        "copy the files of all ranks, or write the base alone with --lora drop");
         }
     }
 
     void check_options() const {
         if (!bound_.has_model && lora_ != Lora::split) {
-            throw Error(ErrorCode::usage,
-                        std::string("the checkpoint holds only a LoRA adapter") +
-                            (lora_ == Lora::fold
-                                 ? ": give the model it was trained on with --base DIR to fold it"
-                                 : ": without it nothing is left to write"));
+            throw Error(
+                ErrorCode::usage, "the checkpoint holds only a LoRA adapter",
+                lora_ == Lora::fold
+                    ? "give the model it was trained on with --base DIR to fold it"
+                    : "leave --lora drop out: without the adapter nothing is left to write");
         }
         if (lora_ == Lora::split && !options_.output_format->takes_adapter()) {
-            throw Error(ErrorCode::usage,
-                        "a LoRA adapter is written as safetensors only: take --lora fold or --lora "
-                        "drop with --output_format " +
+            throw Error(ErrorCode::usage, "a LoRA adapter can only be written as safetensors",
+                        "use --lora fold or --lora drop with --output_format " +
                             std::string(options_.output_format->name()));
         }
     }
@@ -160,7 +161,7 @@ class PeftBinder {
 
     void take_adapter(Catalogue adapter) {
         ModelChoice choice = prepared_.choice;
-        choice.names = Names::module;
+        choice.names = TensorNames::module;
         const PreparedModel tree = prepare_model(files_, choice, adapter);
         const bool is_folded = lora_ == Lora::fold;
         plan::Binding saved = plan::bind(std::move(adapter), tree.model(),
@@ -228,8 +229,8 @@ class PeftBinder {
         warn(
             "adapter_not_folded",
             "the written model is the base WITHOUT the LoRA adapter, which is written beside it to "
-            "lora_adapter/: load both with peft, or merge again with --lora fold to have the "
-            "adapter in the weights");
+            "lora_adapter/: load both with peft, or merge again with --lora fold to add it to the "
+            "weights");
     }
 
     void warn(const std::string& code, const std::string& text) {
@@ -243,14 +244,14 @@ class PeftBinder {
     adapters::SettingsSources sources_;
     std::set<std::string> base_names_;
     std::set<std::string> in_both_;
-    adapters::Surroundings surroundings_;
+    adapters::KnownModules surroundings_;
     Bound bound_;
 };
 
 }  // namespace
 
-Lora lora_for(Lora asked, Sink sink) {
-    return asked == Lora::split && sink == Sink::comparison ? Lora::drop : asked;
+Lora lora_for(Lora asked, Destination sink) {
+    return asked == Lora::split && sink == Destination::comparison ? Lora::drop : asked;
 }
 
 bool is_adapter_alone(Lora lora, const Catalogue& catalogue) {

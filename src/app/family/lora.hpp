@@ -17,7 +17,7 @@ inline constexpr const char* kFactors = ".factors.safetensors";
 
 /// What becomes of an adapter. A comparison has no place for one: it sees the base, unless it is
 /// asked to fold.
-Lora lora_for(Lora asked, Sink sink);
+Lora lora_for(Lora asked, Destination sink);
 
 /// Whether the run is about an adapter and nothing else: no model is written and no config needed.
 bool is_adapter_alone(Lora lora, const catalogue::Catalogue& catalogue);

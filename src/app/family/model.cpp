@@ -5,18 +5,21 @@
 #include <set>
 #include <utility>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/formats/recognise.hpp"
+#include "shardweld/io/input_file.hpp"
 #include "shardweld/io/kind.hpp"
-#include "shardweld/io/text.hpp"
+#include "shardweld/io/whole_file.hpp"
 #include "shardweld/models/claims.hpp"
+#include "shardweld/publish/config_edits.hpp"
 
 #include "../cli/selection.hpp"
 #include "../survey/own_files.hpp"
 #include "lora.hpp"
-#include "padding.hpp"
 #include "score_head.hpp"
+#include "vocabulary_padding.hpp"
 
 namespace shardweld::app {
 
@@ -34,7 +37,9 @@ std::string read_named(const fs::path& path, Bytes limit, const std::string& opt
         if (error.code() != ErrorCode::not_found) {
             throw;
         }
-        throw Error(ErrorCode::usage, option + ": there is no file " + path.string());
+        const std::string hint = formats::hub_hint(path.parent_path());
+        throw Error(ErrorCode::usage, option + ": there is no file " + path.string(),
+                    hint.empty() ? "check the path" : hint);
     }
 }
 
@@ -44,6 +49,19 @@ adapters::ConfigFile read_if_there(const fs::path& path, const fs::path& given) 
         return {path.string(), ""};
     }
     return {path.string(), io::text_of(open_own(path, given), models::kMaxConfig)};
+}
+
+/// Where there is none, as save_pretrained makes one.
+void add_generation_config(ModelFiles& files) {
+    constexpr const char* kName = "generation_config.json";
+    const bool is_there =
+        std::any_of(files.assets.begin(), files.assets.end(),
+                    [&](const publish::Asset& asset) { return asset.name == kName; });
+    const std::string text = publish::made_generation_config(
+        models::Config::parse(files.config_text, files.config_path));
+    if (!is_there && !text.empty()) {
+        files.assets.push_back({kName, {}, text});
+    }
 }
 
 std::string joined(const std::vector<std::string>& words) {
@@ -59,14 +77,15 @@ const models::Recipe& recipe_of(PreparedModel& prepared, const catalogue::Catalo
     const ModelChoice& choice = prepared.choice;
     const models::Dialect* dialect = prepared.library->find_dialect(catalogue.dialect);
     const bool is_free = dialect != nullptr && dialect->has_own_names;
-    if (is_free && (choice.names == Names::module || is_adapter_alone(choice.lora, catalogue))) {
+    if (is_free &&
+        (choice.names == TensorNames::module || is_adapter_alone(choice.lora, catalogue))) {
         return *prepared.library->find_recipe(kModuleTree);
     }
-    if (!is_free && choice.names == Names::module) {
+    if (!is_free && choice.names == TensorNames::module) {
         throw Error(ErrorCode::usage,
-                    "--names module is for checkpoints that hold the names of a "
-                    "module tree; " +
-                        catalogue.format + " ones have their own");
+                    "--names module is for checkpoints that hold the names of a module tree, " +
+                        catalogue.format + " ones have their own",
+                    "leave it out");
     }
     try {
         return models::recipe_for(*prepared.library, prepared.config);
@@ -76,24 +95,26 @@ const models::Recipe& recipe_of(PreparedModel& prepared, const catalogue::Catalo
         }
         prepared.warnings.push_back({"family_unknown", "",
                                      std::string(error.what()) +
-                                         "; tensors keep the names and forms they are stored in: "
+                                         ": tensors keep the names and forms they are stored in: "
                                          "--names module says that this is meant"});
         return *prepared.library->find_recipe(kModuleTree);
     }
 }
 
-const models::Dialect& dialect_for(const models::Library& library, const models::Recipe& recipe,
+const models::Dialect& dialect_for(const models::RecipeLibrary& library,
+                                   const models::Recipe& recipe,
                                    const catalogue::Catalogue& catalogue) {
     const models::Dialect* dialect = library.find_dialect(catalogue.dialect);
     if (dialect == nullptr) {
-        throw Error(ErrorCode::unsupported,
-                    "there is no dialect " + catalogue.dialect + ": give one with --recipe");
+        throw Error(ErrorCode::unsupported, "there is no dialect " + catalogue.dialect,
+                    "give one with --recipe");
     }
     if (!library.can_meet(recipe, *dialect)) {
         throw Error(ErrorCode::unsupported,
                     "the recipe " + recipe.name + " does not know the names of " +
                         catalogue.dialect + " checkpoints (it knows " + joined(recipe.dialects) +
-                        "): give a recipe that does with --recipe");
+                        ")",
+                    "give a recipe that does with --recipe");
     }
     return *dialect;
 }
@@ -127,8 +148,8 @@ void check_config(const PreparedModel& prepared, const catalogue::Claims& claims
                               ? kConfigName + disagreement.substr(path.size())
                               : disagreement);
     }
-    throw Error(ErrorCode::mismatch,
-                text + "\ngive the directory of the model that was trained with --hf_config");
+    throw Error(ErrorCode::mismatch, text,
+                "give the directory of the model that was trained with --hf_config");
 }
 
 /// The job said that head and embedding are one.
@@ -139,8 +160,8 @@ void check_tying(const PreparedModel& prepared, const catalogue::Catalogue& cata
         throw Error(ErrorCode::mismatch,
                     "the checkpoint's args say untie_embeddings_and_output_weights false, but by " +
                         prepared.config.origin() +
-                        " (tie_word_embeddings) head and embedding are two: correct it, or give "
-                        "--tie-word-embedding");
+                        " (tie_word_embeddings) head and embedding are two",
+                    "correct it, or give --tie-word-embedding");
     }
 }
 
@@ -177,10 +198,10 @@ void judge_recipe(PreparedModel& prepared) {
             " checks names and shapes; it was not compared with a saved model");
         return;
     }
-    prepared.warnings.push_back(
-        {"recipe_unverified", "",
-         "the recipe " + recipe.name +
-             " was never compared with a model made by the framework: compare the result"});
+    prepared.warnings.push_back({"recipe_unverified", "",
+                                 "the recipe " + recipe.name +
+                                     " was never compared with a model exported by the framework: "
+                                     "compare the result with a trusted one"});
 }
 
 }  // namespace
@@ -195,11 +216,11 @@ fs::path hf_directory(const Options& options, const formats::Location& location)
     }
     throw Error(ErrorCode::usage,
                 "the checkpoint in " + location.directory.string() +
-                    " has no HuggingFace config.json beside it: give the directory of the model "
-                    "it was trained from with --hf_config DIR");
+                    " has no HuggingFace config.json beside it",
+                "give the directory of the model it was trained from with --hf_config DIR");
 }
 
-ModelFiles read_model_files(const Options& options, const Places& places) {
+ModelFiles read_model_files(const Options& options, const ModelPlaces& places) {
     const formats::Location& model = places.base ? *places.base : places.checkpoint;
     ModelFiles files;
     files.config_text = "{}";
@@ -217,6 +238,9 @@ ModelFiles read_model_files(const Options& options, const Places& places) {
         if (places.needs_config) {  // else nothing of the model is written
             files.assets = publish::collect_assets(files.hf_directory, open);
             files.lost_assets = publish::lost_assets(files.hf_directory);
+            if (options.is_verl) {
+                add_generation_config(files);
+            }
         }
         if (may_be_padded(model)) {
             files.tokens = tokenizer_tokens(files.assets);
@@ -232,7 +256,7 @@ ModelFiles read_model_files(const Options& options, const Places& places) {
     return files;
 }
 
-ModelChoice model_choice(const Options& options, Sink sink) {
+ModelChoice model_choice(const Options& options, Destination sink) {
     return {options.names, options.tie_word_embedding, options.is_value_model, options.vocab_size,
             lora_for(options.lora, sink)};
 }
@@ -242,7 +266,7 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
     PreparedModel prepared;
     prepared.choice = choice;
     prepared.library =
-        std::make_shared<const models::Library>(models::Library::load(files.recipes));
+        std::make_shared<const models::RecipeLibrary>(models::RecipeLibrary::load(files.recipes));
     prepared.config = edited_config(files, choice);
     prepared.recipe = &recipe_of(prepared, catalogue);
     prepared.dialect = std::make_shared<const models::Dialect>(models::own_names(
@@ -274,8 +298,7 @@ Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const O
         bound = bind_peft(prepared, files, options, std::move(catalogue));
     } else {
         if (options.lora != Lora::split) {
-            bound.notes.emplace_back(
-                "the checkpoint holds no LoRA adapter: --lora changes nothing");
+            bound.notes.emplace_back("the checkpoint holds no LoRA adapter: --lora has no effect");
         }
         bound.binding = plan::bind(std::move(catalogue), prepared.model(), {options.dtype});
         if (!options.vocab_size) {
@@ -293,8 +316,8 @@ Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const O
     return bound;
 }
 
-plan::Choice plan_choice(const Options& options, const Resources& resources) {
-    plan::Choice choice;
+plan::PlanChoice plan_choice(const Options& options, const Resources& resources) {
+    plan::PlanChoice choice;
     choice.strategy = options.strategy;
     choice.replicas = options.replicas;
     choice.max_shard_size = options.max_shard_size;

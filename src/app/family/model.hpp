@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "shardweld/adapters/settings.hpp"
-#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/codec.hpp"
 #include "shardweld/formats/format.hpp"
 #include "shardweld/models/config.hpp"
@@ -25,6 +24,10 @@
 #include "../runtime/resources.hpp"
 #include "tokenizer_tokens.hpp"
 
+namespace shardweld::catalogue {
+struct Catalogue;
+}  // namespace shardweld::catalogue
+
 namespace shardweld::app {
 
 /// Texts from files outside the checkpoint's shards; read by one rank, shared with all.
@@ -32,7 +35,7 @@ struct ModelFiles {
     fs::path hf_directory;    ///< that config.json came from: the side files' directory
     std::string config_path;  ///< for messages
     std::string config_text;
-    std::vector<models::Source> recipes;  ///< --recipe
+    std::vector<models::RecipeFile> recipes;  ///< --recipe
     adapters::ConfigFile adapter_config =
         {};                                ///< the checkpoint's lora_adapter/adapter_config.json
     adapters::ConfigFile train_meta = {};  ///< its lora_train_meta.json
@@ -51,34 +54,34 @@ struct ModelFiles {
 fs::path hf_directory(const Options& options, const formats::Location& location);
 
 /// Where small files are read from.
-struct Places {
+struct ModelPlaces {
     const formats::Location& checkpoint;
     std::optional<formats::Location> base = {};  ///< --base: config and tokenizer are its own
     bool needs_config = true;                    ///< false: without one its text is "{}"
 };
 
 /// Reads the files. Local. Error(usage) as above and when --hf_config or --recipe name nothing.
-ModelFiles read_model_files(const Options& options, const Places& places);
+ModelFiles read_model_files(const Options& options, const ModelPlaces& places);
 
 /// What becomes of finished tensors, as far as it matters before there are any.
-enum class Sink {
+enum class Destination {
     model,       ///< a directory, in which an adapter has its place beside the model
     comparison,  ///< held against another model: there is no place for an adapter
 };
 
 /// How a model is to be understood, beyond what its files say.
 struct ModelChoice {
-    Names names = Names::hub;
+    TensorNames names = TensorNames::hub;
     bool is_tied = false;             ///< head and embedding are one, whatever config.json says
     bool is_value = false;            ///< it classifies tokens
     std::optional<Index> vocab_size;  ///< instead of config.json's
     Lora lora = Lora::split;          ///< what becomes of an adapter
 };
-ModelChoice model_choice(const Options& options, Sink sink);
+ModelChoice model_choice(const Options& options, Destination sink);
 
 struct PreparedModel {
     ModelChoice choice;
-    std::shared_ptr<const models::Library> library;  ///< owns recipe and dialect
+    std::shared_ptr<const models::RecipeLibrary> library;  ///< owns recipe and dialect
     const models::Recipe* recipe = nullptr;
     std::shared_ptr<const models::Dialect> dialect;
     models::Config config;  ///< with the command line's changes
@@ -109,6 +112,6 @@ Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const O
                  catalogue::Catalogue catalogue);
 
 /// What plan::make_plan is to choose by; options win over `resources`.
-plan::Choice plan_choice(const Options& options, const Resources& resources);
+plan::PlanChoice plan_choice(const Options& options, const Resources& resources);
 
 }  // namespace shardweld::app

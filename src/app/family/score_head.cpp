@@ -4,6 +4,8 @@
 #include <functional>
 #include <vector>
 
+#include "shardweld/catalogue/catalogue.hpp"
+
 namespace shardweld::app {
 
 namespace {

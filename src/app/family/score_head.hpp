@@ -5,8 +5,11 @@
 #include <optional>
 #include <string>
 
-#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/models/recipe.hpp"
+
+namespace shardweld::catalogue {
+struct Catalogue;
+}  // namespace shardweld::catalogue
 
 namespace shardweld::app {
 

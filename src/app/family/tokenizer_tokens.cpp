@@ -10,7 +10,7 @@
 
 #include "shardweld/core/json.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/io/text.hpp"
+#include "shardweld/io/whole_file.hpp"
 
 namespace shardweld::app {
 
@@ -19,7 +19,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr Bytes kLargestTokenizer = Bytes{256} << 20U;
-// More than any vocabulary has: a larger number is none of a token.
+// More than any vocabulary has: a larger number is not a token's.
 constexpr Index kMostTokens = 1 << 24;
 
 /// Names, and whether the whole file is one object of tokens and their numbers.
@@ -36,9 +36,9 @@ struct Level {
 };
 
 /// Hears a file value by value, as 30 MB are common, and keeps the largest number of a token.
-class Counter final : public nlohmann::json_sax<Json> {
+class TokenCounter final : public nlohmann::json_sax<Json> {
   public:
-    explicit Counter(bool is_flat) : is_flat_(is_flat) {}
+    explicit TokenCounter(bool is_flat) : is_flat_(is_flat) {}
 
     [[nodiscard]] Index count() const { return count_; }
 
@@ -130,7 +130,7 @@ std::string text_of(const publish::Asset& asset) {
 }
 
 Index tokens_in(const publish::Asset& asset, bool is_flat) {
-    Counter counter(is_flat);
+    TokenCounter counter(is_flat);
     (void)hear_json<Json>(text_of(asset), counter);
     return counter.count();
 }

@@ -3,6 +3,8 @@
 #include <set>
 #include <utility>
 
+#include "shardweld/plan/plan.hpp"
+
 #include "../cli/selection.hpp"
 
 namespace shardweld::app {
@@ -26,28 +28,27 @@ std::function<bool(const std::string&)> left_aside(const Options& options, const
 }
 
 /// Where the result does not say whether its head is tied, the base does.
-Ties ties_of(const Planned& planned, const ModelDirectory& base) {
+StatedTies ties_of(const Planned& planned, const ModelDirectory& base) {
     const auto ties = planned.ties();
     return {ties ? ties : base.ties(), base.ties()};
 }
 
 }  // namespace
 
-BaseComparison::BaseComparison(mpi::Comm& comm, const Options& options, const Planned& planned)
-    : directory_(options.base->string()),
-      is_aside_(left_aside(options, planned)),
-      base_(read_model_directory(comm, *options.base, options.check_crc)),
-      matching_(match(planned.plan.targets, base_.tensors(), ties_of(planned, base_))),
-      source_(base_.source(options.max_open, planned.input.throttle)),
-      comparer_(planned.plan, {source_, &base_.tensors()}, matching_.pairs, {0, 0},
-                planned.choice.memory_limit) {
+BaseComparison::BaseComparison(Session& session, const Planned& planned)
+    : directory_(session.options.base->string()),
+      is_aside_(left_aside(session.options, planned)),
+      base_(read_model_directory(session, *session.options.base)),
+      matching_(match(planned.plan.targets, base_.tensors, ties_of(planned, base_))),
+      comparer_(planned.plan, {source_of(session, base_.input), &base_.tensors}, matching_.pairs,
+                {0, 0}, planned.choice.memory_limit) {
     base_.want(matching_.pairs);
 }
 
-BaseSummary BaseComparison::finish(mpi::Comm& comm) {
-    base_.check_what_was_read(comm, source_);
-    return summary_of(directory_, judge(std::move(matching_), comparer_.gather(comm), false),
-                      is_aside_);
+BaseSummary BaseComparison::finish(Session& session) {
+    (void)check_what_was_read(session, base_.input, {});
+    return summary_of(
+        directory_, judge(std::move(matching_), comparer_.gather(session.comm), false), is_aside_);
 }
 
 }  // namespace shardweld::app

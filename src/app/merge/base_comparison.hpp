@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "shardweld/execute/comparison.hpp"
+#include "shardweld/execute/comparer.hpp"
 
 #include "../compare/base_summary.hpp"
 #include "../compare/model_directory.hpp"
@@ -17,7 +17,7 @@ namespace shardweld::app {
 class BaseComparison {
   public:
     /// Collective. Reads the base's metadata. Error(not_found) when a rank does not see it.
-    BaseComparison(mpi::Comm& comm, const Options& options, const Planned& planned);
+    BaseComparison(Session& session, const Planned& planned);
 
     /// An OnSlice.
     void add(const plan::Slice& slice, std::span<const std::byte> bytes) {
@@ -25,14 +25,13 @@ class BaseComparison {
     }
 
     /// Collective, once. Error(corrupt) when what was read of the base is not as its checksums say.
-    BaseSummary finish(mpi::Comm& comm);
+    BaseSummary finish(Session& session);
 
   private:
     std::string directory_;
     std::function<bool(const std::string&)> is_aside_;
     ModelDirectory base_;
     Matching matching_;
-    execute::Source source_;
     execute::Comparer comparer_;
 };
 

@@ -1,116 +1,105 @@
 #include "main_path.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "shardweld/adapters/separate.hpp"
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/execute/rates.hpp"
-#include "shardweld/plan/cost.hpp"
+#include "shardweld/plan/plan.hpp"
 #include "shardweld/plan/trace.hpp"
 
 #include "../family/base_model.hpp"
 #include "../family/lora.hpp"
 #include "../runtime/resources.hpp"
-#include "../survey/record_check.hpp"
-#include "aftermath.hpp"
+#include "equal_replicas.hpp"
 #include "tied.hpp"
 
 namespace shardweld::app {
 
 namespace {
 
-/// A checkpoint, and the base of one that holds an adapter alone.
-struct Surveyed {
-    Survey survey;
-    std::optional<formats::Location> base = {};  ///< --base, of an adapter
-    bool holds_adapter_only = false;
-};
-
 /// A checkpoint's metadata, which move into a binding, and all that stays.
-struct Found {
-    formats::Location location;
-    std::optional<formats::Location> base;
-    catalogue::Catalogue catalogue;
-    catalogue::Provenance provenance;
+struct FoundCheckpoint {
+    Survey survey;
+    std::optional<formats::Location> base;  ///< --base, of an adapter
+    bool holds_adapter_only = false;
     Input input;
 };
 
-Surveyed survey_all(Session& session, Sink sink) {
-    mpi::Comm& comm = session.comm;
-    Surveyed found{survey(comm, input_request(session.options))};
+FoundCheckpoint survey_checkpoint(Session& session, Destination sink) {
+    const MemoryMeter meter;
+    const Options& options = session.options;
+    session.progress.begin("looking at files");
+    const auto on_scan = [&](Index done, Index own, Index total) {
+        if (done == 0) {
+            session.progress.begin("reading metadata", {total, own, "files"});
+        }
+        session.progress.update(done);
+    };
+    FoundCheckpoint found{survey(session.comm, input_request(options), on_scan), {}, false, {}};
+    session.progress.end();
     found.holds_adapter_only = adapters::holds_adapter_only(found.survey.catalogue);
-    if (is_base_of_adapter(session.options, sink, found.survey.catalogue)) {
-        Survey base = survey(comm, base_request(session.options));
+    if (is_base_of_adapter(options, sink, found.survey.catalogue)) {
+        Survey base = survey(session.comm, base_request(options));
         found.base = base.location;
-        mpi::collectively(comm, [&] { add_base(found.survey, std::move(base)); });
+        mpi::collectively(session.comm, [&] { add_base(found.survey, std::move(base)); });
     }
+    found.input = input_of(found.survey, meter, options.check_crc == CheckCrc::during);
     return found;
 }
 
-bool shares_embeddings(const catalogue::Catalogue& catalogue) {
-    const auto shared = catalogue.facts.find("shared_embeddings");
-    return shared != catalogue.facts.end() && shared->second == 1;
-}
-
-Found survey_checkpoint(Session& session, Sink sink) {
-    const MemoryMeter meter;
-    Surveyed found = survey_all(session, sink);
-    Survey& survey = found.survey;
-    const fs::path directory = survey.location.directory;
-    Input input{directory,
-                survey.catalogue.files,
-                std::move(survey.visibility),
-                std::move(survey.stamps),
-                std::move(survey.digests),
-                survey.home,
-                found.holds_adapter_only,
-                shares_embeddings(survey.catalogue),
-                record_sums(directory, survey.catalogue),
-                throttle_of(session.options, session.comm),
-                meter};
-    return {std::move(survey.location), std::move(found.base), std::move(survey.catalogue),
-            std::move(survey.provenance), std::move(input)};
-}
-
-void tell(Session& session, const Found& found) {
-    const catalogue::Catalogue& catalogue = found.catalogue;
+void tell(Session& session, const FoundCheckpoint& found) {
+    const catalogue::Catalogue& catalogue = found.survey.catalogue;
     for (const std::string& note : catalogue.notes) {
         session.log.info(note);
     }
     session.log.info(
         "read the metadata of " + std::to_string(catalogue.files.size()) + " shard files: " +
         std::to_string(catalogue.tensors.size() + catalogue.shards.size()) + " stored tensors");
-    session.log.info("provenance " + catalogue::text_of(found.provenance));
+    session.log.info("provenance " + catalogue::text_of(found.survey.provenance));
     for (const auto& [code, text] : catalogue.warnings) {
         warn(session, plan::Warning{code, "", text});
     }
     describe_input(session.report, found.input.directory, catalogue);
-    session.report.provenance = found.provenance;
+    session.report.provenance = found.survey.provenance;
     session.watch.lap("survey");
 }
 
-ModelFiles share_files(Session& session, const Found& found, Lora lora) {
+ModelFiles share_files(Session& session, const FoundCheckpoint& found, Lora lora) {
     return mpi::share(session.comm, found.input.home, [&] {
-        const bool is_alone = is_adapter_alone(lora, found.catalogue);
-        return read_model_files(session.options, {found.location, found.base, !is_alone});
+        const bool is_alone = is_adapter_alone(lora, found.survey.catalogue);
+        return read_model_files(session.options, {found.survey.location, found.base, !is_alone});
     });
 }
 
 /// What plans are chosen by where ranks have these resources.
-plan::Choice choice_for(const Session& session, const Terms& terms, const Input& input,
-                        const Resources& resources) {
-    plan::Choice choice = plan_choice(session.options, resources);
+plan::PlanChoice choice_for(const Session& session, const Terms& terms, const Input& input,
+                            const Resources& resources) {
+    plan::PlanChoice choice = plan_choice(session.options, resources);
     choice.memory_limit /= terms.halves_memory ? 2 : 1;
-    choice.records = &input.sums->records();
+    choice.records = input.sums ? &input.sums->records() : nullptr;
     return choice;
+}
+
+/// The metadata where the recipe ties two tensors that may turn out to differ and are bound anew
+/// then: a binding consumes them. Models with a tied head are small.
+std::optional<catalogue::Catalogue> kept_if_tied(const PreparedModel& prepared,
+                                                 const catalogue::Catalogue& catalogue) {
+    const auto& rules = prepared.recipe->same;
+    const bool is_tied = std::any_of(rules.begin(), rules.end(), [&](const auto& rule) {
+        return prepared.symbols->holds(rule.condition);
+    });
+    return is_tied ? std::optional(catalogue) : std::nullopt;
 }
 
 BoundModel bind(Session& session, const Input& input, ModelFiles files, const ModelChoice& choice,
                 catalogue::Catalogue catalogue) {
     const std::string& trace = session.options.trace;
-    BoundModel model{std::move(files), {}, {}, {}};
+    BoundModel model{std::move(files), {}, {}, {}, {}};
     mpi::collectively(session.comm, [&] {
         model.prepared = prepare_model(model.files, choice, catalogue);
+        model.kept = kept_if_tied(model.prepared, catalogue);
         if (!trace.empty()) {
             model.trace = plan::trace_stored(catalogue, model.prepared.model(), trace);
         }
@@ -130,22 +119,27 @@ std::string text_of(const Untied& untied) {
 /// Plain tensors of which nothing tells the shape, and that are no replicas.
 void require_known_shape(const Untied& untied) {
     if (untied.why == plan::SamePair::Why::presumed) {
-        throw Error(ErrorCode::mismatch,
-                    untied.stored_name + " is a plain tensor that differs between ranks in " +
-                        std::to_string(untied.n_elements) +
-                        " elements, and no recipe tells its shape: if the ranks hold shards of dim "
-                        "0, say so with --mesh_dim_names fsdp --mesh_shape N");
+        throw Error(
+            ErrorCode::mismatch,
+            untied.stored_name + " is a plain tensor that differs between ranks in " +
+                std::to_string(untied.n_elements) + " elements, and no recipe states its shape",
+            "if the ranks hold shards of dim 0, say so with --mesh_dim_names fsdp --mesh_shape N");
     }
 }
 
-/// Both are kept, unless the checkpoint itself says that they are one. Its metadata are in the
-/// other binding already: that they are read again is cheaper than to keep them in every run.
-BoundModel bind_untied(Session& session, Sink sink, const Input& input, BoundModel tied,
+bool shares_embeddings(const catalogue::Catalogue& catalogue) {
+    const auto shared = catalogue.facts.find("shared_embeddings");
+    return shared != catalogue.facts.end() && shared->second == 1;
+}
+
+/// Both are kept, unless the checkpoint itself says that they are one.
+BoundModel bind_untied(Session& session, const Input& input, BoundModel tied,
                        const Untied& untied) {
     const std::string text = text_of(untied);
-    if (input.shares_embeddings) {
-        throw Error(ErrorCode::mismatch,
-                    text + " and the training job shared them: the checkpoint contradicts itself");
+    catalogue::Catalogue catalogue = std::move(tied.kept).value();
+    if (shares_embeddings(catalogue)) {
+        throw Error(ErrorCode::mismatch, text + " and the training job shared them",
+                    "copy all files from one save: the checkpoint contradicts itself");
     }
     ModelFiles files = std::move(tied.files);
     ModelChoice choice = tied.prepared.choice;
@@ -154,8 +148,7 @@ BoundModel bind_untied(Session& session, Sink sink, const Input& input, BoundMod
     config.set("tie_word_embeddings", "false");
     files.config_text = config.text_to_write();
     choice.is_tied = false;
-    BoundModel model =
-        bind(session, input, std::move(files), choice, survey_all(session, sink).survey.catalogue);
+    BoundModel model = bind(session, input, std::move(files), choice, std::move(catalogue));
     warn(session,
          plan::Warning{
              "tied_differs", untied.stored_name,
@@ -164,18 +157,19 @@ BoundModel bind_untied(Session& session, Sink sink, const Input& input, BoundMod
 }
 
 /// Copies that must equal another tensor are compared with it, by the ranks that are here.
-BoundModel resolve_ties(Session& session, Sink sink, const Input& input, BoundModel model,
-                        const plan::Choice& choice) {
+BoundModel resolve_ties(Session& session, const Input& input, BoundModel model,
+                        const plan::PlanChoice& choice) {
     const auto untied = compare_same(session.comm, model.bound.binding, source_of(session, input),
                                      input.visibility, choice);
     if (untied.empty()) {
+        model.kept.reset();
         return model;
     }
-    check_what_was_read(session, input, {});
+    report_what_was_read(session, input, {});
     for (const Untied& one : untied) {
         require_known_shape(one);
     }
-    return bind_untied(session, sink, input, std::move(model), untied.front());
+    return bind_untied(session, input, std::move(model), untied.front());
 }
 
 void tell(Session& session, const BoundModel& model) {
@@ -189,29 +183,6 @@ void tell(Session& session, const BoundModel& model) {
     warn(session, model.bound.binding.warnings);
     session.report.ledger = model.bound.binding.ledger;
     session.watch.lap("bind");
-}
-
-/// Where the ranks that are here may choose and much is to be read, a short measurement tells what
-/// reading and sending cost.
-std::function<double(const plan::Plan&)> measured_cost(Session& session, const Input& input,
-                                                       const std::vector<plan::Target>& targets,
-                                                       const plan::Choice& choice) {
-    constexpr Bytes kWorthwhile = Bytes{256} << 20U;
-    const int n_ranks = session.comm.size();
-    Bytes total = 0;
-    for (const plan::Target& target : targets) {
-        total += target.bytes();
-    }
-    if (choice.strategy != plan::Strategy::automatic || n_ranks == 1 ||
-        choice.spares_ranks(n_ranks) || total < kWorthwhile) {
-        return {};
-    }
-    const plan::Rates rates =
-        execute::measure_rates(session.comm, source_of(session, input), input.visibility);
-    session.watch.lap("measure");
-    return [rates](const plan::Plan& plan) {
-        return plan::seconds_of(plan::traffic_of(plan), rates, plan.is_lockstep);
-    };
 }
 
 std::vector<std::string> whole_trace(std::vector<std::string> trace, const plan::Plan& plan,
@@ -229,14 +200,10 @@ std::vector<std::string> whole_trace(std::vector<std::string> trace, const plan:
 }
 
 Planned make_plans(Session& session, const Terms& terms, Input input, BoundModel model,
-                   plan::Choice choice) {
-    Planned planned{std::move(input), std::move(model), {}, {}, std::move(choice), {}};
+                   plan::PlanChoice choice) {
+    Planned planned{std::move(input), std::move(model), {}, {}, std::move(choice), {}, false, {}};
     const std::vector<catalogue::File>& files = planned.input.files;
     Bound& bound = planned.model.bound;
-    if (!terms.crew) {
-        planned.choice.cost =
-            measured_cost(session, planned.input, bound.binding.targets, planned.choice);
-    }
     const plan::Visibility visibility =
         terms.crew ? plan::Visibility::everywhere(terms.crew->n_ranks, files.size())
                    : planned.input.visibility;
@@ -244,7 +211,7 @@ Planned make_plans(Session& session, const Terms& terms, Input input, BoundModel
         return plan::make_plan(std::move(bound.binding.targets), files, visibility, planned.choice);
     });
     if (!bound.factors.empty()) {
-        plan::Choice all = planned.choice;
+        plan::PlanChoice all = planned.choice;
         all.replicas = plan::Replicas::verify;
         planned.factors = mpi::collectively_get(session.comm, [&] {
             return plan::make_plan(std::move(bound.factors), files, visibility, all);
@@ -252,7 +219,7 @@ Planned make_plans(Session& session, const Terms& terms, Input input, BoundModel
     }
     planned.trace =
         whole_trace(std::move(planned.model.trace), planned.plan, files, session.options.trace);
-    warn(session, plan_warnings(planned.plan));
+    warn(session, sampling_warnings(planned.plan));
     planned.input.meter.planned();
     return planned;
 }
@@ -269,43 +236,19 @@ void tell(Session& session, const Planned& planned) {
 
 }  // namespace
 
-execute::Source source_of(const Session& session, const Input& input) {
-    execute::Source source{input.directory,
-                           &input.files,
-                           session.options.max_open,
-                           input.throttle,
-                           {},
-                           &input.stamps,
-                           session.options.check_crc == CheckCrc::during ? input.sums : nullptr};
-    if (session.log.is_kept()) {
-        source.on_open = [&log = session.log](const fs::path& file) {
-            log.note("opens " + printable(file.string()));
-        };
-    }
-    return source;
-}
-
-void check_what_was_read(Session& session, const Input& input, const mpi::WhyStop& why_stop) {
-    const execute::Source source = source_of(session, input);
-    if (source.sums) {
-        session.report.crc =
-            execute::check_records(session.comm, *input.sums, source, input.visibility,
-                                   execute::Completion::cheap, why_stop);
-    }
-}
-
 Planned make_ready(Session& session, const Terms& terms,
                    const std::function<void()>& between_steps) {
     between_steps();
-    Found found = survey_checkpoint(session, terms.sink);
+    FoundCheckpoint found = survey_checkpoint(session, terms.sink);
     tell(session, found);
     between_steps();
     const ModelChoice wanted = model_choice(session.options, terms.sink);
     ModelFiles files = share_files(session, found, wanted.lora);
-    plan::Choice choice = choice_for(session, terms, found.input, shared_resources(session.comm));
+    plan::PlanChoice choice =
+        choice_for(session, terms, found.input, shared_resources(session.comm));
     BoundModel model =
-        bind(session, found.input, std::move(files), wanted, std::move(found.catalogue));
-    model = resolve_ties(session, terms.sink, found.input, std::move(model), choice);
+        bind(session, found.input, std::move(files), wanted, std::move(found.survey.catalogue));
+    model = resolve_ties(session, found.input, std::move(model), choice);
     tell(session, model);
     between_steps();
     if (terms.crew) {
@@ -313,9 +256,29 @@ Planned make_ready(Session& session, const Terms& terms,
     }
     Planned planned =
         make_plans(session, terms, std::move(found.input), std::move(model), std::move(choice));
+    planned.holds_adapter_only = found.holds_adapter_only;
+    planned.config_text =
+        publish::true_config(planned.model.prepared.config, planned.facts()).text_to_write();
     tell(session, planned);
     between_steps();
     return planned;
+}
+
+Planned make_ready_as_stored(Session& session, const Terms& terms, Input input,
+                             std::vector<plan::Target> targets) {
+    if (input.is_checked) {
+        input.sums->want(targets);
+    }
+    BoundModel model;
+    model.bound.binding.targets = std::move(targets);
+    plan::PlanChoice choice = choice_for(session, terms, input, shared_resources(session.comm));
+    return make_plans(session, terms, std::move(input), std::move(model), std::move(choice));
+}
+
+void report_what_was_read(Session& session, const Input& input, const mpi::WhyStop& why_stop) {
+    if (auto counts = check_what_was_read(session, input, why_stop)) {
+        session.report.crc = counts;
+    }
 }
 
 void report_plan(Session& session, const Planned& planned) {

@@ -3,20 +3,17 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "shardweld/execute/run.hpp"
 #include "shardweld/plan/plan.hpp"
 #include "shardweld/publish/config_edits.hpp"
 
 #include "../family/model.hpp"
 #include "../report/session.hpp"
 #include "../runtime/memory_forecast.hpp"
-#include "../runtime/memory_meter.hpp"
-#include "../survey/survey.hpp"
+#include "../survey/input.hpp"
 
 namespace shardweld::app {
 
@@ -28,32 +25,10 @@ struct Crew {
 
 /// In what runs that go this way differ.
 struct Terms {
-    Sink sink = Sink::model;
+    Destination sink = Destination::model;
     bool halves_memory = false;     ///< the other half reads a model to compare with
     std::optional<Crew> crew = {};  ///< moves the tensors; nullopt: the session's ranks do
 };
-
-/// What stays of a checkpoint once its metadata are in a binding.
-struct Input {
-    fs::path directory;  ///< of the shard files, as this rank sees it
-    std::vector<catalogue::File> files;
-    plan::Visibility visibility;
-    std::vector<io::FileStamp> stamps;          ///< as Survey::stamps
-    std::vector<InputDigest> digests;           ///< as Survey::digests
-    int home = 0;                               ///< the rank that reads config and side files
-    bool holds_adapter_only = false;            ///< nothing but an adapter, without a base
-    bool shares_embeddings = false;             ///< the job said that head and embedding are one
-    std::shared_ptr<execute::RecordSums> sums;  ///< of the files' records
-    std::shared_ptr<io::Throttle> throttle;     ///< what this rank reads and writes keeps to it
-    MemoryMeter meter;
-};
-
-/// Where the tensors are read from; points into `input`.
-execute::Source source_of(const Session& session, const Input& input);
-
-/// Collective. What all passes so far have read is held against the records' checksums, and the
-/// report counts them; nothing unless --check_crc during. Error(corrupt), Error(stopped).
-void check_what_was_read(Session& session, const Input& input, const mpi::WhyStop& why_stop);
 
 /// A model whose tensors are bound.
 struct BoundModel {
@@ -61,6 +36,8 @@ struct BoundModel {
     PreparedModel prepared;
     Bound bound;
     std::vector<std::string> trace;  ///< --trace: what is stored of it
+    /// What was bound, until it is known whether head and embedding are one.
+    std::optional<catalogue::Catalogue> kept;
 };
 
 /// All that is known before the first tensor byte moves.
@@ -69,8 +46,10 @@ struct Planned {
     BoundModel model;  ///< its targets are the plan's
     plan::Plan plan;
     std::optional<plan::Plan> factors;  ///< of a fold's factors, which are gathered first
-    plan::Choice choice;                ///< that the plan was made by
+    plan::PlanChoice choice;            ///< that the plan was made by
     std::vector<std::string> trace;     ///< --trace
+    bool holds_adapter_only = false;    ///< nothing but an adapter, without a base
+    std::string config_text;            ///< config.json as it is written
 
     /// Of the file with a fold's factors, which lies beside the output meanwhile; 0: none.
     [[nodiscard]] Bytes factor_bytes() const {
@@ -78,14 +57,17 @@ struct Planned {
     }
     /// What the written config.json has to say.
     [[nodiscard]] publish::Facts facts() const;
-    /// config.json as it is written.
-    [[nodiscard]] std::string config_text() const;
     /// What it says of tie_word_embeddings; nullopt: nothing.
     [[nodiscard]] std::optional<bool> ties() const;
+    /// That the output is wider than config.json says, with its size in that type; "" if it is not.
+    [[nodiscard]] std::string dtype_note() const;
     /// All files beside the tensors. Local.
     [[nodiscard]] std::vector<publish::Asset> assets() const;
-    /// The memory that a rank will take.
-    [[nodiscard]] MemoryForecast forecast(const mpi::Comm& comm) const;
+    /// The memory that a rank will take, with this plan or another of the same targets.
+    [[nodiscard]] MemoryForecast forecast(const mpi::Comm& comm) const {
+        return forecast(plan, comm);
+    }
+    [[nodiscard]] MemoryForecast forecast(const plan::Plan& other, const mpi::Comm& comm) const;
 };
 
 /// Collective. The whole way; everything before the first tensor byte is written. The report and
@@ -93,6 +75,14 @@ struct Planned {
 /// on all.
 Planned make_ready(
     Session& session, const Terms& terms, const std::function<void()>& between_steps = [] {});
+
+/// Collective. The way of a model whose tensors stay as they are stored.
+Planned make_ready_as_stored(Session& session, const Terms& terms, Input input,
+                             std::vector<plan::Target> targets);
+
+/// Collective. What all passes so far have read is held against the records' checksums, and the
+/// report counts them; nothing where they are not checked. Error(corrupt), Error(stopped).
+void report_what_was_read(Session& session, const Input& input, const mpi::WhyStop& why_stop);
 
 /// Local. Puts the plan into the first rank's report.
 void report_plan(Session& session, const Planned& planned);

@@ -5,11 +5,12 @@
 
 #include "shardweld/core/text.hpp"
 #include "shardweld/execute/norms.hpp"
+#include "shardweld/plan/plan.hpp"
 
 #include "../cli/run_progress.hpp"
 #include "../family/lora.hpp"
-#include "../survey/record_check.hpp"
-#include "aftermath.hpp"
+#include "../survey/checksums.hpp"
+#include "equal_replicas.hpp"
 #include "resumption.hpp"
 
 namespace shardweld::app {
@@ -20,14 +21,14 @@ namespace {
 void make_factors(Session& session, Planned& planned, const io::Directory& directory,
                   const mpi::WhyStop& why_stop) {
     mpi::Comm& comm = session.comm;
-    const execute::Source source = source_of(session, planned.input);
+    const execute::SourceFiles source = source_of(session, planned.input);
     execute::create_files(comm, *planned.factors, directory);
-    execute::Options options;
+    execute::RunOptions options;
     options.why_stop = why_stop;
     options.sync = comm.size() > 1;
     const auto result = execute::run(comm, *planned.factors, source, directory, options);
     if (!result.differences.empty()) {
-        check_what_was_read(session, planned.input, why_stop);
+        report_what_was_read(session, planned.input, why_stop);
     }
     require_equal_replicas(result, *planned.factors, planned.input.files);
     execute::take_norms(comm, planned.plan, source, directory.path() / kFactors, why_stop);
@@ -48,14 +49,8 @@ void tell(Session& session, const Planned& planned, const execute::Result& resul
         report.rounds = std::max({report.rounds, rank.rounds, rank.exchange_steps});
     }
     const std::vector<catalogue::File>& files = planned.input.files;
-    session.log.info("read " + human_bytes(phase.bytes_read) + " from " +
-                     std::to_string(files.size()) + " shard files, sent " +
+    session.log.note("read " + human_bytes(phase.bytes_read) + ", sent " +
                      human_bytes(phase.bytes_sent) + ", wrote " + human_bytes(phase.bytes_written));
-    const CheckCrc when = session.options.check_crc;
-    if (const std::string text = text_of(report.crc.value_or(execute::RecordCounts()), when);
-        when == CheckCrc::during && !text.empty()) {
-        session.log.info(text);
-    }
     if (has_digests && session.comm.rank() == 0) {
         report.tensors = tensor_entries(planned.plan, files, result.tensor_digests);
         report.root = execute::root_digest(planned.plan, result.tensor_digests);
@@ -70,15 +65,17 @@ void check_crcs(Session& session, const Planned& planned, const mpi::WhyStop& wh
     }
     const Input& input = planned.input;
     input.sums->want_all();
-    session.report.crc =
-        execute::check_records(session.comm, *input.sums, source_of(session, input),
-                               input.visibility, execute::Completion::all, why_stop);
-    session.log.info(text_of(*session.report.crc, session.options.check_crc));
+    session.progress.begin("checking checksums");
+    session.report.crc = execute::check_records(
+        session.comm, *input.sums, source_of(session, input), input.visibility,
+        execute::Completion::all, ticking(session.progress, why_stop));
+    session.progress.end();
     session.watch.lap("check_crc").bytes_read = session.report.crc->bytes_read;
 }
 
-execute::Created create_files(Session& session, Planned& planned, const io::Directory& directory) {
-    planned.plan.placement.format->embed_config(planned.plan.placement, planned.config_text());
+execute::CreatedFiles create_files(Session& session, Planned& planned,
+                                   const io::Directory& directory) {
+    planned.plan.placement.format->embed_config(planned.plan.placement, planned.config_text);
     auto created =
         execute::create_files(session.comm, planned.plan, directory, session.options.sync);
     session.watch.lap("create");
@@ -86,7 +83,7 @@ execute::Created create_files(Session& session, Planned& planned, const io::Dire
 }
 
 execute::Written move_tensors(Session& session, Planned& planned, const io::Directory& directory,
-                              execute::Options options) {
+                              execute::RunOptions options) {
     mpi::Comm& comm = session.comm;
     plan::Plan& plan = planned.plan;
     if (planned.factors) {
@@ -97,22 +94,25 @@ execute::Written move_tensors(Session& session, Planned& planned, const io::Dire
     if (!blocks.empty()) {
         plan::share_rest(plan, execute::BlockPlaces(plan).lines(blocks), planned.choice.alignment);
     }
-    RunProgress progress(plan, comm.rank(), session.log);
+    std::optional<RunProgress> progress(std::in_place, "moving tensors", plan, comm.rank(),
+                                        session.progress, session.log);
     options.sync = session.options.sync;
     options.direct = session.options.is_direct;
     options.digests = session.options.report.has_value();
-    options.on_progress = [&](Bytes done) { progress.update(done); };
-    planned.input.sums->add_earlier(options.resumption.sums);
+    options.on_progress = [&](Bytes done) { progress->update(done); };
+    if (planned.input.sums) {
+        planned.input.sums->add_earlier(options.resumption.sums);
+    }
     execute::Result result =
         execute::run(comm, plan, source_of(session, planned.input), directory, options);
-    progress.finish();
-    check_what_was_read(session, planned.input, options.why_stop);
+    progress.reset();
+    report_what_was_read(session, planned.input, options.why_stop);
     mpi::collectively(comm, [&] {
         if (planned.factors && comm.rank() == 0) {
             fs::remove(options.factors);
         }
     });
-    if (session.options.resume) {
+    if (session.options.resume || !blocks.empty()) {
         note_reuse(result, plan.placement.tensor_bytes, session.report, session.log);
     }
     require_equal_replicas(result, plan, planned.input.files);
@@ -121,10 +121,10 @@ execute::Written move_tensors(Session& session, Planned& planned, const io::Dire
 }
 
 void check_written(Session& session, const Planned& planned, const io::Directory& directory,
-                   const execute::Created& created, const execute::Written& written,
+                   const execute::CreatedFiles& created, const execute::Written& written,
                    const mpi::WhyStop& why_stop) {
     execute::check_written(session.comm, planned.plan, directory, created, written,
-                           {session.options.paranoid, planned.input.throttle, why_stop});
+                           {session.options.paranoid, session.throttle, why_stop});
 }
 
 }  // namespace shardweld::app

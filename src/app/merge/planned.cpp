@@ -1,7 +1,9 @@
-// What a plan tells of the files that will stand beside the tensors, and of memory.
+// What a plan says about the files beside the tensors, and about memory.
+#include "shardweld/core/text.hpp"
+#include "shardweld/plan/plan.hpp"
+
 #include "../compare/model_directory.hpp"
 #include "../family/lora.hpp"
-#include "aftermath.hpp"
 #include "main_path.hpp"
 
 namespace shardweld::app {
@@ -13,18 +15,33 @@ publish::Facts Planned::facts() const {
     return facts;
 }
 
-std::string Planned::config_text() const {
-    return publish::true_config(model.prepared.config, facts()).text_to_write();
+std::optional<bool> Planned::ties() const {
+    return ties_in(config_text, model.files.config_path);
 }
 
-std::optional<bool> Planned::ties() const {
-    return ties_in(config_text(), model.files.config_path);
+std::string Planned::dtype_note() const {
+    const auto stated = publish::stated_dtype(model.prepared.config);
+    const auto written = facts().dtype;
+    if (!stated || !written || size_of(*written) <= size_of(*stated)) {
+        return "";
+    }
+    const Bytes bytes = plan.placement.tensor_bytes;
+    const Bytes ratio = size_of(*written) / size_of(*stated);
+    return "config.json says " + std::string(torch_name(*stated)) + ", the checkpoint holds " +
+           std::string(torch_name(*written)) +
+           " (often a trainer's master weights): the output has " + human_bytes(bytes) +
+           "; with --dtype " + std::string(torch_name(*stated)) + " about " +
+           human_bytes(bytes / ratio);
 }
 
 std::vector<publish::Asset> Planned::assets() const {
     std::vector<publish::Asset> assets;
     if (model.bound.has_model) {
-        assets = side_files(model.files.assets, config_text(), plan.placement);
+        assets = model.files.assets;
+        assets.push_back({"config.json", {}, config_text});
+        for (const outputs::SideFile& file : plan.placement.side_files) {
+            assets.push_back({file.name, {}, file.text});
+        }
     }
     if (!model.bound.adapter_config.empty()) {
         assets.push_back({kAdapterConfig, {}, model.bound.adapter_config});
@@ -32,9 +49,9 @@ std::vector<publish::Asset> Planned::assets() const {
     return assets;
 }
 
-MemoryForecast Planned::forecast(const mpi::Comm& comm) const {
+MemoryForecast Planned::forecast(const plan::Plan& other, const mpi::Comm& comm) const {
     constexpr std::string_view kNoLibrary = "none";
-    return forecast_memory(plan, input.meter.memory(), comm.library() != kNoLibrary);
+    return forecast_memory(other, input.meter.memory(), comm.library() != kNoLibrary);
 }
 
 }  // namespace shardweld::app

@@ -7,6 +7,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/mpi/share.hpp"
 
+#include "../cli/error_text.hpp"
 #include "../runtime/memory.hpp"
 #include "target.hpp"
 
@@ -25,12 +26,12 @@ void require_enough(const std::string& name, const Host& host) {
     if (!host.limit || host.needed <= *host.limit) {
         return;
     }
-    throw Error(ErrorCode::memory,
-                "the " + std::to_string(host.n_ranks) + " rank(s) on " + printable(name) +
-                    " will need " + human_bytes(host.needed) + " of memory, but the job may use " +
-                    human_bytes(*host.limit) +
-                    " there: ask for more (--mem), start fewer ranks on a node or give a smaller "
-                    "--memory_limit");
+    throw Error(
+        ErrorCode::memory,
+        "the " + counted(static_cast<std::size_t>(host.n_ranks), "rank") + " on " +
+            printable(name) + " will need " + human_bytes(host.needed) +
+            " of memory, but the job may use " + human_bytes(*host.limit) + " there",
+        "ask for more (--mem), start fewer ranks per node or give a smaller --memory_limit");
 }
 
 }  // namespace
@@ -71,13 +72,13 @@ Error all_of(const std::vector<Error>& problems, const std::string& title) {
     }
     std::string text = std::to_string(problems.size()) + " " + title + ":";
     for (const Error& problem : problems) {
-        text += "\n- " + problem.full_text();
         // Warnings name themselves.
-        if (problem.code() != ErrorCode::strict) {
-            text += " (" + std::string(name_of(problem.code())) + ")";
-        }
+        const bool is_warning = problem.code() == ErrorCode::strict;
+        text += "\n- " + std::string(problem.what()) +
+                (is_warning ? "" : " (" + std::string(name_of(problem.code())) + ")") +
+                below(problem, false);
     }
-    return {problems.front().code(), text};
+    return {problems.front().code(), text, "see to each of them"};
 }
 
 void check_target(mpi::Comm& comm, const Options& options) {
@@ -88,7 +89,8 @@ void check_target(mpi::Comm& comm, const Options& options) {
     });
 }
 
-void check_inputs_apart(mpi::Comm& comm, const Options& options, const execute::Source& source) {
+void check_inputs_apart(mpi::Comm& comm, const Options& options,
+                        const execute::SourceFiles& source) {
     mpi::collectively(comm, [&] {
         if (comm.rank() != 0 || !options.overwrite) {
             return;

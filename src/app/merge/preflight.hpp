@@ -41,7 +41,8 @@ void check_target(mpi::Comm& comm, const Options& options);
 
 /// Collective. No file that is read lies, through links, in a target that will be replaced.
 /// Error(target).
-void check_inputs_apart(mpi::Comm& comm, const Options& options, const execute::Source& source);
+void check_inputs_apart(mpi::Comm& comm, const Options& options,
+                        const execute::SourceFiles& source);
 
 /// Collective. What the ranks of each host will hold, by each rank's `forecast`, fits what their
 /// job may use there. Error(memory) naming the host.

@@ -1,8 +1,11 @@
 #include "publishing.hpp"
 
+#include <algorithm>
 #include <utility>
 
+#include "shardweld/io/input_file.hpp"
 #include "shardweld/mpi/share.hpp"
+#include "shardweld/plan/plan.hpp"
 #include "shardweld/publish/assets.hpp"
 #include "shardweld/publish/target.hpp"
 
@@ -24,10 +27,10 @@ struct Draft {
 };
 
 /// What has been written.
-struct Made {
-    execute::Created created;
+struct WrittenOutput {
+    execute::CreatedFiles created;
     execute::Written written;
-    std::vector<io::WrittenFile> beside;  ///< the home rank's: all that is no tensor
+    std::vector<io::WrittenFile> beside;  ///< the home rank's: all that is not a tensor
 };
 
 void say_notes(Session& session, publish::PartialDirectory& partial) {
@@ -55,6 +58,13 @@ void open_partial(Session& session, Draft& draft) {
     });
 }
 
+void say_taken(Session& session, const execute::Resumption& resumption, const plan::Plan& plan) {
+    if (const std::string taken = taken_text(resumption, plan); !taken.empty()) {
+        session.log.info("continuing an earlier merge: " + taken +
+                         " are written already (--restart starts from the beginning)");
+    }
+}
+
 void begin_journal(Session& session, Draft& draft, publish::RunFacts facts) {
     mpi::collectively(session.comm, [&] {
         if (session.comm.rank() == 0) {
@@ -66,8 +76,8 @@ void begin_journal(Session& session, Draft& draft, publish::RunFacts facts) {
 
 /// Writes the tensors and looks at what is written.
 execute::Written write_tensors(Session& session, Planned& planned, const io::Directory& directory,
-                               execute::Options run) {
-    ResultCheck check(session.comm, session.options, planned);
+                               execute::RunOptions run) {
+    ResultCheck check(session, planned);
     run.on_slice = [&](const plan::Slice& slice, std::span<const std::byte> bytes) {
         check.add(slice, bytes);
     };
@@ -82,7 +92,7 @@ execute::Written write_tensors(Session& session, Planned& planned, const io::Dir
 std::vector<io::WrittenFile> write_beside(Session& session, const Planned& planned,
                                           const io::Directory& directory) {
     std::vector<io::WrittenFile> beside;
-    mpi::collectively_in_steps(session.comm, [&](const mpi::Step& step) {
+    mpi::collectively_in_steps(session.comm, [&](const mpi::OnStep& step) {
         if (session.comm.rank() == planned.input.home) {
             beside = publish::write_assets(planned.assets(), directory, session.options.sync, step);
         }
@@ -91,7 +101,8 @@ std::vector<io::WrittenFile> write_beside(Session& session, const Planned& plann
 }
 
 /// Collective. Every file of the model, and which one it is.
-publish::PlannedFiles all_files(Session& session, const Planned& planned, const Made& made) {
+publish::PlannedFiles all_files(Session& session, const Planned& planned,
+                                const WrittenOutput& made) {
     publish::PlannedFiles files;
     for (std::size_t at = 0; at < made.created.files.size(); ++at) {
         files[planned.plan.placement.files[at].name] = made.created.files[at];
@@ -108,6 +119,19 @@ publish::PlannedFiles all_files(Session& session, const Planned& planned, const 
         files[name].inode = made.created.has_numbers ? identity.inode : 0;
     }
     return files;
+}
+
+/// What is there beside the weights.
+std::vector<std::string> side_files_of(const publish::PlannedFiles& files,
+                                       const outputs::Placement& placement) {
+    std::vector<std::string> names;
+    for (const auto& [name, identity] : files) {
+        const auto is_it = [&](const outputs::PlacedFile& file) { return file.name == name; };
+        if (std::none_of(placement.files.begin(), placement.files.end(), is_it)) {
+            names.push_back(name.string());
+        }
+    }
+    return names;
 }
 
 /// In the partial directory: what is published is what was hashed.
@@ -128,20 +152,23 @@ void hash(Session& session, const Planned& planned, const io::Directory& directo
         return all;
     };
     session.report.files = hash_files(session.comm, open, planned.input.home, names,
-                                      planned.input.throttle.get(), why_stop);
+                                      session.throttle.get(), why_stop, hashing(session.progress));
     session.watch.lap("sha256");
 }
 
 /// Behind everything else that is written or read: what is published is what was checked.
 void check(Session& session, const Planned& planned, const io::Directory& directory,
-           const Made& made, const mpi::WhyStop& why_stop) {
-    check_written(session, planned, directory, made.created, made.written, why_stop);
-    mpi::collectively_in_steps(session.comm, [&](const mpi::Step& step) {
+           const WrittenOutput& made, const mpi::WhyStop& why_stop) {
+    session.progress.begin("checking what was written");
+    check_written(session, planned, directory, made.created, made.written,
+                  ticking(session.progress, why_stop));
+    mpi::collectively_in_steps(session.comm, [&](const mpi::OnStep& step) {
         for (const io::WrittenFile& file : made.beside) {
             io::require_as_written(directory, file,
                                    {true, session.options.paranoid, [&](Bytes) { step(); }});
         }
     });
+    session.progress.end();
     session.watch.lap("check");
 }
 
@@ -153,7 +180,6 @@ void publish_all(Session& session, Draft& draft, const publish::PlannedFiles& fi
         }
     });
     session.watch.lap("publish");
-    session.log.info("wrote " + session.options.target_dir.string());
 }
 
 void write(Session& session, Planned& planned, Draft& draft, const mpi::WhyStop& why_stop,
@@ -164,13 +190,14 @@ void write(Session& session, Planned& planned, Draft& draft, const mpi::WhyStop&
         publish::check_same_directory(session.comm, mpi::share(session.comm, 0, [&] {
                                           return draft.partial ? draft.partial->path() : fs::path();
                                       }));
-    execute::Options options;
+    execute::RunOptions options;
     options.why_stop = why_stop;
     publish::RunFacts facts = run_facts(session.comm, session.options, planned.plan,
                                         source_of(session, planned.input), planned.input.digests);
     options.resumption =
         take_up(session.comm, planned.plan, facts, draft.partial ? &*draft.partial : nullptr);
-    Made made;
+    say_taken(session, options.resumption, planned.plan);
+    WrittenOutput made;
     made.created = create_files(session, planned, directory);
     options.made = made.created.files;
     begin_journal(session, draft, std::move(facts));
@@ -179,6 +206,7 @@ void write(Session& session, Planned& planned, Draft& draft, const mpi::WhyStop&
     watchdog.enter("publishing");
     made.beside = write_beside(session, planned, directory);
     const publish::PlannedFiles files = all_files(session, planned, made);
+    session.report.side_files = side_files_of(files, planned.plan.placement);
     hash(session, planned, directory, files, why_stop);
     check(session, planned, directory, made, why_stop);
     publish_all(session, draft, files);
@@ -202,14 +230,16 @@ void write_and_publish(Session& session, Planned& planned, const Stopping& stopp
     try {
         write(
             session, planned, draft, [&] { return stopping.why(); }, watchdog);
-    } catch (const Error& error) {
+    } catch (Error& error) {
         // A refusal to resume touches nothing. The first rank speaks for all.
         const bool is_begun = draft.begun && draft.partial;
         if (is_begun && !can_go_on(error.code(), session, planned, *draft.begun)) {
             draft.partial->forget_work();
         }
-        throw Error(error.code(),
-                    error.full_text() + (is_begun ? kept_text(planned.plan, *draft.partial) : ""));
+        if (is_begun) {
+            tell_kept(error, planned.plan, *draft.partial);
+        }
+        throw;
     }
 }
 

@@ -3,16 +3,18 @@
 #include <set>
 #include <string>
 
+#include "shardweld/plan/plan.hpp"
+
 namespace shardweld::app {
 
 bool compares_with_base(const Options& options, const Planned& planned) {
-    return options.base && (!planned.input.holds_adapter_only || options.lora == Lora::fold);
+    return options.base && (!planned.holds_adapter_only || options.lora == Lora::fold);
 }
 
-ResultCheck::ResultCheck(mpi::Comm& comm, const Options& options, const Planned& planned)
+ResultCheck::ResultCheck(Session& session, const Planned& planned)
     : planned_(planned), census_(planned.plan) {
-    if (compares_with_base(options, planned)) {
-        base_.emplace(comm, options, planned);
+    if (compares_with_base(session.options, planned)) {
+        base_.emplace(session, planned);
     }
 }
 
@@ -28,7 +30,7 @@ std::vector<plan::Warning> ResultCheck::finish(Session& session) {
     std::set<std::string> changed;
     std::vector<plan::Warning> of_base;
     if (base_) {
-        report.base = base_->finish(session.comm);
+        report.base = base_->finish(session);
         changed.insert(report.base->changed.begin(), report.base->changed.end());
         session.log.info(text_of(*report.base));
         of_base = base_warnings(*report.base);

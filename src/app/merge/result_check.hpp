@@ -14,7 +14,7 @@ namespace shardweld::app {
 class ResultCheck {
   public:
     /// Collective. The plan must outlive it.
-    ResultCheck(mpi::Comm& comm, const Options& options, const Planned& planned);
+    ResultCheck(Session& session, const Planned& planned);
 
     /// An OnSlice.
     void add(const plan::Slice& slice, std::span<const std::byte> bytes);

@@ -7,6 +7,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/stamp.hpp"
 #include "shardweld/mpi/share.hpp"
+#include "shardweld/plan/plan.hpp"
 
 #include "../cli/version.hpp"
 
@@ -42,7 +43,7 @@ struct Seen {
 
 /// Sizes, times and numbers as they were before any metadata was read.
 std::vector<publish::InputFact> inputs_of(mpi::Comm& comm, const plan::Visibility& visibility,
-                                          const execute::Source& source,
+                                          const execute::SourceFiles& source,
                                           const std::vector<InputDigest>& digests) {
     const std::vector<catalogue::File>& files = *source.files;
     const auto& groups = visibility.group_of_rank;
@@ -68,9 +69,13 @@ std::vector<publish::InputFact> inputs_of(mpi::Comm& comm, const plan::Visibilit
     return facts;
 }
 
+Bytes bytes_of(const std::vector<execute::DoneBlock>& blocks, const plan::Plan& plan) {
+    return plan::total_of(execute::BlockPlaces(plan).lines(blocks));
+}
+
 std::set<fs::path> files_of(const plan::Plan& plan) {
     std::set<fs::path> names;
-    for (const outputs::OutputFile& file : plan.placement.files) {
+    for (const outputs::PlacedFile& file : plan.placement.files) {
         names.insert(file.name);
     }
     return names;
@@ -79,7 +84,7 @@ std::set<fs::path> files_of(const plan::Plan& plan) {
 }  // namespace
 
 publish::RunFacts run_facts(mpi::Comm& comm, const Options& options, const plan::Plan& plan,
-                            const execute::Source& source,
+                            const execute::SourceFiles& source,
                             const std::vector<InputDigest>& digests) {
     return {version() + " (" + git_version() + ")", plan.hash(), name_of(options.replicas),
             options.output_options, inputs_of(comm, plan.visibility, source, digests)};
@@ -120,7 +125,7 @@ void note_reuse(const execute::Result& result, Bytes total, Report& report, Log&
              std::to_string(all.bytes_reused * 100 / std::max<Bytes>(total, 1)) + " %)");
     if (all.bytes_redone > 0) {
         log.warning(human_bytes(all.bytes_redone) +
-                    " that an earlier run had written were damaged, and are written again");
+                    " that an earlier run had written are damaged and will be written again");
     }
 }
 
@@ -147,19 +152,27 @@ bool has_changed_input(const publish::RunFacts& facts, const plan::Visibility& v
     return false;
 }
 
-std::string kept_text(const plan::Plan& plan, const publish::PartialDirectory& partial) noexcept {
+std::string taken_text(const execute::Resumption& resumption, const plan::Plan& plan) {
+    return resumption.blocks.empty() ? ""
+                                     : human_bytes(bytes_of(resumption.blocks, plan)) + " of " +
+                                           human_bytes(plan.placement.tensor_bytes);
+}
+
+void tell_kept(Error& error, const plan::Plan& plan,
+               const publish::PartialDirectory& partial) noexcept {
     try {
-        const auto blocks = execute::read_journal(partial.journal(), plan).blocks;
-        const Bytes kept = plan::total_of(execute::BlockPlaces(plan).lines(blocks));
+        const Bytes kept = bytes_of(execute::read_journal(partial.journal(), plan).blocks, plan);
         if (kept > 0) {
-            return "; " + human_bytes(kept) + " of " + human_bytes(plan.placement.tensor_bytes) +
-                   " are kept in " + partial.path().string() +
-                   ": the same command with --resume goes on from there";
+            const std::string before = error.hint().empty() ? "" : error.hint() + "; then, ";
+            error.add_context(human_bytes(kept) + " of " +
+                              human_bytes(plan.placement.tensor_bytes) + " are kept in " +
+                              partial.path().string());
+            error.set_hint(before + "the same command continues from there");
         }
     } catch (const std::exception&) {
-        return "";
+        // Nothing can be said of what cannot be read.
+        return;
     }
-    return "";
 }
 
 }  // namespace shardweld::app

@@ -20,7 +20,8 @@ namespace shardweld::app {
 /// Collective. What the output depends on; inputs are looked at by one rank each and known on rank
 /// 0, which has their `digests`.
 publish::RunFacts run_facts(mpi::Comm& comm, const Options& options, const plan::Plan& plan,
-                            const execute::Source& source, const std::vector<InputDigest>& digests);
+                            const execute::SourceFiles& source,
+                            const std::vector<InputDigest>& digests);
 
 /// Collective; `partial` is rank 0's. What is to be taken over of a partial directory's journal,
 /// the same on every rank; files that are not the plan's are removed. Nothing when it is a new one.
@@ -41,8 +42,12 @@ void note_reuse(const execute::Result& result, Bytes total, Report& report, Log&
 bool has_changed_input(const publish::RunFacts& facts, const plan::Visibility& visibility, int rank,
                        const fs::path& directory) noexcept;
 
-/// "; 3.1 GB of 4.0 GB are kept in ..., resume with ..." or "" when nothing is. Local; for
-/// messages, so it fails in no way.
-std::string kept_text(const plan::Plan& plan, const publish::PartialDirectory& partial) noexcept;
+/// "3.1 GB of 4.0 GB" of what is taken up; "" where nothing is.
+std::string taken_text(const execute::Resumption& resumption, const plan::Plan& plan);
+
+/// Adds to an error how much of the output is kept, and how to go on, where there is something.
+/// Local; fails in no way.
+void tell_kept(Error& error, const plan::Plan& plan,
+               const publish::PartialDirectory& partial) noexcept;
 
 }  // namespace shardweld::app

@@ -13,19 +13,20 @@ Stopping::Stopping(mpi::Comm& comm, std::optional<double> before_s, Log& log) {
     time_ = mpi::share(comm, 0, [&] {
         const auto end = job_end();
         if (!end && before_s) {
-            log.warning("--stop_before has no effect: nothing tells when this job ends");
+            log.warning("--stop_before has no effect: the end of this job is unknown");
         }
         return end ? stop_time(*end, now, before_s) : time_;
     });
     if (std::isfinite(time_)) {
-        log.debug("stops " + std::to_string(static_cast<Index>(time_ - now)) +
+        log.debug("will stop " + std::to_string(static_cast<Index>(time_ - now)) +
                   " s from now, before the job ends");
     }
 }
 
 std::string Stopping::why() const {
     if (const std::string signal = StopSignals::seen(); !signal.empty()) {
-        return "stopped by " + signal;
+        const bool is_end = signal == "SIGINT" || signal == "SIGTERM";
+        return (is_end ? "interrupted by " : "stopped by ") + signal;
     }
     return static_cast<double>(std::time(nullptr)) >= time_
                ? "stopped before the job ends (--stop_before)"

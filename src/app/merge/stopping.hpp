@@ -19,7 +19,7 @@ class Stopping {
     /// clock. `before_s`: --stop_before.
     Stopping(mpi::Comm& comm, std::optional<double> before_s, Log& log);
 
-    /// "stopped by SIGUSR1", where StopSignals watches, "" while there is no reason. Local, from
+    /// "interrupted by SIGINT", where StopSignals watches, "" while there is no reason. Local, from
     /// any thread.
     [[nodiscard]] std::string why() const;
     /// The same for phases that leave nothing, and say so.

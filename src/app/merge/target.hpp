@@ -11,7 +11,7 @@ namespace shardweld::app {
 /// The target, and every directory that is read.
 inline publish::TargetRequest target_request(const Options& options) {
     publish::TargetRequest request{
-        options.target_dir, {options.local_dir}, options.overwrite, options.resume, job_name()};
+        options.target_dir, {options.local_dir}, options.overwrite, !options.restart, job_name()};
     for (const auto& input : {options.hf_config, options.base}) {
         if (input) {
             request.inputs.push_back(*input);

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 
+#include "shardweld/plan/plan.hpp"
+
 namespace shardweld::app {
 
 std::vector<Untied> compare_same(mpi::Comm& comm, plan::Binding& binding,
-                                 const execute::Source& source, const plan::Visibility& visibility,
-                                 const plan::Choice& choice) {
+                                 const execute::SourceFiles& source,
+                                 const plan::Visibility& visibility,
+                                 const plan::PlanChoice& choice) {
     if (binding.same.empty()) {
         return {};
     }
@@ -19,11 +22,11 @@ std::vector<Untied> compare_same(mpi::Comm& comm, plan::Binding& binding,
             std::vector<plan::Operand>(first, first + static_cast<std::ptrdiff_t>(pair.count));
         targets.push_back(std::move(target));
     }
-    plan::Choice all = choice;
+    plan::PlanChoice all = choice;
     all.replicas = plan::Replicas::verify;
     const auto plan = mpi::collectively_get(
         comm, [&] { return plan::make_plan(std::move(targets), *source.files, visibility, all); });
-    execute::Options options;
+    execute::RunOptions options;
     options.write = false;
     const execute::Result result =
         execute::run(comm, plan, source, std::filesystem::path(), options);

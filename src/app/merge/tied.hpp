@@ -6,7 +6,9 @@
 
 #include "shardweld/execute/run.hpp"
 #include "shardweld/mpi/comm.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "shardweld/plan/binding.hpp"
+#include "shardweld/plan/choice.hpp"
+#include "shardweld/plan/visibility.hpp"
 
 namespace shardweld::app {
 
@@ -21,7 +23,8 @@ struct Untied {
 /// Collective. Compares every `same` pair in full and, where all agree, takes the copies out of the
 /// binding's replicas: they need no second look.
 std::vector<Untied> compare_same(mpi::Comm& comm, plan::Binding& binding,
-                                 const execute::Source& source, const plan::Visibility& visibility,
-                                 const plan::Choice& choice);
+                                 const execute::SourceFiles& source,
+                                 const plan::Visibility& visibility,
+                                 const plan::PlanChoice& choice);
 
 }  // namespace shardweld::app

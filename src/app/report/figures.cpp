@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "shardweld/plan/footprint.hpp"
+#include "shardweld/plan/plan.hpp"
 
 namespace shardweld::app {
 

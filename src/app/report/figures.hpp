@@ -2,8 +2,11 @@
 // Pure; knows plans only.
 #pragma once
 
-#include "shardweld/plan/plan.hpp"
 #include "shardweld/plan/traffic.hpp"
+
+namespace shardweld::plan {
+struct Plan;
+}  // namespace shardweld::plan
 
 namespace shardweld::app {
 

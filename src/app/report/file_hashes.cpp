@@ -48,13 +48,25 @@ std::vector<std::size_t> shares(const std::vector<FileEntry>& files, std::size_t
 
 std::vector<FileEntry> hash_files(mpi::Comm& comm, const OpenFile& open, int home,
                                   const std::function<std::vector<std::string>()>& names,
-                                  io::Throttle* throttle, const mpi::WhyStop& why_stop) {
+                                  io::Throttle* throttle, const mpi::WhyStop& why_stop,
+                                  const OnHashed& on_hashed) {
     std::vector<FileEntry> files = shared_list(comm, open, home, names);
     const auto rank_of = shares(files, static_cast<std::size_t>(comm.size()));
     std::map<std::size_t, std::string> mine;
-    mpi::run_freely(comm, why_stop, [&](const mpi::Step& step) {
+    Bytes done = 0;
+    Bytes own = 0;
+    Bytes total = 0;
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        total += files[i].bytes;
+        own += rank_of[i] == static_cast<std::size_t>(comm.rank()) ? files[i].bytes : 0;
+    }
+    mpi::run_freely(comm, why_stop, [&](const mpi::OnStep& step) {
         const auto before_part = [&](Bytes bytes) {
             step();
+            if (on_hashed) {
+                on_hashed(done, own, total);
+            }
+            done += bytes;
             if (throttle != nullptr) {
                 throttle->take(bytes);
             }
@@ -74,6 +86,15 @@ std::vector<FileEntry> hash_files(mpi::Comm& comm, const OpenFile& open, int hom
         }
     }
     return files;
+}
+
+OnHashed hashing(Progress& progress) {
+    return [&progress, is_begun = false](Bytes done, Bytes own, Bytes total) mutable {
+        if (!std::exchange(is_begun, true)) {
+            progress.begin("hashing files", {static_cast<Index>(total), static_cast<Index>(own)});
+        }
+        progress.update(static_cast<Index>(done));
+    };
 }
 
 std::vector<std::string> file_differences(const std::vector<FileEntry>& reported,

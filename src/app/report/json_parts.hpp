@@ -31,7 +31,7 @@ nlohmann::ordered_json quotas_json(const std::optional<std::vector<std::string>>
 template <typename T>
 nlohmann::ordered_json json_list(const std::vector<T>& values);
 
-/// A file's text as a value; a discarded one (is_discarded()) when it is no valid JSON or nested
+/// A file's text as a value; a discarded one (is_discarded()) when it is not valid JSON or nested
 /// deeper than any file that is read.
 nlohmann::json parse_json(const std::string& text);
 

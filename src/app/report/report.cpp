@@ -4,10 +4,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/plan/footprint.hpp"
+#include "shardweld/plan/plan.hpp"
 #include "shardweld/publish/report_file.hpp"
 
+#include "../cli/error_text.hpp"
 #include "../cli/version.hpp"
 #include "json_parts.hpp"
 
@@ -44,6 +47,18 @@ ordered_json phases_json(const std::vector<Phase>& phases) {
     return list;
 }
 
+/// What a rank took, phase by phase; null where it is not known.
+ordered_json times_json(const Report& report, std::size_t rank) {
+    if (rank >= report.rank_phases.size()) {
+        return {};
+    }
+    ordered_json list = ordered_json::array();
+    for (const Phase& phase : report.rank_phases[rank]) {
+        list.push_back({{"name", phase.name}, {"wall_s", phase.wall_s}});
+    }
+    return list;
+}
+
 ordered_json ranks_json(const Report& report) {
     ordered_json list = ordered_json::array();
     for (std::size_t rank = 0; rank < report.ranks.size(); ++rank) {
@@ -60,7 +75,8 @@ ordered_json ranks_json(const Report& report) {
                         {"bytes_written", done.bytes_written},
                         {"bytes_sent", done.bytes_sent},
                         {"rounds", done.rounds},
-                        {"exchange_steps", done.exchange_steps}});
+                        {"exchange_steps", done.exchange_steps},
+                        {"phases", times_json(report, rank)}});
     }
     return list;
 }
@@ -72,6 +88,17 @@ ordered_json crc_json(const execute::RecordCounts& counts) {
             {"unchecked_bytes", counts.unchecked_bytes},
             {"without", counts.without},
             {"bytes_read", counts.bytes_read}};
+}
+
+ordered_json environment_json(const Report& report) {
+    const Circumstances& how = report.circumstances;
+    return {{"mpi", report.mpi},
+            {"hosts", report.hosts},
+            {"ranks", report.n_ranks},
+            {"command_line", how.command},
+            {"launcher", how.launcher},
+            {"directory", how.directory},
+            {"variables", ordered_json(how.variables)}};
 }
 
 /// A value, or null for what the run did not get to know.
@@ -116,7 +143,7 @@ void describe_plan(Report& report, const plan::Plan& plan,
     report.metadata_bytes = plan::metadata_bytes(plan);
     report.tensors = tensor_entries(plan, files, {});
     report.files.clear();
-    for (const outputs::OutputFile& file : plan.placement.files) {
+    for (const outputs::PlacedFile& file : plan.placement.files) {
         report.files.push_back({file.name, file.size, {}});
     }
 }
@@ -125,10 +152,11 @@ std::string to_json(const Report& report) {
     ordered_json json = {{"schema", kReportSchema}};
     json["tool"] = {{"version", version()}, {"git", git_version()}};
     json["command"] = report.command;
-    json["exit"] = {{"code", static_cast<int>(report.code)},
-                    {"name", std::string(name_of(report.code))},
-                    {"message", report.message}};
-    json["environment"] = {{"mpi", report.mpi}, {"hosts", report.hosts}, {"ranks", report.n_ranks}};
+    json["exit"] = {
+        {"code", static_cast<int>(report.code)}, {"name", std::string(name_of(report.code))},
+        {"message", report.failure.what()},      {"where", report.failure.context()},
+        {"hint", hint_of(report.failure)},       {"detail", report.failure.detail()}};
+    json["environment"] = environment_json(report);
     json["input"] = {{"dir", report.input_directory},
                      {"format", report.input_format},
                      {"facts", ordered_json(report.facts)},
@@ -155,6 +183,7 @@ std::string to_json(const Report& report) {
     json["ranks"] = ranks_json(report);
     json["ledger"] = json_of(report.ledger);
     json["files"] = json_list(report.files);
+    json["side_files"] = report.side_files;
     json["tensors"] = json_list(report.tensors);
     json["sanity"] = json_of(report.sanity);
     json["base"] = report.base ? json_of(*report.base) : ordered_json();

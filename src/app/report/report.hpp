@@ -8,17 +8,26 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/catalogue/file.hpp"
 #include "shardweld/catalogue/provenance.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/execute/record_check.hpp"
 #include "shardweld/execute/run.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "shardweld/plan/binding.hpp"
 
 #include "../runtime/memory_meter.hpp"
 #include "../runtime/stopwatch.hpp"
+#include "circumstances.hpp"
 #include "file_hashes.hpp"
 #include "sanity.hpp"
+
+namespace shardweld::plan {
+struct Plan;
+}  // namespace shardweld::plan
+
+namespace shardweld::catalogue {
+struct Catalogue;
+}  // namespace shardweld::catalogue
 
 namespace shardweld::app {
 
@@ -67,12 +76,11 @@ struct Resumed {
 struct Report {
     std::string command;
     ErrorCode code = ErrorCode::ok;
-    std::string message;
-
+    Error failure{ErrorCode::ok, ""};
     std::string mpi;  ///< library and version; "none" for one process without MPI
     std::vector<std::string> hosts;
     int n_ranks = 1;
-
+    Circumstances circumstances;
     std::string input_directory;
     std::string input_format;
     std::map<std::string, Index> facts;
@@ -90,13 +98,15 @@ struct Report {
     std::optional<std::vector<std::string>> quotas;
 
     std::vector<Phase> phases;
-    std::optional<Resumed> resumed;            ///< with --resume
-    std::optional<execute::RecordCounts> crc;  ///< when checksums were looked at
-    std::optional<Roof> roof;                  ///< when one was given
+    std::vector<std::vector<Phase>> rank_phases;  ///< by rank; empty after a failure
+    std::optional<Resumed> resumed;               ///< with --resume
+    std::optional<execute::RecordCounts> crc;     ///< when checksums were looked at
+    std::optional<Roof> roof;                     ///< when one was given
     std::vector<execute::RankResult> ranks;
     std::vector<RankMemory> memory;  ///< by rank; may be empty
     plan::Ledger ledger;
-    std::vector<FileEntry> files;  ///< of weights; all, with their checksums, under --sha256
+    std::vector<FileEntry> files;         ///< of weights; all, with their checksums, under --sha256
+    std::vector<std::string> side_files;  ///< what else was written, by name
     std::vector<TensorEntry> tensors;
     Sanity sanity;
     std::optional<BaseSummary> base;  ///< when the result was compared with --base
@@ -119,7 +129,7 @@ void describe_plan(Report& report, const plan::Plan& plan,
 std::string to_json(const Report& report);
 
 /// Writes JSON text under a temporary name, synced if asked, and renames it; a link is followed,
-/// what is no regular file is left alone. Local. Error(io), Error(space).
+/// what is not a regular file is left alone. Local. Error(io), Error(space).
 void write_json(const std::string& text, const fs::path& path, bool sync);
 
 /// Writes the report in the same way. Local; one rank calls it. Error(io), Error(space).

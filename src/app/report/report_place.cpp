@@ -15,14 +15,14 @@ namespace shardweld::app {
 namespace {
 
 /// Why nothing can be written there, "" when it can.
-std::string obstacle(const fs::path& directory) {
+std::string why_not_writable(const fs::path& directory) {
     switch (io::kind_at(directory)) {
-        case io::Kind::none:
+        case io::FileKind::none:
             return "there is no directory " + directory.string();
-        case io::Kind::directory:
+        case io::FileKind::directory:
             break;
         default:
-            return directory.string() + " is no directory";
+            return directory.string() + " is not a directory";
     }
     return ::eaccess(directory.c_str(), W_OK | X_OK) == 0
                ? ""
@@ -33,8 +33,9 @@ std::string obstacle(const fs::path& directory) {
 
 void require_report_place(const fs::path& report, const std::optional<fs::path>& target) {
     const auto refuse = [&](const std::string& why) {
-        throw Error(ErrorCode::io, "the report " + report.string() + " could not be written: " +
-                                       why + "; choose another place for --report");
+        throw Error(ErrorCode::io,
+                    "the report " + report.string() + " could not be written: " + why,
+                    "choose another place for --report");
     };
     if (const std::string why = publish::why_not_replaced(report); !why.empty()) {
         refuse(why);
@@ -43,12 +44,12 @@ void require_report_place(const fs::path& report, const std::optional<fs::path>&
     if (target) {
         const fs::path model = io::resolved(*target);
         const bool is_made =
-            io::kind_at(directory) == io::Kind::none && io::is_within(model, directory);
+            io::kind_at(directory) == io::FileKind::none && io::is_within(model, directory);
         if (is_made || io::is_within(directory, model)) {
             return;
         }
     }
-    if (const std::string why = obstacle(directory); !why.empty()) {
+    if (const std::string why = why_not_writable(directory); !why.empty()) {
         refuse(why);
     }
 }

@@ -3,6 +3,10 @@
 #include <array>
 #include <cstdio>
 
+#include "shardweld/mpi/share.hpp"
+
+#include "../runtime/resources.hpp"
+
 namespace shardweld::app {
 
 namespace {
@@ -25,13 +29,16 @@ void finish_report(Report& report, const Options& options, const std::vector<Pha
     if (!failure) {
         return;
     }
-    const std::string who = comm.size() == 1 ? "" : "rank 0 (" + std::string(comm.host()) + "): ";
-    const std::string text = who + "the report is not written: " + failure->what();
+    Error unwritten(failure->code(), std::string("the report is not written: ") + failure->what(),
+                    failure->hint());
+    if (comm.size() > 1) {
+        unwritten.add_context("rank 0 (" + comm.host() + ")");
+    }
     if (report.code == ErrorCode::ok) {
-        log.error(text);
+        log.error(unwritten);
         report.code = failure->code();
     } else {
-        log.warning(text);
+        log.warning(unwritten.full_text());
     }
 }
 
@@ -43,19 +50,23 @@ int run_reported(mpi::Comm& comm, const Options& options, Log& log, const std::s
     report.command = command;
     report.mpi = comm.library();
     report.n_ranks = comm.size();
-    for (const auto& host : comm.all_gather(std::as_bytes(std::span(comm.host())))) {
-        report.hosts.emplace_back(reinterpret_cast<const char*>(host.data()), host.size());
-    }
+    report.hosts = mpi::gather(comm, std::string(comm.host()));
+    report.circumstances = circumstances_of(options.arguments);
     Stopwatch watch;
     watch.tell([&log](const Phase& phase) { log.note(text_of(phase)); });
-    Session session{comm, options, log, report, watch};
+    Progress progress(log, style_for(options.progress, log, options.is_quiet), steady_clock());
+    Session session{comm, options, log, report, watch, progress, throttle_of(options, comm)};
     try {
         report.code = body(session);
     } catch (const Error& error) {
+        progress.end();
         report.code = error.code();
-        report.message = error.full_text();
+        report.failure = error;
         finish_report(report, options, watch.phases(), comm, log);
         throw;
+    }
+    if (options.report) {
+        report.rank_phases = mpi::gather(comm, watch.phases());
     }
     finish_report(report, options, watch.phases(), comm, log);
     return static_cast<int>(comm.all_max(static_cast<Index>(report.code)));

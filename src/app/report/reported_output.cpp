@@ -7,13 +7,15 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/whole_file.hpp"
 
 #include "json_parts.hpp"
 
 namespace shardweld::app {
 
 namespace {
+
+constexpr const char* kOwnReport = "give the report that the merge of this model wrote";
 
 using Json = nlohmann::json;
 
@@ -41,27 +43,30 @@ FileEntry file_in(const Json& entry) {
     const std::filesystem::path path(file.name);
     if (path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end()) {
         throw Error(ErrorCode::corrupt,
-                    "the report names a file outside of the model: " + printable(file.name));
+                    "the report names a file outside of the model: " + printable(file.name),
+                    kOwnReport);
     }
     return file;
 }
 
 ReportedOutput output_in(const Json& root, const std::string& path) {
     if (root.at("schema") != kReportSchema) {
-        throw Error(ErrorCode::unsupported, path + " is a report of schema " +
-                                                printable(root.at("schema").dump()) +
-                                                "; this version reads schema 1");
+        throw Error(ErrorCode::unsupported,
+                    path + " is a report of schema " + printable(root.at("schema").dump()) +
+                        ", this version reads schema 1",
+                    "verify with the version that wrote it");
     }
     if (root.at("exit").at("code") != 0) {
-        throw Error(ErrorCode::usage, path + " tells of a run that failed (exit code " +
-                                          root.at("exit").at("code").dump() +
-                                          "): give the report of the run that wrote the model");
+        throw Error(ErrorCode::usage,
+                    path + " describes a run that failed (exit code " +
+                        root.at("exit").at("code").dump() + ")",
+                    "give the report of the run that wrote the model");
     }
     ReportedOutput output;
     for (const Json& entry : root.at("tensors")) {
         output.tensors.push_back(tensor_in(entry));
         if (output.tensors.back().digest.empty()) {
-            throw Error(ErrorCode::usage, path + " holds no checksums");
+            throw Error(ErrorCode::usage, path + " holds no checksums", "merge with --report");
         }
     }
     for (const Json& entry : root.value("files", Json::array())) {
@@ -80,13 +85,15 @@ std::string kind_of(const ReportedTensor& tensor) {
 ReportedOutput read_reported_output(const std::filesystem::path& path) {
     const Json root = parse_json(io::read_text(path, kLongestReport));
     if (root.is_discarded()) {
-        throw Error(ErrorCode::corrupt, path.string() + " is no report of a merge: it is no JSON");
+        throw Error(ErrorCode::corrupt,
+                    path.string() + " is not a report of a merge: it is not JSON", kOwnReport);
     }
     try {
         return output_in(root, path.string());
     } catch (const Json::exception& error) {
         throw Error(ErrorCode::corrupt,
-                    path.string() + " is no report of a merge: " + printable(error.what()));
+                    path.string() + " is not a report of a merge: " + printable(error.what()),
+                    kOwnReport);
     }
 }
 

@@ -26,12 +26,12 @@ struct ReportedOutput {
 };
 
 /// Error(not_found) when there is no such file, Error(corrupt) when it is no report,
-/// Error(unsupported) for another schema, Error(usage) when the run it tells of failed or computed
+/// Error(unsupported) for another schema, Error(usage) when the run it describes failed or computed
 /// no checksums.
 ReportedOutput read_reported_output(const std::filesystem::path& path);
 
 /// Lines naming each tensor that differs, is missing or is too much, in the order of the report.
-/// Empty when `found` is the output that `reported` tells of. Pure.
+/// Empty when `found` is the output that `reported` describes. Pure.
 std::vector<std::string> output_differences(const ReportedOutput& reported,
                                             const ReportedOutput& found);
 

@@ -6,7 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/whole_file.hpp"
+#include "shardweld/plan/plan.hpp"
 
 #include "json_parts.hpp"
 
@@ -19,8 +20,17 @@ using Json = nlohmann::json;
 constexpr Bytes kLargestReport = Bytes{16} << 20U;
 
 [[noreturn]] void refuse_roof(const std::filesystem::path& path, const std::string& why) {
-    throw Error(ErrorCode::corrupt, "--roof " + path.string() + " is no report of iobench: " + why +
-                                        "; make one with: shardweld iobench DIR --report FILE");
+    throw Error(ErrorCode::corrupt,
+                "--roof " + path.string() + " is not a report of iobench: " + why,
+                "make one with: shardweld iobench DIR --report FILE");
+}
+
+/// The speed of a kind of run; 0 where the report does not have it.
+double speed_in(const Json& report, const char* kind) {
+    const Json run = report.value(kind, Json::object());
+    const Json gbs = run.is_object() ? run.value("gbs", Json()) : Json();
+    const double speed = gbs.is_number() ? gbs.get<double>() : 0;
+    return std::isfinite(speed) && speed > 0 ? speed : 0;
 }
 
 }  // namespace
@@ -32,19 +42,20 @@ MeasuredRoof read_roof(const std::filesystem::path& path) {
     }
     if (report.value("schema", Json()) != Json(kRoofSchema)) {
         throw Error(ErrorCode::unsupported,
-                    "--roof " + path.string() + " has another schema than this version's");
+                    "--roof " + path.string() + " has another schema than this version's",
+                    "make one with: shardweld iobench DIR --report FILE");
     }
-    const Json roof = report.value("roof", Json::object());
-    const Json gbs = roof.is_object() ? roof.value("gbs", Json()) : Json();
+    const double copy_gbs = speed_in(report, "roof");
     const Json ranks = report.value("ranks", Json());
     const Json sync = report.value("fsync", Json());
-    if (!gbs.is_number() || !std::isfinite(gbs.get<double>()) || gbs.get<double>() <= 0) {
+    if (copy_gbs <= 0) {
         refuse_roof(path, "roof.gbs is not a positive number");
     }
     if (!ranks.is_number_integer() || !sync.is_boolean()) {
         refuse_roof(path, "it says neither ranks nor fsync");
     }
-    return {gbs.get<double>(), ranks.get<int>(), sync.get<bool>()};
+    return {copy_gbs, ranks.get<int>(), sync.get<bool>(), speed_in(report, "read"),
+            speed_in(report, "write")};
 }
 
 std::vector<std::string> roof_doubts(const MeasuredRoof& roof, int n_ranks, bool sync) {
@@ -89,7 +100,8 @@ double merge_gbs(const std::vector<Phase>& phases, Bytes read, Bytes written) {
                        : 0;
 }
 
-Roof beside(const MeasuredRoof& roof, const std::vector<Phase>& phases, const plan::Plan& plan) {
+Roof compare_with_roof(const MeasuredRoof& roof, const std::vector<Phase>& phases,
+                       const plan::Plan& plan) {
     Bytes read = 0;
     for (const plan::Target& target : plan.targets) {
         read += target.bytes() / size_of(target.dtype) * size_of(target.stored);

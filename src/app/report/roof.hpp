@@ -23,10 +23,12 @@ struct MeasuredRoof {
     double copy_gbs = 0;
     int n_ranks = 0;
     bool sync = false;
+    double read_gbs = 0;   ///< reading alone; 0: not measured
+    double write_gbs = 0;  ///< writing alone; the same
 };
 
-/// Local. Error(not_found), Error(corrupt) when it is no report of iobench, Error(unsupported) for
-/// another schema.
+/// Local. Error(not_found), Error(corrupt) when it is not a report of iobench, Error(unsupported)
+/// for another schema.
 MeasuredRoof read_roof(const std::filesystem::path& path);
 
 /// In which way a merge is not what was measured; for people.
@@ -42,7 +44,8 @@ std::optional<MeasuredRoof> look_at_roof(mpi::Comm& comm, const Options& options
 double merge_gbs(const std::vector<Phase>& phases, Bytes read, Bytes written);
 
 /// A merge of the plan beside the roof. Pure.
-Roof beside(const MeasuredRoof& roof, const std::vector<Phase>& phases, const plan::Plan& plan);
+Roof compare_with_roof(const MeasuredRoof& roof, const std::vector<Phase>& phases,
+                       const plan::Plan& plan);
 
 /// "3.61 GB/s, 85 % of the roof measured by iobench".
 std::string text_of(const Roof& roof);

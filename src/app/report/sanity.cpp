@@ -13,14 +13,14 @@ bool is_matrix(const std::vector<Index>& shape) {
 }
 
 /// A kind of oddity, and how it is told.
-struct Kind {
+struct OddityKind {
     const char* code;
     const char* what;
     bool (*has)(const OddTensor&);
     Index (*count)(const OddTensor&);  ///< of elements; nullptr: all of them
 };
 
-constexpr Kind kKinds[] = {
+constexpr OddityKind kKinds[] = {
     {"nan_values", "hold NaNs", [](const OddTensor& odd) { return odd.n_nan > 0; },
      [](const OddTensor& odd) { return odd.n_nan; }},
     {"inf_values", "hold infinities", [](const OddTensor& odd) { return odd.n_inf > 0; },
@@ -52,7 +52,7 @@ Sanity judge_census(const std::vector<plan::Target>& targets,
 
 std::vector<plan::Warning> sanity_warnings(const Sanity& sanity) {
     std::vector<plan::Warning> warnings;
-    for (const Kind& kind : kKinds) {
+    for (const OddityKind& kind : kKinds) {
         std::vector<std::string> tensors;
         std::string first;
         for (const OddTensor& odd : sanity.tensors) {

@@ -1,6 +1,14 @@
 #include "session.hpp"
 
+#include <iostream>
+
+#include "../runtime/resources.hpp"
+
 namespace shardweld::app {
+
+Unreported::Unreported(mpi::Comm& comm, const Options& options, Log& log, ProgressStyle style)
+    : progress_(log, style, steady_clock()),
+      session_{comm, options, log, report_, watch_, progress_, throttle_of(options, comm)} {}
 
 void warn(Session& session, const plan::Warning& warning) {
     session.report.warnings.push_back(warning);
@@ -24,6 +32,17 @@ std::vector<Error> strict_problems(const Session& session) {
         }
     }
     return problems;
+}
+
+void print(mpi::Comm& comm, const std::function<std::string()>& text) {
+    mpi::collectively(comm, [&] {
+        if (comm.rank() == 0) {
+            std::cout << text() << std::flush;
+            if (!std::cout) {
+                throw Error(ErrorCode::io, "cannot write the result to standard output");
+            }
+        }
+    });
 }
 
 }  // namespace shardweld::app

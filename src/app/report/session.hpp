@@ -2,13 +2,18 @@
 // tell what is found. Knows nothing of the steps.
 #pragma once
 
+#include <functional>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/io/throttle.hpp"
 #include "shardweld/mpi/comm.hpp"
 
 #include "../cli/log.hpp"
 #include "../cli/options.hpp"
+#include "../cli/progress.hpp"
 #include "../runtime/stopwatch.hpp"
 #include "report.hpp"
 
@@ -20,6 +25,22 @@ struct Session {
     Log& log;
     Report& report;
     Stopwatch& watch;
+    Progress& progress;
+    std::shared_ptr<io::Throttle> throttle;  ///< this rank's share of --bw_limit; null: none
+};
+
+/// A session whose report nobody writes.
+class Unreported {
+  public:
+    Unreported(mpi::Comm& comm, const Options& options, Log& log,
+               ProgressStyle style = ProgressStyle::none);
+    Session& session() { return session_; }
+
+  private:
+    Report report_;
+    Stopwatch watch_;
+    Progress progress_;
+    Session session_;
 };
 
 /// Puts a warning into the report, and into the log unless it is a problem (--strict).
@@ -28,5 +49,8 @@ void warn(Session& session, const std::vector<plan::Warning>& warnings);
 
 /// The warnings so far as errors of their own, alike on all ranks; none without --strict.
 std::vector<Error> strict_problems(const Session& session);
+
+/// Collective. Prints the first rank's text; Error(io) when nobody takes it.
+void print(mpi::Comm& comm, const std::function<std::string()>& text);
 
 }  // namespace shardweld::app

@@ -5,6 +5,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/plan/footprint.hpp"
+#include "shardweld/plan/plan.hpp"
 
 namespace shardweld::app {
 
@@ -30,9 +31,10 @@ void require_memory(mpi::Comm& comm, const plan::Plan& plan) {
         const Bytes needed =
             buffers + kBeside + kPeerBuffers * static_cast<Bytes>(plan.n_ranks() - 1);
         if (!is_granted(needed)) {
-            throw Error(ErrorCode::memory,
-                        "memory ran out before tensors move: buffers take " + human_bytes(buffers) +
-                            "; give the job more memory per rank or lower --memory_limit");
+            throw Error(
+                ErrorCode::memory,
+                "memory ran out before tensors were moved: buffers take " + human_bytes(buffers),
+                "give the job more memory per rank or lower --memory_limit");
         }
     });
 }

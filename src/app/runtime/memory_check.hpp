@@ -3,7 +3,10 @@
 #pragma once
 
 #include "shardweld/mpi/comm.hpp"
-#include "shardweld/plan/plan.hpp"
+
+namespace shardweld::plan {
+struct Plan;
+}  // namespace shardweld::plan
 
 namespace shardweld::app {
 

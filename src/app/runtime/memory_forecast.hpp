@@ -2,9 +2,11 @@
 // Knows plans, and what a process that made one has measured.
 #pragma once
 
-#include "shardweld/plan/plan.hpp"
-
 #include "memory_meter.hpp"
+
+namespace shardweld::plan {
+struct Plan;
+}  // namespace shardweld::plan
 
 namespace shardweld::app {
 

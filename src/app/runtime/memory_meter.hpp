@@ -25,9 +25,9 @@ class MemoryMeter {
 
     /// Nothing but the plan is needed from now on: what was freed goes back to the system.
     void planned() {
-        memory_.metadata = beside_base(peak_bytes());
+        memory_.metadata = above_base(peak_bytes());
         return_freed_memory();
-        memory_.plan = beside_base(resident_bytes());
+        memory_.plan = above_base(resident_bytes());
     }
     [[nodiscard]] const RankMemory& memory() const { return memory_; }
 
@@ -37,7 +37,7 @@ class MemoryMeter {
     }
 
   private:
-    [[nodiscard]] Bytes beside_base(Bytes bytes) const {
+    [[nodiscard]] Bytes above_base(Bytes bytes) const {
         return bytes - std::min(bytes, memory_.base);
     }
 

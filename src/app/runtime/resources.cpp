@@ -4,6 +4,8 @@
 #include <sched.h>
 #include <thread>
 
+#include "shardweld/mpi/share.hpp"
+
 #include "memory.hpp"
 
 namespace shardweld::app {
@@ -25,7 +27,7 @@ bool has_spare_core(Index ranks_on_host) {
 }
 
 Resources shared_resources(mpi::Comm& comm) {
-    const auto hosts = comm.all_gather(std::as_bytes(std::span(comm.host())));
+    const auto hosts = mpi::gather(comm, std::string(comm.host()));
     const auto local =
         std::count(hosts.begin(), hosts.end(), hosts[static_cast<std::size_t>(comm.rank())]);
     const Bytes memory = default_memory_limit(system_memory_sources(), static_cast<int>(local));
@@ -38,10 +40,6 @@ std::shared_ptr<io::Throttle> throttle_of(const Options& options, const mpi::Com
     return options.bw_limit ? std::make_shared<io::Throttle>(
                                   static_cast<double>(*options.bw_limit) / comm.size())
                             : nullptr;
-}
-
-Bytes half_memory(mpi::Comm& comm, std::optional<Bytes> limit) {
-    return limit.value_or(shared_resources(comm).memory_limit) / 2;
 }
 
 }  // namespace shardweld::app

@@ -28,8 +28,4 @@ Resources shared_resources(mpi::Comm& comm);
 /// This rank's even share of --bw_limit; null where none is given.
 std::shared_ptr<io::Throttle> throttle_of(const Options& options, const mpi::Comm& comm);
 
-/// Collective. Half of a rank's memory, where one half assembles and the other reads a model to
-/// compare with.
-Bytes half_memory(mpi::Comm& comm, std::optional<Bytes> limit);
-
 }  // namespace shardweld::app

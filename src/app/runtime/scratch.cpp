@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include "shardweld/core/error.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/errno.hpp"
 #include "shardweld/mpi/share.hpp"
 #include "shardweld/publish/target.hpp"
 
@@ -21,9 +21,10 @@ std::string make_directory() {
     const auto base = std::filesystem::temp_directory_path(failed);
     std::string name = ((failed ? "/tmp" : base) / "shardweld.").string() + kUnique;
     if (mkdtemp(name.data()) == nullptr) {
-        throw Error(ErrorCode::io, "cannot make a temporary directory " + name + ": " +
-                                       std::generic_category().message(errno) +
-                                       "; say another place with TMPDIR");
+        throw Error(ErrorCode::io,
+                    "cannot make a temporary directory " + name + ": " +
+                        std::generic_category().message(errno),
+                    "say another place with TMPDIR");
     }
     return name;
 }
@@ -36,9 +37,10 @@ std::string make_directory_below(const std::filesystem::path& directory,
     }
     const int error = errno;
     if (error == EACCES || error == EPERM || error == EROFS || error == ENOTDIR) {
-        throw Error(ErrorCode::target, "cannot make a directory in " + directory.string() + ": " +
-                                           std::generic_category().message(error) +
-                                           "; name a directory that may be written");
+        throw Error(ErrorCode::target,
+                    "cannot make a directory in " + directory.string() + ": " +
+                        std::generic_category().message(error),
+                    "name a directory that may be written");
     }
     io::throw_errno(error, "make a directory in", directory);
 }

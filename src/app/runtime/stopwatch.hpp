@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "shardweld/core/index.hpp"
@@ -18,6 +19,11 @@ struct Phase {
     Bytes bytes_read = 0;
     Bytes bytes_written = 0;
     Bytes bytes_sent = 0;
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.name, self.wall_s, self.cpu_s, self.bytes_read, self.bytes_written,
+                        self.bytes_sent);
+    };
 };
 
 /// Times phases one after another and keeps what they took.

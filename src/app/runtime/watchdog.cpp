@@ -40,9 +40,8 @@ Watchdog::Watchdog(mpi::Comm& comm, double limit_s)
     const int error = pthread_create(&thread_, &attributes, watch, this);
     pthread_attr_destroy(&attributes);
     if (error != 0) {
-        throw Error(ErrorCode::memory, who_ +
-                                           ": cannot start a thread to watch the others; give "
-                                           "the job more memory or take --stall_timeout 0");
+        throw Error(ErrorCode::memory, who_ + ": cannot start a thread to watch the others",
+                    "give the job more memory or take --stall_timeout 0");
     }
 }
 
@@ -88,7 +87,8 @@ void Watchdog::bark() const {
         (void)std::fprintf(
             stderr,
             "shardweld: error: %s: no progress for %.0f s (--stall_timeout) while %s, waiting for "
-            "%s: another rank is dead or a file system hangs; run again with --resume\n",
+            "%s: another rank is dead or a file system hangs; the same command continues from what "
+            "is done\n",
             who_.c_str(), limit_s_, phase_.load(),
             waits_for != nullptr ? waits_for : "a file of its own");
     }

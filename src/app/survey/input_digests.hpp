@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
+namespace shardweld::catalogue {
+struct Catalogue;
+}  // namespace shardweld::catalogue
 
 namespace shardweld::app {
 

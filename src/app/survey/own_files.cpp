@@ -8,6 +8,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/beneath.hpp"
+#include "shardweld/io/input_file.hpp"
 #include "shardweld/io/links.hpp"
 #include "shardweld/io/paths.hpp"
 
@@ -29,10 +30,10 @@ fs::path root_of(const fs::path& given, const fs::path& hf_directory) {
 void require_own(const fs::path& file, const fs::path& root) {
     if (const auto end = io::leads_out_of(file, root)) {
         throw Error(ErrorCode::corrupt,
-                    printable(file.string(), 1000) + " leads out of the checkpoint, to " +
-                        printable(end->string(), 1000) +
-                        ", by a link: put the file itself there, or name the model's directory "
-                        "with --hf_config");
+                    printable(file.string(), 1000) +
+                        " leads through a link out of the checkpoint, to " +
+                        printable(end->string(), 1000),
+                    "put the file itself there, or name the model's directory with --hf_config");
     }
 }
 

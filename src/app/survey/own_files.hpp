@@ -5,8 +5,11 @@
 #include <filesystem>
 
 #include "shardweld/formats/format.hpp"
-#include "shardweld/io/file.hpp"
 #include "shardweld/publish/assets.hpp"
+
+namespace shardweld::io {
+class InputFile;
+}  // namespace shardweld::io
 
 namespace shardweld::app {
 

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <optional>
-#include <span>
 #include <utility>
 
 #include <sys/stat.h>
@@ -12,8 +10,10 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/fingerprint.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/errno.hpp"
+#include "shardweld/io/input_file.hpp"
 #include "shardweld/io/kind.hpp"
+#include "shardweld/mpi/share.hpp"
 
 #include "views.hpp"
 
@@ -41,9 +41,9 @@ std::uint64_t sampled(const fs::path& path) {
 }
 
 bool is_doubtful(const Looks& looks, std::size_t file) {
-    std::optional<Look> first;
+    std::optional<FileStatus> first;
     for (const auto& group : looks) {
-        const Look& look = group[file];
+        const FileStatus& look = group[file];
         if (first && look.size == first->size && look.identity != first->identity) {
             return true;
         }
@@ -60,16 +60,17 @@ void require_equal(const std::vector<std::pair<int, std::uint64_t>>& hashes,
     for (const auto& [rank, hash] : hashes) {
         if (hash != hashes.front().second) {
             throw Error(ErrorCode::mismatch,
-                        "file " + file + " has other contents for rank " + std::to_string(rank) +
-                            " than for rank " + std::to_string(hashes.front().first) +
-                            ": the nodes hold different checkpoints; remove the stale copies");
+                        "file " + file + " has other contents on rank " + std::to_string(rank) +
+                            " than on rank " + std::to_string(hashes.front().first) +
+                            ": the nodes hold different checkpoints",
+                        "remove the stale copies");
         }
     }
 }
 
 }  // namespace
 
-Look look_at(const fs::path& file) {
+FileStatus look_at(const fs::path& file) {
     struct stat status {};
     if (stat(file.c_str(), &status) != 0) {
         if (!io::means_absent(errno)) {
@@ -112,21 +113,18 @@ void check_same_content(mpi::Comm& comm, const Views& views, const Looks& looks,
     std::vector<std::uint64_t> mine;
     mpi::collectively(comm, [&] {
         const std::uint32_t group = views.group_of_rank[static_cast<std::size_t>(comm.rank())];
-        for (std::size_t i = 0; views.leads(comm.rank()) && i < chosen.size(); ++i) {
+        for (std::size_t i = 0; views.is_leader(comm.rank()) && i < chosen.size(); ++i) {
             const bool is_seen = looks[group][chosen[i]].size >= 0;
             mine.push_back(is_seen ? sampled(directory / files[chosen[i]]) : 0);
         }
     });
-    const auto all = comm.all_gather(std::as_bytes(std::span(mine)));
+    const auto all = mpi::gather(comm, std::move(mine));
     for (std::size_t i = 0; i < chosen.size(); ++i) {
         std::vector<std::pair<int, std::uint64_t>> hashes;  // of those that see the file
         for (std::size_t group = 0; group < looks.size(); ++group) {
             if (looks[group][chosen[i]].size >= 0) {
                 const int leader = views.leaders[group];
-                hashes.emplace_back(leader, 0);
-                std::memcpy(&hashes.back().second,
-                            &all[static_cast<std::size_t>(leader)][i * sizeof(std::uint64_t)],
-                            sizeof(std::uint64_t));
+                hashes.emplace_back(leader, all[static_cast<std::size_t>(leader)][i]);
             }
         }
         require_equal(hashes, files[chosen[i]]);

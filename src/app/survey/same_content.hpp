@@ -15,8 +15,8 @@ namespace shardweld::app {
 
 struct Views;
 
-/// What the system tells of a file.
-struct Look {
+/// What the system says about a file.
+struct FileStatus {
     Index size = -1;             ///< bytes; -1: not seen
     std::uint64_t identity = 0;  ///< from inode and modification time: equal where it is one file
     io::FileStamp stamp = {};    ///< modified_ns -1: not seen
@@ -24,10 +24,10 @@ struct Look {
 };
 
 /// By group, then by file.
-using Looks = std::vector<std::vector<Look>>;
+using Looks = std::vector<std::vector<FileStatus>>;
 
 /// Error(io) when the system cannot tell.
-Look look_at(const std::filesystem::path& file);
+FileStatus look_at(const std::filesystem::path& file);
 
 /// Files that two groups see with one size but as two files, at most `limit` of them, spread
 /// evenly.

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/pickle.hpp"
 #include "shardweld/io/paths.hpp"
@@ -43,35 +44,34 @@ void rebase(Location& location, const fs::path& from, const fs::path& to) {
 /// What one group's leader found: a location, or the reason why not.
 struct Finding {
     std::optional<Location> location;
-    fs::path directory;  ///< asked for by that leader
-    ErrorCode code = ErrorCode::ok;
-    std::string message;
+    fs::path directory;                ///< asked for by that leader
+    Error failure{ErrorCode::ok, ""};  ///< where there is no location
 
     static constexpr auto fields = [](auto& self) {
-        return std::tie(self.location, self.directory, self.code, self.message);
+        return std::tie(self.location, self.directory, self.failure);
     };
 };
 
 /// Not that there is no checkpoint, but that it cannot be looked for.
-bool is_trouble(ErrorCode code) {
+bool cannot_look(ErrorCode code) {
     return code == ErrorCode::io || code == ErrorCode::memory;
 }
 
 /// `own`: the request's directory without dots, as in the location.
-Finding look(const mpi::Comm& comm, const formats::Request& request, const fs::path& own) {
+Finding look_for_checkpoint(const mpi::Comm& comm, const formats::InputRequest& request,
+                            const fs::path& own) {
     Finding finding;
     finding.directory = own;
-    const auto failure = mpi::error_of([&] {
+    auto failure = mpi::error_of([&] {
         finding.location = formats::locate(request);
         note_links(request.directory, *finding.location);
     });
     if (failure) {
-        const bool is_named = is_trouble(failure->code()) && comm.size() > 1;
+        if (cannot_look(failure->code()) && comm.size() > 1) {
+            failure->add_context("rank " + std::to_string(comm.rank()) + " (" + comm.host() + ")");
+        }
         finding.location.reset();
-        finding.code = failure->code();
-        finding.message =
-            (is_named ? "rank " + std::to_string(comm.rank()) + " (" + comm.host() + "): " : "") +
-            failure->full_text();
+        finding.failure = std::move(*failure);
     }
     return finding;
 }
@@ -93,11 +93,12 @@ void join_neighbours(const std::map<std::string, Bytes>& bytes, Location& locati
 }
 
 /// One location for all ranks: the best group's, with the shard files of all groups.
-void find_checkpoint(mpi::Comm& comm, const formats::Request& request, const Views& views,
+void find_checkpoint(mpi::Comm& comm, const formats::InputRequest& request, const Views& views,
                      Survey& survey) {
     const fs::path own =
         mpi::collectively_get(comm, [&] { return io::without_dots(request.directory); });
-    auto all = mpi::gather(comm, views.leads(comm.rank()) ? look(comm, request, own) : Finding{});
+    auto all = mpi::gather(
+        comm, views.is_leader(comm.rank()) ? look_for_checkpoint(comm, request, own) : Finding{});
     std::optional<Finding> first;
     std::optional<Finding> failure;
     std::set<std::string> shard_files;
@@ -105,8 +106,8 @@ void find_checkpoint(mpi::Comm& comm, const formats::Request& request, const Vie
     for (const int leader : views.leaders) {
         Finding finding = std::move(all[static_cast<std::size_t>(leader)]);
         if (!finding.location) {
-            if (is_trouble(finding.code)) {
-                throw Error(finding.code, finding.message);
+            if (cannot_look(finding.failure.code())) {
+                throw Error(finding.failure);
             }
             failure = failure ? failure : finding;
             continue;
@@ -115,7 +116,8 @@ void find_checkpoint(mpi::Comm& comm, const formats::Request& request, const Vie
             throw Error(ErrorCode::mismatch,
                         "ranks " + std::to_string(survey.home) + " and " + std::to_string(leader) +
                             " see different checkpoints: " + first->location->format + " and " +
-                            finding.location->format);
+                            finding.location->format,
+                        "remove the stale copies: the nodes hold different checkpoints");
         }
         shard_files.insert(finding.location->shard_files.begin(),
                            finding.location->shard_files.end());
@@ -129,7 +131,7 @@ void find_checkpoint(mpi::Comm& comm, const formats::Request& request, const Vie
         }
     }
     if (!first) {
-        throw Error(failure->code, failure->message);
+        throw Error(failure->failure);
     }
     survey.location = *first->location;
     survey.location.shard_files.assign(shard_files.begin(), shard_files.end());
@@ -140,45 +142,44 @@ void find_checkpoint(mpi::Comm& comm, const formats::Request& request, const Vie
 
 /// Each file scanned by one rank that sees it, on all ranks.
 std::vector<Catalogue> share_scans(mpi::Comm& comm, const Views& views, const SizesByGroup& sizes,
-                                   const Location& location,
-                                   const std::vector<std::string>& files) {
+                                   const Location& location, const std::vector<std::string>& files,
+                                   const OnScan& on_scan) {
     const formats::Format& format = formats::format_of(location);
-    std::vector<Catalogue> scans(files.size());
-    ByteWriter mine;
-    mpi::collectively_in_steps(comm, [&](const mpi::Step& step) {
+    std::vector<std::size_t> own;
+    for (std::size_t file = 0; file < files.size(); ++file) {
+        if (rank_for_file(file, sizes, views) == comm.rank()) {
+            own.push_back(file);
+        }
+    }
+    std::vector<std::pair<std::size_t, Catalogue>> mine;
+    mpi::collectively_in_steps(comm, [&](const mpi::OnStep& step) {
         const formats::PickleMemory memory;
-        for (std::size_t file = 0; file < files.size(); ++file) {
-            if (handler_of(file, sizes, views) != comm.rank()) {
-                continue;
-            }
+        for (const std::size_t file : own) {
             step();
-            scans[file] = format.scan(location, files[file]);
-            if (comm.size() > 1) {
-                mine.put<std::uint64_t>(file);
-                mine.put(scans[file]);
+            if (on_scan) {
+                on_scan(static_cast<Index>(mine.size()), static_cast<Index>(own.size()),
+                        static_cast<Index>(files.size()));
             }
+            mine.emplace_back(file, format.scan(location, files[file]));
         }
     });
-    auto all = comm.all_gather(mine.take());
-    for (std::size_t rank = 0; rank < all.size(); ++rank) {
-        const std::vector<std::byte> bytes = std::move(all[rank]);
-        ByteReader in(bytes);
-        while (static_cast<int>(rank) != comm.rank() && !in.at_end()) {
-            const auto file = in.get<std::uint64_t>();
-            scans[file] = in.get<Catalogue>();
+    std::vector<Catalogue> scans(files.size());
+    for (auto& part : mpi::gather(comm, std::move(mine))) {
+        for (auto& [file, scan] : part) {
+            scans[file] = std::move(scan);
         }
     }
     return scans;
 }
 
 Catalogue scan_all(mpi::Comm& comm, const Views& views, Sights& sights, const Location& location,
-                   int home) {
+                   int home, const OnScan& on_scan) {
     const formats::Format& format = formats::format_of(location);
     const std::vector<std::string> files =
         mpi::share(comm, home, [&] { return format.scan_list(location); });
     const auto sizes = sights.sizes_of(files);
     check_seen(sizes, files, location.directory);
-    auto scans = share_scans(comm, views, sizes, location, files);
+    auto scans = share_scans(comm, views, sizes, location, files, on_scan);
     return mpi::collectively_get(comm,
                                  [&] { return formats::combine(location, std::move(scans)); });
 }
@@ -191,7 +192,7 @@ catalogue::Provenance judge_statements(const Location& location, Catalogue& cata
     auto provenance = catalogue::judge(catalogue.files, statements);
     if (provenance.standing == catalogue::Standing::unknown) {
         catalogue.warnings["provenance_unknown"] =
-            "nothing but names tells which file is which rank's and of which save";
+            "only names tell to which rank and save each file belongs";
     }
     return provenance;
 }
@@ -206,38 +207,26 @@ void resolve_all(mpi::Comm& comm, const Views& views, const SizesByGroup& sizes,
     // A format goes through the catalogue once a call, so each rank resolves its files together.
     std::vector<std::uint32_t> mine;
     for (const std::uint32_t file : files) {
-        if (handler_of(file, sizes, views) == comm.rank()) {
+        if (rank_for_file(file, sizes, views) == comm.rank()) {
             mine.push_back(file);
         }
     }
-    std::vector<formats::Resolution> resolutions(static_cast<std::size_t>(comm.size()));
-    const auto own = static_cast<std::size_t>(comm.rank());
-    ByteWriter out;
-    mpi::collectively_in_steps(comm, [&](const mpi::Step& step) {
-        resolutions[own] = format.resolve(location, catalogue, mine, step);
-        if (comm.size() > 1) {
-            out.put(resolutions[own]);
-        }
+    formats::Resolution found;
+    mpi::collectively_in_steps(comm, [&](const mpi::OnStep& step) {
+        found = format.resolve(location, catalogue, mine, step);
     });
-    auto all = comm.all_gather(out.take());
-    for (std::size_t rank = 0; rank < all.size(); ++rank) {
-        const std::vector<std::byte> bytes = std::move(all[rank]);
-        if (rank != own) {
-            ByteReader in(bytes);
-            resolutions[rank] = in.get<formats::Resolution>();
-        }
-    }
+    const auto resolutions = mpi::gather(comm, std::move(found));
     mpi::collectively(comm, [&] { formats::settle(catalogue, resolutions); });
 }
 
 }  // namespace
 
-Survey survey(mpi::Comm& comm, const formats::Request& request) {
+Survey survey(mpi::Comm& comm, const formats::InputRequest& request, const OnScan& on_scan) {
     Survey survey;
     const Views views = group_views(comm, request.directory);
     find_checkpoint(comm, request, views, survey);
     Sights sights(comm, views, survey.location.directory);
-    survey.catalogue = scan_all(comm, views, sights, survey.location, survey.home);
+    survey.catalogue = scan_all(comm, views, sights, survey.location, survey.home, on_scan);
     std::vector<std::string> files;
     for (const catalogue::File& file : survey.catalogue.files) {
         files.push_back(file.path);

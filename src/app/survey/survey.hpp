@@ -7,7 +7,7 @@
 #include "shardweld/formats/format.hpp"
 #include "shardweld/io/stamp.hpp"
 #include "shardweld/mpi/comm.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "shardweld/plan/visibility.hpp"
 
 #include "input_digests.hpp"
 
@@ -18,15 +18,18 @@ struct Survey {
     catalogue::Catalogue catalogue;  ///< the same on all ranks; its statements are judged already
     catalogue::Provenance provenance;
     plan::Visibility visibility;
-    std::vector<io::FileStamp> stamps;  ///< of the catalogue's files, for this rank: Look::stamp
-    std::vector<InputDigest> digests;   ///< of the catalogue's files, on the first rank
+    std::vector<io::FileStamp>
+        stamps;  ///< of the catalogue's files, for this rank: FileStatus::stamp
+    std::vector<InputDigest> digests;  ///< of the catalogue's files, on the first rank
     int home = 0;  ///< found the checkpoint and its config, if any did: reads the side files
 };
+
+/// Told how many of this rank's files have been scanned, of how many; of all ranks `total`.
+using OnScan = std::function<void(Index done, Index own, Index total)>;
 
 /// Collective. Ranks with the same view of the directory (host, mounts, directory) form a group
 /// whose lowest rank looks for all. Error(not_found) names every file that no rank sees;
 /// Error(mismatch) when two groups see different checkpoints or sizes, or files contradict each
 /// other.
-Survey survey(mpi::Comm& comm, const formats::Request& request);
-
+Survey survey(mpi::Comm& comm, const formats::InputRequest& request, const OnScan& on_scan = {});
 }  // namespace shardweld::app

@@ -1,15 +1,14 @@
 #include "views.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 #include <map>
-#include <span>
 
 #include <sys/stat.h>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/mpi/share.hpp"
 
 #include "same_content.hpp"
 
@@ -43,10 +42,11 @@ void check_readable(const Looks& looks, const std::vector<std::string>& files,
         }
     }
     if (!forbidden.empty()) {
-        throw Error(ErrorCode::io, std::to_string(forbidden.size()) +
-                                       " file(s) of the checkpoint cannot be read by this user: " +
-                                       listed(forbidden) + " in " + directory.string() +
-                                       "; have their owner permit it");
+        throw Error(ErrorCode::io,
+                    std::to_string(forbidden.size()) +
+                        " file(s) of the checkpoint cannot be read by this user: " +
+                        listed(forbidden) + " in " + directory.string(),
+                    "have their owner permit it");
     }
 }
 
@@ -55,8 +55,8 @@ void check_readable(const Looks& looks, const std::vector<std::string>& files,
 Views group_views(mpi::Comm& comm, const std::filesystem::path& directory) {
     const std::string key = view_key(comm, directory);
     Views views;
-    std::map<std::vector<std::byte>, std::uint32_t> groups;
-    const auto keys = comm.all_gather(std::as_bytes(std::span(key)));
+    std::map<std::string, std::uint32_t> groups;
+    const std::vector<std::string> keys = mpi::gather(comm, key);
     for (std::size_t rank = 0; rank < keys.size(); ++rank) {
         const auto [at, is_new] =
             groups.try_emplace(keys[rank], static_cast<std::uint32_t>(groups.size()));
@@ -75,29 +75,25 @@ void Sights::look_for(const std::vector<std::string>& files) {
     for (std::size_t rank = 0; rank < position.size(); ++rank) {
         position[rank] = n_ranks[views_.group_of_rank[rank]]++;
     }
-    std::vector<Look> mine;
+    std::vector<FileStatus> mine;
     mpi::collectively(comm_, [&] {
         const std::size_t step = n_ranks[views_.group_of_rank[own]];
         for (std::size_t i = position[own]; i < files.size(); i += step) {
             mine.push_back(look_at(directory_ / files[i]));
         }
     });
-    const auto all = comm_.all_gather(std::as_bytes(std::span(mine)));
-    Looks looks(views_.leaders.size(), std::vector<Look>(files.size()));
+    const auto all = mpi::gather(comm_, std::move(mine));
+    Looks looks(views_.leaders.size(), std::vector<FileStatus>(files.size()));
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
         const std::uint32_t group = views_.group_of_rank[rank];
-        std::vector<Look> found(all[rank].size() / sizeof(Look));
-        if (!found.empty()) {
-            std::memcpy(found.data(), all[rank].data(), all[rank].size());
-        }
-        for (std::size_t i = 0; i < found.size(); ++i) {
-            looks[group][position[rank] + i * n_ranks[group]] = found[i];
+        for (std::size_t i = 0; i < all[rank].size(); ++i) {
+            looks[group][position[rank] + i * n_ranks[group]] = all[rank][i];
         }
     }
     check_readable(looks, files, directory_);
     check_same_content(comm_, views_, looks, directory_, files);
     for (std::size_t i = 0; i < files.size(); ++i) {
-        Known& known = known_[files[i]];
+        KnownFile& known = known_[files[i]];
         for (const auto& group : looks) {
             known.sizes.push_back(group[i].size);
         }
@@ -151,11 +147,12 @@ void check_seen(const SizesByGroup& sizes, const std::vector<std::string>& files
         throw Error(ErrorCode::not_found,
                     std::to_string(missing.size()) +
                         " file(s) of the checkpoint are missing on every rank: " + listed(missing) +
-                        " in " + directory.string() + "; copy them there, or merge where they are");
+                        " in " + directory.string(),
+                    "copy them there, or merge where they are");
     }
 }
 
-int handler_of(std::size_t file, const SizesByGroup& sizes, const Views& views) {
+int rank_for_file(std::size_t file, const SizesByGroup& sizes, const Views& views) {
     std::vector<int> able;
     for (std::size_t rank = 0; rank < views.group_of_rank.size(); ++rank) {
         if (sizes[views.group_of_rank[rank]][file] >= 0) {

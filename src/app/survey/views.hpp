@@ -20,7 +20,7 @@ struct Views {
     std::vector<std::uint32_t> group_of_rank;
     std::vector<int> leaders;  ///< lowest rank of each group
 
-    [[nodiscard]] bool leads(int rank) const {
+    [[nodiscard]] bool is_leader(int rank) const {
         return leaders[group_of_rank[static_cast<std::size_t>(rank)]] == rank;
     }
 };
@@ -43,11 +43,11 @@ class Sights {
     /// files that may not be read.
     SizesByGroup sizes_of(const std::vector<std::string>& files);
     /// What files that were asked for before were as this rank's group saw them first
-    /// (Look::stamp). Local.
+    /// (FileStatus::stamp). Local.
     [[nodiscard]] std::vector<io::FileStamp> stamps(const std::vector<std::string>& files) const;
 
   private:
-    struct Known {
+    struct KnownFile {
         std::vector<Index> sizes;  ///< by group
         io::FileStamp stamp;       ///< for this rank's group
     };
@@ -56,7 +56,7 @@ class Sights {
     mpi::Comm& comm_;
     const Views& views_;
     std::filesystem::path directory_;
-    std::unordered_map<std::string, Known> known_;
+    std::unordered_map<std::string, KnownFile> known_;
 };
 
 /// Error(not_found) listing all files that no group sees; Error(mismatch) when two groups see
@@ -65,6 +65,6 @@ void check_seen(const SizesByGroup& sizes, const std::vector<std::string>& files
                 const std::filesystem::path& directory);
 
 /// The rank that handles file number `file`: spread over those that see it.
-int handler_of(std::size_t file, const SizesByGroup& sizes, const Views& views);
+int rank_for_file(std::size_t file, const SizesByGroup& sizes, const Views& views);
 
 }  // namespace shardweld::app

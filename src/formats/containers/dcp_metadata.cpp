@@ -1,6 +1,7 @@
 #include "shardweld/formats/containers/dcp_metadata.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <unordered_map>
 #include <utility>
 
@@ -140,7 +141,7 @@ std::string checkpoint_id_of(const PickleValue& root) {
     if (id == nullptr) {
         return "";
     }
-    io::fs::path path(id->kind == PickleKind::text ? id->text() : std::string_view());
+    std::filesystem::path path(id->kind == PickleKind::text ? id->text() : std::string_view());
     for (const PickleValue* const part : id->arguments()) {
         path /= part->kind == PickleKind::text ? part->text() : std::string_view();
     }
@@ -149,10 +150,10 @@ std::string checkpoint_id_of(const PickleValue& root) {
 
 }  // namespace
 
-DcpMetadata DcpMetadata::read(const io::fs::path& path) {
+DcpMetadata DcpMetadata::read(const std::filesystem::path& path) {
     try {
         // Megatron appends every rank's plan: most of the file, and nothing a reader needs.
-        const auto numbers = std::make_shared<PickleArena>(0);
+        const auto numbers = std::make_shared<PickleArena>();
         DcpRecords records(numbers);
         const Pickle pickle = Pickle::parse(read_pickle(path), "all_local_plans", &records);
         if (!is_class(pickle.root(), "Metadata")) {

@@ -27,10 +27,10 @@ DcpStorage::DcpStorage(const PickleValue& storage_data, DcpRecords& records) : r
     if (!storage_data.is_mapping()) {
         bad_metadata("storage_data is " + describe(storage_data));
     }
-    std::vector<Item>* items = nullptr;
+    std::vector<StorageItem>* items = nullptr;
     std::string_view last;
     for (std::size_t i = 0; i < storage_data.pair_count(); ++i) {
-        Item item;
+        StorageItem item;
         item.key = records.key_number(storage_data.key(i));
         const std::string_view name = records.key(item.key).name;
         item.place = records.place_number(storage_data.value(i), name);
@@ -64,7 +64,7 @@ void DcpStorage::sort_files() {
 void DcpStorage::find_ends() {
     ends_.resize(files_.size(), 0);
     for (const auto& [name, items] : items_) {
-        for (const Item& item : items) {
+        for (const StorageItem& item : items) {
             const DcpRecords::Place& place = records_.place(item.place);
             Bytes& end = ends_[file_places_[place.file]];
             end = std::max(end, checked_add_bytes(place.offset, place.length, "an item's end"));
@@ -74,7 +74,7 @@ void DcpStorage::find_ends() {
 
 void DcpStorage::sort_items() {
     for (auto& [name, items] : items_) {
-        const auto by_place = [this](const Item& a, const Item& b) {
+        const auto by_place = [this](const StorageItem& a, const StorageItem& b) {
             return is_less(at(a), at(b));
         };
         if (!std::is_sorted(items.begin(), items.end(), by_place)) {
@@ -82,7 +82,7 @@ void DcpStorage::sort_items() {
         }
         const auto twice = std::adjacent_find(
             items.begin(), items.end(),
-            [this](const Item& a, const Item& b) { return is_equal(at(a), at(b)); });
+            [this](const StorageItem& a, const StorageItem& b) { return is_equal(at(a), at(b)); });
         if (twice != items.end()) {
             bad_metadata("two items of '" + printable(name) + "' at " + shape_text(at(*twice)));
         }
@@ -97,15 +97,15 @@ Bytes DcpStorage::object_bytes(std::string_view name) const {
 }
 
 // A tensor of one piece may be indexed without an offset.
-bool DcpStorage::is_only(const std::vector<Item>& items, const DcpTensor& tensor) const {
+bool DcpStorage::is_only(const std::vector<StorageItem>& items, const DcpTensor& tensor) const {
     return items.size() == 1 && tensor.chunks.size() == 1 &&
            !records_.key(items.front().key).has_place;
 }
 
 void DcpStorage::place(DcpTensor& tensor) const {
-    static const std::vector<Item> kNone;
+    static const std::vector<StorageItem> kNone;
     const auto found = items_.find(tensor.name);
-    const std::vector<Item>& items = found == items_.end() ? kNone : found->second;
+    const std::vector<StorageItem>& items = found == items_.end() ? kNone : found->second;
     // Both are sorted: one walk over both.
     auto item = items.begin();
     for (DcpChunk& chunk : tensor.chunks) {
@@ -123,12 +123,13 @@ void DcpStorage::place(DcpTensor& tensor) const {
     }
 }
 
-void DcpStorage::put(const Item& item, const DcpTensor& tensor, DcpChunk& chunk) const {
+void DcpStorage::put(const StorageItem& item, const DcpTensor& tensor, DcpChunk& chunk) const {
     const DcpRecords::Place& place = records_.place(item.place);
     if (place.is_transformed) {
         throw Error(ErrorCode::unsupported,
                     ".metadata: tensor '" + printable(tensor.name) +
-                        "' is stored through a transform (compressed); save it without");
+                        "' is stored through a transform (compressed)",
+                    "save it without");
     }
     chunk.file = file_places_[place.file];
     chunk.offset = place.offset;

@@ -34,15 +34,16 @@ class DcpStorage {
 
   private:
     /// Numbers of records.
-    struct Item {
+    struct StorageItem {
         std::uint32_t key = 0;
         std::uint32_t place = 0;
     };
-    [[nodiscard]] std::span<const Index> at(const Item& item) const {
+    [[nodiscard]] std::span<const Index> at(const StorageItem& item) const {
         return records_.key(item.key).at;
     }
-    [[nodiscard]] bool is_only(const std::vector<Item>& items, const DcpTensor& tensor) const;
-    void put(const Item& item, const DcpTensor& tensor, DcpChunk& chunk) const;
+    [[nodiscard]] bool is_only(const std::vector<StorageItem>& items,
+                               const DcpTensor& tensor) const;
+    void put(const StorageItem& item, const DcpTensor& tensor, DcpChunk& chunk) const;
     void sort_files();
     void sort_items();
     void find_ends();
@@ -51,7 +52,8 @@ class DcpStorage {
     std::vector<std::string> files_;
     std::vector<Bytes> ends_;
     std::vector<std::uint32_t> file_places_;  // from the records' numbers to those in files_
-    std::unordered_map<std::string_view, std::vector<Item>> items_;  // by tensor, sorted by `at`
+    std::unordered_map<std::string_view, std::vector<StorageItem>>
+        items_;  // by tensor, sorted by `at`
     bool has_transforms_ = false;
 };
 

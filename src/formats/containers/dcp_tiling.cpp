@@ -34,7 +34,8 @@ void check_tiling(const DcpTensor& tensor) {
             throw Error(ErrorCode::corrupt,
                         name + " of shape " + shape_text(tensor.shape) +
                             " is not covered by its chunks between " + shape_text(cover.lo) +
-                            " and " + shape_text(cover.hi) + "; the checkpoint is incomplete");
+                            " and " + shape_text(cover.hi),
+                        "copy the files of all ranks");
         case Cover::Kind::overlap:
             throw Error(ErrorCode::corrupt, name + ": chunks of one tensor overlap: " +
                                                 chunk_text(tensor.chunks[cover.first]) + " and " +
@@ -42,8 +43,8 @@ void check_tiling(const DcpTensor& tensor) {
         case Cover::Kind::irregular:
             throw Error(ErrorCode::unsupported,
                         name +
-                            ": its chunks do not form a grid or slabs; shardweld cannot check "
-                            "that they cover it once");
+                            ": its chunks do not form a grid or slabs, so shardweld cannot "
+                            "check that they cover it once");
     }
 }
 

@@ -1,8 +1,6 @@
 #include "pickle_arena.hpp"
 
-#include <algorithm>
-#include <iterator>
-#include <new>
+#include <cstring>
 #include <utility>
 
 #include "shardweld/formats/containers/pickle.hpp"
@@ -27,47 +25,44 @@ std::vector<std::byte> PickleMemory::spare_bytes() {
                                   : std::exchange(kept_memory->bytes_, {});
 }
 
-void PickleMemory::keep_bytes(std::vector<std::byte> bytes) {
-    if (kept_memory != nullptr && kept_memory->bytes_.size() < bytes.size()) {
-        kept_memory->bytes_ = std::move(bytes);
-    }
-}
+PickleArena::PickleArena(std::vector<std::byte> bytes)
+    : bytes_(std::move(bytes)),
+      next_chunk_(std::clamp(bytes_.size() * 4, kSmallestChunk, kLargestChunk)) {}
 
 PickleArena::~PickleArena() {
     if (kept_memory == nullptr) {
         return;
     }
-    auto& kept = kept_memory->chunks_;
-    try {
-        kept.reserve(kept.size() + chunks_.size());
-    } catch (const std::bad_alloc&) {
-        return;
+    kept_memory->chunks_.splice(kept_memory->chunks_.begin(), chunks_);
+    if (kept_memory->bytes_.size() < bytes_.size()) {
+        kept_memory->bytes_ = std::move(bytes_);
     }
-    std::move(chunks_.rbegin(), chunks_.rend(), std::back_inserter(kept));
 }
 
-std::unique_ptr<std::byte[]> PickleArena::large_chunk() {
-    if (kept_memory == nullptr || kept_memory->chunks_.empty()) {
-        return std::make_unique_for_overwrite<std::byte[]>(kLargestChunk);
-    }
-    auto chunk = std::move(kept_memory->chunks_.back());
-    kept_memory->chunks_.pop_back();
-    return chunk;
+std::string_view PickleArena::keep(std::string_view text) {
+    auto* const chars = static_cast<char*>(allocate(text.size()));
+    std::memcpy(chars, text.data(), text.size());
+    return {chars, text.size()};
 }
 
 void* PickleArena::from_new_chunk(std::size_t size) {
+    const auto fresh = [](std::size_t n_bytes) {
+        return std::make_unique_for_overwrite<std::byte[]>(n_bytes);
+    };
     if (size > kLargestChunk / 4) {
-        return others_.emplace_back(std::make_unique_for_overwrite<std::byte[]>(size)).get();
+        return others_.emplace_back(fresh(size)).get();
     }
     const std::size_t chunk = std::max(next_chunk_, size);
-    next_chunk_ = std::min(next_chunk_ * 2, kLargestChunk);
-    at_ = chunk == kLargestChunk
-              ? chunks_.emplace_back(large_chunk()).get()
-              : others_.emplace_back(std::make_unique_for_overwrite<std::byte[]>(chunk)).get();
+    next_chunk_ = std::min(chunk * 2, kLargestChunk);
+    Chunks& chunks = chunk == kLargestChunk ? chunks_ : others_;
+    if (chunk == kLargestChunk && kept_memory != nullptr && !kept_memory->chunks_.empty()) {
+        chunks.splice(chunks.end(), kept_memory->chunks_, kept_memory->chunks_.begin());
+    } else {
+        chunks.push_back(fresh(chunk));
+    }
+    at_ = chunks.back().get();
     end_ = at_ + chunk;
-    std::byte* const block = at_;
-    at_ += size;
-    return block;
+    return std::exchange(at_, at_ + size);
 }
 
 }  // namespace shardweld::formats

@@ -1,26 +1,32 @@
-// Memory of a pickle's values: taken in order, given back all at once (to a PickleMemory where one
-// lives) or block by block.
+// Memory of a pickle: its bytes and its values. Values are taken in order and given back one by one
+// to be used again, or all at once (to a PickleMemory where one lives).
 // Knows sizes only; nothing is ever destroyed in it.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <list>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 namespace shardweld::formats {
 
 class PickleArena {
   public:
-    /// `guess`: bytes that will be needed, if known.
-    explicit PickleArena(std::size_t guess)
-        : next_chunk_(std::clamp(guess, kSmallestChunk, kLargestChunk)) {}
+    /// `bytes`: of the pickle, if there is one.
+    explicit PickleArena(std::vector<std::byte> bytes = {});
     ~PickleArena();
     PickleArena(const PickleArena&) = delete;
     PickleArena& operator=(const PickleArena&) = delete;
     PickleArena(PickleArena&&) = delete;
     PickleArena& operator=(PickleArena&&) = delete;
+
+    [[nodiscard]] std::string_view bytes() const {
+        return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};
+    }
+    std::vector<std::byte> take_bytes() { return std::move(bytes_); }
 
     /// Memory for `size` bytes, aligned to 8.
     [[gnu::always_inline]] inline void* allocate(std::size_t size) {
@@ -48,10 +54,15 @@ class PickleArena {
         }
     }
 
+    /// A copy of `text`.
+    std::string_view keep(std::string_view text);
+
   private:
     struct Free {
         Free* next;
     };
+    using Chunks = std::list<std::unique_ptr<std::byte[]>>;
+    friend class PickleMemory;
     static constexpr std::size_t kWord = 8;
     static constexpr std::size_t kSmallestChunk = 1024;
     static constexpr std::size_t kLargestChunk = 1U << 20U;
@@ -61,10 +72,10 @@ class PickleArena {
     }
 
     [[gnu::noinline]] void* from_new_chunk(std::size_t size);
-    static std::unique_ptr<std::byte[]> large_chunk();
 
-    std::vector<std::unique_ptr<std::byte[]>> chunks_;  // of kLargestChunk
-    std::vector<std::unique_ptr<std::byte[]>> others_;
+    std::vector<std::byte> bytes_;
+    Chunks chunks_;  // of kLargestChunk
+    Chunks others_;
     std::size_t next_chunk_;
     std::byte* at_ = nullptr;
     std::byte* end_ = nullptr;

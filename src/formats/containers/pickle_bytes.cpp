@@ -1,13 +1,14 @@
 #include "pickle_bytes.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <system_error>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/pickle.hpp"
-
-#include "pickle_machine.hpp"
+#include "shardweld/io/input_file.hpp"
+#include "shardweld/io/whole_file.hpp"
 
 namespace shardweld::formats {
 
@@ -15,7 +16,7 @@ void check_start(const io::InputFile& file, Bytes offset, Bytes size) {
     constexpr Bytes kLarge = Bytes{1} << 20U;
     constexpr std::size_t kLooked = 65536;
     if (size <= kLarge || offset > file.size() || size > file.size() - offset) {
-        return;  // cheap to read, or refused by whoever reads it
+        return;  // cheap to read, or refused by its reader
     }
     std::vector<std::byte> first(kLooked);
     file.read_at(offset, first);
@@ -30,7 +31,7 @@ void check_start(const io::InputFile& file, Bytes offset, Bytes size) {
                                         " bytes: zeros or other bytes lie behind it");
 }
 
-std::vector<std::byte> read_pickle(const io::fs::path& path) {
+std::vector<std::byte> read_pickle(const std::filesystem::path& path) {
     {
         const auto file = io::InputFile::open(path);
         check_start(file, 0, file.size());
@@ -38,13 +39,13 @@ std::vector<std::byte> read_pickle(const io::fs::path& path) {
     return io::read_bytes(path, kMaxPickleBytes);
 }
 
-void throw_no_memory(const io::fs::path& path) {
+void throw_no_memory(const std::filesystem::path& path) {
     std::error_code failed;
-    const auto size = io::fs::file_size(path, failed);
+    const auto size = std::filesystem::file_size(path, failed);
     throw Error(ErrorCode::memory,
                 "memory ran out while the file " + path.string() +
-                    (failed ? std::string() : " of " + human_bytes(size)) +
-                    " was examined; give the job more memory per rank, or fewer ranks on a node");
+                    (failed ? std::string() : " of " + human_bytes(size)) + " was examined",
+                "give the job more memory per rank, or fewer ranks on a node");
 }
 
 }  // namespace shardweld::formats

@@ -2,9 +2,12 @@
 // Knows sizes and the first opcodes; what a pickle holds is its readers' business.
 #pragma once
 
+#include <filesystem>
 #include <vector>
 
-#include "shardweld/io/file.hpp"
+namespace shardweld::io {
+class InputFile;
+}  // namespace shardweld::io
 
 namespace shardweld::formats {
 
@@ -18,9 +21,9 @@ void check_start(const io::InputFile& file, Bytes offset, Bytes size);
 
 /// A file that is one pickle. Error(corrupt) when it is larger than kMaxPickleBytes or does not
 /// begin as one.
-std::vector<std::byte> read_pickle(const io::fs::path& path);
+std::vector<std::byte> read_pickle(const std::filesystem::path& path);
 
 /// Error(memory) that names the file whose reading took more than there is.
-[[noreturn]] void throw_no_memory(const io::fs::path& path);
+[[noreturn]] void throw_no_memory(const std::filesystem::path& path);
 
 }  // namespace shardweld::formats

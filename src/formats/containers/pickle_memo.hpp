@@ -1,45 +1,58 @@
 // The memo of a pickle. Python puts nearly every object there and fetches few back: where memory
 // counts, a first pass over the opcodes finds those, and all others are not kept.
-// Knows how long opcodes' arguments are, not what they mean. Opcodes: CPython 3.11
-// Lib/pickletools.py.
+// Knows which opcodes fetch; nothing of values.
 #pragma once
 
-#include <array>
+#include <bit>
 #include <cstdint>
-#include <string_view>
 #include <vector>
+
+#include "block_list.hpp"
+#include "pickle_reader.hpp"
 
 namespace shardweld::formats {
 
 struct PickleValue;
 
-/// Which entries of the memo are ever fetched.
-class PickleRecalls {
+class PickleMemo {
   public:
-    /// Of the pickle at the start of `bytes`; of a malformed one, as far as it goes.
-    explicit PickleRecalls(std::string_view bytes);
+    /// Keeps only what the pickle that `reader` begins fetches; of a malformed one, as far as it
+    /// goes.
+    void keep_fetched(PickleReader reader);
 
-    [[nodiscard]] bool has(std::uint64_t slot) const {
-        return slot / kBits < words_.size() && ((words_[slot / kBits] >> (slot % kBits)) & 1U) != 0;
-    }
-    /// The number of fetched entries before `slot`.
-    [[nodiscard]] std::size_t place(std::uint64_t slot) const {
-        if (slot < early_.size()) {
-            return early_[slot];
+    /// Where a value is put; nullptr for one that need not be kept.
+    [[nodiscard]] PickleValue** to_put(std::uint64_t slot) {
+        if (keeps_all_) {
+            entries_.grow(slot + 1);
         }
-        const std::uint64_t below = words_[slot / kBits] & ((std::uint64_t{1} << slot % kBits) - 1);
-        return before_[slot / kBits] + static_cast<std::size_t>(__builtin_popcountll(below));
+        return entry(slot);
     }
-    [[nodiscard]] std::size_t count() const { return count_; }
+    /// Where a value was put, if it was.
+    [[nodiscard]] PickleValue** entry(std::uint64_t slot) {
+        if (keeps_all_) {
+            return slot < entries_.size() ? &entries_[slot] : nullptr;
+        }
+        if (slot / kBits >= words_.size()) {
+            return nullptr;
+        }
+        const Word& word = words_[slot / kBits];
+        const std::uint64_t bit = std::uint64_t{1} << slot % kBits;
+        const auto before = static_cast<std::size_t>(std::popcount(word.fetched & (bit - 1)));
+        return (word.fetched & bit) == 0 ? nullptr : &entries_[word.n_before + before];
+    }
 
   private:
     static constexpr std::uint64_t kBits = 64;
+    struct Word {
+        std::uint64_t fetched = 0;  // a bit for each slot
+        std::size_t n_before = 0;   // bits set in earlier words
+    };
+    void find_fetched(PickleReader& reader);
     void add(std::uint64_t slot, std::size_t limit);
 
-    std::vector<std::uint64_t> words_;        // a bit for each slot
-    std::vector<std::uint32_t> before_;       // bits set in earlier words
-    std::array<std::uint32_t, 256> early_{};  // the same for the slots that are fetched most
-    std::size_t count_ = 0;
+    bool keeps_all_ = true;
+    std::vector<Word> words_;
+    BlockList<PickleValue*> entries_;
 };
 
 }  // namespace shardweld::formats

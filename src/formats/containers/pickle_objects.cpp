@@ -1,10 +1,13 @@
-// Globals, objects and persistent ids of a pickle.
+// Globals and objects of a pickle, and objects that are taken out of it while it is read: what they
+// were made of is used again.
 #include <algorithm>
+#include <bit>
 
 #include "shardweld/core/text.hpp"
 
 #include "pickle_globals.hpp"
 #include "pickle_machine.hpp"
+#include "pickle_text.hpp"
 
 namespace shardweld::formats {
 
@@ -21,59 +24,46 @@ bool is_latin1(std::string_view encoding) {
     return encoding == "latin1" || encoding == "latin-1" || encoding == "iso-8859-1";
 }
 
-bool is_ascii(std::string_view text) {
-    return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0; });
-}
-
 }  // namespace
 
-void PickleMachine::on_global() {
-    const std::string_view module = line("GLOBAL");
-    push_global(module, line("GLOBAL"));
-}
-
-void PickleMachine::on_stack_global() {
-    const PickleValue* const name = pop();
-    const PickleValue* const module = pop();
-    if (name->kind != PickleKind::text || module->kind != PickleKind::text) {
+std::string_view PickleMachine::name_in(const PickleValue* text) const {
+    if (text->kind != PickleKind::text) {
         fail("STACK_GLOBAL needs two texts");
     }
-    push_global(module->text(), name->text());
+    return text->text();
 }
 
-void PickleMachine::push_global(std::string_view module, std::string_view name) {
-    if (!is_plain_name(module) || !is_plain_name(name)) {
-        fail("'" + printable(module, 60) + " " + printable(name, 60) + "' is no name of a global");
-    }
+PickleValue* PickleMachine::global(std::string_view module, std::string_view name) {
     name_.assign(module).append(" ").append(name);
     const auto known = globals_.find(name_);
-    if (known != globals_.end()) {
-        push(known->second);
-        return;
+    return known != globals_.end() ? known->second : new_global(module, name);
+}
+
+PickleValue* PickleMachine::new_global(std::string_view module, std::string_view name) {
+    if (!is_plain_name(module) || !is_plain_name(name)) {
+        fail("'" + printable(module, 60) + " " + printable(name, 60) +
+             "' is not the name of a global");
     }
-    if (is_denied_global(module, name)) {
+    const GlobalKind kind = kind_of_global(module, name);
+    if (kind == GlobalKind::denied) {
         fail("disallowed global " + printable(module) + "." + printable(name) +
              "; the file tries to run code and was not made by a trainer");
     }
-    const std::string_view text = pickle_.texts_.emplace_back(name_);
-    PickleValue* const global = fresh_text(PickleKind::global, text);
-    global->detail = static_cast<std::uint8_t>(
-        static_cast<std::uint8_t>(special_global(module, name)) | pickle_detail::kShared);
+    const std::string_view text = arena_.keep(name_);
+    PickleValue* const global = chars(PickleKind::global, text);
+    global->detail =
+        static_cast<std::uint8_t>(static_cast<std::uint8_t>(kind) | pickle_detail::kShared);
     if (const auto number = reducer_ == nullptr ? std::nullopt : reducer_->takes(text)) {
         global->detail |= pickle_detail::kReduced;
         reduced_classes_.emplace_back(global, *number);
     }
-    globals_.emplace(text, global);
-    if (!is_known_global(module, name)) {
+    if (kind == GlobalKind::inert) {
         pickle_.inert_.emplace(text);
     }
-    push(global);
+    return globals_[text] = global;
 }
 
-PickleValue* PickleMachine::fresh_object(PickleValue* callee, PickleValue* arguments) {
-    if (is_skipped(callee) || is_skipped(arguments)) {
-        return skipped_;
-    }
+PickleValue* PickleMachine::object(PickleValue* callee, PickleValue* arguments) {
     if (callee->kind != PickleKind::global && callee->kind != PickleKind::object) {
         fail(in_words(callee->kind) + " is called as a class or function");
     }
@@ -81,120 +71,148 @@ PickleValue* PickleMachine::fresh_object(PickleValue* callee, PickleValue* argum
         fail("the arguments of " + printable(callee->class_name()) + " are " +
              in_words(arguments->kind) + ", expected a tuple");
     }
-    PickleValue* const value = fresh(PickleKind::object);
-    if (!is_skipped(value)) {
-        value->object = new (arena_.allocate(sizeof(PickleObject)))
-            PickleObject{callee, arguments, nullptr, nullptr};
-        nest(*value, *callee);
-        nest(*value, *arguments);
-    }
+    PickleValue* const value = make(PickleKind::object);
+    value->object = new (arena_.allocate(sizeof(PickleObject)))
+        PickleObject{callee, arguments, nullptr, nullptr};
+    nest(*value, *callee);
+    nest(*value, *arguments);
     return value;
 }
 
-void PickleMachine::on_reduce() {
-    PickleValue* const arguments = pop();
-    PickleValue* const callee = pop();
-    PickleValue* known = nullptr;
-    if (callee->kind == PickleKind::global && arguments->kind == PickleKind::tuple) {
-        known = reduce_known(*callee, arguments);
-    }
-    push(known != nullptr ? known : fresh_object(callee, arguments));
-}
-
-PickleValue* PickleMachine::reduce_known(const PickleValue& callee, PickleValue* arguments) {
-    const std::size_t count = arguments->size;
-    PickleValue* const* const given = arguments->parts;
-    switch (static_cast<SpecialGlobal>(callee.detail & pickle_detail::kSpecial)) {
-        case SpecialGlobal::none:
-            return nullptr;
-        case SpecialGlobal::size:
-            if (count != 1 || given[0]->kind != PickleKind::tuple) {
-                return nullptr;
+PickleValue* PickleMachine::called(PickleValue* callee, PickleValue* arguments) {
+    const bool is_call = callee->kind == PickleKind::global && arguments->kind == PickleKind::tuple;
+    const Values given(arguments->parts, is_call ? arguments->size : 0);
+    switch (static_cast<GlobalKind>(is_call ? callee->detail & pickle_detail::kGlobalKind : 0)) {
+        case GlobalKind::size:
+            if (given.size() == 1 && given[0]->kind == PickleKind::tuple) {
+                return only_part(arguments);
             }
-            return reducer_ == nullptr ? given[0] : only_part(arguments);
-        case SpecialGlobal::encode: {
-            const bool is_text = count == 2 && given[0]->kind == PickleKind::text;
-            const bool is_bytes = is_text && is_latin1(given[1]->text()) && !skipping_;
-            return is_bytes ? decode_latin1(given[0]->text()) : nullptr;
-        }
-        case SpecialGlobal::reconstructor:
+            break;
+        case GlobalKind::encode:
+            if (given.size() == 2 && given[0]->kind == PickleKind::text &&
+                is_latin1(given[1]->text())) {
+                return latin1_bytes(given[0]->text());
+            }
+            break;
+        case GlobalKind::reconstructor:
             // (class, base, base's state), as protocols 0 and 1 write plain objects.
-            return count == 3 && !is_skipped(given[0]) ? fresh_object(given[0], empty_tuple_)
-                                                       : nullptr;
+            if (given.size() == 3) {
+                given[0]->detail |= pickle_detail::kShared;  // the arguments hold it as well
+                return object(given[0], empty_tuple_);
+            }
+            break;
+        default:
+            break;
     }
-    return nullptr;
+    return object(callee, arguments);
 }
 
 // Protocol 2 has no bytes: Python 3 writes them as text whose code points are the byte values.
-PickleValue* PickleMachine::decode_latin1(std::string_view text) {
+PickleValue* PickleMachine::latin1_bytes(std::string_view text) {
     // Kept per text, so that a large one named again and again is decoded once.
     PickleValue*& value = latin1_[text.data()];
     if (value != nullptr) {
         return value;
     }
-    if (is_ascii(text)) {
-        value = fresh_text(PickleKind::bytes, text);
-        value->detail |= pickle_detail::kShared;
-        return value;
-    }
-    std::string decoded;
-    decoded.reserve(text.size());
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        const auto lead = static_cast<unsigned char>(text[i]);
-        if (lead < 0x80) {
-            decoded.push_back(static_cast<char>(lead));
-            continue;
-        }
-        const bool has_next = i + 1 < text.size();
-        const unsigned next = has_next ? static_cast<unsigned char>(text[++i]) : 0U;
-        if ((lead != 0xC2 && lead != 0xC3) || (next & 0xC0U) != 0x80U) {
+    const bool is_ascii = std::all_of(text.begin(), text.end(), [](char c) { return c >= 0; });
+    if (!is_ascii) {
+        const auto bytes = bytes_of_latin1(text);
+        if (!bytes) {
             fail("text of _codecs.encode is not Latin-1");
         }
-        decoded.push_back(static_cast<char>(((lead & 0x03U) << 6U) | (next & 0x3FU)));
+        text = arena_.keep(*bytes);
     }
-    value = fresh_text(PickleKind::bytes, pickle_.texts_.emplace_back(std::move(decoded)));
-    value->detail |= pickle_detail::kShared;
+    value = chars(PickleKind::bytes, text);
+    value->detail = pickle_detail::kShared;
     return value;
 }
 
-void PickleMachine::on_newobj() {
-    PickleValue* const arguments = pop();
-    PickleValue* const callee = pop();
-    push(fresh_object(callee, arguments));
+PickleValue* PickleMachine::built(PickleValue* target, PickleValue* state) {
+    if (target->kind != PickleKind::object) {
+        fail("BUILD on " + in_words(target->kind));
+    }
+    nest(*target, *state);
+    target->object->state = state;
+    const PickleValue& callee = *target->object->callee;
+    if (callee.kind == PickleKind::global && (callee.detail & pickle_detail::kReduced) != 0) {
+        reduce(*target);
+    }
+    return target;
 }
 
-void PickleMachine::on_newobj_ex() {
-    pop();  // keyword arguments: no class read here takes any
-    on_newobj();
+PickleValue* PickleMachine::persistent(PickleValue* id) {
+    PickleValue* const value = make_shared(PickleKind::persistent);
+    nest(*value, *id);
+    value->id = id;
+    pickle_.persistents_.push_back(value);
+    return value;
 }
 
-void PickleMachine::on_build() {
-    PickleValue* const state = pop();
-    PickleValue& target = top();
-    if (is_skipped(&target)) {
+void PickleMachine::reduce(PickleValue& object) {
+    PickleObject* const parts = object.object;
+    const auto known =
+        std::find_if(reduced_classes_.begin(), reduced_classes_.end(),
+                     [&](const auto& entry) { return entry.first == parts->callee; });
+    const auto answer = reducer_->reduce(known->second, object);
+    if (!answer) {
         return;
     }
-    if (target.kind != PickleKind::object) {
-        fail("BUILD on " + in_words(target.kind));
+    object.kind = PickleKind::reduced;
+    object.size = known->second;
+    object.integer = *answer;
+    for (PickleValue* const part : {parts->arguments, parts->state, parts->extra}) {
+        release(part);
     }
-    nest(target, *state);
-    target.object->state = state;
-    if ((target.object->callee->detail & pickle_detail::kReduced) != 0 &&
-        target.object->callee->kind == PickleKind::global) {
-        reduce(target);
+    arena_.release(parts, sizeof(PickleObject));
+}
+
+// A value that is not shared has one reference: the one that goes now. So what hangs on it is a
+// tree, no deeper than values are nested.
+void PickleMachine::release(PickleValue* value) {
+    if (value == nullptr || (value->detail & pickle_detail::kShared) != 0) {
+        return;
+    }
+    switch (value->kind) {
+        case PickleKind::tuple:
+        case PickleKind::list:
+        case PickleKind::set:
+        case PickleKind::dict:
+            std::for_each_n(value->parts, value->size,
+                            [this](PickleValue* part) { release(part); });
+            release_parts(*value);
+            break;
+        case PickleKind::object:
+            for (PickleValue* const part : {value->object->callee, value->object->arguments,
+                                            value->object->state, value->object->extra}) {
+                release(part);
+            }
+            arena_.release(value->object, sizeof(PickleObject));
+            break;
+        default:
+            break;
+    }
+    arena_.release(value, sizeof(PickleValue));
+}
+
+void PickleMachine::release_parts(const PickleValue& value) {
+    const bool is_grown = (value.detail & pickle_detail::kGrown) != 0;
+    const std::size_t capacity = is_grown ? std::bit_ceil(std::size_t{value.size}) : value.size;
+    if (capacity != 0) {
+        // NOLINTNEXTLINE(bugprone-sizeof-expression): the parts are pointers
+        arena_.release(value.parts, capacity * sizeof(PickleValue*));
     }
 }
 
-void PickleMachine::on_binpersid() {
-    PickleValue* const id = pop();
-    PickleValue* const value = fresh(PickleKind::persistent);
-    if (!is_skipped(value)) {
-        nest(*value, *id);
-        value->id = id;
-        value->detail = pickle_detail::kShared;
-        pickle_.persistents_.push_back(value);
+// Of a tuple that nothing else refers to, the memory is used again.
+PickleValue* PickleMachine::only_part(PickleValue* tuple) {
+    PickleValue* const part = tuple->parts[0];
+    if ((tuple->detail & pickle_detail::kShared) != 0) {
+        part->detail |= pickle_detail::kShared;
+    } else {
+        release_parts(*tuple);
+        arena_.release(tuple, sizeof(PickleValue));
     }
-    push(value);
+    return part;
 }
 
 }  // namespace shardweld::formats

@@ -1,10 +1,9 @@
+// Values as their readers see them: what Python's containers and objects of different protocols and
+// versions have in common.
 #include <algorithm>
 #include <array>
 
-#include "shardweld/core/error.hpp"
 #include "shardweld/formats/containers/pickle.hpp"
-
-#include "pickle_machine.hpp"
 
 namespace shardweld::formats {
 
@@ -25,9 +24,16 @@ Span parts_of(const PickleValue& value) {
     return {value.parts, value.size};
 }
 
-Span extra_of(const PickleValue& object) {
-    const PickleValue* const extra = object.object->extra;
-    return extra == nullptr ? Span{} : parts_of(*extra);
+// What was appended to (`kind`: list) or set on (dict) an object.
+Span extra_of(const PickleValue& value, PickleKind kind) {
+    const PickleValue* const extra =
+        value.kind == PickleKind::object ? value.object->extra : nullptr;
+    return extra != nullptr && extra->kind == kind ? parts_of(*extra) : Span{};
+}
+
+// Keys and values in turn.
+Span pairs_of(const PickleValue& value) {
+    return value.kind == PickleKind::dict ? parts_of(value) : extra_of(value, PickleKind::dict);
 }
 
 // Classes of which protocol 2 writes an instance as a call with one sequence.
@@ -39,37 +45,31 @@ bool is_sequence_class(std::string_view name) {
     return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
-bool is_mapping_class(std::string_view name) {
-    return name == "collections OrderedDict" || name == "collections defaultdict" ||
-           name == "collections Counter";
+// The one sequence that a call was given.
+Span sequence_given(const PickleValue& object) {
+    const Span given = object.arguments();
+    return given.size() == 1 && is_sequence(*given.front()) ? parts_of(*given.front()) : Span{};
 }
 
 // Python 2 wrote OrderedDict([[key, value], ...]).
-Span pair_list_of(const PickleValue& object) {
-    const Span arguments = object.arguments();
-    if (object.class_name() != "collections OrderedDict" || arguments.size() != 1 ||
-        !is_sequence(*arguments.front())) {
-        return {};
-    }
-    return parts_of(*arguments.front());
+Span pair_list_of(const PickleValue& value) {
+    const bool is_old = pairs_of(value).empty() && value.class_name() == "collections OrderedDict";
+    return is_old ? sequence_given(value) : Span{};
 }
 
 // Element `side` (0 key, 1 value) of pair `i`.
 const PickleValue& pair_part(const PickleValue& mapping, std::size_t i, std::size_t side) {
-    if (i >= mapping.pair_count()) {
+    if (const Span pairs = pairs_of(mapping); i < pairs.size() / 2) {
+        return *pairs[2 * i + side];
+    }
+    const Span list = pair_list_of(mapping);
+    if (i >= list.size()) {
         throw Error(ErrorCode::internal, "a pickled mapping has no such pair");
     }
-    if (mapping.kind == PickleKind::dict) {
-        return *parts_of(mapping)[2 * i + side];
+    if (!is_sequence(*list[i]) || list[i]->size != 2) {
+        throw Error(ErrorCode::corrupt, "an item of a pickled OrderedDict is not a pair");
     }
-    if (const Span extra = extra_of(mapping); !extra.empty()) {
-        return *extra[2 * i + side];
-    }
-    const PickleValue& pair = *pair_list_of(mapping)[i];
-    if (!is_sequence(pair) || parts_of(pair).size() != 2) {
-        throw Error(ErrorCode::corrupt, "an item of a pickled OrderedDict is no pair");
-    }
-    return *parts_of(pair)[side];
+    return *parts_of(*list[i])[side];
 }
 
 }  // namespace
@@ -83,41 +83,26 @@ std::string_view name_of(PickleKind kind) {
 }
 
 std::string in_words(PickleKind kind) {
-    if (kind == PickleKind::none) {
-        return "none";
-    }
     const bool has_vowel = kind == PickleKind::integer || kind == PickleKind::object;
-    return (has_vowel ? "an " : "a ") + std::string(name_of(kind));
+    const std::string article = has_vowel ? "an " : "a ";
+    return (kind == PickleKind::none ? "" : article) + std::string(name_of(kind));
 }
 
 std::string_view PickleValue::class_name() const {
-    if (kind == PickleKind::global) {
-        return text();
-    }
-    const PickleValue* const called = callee();
-    return called != nullptr && called->kind == PickleKind::global ? called->text()
-                                                                   : std::string_view{};
-}
-
-bool PickleValue::has_pairs() const {
-    return kind == PickleKind::object && object->extra != nullptr &&
-           object->extra->kind == PickleKind::dict;
+    const PickleValue* const named = kind == PickleKind::object ? object->callee : this;
+    return named->kind == PickleKind::global ? named->text() : std::string_view{};
 }
 
 bool PickleValue::is_mapping() const {
-    return kind == PickleKind::dict || has_pairs() ||
-           (kind == PickleKind::object && is_mapping_class(class_name()));
+    const std::string_view name = kind == PickleKind::object ? class_name() : "";
+    return kind == PickleKind::dict || !pairs_of(*this).empty() ||
+           name == "collections OrderedDict" || name == "collections defaultdict" ||
+           name == "collections Counter";
 }
 
 std::size_t PickleValue::pair_count() const {
-    if (kind == PickleKind::dict) {
-        return parts_of(*this).size() / 2;
-    }
-    if (!is_mapping()) {
-        return 0;
-    }
-    const Span extra = extra_of(*this);
-    return extra.empty() ? pair_list_of(*this).size() : extra.size() / 2;
+    const std::size_t count = pairs_of(*this).size() / 2;
+    return count != 0 ? count : pair_list_of(*this).size();
 }
 
 const PickleValue& PickleValue::key(std::size_t i) const {
@@ -129,15 +114,13 @@ const PickleValue& PickleValue::value(std::size_t i) const {
 }
 
 const PickleValue* PickleValue::find(std::string_view name) const {
-    if (kind == PickleKind::dict) {
-        for (std::size_t i = size; i > 1; i -= 2) {
-            if (parts[i - 2]->is_text(name)) {
-                return parts[i - 1];
-            }
+    const Span pairs = pairs_of(*this);
+    for (std::size_t i = pairs.size(); i > 1; i -= 2) {
+        if (pairs[i - 2]->is_text(name)) {
+            return pairs[i - 1];
         }
-        return nullptr;
     }
-    for (std::size_t i = pair_count(); i > 0; --i) {
+    for (std::size_t i = pair_list_of(*this).size(); i > 0; --i) {
         if (key(i - 1).is_text(name)) {
             return &value(i - 1);
         }
@@ -149,28 +132,15 @@ Span PickleValue::elements() const {
     if (is_sequence(*this)) {
         return parts_of(*this);
     }
-    if (kind != PickleKind::object || has_pairs()) {
-        return {};
-    }
-    if (const Span extra = extra_of(*this); !extra.empty()) {
+    if (const Span extra = extra_of(*this, PickleKind::list); !extra.empty()) {
         return extra;
     }
-    const Span given = arguments();
-    const bool wraps =
-        given.size() == 1 && is_sequence(*given.front()) && is_sequence_class(class_name());
-    return wraps ? parts_of(*given.front()) : Span{};
-}
-
-const PickleValue* PickleValue::callee() const {
-    return kind == PickleKind::object ? object->callee : nullptr;
+    const bool wraps = pairs_of(*this).empty() && is_sequence_class(class_name());
+    return wraps ? sequence_given(*this) : Span{};
 }
 
 Span PickleValue::arguments() const {
     return kind == PickleKind::object ? parts_of(*object->arguments) : Span{};
-}
-
-const PickleValue* PickleValue::state() const {
-    return kind == PickleKind::object ? object->state : nullptr;
 }
 
 const PickleValue* PickleValue::attribute(std::string_view name) const {
@@ -179,8 +149,8 @@ const PickleValue* PickleValue::attribute(std::string_view name) const {
 }
 
 const PickleValue* PickleValue::find_attribute(std::string_view name) const {
-    const bool is_pair = !is_mapping() && elements().size() == 2;
     const PickleValue* const alone = this;
+    const bool is_pair = elements().size() == 2;
     for (const PickleValue* const part : is_pair ? elements() : Span(&alone, 1)) {
         if (part->pair_count() > kMostAttributes) {
             throw Error(ErrorCode::corrupt, "a pickled object has " +
@@ -191,10 +161,6 @@ const PickleValue* PickleValue::find_attribute(std::string_view name) const {
         }
     }
     return nullptr;
-}
-
-const PickleValue* PickleValue::persistent_id() const {
-    return kind == PickleKind::persistent ? id : nullptr;
 }
 
 }  // namespace shardweld::formats

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/io/input_file.hpp"
 
 namespace shardweld::formats {
 

@@ -6,7 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "shardweld/io/file.hpp"
+namespace shardweld::io {
+class InputFile;
+}  // namespace shardweld::io
 
 namespace shardweld::formats {
 

@@ -8,6 +8,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/io/input_file.hpp"
 
 #include "safetensors_json.hpp"
 
@@ -73,18 +74,18 @@ StoredTensor tensor_of(SafetensorsEntry& entry, Bytes data_begin) {
 // The tensors lie one after another and fill the data.
 void require_tiling(const std::map<std::string, StoredTensor>& tensors, Bytes data_begin,
                     Bytes data_size) {
-    using Entry = std::map<std::string, StoredTensor>::value_type;
-    std::vector<const Entry*> order;
+    using NamedTensor = std::map<std::string, StoredTensor>::value_type;
+    std::vector<const NamedTensor*> order;
     order.reserve(tensors.size());
-    for (const Entry& entry : tensors) {
+    for (const NamedTensor& entry : tensors) {
         order.push_back(&entry);
     }
-    std::ranges::sort(order, {}, [](const Entry* entry) {
+    std::ranges::sort(order, {}, [](const NamedTensor* entry) {
         return std::pair(entry->second.storage_offset, entry->second.storage_bytes);
     });
     Bytes end = 0;
     const std::string* before = nullptr;
-    for (const Entry* entry : order) {
+    for (const NamedTensor* entry : order) {
         const Bytes begin = entry->second.storage_offset - data_begin;
         const Bytes next = begin + entry->second.storage_bytes;
         if (next > data_size) {

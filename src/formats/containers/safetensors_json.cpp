@@ -128,7 +128,7 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
 
     bool parse_error(std::size_t position, const std::string& /*token*/,
                      const Json::exception& /*error*/) override {
-        refuse_json("it is no valid JSON at byte " + std::to_string(position));
+        refuse_json("it is not valid JSON at byte " + std::to_string(position));
     }
 
   private:

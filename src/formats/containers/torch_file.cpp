@@ -6,6 +6,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/io/input_file.hpp"
 
 #include "pickle_bytes.hpp"
 #include "range_reader.hpp"
@@ -42,8 +43,8 @@ std::string head_text(std::string_view head) {
 
 void check_byte_order(std::string_view order) {
     if (order == "big") {
-        throw Error(ErrorCode::unsupported,
-                    "torch file: its byteorder record says big; save it on a little-endian host");
+        throw Error(ErrorCode::unsupported, "torch file: its byteorder record says big",
+                    "save it on a little-endian host");
     }
     if (order != "little") {
         fail_torch("its byteorder record holds '" + printable(order) + "', expected little or big");
@@ -101,8 +102,8 @@ void check_no_script(const ZipArchive& archive) {
             return named.name.starts_with(code) || named.name == constants;
         });
     if (is_script) {
-        throw Error(ErrorCode::unsupported,
-                    "torch file: it is a TorchScript archive; save the state_dict instead");
+        throw Error(ErrorCode::unsupported, "torch file: it is a TorchScript archive",
+                    "save the state_dict instead");
     }
 }
 
@@ -170,8 +171,8 @@ TorchFile TorchFile::read(const io::InputFile& file, Bytes begin, std::optional<
                 return read_stream(reader);
             case Container::tar:
                 throw Error(ErrorCode::unsupported,
-                            "torch file: it is a tar archive (torch before 0.1.10); load and save "
-                            "it with a newer torch");
+                            "torch file: it is a tar archive (torch before 0.1.10)",
+                            "load and save it with a newer torch");
             case Container::unknown:
                 break;
         }
@@ -188,10 +189,10 @@ TorchFile TorchFile::read(const io::InputFile& file, Bytes begin, std::optional<
 
 void TorchFile::require_unchanged() const {
     if (!change_.empty()) {
-        throw Error(ErrorCode::mismatch,
-                    "torch file: " + change_ +
-                        ": records were exchanged or replaced after torch.save; copy the file "
-                        "again from where it was saved");
+        throw Error(
+            ErrorCode::mismatch,
+            "torch file: " + change_ + ": records were exchanged or replaced after torch.save",
+            "copy the file again from where it was saved");
     }
 }
 

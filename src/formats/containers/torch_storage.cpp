@@ -7,8 +7,6 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
-#include "pickle_machine.hpp"
-
 namespace shardweld::formats {
 
 namespace {

@@ -8,7 +8,6 @@
 #include "shardweld/core/text.hpp"
 
 #include "pickle_bytes.hpp"
-#include "pickle_machine.hpp"
 #include "torch_storage.hpp"
 
 namespace shardweld::formats {
@@ -47,8 +46,8 @@ void check_header(RangeReader& reader, Bytes& position) {
     const Pickle system = next_pickle(reader, position);
     const PickleValue* const little = system.root().find("little_endian");
     if (little != nullptr && little->kind == PickleKind::boolean && little->integer == 0) {
-        throw Error(ErrorCode::unsupported,
-                    "torch file (pre-zip): it is big-endian; save it on a little-endian host");
+        throw Error(ErrorCode::unsupported, "torch file (pre-zip): it is big-endian",
+                    "save it on a little-endian host");
     }
 }
 

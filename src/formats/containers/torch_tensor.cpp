@@ -54,7 +54,7 @@ bool is_other_tensor(std::string_view name) {
            name != "torch._utils _rebuild_wrapper_subclass";
 }
 
-// Peels parameters and subclasses off; an empty call when `value` is no tensor.
+// Peels parameters and subclasses off; an empty call when `value` is not a tensor.
 Call unwrap(const PickleValue& value) {
     // Hostile pickles hold cycles; honest ones wrap a tensor twice at most.
     constexpr int kMaxWraps = 16;

@@ -9,6 +9,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/cursor.hpp"
+#include "shardweld/io/input_file.hpp"
 
 #include "duplicate_names.hpp"
 #include "zip_layout.hpp"
@@ -61,16 +62,15 @@ void widen(Central& entry, Bytes& stored_size, std::span<const std::byte> extra)
 
 void check_stored(const Central& entry, Bytes stored_size) {
     if ((entry.flags & kEncrypted) != 0) {
-        throw Error(ErrorCode::unsupported,
-                    "zip: entry " + in_quotes(entry.name) + " is encrypted");
+        throw Error(ErrorCode::unsupported, "zip: entry " + in_quotes(entry.name) + " is encrypted",
+                    "save the state dict again with torch.save");
     }
     if (entry.method != 0) {
         throw Error(
             ErrorCode::unsupported,
             "zip: entry " + in_quotes(entry.name) + " is compressed (method " +
-                std::to_string(entry.method) +
-                "); torch.save writes stored records only: save the state dict again with it "
-                "(this may be a TorchScript or repacked archive)");
+                std::to_string(entry.method) + "); torch.save writes stored records only",
+            "save the state dict again with it (this may be a TorchScript or repacked archive)");
     }
     if (stored_size != entry.size) {
         fail_zip("entry " + in_quotes(entry.name) + " has two sizes: " +

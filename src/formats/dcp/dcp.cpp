@@ -9,18 +9,19 @@
 #include <set>
 #include <utility>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/dcp_metadata.hpp"
 
-#include "../directory.hpp"
+#include "../directory_listing.hpp"
 #include "../shared/dcp_blobs.hpp"
 #include "../shared/dcp_pieces.hpp"
 #include "../shared/dcp_statements.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "../shared/unnamed_files.hpp"
-#include "join.hpp"
-#include "selection.hpp"
+#include "join_scans.hpp"
+#include "model_selection.hpp"
 
 namespace shardweld::formats::dcp {
 
@@ -52,8 +53,8 @@ std::string path_of(const DcpMetadata& metadata, const std::string& key) {
 
 // Training state is the larger part of a checkpoint and need not travel between ranks; with a
 // prefix the user says what is wanted.
-std::optional<std::pair<std::string, std::string>> aside(const std::string& path,
-                                                         const Location& location) {
+std::optional<std::pair<std::string, std::string>> ignored_row(const std::string& path,
+                                                               const Location& location) {
     return location.prefix.empty() ? training_state(path) : std::nullopt;
 }
 
@@ -87,7 +88,7 @@ Catalogue scan_metadata(const Location& location, const std::string& file) {
     IgnoredRows ignored;
     for (const DcpTensor& stored : metadata.tensors) {
         std::string path = path_of(metadata, stored.name);
-        if (const auto row = aside(path, location)) {
+        if (const auto row = ignored_row(path, location)) {
             ignored.add(*row, 1, stored_bytes(stored));
         } else {
             out.tensors.push_back(tensor_of(stored));
@@ -96,7 +97,7 @@ Catalogue scan_metadata(const Location& location, const std::string& file) {
     }
     for (const DcpObject& object : metadata.objects) {
         const std::string path = path_of(metadata, object.name);
-        const auto row = aside(path, location);
+        const auto row = ignored_row(path, location);
         ignored.add(row ? *row : std::pair(printable(dotted(path)), std::string("not a tensor")), 1,
                     object.length);
     }
@@ -130,6 +131,7 @@ class Dcp final : public Format {
   public:
     [[nodiscard]] std::string_view name() const override { return "torch dcp"; }
     [[nodiscard]] std::string_view backend() const override { return "dcp"; }
+    [[nodiscard]] std::string_view noun() const override { return "torch DCP checkpoint"; }
     [[nodiscard]] bool is_told_by(const Listing& listing) const override {
         return listing.has_file(".metadata");
     }

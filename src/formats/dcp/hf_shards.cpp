@@ -5,17 +5,19 @@
 #include <algorithm>
 #include <utility>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/safetensors_header.hpp"
+#include "shardweld/io/input_file.hpp"
 
-#include "../directory.hpp"
+#include "../directory_listing.hpp"
 #include "../hf/hf.hpp"
 #include "../shared/numbered_files.hpp"
 #include "../shared/stored_piece.hpp"
 #include "dcp.hpp"
-#include "join.hpp"
-#include "selection.hpp"
+#include "join_scans.hpp"
+#include "model_selection.hpp"
 #include "sharding_info.hpp"
 
 namespace shardweld::formats::dcp {
@@ -118,6 +120,7 @@ class HfShards final : public Format {
   public:
     [[nodiscard]] std::string_view name() const override { return "torch dcp safetensors"; }
     [[nodiscard]] std::string_view backend() const override { return "dcp"; }
+    [[nodiscard]] std::string_view noun() const override { return "torch DCP checkpoint"; }
     [[nodiscard]] std::string_view subject_of(InputOption option) const override {
         return option == InputOption::prefix ? "torch DCP checkpoints" : "";
     }

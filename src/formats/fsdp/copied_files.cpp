@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
@@ -16,14 +17,14 @@ namespace {
 using catalogue::Catalogue;
 
 /// Part of a tensor: number of the tensor, bytes and CRC-32 of the storage.
-using Part = std::tuple<std::size_t, Bytes, std::uint32_t>;
+using PartContent = std::tuple<std::size_t, Bytes, std::uint32_t>;
 
 // Ones and zeros fill many tensors, and so does a constant; contents of one size that differ so
 // often come from training.
 constexpr std::size_t kLeastContents = 4;
 
-std::vector<std::vector<Part>> parts_of_files(const Catalogue& catalogue) {
-    std::vector<std::vector<Part>> parts(catalogue.files.size());
+std::vector<std::vector<PartContent>> parts_of_files(const Catalogue& catalogue) {
+    std::vector<std::vector<PartContent>> parts(catalogue.files.size());
     for (std::size_t t = 0; t < catalogue.tensors.size(); ++t) {
         const catalogue::Tensor& tensor = catalogue.tensors[t];
         for (const catalogue::Piece& piece : tensor.pieces) {
@@ -35,7 +36,7 @@ std::vector<std::vector<Part>> parts_of_files(const Catalogue& catalogue) {
     return parts;
 }
 
-bool is_telling(const std::vector<Part>& parts) {
+bool are_distinctive(const std::vector<PartContent>& parts) {
     std::map<Bytes, std::set<std::uint32_t>> contents;
     bool is_stated = true;
     for (const auto& [tensor, bytes, crc32] : parts) {
@@ -51,16 +52,17 @@ bool is_telling(const std::vector<Part>& parts) {
 
 void refuse_copies(const Catalogue& catalogue) {
     const auto parts = parts_of_files(catalogue);
-    std::map<std::vector<Part>, std::size_t> seen;
+    std::map<std::vector<PartContent>, std::size_t> seen;
     for (std::size_t file = 0; file < parts.size(); ++file) {
         const auto [at, is_new] = seen.emplace(parts[file], file);
-        if (!is_new && is_telling(parts[file])) {
+        if (!is_new && are_distinctive(parts[file])) {
             throw Error(ErrorCode::mismatch,
                         printable(catalogue.files[at->second].path) + " and " +
                             printable(catalogue.files[file].path) +
                             " hold the same bytes for all " + std::to_string(parts[file].size()) +
-                            " parts of tensors that they share: one of them was copied over "
-                            "another rank's file");
+                            " parts of tensors that they share",
+                        "copy both again from where they were saved: one was copied over another "
+                        "rank's file");
         }
     }
 }

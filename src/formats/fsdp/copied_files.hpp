@@ -2,7 +2,9 @@
 // Knows the checksums that torch's archives state; reads no tensor.
 #pragma once
 
-#include "shardweld/catalogue/catalogue.hpp"
+namespace shardweld::catalogue {
+struct Catalogue;
+}  // namespace shardweld::catalogue
 
 namespace shardweld::formats::fsdp {
 

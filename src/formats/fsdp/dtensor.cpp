@@ -4,6 +4,7 @@
 #include <span>
 #include <utility>
 
+#include "shardweld/catalogue/tensor.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
@@ -92,9 +93,9 @@ void DTensorReader::check_rank(const RankMesh& mesh) const {
         throw Error(ErrorCode::mismatch,
                     "its mesh was saved by rank " + std::to_string(*mesh.rank) + " (at " +
                         shape_text(mesh.coordinate) + " of " + mesh_text(mesh) +
-                        "), which belongs into " + file_name({rank_.world, *mesh.rank}) +
-                        "; the file is named " + file_name(rank_) +
-                        ": files were renamed or mixed up");
+                        "), which belongs in " + file_name({rank_.world, *mesh.rank}) +
+                        "; the file is named " + file_name(rank_),
+                    "give each file the name that it was saved with");
     }
 }
 
@@ -124,8 +125,9 @@ const RankMesh& DTensorReader::mesh_of(const PickleValue& spec, std::size_t n_pl
     if (names.size() != n_placements) {
         throw Error(ErrorCode::mismatch,
                     "it is placed over " + std::to_string(n_placements) +
-                        " mesh dimension(s) without names, the mesh given by hand has " +
-                        std::to_string(by_hand_->extents.size()));
+                        " mesh dimension(s) without names, the mesh on the command line has " +
+                        std::to_string(by_hand_->extents.size()),
+                    "give as many: --mesh_dim_names and --mesh_shape");
     }
     const auto [at, is_new] = parts_.try_emplace(names);
     if (is_new) {
@@ -169,7 +171,7 @@ catalogue::Tensor DTensorReader::read(Subclass value) {
     const PickleValue& spec = required(value.state->find_attribute("_spec"), "_spec");
     if (!file_.read_tensor(required(value.state->find_attribute("_local_tensor"), "local tensor"),
                            local_)) {
-        throw Error(ErrorCode::corrupt, "the local part of a DTensor is no tensor");
+        throw Error(ErrorCode::corrupt, "the local part of a DTensor is not a tensor");
     }
     volume_of(value.shape, "a tensor's global shape");
     tensor_.shape = value.shape;

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/catalogue/tensor.hpp"
 #include "shardweld/formats/containers/torch_file.hpp"
 #include "shardweld/formats/format.hpp"
 

@@ -7,12 +7,13 @@
 #include <array>
 #include <utility>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
-#include "../directory.hpp"
+#include "../directory_listing.hpp"
 #include "copied_files.hpp"
-#include "join.hpp"
+#include "join_ranks.hpp"
 #include "mesh.hpp"
 #include "rank_files.hpp"
 #include "scan.hpp"
@@ -61,10 +62,28 @@ void add_mesh_facts(const Mesh& mesh, Index world, Catalogue& out) {
     }
 }
 
+// The mesh that all ranks are in, where one of those met is it.
+void add_mesh(const std::vector<std::string>& meshes, Index world, Catalogue& out) {
+    for (const std::string& mesh : meshes) {
+        const auto dims = dims_in_text(mesh);
+        Index n_ranks = 1;
+        for (const catalogue::MeshDim& dim : dims) {
+            n_ranks = dim.extent <= world / n_ranks ? n_ranks * dim.extent : world + 1;
+        }
+        if (!dims.empty() && n_ranks == world) {
+            out.mesh = dims;
+        }
+    }
+}
+
 class Fsdp final : public Format {
   public:
     [[nodiscard]] std::string_view name() const override { return "verl fsdp"; }
     [[nodiscard]] std::string_view backend() const override { return "fsdp"; }
+    [[nodiscard]] std::string_view noun() const override { return "verl FSDP checkpoint"; }
+    [[nodiscard]] std::string detail_of(const Location& location) const override {
+        return "world size " + std::to_string(ranks_of(location.shard_files).front().world);
+    }
     [[nodiscard]] std::string_view looks_for() const override {
         return "model_world_size_*_rank_*.pt";
     }
@@ -102,10 +121,11 @@ std::optional<Location> Fsdp::probe(const fs::path& directory) const {
         if (!config) {
             return std::nullopt;
         }
-        throw Error(ErrorCode::not_found, directory.string() + " has " + kConfigFile +
-                                              " but no rank file (" +
-                                              file_name({config->world_size, 0}) +
-                                              "...): the model was not saved or not copied here");
+        throw Error(
+            ErrorCode::not_found,
+            directory.string() + " has " + kConfigFile + " but no rank file (" +
+                file_name({config->world_size, 0}) + "...)",
+            "copy the files of all ranks; if the model was not saved, take an earlier save");
     }
     if (!config) {
         location.warnings["world_size_from_names"] =
@@ -132,6 +152,7 @@ Catalogue Fsdp::combine(const Location& location, std::vector<Catalogue> scans) 
     out.notes = location.notes;
     out.warnings = location.warnings;
     const auto meshes = scans.front().notes;
+    add_mesh(meshes, world, out);
     join_ranks(std::move(scans), missing_files(ranks), out);
     refuse_copies(out);
     out.notes.insert(out.notes.begin(), summary(out, meshes, world));

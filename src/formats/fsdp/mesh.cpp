@@ -96,7 +96,7 @@ RankMesh read_mesh(const TorchFile& file, const PickleValue& mesh) {
     }
     const PickleValue* const coordinate = mesh_attribute(mesh, "coordinate_on_dim");
     if (coordinate == nullptr) {
-        fail_mesh("does not say where the rank of this file stands (_coordinate_on_dim)");
+        fail_mesh("does not state the position of this file's rank (_coordinate_on_dim)");
     }
     read.coordinate = short_counts(*coordinate, "a coordinate of a DeviceMesh");
     bool is_inside = read.coordinate.size() == read.extents.size();
@@ -115,10 +115,11 @@ RankMesh read_mesh(const TorchFile& file, const PickleValue& mesh) {
 RankMesh mesh_by_hand(const Mesh& mesh, Index rank, Index world) {
     RankMesh made{mesh.shape, mesh.names, std::vector<Index>(mesh.shape.size(), 0), rank, {}};
     if (volume_of(mesh.shape, "--mesh_shape") != world || rank >= world) {
-        throw Error(ErrorCode::usage, "--mesh_shape " + shape_text(mesh.shape) + " has " +
-                                          std::to_string(volume_of(mesh.shape, "--mesh_shape")) +
-                                          " ranks, but the checkpoint has " +
-                                          std::to_string(world));
+        throw Error(ErrorCode::usage,
+                    "--mesh_shape " + shape_text(mesh.shape) + " has " +
+                        std::to_string(volume_of(mesh.shape, "--mesh_shape")) +
+                        " ranks, but the checkpoint has " + std::to_string(world),
+                    "give a mesh of that many ranks");
     }
     for (std::size_t d = mesh.shape.size(); d-- > 0;) {
         made.coordinate[d] = rank % mesh.shape[d];
@@ -133,9 +134,11 @@ RankMesh part_of_mesh(const RankMesh& whole, const std::vector<std::string>& nam
     for (const std::string& name : names) {
         const auto at = std::find(whole.names.begin(), whole.names.end(), name);
         if (at == whole.names.end()) {
-            throw Error(ErrorCode::mismatch, "it is placed over the mesh dimension '" + name +
-                                                 "', which the mesh given by hand (" +
-                                                 mesh_text(whole) + ") does not have");
+            throw Error(ErrorCode::mismatch,
+                        "it is placed over the mesh dimension '" + name +
+                            "', which the mesh on the command line (" + mesh_text(whole) +
+                            ") does not have",
+                        "name that dimension too: --mesh_dim_names");
         }
         const auto d = static_cast<std::size_t>(at - whole.names.begin());
         part.names.push_back(name);
@@ -157,6 +160,23 @@ std::string mesh_text(const RankMesh& mesh) {
         text += std::to_string(mesh.extents[d]);
     }
     return text;
+}
+
+std::vector<catalogue::MeshDim> dims_in_text(std::string_view text) {
+    constexpr std::string_view kTimes = " x ";
+    std::vector<catalogue::MeshDim> dims;
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find(kTimes), text.size());
+        const std::string_view dim = text.substr(0, end);
+        const std::size_t number = dim.rfind(' ') + 1;  // 0 where there is no name
+        const auto extent = parse_index(dim.substr(number));
+        if (!extent || *extent < 1) {
+            return {};
+        }
+        dims.push_back({std::string(trim(dim.substr(0, number))), *extent});
+        text.remove_prefix(std::min(end + kTimes.size(), text.size()));
+    }
+    return dims;
 }
 
 }  // namespace shardweld::formats::fsdp

@@ -42,4 +42,7 @@ bool is_replicating(std::string_view name);
 /// "fsdp 4", "ddp 2 x fsdp 4", "2 x 4".
 std::string mesh_text(const RankMesh& mesh);
 
+/// The dims in such a text; empty when it is none.
+std::vector<catalogue::MeshDim> dims_in_text(std::string_view text);
+
 }  // namespace shardweld::formats::fsdp

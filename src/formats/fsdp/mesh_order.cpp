@@ -19,7 +19,7 @@ namespace {
 const std::string kStrides = "the strides of a DeviceMesh";
 
 /// One dimension: several factors where it was made by flattening, outermost first.
-struct Axis {
+struct FlattenedDim {
     std::vector<Index> extents;
     std::vector<Index> strides;
 };
@@ -30,8 +30,8 @@ std::vector<Index> factors(const PickleValue& value) {
 }
 
 // Empty where the strides are not told.
-std::vector<Axis> axes_of(const PickleValue& layout) {
-    std::vector<Axis> axes;
+std::vector<FlattenedDim> axes_of(const PickleValue& layout) {
+    std::vector<FlattenedDim> axes;
     for (const MeshAxis& axis : mesh_axes(layout).value_or(std::vector<MeshAxis>())) {
         if (axis.stride == nullptr) {
             return {};
@@ -44,8 +44,8 @@ std::vector<Axis> axes_of(const PickleValue& layout) {
     return axes;
 }
 
-std::vector<Axis> row_major(const RankMesh& mesh) {
-    std::vector<Axis> axes;
+std::vector<FlattenedDim> row_major(const RankMesh& mesh) {
+    std::vector<FlattenedDim> axes;
     Index stride = 1;
     for (std::size_t d = mesh.extents.size(); d-- > 0;) {
         axes.insert(axes.begin(), {{mesh.extents[d]}, {stride}});
@@ -54,7 +54,7 @@ std::vector<Axis> row_major(const RankMesh& mesh) {
     return axes;
 }
 
-Index offset_of(const Axis& axis, Index at) {
+Index offset_of(const FlattenedDim& axis, Index at) {
     Index offset = 0;
     for (std::size_t i = axis.extents.size(); i-- > 0 && axis.extents[i] > 0;) {
         offset = checked_add(offset, checked_mul(at % axis.extents[i], axis.strides[i], kStrides),
@@ -64,10 +64,10 @@ Index offset_of(const Axis& axis, Index at) {
     return offset;
 }
 
-using Ranks = std::span<const PickleValue* const>;
+using MeshRanks = std::span<const PickleValue* const>;
 
 /// nullopt outside of the list.
-std::optional<Index> rank_at(Ranks ranks, Index position) {
+std::optional<Index> rank_at(MeshRanks ranks, Index position) {
     if (position < 0 || position >= static_cast<Index>(ranks.size())) {
         return std::nullopt;
     }
@@ -76,7 +76,7 @@ std::optional<Index> rank_at(Ranks ranks, Index position) {
 
 enum class Order { ascending, other, outside };
 
-Order order_along(Ranks ranks, const Axis& axis, Index extent, Index begin) {
+Order order_along(MeshRanks ranks, const FlattenedDim& axis, Index extent, Index begin) {
     auto order = Order::ascending;
     Index last = -1;
     for (Index at = 0; at < extent; ++at) {
@@ -90,7 +90,7 @@ Order order_along(Ranks ranks, const Axis& axis, Index extent, Index begin) {
     return order;
 }
 
-std::optional<Index> position_of(Ranks ranks, Index rank) {
+std::optional<Index> position_of(MeshRanks ranks, Index rank) {
     const auto at = std::find_if(ranks.begin(), ranks.end(), [&](const PickleValue* value) {
         return value->kind == PickleKind::integer && value->integer == rank;
     });
@@ -113,7 +113,7 @@ std::vector<bool> ascending_dims(const PickleValue& mesh, const RankMesh& known)
     if (list == nullptr || !known.rank || keeps_order(mesh)) {
         return ascending;
     }
-    const std::vector<Axis> axes = is_laid_out ? axes_of(*layout) : row_major(known);
+    const std::vector<FlattenedDim> axes = is_laid_out ? axes_of(*layout) : row_major(known);
     const auto own = position_of(list->elements(), *known.rank);
     if (!own || axes.size() != known.extents.size()) {
         return ascending;

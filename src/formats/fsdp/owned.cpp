@@ -24,7 +24,7 @@ Range piece(Index length, Index pieces, Index at) {
 }
 
 // The positions that a cut takes of a list of `length` elements.
-Runs positions(const Cut& cut, Index length) {
+Runs positions(const DimCut& cut, Index length) {
     const Index step = piece_length(length, cut.groups);
     const Index n_groups = step == 0 ? 0 : piece_length(length, step);
     if (n_groups > static_cast<Index>(kMostRuns)) {
@@ -84,12 +84,12 @@ Index length_of(const Runs& runs) {
     return length;
 }
 
-std::vector<Runs> owned(std::span<const Index> shape, std::span<const Cut> cuts) {
+std::vector<Runs> owned(std::span<const Index> shape, std::span<const DimCut> cuts) {
     std::vector<Runs> left;
     for (const Index extent : shape) {
         left.push_back(extent > 0 ? Runs{{0, extent}} : Runs{});
     }
-    for (const Cut& cut : cuts) {
+    for (const DimCut& cut : cuts) {
         Runs& runs = left.at(cut.dim);
         runs = select(runs, positions(cut, length_of(runs)));
     }

@@ -16,7 +16,7 @@ namespace shardweld::formats::fsdp {
 /// length, later ones shorter or empty, and a rank takes the one at `coordinate`. With `groups` > 1
 /// it is divided into that many groups first, in the same way, and the rank takes its piece of
 /// each.
-struct Cut {
+struct DimCut {
     std::size_t dim = 0;   ///< of the tensor
     Index pieces = 1;      ///< extent of the mesh dimension, at least 1
     Index coordinate = 0;  ///< of the rank, below `pieces`
@@ -29,7 +29,7 @@ using Runs = std::vector<layout::Range>;
 
 /// For every dimension of `shape` the runs left after all cuts in order. Error(unsupported) when a
 /// dimension falls into more than kMostRuns.
-std::vector<Runs> owned(std::span<const Index> shape, std::span<const Cut> cuts);
+std::vector<Runs> owned(std::span<const Index> shape, std::span<const DimCut> cuts);
 
 inline constexpr std::size_t kMostRuns = 1U << 16U;
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/catalogue/tensor.hpp"
 #include "shardweld/formats/containers/torch_file.hpp"
 
 #include "owned.hpp"

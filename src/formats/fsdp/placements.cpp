@@ -38,23 +38,23 @@ const PickleValue* field(const PickleValue& placement, std::string_view name, st
     return value == nullptr && at < arguments.size() ? arguments[at] : value;
 }
 
-Placement read_placement(const PickleValue& value, std::size_t n_dims) {
+MeshPlacement read_placement(const PickleValue& value, std::size_t n_dims) {
     const std::string_view name = distributed_class(value);
-    Placement placement;
+    MeshPlacement placement;
     if (name == "Replicate") {
         return placement;
     }
     if (name == "Partial" || name == "_Partial" || name == "_MaskPartial") {
         throw Error(ErrorCode::unsupported,
                     "it is placed as " + std::string(name) +
-                        ": each rank holds a part of a sum that was never formed; redistribute it "
-                        "to Shard or Replicate before saving");
+                        ": each rank holds a part of a sum that was never formed",
+                    "redistribute it to Shard or Replicate before saving");
     }
     placement.is_strided = name == "_StridedShard";
     if (name != "Shard" && !placement.is_strided) {
         throw Error(ErrorCode::unsupported,
-                    "it has the placement " + describe(value) +
-                        "; known are Shard, _StridedShard and Replicate of torch.distributed");
+                    "it has the placement " + describe(value) + ", which is not read",
+                    "redistribute it to Shard or Replicate before saving");
     }
     placement.is_shard = true;
     placement.dim = read_dim(field(value, "dim", 0), n_dims);
@@ -72,7 +72,7 @@ Placement read_placement(const PickleValue& value, std::size_t n_dims) {
 void add_entry(const PickleValue& entry, std::size_t n_dims, Placements& read) {
     const auto parts = entry.arguments().empty() ? entry.elements() : entry.arguments();
     if (parts.size() != 2) {
-        fail_spec("has an entry of shard_order that is no pair");
+        fail_spec("has an entry of shard_order that is not a pair");
     }
     const std::size_t dim = read_dim(parts[0], n_dims);
     for (const PickleValue* const number : short_list(*parts[1], "shard_order")) {
@@ -95,7 +95,7 @@ std::vector<std::size_t> order_by_factors(const Placements& placements, const Ra
     std::vector<std::size_t> order;
     bool is_strided = false;
     for (std::size_t d = placements.on.size(); d-- > 0;) {
-        const Placement& placement = placements.on[d];
+        const MeshPlacement& placement = placements.on[d];
         if (!placement.is_shard || placement.dim != dim) {
             continue;
         }
@@ -153,18 +153,18 @@ void read_placements(const PickleValue& spec, std::size_t n_dims, Placements& re
     }
 }
 
-std::vector<Cut> cuts_of(const Placements& placements, const RankMesh& mesh) {
+std::vector<DimCut> cuts_of(const Placements& placements, const RankMesh& mesh) {
     std::vector<std::size_t> dims;
     for (const std::size_t d : placements.order) {
         dims.push_back(placements.on[d].dim);
     }
     std::sort(dims.begin(), dims.end());
     dims.erase(std::unique(dims.begin(), dims.end()), dims.end());
-    std::vector<Cut> cuts;
+    std::vector<DimCut> cuts;
     for (const std::size_t dim : dims) {
         const auto inner_first = order_by_factors(placements, mesh, dim);
         for (const std::size_t d : inner_first.empty() ? placements.order : inner_first) {
-            const Placement& placement = placements.on[d];
+            const MeshPlacement& placement = placements.on[d];
             if (placement.dim == dim) {
                 const Index groups = inner_first.empty() ? placement.split_factor : 1;
                 cuts.push_back({dim, mesh.extents[d], mesh.coordinate[d], groups});
@@ -176,7 +176,7 @@ std::vector<Cut> cuts_of(const Placements& placements, const RankMesh& mesh) {
 
 std::string placements_text(const Placements& placements) {
     std::string text;
-    for (const Placement& placement : placements.on) {
+    for (const MeshPlacement& placement : placements.on) {
         text += text.empty() ? "(" : ", ";
         const std::string dim = std::to_string(placement.dim);
         text += !placement.is_shard ? "Replicate"

@@ -17,17 +17,17 @@
 namespace shardweld::formats::fsdp {
 
 /// What lies on one mesh dimension.
-struct Placement {
+struct MeshPlacement {
     bool is_shard = false;  ///< otherwise a replica
     bool is_strided = false;
     std::size_t dim = 0;     ///< of the tensor
     Index split_factor = 1;  ///< of a strided shard
-    friend auto operator<=>(const Placement&, const Placement&) = default;
+    friend auto operator<=>(const MeshPlacement&, const MeshPlacement&) = default;
 };
 
 /// `placements` and `shard_order` of a DTensorSpec.
 struct Placements {
-    std::vector<Placement> on;       ///< one for each mesh dimension
+    std::vector<MeshPlacement> on;   ///< one for each mesh dimension
     std::vector<std::size_t> order;  ///< mesh dimensions in the order in which they cut
     friend auto operator<=>(const Placements&, const Placements&) = default;
 };
@@ -38,7 +38,7 @@ struct Placements {
 void read_placements(const PickleValue& spec, std::size_t n_dims, Placements& read);
 
 /// The cuts of a rank. `mesh` has as many dimensions as there are placements.
-std::vector<Cut> cuts_of(const Placements& placements, const RankMesh& mesh);
+std::vector<DimCut> cuts_of(const Placements& placements, const RankMesh& mesh);
 
 /// "(Shard(0), Replicate)".
 std::string placements_text(const Placements& placements);

@@ -9,9 +9,10 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/json.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/whole_file.hpp"
 
-#include "../directory.hpp"
+#include "../directory_listing.hpp"
+#include "../shared/hints.hpp"
 
 namespace shardweld::formats::fsdp {
 
@@ -25,9 +26,8 @@ constexpr Bytes kLargestConfig = 1U << 20U;
 constexpr Index kLargestWorld = 1 << 20;
 
 [[noreturn]] void refuse(const fs::path& file, const std::string& where) {
-    throw Error(ErrorCode::corrupt, file.string() + " is not valid JSON: it goes wrong " + where +
-                                        "; copy it again, or remove it and the names of the rank "
-                                        "files decide");
+    throw Error(ErrorCode::corrupt, file.string() + " is not valid JSON: it goes wrong " + where,
+                "copy it again, or remove it and the names of the rank files decide");
 }
 
 nlohmann::json parse(const fs::path& file) {
@@ -100,15 +100,16 @@ std::vector<std::string> choose_rank_files(const std::vector<std::string>& names
                     "rank files of several world sizes lie in one directory (" +
                         by_world.begin()->second.front() + ", " +
                         by_world.rbegin()->second.front() +
-                        ") and fsdp_config.json is not there to choose; remove those of the older "
-                        "save");
+                        ") and fsdp_config.json is not there to choose",
+                    "remove those of the older save");
     }
     if (config && !by_world.contains(config->world_size)) {
-        throw Error(ErrorCode::mismatch, "fsdp_config.json says world_size " +
-                                             std::to_string(config->world_size) +
-                                             ", but the files are of world size " +
-                                             std::to_string(by_world.begin()->first) + " (" +
-                                             by_world.begin()->second.front() + ")");
+        throw Error(ErrorCode::mismatch,
+                    "fsdp_config.json says world_size " + std::to_string(config->world_size) +
+                        ", but the files are of world size " +
+                        std::to_string(by_world.begin()->first) + " (" +
+                        by_world.begin()->second.front() + ")",
+                    kOneSave);
     }
     const Index world = config ? config->world_size : by_world.begin()->first;
     return by_world[world];
@@ -124,10 +125,12 @@ std::vector<RankFile> ranks_of(const std::vector<std::string>& names) {
         if (file.world != world || !is_new) {
             throw Error(ErrorCode::mismatch,
                         (is_new ? names.front() : *at->second) + " and " + name +
-                            (is_new ? " are of different world sizes" : " are of the same rank"));
+                            (is_new ? " are of different world sizes" : " are of the same rank"),
+                        kOneSave);
         }
         if (file.rank >= world || world > kLargestWorld) {
-            throw Error(ErrorCode::mismatch, name + " is of a rank outside of its world size");
+            throw Error(ErrorCode::mismatch, name + " is of a rank outside of its world size",
+                        kOneSave);
         }
         ranks.push_back(file);
     }

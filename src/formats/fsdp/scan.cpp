@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/torch_file.hpp"
@@ -88,7 +89,7 @@ class RankScan {
                 !is_utf8(key.text())) {
                 throw Error(
                     ErrorCode::corrupt,
-                    "has an entry whose key is no name: " +
+                    "has an entry whose key is not a name: " +
                         (key.kind == PickleKind::text ? printable(key.text(), 60) : describe(key)));
             }
             try {
@@ -115,7 +116,8 @@ class RankScan {
         if (is_flat_parameter(key)) {
             throw Error(ErrorCode::unsupported,
                         "this is FSDP's LOCAL_STATE_DICT: a flat parameter does not say which "
-                        "weights it is made of; save with SHARDED_STATE_DICT instead");
+                        "weights it is made of",
+                        "save with SHARDED_STATE_DICT instead");
         }
         std::string name = without_wrappers(key);
         names_.push_back(name == key ? key : bare_.emplace_back(name));
@@ -147,8 +149,8 @@ class RankScan {
         const std::string_view type = distributed_class(*value.type);
         if (type != "DTensor" && type != "ShardedTensor") {
             throw Error(ErrorCode::unsupported,
-                        "it is a " + describe(*value.type) +
-                            "; known are torch's DTensor, ShardedTensor and plain tensors");
+                        "it is a " + describe(*value.type) + ", which is not read",
+                        "save torch's DTensor, ShardedTensor or plain tensors");
         }
         knows_rank_ = knows_rank_ || (type == "ShardedTensor" && knows_rank_of_group(value));
         catalogue::Tensor tensor = type == "DTensor"
@@ -170,9 +172,9 @@ class RankScan {
     void add_plain(std::string name, const PickleValue& value) {
         const auto tensor = file_.tensor(value);
         if (!tensor) {
-            throw Error(ErrorCode::unsupported, "it is " + describe(value) +
-                                                    " where a tensor is expected; rank files hold "
-                                                    "names and tensors only");
+            throw Error(ErrorCode::unsupported,
+                        "it is " + describe(value) + " where a tensor is expected",
+                        "save names and tensors only");
         }
         out_.shards.push_back(
             {std::move(name), tensor->dtype, tensor->shape, at_, piece_of(*tensor)});

@@ -4,10 +4,12 @@
 #include <optional>
 #include <span>
 
+#include "shardweld/catalogue/tensor.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
 #include "../containers/torch_storage.hpp"
+#include "../shared/hints.hpp"
 #include "pieces.hpp"
 #include "short_list.hpp"
 
@@ -23,7 +25,7 @@ struct Holder {
 };
 
 /// Where one shard lies in the tensor, and on which rank.
-struct Place {
+struct ShardPlace {
     std::vector<Index> offsets;
     std::vector<Index> sizes;
     std::optional<Index> rank;  ///< where the file tells it
@@ -47,7 +49,7 @@ std::optional<Index> integer_of(const PickleValue* value) {
 }
 
 // Into `place`, whose memory is used again: a file tells the places of all ranks' shards.
-void read_place(const PickleValue& metadata, const std::vector<Index>& shape, Place& place) {
+void read_place(const PickleValue& metadata, const std::vector<Index>& shape, ShardPlace& place) {
     read_short_counts(required(metadata, "shard_offsets"), "a shard's offsets", place.offsets);
     read_short_counts(required(metadata, "shard_sizes"), "a shard's sizes", place.sizes);
     bool is_inside = place.offsets.size() == shape.size() && place.sizes.size() == shape.size();
@@ -65,9 +67,10 @@ void read_place(const PickleValue& metadata, const std::vector<Index>& shape, Pl
 void check_rank(std::optional<Index> found, const RankFile& expected) {
     if (found && *found != expected.rank) {
         throw Error(ErrorCode::mismatch,
-                    "it was saved by rank " + std::to_string(*found) + ", which belongs into " +
+                    "it was saved by rank " + std::to_string(*found) + ", which belongs in " +
                         file_name({expected.world, *found}) + "; the file is named " +
-                        file_name(expected) + ": files were renamed or mixed up");
+                        file_name(expected),
+                    "give each file the name that it was saved with");
     }
 }
 
@@ -82,13 +85,13 @@ Holder holder_of(std::span<const PickleValue* const> parts, const RankFile& rank
     return {rank, in_group.value_or(rank.rank)};
 }
 
-bool same(const Place& a, const Place& b) {
+bool same(const ShardPlace& a, const ShardPlace& b) {
     return a.offsets == b.offsets && a.sizes == b.sizes;
 }
 
 // All shards' places, as this rank knows them: its own are those that it holds.
 void check_metadata(const PickleValue& metadata, const std::vector<Index>& shape,
-                    const std::vector<Place>& held, const Holder& holder,
+                    const std::vector<ShardPlace>& held, const Holder& holder,
                     std::size_t& entries_left) {
     if (short_counts(required(metadata, "size"), "a ShardedTensor's size") != shape) {
         fail_sharded("has two global shapes");
@@ -96,7 +99,7 @@ void check_metadata(const PickleValue& metadata, const std::vector<Index>& shape
     // The list numbers ranks in the group (torch 2.2) or in the job (2.8).
     const bool is_clear = holder.in_group == holder.file.rank;
     std::size_t n_own = 0;
-    Place place;
+    ShardPlace place;
     for (const PickleValue* const entry : required(metadata, "shards_metadata").elements()) {
         if (entries_left-- == 0) {
             fail_sharded("repeats the list of its shards more often than its file is long");
@@ -107,11 +110,12 @@ void check_metadata(const PickleValue& metadata, const std::vector<Index>& shape
         }
         ++n_own;
         const bool is_held = std::any_of(held.begin(), held.end(),
-                                         [&](const Place& mine) { return same(mine, place); });
+                                         [&](const ShardPlace& mine) { return same(mine, place); });
         if (!is_held) {
             throw Error(ErrorCode::mismatch,
                         "its metadata gives the shard of " + shape_text(place.sizes) + " at " +
-                            shape_text(place.offsets) + " to this rank, which does not hold it");
+                            shape_text(place.offsets) + " to this rank, which does not hold it",
+                        kOneSave);
         }
     }
     if (n_own > held.size()) {
@@ -120,21 +124,23 @@ void check_metadata(const PickleValue& metadata, const std::vector<Index>& shape
 }
 
 // Adds a local shard's pieces; its place.
-Place add_shard(const TorchFile& file, const PickleValue& shard, const Holder& holder,
-                bool is_first, catalogue::Tensor& tensor) {
+ShardPlace add_shard(const TorchFile& file, const PickleValue& shard, const Holder& holder,
+                     bool is_first, catalogue::Tensor& tensor) {
     const auto local = file.tensor(required(shard, "tensor"));
     if (!local) {
-        fail_sharded("has a shard that is no tensor");
+        fail_sharded("has a shard that is not a tensor");
     }
-    Place place;
+    ShardPlace place;
     read_place(required(shard, "metadata"), tensor.shape, place);
     if (place.rank != holder.in_group) {  // a shard's own number is that in the group
         check_rank(place.rank, holder.file);
     }
     if (local->shape != place.sizes) {
-        throw Error(ErrorCode::mismatch, "its shard at " + shape_text(place.offsets) + " is " +
-                                             shape_text(local->shape) + ", but its metadata says " +
-                                             shape_text(place.sizes));
+        throw Error(ErrorCode::mismatch,
+                    "its shard at " + shape_text(place.offsets) + " is " +
+                        shape_text(local->shape) + ", but its metadata says " +
+                        shape_text(place.sizes),
+                    kOneSave);
     }
     if (is_first) {
         tensor.dtype = local->dtype;  // what is stored, should it differ from what is said
@@ -168,7 +174,7 @@ catalogue::Tensor read_sharded_tensor(const TorchFile& file, const Subclass& val
     tensor.shape = value.shape;
     tensor.dtype = dtype_of_global(*value.dtype).value_or(tensor.dtype);
     volume_of(value.shape, "a tensor's global shape");
-    std::vector<Place> held;
+    std::vector<ShardPlace> held;
     for (const PickleValue* const shard : short_list(*parts[0], "a ShardedTensor's shards")) {
         held.push_back(add_shard(file, *shard, holder, held.empty(), tensor));
     }

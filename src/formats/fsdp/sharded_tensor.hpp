@@ -4,7 +4,7 @@
 // torch/distributed/_shard/metadata.py.
 #pragma once
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/catalogue/tensor.hpp"
 #include "shardweld/formats/containers/torch_file.hpp"
 
 #include "rank_files.hpp"

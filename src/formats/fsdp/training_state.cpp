@@ -11,6 +11,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/torch_file.hpp"
+#include "shardweld/io/input_file.hpp"
 
 namespace shardweld::formats::fsdp {
 
@@ -20,7 +21,7 @@ using catalogue::Claims;
 
 constexpr std::string_view kModel = "model_";
 
-bool lies_beside(const Location& location, const std::string& file) {
+bool is_beside_shards(const Location& location, const std::string& file) {
     const auto at = std::lower_bound(location.neighbours.begin(), location.neighbours.end(), file,
                                      [](const Neighbour& neighbour, const std::string& name) {
                                          return natural_less(neighbour.path, name);
@@ -89,17 +90,17 @@ Claims optimizer_step(const io::InputFile& input, const TorchFile& file) {
     return count.empty() ? Claims{} : Claims{{"optimizer step", count}};
 }
 
-struct Source {
+struct StateSource {
     std::string_view prefix;
     const char* words;
     Claims (*read)(const io::InputFile&, const TorchFile&);
 };
-constexpr std::array<Source, 2> kSources = {{
+constexpr std::array<StateSource, 2> kSources = {{
     {"extra_state_", "its lr_scheduler", scheduler_steps},
     {"optim_", "its optimizer", optimizer_step},
 }};
 
-Claims claims_in(const fs::path& path, const Source& source) {
+Claims claims_in(const fs::path& path, const StateSource& source) {
     try {
         const auto input = io::InputFile::open(path);
         return source.read(input, TorchFile::read(input));
@@ -113,9 +114,9 @@ Claims claims_in(const fs::path& path, const Source& source) {
 std::vector<catalogue::Statement> statements_of_state(const Location& location,
                                                       const RankFile& rank) {
     std::vector<catalogue::Statement> statements;
-    for (const Source& source : kSources) {
+    for (const StateSource& source : kSources) {
         const std::string file = std::string(source.prefix) + file_name(rank).substr(kModel.size());
-        if (!lies_beside(location, file)) {
+        if (!is_beside_shards(location, file)) {
             continue;
         }
         Claims claims = claims_in(location.directory / file, source);

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/catalogue/statement.hpp"
 #include "shardweld/formats/format.hpp"
 
 #include "rank_files.hpp"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "shardweld/catalogue/tensor.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
@@ -19,18 +20,18 @@ namespace {
 
 void require_contiguous(const Dataset& dataset) {
     switch (dataset.layout) {
-        case Layout::external:
+        case DatasetLayout::external:
             unsupported("it keeps its data in other files");
-        case Layout::virtual_dataset:
+        case DatasetLayout::virtual_dataset:
             unsupported("it is a virtual dataset, made of others");
-        case Layout::contiguous:
+        case DatasetLayout::contiguous:
             if (dataset.n_filters == 0) {
                 return;
             }
             [[fallthrough]];
-        case Layout::chunked:
-        case Layout::compact:
-        case Layout::unknown:
+        case DatasetLayout::chunked:
+        case DatasetLayout::compact:
+        case DatasetLayout::unknown:
             unsupported(
                 "it is not one contiguous run of bytes (chunked, compressed or compact): repack "
                 "with h5repack -l CONTI -f NONE IN OUT");
@@ -70,8 +71,8 @@ DType dtype_of(const Dataset& dataset) {
     return *dtype;
 }
 
-Place place_of(const Dataset& dataset) {
-    Place place{dataset.shape, std::vector<Index>(dataset.shape.size(), 0)};
+PiecePlace place_of(const Dataset& dataset) {
+    PiecePlace place{dataset.shape, std::vector<Index>(dataset.shape.size(), 0)};
     if (dataset.place) {
         place = *dataset.place;
     }
@@ -92,7 +93,7 @@ Place place_of(const Dataset& dataset) {
 catalogue::Piece piece_of(const Dataset& dataset, const std::vector<Index>& offsets, Bytes bytes,
                           Bytes file_size) {
     if (!dataset.offset) {
-        throw Error(ErrorCode::not_found, "it was never written: the save was interrupted");
+        throw Error(ErrorCode::not_found, "it was never written", "take an earlier save");
     }
     if (bytes > file_size || *dataset.offset > file_size - bytes) {
         corrupt("its " + std::to_string(bytes) + " bytes at offset " +
@@ -125,7 +126,7 @@ catalogue::Tensor tensor_of(const Dataset& dataset, Bytes file_size) {
     tensor.dtype = dtype_of(dataset);
     const Bytes n_elements = to_bytes(volume_of(dataset.shape, "its shape"), "its shape");
     const Bytes bytes = checked_mul_bytes(n_elements, size_of(tensor.dtype), "its shape");
-    const Place place = place_of(dataset);
+    const PiecePlace place = place_of(dataset);
     // A global shape whose volume overflows would surface later, without the file's name.
     (void)volume_of(place.global_shape, "shardweld_global_shape");
     tensor.shape = place.global_shape;

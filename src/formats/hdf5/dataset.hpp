@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/catalogue/tensor.hpp"
 
 #include "listing.hpp"
 
@@ -12,7 +12,7 @@ namespace shardweld::formats::hdf5 {
 
 /// The tensor with its one piece (of file 0); without a piece when the dataset is empty.
 /// Error(unsupported) for datasets that are not contiguous, for links, more than 8 axes and other
-/// element types; Error(corrupt) when attributes contradict the dataset or it lies outside of the
+/// element types; Error(corrupt) when attributes contradict the dataset or it lies outside the
 /// file; Error(not_found) when it was never written.
 catalogue::Tensor tensor_of(const Dataset& dataset, Bytes file_size);
 

@@ -7,13 +7,15 @@
 #include <set>
 #include <utility>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/shared_object.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/hdf5/parts.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/input_file.hpp"
 
-#include "../directory.hpp"
+#include "../directory_listing.hpp"
+#include "../shared/hints.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "../shared/numbered_files.hpp"
 #include "../shared/replicas.hpp"
@@ -37,7 +39,8 @@ bool is_hdf5_name(const std::string& name) {
 void add_dataset(const Dataset& dataset, Bytes file_size, Catalogue& out) {
     try {
         if (dataset.name == kConfigDataset) {
-            out.ignored.push_back({kConfigDataset, "config.json beside the files is taken", 1,
+            out.ignored.push_back({kConfigDataset, "config.json beside the files is used instead",
+                                   1,
                                    static_cast<Bytes>(volume_of(dataset.shape, kConfigDataset))});
             return;
         }
@@ -70,10 +73,10 @@ void join(Tensor piece, const std::vector<catalogue::File>& files,
             return std::string(safetensors_name(one.dtype)) + " " + shape_text(one.shape);
         };
         const std::uint32_t file = piece.pieces.empty() ? 0 : piece.pieces.front().file;
-        throw Error(ErrorCode::mismatch, printable(piece.name) + " is " + text(tensor) +
-                                             " in one file but " + text(piece) + " in " +
-                                             printable(files[file].path) +
-                                             ": the files are not from one save");
+        throw Error(ErrorCode::mismatch,
+                    printable(piece.name) + " is " + text(tensor) + " in one file but " +
+                        text(piece) + " in " + printable(files[file].path),
+                    kOneSave);
     }
     tensor.pieces.insert(tensor.pieces.end(), piece.pieces.begin(), piece.pieces.end());
 }
@@ -87,13 +90,14 @@ void settle(Tensor& tensor, const std::vector<catalogue::File>& files) {
         case Cover::Kind::exact:
             return;
         case Cover::Kind::gap:
-            throw Error(ErrorCode::not_found, what + ": no file holds the elements " + fault.text +
-                                                  "; copy the files of all ranks");
+            throw Error(ErrorCode::not_found, what + ": no file holds the elements " + fault.text,
+                        kCopyAll);
         case Cover::Kind::overlap:
-            throw Error(ErrorCode::mismatch, what + ": " + printable(files[fault.first_file].path) +
-                                                 " and " +
-                                                 printable(files[fault.second_file].path) +
-                                                 " hold pieces that overlap: " + fault.text);
+            throw Error(ErrorCode::mismatch,
+                        what + ": " + printable(files[fault.first_file].path) + " and " +
+                            printable(files[fault.second_file].path) +
+                            " hold pieces that overlap: " + fault.text,
+                        kOneSave);
         case Cover::Kind::irregular:
             throw Error(ErrorCode::unsupported, what + ": too many pieces that form no grid");
     }
@@ -103,17 +107,18 @@ void warn_of_untyped(std::set<std::string> names, Catalogue& out) {
     if (!names.empty()) {
         out.warnings["type_unstated"] =
             std::to_string(names.size()) +
-            " tensor(s) are stored as unsigned integers without the attribute shardweld_dtype, "
-            "and are taken for such: " +
+            " tensor(s) are stored as unsigned integers without the attribute shardweld_dtype, and "
+            "are read as integers: " +
             listed({names.begin(), names.end()}) +
             "; if they are BF16 or an 8-bit float, give the datasets the attribute";
     }
 }
 
-class Hdf5 final : public Format {
+class Hdf5Input final : public Format {
   public:
     [[nodiscard]] std::string_view name() const override { return "hdf5"; }
     [[nodiscard]] std::string_view backend() const override { return "hdf5"; }
+    [[nodiscard]] std::string_view noun() const override { return "set of HDF5 files"; }
     /// Its library has a history of faults with made-up files.
     [[nodiscard]] bool only_by_name() const override { return true; }
     [[nodiscard]] std::string_view looks_for() const override { return "*.h5, *.hdf5"; }
@@ -121,11 +126,10 @@ class Hdf5 final : public Format {
         return std::any_of(listing.files.begin(), listing.files.end(), is_hdf5_name);
     }
     void refuse_unasked(const fs::path& directory) const override {
-        throw Error(ErrorCode::unsupported,
-                    directory.string() +
-                        " looks like HDF5 files, which are read only when asked for with "
-                        "--backend hdf5; this build reads: " +
-                        name_list(backends()));
+        throw Error(
+            ErrorCode::unsupported,
+            directory.string() + " looks like HDF5 files, which are read only when asked for",
+            "give --backend hdf5; this build reads: " + name_list(backends()));
     }
 
     [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
@@ -151,7 +155,8 @@ class Hdf5 final : public Format {
     [[nodiscard]] Catalogue scan(const Location& location, const std::string& file) const override {
         const auto lister = find_installed(shardweld::hdf5::kListerFile);
         if (!lister) {
-            throw Error(ErrorCode::unsupported, shardweld::hdf5::kRemedy);
+            throw Error(ErrorCode::unsupported, "this build reads no HDF5",
+                        shardweld::hdf5::kRemedy);
         }
         const fs::path path = location.directory / file;
         Catalogue out;
@@ -210,7 +215,7 @@ class Hdf5 final : public Format {
 }  // namespace
 
 const Format& hdf5_format() {
-    static const Hdf5 format;
+    static const Hdf5Input format;
     return format;
 }
 

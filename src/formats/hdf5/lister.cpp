@@ -16,7 +16,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/errno.hpp"
 
 namespace shardweld::formats::hdf5 {
 
@@ -94,7 +94,7 @@ class Child {
 };
 
 [[noreturn]] void refuse(const std::string& why) {
-    throw Error(ErrorCode::corrupt, "the HDF5 library cannot cope with the file: " + why);
+    throw Error(ErrorCode::corrupt, "the HDF5 library cannot handle the file: " + why);
 }
 
 /// Everything until the end of the pipe.
@@ -141,7 +141,7 @@ std::vector<std::byte> run_lister(const std::filesystem::path& program,
     std::vector<std::byte> bytes = read_all(from.get(), limits);
     const int status = child.wait();
     if (WIFSIGNALED(status)) {
-        refuse("it was ended by signal " + std::to_string(WTERMSIG(status)));
+        refuse("it was killed by signal " + std::to_string(WTERMSIG(status)));
     }
     if (WEXITSTATUS(status) != 0) {
         refuse("it ended with code " + std::to_string(WEXITSTATUS(status)));

@@ -8,13 +8,13 @@ namespace shardweld::formats::hdf5 {
 
 namespace {
 
-using shardweld::hdf5::Entry;
+using shardweld::hdf5::ListingEntry;
 
 constexpr std::uint64_t kMostAxes = 32;
 constexpr const char* kWhat = "the list of datasets";
 
 [[noreturn]] void refuse() {
-    throw Error(ErrorCode::corrupt, "the HDF5 library was misled: its list of datasets is damaged");
+    throw Error(ErrorCode::corrupt, "the HDF5 library's list of datasets is damaged");
 }
 
 std::string text_in(io::Cursor& in) {
@@ -41,12 +41,12 @@ std::vector<Index> numbers_in(io::Cursor& in) {
     return numbers;
 }
 
-Layout layout_in(io::Cursor& in) {
+DatasetLayout layout_in(io::Cursor& in) {
     const auto value = in.get<std::uint8_t>(kWhat);
-    if (value > static_cast<std::uint8_t>(Layout::unknown)) {
+    if (value > static_cast<std::uint8_t>(DatasetLayout::unknown)) {
         refuse();
     }
-    return static_cast<Layout>(value);
+    return static_cast<DatasetLayout>(value);
 }
 
 Dataset dataset_in(io::Cursor& in) {
@@ -61,7 +61,7 @@ Dataset dataset_in(io::Cursor& in) {
     dataset.is_null = flag_in(in);
     dataset.dtype = text_in(in);
     const bool has_place = flag_in(in);
-    Place place;
+    PiecePlace place;
     place.global_shape = numbers_in(in);
     place.offsets = numbers_in(in);
     if (has_place) {
@@ -71,14 +71,13 @@ Dataset dataset_in(io::Cursor& in) {
     return dataset;
 }
 
-[[noreturn]] void refuse_object(Entry entry, const std::string& name) {
-    const std::string what = entry == Entry::soft_link       ? "a soft link"
-                             : entry == Entry::external_link ? "a link to another file"
-                             : entry == Entry::group         ? "a group"
-                                                             : "a named datatype";
-    throw Error(ErrorCode::unsupported,
-                "\"" + printable(name) + "\" is " + what +
-                    ": only datasets are read, one for each tensor, at the root of the file");
+[[noreturn]] void refuse_object(ListingEntry entry, const std::string& name) {
+    const std::string what = entry == ListingEntry::soft_link       ? "a soft link"
+                             : entry == ListingEntry::external_link ? "a link to another file"
+                             : entry == ListingEntry::group         ? "a group"
+                                                                    : "a named datatype";
+    throw Error(ErrorCode::unsupported, "\"" + printable(name) + "\" is " + what,
+                "put datasets only, one for each tensor, at the root of the file");
 }
 
 }  // namespace
@@ -90,24 +89,24 @@ std::vector<Dataset> parse_listing(std::span<const std::byte> bytes) {
     }
     std::vector<Dataset> datasets;
     while (true) {
-        const auto entry = in.get<Entry>(kWhat);
+        const auto entry = in.get<ListingEntry>(kWhat);
         switch (entry) {
-            case Entry::end:
+            case ListingEntry::end:
                 if (in.get<std::uint32_t>(kWhat) != shardweld::hdf5::kListingEnd ||
                     in.remaining() != 0) {
                     refuse();
                 }
                 return datasets;
-            case Entry::failure:
+            case ListingEntry::failure:
                 throw Error(ErrorCode::corrupt, "the HDF5 library cannot read the file: " +
                                                     printable(text_in(in), 500));
-            case Entry::dataset:
+            case ListingEntry::dataset:
                 datasets.push_back(dataset_in(in));
                 break;
-            case Entry::soft_link:
-            case Entry::external_link:
-            case Entry::group:
-            case Entry::other:
+            case ListingEntry::soft_link:
+            case ListingEntry::external_link:
+            case ListingEntry::group:
+            case ListingEntry::other:
                 refuse_object(entry, text_in(in));
             default:
                 refuse();

@@ -12,10 +12,10 @@
 
 namespace shardweld::formats::hdf5 {
 
-using shardweld::hdf5::Layout;
+using shardweld::hdf5::DatasetLayout;
 
 /// Where a piece lies in its tensor.
-struct Place {
+struct PiecePlace {
     std::vector<Index> global_shape;
     std::vector<Index> offsets;
 };
@@ -23,14 +23,14 @@ struct Place {
 struct Dataset {
     std::string name;
     std::string storage;  ///< safetensors name of the stored type, "" for others
-    Layout layout = Layout::unknown;
+    DatasetLayout layout = DatasetLayout::unknown;
     std::uint64_t n_filters = 0;
     std::optional<Bytes> offset;  ///< nullopt: it has no bytes
     std::vector<Index> shape;     ///< extents may be anything
     bool is_null = false;
-    std::string dtype;           ///< as the attribute says, "" if none
-    std::optional<Place> place;  ///< nullopt: a whole tensor
-    std::string fault;           ///< of the attributes, "" if none
+    std::string dtype;                ///< as the attribute says, "" if none
+    std::optional<PiecePlace> place;  ///< nullopt: a whole tensor
+    std::string fault;                ///< of the attributes, "" if none
 };
 
 /// The datasets at the root. Error(corrupt) when the library cannot read the file or the listing is

@@ -9,15 +9,16 @@
 #include <span>
 #include <utility>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
-#include "../directory.hpp"
-#include "../foreign.hpp"
+#include "../directory_listing.hpp"
 #include "../shared/file_scan.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "../shared/module_names.hpp"
 #include "../shared/numbered_files.hpp"
+#include "../signs.hpp"
 #include "model_files.hpp"
 #include "weight_file.hpp"
 
@@ -60,9 +61,11 @@ bool is_in(const Tensor& tensor, const std::string& file, const WeightMap& expec
 
 /// All tensors of all files. A name in several files (a tied embedding of the first and the last
 /// pipeline stage) is one tensor with replicas.
-class Joined {
+class WeightFileJoiner {
   public:
-    Joined(Catalogue& out, std::size_t n_tensors) : out_(out) { out_.tensors.reserve(n_tensors); }
+    WeightFileJoiner(Catalogue& out, std::size_t n_tensors) : out_(out) {
+        out_.tensors.reserve(n_tensors);
+    }
 
     /// Names that the index gives to another file are left aside.
     void add(Catalogue scan, const std::optional<WeightMap>& expected) {
@@ -86,19 +89,19 @@ class Joined {
         join_replicas();
         out_.ignored = ignored_.take();
         if (!extras_.empty()) {
-            out_.warnings["unassigned_tensors"] =
-                std::to_string(extras_.size()) +
-                " tensor(s) are in files to which the index does not give them and are left "
-                "aside: " +
-                name_list(extras_);
+            out_.warnings["unassigned_tensors"] = std::to_string(extras_.size()) +
+                                                  " tensor(s) are in files to which the index does "
+                                                  "not assign them, and are left aside: " +
+                                                  name_list(extras_);
         }
     }
 
   private:
     void leave_aside(const Tensor& tensor) {
         extras_.push_back(tensor.name);
-        ignored_.add({pattern_of(printable(tensor.name)), "the index does not give it to its file"},
-                     1, catalogue::stored_bytes(tensor));
+        ignored_.add(
+            {pattern_of(printable(tensor.name)), "the index does not assign it to its file"}, 1,
+            catalogue::stored_bytes(tensor));
     }
 
     void join_replicas() {
@@ -123,9 +126,10 @@ class Joined {
 
     static void join(Tensor& known, const Tensor& more) {
         if (known.dtype != more.dtype || known.shape != more.shape) {
-            throw Error(ErrorCode::mismatch, "tensor " + printable(known.name) +
-                                                 " is in two files with different " +
-                                                 (known.dtype != more.dtype ? "dtypes" : "shapes"));
+            throw Error(ErrorCode::mismatch,
+                        "tensor " + printable(known.name) + " is in two files with different " +
+                            (known.dtype != more.dtype ? "dtypes" : "shapes"),
+                        "keep the files of one model only");
         }
         for (catalogue::Piece piece : more.pieces) {
             piece.replica = static_cast<std::uint32_t>(known.pieces.size());
@@ -141,9 +145,10 @@ class Joined {
 void require_found(const WeightMap& expected, const std::vector<Tensor>& tensors) {
     for (const auto& [name, file] : expected.file_of) {
         if (!std::ranges::binary_search(tensors, name, {}, &Tensor::name)) {
-            throw Error(ErrorCode::not_found, "the index says that tensor " + printable(name) +
-                                                  " is in " + printable(expected.file(file)) +
-                                                  ", which does not hold it");
+            throw Error(ErrorCode::not_found,
+                        "the index says that tensor " + printable(name) + " is in " +
+                            printable(expected.file(file)) + ", which does not hold it",
+                        "copy index and files of one model");
         }
     }
 }
@@ -161,9 +166,8 @@ class HuggingFace final : public Format {
         return is_hf_model(listing);
     }
     void refuse_unasked(const fs::path& directory) const override {
-        throw Error(ErrorCode::not_found,
-                    "nothing to merge: " + directory.string() +
-                        " is a HuggingFace model already (--backend hf rewrites it)");
+        throw Error(ErrorCode::not_found, directory.string() + " is a HuggingFace model already",
+                    "there is nothing to merge; --backend hf re-shards or casts it");
     }
 
     [[nodiscard]] std::span<const KnownName> known_names() const override { return kNames; }
@@ -216,7 +220,7 @@ class HuggingFace final : public Format {
         for (const Catalogue& scan : scans) {
             n_tensors += scan.tensors.size();
         }
-        Joined joined(out, n_tensors);
+        WeightFileJoiner joined(out, n_tensors);
         for (Catalogue& scan : scans) {
             joined.add(std::move(scan), expected);
         }

@@ -6,22 +6,23 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/whole_file.hpp"
 
 namespace shardweld::formats::hf {
 
 namespace {
 
 // The two containers, in the order in which loaders try them.
-struct Kind {
+struct WeightsKind {
     std::string_view stem;
     std::string_view suffix;
 };
-constexpr std::array<Kind, 2> kKinds = {{{"model", ".safetensors"}, {"pytorch_model", ".bin"}}};
+constexpr std::array<WeightsKind, 2> kKinds = {
+    {{"model", ".safetensors"}, {"pytorch_model", ".bin"}}};
 
 // model.safetensors, or else all model*.safetensors, or else everything of that kind that is no
 // adapter and no shard of a distributed save.
-std::vector<std::string> weights_of(const Listing& listing, const Kind& kind) {
+std::vector<std::string> weights_of(const Listing& listing, const WeightsKind& kind) {
     std::vector<std::string> named;
     std::vector<std::string> others;
     for (const std::string& file : listing.files) {
@@ -37,23 +38,23 @@ std::vector<std::string> weights_of(const Listing& listing, const Kind& kind) {
 
 [[noreturn]] void refuse_two(const fs::path& directory, const std::string& a,
                              const std::string& b) {
-    throw Error(ErrorCode::mismatch, directory.string() + " holds two models, " + printable(a) +
-                                         " and " + printable(b) +
-                                         "; loaders differ in which they take: remove one");
+    throw Error(ErrorCode::mismatch,
+                directory.string() + " holds two models, " + printable(a) + " and " + printable(b),
+                "remove one: loaders differ in which they take");
 }
 
-ModelFiles indexed(const fs::path& directory, const std::string& index) {
-    ModelFiles model{index, read_weight_map(directory / index).files};
+WeightFiles indexed(const fs::path& directory, const std::string& index) {
+    WeightFiles model{index, read_weight_map(directory / index).files};
     std::sort(model.weights.begin(), model.weights.end(), natural_less);
     return model;
 }
 
-std::optional<ModelFiles> find_kind(const fs::path& directory, const Listing& listing,
-                                    const Kind& kind) {
+std::optional<WeightFiles> find_kind(const fs::path& directory, const Listing& listing,
+                                     const WeightsKind& kind) {
     const std::string single = std::string(kind.stem) + std::string(kind.suffix);
     const std::string index = single + ".index.json";
     if (listing.has_file(index)) {
-        ModelFiles model = indexed(directory, index);
+        WeightFiles model = indexed(directory, index);
         if (listing.has_file(single) && model.weights != std::vector{single}) {
             refuse_two(directory, single, index);
         }
@@ -68,7 +69,7 @@ std::optional<ModelFiles> find_kind(const fs::path& directory, const Listing& li
     if (listing.has_file(single) && other != weights.end()) {
         refuse_two(directory, single, *other);
     }
-    return ModelFiles{"", std::move(weights)};
+    return WeightFiles{"", std::move(weights)};
 }
 
 }  // namespace
@@ -77,8 +78,8 @@ WeightMap read_weight_map(const fs::path& index) {
     return parse_weight_map(io::read_text(index, kLongestWeightMap), index.string());
 }
 
-std::optional<ModelFiles> find_model_files(const fs::path& directory, const Listing& listing) {
-    for (const Kind& kind : kKinds) {
+std::optional<WeightFiles> find_model_files(const fs::path& directory, const Listing& listing) {
+    for (const WeightsKind& kind : kKinds) {
         if (auto model = find_kind(directory, listing, kind)) {
             return model;
         }

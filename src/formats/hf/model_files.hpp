@@ -10,11 +10,11 @@
 #include "shardweld/core/weight_map.hpp"
 #include "shardweld/formats/format.hpp"
 
-#include "../directory.hpp"
+#include "../directory_listing.hpp"
 
 namespace shardweld::formats::hf {
 
-struct ModelFiles {
+struct WeightFiles {
     std::string index;                 ///< file with the weight map, "" if there is none
     std::vector<std::string> weights;  ///< relative to the directory, natural order
 };
@@ -22,7 +22,7 @@ struct ModelFiles {
 /// nullopt when the directory holds no weights. safetensors come before torch files, an index
 /// before file names. Error(mismatch) when two models lie in it, Error(not_found) when files are
 /// numbered and some are missing; errors of read_weight_map.
-std::optional<ModelFiles> find_model_files(const fs::path& directory, const Listing& listing);
+std::optional<WeightFiles> find_model_files(const fs::path& directory, const Listing& listing);
 
 /// The index at this path; errors of parse_weight_map.
 WeightMap read_weight_map(const fs::path& index);

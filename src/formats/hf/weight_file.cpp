@@ -3,10 +3,12 @@
 #include <map>
 #include <utility>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/safetensors_header.hpp"
 #include "shardweld/formats/containers/torch_file.hpp"
+#include "shardweld/io/input_file.hpp"
 
 #include "../shared/ignored_rows.hpp"
 #include "../shared/stored_piece.hpp"

@@ -11,6 +11,7 @@
 #include "shardweld/core/text.hpp"
 
 #include "../json_text.hpp"
+#include "../shared/hints.hpp"
 
 namespace shardweld::formats::megatron {
 
@@ -236,7 +237,8 @@ void require_agreement(const Claims& a, const std::string& file_a, const Claims&
             throw Error(ErrorCode::mismatch,
                         "args." + printable(key) + " is " + printable(value_a) + " in " +
                             printable(file_a) + " but " + printable(value_b) + " in " +
-                            printable(file_b) + ": the files are not from one save");
+                            printable(file_b),
+                        kOneSave);
         }
     }
 }
@@ -247,7 +249,8 @@ void refuse_unsupported(const Claims& claims) {
             throw Error(ErrorCode::unsupported,
                         "args." + printable(key) + " is " + printable(value) +
                             ": gate and up rows are stored interleaved in blocks, which this build "
-                            "does not undo; save the checkpoint without that option");
+                            "does not undo",
+                        "save the checkpoint without that option");
         }
     }
 }

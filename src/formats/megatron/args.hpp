@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/catalogue/statement.hpp"
 #include "shardweld/formats/containers/pickle.hpp"
 
 namespace shardweld::formats::megatron {

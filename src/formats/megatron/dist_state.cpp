@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/formats/containers/torch_file.hpp"
+#include "shardweld/io/input_file.hpp"
+#include "shardweld/io/whole_file.hpp"
 
 #include "../json_text.hpp"
 #include "args.hpp"
@@ -62,7 +65,7 @@ Catalogue scan_claims(const fs::path& path) {
     return out;
 }
 
-std::optional<std::pair<std::string, std::string>> aside(std::string_view key) {
+std::optional<std::pair<std::string, std::string>> ignored_row(std::string_view key) {
     const auto* const at =
         std::find_if(kTrainingKeys.begin(), kTrainingKeys.end(),
                      [&](std::string_view prefix) { return key.starts_with(prefix); });

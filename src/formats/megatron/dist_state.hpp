@@ -27,6 +27,6 @@ catalogue::Catalogue scan_common(const fs::path& path, bool check_crc);
 catalogue::Catalogue scan_claims(const fs::path& path);
 
 /// Pattern and reason under which a key is left aside; nullopt for model tensors.
-std::optional<std::pair<std::string, std::string>> aside(std::string_view key);
+std::optional<std::pair<std::string, std::string>> ignored_row(std::string_view key);
 
 }  // namespace shardweld::formats::megatron

@@ -5,8 +5,11 @@
 #include <set>
 #include <utility>
 
+#include "shardweld/catalogue/tensor.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+
+#include "../shared/hints.hpp"
 
 namespace shardweld::formats::megatron {
 
@@ -16,9 +19,9 @@ constexpr std::string_view kPrefix = "mp_rank_";
 constexpr Index kLargestRank = 1 << 20;
 constexpr std::size_t kMostMissingShown = 10;
 
-using Stated = std::map<std::string, Index>;
+using StatedSizes = std::map<std::string, Index>;
 
-Index stated_or(const Stated& stated, const std::string& name, Index otherwise) {
+Index stated_or(const StatedSizes& stated, const std::string& name, Index otherwise) {
     const auto at = stated.find(name);
     return at == stated.end() ? otherwise : at->second;
 }
@@ -49,15 +52,16 @@ std::vector<RankName> names_of(const std::vector<std::string>& files) {
     for (const std::string& file : files) {
         names.push_back(name_of_file(file));
         if (names.back().n_fields != names.front().n_fields) {
-            throw Error(ErrorCode::mismatch, printable(files.front()) + " and " + printable(file) +
-                                                 " have different numbers of ranks in their "
-                                                 "names: the directory mixes two saves");
+            throw Error(ErrorCode::mismatch,
+                        printable(files.front()) + " and " + printable(file) +
+                            " have different numbers of ranks in their names",
+                        "leave the files of one save only in the directory");
         }
     }
     return names;
 }
 
-Meanings meanings_of(std::size_t n_fields, const Stated& stated) {
+Meanings meanings_of(std::size_t n_fields, const StatedSizes& stated) {
     const bool pipeline = stated_or(stated, "pp", 1) > 1;
     const bool expert = stated_or(stated, "ep", 1) > 1;
     const std::size_t n_expected = 1U + (pipeline ? 1U : 0U) + (expert ? 1U : 0U);
@@ -97,13 +101,14 @@ int size_along(const std::vector<catalogue::Coordinates>& places,
 }
 
 // The stated size, or the number of ranks seen.
-int agreed_size(const char* what, int seen, const Stated& stated) {
+int agreed_size(const char* what, int seen, const StatedSizes& stated) {
     const Index size = stated_or(stated, what, seen);
     if (seen > size) {
         throw Error(ErrorCode::mismatch,
                     std::string("there are rank directories for ") + what + " rank " +
                         std::to_string(seen - 1) + ", but args give " + what + " size " +
-                        std::to_string(size) + ": the directory mixes two saves");
+                        std::to_string(size),
+                    "leave the files of one save only in the directory");
     }
     return to_int(size, "a parallel size");
 }
@@ -133,8 +138,8 @@ void require_expressible(const Grid& grid) {
         throw Error(ErrorCode::unsupported,
                     "expert tensor size " + std::to_string(grid.etp) +
                         " does not divide tensor size " + std::to_string(grid.tp) +
-                        ": file names of this layout do not say which expert shard a file holds; "
-                        "save as torch_dist instead");
+                        ": file names of this layout do not say which expert shard a file holds",
+                    "save as torch_dist instead");
     }
 }
 
@@ -146,51 +151,30 @@ void require_distinct(const Grid& grid, const std::vector<std::string>& files) {
         }
         const auto [at, is_new] = seen.emplace(grid.places[i], i);
         if (!is_new) {
-            throw Error(ErrorCode::mismatch, printable(files[at->second]) + " and " +
-                                                 printable(files[i]) + " are the same rank");
+            throw Error(
+                ErrorCode::mismatch,
+                printable(files[at->second]) + " and " + printable(files[i]) + " are the same rank",
+                kOneSave);
         }
     }
-}
-
-// Rank r of a pipeline stage is tp rank r % tp, etp rank r % etp and ep rank (r / etp) % ep. The
-// first max(tp, etp * ep) ranks hold every dense and every expert shard; later ones only repeat
-// them. Each turn of the loop meets another file or a missing one, so it ends soon however large
-// the sizes.
-std::vector<std::string> missing_directories(const Grid& grid, const Meanings& meanings) {
-    const std::set<catalogue::Coordinates> present(grid.places.begin(), grid.places.end());
-    std::vector<std::string> missing;
-    const Index n_ranks = std::max<Index>(grid.tp, Index{grid.etp} * grid.ep);
-    for (int p = 0; p < grid.pp; ++p) {
-        for (Index r = 0; r < n_ranks && missing.size() <= kMostMissingShown; ++r) {
-            catalogue::Coordinates place;
-            place.tp = static_cast<int>(r % grid.tp);
-            place.pp = p;
-            place.ep = static_cast<int>(r / grid.etp % grid.ep);
-            place.etp = place.tp % grid.etp;
-            if (!present.contains(place)) {
-                missing.push_back(directory_name(place, meanings));
-            }
-        }
-    }
-    return missing;
 }
 
 void require_complete(const Grid& grid, const Meanings& meanings, const std::string& file) {
-    auto missing = missing_directories(grid, meanings);
+    const auto missing = missing_places(grid, kMostMissingShown + 1);
     if (missing.empty()) {
         return;
     }
     std::string text;
     const std::string name = file.substr(file.find('/'));
     for (std::size_t i = 0; i < std::min(missing.size(), kMostMissingShown); ++i) {
-        text += (i == 0 ? "" : ", ") + missing[i] + printable(name);
+        text += (i == 0 ? "" : ", ") + directory_name(missing[i], meanings) + printable(name);
     }
     throw Error(ErrorCode::not_found,
                 "rank files are missing: " + text +
                     (missing.size() > kMostMissingShown ? " and more" : "") + " (the run had tp " +
                     std::to_string(grid.tp) + ", pp " + std::to_string(grid.pp) + ", ep " +
-                    std::to_string(grid.ep) + ", etp " + std::to_string(grid.etp) +
-                    "); copy the files of all ranks");
+                    std::to_string(grid.ep) + ", etp " + std::to_string(grid.etp) + ")",
+                kCopyAll);
 }
 
 }  // namespace
@@ -210,7 +194,26 @@ std::optional<RankName> parse_rank_name(std::string_view directory) {
     return name;
 }
 
-Grid place_files(const std::vector<std::string>& files, const Stated& stated) {
+std::vector<catalogue::Coordinates> missing_places(const Grid& grid, std::size_t most) {
+    const std::set<catalogue::Coordinates> present(grid.places.begin(), grid.places.end());
+    std::vector<catalogue::Coordinates> missing;
+    const Index n_ranks = std::max<Index>(grid.tp, Index{grid.etp} * grid.ep);
+    for (int p = 0; p < grid.pp; ++p) {
+        for (Index r = 0; r < n_ranks && missing.size() < most; ++r) {
+            catalogue::Coordinates place;
+            place.tp = static_cast<int>(r % grid.tp);
+            place.pp = p;
+            place.ep = static_cast<int>(r / grid.etp % grid.ep);
+            place.etp = place.tp % grid.etp;
+            if (!present.contains(place)) {
+                missing.push_back(place);
+            }
+        }
+    }
+    return missing;
+}
+
+Grid arrange(const std::vector<std::string>& files, const StatedSizes& stated) {
     if (files.empty()) {
         throw Error(ErrorCode::not_found, "there is no mp_rank_* directory");
     }
@@ -234,8 +237,14 @@ Grid place_files(const std::vector<std::string>& files, const Stated& stated) {
     for (auto& place : grid.places) {
         place.etp = place.tp % grid.etp;
     }
+    return grid;
+}
+
+Grid place_files(const std::vector<std::string>& files, const StatedSizes& stated) {
+    Grid grid = arrange(files, stated);
     require_distinct(grid, files);
-    require_complete(grid, meanings, files.front());
+    require_complete(grid, meanings_of(name_of_file(files.front()).n_fields, stated),
+                     files.front());
     return grid;
 }
 

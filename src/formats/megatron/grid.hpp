@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/catalogue/tensor.hpp"
 
 namespace shardweld::formats::megatron {
 
@@ -33,6 +33,15 @@ struct Grid {
     std::vector<catalogue::Coordinates> places;  ///< of file i; vpp stays 0
     std::vector<bool> extra;  ///< file i repeats another for a data-parallel rank
 };
+
+/// As place_files, of what is there: files may be missing, or be the same rank's.
+Grid arrange(const std::vector<std::string>& files, const std::map<std::string, Index>& stated);
+
+/// The places without a file, `most` at most. Rank r of a pipeline stage is tp rank r % tp, etp
+/// rank r % etp and ep rank (r / etp) % ep. The first max(tp, etp * ep) ranks hold every dense and
+/// every expert shard; later ones only repeat them. Takes time like files and missing ones, however
+/// large the sizes.
+std::vector<catalogue::Coordinates> missing_places(const Grid& grid, std::size_t most);
 
 /// Places `files` ("mp_rank_01_002/x.pt") in the grid. `stated` are the sizes the files' args give
 /// (tp, pp, ep, etp); they tell what a second number means and how many files there have to be;

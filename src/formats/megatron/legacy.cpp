@@ -5,12 +5,14 @@
 #include <map>
 #include <utility>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/catalogue/provenance.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
-#include "../directory.hpp"
+#include "../directory_listing.hpp"
 #include "../shared/file_scan.hpp"
+#include "../shared/hints.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "args.hpp"
 #include "grid.hpp"
@@ -45,11 +47,11 @@ std::optional<Index> common_fact(const std::vector<Catalogue>& scans, const std:
     const auto first = fact_of(scans.front(), name);
     for (const Catalogue& scan : scans) {
         if (const auto value = fact_of(scan, name); value != first) {
-            throw Error(ErrorCode::mismatch, name + " is " + text(first) + " in " +
-                                                 printable(scans.front().files.front().path) +
-                                                 " but " + text(value) + " in " +
-                                                 printable(scan.files.front().path) +
-                                                 ": the files are not from one save");
+            throw Error(ErrorCode::mismatch,
+                        name + " is " + text(first) + " in " +
+                            printable(scans.front().files.front().path) + " but " + text(value) +
+                            " in " + printable(scan.files.front().path),
+                        kOneSave);
         }
     }
     return first;
@@ -72,7 +74,7 @@ std::string likeness_of(const Catalogue& scan) {
     return std::to_string(fingerprint_of(tensors));
 }
 
-/// What names and args say of each file's part; args, agreed by now, also of the save.
+/// What names and args say about each file's part; args, already compared, also about the save.
 void add_statements(const std::vector<Catalogue>& scans, const Grid& grid, Catalogue& out) {
     std::vector<std::optional<Index>> ranks;
     for (const Catalogue& scan : scans) {
@@ -128,7 +130,8 @@ void require_chunks(const std::map<std::string, Index>& stated, Index found) {
         throw Error(ErrorCode::mismatch,
                     "args give " + std::to_string(at->second) +
                         " virtual pipeline stages per rank, but the files hold " +
-                        std::to_string(found) + " model(s)");
+                        counted(static_cast<std::size_t>(found), "model"),
+                    kOneSave);
     }
 }
 
@@ -164,6 +167,10 @@ class Legacy final : public Format {
   public:
     [[nodiscard]] std::string_view name() const override { return "megatron legacy"; }
     [[nodiscard]] std::string_view backend() const override { return "megatron"; }
+    [[nodiscard]] std::string_view noun() const override { return "Megatron checkpoint"; }
+    [[nodiscard]] std::string detail_of(const Location& location) const override {
+        return "legacy, " + std::to_string(location.shard_files.size()) + " rank files";
+    }
     [[nodiscard]] std::string_view looks_for() const override { return "mp_rank_*"; }
     [[nodiscard]] bool is_told_by(const Listing& listing) const override {
         return std::any_of(listing.directories.begin(), listing.directories.end(),

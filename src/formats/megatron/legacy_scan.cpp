@@ -4,18 +4,21 @@
 #include <utility>
 #include <vector>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/torch_file.hpp"
+#include "shardweld/io/input_file.hpp"
 #include "shardweld/io/kind.hpp"
 
 #include "../containers/duplicate_names.hpp"
 #include "../shared/file_scan.hpp"
+#include "../shared/hints.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "../shared/module_names.hpp"
 #include "../shared/stored_piece.hpp"
 #include "args.hpp"
-#include "names.hpp"
+#include "model_names.hpp"
 #include "save_state.hpp"
 #include "stage_content.hpp"
 
@@ -80,7 +83,7 @@ class LegacyScan {
             const PickleValue& key = dictionary.key(i);
             if (key.kind != PickleKind::text || prefix.size() + key.text().size() > kLongestName) {
                 throw Error(ErrorCode::corrupt,
-                            "its model has a key that is no name, below " + printable(prefix));
+                            "its model has a key that is not a name, below " + printable(prefix));
             }
             std::string name(prefix);
             name += key.text();
@@ -225,7 +228,8 @@ void leave_other_keys(const PickleValue& root, LegacyScan& scan) {
 void add_root(const TorchFile& file, Catalogue& out) {
     const PickleValue& root = file.root();
     if (!root.is_mapping()) {
-        throw Error(ErrorCode::corrupt, "is no Megatron checkpoint: it does not hold a dictionary");
+        throw Error(ErrorCode::corrupt,
+                    "is not a Megatron checkpoint: it does not hold a dictionary");
     }
     const auto models = models_of(root);
     if (models.empty()) {
@@ -270,8 +274,8 @@ void require_agreeing_args(const Location& location, const std::string& a, const
         return args == nullptr ? catalogue::Claims() : common_args(*args);
     };
     if (!io::is_file(location.directory / a) || !io::is_file(location.directory / b)) {
-        throw Error(ErrorCode::mismatch, "args are not the same in " + printable(a) + " and " +
-                                             printable(b) + ": the files are not from one save");
+        throw Error(ErrorCode::mismatch,
+                    "args are not the same in " + printable(a) + " and " + printable(b), kOneSave);
     }
     require_agreement(args_of(a), a, args_of(b), b);
 }

@@ -7,8 +7,11 @@
 #include <unordered_map>
 #include <utility>
 
+#include "shardweld/catalogue/tensor.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+
+#include "../shared/hints.hpp"
 
 namespace shardweld::formats::megatron {
 
@@ -123,7 +126,8 @@ class StackOrder {
                 throw Error(ErrorCode::mismatch,
                             printable(files[first_file].path) + " holds " + layers_text(*first) +
                                 " of " + printable(stack_) + " but " + printable(files[file].path) +
-                                ", of the same pipeline stage, holds " + layers_text(mine));
+                                ", of the same pipeline stage, holds " + layers_text(mine),
+                            kOneSave);
             }
         }
         return first == nullptr || first->empty() ? 0 : *first->rbegin() + 1;
@@ -156,7 +160,8 @@ void require_total(const Orders& orders, const Pipeline& pipeline) {
     throw Error(ErrorCode::mismatch,
                 "args.num_layers is " + std::to_string(*pipeline.num_layers) +
                     " but the files hold " + std::to_string(found->second.total()) + " of " +
-                    printable(found->first) + ": " + found->second.sizes_text());
+                    printable(found->first) + ": " + found->second.sizes_text(),
+                kCopyAll);
 }
 
 }  // namespace

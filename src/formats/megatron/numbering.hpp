@@ -9,7 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/catalogue/file.hpp"
+#include "shardweld/catalogue/tensor.hpp"
 
 namespace shardweld::formats::megatron {
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "shardweld/catalogue/tensor.hpp"
+
 #include "args.hpp"
 
 namespace shardweld::formats::megatron {
@@ -14,7 +16,7 @@ using catalogue::Coordinates;
 using Ranks = std::vector<std::optional<Index>>;
 
 /// What the files' grid does not tell of the job.
-struct World {
+struct JobSize {
     Index ranks = 1;
     Index cp = 1;
 };
@@ -30,7 +32,7 @@ Index size_or_one(const Claims& args, const char* key) {
 }
 
 /// nullopt where the world is not made of these sizes alone.
-std::optional<World> world_of(const Grid& grid, const Claims& args) {
+std::optional<JobSize> world_of(const Grid& grid, const Claims& args) {
     const auto world = number_claim(args, "world_size");
     const Index cp = size_or_one(args, "context_parallel_size");
     const Index model = Index{grid.tp} * grid.pp;
@@ -40,12 +42,12 @@ std::optional<World> world_of(const Grid& grid, const Claims& args) {
         has_encoder) {
         return std::nullopt;
     }
-    return World{*world, cp};
+    return JobSize{*world, cp};
 }
 
 /// The orders that the run may have had, the likeliest first. Cores before 0.8 counted expert ranks
 /// within the decoder's order, later ones in a grid of their own without cp.
-std::vector<Strides> orders_of(const Grid& grid, const World& world, const Claims& args) {
+std::vector<Strides> orders_of(const Grid& grid, const JobSize& world, const Claims& args) {
     const Index inner = grid.tp * world.cp;
     const Strides dp_before_pp{world.ranks / grid.pp, grid.etp};
     const Strides dp_before_pp_old{world.ranks / grid.pp, inner};
@@ -78,7 +80,7 @@ std::vector<RankPlace> places_of(const Grid& grid, const Ranks& ranks, const Pla
 }
 
 /// One process that makes all files has one number.
-bool tells(const Ranks& ranks, Index world) {
+bool differ_between_files(const Ranks& ranks, Index world) {
     std::optional<Index> first;
     bool differs = false;
     for (const auto& rank : ranks) {
@@ -108,7 +110,7 @@ RankPlace place_in(const Grid& grid, const Coordinates& place) {
 
 std::vector<RankPlace> places_by_rank(const Grid& grid, const Claims& args, const Ranks& ranks) {
     const auto world = world_of(grid, args);
-    if (!world || !tells(ranks, world->ranks)) {
+    if (!world || !differ_between_files(ranks, world->ranks)) {
         return {};
     }
     const auto under = [&](const Strides& order) {

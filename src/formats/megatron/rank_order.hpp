@@ -8,7 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/catalogue/statement.hpp"
+#include "shardweld/catalogue/tensor.hpp"
 
 #include "grid.hpp"
 

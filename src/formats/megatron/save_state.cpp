@@ -7,7 +7,7 @@ namespace shardweld::formats::megatron {
 
 namespace {
 
-/// "" for what is no number.
+/// "" for what is not a number.
 std::string number_text(const PickleValue& value) {
     if (value.kind == PickleKind::real) {
         std::array<char, 64> buffer{};

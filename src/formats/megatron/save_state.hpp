@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/catalogue/statement.hpp"
 #include "shardweld/formats/containers/pickle.hpp"
 
 namespace shardweld::formats::megatron {

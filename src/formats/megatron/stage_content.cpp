@@ -8,10 +8,11 @@
 #include <unordered_map>
 #include <utility>
 
+#include "shardweld/catalogue/tensor.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/fingerprint.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/input_file.hpp"
 
 #include "numbering.hpp"
 
@@ -24,11 +25,11 @@ using catalogue::File;
 using catalogue::Shard;
 
 /// Sizes and CRC-32s.
-using Records = std::vector<std::pair<Bytes, std::uint64_t>>;
+using SizesAndSums = std::vector<std::pair<Bytes, std::uint64_t>>;
 
 /// What one file holds: its records' CRC-32s in their order, and whether experts are among them.
 struct Content {
-    Records records;
+    SizesAndSums records;
     std::size_t n_tensors = 0;
     bool has_experts = false;
     bool is_known = true;  ///< every record has a CRC-32
@@ -53,14 +54,14 @@ bool are_other_parts(const Coordinates& a, const Coordinates& b, const Content& 
 }
 
 /// The first and last places of one thing in the order of layers.
-struct Span {
+struct LayerSpan {
     using Stage = std::pair<int, int>;  ///< vpp, pp
     Stage first;
     Stage last;
     std::uint32_t first_file = 0;
     std::uint32_t last_file = 0;
 
-    void add(const Span& other) {
+    void add(const LayerSpan& other) {
         if (other.first < first) {
             first = other.first;
             first_file = other.first_file;
@@ -71,9 +72,9 @@ struct Span {
         }
     }
 };
-using Spans = std::map<std::string, Span, std::less<>>;
+using Spans = std::map<std::string, LayerSpan, std::less<>>;
 
-void add(Spans& spans, std::string_view key, const Span& span) {
+void add(Spans& spans, std::string_view key, const LayerSpan& span) {
     const auto at = spans.find(key);
     if (at == spans.end()) {
         spans.emplace(key, span);
@@ -83,11 +84,11 @@ void add(Spans& spans, std::string_view key, const Span& span) {
 }
 
 /// Of every name: thousands of files repeat the same ones.
-std::unordered_map<std::string_view, Span> spans_of(const std::vector<Shard>& shards) {
-    std::unordered_map<std::string_view, Span> spans;
+std::unordered_map<std::string_view, LayerSpan> spans_of(const std::vector<Shard>& shards) {
+    std::unordered_map<std::string_view, LayerSpan> spans;
     for (const Shard& shard : shards) {
-        const Span::Stage stage(shard.at.vpp, shard.at.pp);
-        const Span own{stage, stage, shard.piece.file, shard.piece.file};
+        const LayerSpan::Stage stage(shard.at.vpp, shard.at.pp);
+        const LayerSpan own{stage, stage, shard.piece.file, shard.piece.file};
         const auto [at, is_new] = spans.try_emplace(shard.name, own);
         if (!is_new) {
             at->second.add(own);
@@ -99,17 +100,17 @@ std::unordered_map<std::string_view, Span> spans_of(const std::vector<Shard>& sh
 struct Ends {
     Spans layers;  ///< by stack: "decoder."
     Spans norms;   ///< by stack
-    std::optional<Span> embedding;
+    std::optional<LayerSpan> embedding;
 };
 
-bool is_end(std::string_view name, std::string_view end) {
+bool is_last_component(std::string_view name, std::string_view end) {
     return name == end || (name.ends_with(end) && name[name.size() - end.size() - 1] == '.');
 }
 
 /// "decoder." of "decoder.final_layernorm.weight"; "" for other names.
 std::string_view stack_of_norm(std::string_view name) {
     for (const std::string_view norm : {"final_layernorm.weight", "final_norm.weight"}) {
-        if (is_end(name, norm)) {
+        if (is_last_component(name, norm)) {
             return name.substr(0, name.size() - norm.size());
         }
     }
@@ -122,7 +123,7 @@ Ends ends_of(const std::vector<Shard>& shards) {
     for (const auto& [name, span] : spans_of(shards)) {
         if (const auto layer = split_layer(name)) {
             add(ends.layers, layer->stack.substr(0, layer->stack.size() - kLayers.size()), span);
-        } else if (is_end(name, "embedding.word_embeddings.weight")) {
+        } else if (is_last_component(name, "embedding.word_embeddings.weight")) {
             ends.embedding = ends.embedding ? *ends.embedding : span;
             ends.embedding->add(span);
         } else if (const auto stack = stack_of_norm(name); !stack.empty()) {
@@ -134,10 +135,11 @@ Ends ends_of(const std::vector<Shard>& shards) {
 
 [[noreturn]] void refuse(const std::string& what, const File& holder, const File& other,
                          const std::string& side) {
-    throw Error(ErrorCode::mismatch, printable(holder.path) + " holds the " + what +
-                                         ", but by its name " + printable(other.path) +
-                                         ", which holds layers, stands " + side +
-                                         " it in the pipeline: stages were exchanged");
+    throw Error(ErrorCode::mismatch,
+                printable(holder.path) + " holds the " + what + ", but by its name " +
+                    printable(other.path) + ", which holds layers, stands " + side +
+                    " it in the pipeline",
+                "give each file the name that it was saved with: stages were exchanged");
 }
 
 }  // namespace
@@ -167,7 +169,7 @@ std::optional<Index> sample_of(const fs::path& file, const std::vector<Shard>& s
 }
 
 void require_own_tensors(const std::vector<Shard>& shards, const std::vector<File>& files,
-                         const Parts& parts) {
+                         const FileMarks& parts) {
     auto contents = contents_of(shards, files.size());
     for (std::size_t file = 0; file < files.size(); ++file) {
         if (const auto& sample = parts.samples[file]) {
@@ -175,7 +177,7 @@ void require_own_tensors(const std::vector<Shard>& shards, const std::vector<Fil
             contents[file].records.emplace_back(0, static_cast<std::uint64_t>(*sample));
         }
     }
-    std::map<Records, std::vector<std::size_t>> seen;
+    std::map<SizesAndSums, std::vector<std::size_t>> seen;
     for (std::size_t file = 0; file < files.size(); ++file) {
         const Content& content = contents[file];
         if (!content.is_known || content.records.empty()) {
@@ -188,8 +190,9 @@ void require_own_tensors(const std::vector<Shard>& shards, const std::vector<Fil
                             printable(files[other].path) + " and " + printable(files[file].path) +
                                 " hold the same bytes in all their " +
                                 std::to_string(content.n_tensors) +
-                                " tensors, but are different ranks: one of them was copied over "
-                                "another rank's file");
+                                " tensors, but are different ranks",
+                            "copy both again from where they were saved: one was copied over "
+                            "another rank's file");
             }
         }
         others.push_back(file);
@@ -199,7 +202,7 @@ void require_own_tensors(const std::vector<Shard>& shards, const std::vector<Fil
 void require_ends(const std::vector<Shard>& shards, const std::vector<File>& files) {
     const Ends ends = ends_of(shards);
     if (ends.layers.size() == 1 && ends.embedding) {
-        const Span& layers = ends.layers.begin()->second;
+        const LayerSpan& layers = ends.layers.begin()->second;
         if (layers.first < ends.embedding->first) {
             refuse("word embedding", files[ends.embedding->first_file], files[layers.first_file],
                    "before");

@@ -6,7 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/catalogue/file.hpp"
+#include "shardweld/catalogue/tensor.hpp"
 
 namespace shardweld::formats::megatron {
 
@@ -17,7 +18,7 @@ namespace fs = std::filesystem;
 std::optional<Index> sample_of(const fs::path& file, const std::vector<catalogue::Shard>& shards);
 
 /// What tells the files of a save apart, in their order.
-struct Parts {
+struct FileMarks {
     std::vector<catalogue::Coordinates> places;
     std::vector<std::optional<Index>> samples;  ///< sample_of
 };
@@ -25,7 +26,7 @@ struct Parts {
 /// Shards of different places hold different parts: Error(mismatch) naming two files whose tensors
 /// are all equal by their CRC-32s or samples. `shards` with local layer numbers.
 void require_own_tensors(const std::vector<catalogue::Shard>& shards,
-                         const std::vector<catalogue::File>& files, const Parts& parts);
+                         const std::vector<catalogue::File>& files, const FileMarks& parts);
 
 /// No layer comes before the word embedding or behind the final norm of its stack:
 /// Error(mismatch) naming the two files.

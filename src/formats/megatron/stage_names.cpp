@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "shardweld/catalogue/tensor.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
@@ -16,20 +17,21 @@ namespace {
 
 // A tensor of a file: its model chunk and its name there.
 using Name = std::pair<int, std::string_view>;
-using Names = std::vector<Name>;
+using StageTensorNames = std::vector<Name>;
 
-std::vector<Names> names_by_file(const std::vector<catalogue::Shard>& shards, std::size_t n_files) {
-    std::vector<Names> names(n_files);
+std::vector<StageTensorNames> names_by_file(const std::vector<catalogue::Shard>& shards,
+                                            std::size_t n_files) {
+    std::vector<StageTensorNames> names(n_files);
     for (const catalogue::Shard& shard : shards) {
         names[shard.piece.file].emplace_back(shard.at.vpp, shard.name);
     }
-    for (Names& own : names) {
+    for (StageTensorNames& own : names) {
         std::sort(own.begin(), own.end());
     }
     return names;
 }
 
-[[noreturn]] void refuse(const Names& lacking, const catalogue::File& has,
+[[noreturn]] void refuse(const StageTensorNames& lacking, const catalogue::File& has,
                          const catalogue::File& lacks) {
     const std::string others =
         lacking.size() > 1 ? " and " + std::to_string(lacking.size() - 1) + " more" : "";
@@ -37,12 +39,13 @@ std::vector<Names> names_by_file(const std::vector<catalogue::Shard>& shards, st
                 "tensor " + printable(lacking.front().second) + others + " in " +
                     printable(has.path) + " but not in " + printable(lacks.path) +
                     ", of the same pipeline stage: one of the files is not whole or bears another "
-                    "rank's name; copy them again from where they were saved");
+                    "rank's name",
+                "copy them again from where they were saved");
 }
 
-void compare(const Names& a, const catalogue::File& file_a, const Names& b,
+void compare(const StageTensorNames& a, const catalogue::File& file_a, const StageTensorNames& b,
              const catalogue::File& file_b) {
-    Names only;
+    StageTensorNames only;
     std::set_difference(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(only));
     if (!only.empty()) {
         refuse(only, file_a, file_b);
@@ -54,7 +57,7 @@ void compare(const Names& a, const catalogue::File& file_a, const Names& b,
 void require_same_names(const std::vector<catalogue::Shard>& shards,
                         const std::vector<catalogue::File>& files,
                         const std::vector<catalogue::Coordinates>& places) {
-    const std::vector<Names> names = names_by_file(shards, files.size());
+    const std::vector<StageTensorNames> names = names_by_file(shards, files.size());
     std::map<int, std::size_t> first_of_stage;
     for (std::size_t file = 0; file < files.size(); ++file) {
         const std::size_t first = first_of_stage.try_emplace(places[file].pp, file).first->second;

@@ -4,7 +4,8 @@
 
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/catalogue/file.hpp"
+#include "shardweld/catalogue/tensor.hpp"
 
 namespace shardweld::formats::megatron {
 

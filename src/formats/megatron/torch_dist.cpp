@@ -8,13 +8,15 @@
 #include <system_error>
 #include <utility>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/input_file.hpp"
 #include "shardweld/io/kind.hpp"
 
-#include "../directory.hpp"
+#include "../directory_listing.hpp"
 #include "../shared/dcp_blobs.hpp"
+#include "../shared/hints.hpp"
 #include "../shared/unnamed_files.hpp"
 #include "args.hpp"
 #include "dist_state.hpp"
@@ -36,9 +38,9 @@ void require_torch_dist(const std::string& backend, const fs::path& directory) {
     if (backend != "torch_dist") {
         throw Error(ErrorCode::unsupported,
                     directory.string() + " is a Megatron checkpoint with sharded_backend \"" +
-                        printable(backend) +
-                        "\"; this build reads torch_dist, zarr and legacy mp_rank_* directories; "
-                        "convert it by loading and saving once with --ckpt-format torch_dist");
+                        printable(backend) + "\", which is not read",
+                    "load and save it once with --ckpt-format torch_dist; this build reads "
+                    "torch_dist, zarr and legacy mp_rank_* directories");
     }
 }
 
@@ -63,9 +65,9 @@ bool is_ours(const fs::path& directory, const Listing& listing) {
         require_torch_dist(*backend, directory);
         if (!listing.has_file(kIndexFile)) {
             throw Error(ErrorCode::not_found,
-                        directory.string() +
-                            " has metadata.json but no .metadata: the save was interrupted or the "
-                            "copy left hidden files out");
+                        directory.string() + " has metadata.json but no .metadata",
+                        "copy it again, hidden files too; if the save was interrupted, take an "
+                        "earlier one");
         }
         return true;
     }
@@ -79,11 +81,10 @@ void require_model(const Location& location, const Catalogue& catalogue) {
         return;
     }
     throw Error(ErrorCode::not_found,
-                "nothing to merge: " + location.directory.string() +
-                    " holds training state but no model tensor" +
-                    (location.hf_directory
-                         ? "; look for the model's weights in " + location.hf_directory->string()
-                         : std::string()));
+                location.directory.string() + " holds training state but no model tensor",
+                location.hf_directory
+                    ? "look for the model's weights in " + location.hf_directory->string()
+                    : kWhereModel);
 }
 
 std::string summary(const Catalogue& catalogue) {
@@ -98,6 +99,10 @@ class TorchDist final : public Format {
   public:
     [[nodiscard]] std::string_view name() const override { return "megatron torch_dist"; }
     [[nodiscard]] std::string_view backend() const override { return "megatron"; }
+    [[nodiscard]] std::string_view noun() const override { return "Megatron checkpoint"; }
+    [[nodiscard]] std::string detail_of(const Location& /*location*/) const override {
+        return "torch_dist";
+    }
     [[nodiscard]] std::string_view looks_for() const override { return ".metadata"; }
 
     [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {

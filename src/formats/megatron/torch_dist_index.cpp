@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/dcp_metadata.hpp"
@@ -12,20 +13,20 @@
 #include "../shared/ignored_rows.hpp"
 #include "../shared/unnamed_files.hpp"
 #include "dist_state.hpp"
-#include "names.hpp"
+#include "model_names.hpp"
 
 namespace shardweld::formats::megatron {
 
 catalogue::Catalogue read_index(const Location& location) {
     auto metadata = DcpMetadata::read(location.directory / ".metadata");
     if (metadata.has_transforms) {
-        throw Error(ErrorCode::unsupported,
-                    "the shards are compressed; save without compression (transforms)");
+        throw Error(ErrorCode::unsupported, "the shards are compressed",
+                    "save without compression (transforms)");
     }
     catalogue::Catalogue out;
     IgnoredRows ignored;
     for (const DcpTensor& tensor : metadata.tensors) {
-        if (const auto row = aside(tensor.name)) {
+        if (const auto row = ignored_row(tensor.name)) {
             ignored.add(*row, 1, stored_bytes(tensor));
         } else {
             out.tensors.push_back(tensor_of(tensor));
@@ -33,7 +34,7 @@ catalogue::Catalogue read_index(const Location& location) {
         }
     }
     for (const DcpObject& object : metadata.objects) {
-        const auto row = aside(object.name);
+        const auto row = ignored_row(object.name);
         const std::string name = object.name.substr(0, object.name.find("/shard_"));
         ignored.add(row ? *row : std::pair(printable(name), std::string("not a tensor")), 1,
                     object.length);

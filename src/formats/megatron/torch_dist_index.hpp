@@ -3,8 +3,11 @@
 // Source: megatron-core 0.16.1 megatron/core/dist_checkpointing/strategies/torch.py.
 #pragma once
 
-#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/formats/format.hpp"
+
+namespace shardweld::catalogue {
+struct Catalogue;
+}  // namespace shardweld::catalogue
 
 namespace shardweld::formats::megatron {
 

@@ -11,16 +11,17 @@
 #include <system_error>
 #include <utility>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/kind.hpp"
 
-#include "../directory.hpp"
+#include "../directory_listing.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "args.hpp"
 #include "dist_state.hpp"
 #include "megatron.hpp"
-#include "names.hpp"
+#include "model_names.hpp"
 #include "zarr_array.hpp"
 
 namespace shardweld::formats::megatron {
@@ -52,12 +53,11 @@ Catalogue scan_objects(const fs::path& directory) {
             continue;
         }
         const Listing listing = list_directory(directory / key);
-        const auto row = aside(key);
+        const auto row = ignored_row(key);
         if (!row && std::any_of(listing.files.begin(), listing.files.end(), is_chunk_name)) {
-            throw Error(ErrorCode::not_found,
-                        printable(key) +
-                            " has chunk files but no .zarray: the save was interrupted or the "
-                            "copy left hidden files out");
+            throw Error(ErrorCode::not_found, printable(key) + " has chunk files but no .zarray",
+                        "copy it again, hidden files too; if the save was interrupted, take an "
+                        "earlier one");
         }
         ignored.add(row ? *row : std::pair(printable(key), std::string("not a tensor")),
                     static_cast<Index>(listing.files.size()),
@@ -69,7 +69,7 @@ Catalogue scan_objects(const fs::path& directory) {
 }
 
 Catalogue scan_array(const fs::path& directory, const std::string& key) {
-    const auto row = aside(key);
+    const auto row = ignored_row(key);
     if (!row) {
         return read_zarr_array(directory, key);
     }
@@ -124,10 +124,10 @@ void sort_files(Catalogue& out) {
 
 void require_tensors(const Location& location, const std::vector<catalogue::Tensor>& tensors) {
     if (tensors.empty()) {
-        throw Error(ErrorCode::not_found, "nothing to merge: " + location.directory.string() +
-                                              " has no directory with a model tensor's .zarray; "
-                                              "the save was interrupted or the copy left hidden "
-                                              "files out");
+        throw Error(
+            ErrorCode::not_found,
+            location.directory.string() + " has no directory with a model tensor's .zarray",
+            "copy it again, hidden files too; if the save was interrupted, take an earlier one");
     }
 }
 
@@ -144,6 +144,10 @@ class Zarr final : public Format {
   public:
     [[nodiscard]] std::string_view name() const override { return "megatron zarr"; }
     [[nodiscard]] std::string_view backend() const override { return "megatron"; }
+    [[nodiscard]] std::string_view noun() const override { return "Megatron checkpoint"; }
+    [[nodiscard]] std::string detail_of(const Location& /*location*/) const override {
+        return "zarr";
+    }
 
     [[nodiscard]] std::span<const KnownName> known_names() const override { return kNames; }
 

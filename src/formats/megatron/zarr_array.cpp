@@ -7,12 +7,15 @@
 #include <system_error>
 #include <utility>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/errno.hpp"
 #include "shardweld/io/links.hpp"
+#include "shardweld/io/whole_file.hpp"
 
 #include "../json_text.hpp"
+#include "../shared/hints.hpp"
 
 namespace shardweld::formats::megatron {
 
@@ -44,8 +47,8 @@ constexpr std::array<std::pair<std::string_view, DType>, 14> kTypes = {{{"bfloat
     throw Error(ErrorCode::unsupported,
                 field + " is " +
                     printable(value.dump(-1, ' ', true, json::error_handler_t::replace)) +
-                    ", expected " + expected + "; save the checkpoint once with --ckpt-format " +
-                    "torch_dist");
+                    ", expected " + expected,
+                "save the checkpoint once with --ckpt-format torch_dist");
 }
 
 // A field that means what it does by default when it is null or left out.
@@ -75,7 +78,7 @@ std::vector<Index> extents_of(const json& root, const char* name) {
         }
     }
     if (!sound) {
-        throw Error(ErrorCode::corrupt, std::string(name) + " is no list of sizes");
+        throw Error(ErrorCode::corrupt, std::string(name) + " is not a list of sizes");
     }
     return extents;
 }
@@ -134,9 +137,10 @@ std::vector<Index> place_of(const std::string& name, const std::vector<Index>& g
         inside = at[k] >= 0 && at[k] < grid[k];
     }
     if (!inside || chunk_name(at) != name) {
-        throw Error(ErrorCode::corrupt, "chunk file " + printable(name) +
-                                            " has no place in the grid of " + shape_text(grid) +
-                                            " chunks: it is left from another save");
+        throw Error(ErrorCode::corrupt,
+                    "chunk file " + printable(name) + " has no place in the grid of " +
+                        shape_text(grid) + " chunks",
+                    "remove what is left from another save");
     }
     return at;
 }
@@ -161,8 +165,8 @@ std::vector<Index> place_of(const std::string& name, const std::vector<Index>& g
     throw Error(ErrorCode::not_found,
                 std::to_string(n_missing) + " of " + std::to_string(n_chunks) +
                     " chunk files are missing: " + name_list(missing) +
-                    (n_unnamed > 0 ? " and " + std::to_string(n_unnamed) + " more" : "") +
-                    "; copy the files of all ranks");
+                    (n_unnamed > 0 ? " and " + std::to_string(n_unnamed) + " more" : ""),
+                kCopyAll);
 }
 
 catalogue::Piece piece_of(const ZarrArray& array, const std::vector<Index>& at) {
@@ -198,10 +202,11 @@ void require_own(const fs::path& directory, const std::string& name, const Listi
     }
     for (const fs::path& path : paths) {
         if (const auto end = io::leads_out_of(path, directory)) {
-            throw Error(ErrorCode::corrupt, printable(path.filename().string()) +
-                                                " leads out of the checkpoint, to " +
-                                                printable(end->string(), 1000) +
-                                                ", by a link: put the file itself there");
+            throw Error(ErrorCode::corrupt,
+                        printable(path.filename().string()) +
+                            " leads through a link out of the checkpoint, to " +
+                            printable(end->string(), 1000),
+                        "put the file itself there");
         }
     }
 }

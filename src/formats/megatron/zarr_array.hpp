@@ -7,9 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "../directory_listing.hpp"
 
-#include "../directory.hpp"
+namespace shardweld::catalogue {
+struct Catalogue;
+}  // namespace shardweld::catalogue
 
 namespace shardweld::formats::megatron {
 

@@ -9,10 +9,14 @@
 #include <tuple>
 #include <vector>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/safetensors_header.hpp"
 #include "shardweld/formats/containers/torch_file.hpp"
+#include "shardweld/io/input_file.hpp"
+
+#include "hints.hpp"
 
 namespace shardweld::formats {
 
@@ -28,7 +32,7 @@ struct Job {
     const Tensor* tensor;
 };
 
-std::vector<Index> without_units(const std::vector<Index>& shape) {
+std::vector<Index> without_unit_axes(const std::vector<Index>& shape) {
     std::vector<Index> kept;
     std::copy_if(shape.begin(), shape.end(), std::back_inserter(kept),
                  [](Index extent) { return extent != 1; });
@@ -47,20 +51,22 @@ void require_match(const StoredTensor& stored, const Tensor& tensor, const Piece
     if (stored.dtype != tensor.dtype) {
         throw Error(ErrorCode::mismatch,
                     "a chunk is stored as " + std::string(torch_name(stored.dtype)) +
-                        ", .metadata says " + std::string(torch_name(tensor.dtype)));
+                        ", .metadata says " + std::string(torch_name(tensor.dtype)),
+                    kOneSave);
     }
     const auto extents = extents_of(piece.patch);
-    if (without_units(stored.shape) != without_units(extents)) {
-        throw Error(ErrorCode::mismatch, "a chunk is stored with shape " +
-                                             shape_text(stored.shape) + ", .metadata says " +
-                                             shape_text(extents));
+    if (without_unit_axes(stored.shape) != without_unit_axes(extents)) {
+        throw Error(ErrorCode::mismatch,
+                    "a chunk is stored with shape " + shape_text(stored.shape) +
+                        ", .metadata says " + shape_text(extents),
+                    kOneSave);
     }
 }
 
 // Axes of extent one may come and go between index and archive; the others correspond in order.
 // Unit axes get the stride they would have in a dense tensor: it is never used, but keeps patches
 // comparable.
-Piece located(const StoredTensor& stored, Piece piece) {
+Piece with_strides_of(const StoredTensor& stored, Piece piece) {
     std::size_t from = stored.shape.size();
     Index dense_stride = 1;
     for (std::size_t k = piece.patch.axes.size(); k-- > 0;) {
@@ -99,10 +105,10 @@ class ShardFile {
     /// short shows at the item that is missing.
     void require_end(Bytes end) const {
         if (end != 0 && file_.size() > end && !index_) {
-            throw Error(ErrorCode::mismatch, "it has " + std::to_string(file_.size()) +
-                                                 " bytes, but by .metadata its last item ends at " +
-                                                 std::to_string(end) +
-                                                 ": it is not the file that was saved with it");
+            throw Error(ErrorCode::mismatch,
+                        "it has " + std::to_string(file_.size()) +
+                            " bytes, but by .metadata its last item ends at " + std::to_string(end),
+                        kOneSave);
         }
     }
 
@@ -110,7 +116,7 @@ class ShardFile {
     [[nodiscard]] Piece locate(const Tensor& tensor, const Piece& piece) {
         const StoredTensor stored = index_ ? take_from_index(tensor.stored_as) : in_archive(piece);
         require_match(stored, tensor, piece);
-        return located(stored, piece);
+        return with_strides_of(stored, piece);
     }
 
   private:
@@ -132,8 +138,9 @@ class ShardFile {
         auto entry = index_->extract(name);
         if (entry.empty()) {
             throw Error(ErrorCode::corrupt,
-                        "the file does not hold all chunks that .metadata names: torch keeps only "
-                        "one chunk of a tensor in a safetensors shard");
+                        "the file does not hold all chunks that .metadata names",
+                        "save it as *.distcp: torch keeps only one chunk of a tensor in a "
+                        "safetensors shard");
         }
         return entry.mapped();
     }
@@ -143,7 +150,7 @@ class ShardFile {
             throw Error(ErrorCode::corrupt,
                         "a chunk is said to lie at bytes [" + std::to_string(piece.base) + ", +" +
                             std::to_string(piece.storage_bytes) + "), but the file has " +
-                            std::to_string(file_.size()) + " bytes: is it cut short?");
+                            std::to_string(file_.size()) + " bytes");
         }
         if (piece.base < end_) {
             throw Error(ErrorCode::corrupt,
@@ -155,7 +162,7 @@ class ShardFile {
         const auto archive = TorchFile::read(file_, piece.base, piece.storage_bytes, check_crc_);
         const auto stored = archive.tensor(archive.root());
         if (!stored) {
-            throw Error(ErrorCode::corrupt, "a chunk holds something that is no tensor");
+            throw Error(ErrorCode::corrupt, "a chunk holds something that is not a tensor");
         }
         archive.require_unchanged();
         return *stored;

@@ -6,8 +6,11 @@
 #include <functional>
 #include <span>
 
-#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/formats/format.hpp"
+
+namespace shardweld::catalogue {
+struct Catalogue;
+}  // namespace shardweld::catalogue
 
 namespace shardweld::formats {
 

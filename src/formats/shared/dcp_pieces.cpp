@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "shardweld/catalogue/catalogue.hpp"
+
 namespace shardweld::formats {
 
 namespace {

@@ -6,8 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/catalogue/tensor.hpp"
 #include "shardweld/formats/containers/dcp_metadata.hpp"
+
+namespace shardweld::catalogue {
+struct Catalogue;
+}  // namespace shardweld::catalogue
 
 namespace shardweld::formats {
 

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/fingerprint.hpp"
 
 #include "../iteration_directories.hpp"
@@ -13,7 +14,7 @@ namespace shardweld::formats {
 namespace {
 
 /// What is known of an item beside its bytes, by its place in the file.
-using Item = std::pair<Bytes, std::uint64_t>;
+using ItemPlace = std::pair<Bytes, std::uint64_t>;
 
 std::uint64_t shape_of(const catalogue::Tensor& tensor, const catalogue::Piece& piece) {
     Fingerprint shape;
@@ -28,7 +29,7 @@ std::uint64_t shape_of(const catalogue::Tensor& tensor, const catalogue::Piece& 
 
 /// Of each file, what tells it from others once its items are opened.
 std::vector<std::string> likenesses(const catalogue::Catalogue& catalogue) {
-    std::vector<std::vector<Item>> items(catalogue.files.size());
+    std::vector<std::vector<ItemPlace>> items(catalogue.files.size());
     for (const catalogue::Tensor& tensor : catalogue.tensors) {
         for (const catalogue::Piece& piece : tensor.pieces) {
             items[piece.file].emplace_back(piece.base, shape_of(tensor, piece));

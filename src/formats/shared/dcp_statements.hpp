@@ -4,7 +4,9 @@
 
 #include <string>
 
-#include "shardweld/catalogue/catalogue.hpp"
+namespace shardweld::catalogue {
+struct Catalogue;
+}  // namespace shardweld::catalogue
 
 namespace shardweld::formats {
 

@@ -4,8 +4,10 @@
 #include <iterator>
 #include <utility>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/io/input_file.hpp"
 
 #include "../containers/pickle_bytes.hpp"
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/catalogue/file.hpp"
 
 namespace shardweld::formats {
 

@@ -10,7 +10,7 @@
 #include "shardweld/core/index.hpp"
 #include "shardweld/core/text.hpp"
 
-#include "../directory.hpp"
+#include "../directory_listing.hpp"
 
 namespace shardweld::formats {
 
@@ -21,14 +21,14 @@ constexpr std::string_view kDigits = "0123456789";
 constexpr std::size_t kMostNamed = 5;
 
 /// The numbers found of one set.
-struct Found {
+struct FoundNumbers {
     std::set<Index> numbers;
     Index count = 0;        ///< as the names state it
     std::size_t width = 0;  ///< of a padded number
 };
 
 /// By the text before and behind the number.
-using Sets = std::map<std::pair<std::string, std::string>, Found>;
+using Sets = std::map<std::pair<std::string, std::string>, FoundNumbers>;
 
 void add(const std::string& file, Sets& sets) {
     const std::string_view name = file;
@@ -42,7 +42,7 @@ void add(const std::string& file, Sets& sets) {
     const auto count =
         parse_index(name.substr(behind, name.find_first_not_of(kDigits, behind) - behind));
     if (number && count) {
-        Found& found = sets[{file.substr(0, begin), file.substr(of)}];
+        FoundNumbers& found = sets[{file.substr(0, begin), file.substr(of)}];
         found.numbers.insert(*number);
         found.count = *count;
         found.width = std::max(found.width, name[begin] == '0' ? of - begin : 0);
@@ -76,9 +76,8 @@ void require_whole_sets(const std::vector<std::string>& files) {
             throw Error(ErrorCode::not_found,
                         "of " + std::to_string(set.second.count) + " files of one set " +
                             std::to_string(set.second.numbers.size()) +
-                            " are there; copy the missing ones too, or remove what is left of "
-                            "another model: " +
-                            name_list(absent));
+                            " are there; missing: " + name_list(absent),
+                        "copy the missing ones too, or remove what is left of another model");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "shardweld/catalogue/tensor.hpp"
 #include "shardweld/core/text.hpp"
 
 namespace shardweld::formats {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/catalogue/tensor.hpp"
 #include "shardweld/layout/cover.hpp"
 
 namespace shardweld::formats {

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "shardweld/catalogue/tensor.hpp"
 #include "shardweld/core/error.hpp"
 
 namespace shardweld::formats {

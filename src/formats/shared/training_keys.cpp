@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, 18> kTrainingKeys = {
     "data_loader", "rng",    "random",       "train",     "training",   "trainer",
     "grad_scaler", "scaler", "loss_scaler",  "callback",  "loop",       "opt_param_scheduler"};
 
-void drop_end(std::string& text, std::string_view end) {
+void drop_ending(std::string& text, std::string_view end) {
     if (text.size() > end.size() && text.ends_with(end)) {
         text.resize(text.size() - end.size());
     }
@@ -32,7 +32,7 @@ std::string stem_of(std::string_view key) {
         stem.resize(digits);
     }
     for (const std::string_view end : {"_state_dict", "_states", "_state", "s"}) {
-        drop_end(stem, end);
+        drop_ending(stem, end);
     }
     return stem;
 }

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/text.hpp"
 
 namespace shardweld::formats {

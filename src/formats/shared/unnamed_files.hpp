@@ -5,8 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/formats/format.hpp"
+
+namespace shardweld::catalogue {
+struct Catalogue;
+}  // namespace shardweld::catalogue
 
 namespace shardweld::formats {
 

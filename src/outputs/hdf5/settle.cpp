@@ -4,23 +4,23 @@
 
 #include "shardweld/core/error.hpp"
 
-#include "hdf5.hpp"
+#include "hdf5_output.hpp"
 
 namespace shardweld::outputs {
 
 namespace {
 
-struct Range {
+struct NamedRange {
     Bytes begin = 0;
     Bytes bytes = 0;
     std::string what;
 };
 
-void require_apart(std::vector<Range> ranges, const OutputFile& file) {
+void require_apart(std::vector<NamedRange> ranges, const PlacedFile& file) {
     std::sort(ranges.begin(), ranges.end(),
-              [](const Range& a, const Range& b) { return a.begin < b.begin; });
+              [](const NamedRange& a, const NamedRange& b) { return a.begin < b.begin; });
     Bytes reached = 1;  // the file's signature stands at 0
-    for (const Range& range : ranges) {
+    for (const NamedRange& range : ranges) {
         if (range.begin < reached || range.bytes > file.size ||
             range.begin > file.size - range.bytes) {
             throw Error(ErrorCode::io, "the HDF5 library put the " + std::to_string(range.bytes) +
@@ -37,10 +37,10 @@ void require_apart(std::vector<Range> ranges, const OutputFile& file) {
 
 void settle(Placement& placement, std::size_t file, const std::vector<OutputTensor>& tensors,
             std::span<const Bytes> offsets, Bytes file_size) {
-    OutputFile& settled = placement.files.at(file);
+    PlacedFile& settled = placement.files.at(file);
     settled.size = file_size;
     settled.header_offset = settled.header.empty() ? 0 : offsets.back();
-    std::vector<Range> ranges;
+    std::vector<NamedRange> ranges;
     const auto add = [&](Bytes begin, Bytes bytes, const std::string& what) {
         if (bytes > 0) {
             ranges.push_back({begin, bytes, what});

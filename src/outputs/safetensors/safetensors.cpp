@@ -56,7 +56,8 @@ std::string header_of(const std::vector<OutputTensor>& tensors,
     if (text.size() > kMaxHeader) {
         throw Error(ErrorCode::unsupported,
                     "a safetensors header of " + human_bytes(text.size()) +
-                        " exceeds the format's limit of 100 MB: choose a smaller --max_shard_size");
+                        " exceeds the format's limit of 100 MB",
+                    "choose a smaller --max_shard_size");
     }
     std::string header;
     for (Bytes rest = text.size(), i = 0; i < kLengthField; ++i, rest >>= 8U) {
@@ -68,15 +69,18 @@ std::string header_of(const std::vector<OutputTensor>& tensors,
 class Safetensors final : public Format {
   public:
     [[nodiscard]] std::string_view name() const override { return "safetensors"; }
+    [[nodiscard]] std::vector<std::string_view> endings() const override {
+        return {".safetensors"};
+    }
     [[nodiscard]] bool takes_adapter() const override { return true; }
 
     [[nodiscard]] Placement place(const std::vector<OutputTensor>& tensors,
                                   Bytes max_shard_size) const override {
         std::for_each(tensors.begin(), tensors.end(),
                       [](const OutputTensor& tensor) { require_header_name(tensor.name); });
-        Placement placement = pack(tensors, max_shard_size, "safetensors");
+        Placement placement = pack(tensors, max_shard_size, endings().front());
         placement.format = this;
-        for (OutputFile& file : placement.files) {
+        for (PlacedFile& file : placement.files) {
             file.header = header_of(tensors, file.tensors);
             file.size = file.header.size();
             put_in_order(placement, file, tensors);

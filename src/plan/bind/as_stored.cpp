@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "shardweld/catalogue/tensor.hpp"
 #include "shardweld/core/text.hpp"
 
 #include "stored_once.hpp"
 
 namespace shardweld::plan {
 
-bool passes(const models::Recipe& recipe, const std::string& name) {
+bool passes_unlisted(const models::Recipe& recipe, const std::string& name) {
     return recipe.hub.empty() ||
            std::any_of(recipe.passes.begin(), recipe.passes.end(),
                        [&](const std::string& glob) { return glob_matches(glob, name); });
@@ -49,13 +50,15 @@ Target target_as_stored(const catalogue::Tensor& tensor, std::string name, const
     }
     const auto cover = cover_by(primaries, whole, tensor.name);
     if (cover == layout::Cover::Kind::overlap) {
-        throw Error(ErrorCode::mismatch, tensor.name + " is stored twice: its pieces overlap");
+        throw Error(ErrorCode::mismatch, tensor.name + " is stored twice: its pieces overlap",
+                    "copy all files from one save: these are of several");
     }
     if (cover == layout::Cover::Kind::gap) {
-        throw Error(ErrorCode::mismatch, tensor.name + " " + shape_text(tensor.shape) +
-                                             " is not covered: " + std::to_string(volume) + " of " +
-                                             std::to_string(target.volume()) +
-                                             " elements are stored; a shard is missing");
+        throw Error(ErrorCode::mismatch,
+                    tensor.name + " " + shape_text(tensor.shape) +
+                        " is not covered: " + std::to_string(volume) + " of " +
+                        std::to_string(target.volume()) + " elements are stored",
+                    "copy the files of all ranks: a shard is missing");
     }
     return target;
 }
@@ -75,7 +78,7 @@ void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::s
             binding.same.push_back({tensor.name, binding.targets.size(), 0, target.replicas.size(),
                                     SamePair::Why::presumed});
         }
-        if (!passes(*model.recipe, tensor.name)) {
+        if (!passes_unlisted(*model.recipe, tensor.name)) {
             extra.push_back(tensor.name);
         }
         binding.targets.push_back(std::move(target));

@@ -11,7 +11,7 @@
 namespace shardweld::plan {
 
 /// Whether the recipe lets a tensor of that hub name pass without a line.
-bool passes(const models::Recipe& recipe, const std::string& name);
+bool passes_unlisted(const models::Recipe& recipe, const std::string& name);
 
 /// Appends a target for each tensor. Those whose name is in `presumed` are to be compared with
 /// their replicas in full. A warning lists tensors that no `pass` rule of the recipe covers.

@@ -1,13 +1,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/by_name.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/plan/binding.hpp"
 
 #include "as_stored.hpp"
 #include "instances.hpp"
-#include "join.hpp"
+#include "join_shards.hpp"
 #include "mismatches.hpp"
 #include "padding.hpp"
 #include "store_match.hpp"
@@ -25,13 +26,10 @@ Bytes bytes_of(Index volume, DType dtype) {
 }
 
 /// Under another flag a name may stand for another tensor, as output_layer.weight in value models.
-std::string flag_hint(const models::Line& line, const models::Dialect& dialect) {
-    const auto takes_it_otherwise = [&](const models::Line& other) {
+bool takes_it_otherwise(const models::Line& line, const models::Dialect& dialect) {
+    return std::any_of(dialect.store.begin(), dialect.store.end(), [&](const models::Line& other) {
         return other.name.literals == line.name.literals && other.logical != line.logical;
-    };
-    return std::any_of(dialect.store.begin(), dialect.store.end(), takes_it_otherwise)
-               ? "; is the flag --is_value_model missing?"
-               : "";
+    });
 }
 
 /// A module tree keeps what no line takes; of a framework's tensors only those pass that the recipe
@@ -39,7 +37,7 @@ std::string flag_hint(const models::Line& line, const models::Dialect& dialect) 
 void refuse_unknown(const std::vector<Tensor>& others, const Model& model) {
     std::vector<std::string> texts;
     for (const Tensor& tensor : others) {
-        if (!model.dialect->has_own_names && !passes(*model.recipe, tensor.name)) {
+        if (!model.dialect->has_own_names && !passes_unlisted(*model.recipe, tensor.name)) {
             texts.push_back(tensor.name + " " + shape_text(tensor.shape));
         }
     }
@@ -47,15 +45,15 @@ void refuse_unknown(const std::vector<Tensor>& others, const Model& model) {
         return;
     }
     throw Error(ErrorCode::mismatch,
-                std::to_string(texts.size()) + " stored tensor(s) that no rule of dialect " +
-                    model.dialect->name + " takes for a " + model.recipe->name +
-                    " model: " + listed(texts) +
-                    "; check config.json's model_type and the flags --is_value_model and "
-                    "--tie_word_embedding, or give a --recipe");
+                std::to_string(texts.size()) + " stored tensor(s) that no line of dialect " +
+                    model.dialect->name + " matches for a " + model.recipe->name +
+                    " model: " + listed(texts),
+                "check config.json's model_type and the flags --is_value_model and "
+                "--tie_word_embedding, or give a --recipe");
 }
 
 /// What filing tells beside the instances.
-struct Found {
+struct FilingResult {
     Binding& binding;
     Mismatches& mismatches;
 };
@@ -63,7 +61,7 @@ struct Found {
 /// A tensor that the family has, but not by this config.json. Of a framework's names
 /// refuse_unknown tells.
 void refuse_switched_off(const Tensor& tensor, const Model& model, const StoreMatcher& matcher) {
-    if (!model.dialect->has_own_names || passes(*model.recipe, tensor.name)) {
+    if (!model.dialect->has_own_names || passes_unlisted(*model.recipe, tensor.name)) {
         return;
     }
     const models::Line* const line = matcher.switched_off(tensor.name);
@@ -74,9 +72,11 @@ void refuse_switched_off(const Tensor& tensor, const Model& model, const StoreMa
     for (const std::string& field : model.symbols->deciding_fields(line->condition)) {
         fields += (fields.empty() ? "" : ", ") + field;
     }
-    throw Error(ErrorCode::mismatch, tensor.name + " " + shape_text(tensor.shape) +
-                                         " is stored, but config.json (" + fields +
-                                         ") describes a model without it (" + line->origin + ")");
+    throw Error(ErrorCode::mismatch,
+                tensor.name + " " + shape_text(tensor.shape) + " is stored, but config.json (" +
+                    fields + ") describes a model without it",
+                "give the config.json of the model that was trained with --hf_config")
+        .set_detail(line->origin);
 }
 
 void file_one(const Tensor& tensor, const StoreMatch& match, const Model& model,
@@ -84,15 +84,18 @@ void file_one(const Tensor& tensor, const StoreMatch& match, const Model& model,
     try {
         instances.add(tensor, *match.line, match.captures);
     } catch (Error& error) {
-        error.add_context("stored tensor " + tensor.name + " " + shape_text(tensor.shape) + ", " +
-                          match.line->origin + flag_hint(*match.line, *model.dialect));
+        error.add_context("stored tensor " + tensor.name + " " + shape_text(tensor.shape));
+        error.set_detail(match.line->origin);
+        if (takes_it_otherwise(*match.line, *model.dialect)) {
+            error.set_hint("if this is a value model, give --is_value_model");
+        }
         throw;
     }
 }
 
 /// Files every stored tensor under its logical tensors; returns those that no line takes.
 std::vector<Tensor> file_all(Catalogue& catalogue, const Model& model, const StoreMatcher& matcher,
-                             Instances& instances, Found& found) {
+                             Instances& instances, FilingResult& found) {
     std::vector<Tensor> unknown;
     for (Tensor& tensor : catalogue.tensors) {
         const auto match = matcher.find(tensor.name, tensor.shape);
@@ -125,9 +128,10 @@ void rename_all(Catalogue& catalogue, const models::Recipe& recipe) {
         shard.name = renamed(recipe, shard.name);
     }
     if (const Tensor* const twice = sort_by_name(catalogue.tensors)) {
-        throw Error(ErrorCode::mismatch, "two stored tensors would both be written as " +
-                                             twice->name + " by the rename rules of " +
-                                             recipe.origin);
+        throw Error(ErrorCode::mismatch,
+                    "two stored tensors would both be written as " + twice->name +
+                        " by the rename rules of " + recipe.origin,
+                    "correct the recipe's rename rules");
     }
 }
 
@@ -143,7 +147,7 @@ void check_all_used(Instances& instances, Binding& binding) {
         }
         const Index left = instance.primary_volume - instance.taken;
         if (instance.dropped) {
-            for (const Source& source : instance.sources) {
+            for (const InstanceSource& source : instance.sources) {
                 binding.ledger.padding += bytes_of(source.patch.volume(), instance.dtype);
             }
         } else if (left != 0) {
@@ -156,13 +160,12 @@ void check_all_used(Instances& instances, Binding& binding) {
         }
     }
     if (worst != nullptr) {
-        throw Error(
-            ErrorCode::mismatch,
-            instances.stored_name(worst->name) + " (" + instances.segment_text(segment) +
-                ") holds " + std::to_string(worst->primary_volume - worst->taken) +
-                " elements that no tensor of the model takes" +
-                (n_left > 1 ? ", and so do " + std::to_string(n_left - 1) + " others" : "") +
-                "; config.json describes a smaller or another model than the checkpoint holds");
+        throw Error(ErrorCode::mismatch,
+                    instances.stored_name(worst->name) + " (" + instances.segment_text(segment) +
+                        ") holds " + std::to_string(worst->primary_volume - worst->taken) +
+                        " elements that no tensor of the model uses" +
+                        (n_left > 1 ? ", and so do " + std::to_string(n_left - 1) + " others" : ""),
+                    "give the config.json of the model that was trained with --hf_config");
     }
 }
 
@@ -181,7 +184,8 @@ void sort_targets(Binding& binding) {
         place[order[i]] = i;
         if (i > 0 && binding.targets[order[i]].name == sorted.back().name) {
             throw Error(ErrorCode::mismatch,
-                        sorted.back().name + " is made by two lines of the recipe");
+                        sorted.back().name + " is made by two lines of the recipe",
+                        "correct the recipe");
         }
         sorted.push_back(std::move(binding.targets[order[i]]));
     }
@@ -214,7 +218,7 @@ Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {
     }
     std::set<std::string> presumed;
     if (!catalogue.shards.empty()) {
-        Joined joined = join_shards(catalogue, model, matcher);
+        JoinedShards joined = join_shards(catalogue, model, matcher);
         std::move(joined.tensors.begin(), joined.tensors.end(),
                   std::back_inserter(catalogue.tensors));
         presumed = std::move(joined.presumed);
@@ -222,7 +226,7 @@ Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {
     }
     Instances instances(model);
     Mismatches mismatches;
-    Found found{binding, mismatches};
+    FilingResult found{binding, mismatches};
     std::vector<Tensor> others = file_all(catalogue, model, matcher, instances, found);
     catalogue.tensors = {};
     mismatches.check("unknown", [&] { refuse_unknown(others, model); });

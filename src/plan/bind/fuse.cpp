@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "shardweld/plan/plan.hpp"
+
 namespace shardweld::plan {
 
 namespace {

@@ -14,9 +14,9 @@ namespace {
 constexpr Index kMostNames = 2'000'000;
 
 /// All index values of a line's captures, counted up from the last one.
-class Counter {
+class IndexCounter {
   public:
-    explicit Counter(std::vector<Index> extents)
+    explicit IndexCounter(std::vector<Index> extents)
         : extents_(std::move(extents)), at_(extents_.size(), 0) {
         for (const Index extent : extents_) {
             is_done_ = is_done_ || extent <= 0;
@@ -72,9 +72,10 @@ std::vector<Counted> counted_lines(const models::Recipe& recipe, const models::S
         if (n_names > kMostNames) {
             throw Error(ErrorCode::mismatch,
                         "config.json promises " + std::to_string(n_names) + " tensors up to " +
-                            line.name.text + " (" + line.origin + "), at most " +
-                            std::to_string(kMostNames) +
-                            " are expected: no model has so many layers or experts");
+                            line.name.text + ", at most " + std::to_string(kMostNames) +
+                            " are expected",
+                        "correct config.json: no model has so many layers or experts")
+                .set_detail(line.origin);
         }
         lines.push_back(std::move(counted));
     }
@@ -86,7 +87,7 @@ std::vector<Counted> counted_lines(const models::Recipe& recipe, const models::S
 void for_each_hub_name(const models::Recipe& recipe, const models::Symbols& symbols,
                        const std::function<bool(const HubName&)>& use) {
     for (Counted& line : counted_lines(recipe, symbols)) {
-        for (Counter counter(std::move(line.extents)); !counter.is_done(); counter.advance()) {
+        for (IndexCounter counter(std::move(line.extents)); !counter.is_done(); counter.advance()) {
             const HubName hub = name_at(*line.line, counter.at(), symbols);
             if (symbols.holds(line.line->condition, hub.captures) && !use(hub)) {
                 return;

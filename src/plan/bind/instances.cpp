@@ -5,7 +5,9 @@
 #include <tuple>
 #include <utility>
 
+#include "shardweld/catalogue/tensor.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/plan/plan.hpp"
 
 #include "fuse.hpp"
 
@@ -19,8 +21,8 @@ using layout::Patch;
 // Layers times experts of one stack: 61 x 384 are a tenth.
 constexpr Index kMostParts = Index{1} << 18U;
 
-void collect_axes(const std::vector<layout::Item>& items, std::vector<std::string>& names) {
-    for (const layout::Item& item : items) {
+void collect_axes(const std::vector<layout::LayoutItem>& items, std::vector<std::string>& names) {
+    for (const layout::LayoutItem& item : items) {
         if (item.segments.empty()) {
             names.push_back(item.name);
         }
@@ -70,11 +72,10 @@ void split_keys(const SegmentPlan& plan, const Patch& patch, Filed filed, std::v
 
 void require_few_parts(Index n_parts) {
     if (n_parts > kMostParts) {
-        throw Error(ErrorCode::mismatch, "config.json cuts one tensor into " +
-                                             std::to_string(n_parts) + " parts, at most " +
-                                             std::to_string(kMostParts) +
-                                             " are expected: no model has so many layers or "
-                                             "experts");
+        throw Error(ErrorCode::mismatch,
+                    "config.json cuts one tensor into " + std::to_string(n_parts) +
+                        " parts, at most " + std::to_string(kMostParts) + " are expected",
+                    "correct config.json: no model has so many layers or experts");
     }
 }
 
@@ -91,7 +92,7 @@ std::vector<Index> extents_of(const layout::Layout& layout, const models::Symbol
     return extents;
 }
 
-std::size_t KeyHash::operator()(const Key& key) const {
+std::size_t InstanceKeyHash::operator()(const InstanceKey& key) const {
     std::size_t hash = key.segment;
     for (const Index value : key.index) {
         hash = hash * 0x9E3779B97F4A7C15ULL + static_cast<std::size_t>(value) + 1;
@@ -194,7 +195,7 @@ const layout::BoundLayout& Instances::bound_for(const models::Line& line,
 
 /// The instance under a key, made by the first tensor that has a part in it; all must have its
 /// dtype.
-Instance& Instances::instance_of(const Key& key, const catalogue::Tensor& tensor,
+Instance& Instances::instance_of(const InstanceKey& key, const catalogue::Tensor& tensor,
                                  std::uint32_t name) {
     const auto [at, is_new] = instances_.try_emplace(key);
     Instance& instance = at->second;
@@ -238,14 +239,14 @@ void Instances::add(const catalogue::Tensor& tensor, const models::Line& line,
     }
 }
 
-Instance* Instances::find(const Key& key) {
+Instance* Instances::find(const InstanceKey& key) {
     const auto found = instances_.find(key);
     return found == instances_.end() ? nullptr : &found->second;
 }
 
 void Instances::require_apart(const models::SameRule& rule) const {
     // Where elements begin with the file (raw chunks) it holds nothing else.
-    const auto place_of = [](const Source& source) {
+    const auto place_of = [](const InstanceSource& source) {
         return std::tuple(source.file, source.base, source.patch.offset);
     };
     for (const auto& [key, copy] : instances_) {
@@ -253,7 +254,7 @@ void Instances::require_apart(const models::SameRule& rule) const {
         if (logicals_[key.segment].first != rule.a || other == ids_.end()) {
             continue;
         }
-        Key wanted = key;
+        InstanceKey wanted = key;
         wanted.segment = other->second;
         const auto original = instances_.find(wanted);
         if (original == instances_.end() || copy.sources.empty() ||
@@ -264,31 +265,35 @@ void Instances::require_apart(const models::SameRule& rule) const {
         throw Error(ErrorCode::mismatch,
                     names_[copy.name] + " and " + names_[original->second.name] +
                         " are one storage in the checkpoint: the model ties them, but config.json "
-                        "does not (tie_word_embeddings); correct it, or give --tie-word-embedding");
+                        "does not (tie_word_embeddings)",
+                    "correct it, or give --tie-word-embedding");
     }
 }
 
 void Instances::tie(const models::SameRule& rule) {
-    std::vector<std::pair<Key, Instance*>> copies;
+    std::vector<std::pair<InstanceKey, Instance*>> copies;
     for (auto& [key, instance] : instances_) {
         if (logicals_[key.segment].first == rule.a && !instance.dropped) {
             copies.emplace_back(key, &instance);
         }
     }
     for (auto& [key, copy] : copies) {
-        Key other = key;
+        InstanceKey other = key;
         other.segment = segment_id(rule.b, logicals_[key.segment].second);
         Instance* const original = find(other);
         if (original == nullptr) {
-            throw Error(ErrorCode::mismatch, names_[copy->name] + " is stored, but " + rule.b +
-                                                 ", which it must equal (" + rule.origin +
-                                                 "), is not");
+            throw Error(
+                ErrorCode::mismatch,
+                names_[copy->name] + " is stored, but " + rule.b + ", which it must equal, is not",
+                "copy the files of all ranks")
+                .set_detail(rule.origin);
         }
         if (original->dtype != copy->dtype) {
             throw Error(ErrorCode::mismatch,
-                        names_[copy->name] + " must equal " + names_[original->name] + " (" +
-                            rule.origin + ") but is " + std::string(safetensors_name(copy->dtype)) +
-                            ", not " + std::string(safetensors_name(original->dtype)));
+                        names_[copy->name] + " must equal " + names_[original->name] + " but is " +
+                            std::string(safetensors_name(copy->dtype)) + ", not " +
+                            std::string(safetensors_name(original->dtype)))
+                .set_detail(rule.origin);
         }
         original->same_name = copy->name;
         original->same = std::move(copy->sources);

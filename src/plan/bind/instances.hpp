@@ -8,13 +8,13 @@
 #include <unordered_map>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/catalogue/tensor.hpp"
 #include "shardweld/plan/binding.hpp"
 
 namespace shardweld::plan {
 
 /// Some elements of an instance and where they lie.
-struct Source {
+struct InstanceSource {
     std::uint32_t file = 0;
     std::uint32_t replica = 0;
     Bytes base = 0;
@@ -24,22 +24,22 @@ struct Source {
 /// One segment of one logical tensor for fixed index values (layer 3, expert 7).
 struct Instance {
     DType dtype = DType::f32;
-    std::vector<Source> sources;
-    std::vector<Source> same;     ///< of another logical tensor that must equal this one
-    std::uint32_t name = 0;       ///< a stored tensor it comes from: Instances::stored_name
-    std::uint32_t same_name = 0;  ///< the stored tensor behind `same`
+    std::vector<InstanceSource> sources;
+    std::vector<InstanceSource> same;  ///< of another logical tensor that must equal this one
+    std::uint32_t name = 0;            ///< a stored tensor it comes from: Instances::stored_name
+    std::uint32_t same_name = 0;       ///< the stored tensor behind `same`
     Index primary_volume = 0;
     Index taken = 0;       ///< elements that targets took
-    bool dropped = false;  ///< padding: the dialect says that nobody takes it
+    bool dropped = false;  ///< padding: the dialect says that it is not used
 };
 
-struct Key {
+struct InstanceKey {
     std::uint32_t segment = 0;     ///< (logical tensor, segment), see Instances::segment_id
     InlineVector<Index, 4> index;  ///< values of the split axes, sorted by axis name
-    friend bool operator==(const Key&, const Key&) = default;
+    friend bool operator==(const InstanceKey&, const InstanceKey&) = default;
 };
-struct KeyHash {
-    std::size_t operator()(const Key& key) const;
+struct InstanceKeyHash {
+    std::size_t operator()(const InstanceKey& key) const;
 };
 
 /// How one segment of one line's layout is filed: which axes stay, which become part of the key.
@@ -59,7 +59,7 @@ inline constexpr int kCopy = -3;  ///< an axis that counts equal copies
 
 /// A patch and the key it is filed under.
 struct Filed {
-    Key key;
+    InstanceKey key;
     layout::Patch patch;
     std::uint32_t copy = 0;  ///< of which repetition, see models::Line::repeat
 };
@@ -81,7 +81,7 @@ class Instances {
     void add(const catalogue::Tensor& tensor, const models::Line& line,
              const models::Captures& captures);
 
-    Instance* find(const Key& key);
+    Instance* find(const InstanceKey& key);
     /// Moves the sources of logical tensor `a` behind those of `b` (rule `same a = b`).
     void tie(const models::SameRule& rule);
 
@@ -102,11 +102,14 @@ class Instances {
     [[nodiscard]] const std::string& logical_of(std::uint32_t id) const {
         return logicals_[id].first;
     }
-    [[nodiscard]] std::unordered_map<Key, Instance, KeyHash>& all() { return instances_; }
+    [[nodiscard]] std::unordered_map<InstanceKey, Instance, InstanceKeyHash>& all() {
+        return instances_;
+    }
 
   private:
     std::uint32_t segment_id(const std::string& logical, const std::string& segment);
-    Instance& instance_of(const Key& key, const catalogue::Tensor& tensor, std::uint32_t name);
+    Instance& instance_of(const InstanceKey& key, const catalogue::Tensor& tensor,
+                          std::uint32_t name);
     const layout::BoundLayout& bound_for(const models::Line& line, const std::vector<Index>& shape,
                                          const models::Captures& captures);
 
@@ -116,7 +119,7 @@ class Instances {
     std::map<std::string, std::vector<std::string>> captures_of_logical_;
     std::unordered_map<const models::Line*, std::vector<SegmentPlan>> plans_;
     std::map<std::pair<const models::Line*, std::vector<Index>>, layout::BoundLayout> bound_;
-    std::unordered_map<Key, Instance, KeyHash> instances_;
+    std::unordered_map<InstanceKey, Instance, InstanceKeyHash> instances_;
     std::vector<std::string> names_;
     std::set<std::string> given_up_;
 };

@@ -4,9 +4,10 @@
 #include <map>
 #include <optional>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/text.hpp"
 
-#include "join.hpp"
+#include "join_shards.hpp"
 
 namespace shardweld::plan {
 
@@ -90,13 +91,13 @@ Join join_by_shape(const std::string& name, const ShardGroup& group, const Model
         join.steps = std::move(fitting.front());
         return join;
     }
-    throw Error(ErrorCode::mismatch,
-                name + " has shape " + shape_text(first.shape) + " in " +
-                    place_of(first, catalogue) + ", but config.json implies " + shape_text(wanted) +
-                    (fitting.empty() ? ", which the ranks' parts do not make up"
-                                     : ", which they make up in several ways") +
-                    ": check config.json, or say the device mesh with --mesh_dim_names and "
-                    "--mesh_shape");
+    throw Error(
+        ErrorCode::mismatch,
+        name + " has shape " + shape_text(first.shape) + " in " + place_of(first, catalogue) +
+            ", but config.json implies " + shape_text(wanted) +
+            (fitting.empty() ? ", to which the ranks' parts do not add up"
+                             : ", to which they add up in several ways"),
+        "check config.json, or state the device mesh with --mesh_dim_names and --mesh_shape");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // How shards of one stored tensor are put together where no line says it: by the shape the layout
-// implies, or by the mesh given by hand.
+// implies, or by the mesh on the command line.
 // Knows shapes and groups; the joining itself is join.hpp's.
 #pragma once
 

@@ -28,8 +28,8 @@ void Ledger::require_closed() const {
                         std::to_string(stored) + " bytes, but " + std::to_string(consumed) +
                         " are used, " + std::to_string(replica) + " are replicas, " +
                         std::to_string(padding) + " are padding and " + std::to_string(left_out) +
-                        " are ignored, " + std::to_string(sum) +
-                        " in all; please report it with the output of shardweld inspect");
+                        " are ignored, " + std::to_string(sum) + " in all",
+                    "please report it with the output of shardweld inspect");
     }
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "shardweld/core/text.hpp"
+
 #include "store_match.hpp"
 
 namespace shardweld::plan {
@@ -15,8 +17,9 @@ bool Mismatches::check(const std::string& name, const std::function<void()>& bod
             throw;
         }
         const std::string kind = digits_hidden(name);
-        const auto known = std::find_if(kinds_.begin(), kinds_.end(),
-                                        [&](const Kind& other) { return other.name == kind; });
+        const auto known =
+            std::find_if(kinds_.begin(), kinds_.end(),
+                         [&](const MismatchKind& other) { return other.name == kind; });
         if (known == kinds_.end()) {
             kinds_.push_back({kind, error, 0});
         } else {
@@ -26,31 +29,30 @@ bool Mismatches::check(const std::string& name, const std::function<void()>& bod
     }
 }
 
-std::string Mismatches::text_of(const Kind& kind) {
-    return kind.first.full_text() +
-           (kind.n_others == 0
-                ? ""
-                : "; so do " + std::to_string(kind.n_others) + " others of this kind");
+Error Mismatches::error_of(const MismatchKind& kind) {
+    Error error = kind.first;
+    return kind.n_others == 0
+               ? error
+               : error.add_context("and " +
+                                   counted(static_cast<std::size_t>(kind.n_others), "other") +
+                                   " of this kind");
 }
-
 void Mismatches::require_none() const {
     if (kinds_.empty()) {
         return;
     }
-    if (kinds_.size() == 1 && kinds_.front().n_others == 0) {
-        throw Error(kinds_.front().first);
+    if (kinds_.size() == 1) {
+        throw Error(error_of(kinds_.front()));
     }
     constexpr std::size_t kMostListed = 20;
-    std::string text = text_of(kinds_.front());
-    if (kinds_.size() > 1) {
-        text = "checkpoint and config.json contradict each other in " +
-               std::to_string(kinds_.size()) + " ways:";
-        for (std::size_t i = 0; i < std::min(kinds_.size(), kMostListed); ++i) {
-            text += "\n  " + text_of(kinds_[i]);
-        }
-        text += kinds_.size() > kMostListed ? "\n  ..." : "";
+    std::string text = "checkpoint and config.json contradict each other in " +
+                       std::to_string(kinds_.size()) + " ways:";
+    for (std::size_t i = 0; i < std::min(kinds_.size(), kMostListed); ++i) {
+        text += "\n  " + error_of(kinds_[i]).set_hint("").full_text();
     }
-    throw Error(ErrorCode::mismatch, text);
+    text += kinds_.size() > kMostListed ? "\n  ..." : "";
+    throw Error(ErrorCode::mismatch, text,
+                "give the config.json of the model that was trained with --hf_config");
 }
 
 }  // namespace shardweld::plan

@@ -21,14 +21,14 @@ class Mismatches {
     void require_none() const;
 
   private:
-    struct Kind {
+    struct MismatchKind {
         std::string name;
         Error first;
         std::size_t n_others = 0;
     };
-    static std::string text_of(const Kind& kind);
+    static Error error_of(const MismatchKind& kind);
 
-    std::vector<Kind> kinds_;
+    std::vector<MismatchKind> kinds_;
 };
 
 }  // namespace shardweld::plan

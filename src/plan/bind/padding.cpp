@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "shardweld/catalogue/tensor.hpp"
+
 namespace shardweld::plan {
 
 namespace {

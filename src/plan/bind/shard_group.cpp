@@ -1,5 +1,7 @@
 #include "shard_group.hpp"
 
+#include "shardweld/catalogue/catalogue.hpp"
+
 namespace shardweld::plan {
 
 using models::JoinStep;

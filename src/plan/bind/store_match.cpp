@@ -19,8 +19,10 @@ std::string pattern_key(const models::Pattern& pattern) {
 }
 
 Error ambiguous(const std::string& name, const StoreMatch& a, const StoreMatch& b) {
-    return {ErrorCode::mismatch, "the stored tensor " + name + " is ambiguous: " + a.line->origin +
-                                     " and " + b.line->origin + " both take it"};
+    return {ErrorCode::mismatch,
+            "the stored tensor " + name + " is ambiguous: two lines of the recipe match it, " +
+                a.line->origin + " and " + b.line->origin,
+            "correct the recipe"};
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/text.hpp"
 
 #include "hub_names.hpp"
@@ -30,7 +31,7 @@ void overlap_into(const Instance& instance, const layout::Patch& wanted, Overlap
     for (const layout::Axis& axis : wanted.axes) {
         box.push_back({axis.lo, axis.extent});
     }
-    for (const Source& source : instance.sources) {
+    for (const InstanceSource& source : instance.sources) {
         const auto copy = layout::overlap(source.patch, wanted);
         if (!copy) {
             continue;
@@ -42,7 +43,7 @@ void overlap_into(const Instance& instance, const layout::Patch& wanted, Overlap
             found.clipped.push_back(*layout::clip(source.patch, box));
         }
     }
-    for (const Source& source : instance.same) {
+    for (const InstanceSource& source : instance.same) {
         const auto copy = layout::overlap(source.patch, wanted);
         if (copy) {
             found.same.push_back({source.file, source.base, *copy});
@@ -86,9 +87,10 @@ class TargetBuilder {
             return;  // said at the end, or optional and wholly absent
         }
         if (n_absent > 0) {
-            throw Error(
-                ErrorCode::mismatch,
-                hub.name + " is optional, but only a part of it is stored (" + line.origin + ")");
+            throw Error(ErrorCode::mismatch,
+                        hub.name + " is optional, but only a part of it is stored",
+                        "copy the files of all ranks")
+                .set_detail(line.origin);
         }
         note_together(hub, true);
         finish(std::move(target), std::move(same), line);
@@ -113,8 +115,10 @@ class TargetBuilder {
                     " (" + (is_hopeless() ? "at least " : "") + std::to_string(n_missing_) +
                     " in all)";
         }
-        throw Error(ErrorCode::mismatch,
-                    text + "; config.json may describe another model, or files are missing");
+        throw Error(
+            ErrorCode::mismatch, text,
+            "copy the files of all ranks, or give the model's own config.json with --hf_config")
+            .set_detail(missing_line_);
     }
 
   private:
@@ -145,10 +149,10 @@ class TargetBuilder {
     void note_missing(const HubName& hub, std::uint32_t segment) {
         is_missing_ = true;
         if (n_missing_++ == 0) {
+            missing_line_ = hub.line->origin;
             first_missing_ = hub.name + " needs " + instances_.segment_text(segment) +
                              ", but the checkpoint holds no " +
-                             matcher_.names_of(instances_.logical_of(segment)) + " for it (" +
-                             hub.line->origin + ")";
+                             matcher_.names_of(instances_.logical_of(segment)) + " for it";
         } else if (n_missing_ <= kMostListed) {
             other_missing_ += (n_missing_ == 2 ? "" : ", ") + hub.name;
         }
@@ -165,8 +169,9 @@ class TargetBuilder {
             throw Error(ErrorCode::mismatch,
                         "config.json promises " + hub.name + " and, like it, at least " +
                             std::to_string(kMostAbsent) +
-                            " optional tensors of which nothing is stored (" + hub.line->origin +
-                            "): no model has so many layers or experts");
+                            " optional tensors of which nothing is stored",
+                        "correct config.json: no model has so many layers or experts")
+                .set_detail(hub.line->origin);
         }
     }
 
@@ -191,7 +196,8 @@ class TargetBuilder {
             throw Error(ErrorCode::mismatch,
                         hub.name + " would mix " + std::string(safetensors_name(target.stored)) +
                             " and " + std::string(safetensors_name(instance->dtype)) + " (" +
-                            stored + ")");
+                            stored + ")",
+                        "copy all files from one save: these are of several");
         }
         if (target.source != stored) {
             target.source.clear();
@@ -212,8 +218,9 @@ class TargetBuilder {
         const std::string& stored = instances_.stored_name(instance.name);
         const auto cover = cover_by(found.clipped, wanted.patch, hub.name);
         if (cover == layout::Cover::Kind::overlap) {
-            throw Error(ErrorCode::mismatch, hub.name + " is stored twice: pieces of " + stored +
-                                                 " overlap (" + hub.line->origin + ")");
+            throw Error(ErrorCode::mismatch,
+                        hub.name + " is stored twice: pieces of " + stored + " overlap")
+                .set_detail(hub.line->origin);
         }
         if (cover == layout::Cover::Kind::gap) {
             throw Error(ErrorCode::mismatch,
@@ -221,7 +228,8 @@ class TargetBuilder {
                             " is not covered: " + std::to_string(found.volume) + " of " +
                             std::to_string(wanted.patch.volume()) + " elements of " +
                             instances_.segment_text(wanted.key.segment) + " are stored in " +
-                            stored + "; a shard is missing or config.json's sizes are wrong");
+                            stored,
+                        "copy the files of all ranks, or correct config.json's sizes");
         }
     }
 
@@ -255,12 +263,13 @@ class TargetBuilder {
     Together together_;
     Index n_missing_ = 0;
     std::string first_missing_;
+    std::string missing_line_;
     std::string other_missing_;
 };
 
 }  // namespace
 
-void build_targets(const Model& model, const Wanted& wanted, Surroundings surroundings,
+void build_targets(const Model& model, const Wanted& wanted, TargetContext surroundings,
                    Instances& instances, Binding& binding) {
     TargetBuilder builder(model, wanted, surroundings.matcher, instances, binding);
     Mismatches& mismatches = surroundings.mismatches;

@@ -11,7 +11,7 @@
 namespace shardweld::plan {
 
 /// Who tells what stored tensors are called, and where contradictions are noted.
-struct Surroundings {
+struct TargetContext {
     const StoreMatcher& matcher;
     Mismatches& mismatches;
 };
@@ -19,7 +19,7 @@ struct Surroundings {
 /// Appends a target for every hub name that the recipe expects, with operands that cover it exactly
 /// once, and marks what was taken. A mismatch is noted for a name that nothing, too little or too
 /// much is stored for, unless what it needs was given up.
-void build_targets(const Model& model, const Wanted& wanted, Surroundings surroundings,
+void build_targets(const Model& model, const Wanted& wanted, TargetContext surroundings,
                    Instances& instances, Binding& binding);
 
 }  // namespace shardweld::plan

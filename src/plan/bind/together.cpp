@@ -25,7 +25,7 @@ std::string group_of(const HubName& hub) {
 }  // namespace
 
 void Together::note(const HubName& hub, bool is_stored) {
-    Group& group = groups_[group_of(hub)];
+    StoredTogether& group = groups_[group_of(hub)];
     if (is_stored) {
         if (group.stored.empty()) {
             group.stored = hub.name;
@@ -44,8 +44,9 @@ void Together::check() const {
                             "), but the checkpoint holds nothing for " + group.absent +
                             (group.n_absent == 1
                                  ? ""
-                                 : " and " + std::to_string(group.n_absent - 1) + " more of it") +
-                            " (" + group.origin + "); files are missing, or config.json is wrong");
+                                 : " and " + std::to_string(group.n_absent - 1) + " more of it"),
+                        "copy the files of all ranks, or correct config.json")
+                .set_detail(group.origin);
         }
     }
 }

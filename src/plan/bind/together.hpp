@@ -18,13 +18,14 @@ class Together {
     void check() const;
 
   private:
-    struct Group {
+    struct StoredTogether {
         std::string stored;  ///< the first name, "" if none
         std::string absent;
         std::string origin;  ///< of the absent one's line
         Index n_absent = 0;
     };
-    std::map<std::string, Group> groups_;  ///< by the logical name up to its first capture's value
+    std::map<std::string, StoredTogether>
+        groups_;  ///< by the logical name up to its first capture's value
 };
 
 }  // namespace shardweld::plan

@@ -5,7 +5,9 @@
 #include <optional>
 #include <utility>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/plan/plan.hpp"
 
 #include "as_stored.hpp"
 #include "hub_names.hpp"
@@ -36,22 +38,22 @@ bool is_same(const std::string& logical, const std::string& pattern) {
 }
 
 /// A segment of a logical tensor.
-struct Part {
+struct LogicalSegment {
     std::string logical;
     std::string label;
 };
 
-std::vector<Part> parts_of(const models::Line& line, const models::Captures& captures) {
-    std::vector<Part> parts;
+std::vector<LogicalSegment> parts_of(const models::Line& line, const models::Captures& captures) {
+    std::vector<LogicalSegment> parts;
     for (const layout::SegmentAxes& segment : layout::segments_of(line.layout)) {
         parts.push_back({logical_text(line, captures), segment.label});
     }
     return parts;
 }
 
-bool meet(const std::vector<Part>& a, const std::vector<Part>& b) {
-    return std::any_of(a.begin(), a.end(), [&](const Part& one) {
-        return std::any_of(b.begin(), b.end(), [&](const Part& other) {
+bool share_segment(const std::vector<LogicalSegment>& a, const std::vector<LogicalSegment>& b) {
+    return std::any_of(a.begin(), a.end(), [&](const LogicalSegment& one) {
+        return std::any_of(b.begin(), b.end(), [&](const LogicalSegment& other) {
             return one.label == other.label && is_same(one.logical, other.logical);
         });
     });
@@ -62,7 +64,7 @@ std::string line_text(const models::Line& line) {
            (line.condition == nullptr ? "" : "  (conditional)") + "  [" + line.origin + "]";
 }
 
-std::string head_of(const std::string& name, DType dtype, const std::vector<Index>& shape) {
+std::string stored_text(const std::string& name, DType dtype, const std::vector<Index>& shape) {
     return "stored " + name + " " + std::string(safetensors_name(dtype)) + " " + shape_text(shape);
 }
 
@@ -99,7 +101,7 @@ class StoredTrace {
         }
         for (const catalogue::Tensor& tensor : catalogue_.tensors) {
             if (concerns(tensor.name, tensor.shape)) {
-                out_.push_back(head_of(tensor.name, tensor.dtype, tensor.shape));
+                out_.push_back(stored_text(tensor.name, tensor.dtype, tensor.shape));
                 if (!tensor.placement.empty()) {
                     out_.push_back("  placed " + tensor.placement);
                 }
@@ -114,7 +116,7 @@ class StoredTrace {
         }
         for (const catalogue::Shard& shard : catalogue_.shards) {
             if (concerns(shard.name, shard.shape)) {
-                out_.push_back(head_of(shard.name, shard.dtype, shard.shape));
+                out_.push_back(stored_text(shard.name, shard.dtype, shard.shape));
                 add_line();
                 out_.push_back(coordinates_text(shard.at));
                 out_.push_back(piece_text(shard.piece, catalogue_));
@@ -152,7 +154,7 @@ class StoredTrace {
             note(shard.name, shard.shape.size());
         }
         for_each_hub_name(*model_.recipe, *model_.symbols, [&](const HubName& hub) {
-            if (meet(parts_, parts_of(*hub.line, hub.captures))) {
+            if (share_segment(parts_, parts_of(*hub.line, hub.captures))) {
                 hub_lines_.push_back(hub.name + ": " + line_text(*hub.line));
             }
             return true;
@@ -165,10 +167,10 @@ class StoredTrace {
         if (!match_) {
             return stored == name_ || renamed(*model_.recipe, stored) == name_;
         }
-        return meet(parts_, parts_of(*match_->line, match_->captures));
+        return share_segment(parts_, parts_of(*match_->line, match_->captures));
     }
 
-    void add(std::vector<Part> parts) {
+    void add(std::vector<LogicalSegment> parts) {
         std::move(parts.begin(), parts.end(), std::back_inserter(parts_));
     }
 
@@ -181,7 +183,7 @@ class StoredTrace {
     const Model& model_;
     StoreMatcher matcher_;
     std::string name_;
-    std::vector<Part> parts_;
+    std::vector<LogicalSegment> parts_;
     std::vector<std::string> hub_lines_;
     std::optional<StoreMatch> match_;
     std::vector<std::string> out_;

@@ -6,30 +6,31 @@ namespace shardweld::plan {
 
 namespace {
 
-double over(double amount, double rate) {
+double seconds_for(double amount, double rate) {
     return rate > 0 ? amount / rate : 0;
 }
 
-double over(Bytes bytes, double rate) {
-    return over(static_cast<double>(bytes), rate);
+double seconds_for(Bytes bytes, double rate) {
+    return seconds_for(static_cast<double>(bytes), rate);
 }
 
 /// What a rank needs for itself; total_s is the sum.
-Timeline alone(const RankTraffic& rank, const Rates& rates) {
+Timeline own_time(const RankTraffic& rank, const Rates& rates) {
     Timeline time;
     time.read_s = static_cast<double>(rank.reads) * rates.read_latency_s +
-                  over(rank.bytes_read, rates.read_bytes_s);
-    time.exchange_s = static_cast<double>(std::max(rank.messages_sent, rank.messages_received)) *
-                          rates.message_latency_s +
-                      over(std::max(rank.bytes_sent, rank.bytes_received), rates.exchange_bytes_s);
-    time.copy_s = over(rank.bytes_copied, rates.copy_bytes_s);
-    time.write_s = over(rank.bytes_written, rates.write_bytes_s);
+                  seconds_for(rank.bytes_read, rates.read_bytes_s);
+    time.exchange_s =
+        static_cast<double>(std::max(rank.messages_sent, rank.messages_received)) *
+            rates.message_latency_s +
+        seconds_for(std::max(rank.bytes_sent, rank.bytes_received), rates.exchange_bytes_s);
+    time.copy_s = seconds_for(rank.bytes_copied, rates.copy_bytes_s);
+    time.write_s = seconds_for(rank.bytes_written, rates.write_bytes_s);
     time.total_s = time.read_s + time.exchange_s + time.copy_s + time.write_s;
     return time;
 }
 
 /// The longer of both, phase by phase.
-void extend(Timeline& time, const Timeline& other) {
+void raise_to(Timeline& time, const Timeline& other) {
     time.read_s = std::max(time.read_s, other.read_s);
     time.exchange_s = std::max(time.exchange_s, other.exchange_s);
     time.copy_s = std::max(time.copy_s, other.copy_s);
@@ -46,15 +47,15 @@ class SharedTime {
         const auto per_node = static_cast<std::size_t>(std::max(shared_.ranks_per_node, 1));
         const std::size_t n_ranks = traffic_.ranks.size();
         for (std::size_t begin = 0; begin < n_ranks; begin += per_node) {
-            extend(time, node(begin, std::min(n_ranks, begin + per_node)));
+            raise_to(time, node_time(begin, std::min(n_ranks, begin + per_node)));
         }
-        extend(time, system());
+        raise_to(time, system_time());
         time.total_s = time.read_s + time.exchange_s + time.write_s;
         return time;
     }
 
   private:
-    [[nodiscard]] Timeline node(std::size_t begin, std::size_t end) const {
+    [[nodiscard]] Timeline node_time(std::size_t begin, std::size_t end) const {
         Bytes read = 0;
         Bytes written = 0;
         Bytes sent = 0;
@@ -70,18 +71,21 @@ class SharedTime {
         const auto outside = static_cast<double>(traffic_.ranks.size() - (end - begin));
         const double leaves = others > 0 ? outside / others : 0;
         Timeline time;
-        time.read_s = over(read, shared_.node_read_bytes_s);
-        time.write_s = over(written, shared_.node_write_bytes_s);
-        time.exchange_s = leaves * over(std::max(sent, received), shared_.node_exchange_bytes_s);
+        time.read_s = seconds_for(read, shared_.node_read_bytes_s);
+        time.write_s = seconds_for(written, shared_.node_write_bytes_s);
+        time.exchange_s =
+            leaves * seconds_for(std::max(sent, received), shared_.node_exchange_bytes_s);
         return time;
     }
 
-    [[nodiscard]] Timeline system() const {
+    [[nodiscard]] Timeline system_time() const {
         Timeline time;
         const auto total = [&](auto figure) { return spread_of(traffic_.ranks, figure).total; };
-        time.read_s = std::max(over(total(&RankTraffic::bytes_read), shared_.system_read_bytes_s),
-                               over(total(&RankTraffic::reads), shared_.system_reads_s));
-        time.write_s = over(total(&RankTraffic::bytes_written), shared_.system_write_bytes_s);
+        time.read_s =
+            std::max(seconds_for(total(&RankTraffic::bytes_read), shared_.system_read_bytes_s),
+                     seconds_for(total(&RankTraffic::reads), shared_.system_reads_s));
+        time.write_s =
+            seconds_for(total(&RankTraffic::bytes_written), shared_.system_write_bytes_s);
         return time;
     }
 
@@ -95,19 +99,37 @@ Timeline timeline_of(const Traffic& traffic, const Machine& machine, bool is_loc
     Timeline time;
     double slowest = 0;
     for (const RankTraffic& rank : traffic.ranks) {
-        const Timeline mine = alone(rank, machine.rank);
-        extend(time, mine);
+        const Timeline mine = own_time(rank, machine.rank);
+        raise_to(time, mine);
         slowest = std::max(slowest, mine.total_s);
     }
     const Timeline shared = SharedTime(traffic, machine.shared).get();
-    extend(time, shared);
+    raise_to(time, shared);
     time.total_s = is_lockstep ? time.read_s + time.exchange_s + time.copy_s + time.write_s
                                : std::max(slowest, shared.total_s);
     return time;
 }
 
-double seconds_of(const Traffic& traffic, const Rates& rates, bool is_lockstep) {
-    return timeline_of(traffic, {rates, {}}, is_lockstep).total_s;
+Bottleneck bottleneck_of(const Traffic& traffic, const Machine& machine, bool is_lockstep) {
+    Shared nodes = machine.shared;
+    nodes.system_read_bytes_s = nodes.system_write_bytes_s = nodes.system_reads_s = 0;
+    Shared system = machine.shared;
+    system.node_read_bytes_s = system.node_write_bytes_s = system.node_exchange_bytes_s = 0;
+    const auto seconds = [&](const Machine& one) {
+        return timeline_of(traffic, one, is_lockstep).total_s;
+    };
+    const double of_ranks = seconds({machine.rank, {}});
+    const double of_nodes = seconds({{}, nodes});
+    const double of_system = seconds({{}, system});
+    return of_ranks >= std::max(of_nodes, of_system) ? Bottleneck::ranks
+           : of_nodes >= of_system                   ? Bottleneck::nodes
+                                                     : Bottleneck::system;
+}
+
+const char* name_of(Bottleneck limit) {
+    return limit == Bottleneck::ranks   ? "ranks"
+           : limit == Bottleneck::nodes ? "nodes"
+                                        : "file system";
 }
 
 }  // namespace shardweld::plan

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "shardweld/plan/plan.hpp"
+#include "shardweld/plan/rounds.hpp"
+
 namespace shardweld::plan {
 
 namespace {
@@ -63,7 +66,7 @@ Bytes metadata_bytes(const Plan& plan) {
     for (const Target& target : plan.targets) {
         bytes += held_by(target);
     }
-    for (const outputs::OutputFile& file : plan.placement.files) {
+    for (const outputs::PlacedFile& file : plan.placement.files) {
         bytes += held(file.header) + held(file.tensors);
     }
     constexpr Bytes kBitsOfByte = 8;

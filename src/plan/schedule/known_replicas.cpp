@@ -12,22 +12,22 @@ namespace {
 enum class Likeness { equal, unlike, unknown };
 
 /// An operand's record and where in it the operand begins; nullopt where no checksum is stated.
-struct Place {
+struct PlaceInRecord {
     const catalogue::Record* record = nullptr;
     Bytes begin = 0;
 };
 
-std::optional<Place> place_of(const Target& target, const Operand& operand,
-                              const catalogue::Records& records) {
+std::optional<PlaceInRecord> place_of(const Target& target, const Operand& operand,
+                                      const catalogue::Records& records) {
     const Bytes address = address_of(target, operand);
     const auto found = records.at(operand.file, address);
     if (!found || records.all[*found].crc32 == 0) {
         return std::nullopt;
     }
-    return Place{&records.all[*found], address - records.all[*found].offset};
+    return PlaceInRecord{&records.all[*found], address - records.all[*found].offset};
 }
 
-Likeness likeness(const Place& a, const Place& b) {
+Likeness likeness(const PlaceInRecord& a, const PlaceInRecord& b) {
     if (a.begin != b.begin || a.record->bytes != b.record->bytes) {
         return Likeness::unknown;
     }

@@ -5,6 +5,7 @@
 
 #include "shardweld/core/text.hpp"
 #include "shardweld/plan/plan.hpp"
+#include "shardweld/plan/rounds.hpp"
 
 namespace shardweld::plan {
 
@@ -42,8 +43,8 @@ void note_shares(const std::vector<Target>& targets, LimitNeeds& needs) {
 
 Limits split_memory(Bytes memory_limit, Bytes message_limit, const LimitNeeds& needs) {
     if (memory_limit < kLeastMemory) {
-        throw Error(ErrorCode::usage, "buffers of " + human_bytes(memory_limit) +
-                                          " are too small: give at least 512KiB a rank");
+        throw Error(ErrorCode::usage, "buffers of " + human_bytes(memory_limit) + " are too small",
+                    "give at least 512KiB a rank");
     }
     const bool has_edges = needs.has_digests && needs.n_ranks > 1;
     const Bytes digests = has_edges ? kDigestBlock : 0;

@@ -18,7 +18,7 @@ Bytes distance(Bytes a, Bytes b) {
 std::vector<Bytes> file_begins(const OutputLine& line, const outputs::Placement& placement) {
     std::vector<Bytes> begins;
     std::size_t at = 0;
-    for (const outputs::OutputFile& file : placement.files) {
+    for (const outputs::PlacedFile& file : placement.files) {
         begins.push_back(line.begins[at]);
         at += file.tensors.size();
     }
@@ -116,7 +116,7 @@ OutputLine line_of(const std::vector<outputs::OutputTensor>& tensors,
                    const outputs::Placement& placement) {
     OutputLine line;
     line.begins.push_back(0);
-    for (const outputs::OutputFile& file : placement.files) {
+    for (const outputs::PlacedFile& file : placement.files) {
         for (const std::uint32_t tensor : file.tensors) {
             line.order.push_back(tensor);
             line.begins.push_back(line.begins.back() + tensors[tensor].bytes());

@@ -5,7 +5,8 @@
 namespace shardweld::plan {
 
 outputs::Placement place(const std::vector<Target>& targets,
-                         const std::vector<outputs::OutputTensor>& tensors, const Choice& choice) {
+                         const std::vector<outputs::OutputTensor>& tensors,
+                         const PlanChoice& choice) {
     outputs::Placement placement;
     for (std::size_t begin = 0; begin < targets.size();) {
         const std::string& file = targets[begin].file;

@@ -4,13 +4,14 @@
 
 #include <vector>
 
-#include "shardweld/plan/plan.hpp"
+#include "shardweld/plan/choice.hpp"
 
 namespace shardweld::plan {
 
 /// The model's files as the choice's format packs them, and behind them those that some targets ask
 /// for by name (Target::file). Targets of one file stand together.
 outputs::Placement place(const std::vector<Target>& targets,
-                         const std::vector<outputs::OutputTensor>& tensors, const Choice& choice);
+                         const std::vector<outputs::OutputTensor>& tensors,
+                         const PlanChoice& choice);
 
 }  // namespace shardweld::plan

@@ -41,9 +41,9 @@ std::string steps_text(const Target& target) {
            std::to_string(static_cast<int>(fold.norm)) + " " + std::to_string(fold.magnitudes);
 }
 
-void set_strategy(Plan& plan, Strategy strategy, bool is_hiding, const Choice& choice) {
+void set_strategy(Plan& plan, Strategy strategy, bool hides_files, const PlanChoice& choice) {
     plan.strategy = strategy;
-    plan.is_lockstep = plan.n_ranks() > 1 && (strategy == Strategy::collective || is_hiding);
+    plan.is_lockstep = plan.n_ranks() > 1 && (strategy == Strategy::collective || hides_files);
     plan.read_cuts = share_reading(plan);
     const bool any_scattered =
         std::find(plan.scattered.begin(), plan.scattered.end(), true) != plan.scattered.end();
@@ -55,37 +55,18 @@ void set_strategy(Plan& plan, Strategy strategy, bool is_hiding, const Choice& c
     plan.limits = split_memory(choice.memory_limit, choice.message_limit, needs);
 }
 
-/// What is asked for, else what costs less, else what is likely to.
-void choose_strategy(Plan& plan, const std::vector<catalogue::File>& files, const Choice& choice) {
-    const bool is_hiding = hidden_files(plan.visibility, files) > 0;
-    if (choice.spares_ranks(plan.n_ranks())) {
-        plan.why = std::to_string(plan.readers.size()) + " of " + std::to_string(plan.n_ranks()) +
-                   " ranks read, as --max_readers asks";
-        set_strategy(plan, Strategy::collective, is_hiding, choice);
-        return;
+void choose_strategy(Plan& plan, const std::vector<catalogue::File>& files,
+                     const PlanChoice& choice) {
+    const bool hides_files = hidden_files(plan.visibility, files) > 0;
+    const bool is_collective =
+        choice.strategy == Strategy::collective || choice.limits_readers(plan.n_ranks());
+    set_strategy(plan, is_collective ? Strategy::collective : Strategy::direct, hides_files,
+                 choice);
+    const Decision decision = decide(plan, files, choice);
+    plan.why = decision.why;
+    if (decision.strategy != plan.strategy) {
+        set_strategy(plan, decision.strategy, hides_files, choice);
     }
-    if (choice.strategy != Strategy::automatic || plan.n_ranks() == 1 || !choice.cost) {
-        const Decision decision = decide(plan.targets, files, plan.visibility, choice.strategy);
-        plan.why = decision.why;
-        set_strategy(plan, decision.strategy, is_hiding, choice);
-        return;
-    }
-    const auto cost_of = [&](Strategy strategy) {
-        set_strategy(plan, strategy, is_hiding, choice);
-        return choice.cost(plan);
-    };
-    const double collective = cost_of(Strategy::collective);
-    const double direct = cost_of(Strategy::direct);
-    // Near each other, the one that needs no network.
-    constexpr double kClearly = 0.9;
-    if (collective < kClearly * direct) {
-        set_strategy(plan, Strategy::collective, is_hiding, choice);
-    }
-    std::array<char, 96> why{};
-    (void)std::snprintf(why.data(), why.size(),
-                        "by a measurement: direct %.3g s, collective %.3g s, writing apart", direct,
-                        collective);
-    plan.why = why.data();
 }
 
 }  // namespace
@@ -136,10 +117,10 @@ Bytes buffer_bytes(const Target& target, Index n_elements) {
 }
 
 Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& files,
-               Visibility visibility, const Choice& choice) {
+               Visibility visibility, const PlanChoice& choice) {
     if (targets.empty()) {
-        throw Error(ErrorCode::mismatch,
-                    "the checkpoint holds no tensor of the model: nothing to write");
+        throw Error(ErrorCode::mismatch, "the checkpoint holds no tensor of the model",
+                    "give the save that holds the model's weights");
     }
     const int n_ranks = static_cast<int>(visibility.group_of_rank.size());
     Plan plan;
@@ -174,7 +155,7 @@ void share_rest(Plan& plan, std::span<const LineRange> done, Bytes alignment) {
 
 std::string Plan::hash() const {
     Fingerprint print;
-    for (const outputs::OutputFile& file : placement.files) {
+    for (const outputs::PlacedFile& file : placement.files) {
         print.add(file.name);
         print.add(file.header);
     }

@@ -4,6 +4,8 @@
 #include <map>
 #include <numeric>
 
+#include "shardweld/plan/plan.hpp"
+
 #include "strategy.hpp"
 
 namespace shardweld::plan {
@@ -19,14 +21,14 @@ struct Read {
 };
 
 /// Files that the same ranks see: what is to be read of them, in file order.
-struct View {
+struct SharedView {
     std::vector<std::size_t> ranks;
     std::vector<Read*> reads;
     Bytes bytes = 0;
 };
 
 /// The part of `bytes` that brings each of `loads` to one level, as far as they are below it.
-std::vector<Bytes> filled(const std::vector<Bytes>& loads, Bytes bytes) {
+std::vector<Bytes> shares_to_level(const std::vector<Bytes>& loads, Bytes bytes) {
     std::vector<Bytes> sorted = loads;
     std::sort(sorted.begin(), sorted.end());
     Bytes level = 0;
@@ -52,7 +54,7 @@ class Sharing {
 
     std::vector<ReadCut> cuts() {
         collect();
-        for (View& view : views()) {
+        for (SharedView& view : views()) {
             share(view);
         }
         std::vector<ReadCut> cuts;
@@ -119,10 +121,10 @@ class Sharing {
     }
 
     /// Those that few ranks see first: who sees more can make up for them.
-    std::vector<View> views() {
-        std::map<std::vector<bool>, View> by_groups;
+    std::vector<SharedView> views() {
+        std::map<std::vector<bool>, SharedView> by_groups;
         std::vector<bool> groups(plan_.visibility.group_sees.size());
-        View* view = nullptr;
+        SharedView* view = nullptr;
         for (std::size_t i = 0; i < reads_.size(); ++i) {
             if (i == 0 || reads_[i].at.file != reads_[i - 1].at.file) {
                 for (std::size_t group = 0; group < groups.size(); ++group) {
@@ -133,7 +135,7 @@ class Sharing {
             view->reads.push_back(&reads_[i]);
             view->bytes += reads_[i].bytes;
         }
-        std::vector<View> views;
+        std::vector<SharedView> views;
         for (auto& [seeing, one] : by_groups) {
             for (const int reader : plan_.readers) {
                 const auto rank = static_cast<std::size_t>(reader);
@@ -143,18 +145,18 @@ class Sharing {
             }
             views.push_back(std::move(one));
         }
-        std::stable_sort(views.begin(), views.end(), [](const View& a, const View& b) {
+        std::stable_sort(views.begin(), views.end(), [](const SharedView& a, const SharedView& b) {
             return a.ranks.size() < b.ranks.size();
         });
         return views;
     }
 
-    void share(const View& view) {
+    void share(const SharedView& view) {
         std::vector<Bytes> loads;
         for (const std::size_t rank : view.ranks) {
             loads.push_back(loads_[rank]);
         }
-        const std::vector<Bytes> parts = filled(loads, view.bytes);
+        const std::vector<Bytes> parts = shares_to_level(loads, view.bytes);
         std::size_t at = 0;
         Bytes end = parts.empty() ? 0 : parts.front();
         Bytes seen = 0;

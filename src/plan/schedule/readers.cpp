@@ -46,10 +46,11 @@ void require_seen(const Visibility& visibility, const std::vector<catalogue::Fil
             is_read = is_read || (visibility.group_sees[group][file] && shares[group] > 0);
         }
         if (is_seen && !is_read) {
-            throw Error(ErrorCode::usage, "--max_readers leaves no rank that sees file " +
-                                              printable(files[file].path) +
-                                              ": the nodes hold different files, give " +
-                                              std::to_string(shares.size()) + " readers or more");
+            throw Error(
+                ErrorCode::usage,
+                "--max_readers leaves no rank that sees file " + printable(files[file].path),
+                "use at least " + std::to_string(shares.size()) +
+                    " readers: the nodes hold different files");
         }
     }
 }
@@ -57,10 +58,11 @@ void require_seen(const Visibility& visibility, const std::vector<catalogue::Fil
 }  // namespace
 
 std::vector<int> choose_readers(const Visibility& visibility,
-                                const std::vector<catalogue::File>& files, const Choice& choice) {
+                                const std::vector<catalogue::File>& files,
+                                const PlanChoice& choice) {
     const std::size_t n_ranks = visibility.group_of_rank.size();
     std::vector<int> readers;
-    if (!choice.spares_ranks(static_cast<int>(n_ranks))) {
+    if (!choice.limits_readers(static_cast<int>(n_ranks))) {
         readers.resize(n_ranks);
         std::iota(readers.begin(), readers.end(), 0);
         return readers;

@@ -4,14 +4,16 @@
 
 #include <vector>
 
-#include "shardweld/plan/plan.hpp"
+#include "shardweld/plan/choice.hpp"
+#include "shardweld/plan/visibility.hpp"
 
 namespace shardweld::plan {
 
-/// All ranks, or as many as Choice::max_readers: by turns from every group with a view of its own,
-/// spread evenly over the ranks of the group and so over its nodes. Error(usage) names a file that
-/// some rank sees and no reader.
+/// All ranks, or as many as PlanChoice::max_readers: by turns from every group with a view of its
+/// own, spread evenly over the ranks of the group and so over its nodes. Error(usage) names a file
+/// that some rank sees and no reader.
 std::vector<int> choose_readers(const Visibility& visibility,
-                                const std::vector<catalogue::File>& files, const Choice& choice);
+                                const std::vector<catalogue::File>& files,
+                                const PlanChoice& choice);
 
 }  // namespace shardweld::plan

@@ -1,3 +1,5 @@
+#include "shardweld/plan/rounds.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <numeric>

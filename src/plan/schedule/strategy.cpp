@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "shardweld/core/text.hpp"
+#include "shardweld/plan/plan.hpp"
+#include "shardweld/plan/reading.hpp"
 
 #include "known_replicas.hpp"
 
@@ -10,29 +12,31 @@ namespace shardweld::plan {
 
 namespace {
 
-// Comparing so much costs no noticeable time.
-constexpr Bytes kFewReplicas = 64 * kMiB;
+// Reading so much costs no noticeable time.
+constexpr Bytes kLittle = 64 * kMiB;
+// Of the model's bytes, the part of which owners read more than once where that is too much.
+constexpr Bytes kMuch = 4;
 // Of the bytes of a target as stored, where its replicas are sampled.
 constexpr Bytes kSampledPart = 20;
 
-/// Mean length of the contiguous source runs behind one target byte stream.
-Bytes mean_source_run(const std::vector<Target>& targets) {
-    Bytes bytes = 0;
-    Bytes runs = 0;
-    for (const Target& target : targets) {
-        for (const Operand& operand : target.operands) {
-            const auto volume = static_cast<Bytes>(operand.copy.volume());
-            Bytes run = 1;
-            for (const layout::Loop& loop : operand.copy.loops) {
-                if (loop.src_stride == 1) {
-                    run = static_cast<Bytes>(loop.extent);
-                }
+/// What owners read of transposed tensors beyond what they need: each window of such a source holds
+/// elements of other rounds and owners too, which read it again.
+Bytes read_again(const Plan& plan) {
+    const Bytes share = plan.placement.tensor_bytes / static_cast<Bytes>(plan.n_ranks());
+    const Bytes room = std::min(plan.limits.round, share);
+    Bytes again = 0;
+    for (std::size_t i = 0; i < plan.targets.size(); ++i) {
+        const Target& target = plan.targets[i];
+        if (plan.scattered[i]) {
+            const auto round = static_cast<Index>(room / buffer_bytes(target, 1));
+            const ReadingSteps steps{size_of(target.stored), std::max<Index>(round, 1), 0,
+                                     std::max<Bytes>(plan.limits.scratch / 2, 1)};
+            for (const Operand& operand : target.operands) {
+                again += reading_of(operand.copy, steps).bytes - source_bytes(target, operand);
             }
-            bytes += volume * size_of(target.stored);
-            runs += volume / std::max<Bytes>(run, 1);
         }
     }
-    return runs == 0 ? 0 : bytes / runs;
+    return again;
 }
 
 Bytes replica_bytes(const Target& target) {
@@ -60,35 +64,34 @@ std::size_t hidden_files(const Visibility& visibility, const std::vector<catalog
     return n_hidden;
 }
 
-Decision decide(const std::vector<Target>& targets, const std::vector<catalogue::File>& files,
-                const Visibility& visibility, Strategy asked) {
-    if (asked == Strategy::collective) {
-        return {asked, "asked for"};
+Decision decide(const Plan& plan, const std::vector<catalogue::File>& files,
+                const PlanChoice& choice) {
+    if (choice.limits_readers(plan.n_ranks())) {
+        return {Strategy::collective, std::to_string(plan.readers.size()) + " of " +
+                                          std::to_string(plan.n_ranks()) +
+                                          " ranks read, as --max_readers asks"};
     }
-    const std::size_t n_hidden = hidden_files(visibility, files);
-    if (asked == Strategy::direct) {
-        return {asked, n_hidden == 0 ? "asked for"
-                                     : "asked for; " + std::to_string(n_hidden) +
-                                           " files that not all ranks see are sent"};
+    if (choice.strategy == Strategy::collective) {
+        return {choice.strategy, "asked for"};
     }
-    if (visibility.group_of_rank.size() == 1) {
+    const std::size_t n_hidden = hidden_files(plan.visibility, files);
+    if (choice.strategy == Strategy::direct) {
+        return {choice.strategy, n_hidden == 0 ? "asked for"
+                                               : "asked for; " + std::to_string(n_hidden) +
+                                                     " files that not all ranks see are sent"};
+    }
+    if (plan.n_ranks() == 1) {
         return {Strategy::direct, "one rank"};
     }
-    constexpr Bytes kShortRun = 4096;
-    const Bytes run = mean_source_run(targets);
-    Bytes total = 0;
-    for (const Target& target : targets) {
-        total += target.bytes();
+    const Bytes again = read_again(plan);
+    if (again > std::max(plan.placement.tensor_bytes / kMuch, kLittle)) {
+        return {Strategy::collective,
+                "each byte is read once; owners would read " + human_bytes(again) + " again"};
     }
-    if (run < kShortRun && total > 64 * kMiB) {
-        return {Strategy::collective, "source runs are short (" + human_bytes(run) +
-                                          " on average): reading each byte once pays"};
-    }
-    const std::string seen = n_hidden == 0 ? "all ranks see all files"
-                                           : std::to_string(n_hidden) + " of " +
-                                                 std::to_string(files.size()) +
-                                                 " files are seen by some ranks only, and sent";
-    return {Strategy::direct, seen + "; source runs are " + human_bytes(run) + " on average"};
+    return {Strategy::direct, n_hidden == 0 ? "all ranks see all files"
+                                            : std::to_string(n_hidden) + " of " +
+                                                  std::to_string(files.size()) +
+                                                  " files are seen by some ranks only, and sent"};
 }
 
 void choose_samples(Plan& plan, Replicas asked, const catalogue::Records* records) {
@@ -103,7 +106,7 @@ void choose_samples(Plan& plan, Replicas asked, const catalogue::Records* record
         unknown += of_target.back();
     }
     plan.equal_bytes = plan.replica_bytes - unknown;
-    const bool is_small = unknown <= std::max(plan.placement.tensor_bytes / 10, kFewReplicas);
+    const bool is_small = unknown <= std::max(plan.placement.tensor_bytes / 10, kLittle);
     for (std::size_t i = 0; i < of_target.size(); ++i) {
         const Target& target = plan.targets[i];
         const auto stored = static_cast<Bytes>(target.volume()) * size_of(target.stored);

@@ -5,9 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/plan/plan.hpp"
+#include "shardweld/plan/choice.hpp"
+#include "shardweld/plan/visibility.hpp"
 
 namespace shardweld::plan {
+
+struct Plan;
 
 struct Decision {
     Strategy strategy = Strategy::direct;
@@ -17,8 +20,10 @@ struct Decision {
 /// Files that some rank does not see.
 std::size_t hidden_files(const Visibility& visibility, const std::vector<catalogue::File>& files);
 
-Decision decide(const std::vector<Target>& targets, const std::vector<catalogue::File>& files,
-                const Visibility& visibility, Strategy asked);
+/// What is asked for; else direct, unless owners would read much again and again. The plan's
+/// readers, and its limits under `direct`, are set.
+Decision decide(const Plan& plan, const std::vector<catalogue::File>& files,
+                const PlanChoice& choice);
 
 /// Sets what a plan's targets and placement say of its replicas: how many there are and what of
 /// them is compared; takes out those that are known to be equal. Samples are spread such that no

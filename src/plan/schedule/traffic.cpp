@@ -4,7 +4,9 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "shardweld/plan/plan.hpp"
 #include "shardweld/plan/reading.hpp"
+#include "shardweld/plan/rounds.hpp"
 
 namespace shardweld::plan {
 

@@ -38,7 +38,7 @@ def order_of(sides, pair):
 def measure(sides, n_pairs, inputs, cache):
     """A first run of each side, not timed: its memory is sampled and its output checked. Then the pairs. Before each run the
     file systems are synced, the machine rests and the input is brought to the wanted state, behind it outputs are removed, all outside the timing. A single
-    pair is a trial: nothing is synced and nobody rests."""
+    pair is a trial: without syncs and without rests."""
     for side in sides:
         side.peak_bytes = int(_one(side, inputs, cache, True).get("peak_bytes", 0))
     for pair in range(n_pairs):

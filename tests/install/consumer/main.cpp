@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "shardweld/app/program.hpp"
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/formats/format.hpp"
 #include "shardweld/mpi/comm.hpp"
 
@@ -10,7 +11,7 @@ int main(int argc, char** argv) {
         return shardweld::app::run_program({argv, argv + argc});
     }
     const auto comm = shardweld::mpi::world_comm();
-    shardweld::formats::Request request;
+    shardweld::formats::InputRequest request;
     request.directory = argv[1];
     const auto location = shardweld::formats::locate(request);
     const auto catalogue = shardweld::formats::read_catalogue(location);

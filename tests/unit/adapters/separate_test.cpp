@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "shardweld/catalogue/catalogue.hpp"
+
 #include "support/error_text.hpp"
 
 namespace shardweld::adapters {
@@ -33,7 +35,8 @@ std::vector<std::string> names(const Catalogue& catalogue) {
 
 using List = std::vector<std::string>;
 
-Separated of(const List& stored, Biases biases = Biases::none, Whole whole = Whole::original) {
+Separated of(const List& stored, Biases biases = Biases::none,
+             WholeModules whole = WholeModules::original) {
     return separate(holding(stored), biases, whole);
 }
 
@@ -82,7 +85,7 @@ TEST(Separate, WholeModulesAreTheOriginalsOrTheTrainedOnes) {
     EXPECT_EQ(split.whole_modules, (List{"score"}));
     Catalogue catalogue = holding(stored);
     catalogue.tensors[0].shape = {7};  // the original
-    const Separated folded = separate(catalogue, Biases::none, Whole::trained);
+    const Separated folded = separate(catalogue, Biases::none, WholeModules::trained);
     ASSERT_EQ(names(folded.base), (List{"score.weight"}));
     EXPECT_EQ(folded.base.tensors[0].shape, (std::vector<Index>{2, 2}));
 }
@@ -102,7 +105,7 @@ TEST(Separate, PlainTensorsOfRanksAreDealtOutToo) {
     Catalogue catalogue = holding({"base_model.model.q.base_layer.weight"});
     catalogue.shards.push_back(
         {"base_model.model.q.lora_A.default.weight", DType::f32, {1}, {}, {}});
-    const Separated parts = separate(catalogue, Biases::none, Whole::original);
+    const Separated parts = separate(catalogue, Biases::none, WholeModules::original);
     EXPECT_EQ(names(parts.adapter), (List{"base_model.model.q.lora_A.weight!"}));
     EXPECT_EQ(names(parts.base), (List{"q.weight"}));
 }
@@ -131,8 +134,8 @@ TEST(Separate, RefusesWhatItCannotRead) {
     EXPECT_EQ(test::error_text([] {
                   of({"m.q.lora_A.one.weight", "m.q.lora_A.two.weight", "m.q.weight"});
               }),
-              "unsupported: the checkpoint holds 2 adapters (one, two): only checkpoints with one "
-              "can be read");
+              "unsupported: the checkpoint holds 2 adapters (one, two), but only one can be read; "
+              "save it again with the one adapter to merge");
     for (const char* name :
          {"base_model.model.experts.base_layer.lora_A.default.weight", "m.q.lora_E.default",
           "m.experts.base_layer.base_layer.gate_up_proj",

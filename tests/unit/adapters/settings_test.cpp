@@ -78,10 +78,10 @@ TEST(Modules, WithoutPartnersOrWithOtherShapesAreRefused) {
 
 TEST(Settings, WhatNoFileSaysIsTold) {
     const auto modules = two_layers();
-    const auto notes = [&](const std::string& config, const Surroundings& surroundings) {
+    const auto notes = [&](const std::string& config, const KnownModules& surroundings) {
         return settle(sources(config, R"({"lora_alpha": 4})"), modules, surroundings).notes.size();
     };
-    const Surroundings base{{}, {"model.layers.0.q_proj"}, std::nullopt};
+    const KnownModules base{{}, {"model.layers.0.q_proj"}, std::nullopt};
     EXPECT_EQ(notes(R"({"r": 4, "lora_alpha": 4})", base), 0U);
     EXPECT_EQ(notes(R"({"r": 4, "lora_alpha": 4})", {{}, {}, 2}), 0U);
     EXPECT_EQ(notes("", base), 1U);
@@ -94,7 +94,7 @@ TEST(Settings, WhatNoFileSaysIsTold) {
 
 TEST(Settings, AlphaComesFromTheSurestSource) {
     const auto modules = two_layers();
-    const Surroundings none{{}, {}, 2};
+    const KnownModules none{{}, {}, 2};
     const std::string config = R"({"r": 4, "lora_alpha": 10})";
     const std::string meta = R"({"r": 4, "lora_alpha": 12, "task_type": "CAUSAL_LM"})";
     const Settings both = settle(sources(config, meta), modules, none);
@@ -186,14 +186,14 @@ TEST(Settings, HostilePatternsEndSoon) {
               std::string::npos);
 }
 
-std::string plain_error(const std::string& config, Use use = Use::beside) {
+std::string plain_error(const std::string& config, AdapterUse use = AdapterUse::beside) {
     return test::error_text([&] { require_plain_lora(sources(config), use); });
 }
 
 TEST(Settings, RefuseWhatIsNoPlainLora) {
     EXPECT_EQ(plain_error(R"({"peft_type": "LOHA"})"),
-              "unsupported: adapter_config.json says peft_type \"LOHA\": an adapter that is of "
-              "another method: merge it with peft itself");
+              "unsupported: adapter_config.json says peft_type \"LOHA\": the adapter is of "
+              "another method; merge it with peft itself");
     for (const char* field :
          {R"("target_parameters": ["w"])", R"("trainable_token_indices": {"embed_tokens": [1]})",
           R"("layer_replication": [[0, 2]])"}) {
@@ -203,7 +203,7 @@ TEST(Settings, RefuseWhatIsNoPlainLora) {
     for (const char* config :
          {R"({"peft_type": "LORA", "target_parameters": null, "layer_replication": []})",
           R"({"peft_type": "PeftType.LORA"})", "{}", ""}) {
-        EXPECT_EQ(plain_error(config, Use::folded_into_given), "no error") << config;
+        EXPECT_EQ(plain_error(config, AdapterUse::folded_into_given), "no error") << config;
     }
 }
 
@@ -212,13 +212,14 @@ TEST(Settings, RefuseToFoldWhatIsMoreThanAProduct) {
                               R"("use_bdlora": {"nblocks": 2})", R"("kasa_config": {"beta": 1})"}) {
         const std::string config = "{" + std::string(field) + "}";
         EXPECT_EQ(plain_error(config), "no error") << field;
-        EXPECT_NE(plain_error(config, Use::folded).find("take --lora split"), std::string::npos)
+        EXPECT_NE(plain_error(config, AdapterUse::folded).find("use --lora split"),
+                  std::string::npos)
             << field;
     }
     const std::string pissa = R"({"init_lora_weights": "pissa_niter_4"})";
-    EXPECT_EQ(plain_error(pissa, Use::folded), "no error");
-    EXPECT_EQ(plain_error(pissa, Use::folded_into_given).substr(0, 11), "unsupported");
-    EXPECT_EQ(plain_error(R"({"init_lora_weights": "gaussian"})", Use::folded_into_given),
+    EXPECT_EQ(plain_error(pissa, AdapterUse::folded), "no error");
+    EXPECT_EQ(plain_error(pissa, AdapterUse::folded_into_given).substr(0, 11), "unsupported");
+    EXPECT_EQ(plain_error(R"({"init_lora_weights": "gaussian"})", AdapterUse::folded_into_given),
               "no error");
 }
 
@@ -235,11 +236,11 @@ TEST(Settings, FieldsThatHoldNoValueOfTheirKindAreRefused) {
         const std::string config = R"({"r": 4, "lora_alpha": )" + std::string(value) + "}";
         EXPECT_EQ(settle_error(config),
                   "mismatch: adapter_config.json says lora_alpha " + std::string(value) +
-                      ", expected a number above 0: correct it or give --lora_alpha");
+                      ", expected a number above 0; correct it, or give --lora_alpha");
         EXPECT_EQ(settle_error(config, 8), "no error") << value;
     }
     EXPECT_EQ(settle_error(R"({"r": 4, "lora_alpha": 8, "use_rslora": "yes"})"),
-              "mismatch: adapter_config.json says use_rslora \"yes\", expected true or false: "
+              "mismatch: adapter_config.json says use_rslora \"yes\", expected true or false; "
               "correct it");
     EXPECT_EQ(settle_error(R"({"r": -4, "lora_alpha": 8})").substr(0, 8), "mismatch");
     EXPECT_EQ(settle_error(R"({"r": 4, "lora_alpha": 8, "alpha_pattern": {"q_proj": "16"}})")
@@ -265,7 +266,7 @@ TEST(Settings, PartsThatOnlySomeModulesHaveAreMissing) {
 }
 
 TEST(Settings, NamesOfModulesStandForAllOrAreWholePaths) {
-    const auto targets = [](const Surroundings& surroundings) {
+    const auto targets = [](const KnownModules& surroundings) {
         return config_of(settle(sources(R"({"r": 4, "lora_alpha": 4})"), two_layers(),
                                 surroundings))["target_modules"]
             .get<List>();
@@ -331,7 +332,7 @@ TEST(Settings, RefuseMoreExpressionsThanCanBeMatched) {
     }
     EXPECT_EQ(test::error_text([&] { settle(sources(config.dump()), modules_of(tensors), {}); }),
               "unsupported: adapter_config.json: alpha_pattern has 20001 entries for 20 modules, "
-              "too many of them expressions: write module names");
+              "too many of them expressions; write module names");
 }
 
 TEST(Settings, RefuseDeepAndWideTexts) {

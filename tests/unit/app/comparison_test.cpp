@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "shardweld/catalogue/tensor.hpp"
+
 #include "../../../src/app/compare/comparison_output.hpp"
 
 namespace shardweld::app {

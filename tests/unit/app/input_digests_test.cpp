@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "shardweld/catalogue/catalogue.hpp"
+
 namespace shardweld::app {
 namespace {
 

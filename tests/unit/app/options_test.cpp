@@ -17,6 +17,13 @@ Options parsed(Words words) {
     return parse_options(words);
 }
 
+/// What a command line means, however it is written.
+Options meaning(const Words& words) {
+    Options options = parsed(words);
+    options.arguments.clear();
+    return options;
+}
+
 std::string refusal(const Words& words) {
     return test::error_text([&] { parsed(words); });
 }
@@ -134,8 +141,9 @@ TEST(ParseOptions, reads_arguments_of_any_length) {
                   .substr(0, 20),
               "usage: --include (((");
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--exclude", "a(?=b)"}),
-              "usage: --exclude a(?=b) is no regular expression that can be searched for (invalid "
-              "perl operator: (?=): RE2's syntax has no look-around and no back-references");
+              "usage: --exclude a(?=b) is not a regular expression that shardweld can use (invalid "
+              "perl operator: (?=); write it without look-around and back-references, which RE2 "
+              "does not have");
 }
 
 TEST(ParseOptions, accepts_what_verl_knows_and_says_what_it_does) {
@@ -144,20 +152,20 @@ TEST(ParseOptions, accepts_what_verl_knows_and_says_what_it_does) {
     EXPECT_EQ(options.hf_config, fs::path("hf"));
     EXPECT_EQ(options.log_level, LogLevel::debug);
     EXPECT_EQ(options.notes,
-              (Words{"--hf_model_path is taken as --hf_config",
-                     "--use_cpu_initialization changes nothing: no model is built and no code is "
-                     "run",
-                     "--trust_remote_code changes nothing: no model is built and no code is run"}));
+              (Words{"--hf_model_path means --hf_config",
+                     "--use_cpu_initialization has no effect: no model is built and no code is run",
+                     "--trust_remote_code has no effect: no model is built and no code is run"}));
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--hf_config", "b", "--hf_model_path", "b"}),
-              "usage: --hf_config and --hf_model_path mean the same: give one of them");
+              "usage: --hf_config and --hf_model_path mean the same; give one of them");
 }
 
 TEST(ParseOptions, refuses_what_belongs_to_later_versions) {
     EXPECT_EQ(refusal({"merge", "--local_dir", "in", "--map"}),
-              "unsupported: --map is not in this version yet: leave it out");
-    EXPECT_EQ(refusal({"merge", "--backend", "deepspeed", "--local_dir", "in"}),
-              "unsupported: --backend deepspeed is not in this version yet: it reads megatron, "
-              "fsdp, dcp, hf and hdf5");
+              "unsupported: --map is not in this version yet; leave it out");
+    EXPECT_EQ(
+        refusal({"merge", "--backend", "deepspeed", "--local_dir", "in"}),
+        "unsupported: --backend deepspeed is not in this version yet; this one reads megatron, "
+        "fsdp, dcp, hf and hdf5");
 }
 
 TEST(ParseOptions, reads_durations) {
@@ -176,7 +184,7 @@ TEST(ParseOptions, reads_durations) {
     for (const char* text : {"m", "5 m", "5min", "-5", "1e3s", "nan", "inf", "5ms"}) {
         EXPECT_EQ(refusal({"merge", "--local_dir", "in", "--stop_before", text}),
                   "usage: --stop_before " + std::string(text) +
-                      " is not a time: give for example 90s, 5m or 2h");
+                      " is not a time; give for example 90s, 5m or 2h");
     }
 }
 
@@ -186,13 +194,14 @@ TEST(ParseOptions, reads_a_mesh) {
     EXPECT_EQ(options.mesh.names, (Words{"ddp", "fsdp"}));
     EXPECT_EQ(options.mesh.shape, (std::vector<Index>{2, 4}));
     EXPECT_EQ(refusal({"merge", "--local_dir", "in", "--mesh_shape", "2"}),
-              "usage: --mesh_dim_names and --mesh_shape belong together: give both");
+              "usage: --mesh_dim_names and --mesh_shape belong together; give both");
     EXPECT_EQ(
         refusal({"merge", "--local_dir", "in", "--mesh_shape", "2,x", "--mesh_dim_names", "a,b"}),
-        "usage: --mesh_shape 2,x is not a list of numbers such as 2,4");
+        "usage: --mesh_shape 2,x is not a list of numbers; give one such as 2,4");
     EXPECT_EQ(
         refusal({"merge", "--local_dir", "in", "--mesh_shape", "2", "--mesh_dim_names", "a,b"}),
-        "usage: --mesh_dim_names has 2 names but --mesh_shape 1 numbers");
+        "usage: --mesh_dim_names has 2 names but --mesh_shape 1 numbers; give as many names as "
+        "numbers");
 }
 
 TEST(ParseOptions, reads_what_comparisons_and_uploads_need) {
@@ -202,94 +211,125 @@ TEST(ParseOptions, reads_what_comparisons_and_uploads_need) {
     EXPECT_EQ(test.atol, 1e-3);
     EXPECT_EQ(test.rtol, 1e-6);
     EXPECT_EQ(refusal({"test", "--local_dir", "in"}),
-              "usage: test needs a model to compare with: --test_hf_dir DIR");
+              "usage: test needs a model to compare with; give --test_hf_dir DIR");
     const Options diff = parsed({"diff", "a", "b"});
     EXPECT_EQ(diff.local_dir, fs::path("a"));
     EXPECT_EQ(diff.reference, fs::path("b"));
     EXPECT_EQ(refusal({"diff", "a"}),
-              "usage: two directories are needed (usage: shardweld diff DIR DIR [options])");
+              "usage: two directories are needed; usage: shardweld diff MODEL MODEL [options]");
     EXPECT_EQ(refusal({"merge", "--local_dir", "in", "--private"}),
-              "usage: no repository to upload to is given: --hf_upload_path ORG/NAME");
+              "usage: no repository is given; add --hf_upload_path ORG/NAME");
     EXPECT_EQ(refusal({"merge", "--local_dir", "in", "--lora_alpha", "0"}),
-              "usage: --lora_alpha 0 would switch the adapter off: give the alpha it was trained "
+              "usage: --lora_alpha 0 would switch the adapter off; give the alpha it was trained "
               "with");
     EXPECT_EQ(refusal({"merge", "--local_dir", "in", "--lora_alpha", "1e999"}),
-              "usage: --lora_alpha 1e999 is not a number such as 16 or 1e-6");
+              "usage: --lora_alpha 1e999 is not a number; give one such as 16 or 1e-6");
 }
 
 TEST(ParseOptions, refuses_repeats_in_any_spelling) {
-    const std::string twice = "usage: --local_dir is given twice (see shardweld merge --help)";
+    const std::string twice =
+        "usage: --local_dir is given twice; shardweld merge --help lists the options";
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--local_dir", "a"}), twice);
     EXPECT_EQ(refusal({"merge", "--local_dir=a", "--local-dir", "b"}), twice);
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--overwrite", "--overwrite"}),
-              "usage: --overwrite is given twice (see shardweld merge --help)");
+              "usage: --overwrite is given twice; shardweld merge --help lists the options");
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "-v", "--verbose"}),
-              "usage: --verbose is given twice (see shardweld merge --help)");
+              "usage: --verbose is given twice; shardweld merge --help lists the options");
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "-v", "-q"}),
-              "usage: --verbose, --quiet and --log_level exclude each other: give one of them");
+              "usage: --verbose, --quiet and --log_level exclude each other; give one of them");
+}
+
+TEST(ParseOptions, takes_directories_without_their_options_names) {
+    const Options merge = meaning({"merge", "in", "out", "--dtype", "bf16"});
+    EXPECT_EQ(merge,
+              meaning({"merge", "--local_dir", "in", "--target_dir", "out", "--dtype=bf16"}));
+    EXPECT_EQ(merge.target_dir, fs::path("out"));
+    EXPECT_TRUE(merge.has_target);
+    EXPECT_EQ(meaning({"plan", "in"}), meaning({"plan", "--local_dir", "in"}));
+    EXPECT_EQ(meaning({"test", "in", "hf"}),
+              meaning({"test", "--test_hf_dir=hf", "--local_dir=in"}));
+    EXPECT_EQ(meaning({"verify", "out"}), meaning({"verify", "--local_dir", "out"}));
+    EXPECT_EQ(meaning({"./in", "--json"}), meaning({"inspect", "./in", "--json"}));
+    EXPECT_EQ(refusal({"merge", "--target_dir", "c", "a", "b"}),
+              "usage: --target_dir is given twice: c and b; give it once");
+}
+
+TEST(ParseOptions, takes_torchs_names_of_types) {
+    const auto type_of = [](const char* name) {
+        return parsed({"merge", "in", "--dtype", name}).dtype;
+    };
+    for (const char* name : {"bf16", "bfloat16", "torch.bfloat16"}) {
+        EXPECT_EQ(type_of(name), DType::bf16) << name;
+    }
+    for (const char* name : {"fp16", "float16", "half", "torch.half"}) {
+        EXPECT_EQ(type_of(name), DType::f16) << name;
+    }
+    for (const char* name : {"fp32", "float32", "float", "torch.float32"}) {
+        EXPECT_EQ(type_of(name), DType::f32) << name;
+    }
+    EXPECT_EQ(refusal({"merge", "in", "--dtype", "float8_e4m3fn"}).substr(0, 11), "unsupported");
 }
 
 TEST(ParseOptions, suggests_the_nearest_name) {
     EXPECT_EQ(refusal({"merge", "--target-dri", "x"}),
-              "usage: unknown option --target_dri; did you mean --target_dir? (see shardweld merge "
-              "--help)");
+              "usage: unknown option --target_dri; did you mean --target_dir?");
     EXPECT_EQ(refusal({"merge", "--local", "x"}),
-              "usage: unknown option --local; did you mean --local_dir? (see shardweld merge "
-              "--help)");
+              "usage: unknown option --local; did you mean --local_dir?");
     EXPECT_EQ(refusal({"merge", "--zzzzzz", "x"}),
-              "usage: unknown option --zzzzzz (see shardweld merge --help)");
-    EXPECT_EQ(refusal({"plam"}),
-              "usage: unknown command plam; did you mean plan? (commands: merge, test, plan, "
-              "inspect, diff, verify, upload, iobench, recipes, help)");
+              "usage: unknown option --zzzzzz; shardweld merge --help lists the options");
+    EXPECT_EQ(refusal({"plam"}), "usage: unknown command plam; did you mean plan?");
     EXPECT_EQ(refusal({"merge", "--ranks", "2"}),
-              "usage: --ranks is not an option of merge (see shardweld merge --help)");
+              "usage: --ranks is not an option of merge; shardweld merge --help lists the options");
 }
 
 TEST(ParseOptions, refuses_missing_and_bad_values) {
     EXPECT_EQ(refusal({}),
-              "usage: no command is given (commands: merge, test, plan, inspect, diff, verify, "
-              "upload, iobench, recipes, help)");
+              "usage: no command is given; give one of merge, test, plan, inspect, diff, verify, "
+              "upload, iobench, report, recipes and help");
     EXPECT_EQ(refusal({"merge"}),
-              "usage: no directory is given (usage: shardweld merge --local_dir DIR [--target_dir "
-              "DIR] [options])");
+              "usage: no directory is given; usage: shardweld merge DIR [OUT] [options]");
     EXPECT_EQ(refusal({"merge", "--local_dir"}),
-              "usage: --local_dir needs a value: DIR (see shardweld merge --help)");
+              "usage: --local_dir needs a value: DIR; shardweld merge --help lists the options");
     EXPECT_EQ(refusal({"merge", "--local_dir", "--overwrite"}),
-              "usage: --local_dir needs a value: DIR (see shardweld merge --help)");
+              "usage: --local_dir needs a value: DIR; shardweld merge --help lists the options");
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--target_dir", "-q"}),
-              "usage: --target_dir needs a value: DIR (see shardweld merge --help)");
+              "usage: --target_dir needs a value: DIR; shardweld merge --help lists the options");
     EXPECT_EQ(parsed({"merge", "--local_dir", "a", "--target_dir=-q"}).target_dir, "-q");
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--overwrite=yes"}),
-              "usage: --overwrite takes no value (see shardweld merge --help)");
+              "usage: --overwrite takes no value; shardweld merge --help lists the options");
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--memory_limit", "5 parsecs"}),
-              "usage: --memory_limit 5 parsecs is not a size: give for example 5GB, 512MiB or a "
+              "usage: --memory_limit 5 parsecs is not a size; give for example 5GB, 512MiB or a "
               "number of bytes");
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--memory_limit", "1023KiB"}),
-              "usage: --memory_limit 1023KiB is too small: give at least 1MiB a rank");
+              "usage: --memory_limit 1023KiB is too small; give at least 1MiB a rank");
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--max_shard_size", "0"}).substr(0, 34),
               "usage: --max_shard_size 0 is not a");
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--iteration", "-1"}),
-              "usage: --iteration -1 is not a number from 0 to 2147483647");
+              "usage: --iteration -1 is not a number in its range; give one from 0 to 2147483647");
     EXPECT_EQ(refusal({"plan", "--local_dir", "a", "--ranks", "0"}),
-              "usage: --ranks 0 is not a number from 1 to 2147483647");
+              "usage: --ranks 0 is not a number in its range; give one from 1 to 2147483647");
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--max_readers", "2", "--strategy", "direct"}),
-              "usage: --strategy direct lets every rank read: leave it out with --max_readers");
+              "usage: --strategy direct lets every rank read; leave out one of --strategy and "
+              "--max_readers");
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--dtype", "fp8"}),
-              "usage: --dtype fp8 is none of: bf16, fp16, fp32");
-    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--backend", "tf"}),
-              "usage: --backend tf is none of: auto, megatron, fsdp, dcp, hf, hdf5");
-    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "b"}),
-              "usage: unexpected argument b (usage: shardweld merge --local_dir DIR [--target_dir "
-              "DIR] [options])");
+              "unsupported: --dtype fp8 is not in this version yet; this one writes bf16, fp16 and "
+              "fp32; stored 8-bit floats stay as they are");
+    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--dtype", "int4"}),
+              "usage: --dtype int4 is none of its values; give one of bf16, fp16, fp32");
+    EXPECT_EQ(
+        refusal({"merge", "--local_dir", "a", "--backend", "tf"}),
+        "usage: --backend tf is none of its values; give one of auto, megatron, fsdp, dcp, hf, "
+        "hdf5");
+    EXPECT_EQ(refusal({"merge", "a", "b", "c"}),
+              "usage: unexpected argument c; usage: shardweld merge DIR [OUT] [options]");
     EXPECT_EQ(refusal({"inspect", "a", "--local_dir", "b"}),
-              "usage: the checkpoint is given twice: b and a");
+              "usage: --local_dir is given twice: b and a; give it once");
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "-x"}),
-              "usage: unknown option -x (see shardweld merge --help)");
+              "usage: unknown option -x; shardweld merge --help lists the options");
     EXPECT_EQ(refusal({"merge", "-local_dir", "a"}),
-              "usage: unknown option -local_dir; did you mean --local_dir? (see shardweld merge "
-              "--help)");
+              "usage: unknown option -local_dir; did you mean --local_dir?");
     EXPECT_EQ(refusal({"plan", "--local_dir", "a", "--ranks", "100001"}),
-              "usage: --ranks 100001 is more than 100000, the most that are planned for");
+              "usage: --ranks 100001 is too many; give at most 100000");
 }
 
 TEST(ParseOptions, refuses_what_does_not_go_together) {
@@ -306,32 +346,34 @@ TEST(ParseOptions, refuses_what_does_not_go_together) {
         return refusal(more);
     };
     EXPECT_EQ(merge({"--sha256"}),
-              "usage: --sha256 needs the report that holds the checksums: --report FILE");
+              "usage: --sha256 needs a report, which holds the checksums; add --report FILE");
     EXPECT_EQ(merge({"--stripe", "8,1"}).substr(0, 24), "usage: --stripe 8,1 is n");
     EXPECT_EQ(merge({"--memory_limit", "99999999999999999999GB"}).substr(0, 44),
               "usage: --memory_limit 99999999999999999999GB");
     EXPECT_EQ(bench({"--size", "1GB", "--source", "b"}),
-              "usage: --size and --source exclude each other: the source's size is taken");
+              "usage: --size and --source exclude each other; give one of them: the source has its "
+              "own size");
     EXPECT_EQ(bench({"--max_shard_size", "65535"}),
-              "usage: --max_shard_size 65535 is too small to measure with: give at least 64KiB");
+              "usage: --max_shard_size 65535 is too small to measure with; give at least 64KiB");
     EXPECT_EQ(bench({"--extent", "4097"}),
-              "usage: --extent 4097 is not a multiple of 4096 bytes up to 1GiB");
+              "usage: --extent 4097 is not a multiple of 4096 bytes; give one up to 1GiB");
     EXPECT_EQ(job({"--nodes", "2"}),
-              "usage: --nodes and --rate are about job scripts: give --sbatch too");
+              "usage: --nodes and --rate need --sbatch; add it, or leave them out");
     EXPECT_EQ(job({"--rate", "1GB"}), job({"--nodes", "2"}));
     EXPECT_EQ(job({"--sbatch", "--json"}),
-              "usage: --sbatch and --json exclude each other: give one of them");
+              "usage: --sbatch and --json exclude each other; give one of them");
     EXPECT_EQ(job({"--sbatch", "--nodes", "5", "--ranks", "4"}),
-              "usage: --nodes 5 are more than --ranks 4: give each node a rank at least");
+              "usage: --nodes 5 is more than --ranks 4; give each node at least one rank");
     EXPECT_EQ(job({"--sbatch", "--nodes", "25001"}),
-              "usage: --nodes 25001 is more than any cluster has");
+              "usage: --nodes 25001 is more than any cluster has; give the nodes that the job is "
+              "to have");
 }
 
 TEST(ParseOptions, takes_letters_together_and_what_follows_two_dashes_as_it_is) {
     EXPECT_EQ(refusal({"inspect", "a", "-qv"}),
-              "usage: --verbose, --quiet and --log_level exclude each other: give one of them");
+              "usage: --verbose, --quiet and --log_level exclude each other; give one of them");
     EXPECT_EQ(refusal({"inspect", "a", "-vv"}),
-              "usage: --verbose is given twice (see shardweld inspect --help)");
+              "usage: --verbose is given twice; shardweld inspect --help lists the options");
     EXPECT_EQ(parsed({"diff", "--json", "--", "-q", "--json"}).reference, "--json");
     EXPECT_EQ(parsed({"inspect", "-"}).local_dir, "-");
 }

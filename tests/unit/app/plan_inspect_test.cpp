@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <sstream>
@@ -7,12 +8,14 @@
 
 #include "shardweld/core/codec.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/plan/plan.hpp"
 
+#include "../../../src/app/commands/advice.hpp"
 #include "../../../src/app/commands/inspect.hpp"
 #include "../../../src/app/commands/print_plan.hpp"
 #include "../../../src/app/commands/recipes.hpp"
 #include "../../../src/app/family/model.hpp"
-#include "../../../src/app/merge/aftermath.hpp"
+#include "../../../src/app/merge/equal_replicas.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
 
@@ -112,11 +115,11 @@ TEST(PlanMerge, asks_for_a_config_and_checks_it) {
     const std::string directory = (options.local_dir / "iter_0000010").string();
     EXPECT_EQ(test::error_text([&] { plan_merge(*mpi::serial_comm(), options); }),
               "usage: the checkpoint in " + directory +
-                  " has no HuggingFace config.json beside it: give the directory of the model it "
+                  " has no HuggingFace config.json beside it; give the directory of the model it "
                   "was trained from with --hf_config DIR");
     options.hf_config = "/nowhere";
     EXPECT_EQ(test::error_text([&] { plan_merge(*mpi::serial_comm(), options); }),
-              "usage: --hf_config: there is no file /nowhere/config.json");
+              "usage: --hf_config: there is no file /nowhere/config.json; check the path");
     options.hf_config = kData / "mixtral-ep2-pp2-legacy-bf16/hf";
     EXPECT_EQ(test::error_text([&] { plan_merge(*mpi::serial_comm(), options); }),
               "mismatch: " + (*options.hf_config / "config.json").string() +
@@ -124,7 +127,7 @@ TEST(PlanMerge, asks_for_a_config_and_checks_it) {
                   "  config.json says intermediate_size 32, the checkpoint's args say "
                   "ffn_hidden_size 96\n"
                   "  config.json says rope_parameters.rope_theta 1000000, the checkpoint's args "
-                  "say rotary_base 10000\n"
+                  "say rotary_base 10000; "
                   "give the directory of the model that was trained with --hf_config");
 }
 
@@ -151,11 +154,13 @@ TEST(PlanMerge, uses_a_recipe_file_and_warns_that_it_is_unverified) {
     options.strict = true;
     std::ostringstream out;
     Log log(out, LogLevel::error, true);
-    EXPECT_EQ(test::error_text([&] { print_plan(*mpi::serial_comm(), options, out, log); }),
-              "strict: 1 warning under --strict: the merge would end so");
+    EXPECT_EQ(
+        test::error_text([&] { print_plan(*mpi::serial_comm(), options, out, log); }),
+        "strict: 1 warning under --strict: the merge would fail; see to what is warned of, or "
+        "leave --strict out");
     options.recipe = "/nowhere/x.recipe";
     EXPECT_EQ(test::error_text([&] { plan_merge(*mpi::serial_comm(), options); }),
-              "usage: --recipe: there is no file /nowhere/x.recipe");
+              "usage: --recipe: there is no file /nowhere/x.recipe; check the path");
 }
 
 TEST(PlanWarnings, replicas_that_are_compared_in_part_are_told) {
@@ -163,10 +168,10 @@ TEST(PlanWarnings, replicas_that_are_compared_in_part_are_told) {
     plan.replica_bytes = 1000;
     for (const Bytes compared : {Bytes{0}, Bytes{1000}}) {
         plan.compared_bytes = compared;
-        EXPECT_TRUE(plan_warnings(plan).empty()) << compared;
+        EXPECT_TRUE(sampling_warnings(plan).empty()) << compared;
     }
     plan.compared_bytes = 999;
-    const auto warnings = plan_warnings(plan);
+    const auto warnings = sampling_warnings(plan);
     ASSERT_EQ(warnings.size(), 1U);
     EXPECT_EQ(warnings[0].code, "replicas_sampled");
 }
@@ -175,7 +180,8 @@ TEST(PrepareModel, takes_the_head_of_a_value_model_from_flag_or_class) {
     const auto prepared = [](const Options& options) {
         const auto location = formats::locate(input_request(options));
         return prepare_model(read_model_files(options, {location}),
-                             model_choice(options, Sink::model), formats::read_catalogue(location));
+                             model_choice(options, Destination::model),
+                             formats::read_catalogue(location));
     };
     EXPECT_TRUE(prepared(options_for("verl-value-llama-tp2-torchdist-bf16")).is_value);
     Options options = options_for("llama-tp4-legacy-bf16");
@@ -189,7 +195,7 @@ TEST(PrepareModel, takes_the_head_of_a_value_model_from_flag_or_class) {
 
 TEST(ModelFiles, survive_the_way_to_other_ranks) {
     ModelFiles files{"/hf", "/hf/config.json", "{}", {{"a.recipe", "recipe a"}, {"b", ""}}};
-    files.lost_assets = {"vocab.json (a link to nothing)"};
+    files.lost_assets = {"vocab.json (a dangling link)"};
     ByteWriter out;
     out.put(files);
     const auto bytes = out.take();
@@ -248,6 +254,7 @@ TEST(Inspect, shows_local_shards_with_their_ranks) {
         R"({"tp":0,"pp":0,"vpp":0,"ep":0,"etp":0},{"tp":1,"pp":0,"vpp":0,"ep":0,"etp":1},)"
         R"({"tp":2,"pp":0,"vpp":0,"ep":0,"etp":2},{"tp":3,"pp":0,"vpp":0,"ep":0,"etp":3}]})");
     options.json = false;
+    options.is_whole = true;
     options.hf_config.reset();
     std::ostringstream text;
     EXPECT_EQ(inspect(*mpi::serial_comm(), options, text), 0);
@@ -257,11 +264,94 @@ TEST(Inspect, shows_local_shards_with_their_ranks) {
     EXPECT_NE(text.str().find("\nignored\n  *._extra_state"), std::string::npos);
 }
 
+/// What inspect tells people.
+std::string inspected(const Options& asked) {
+    Options options = asked;
+    options.json = false;
+    std::ostringstream out;
+    EXPECT_EQ(inspect(*mpi::serial_comm(), options, out), 0);
+    return out.str();
+}
+
+TEST(Inspect, tells_people_the_model_its_parts_its_ranks_and_what_to_do) {
+    Options options = options_for("llama-tp2-pp2-vpp2-legacy-bf16");
+    options.merge_words = {"--local_dir", "a b", "--target_dir", "OUT"};
+    const std::string text = inspected(options);
+    for (const char* part :
+         {"model       LlamaForCausalLM (llama)\n", "recipe      llama\n",
+          "parameters in 39 tensors, 311 kB\n",
+          "ranks: pp 2 x tp 2 (# its file)\n  pp0 ##\n  pp1 ##\n", "  attention ",
+          "  layers.{0..3}",
+          "merge it with\n  shardweld merge --local_dir 'a b' --target_dir OUT\n"}) {
+        EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+    }
+    // A few lines for each layer, not for all.
+    EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 50) << text;
+}
+
+TEST(Inspect, tells_why_a_checkpoint_cannot_be_merged_as_it_is) {
+    Options options = options_for("llama-tp4-legacy-bf16");
+    options.hf_config.reset();
+    EXPECT_NE(inspected(options).find("not to be merged as it is: the checkpoint in "),
+              std::string::npos);
+    options.hf_config = kData / "mixtral-ep2-pp2-legacy-bf16/hf";
+    const std::string text = inspected(options);
+    EXPECT_NE(text.find("model       MixtralForCausalLM (mixtral)\n"), std::string::npos) << text;
+    EXPECT_NE(text.find("does not describe this checkpoint"), std::string::npos) << text;
+}
+
+TEST(Inspect, shows_the_ranks_that_are_there_where_one_is_missing) {
+    const test::TemporaryDirectory place;
+    fs::copy(kData / "llama-tp4-legacy-bf16/source", place.path(), fs::copy_options::recursive);
+    fs::remove_all(place.path() / "iter_0000010/mp_rank_02");
+    Options options;
+    options.local_dir = place.path();
+    std::ostringstream out;
+    EXPECT_NE(
+        test::error_text([&] { inspect(*mpi::serial_comm(), options, out); }).find("mp_rank_02"),
+        std::string::npos);
+    EXPECT_EQ(out.str(), "ranks: tp 4 (# its file, X missing)\n  0 ##X#\n");
+    options.json = true;
+    std::ostringstream json;
+    EXPECT_NE(test::error_text([&] { inspect(*mpi::serial_comm(), options, json); }), "");
+    EXPECT_EQ(json.str(), "");
+}
+
+TEST(Advice, plans_for_more_ranks_until_that_hardly_helps) {
+    const ordered_json advice = planned(options_for("llama-tp4-legacy-bf16"))["advice"];
+    EXPECT_EQ(advice["rates"], "assumed");
+    // Starting takes longer than all else of so small a model.
+    EXPECT_EQ(advice["ranks"], 1);
+    EXPECT_EQ(advice["nodes"], 1);
+    ASSERT_EQ(advice["forecasts"].size(), 3U) << advice;
+    EXPECT_EQ(advice["forecasts"][2]["ranks"], 4);
+    Options options = options_for("llama-tp4-legacy-bf16");
+    options.n_ranks = 7;
+    EXPECT_EQ(planned(options)["advice"]["forecasts"].back()["ranks"], 7);
+}
+
+TEST(Advice, takes_the_rates_that_iobench_has_measured) {
+    const MeasuredRoof roof{1.5, 4, false, 2, 1};
+    const Supposed measured = supposed(roof);
+    EXPECT_TRUE(measured.is_measured);
+    EXPECT_DOUBLE_EQ(measured.machine.rank.read_bytes_s, 0.5e9);
+    EXPECT_DOUBLE_EQ(measured.machine.rank.write_bytes_s, 0.25e9);
+    EXPECT_DOUBLE_EQ(measured.machine.shared.node_read_bytes_s, 2e9);
+    EXPECT_EQ(measured.machine.shared.ranks_per_node, 4);
+    // Copies read and write at once.
+    EXPECT_DOUBLE_EQ(supposed(MeasuredRoof{1.5, 2, false, 0, 0}).machine.rank.read_bytes_s, 1.5e9);
+    EXPECT_FALSE(supposed({}).is_measured);
+}
+
 TEST(Recipes, lists_all_and_prints_one) {
     Options options;
     std::ostringstream list;
     EXPECT_EQ(recipes(options, list), 0);
-    EXPECT_NE(list.str().find("@model_type = \"qwen3_moe\""), std::string::npos) << list.str();
+    for (const char* row :
+         {"\nqwen3_moe      qwen3_moe      ", "2 legacy, 3 torch_dist  by shape\n",
+          "\nllama          llama, mistral, ministral  "}) {
+        EXPECT_NE(list.str().find(row), std::string::npos) << list.str();
+    }
     EXPECT_NE(list.str().find("dialects: hf_module megatron_core"), std::string::npos);
     options.topic = "qwen3_moe";
     std::ostringstream one;

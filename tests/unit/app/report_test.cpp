@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/plan/plan.hpp"
+
 #include "../../../src/app/cli/version.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
@@ -27,7 +30,7 @@ plan::Plan small_plan(int n_ranks) {
                   {2, 4},          0,           {whole(2, 0, 4), whole(0, 4, 4)},
                   {whole(1, 0, 4)}};
     targets[1] = {"b.bias", DType::f32, DType::f32, {3}, 0, {whole(1, 0, 3)}, {}};
-    plan::Choice choice;
+    plan::PlanChoice choice;
     choice.strategy = n_ranks > 1 ? plan::Strategy::collective : plan::Strategy::direct;
     return make_plan(targets, {{"f0", 100}, {"f1", 100}, {"f2", 100}},
                      plan::Visibility::everywhere(n_ranks, 3), choice);
@@ -39,10 +42,12 @@ Report full_report() {
     Report report;
     report.command = "shardweld merge";
     report.code = ErrorCode::mismatch;
-    report.message = "it is \"odd\"";
+    report.failure = Error(ErrorCode::mismatch, "it is \"odd\"", "mend it").add_context("file a");
     report.mpi = "Open MPI 4.1";
     report.hosts = {"n1", "n2"};
     report.n_ranks = 2;
+    report.circumstances = {"shardweld x", "mpirun -n 2", "/here", {{"OMP_X", "1"}}};
+    report.side_files = {"config.json"};
     catalogue::Catalogue catalogue;
     catalogue.format = "megatron legacy";
     catalogue.facts = {{"tp", 2}};
@@ -72,16 +77,19 @@ TEST(Report, has_the_fields_of_schema_one) {
     for (const auto& [key, value] : json.items()) {
         keys.push_back(key);
     }
-    EXPECT_EQ(keys,
-              (std::vector<std::string>{
-                  "schema", "tool",   "command", "exit",   "environment", "input",    "provenance",
-                  "plan",   "quotas", "phases",  "resume", "crc",         "roof",     "ranks",
-                  "ledger", "files",  "tensors", "sanity", "base",        "warnings", "root"}));
+    EXPECT_EQ(keys, (std::vector<std::string>{
+                        "schema",     "tool",  "command",  "exit",   "environment", "input",
+                        "provenance", "plan",  "quotas",   "phases", "resume",      "crc",
+                        "roof",       "ranks", "ledger",   "files",  "side_files",  "tensors",
+                        "sanity",     "base",  "warnings", "root"}));
     EXPECT_EQ(json["schema"], 1);
     EXPECT_EQ(json["tool"], (ordered_json{{"version", version()}, {"git", git_version()}}));
-    EXPECT_EQ(json["exit"].dump(), R"({"code":6,"name":"mismatch","message":"it is \"odd\""})");
+    EXPECT_EQ(json["exit"].dump(),
+              R"({"code":6,"name":"mismatch","message":"it is \"odd\"","where":["file a"],)"
+              R"("hint":"mend it","detail":""})");
     EXPECT_EQ(json["environment"].dump(),
-              R"({"mpi":"Open MPI 4.1","hosts":["n1","n2"],"ranks":2})");
+              R"({"mpi":"Open MPI 4.1","hosts":["n1","n2"],"ranks":2,"command_line":"shardweld x",)"
+              R"("launcher":"mpirun -n 2","directory":"/here","variables":{"OMP_X":"1"}})");
     EXPECT_EQ(
         json["input"].dump(),
         R"({"dir":"/ckpt","format":"megatron legacy","facts":{"tp":2},"files":3,"bytes":300})");
@@ -166,7 +174,7 @@ TEST(WriteReport, replaces_an_older_report_and_leaves_no_other_file) {
     const test::TemporaryDirectory place;
     const fs::path path = place.put("report.json", to_json(Report{}));
     Report report = full_report();
-    report.message = "bad \xff text";
+    report.failure = Error(ErrorCode::mismatch, "bad \xff text");
     write_report(report, path, true);
     EXPECT_EQ(ordered_json::parse(test::content_of(path))["exit"]["message"],
               "bad \xef\xbf\xbd text");

@@ -7,7 +7,7 @@
 namespace shardweld::app {
 namespace {
 
-constexpr Look kHidden{};
+constexpr FileStatus kHidden{};
 
 TEST(Doubtful, is_empty_where_one_group_or_one_file_is_seen) {
     EXPECT_EQ(doubtful({}, 8), std::vector<std::size_t>{});
@@ -41,7 +41,7 @@ TEST(LookAt, tells_files_of_one_name_apart) {
     const test::TemporaryDirectory there;
     here.put("x", "abc");
     there.put("x", "abc");
-    const Look first = look_at(here.path() / "x");
+    const FileStatus first = look_at(here.path() / "x");
     EXPECT_EQ(first.size, 3);
     EXPECT_EQ(look_at(here.path() / "x").identity, first.identity);
     EXPECT_NE(look_at(there.path() / "x").identity, first.identity);

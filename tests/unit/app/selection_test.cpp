@@ -26,10 +26,10 @@ std::vector<std::string> names_kept(const Selection& selection) {
 }
 
 TEST(Select, searches_for_expressions_in_names) {
-    using Names = std::vector<std::string>;
-    EXPECT_EQ(names_kept({"^model", std::nullopt}), (Names{"model.a", "model.b"}));
-    EXPECT_EQ(names_kept({std::nullopt, "a$"}), (Names{"model.b", "head"}));
-    EXPECT_EQ(names_kept({"model|head", "(a|b)$"}), (Names{"head"}));
+    using TensorNames = std::vector<std::string>;
+    EXPECT_EQ(names_kept({"^model", std::nullopt}), (TensorNames{"model.a", "model.b"}));
+    EXPECT_EQ(names_kept({std::nullopt, "a$"}), (TensorNames{"model.b", "head"}));
+    EXPECT_EQ(names_kept({"model|head", "(a|b)$"}), (TensorNames{"head"}));
 }
 
 TEST(Select, ends_soon_whatever_is_asked_of_whatever_name) {

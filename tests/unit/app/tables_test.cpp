@@ -14,9 +14,9 @@ TEST(Table, aligns_columns_and_leaves_no_blanks_at_line_ends) {
 }
 
 TEST(Suggestion, names_the_nearest_word_only_when_it_is_near) {
-    EXPECT_EQ(suggestion("merg", {"merge", "plan"}), "; did you mean merge?");
+    EXPECT_EQ(suggestion("merg", {"merge", "plan"}), "did you mean merge?");
     EXPECT_EQ(suggestion("--target_dri", {"--local_dir", "--target_dir"}),
-              "; did you mean --target_dir?");
+              "did you mean --target_dir?");
     EXPECT_EQ(suggestion("banana", {"merge", "plan"}), "");
     EXPECT_EQ(suggestion("", {"merge"}), "");
 }

@@ -12,6 +12,15 @@ TEST(Error, ContextIsListedInTheOrderOfAdding) {
     EXPECT_EQ(error.full_text(), "cut short [tensor a; file x.pt]");
 }
 
+TEST(Error, HasThreePartsAndADetail) {
+    const Error error = Error(ErrorCode::corrupt, "cut short", "copy it again")
+                            .add_found("3 bytes", "4 bytes")
+                            .set_detail("line 3");
+    EXPECT_STREQ(error.what(), "cut short");
+    EXPECT_EQ(error.full_text(), "cut short [found 3 bytes, expected 4 bytes]; copy it again");
+    EXPECT_EQ(error.detail(), "line 3");
+}
+
 TEST(Error, AFileIsNamedOnce) {
     Error error(ErrorCode::corrupt, "cut short");
     error.add_context("file /data/mp_rank_00/x.pt at offset 5");

@@ -40,7 +40,8 @@ TEST(ParseWeightMap, refuses_what_misleads) {
     for (const std::string& text :
          std::vector<std::string>{"", "[]", "{}", R"({"weight_map": {}})", R"({"weight_map": []})",
                                   std::string(100, '[')}) {
-        EXPECT_EQ(error_of(text), "corrupt: index is no JSON object with a weight_map of tensors");
+        EXPECT_EQ(error_of(text),
+                  "corrupt: index is not a JSON object with a weight_map of tensors");
     }
     EXPECT_EQ(error_of(R"({"weight_map": {"a": 1}})"),
               "corrupt: index gives the tensor a no file name");

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/plan/plan.hpp"
 
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
@@ -178,7 +179,7 @@ TEST(Factors, ARankBeyondTheMemoryIsRefused) {
     const Example example(2, 2, 30, false);
     EXPECT_EQ(test::error_text([&] { (void)folded(example, false, 256, 4); }),
               "unsupported: the adapter's rank 30 for w needs more memory than --memory_limit "
-              "leaves: give more");
+              "leaves; raise --memory_limit");
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include "shardweld/plan/plan.hpp"
+
 #include "support/error_text.hpp"
 #include "support/small_targets.hpp"
 #include "support/temporary_directory.hpp"

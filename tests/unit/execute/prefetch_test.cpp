@@ -9,6 +9,10 @@
 
 #include <gtest/gtest.h>
 
+#include "shardweld/io/input_file.hpp"
+#include "shardweld/plan/plan.hpp"
+#include "shardweld/plan/rounds.hpp"
+
 #include "support/flat_target.hpp"
 #include "support/temporary_directory.hpp"
 
@@ -30,8 +34,8 @@ struct ColdTensor {
         EXPECT_EQ(::fsync(file.fd()), 0);
         file.forget(0, file.size());
     }
-    static plan::Choice choice(bool has_spare_core) {
-        plan::Choice choice;
+    static plan::PlanChoice choice(bool has_spare_core) {
+        plan::PlanChoice choice;
         choice.read_ahead = has_spare_core;
         return choice;
     }
@@ -40,7 +44,7 @@ struct ColdTensor {
     TemporaryDirectory directory;
     std::vector<catalogue::File> files = {{"file", static_cast<Bytes>(kTensor)}};
     plan::Plan the_plan;
-    Source source{directory.path(), &files};
+    SourceFiles source{directory.path(), &files};
     Reader reader{source, 0};
     Prefetch prefetch{the_plan, plan::Rounds(the_plan, 0), 0, reader};
 };

@@ -15,7 +15,7 @@
 
 namespace shardweld::execute {
 
-void PrintTo(const Stretch& stretch, std::ostream* out) {
+void PrintTo(const RecordStretch& stretch, std::ostream* out) {
     *out << "[" << stretch.begin << ", " << stretch.end << ")";
 }
 
@@ -131,14 +131,14 @@ TEST(RecordSums, pass_over_what_nobody_wants_and_what_cannot_be_true) {
 
 TEST(JoinedSums, need_only_what_ties_ranges_together) {
     const Bytestring bytes = noise(300, 2);
-    const auto missing_of = [&](const std::vector<Stretch>& known) {
+    const auto missing_of = [&](const std::vector<RecordStretch>& known) {
         std::vector<RangeSum> sums;
-        for (const Stretch& one : known) {
+        for (const RecordStretch& one : known) {
             sums.push_back(range(bytes, one.begin, one.end));
         }
         return missing(300, sums);
     };
-    using Stretches = std::vector<Stretch>;
+    using Stretches = std::vector<RecordStretch>;
     EXPECT_EQ(missing_of({}), (Stretches{{0, 300}}));
     EXPECT_EQ(missing_of({{0, 300}}), Stretches{});
     EXPECT_EQ(missing_of({{100, 300}, {0, 100}}), Stretches{});
@@ -159,11 +159,11 @@ TEST(JoinedSums, tell_the_whole_and_every_flipped_bit_of_any_reader) {
             const Bytes begin = random() % 499;
             known.push_back(range(bytes, begin, begin + 1 + random() % (500 - begin)));
         }
-        for (const Stretch& one : missing(500, known)) {
+        for (const RecordStretch& one : missing(500, known)) {
             known.push_back(range(bytes, one.begin, one.end));
         }
         EXPECT_TRUE(missing(500, known).empty());
-        Joined joined = join(500, known);
+        JoinedSums joined = join(500, known);
         ASSERT_TRUE(joined.crc32 && joined.is_consistent) << "round " << round;
         EXPECT_EQ(*joined.crc32, crc32(bytes)) << "round " << round;
         known[random() % known.size()].crc32 ^= 1U << (random() % 32);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "shardweld/plan/plan.hpp"
+
 #include "support/error_text.hpp"
 #include "support/flat_target.hpp"
 

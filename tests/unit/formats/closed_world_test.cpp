@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "shardweld/catalogue/catalogue.hpp"
+
 #include "../../../src/formats/neighbour_names.hpp"
 #include "../../../src/formats/shared/numbered_files.hpp"
 #include "safetensors_builder.hpp"
@@ -24,7 +26,7 @@ std::vector<std::string> paths_of(const std::vector<Neighbour>& neighbours) {
 }
 
 Location locate_model(const fs::path& given) {
-    Request request;
+    InputRequest request;
     request.directory = given;
     request.backend = "hf";
     return locate(request);
@@ -86,10 +88,10 @@ TEST(ClosedWorld, lists_what_is_beside_and_above) {
         (std::vector<std::string>{"../checkpoint-8/", "../elsewhere/", "../notes.txt",
                                   "../weights.pt", "config.json", "old/weights.bin", "wandb/"}));
     EXPECT_EQ(rows_of(read_catalogue(location)),
-              (std::vector<std::string>{"*.json: no file of weights, by its name (1, 2)",
-                                        "../weights.pt: not named by what is read (1, 1)",
+              (std::vector<std::string>{"*.json: not a weight file, by its name (1, 2)",
+                                        "../weights.pt: no file that is read names it (1, 1)",
                                         "iterations: another iteration (1, 0)",
-                                        "old/weights.bin: not named by what is read (1, 3)",
+                                        "old/weights.bin: no file that is read names it (1, 3)",
                                         "wandb/: logs (1, 0)"}));
 }
 

@@ -31,7 +31,7 @@ DcpMetadata read_metadata(const std::string& text) {
 }
 
 std::string metadata_error(const std::string& text) {
-    return error_text([&] { read_metadata(text); });
+    return test::with_short_names(error_text([&] { read_metadata(text); }));
 }
 
 std::string shown(const DcpMetadata& metadata) {
@@ -126,14 +126,14 @@ TEST(DcpMetadata, leaves_tiling_to_its_caller) {
                                   {{index_of("w", size_of_counts({0})), place_of("f", 1, 2)}}));
     EXPECT_EQ(error_text([&] { check_tiling(metadata.tensors.at(0)); }),
               "corrupt: tensor 'w' of shape [9] is not covered by its chunks between [3] and [9]; "
-              "the checkpoint is incomplete");
+              "copy the files of all ranks");
 }
 
 TEST(DcpMetadata, refuses_paths_that_leave_the_directory) {
     for (const std::string path : {"../x", "/etc/hostname", "a/../../x", "", "a//b", "./a", ".."}) {
-        EXPECT_EQ(
-            metadata_error(metadata_of({}, {{index_of("w", "N"), place_of(path, 0, 1)}})),
-            "corrupt: .metadata: relative_path '" + path + "' leaves the checkpoint directory");
+        EXPECT_EQ(metadata_error(metadata_of({}, {{index_of("w", "N"), place_of(path, 0, 1)}})),
+                  "corrupt: .metadata: relative_path '" + path +
+                      "' leaves the checkpoint directory [file F]");
     }
     EXPECT_EQ(metadata_error(metadata_of({}, {{index_of("w", "N"), place_of("a/b", 0, 1)}})),
               "no error");
@@ -142,11 +142,12 @@ TEST(DcpMetadata, refuses_paths_that_leave_the_directory) {
 TEST(DcpMetadata, refuses_chunks_without_storage) {
     Pairs places = kPlaces;
     places.erase(places.begin() + 1);
-    EXPECT_EQ(metadata_error(metadata_of(kEntries, places)),
-              "corrupt: .metadata: tensor 'w': the chunk at [2, 0] is not in storage_data");
+    EXPECT_EQ(
+        metadata_error(metadata_of(kEntries, places)),
+        "corrupt: .metadata: tensor 'w': the chunk at [2, 0] is not in storage_data [file F]");
     places.push_back({index_of("w", size_of_counts({0, 0})), place_of("f", 0, 1)});
     EXPECT_EQ(metadata_error(metadata_of(kEntries, places)),
-              "corrupt: .metadata: two items of 'w' at [0, 0]");
+              "corrupt: .metadata: two items of 'w' at [0, 0] [file F]");
 }
 
 std::string one_chunk(const std::vector<std::int64_t>& size, const std::string& chunk) {
@@ -155,40 +156,41 @@ std::string one_chunk(const std::vector<std::int64_t>& size, const std::string& 
 
 TEST(DcpMetadata, refuses_chunks_outside_their_tensor) {
     EXPECT_EQ(one_chunk({4}, chunk_of({3}, {2})),
-              "corrupt: .metadata: tensor 'w' of shape [4] has a chunk outside of it: [2] at [3]");
+              "corrupt: .metadata: tensor 'w' of shape [4] has a chunk outside of it: [2] at [3] "
+              "[file F]");
     EXPECT_EQ(one_chunk({4}, chunk_of({3, 0}, {1, 1})),
               "corrupt: .metadata: tensor 'w' of shape [4] has a chunk outside of it: [1, 1] at "
-              "[3, 0]");
+              "[3, 0] [file F]");
     constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
     EXPECT_EQ(one_chunk({4}, chunk_of({kMax}, {kMax})),
               "corrupt: .metadata: tensor 'w' of shape [4] has a chunk outside of it: "
-              "[9223372036854775807] at [9223372036854775807]");
+              "[9223372036854775807] at [9223372036854775807] [file F]");
     EXPECT_EQ(one_chunk({4}, chunk_of({-1}, {2})),
-              "corrupt: tensor 'w': a chunk's offsets is negative: -1");
+              "corrupt: tensor 'w': a chunk's offsets is negative: -1 [file F]");
     EXPECT_TRUE(one_chunk({kMax, kMax}, chunk_of({0, 0}, {1, 1})).starts_with("corrupt: "));
 }
 
 TEST(DcpMetadata, refuses_what_it_cannot_read) {
     const Pairs quantised = {{unicode("w"), tensor_of({1}, {}, "torch qint8")}};
     EXPECT_EQ(metadata_error(metadata_of(quantised, {})),
-              "unsupported: dtype torch.qint8 is not supported");
+              "unsupported: dtype torch.qint8 is not supported [tensor 'w'; file F]");
     const std::string zstd = tuple({unicode("zstd")});
     EXPECT_EQ(metadata_error(
                   metadata_of({{unicode("w"), tensor_of({1}, {chunk_of({0}, {1})})}},
                               {{index_of("w", size_of_counts({0})), place_of("f", 0, 1, zstd)}})),
-              "unsupported: .metadata: tensor 'w' is stored through a transform (compressed); save "
-              "it without");
+              "unsupported: .metadata: tensor 'w' is stored through a transform (compressed) "
+              "[file F]; save it without");
     EXPECT_TRUE(read_metadata(metadata_of({{unicode("o"), kBytes}},
                                           {{index_of("o", "N"), place_of("f", 0, 1, zstd)}}))
                     .has_transforms);
     EXPECT_EQ(metadata_error("\x80\x04N."),
-              "corrupt: .metadata: it holds none, expected torch's Metadata");
+              "corrupt: .metadata: it holds none, expected torch's Metadata [file F]");
     EXPECT_EQ(metadata_error(metadata_of({{unicode("w"), "K\1"}}, {})),
-              "corrupt: .metadata: entry 'w' is an integer, expected a tensor or bytes");
+              "corrupt: .metadata: entry 'w' is an integer, expected a tensor or bytes [file F]");
     EXPECT_EQ(metadata_error(metadata_of({{unicode("w"), kBytes}, {unicode("w"), kBytes}}, {})),
-              "corrupt: .metadata: two entries with one name: 'w'");
+              "corrupt: .metadata: two entries with one name: 'w' [file F]");
     EXPECT_EQ(metadata_error(metadata_of({}, {{index_of("w", "N"), place_of("f", -1, 1)}})),
-              "corrupt: the offset of an item of 'w' is negative: -1");
+              "corrupt: the offset of an item of 'w' is negative: -1 [file F]");
     EXPECT_TRUE(
         metadata_error(metadata_of({}, {{"N", "N"}})).starts_with("corrupt: .metadata: an entry"));
 }

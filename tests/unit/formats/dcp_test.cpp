@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/catalogue/provenance.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/format.hpp"
@@ -18,7 +19,7 @@ fs::path saved(const std::string& name) {
 }
 
 Catalogue read_dcp(const fs::path& directory, const std::string& prefix = "") {
-    Request request;
+    InputRequest request;
     request.directory = directory;
     request.prefix = prefix;
     return read_catalogue(locate(request));

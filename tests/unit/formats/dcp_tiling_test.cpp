@@ -54,7 +54,7 @@ TEST(DcpTiling, accepts_tilings) {
 }
 
 TEST(DcpTiling, names_gaps) {
-    const std::string hint = "; the checkpoint is incomplete";
+    const std::string hint = "; copy the files of all ranks";
     EXPECT_EQ(tiling_error(tiled({4, 6}, {})),
               "corrupt: tensor 'w' of shape [4, 6] is not covered by its chunks between [0, 0] and "
               "[4, 6]" +
@@ -123,7 +123,8 @@ DcpTensor staircase(Index side) {
 
 TEST(DcpTiling, refuses_large_irregular_tilings) {
     const std::string refused =
-        "unsupported: tensor 'w': its chunks do not form a grid or slabs; shardweld cannot check "
+        "unsupported: tensor 'w': its chunks do not form a grid or slabs, so shardweld cannot "
+        "check "
         "that they cover it once";
     EXPECT_EQ(tiling_error(pinwheel(301)), "no error");
     EXPECT_EQ(tiling_error(pinwheel(1003)), refused);

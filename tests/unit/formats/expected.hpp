@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "shardweld/formats/containers/safetensors_header.hpp"
+#include "shardweld/io/input_file.hpp"
 
 #include "scratch.hpp"
 

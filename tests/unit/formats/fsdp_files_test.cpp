@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/formats/format.hpp"
 
 #include "fsdp_builder.hpp"
@@ -21,7 +22,7 @@ catalogue::Catalogue read_ranks(const std::vector<Fields>& ranks) {
     for (int rank = 0; rank < world; ++rank) {
         scratch.file(name_of_rank(rank, world), rank_file(ranks[static_cast<std::size_t>(rank)]));
     }
-    Request request;
+    InputRequest request;
     request.directory = scratch.path();
     return read_catalogue(locate(request));
 }
@@ -169,7 +170,7 @@ TEST(FsdpFiles, must_be_of_their_rank) {
     const auto mesh0 = mesh_215(kTwo, {0}, 0);
     const auto mesh1 = mesh_215(kTwo, {1}, 1);
     refused(ErrorCode::mismatch,
-            "saved by rank 1 (at [1] of 2), which belongs into model_world_size_2_rank_1.pt; the "
+            "saved by rank 1 (at [1] of 2), which belongs in model_world_size_2_rank_1.pt; the "
             "file is named model_world_size_2_rank_0.pt",
             {{{"w", half(mesh1)}}, {{"w", half(mesh0)}}});
     refused(ErrorCode::mismatch, "saved by rank 1",
@@ -350,7 +351,7 @@ TEST(FsdpFiles, hold_sharded_tensors) {
     const Fields first = on(local_tensor("a", {2, 2}), places[0]);
     const Fields second = on(local_tensor("a", {1, 2}), places[1]);
     EXPECT_EQ(read_ranks({first, second}).tensors.at(0).pieces.size(), 2U);
-    refused(ErrorCode::mismatch, "saved by rank 1, which belongs into model_world_size_2_rank_1.pt",
+    refused(ErrorCode::mismatch, "saved by rank 1, which belongs in model_world_size_2_rank_1.pt",
             {second, first});
     refused(ErrorCode::mismatch, "its shard at [2, 0] is [2, 2], but its metadata says [1, 2]",
             {first, on(local_tensor("a", {2, 2}), places[1])});
@@ -395,7 +396,7 @@ TEST(FsdpFiles, hold_copies_of_sharded_tensors) {
             EXPECT_EQ(piece.replica, piece.file % 2);
         }
         ranks[3] = rank_file_of(3, in_job, 1);
-        refused(ErrorCode::mismatch, "it was saved by rank 1, which belongs into", ranks);
+        refused(ErrorCode::mismatch, "it was saved by rank 1, which belongs in", ranks);
     }
 }
 
@@ -408,7 +409,7 @@ TEST(FsdpFiles, hold_whole_tensors_on_the_first_rank) {
 TEST(FsdpFiles, make_up_one_world) {
     const Scratch scratch;
     const auto locate_here = [&] {
-        Request request;
+        InputRequest request;
         request.directory = scratch.path();
         return locate(request);
     };

@@ -24,7 +24,7 @@ Indices chunk(const Indices& list, Index pieces, Index at) {
     return taken;
 }
 
-std::vector<Indices> plain_owned(const std::vector<Index>& shape, const std::vector<Cut>& cuts) {
+std::vector<Indices> plain_owned(const std::vector<Index>& shape, const std::vector<DimCut>& cuts) {
     std::vector<Indices> lists;
     for (const Index extent : shape) {
         Indices all;
@@ -33,7 +33,7 @@ std::vector<Indices> plain_owned(const std::vector<Index>& shape, const std::vec
         }
         lists.push_back(all);
     }
-    for (const Cut& cut : cuts) {
+    for (const DimCut& cut : cuts) {
         Indices taken;
         for (Index group = 0; group < cut.groups; ++group) {
             const Indices part =
@@ -60,7 +60,8 @@ Indices listed(const Runs& runs) {
 Indices lengths(Index extent, Index pieces) {
     Indices found;
     for (Index at = 0; at < pieces; ++at) {
-        found.push_back(length_of(owned(Indices{extent}, std::vector<Cut>{{0, pieces, at, 1}})[0]));
+        found.push_back(
+            length_of(owned(Indices{extent}, std::vector<DimCut>{{0, pieces, at, 1}})[0]));
     }
     return found;
 }
@@ -81,8 +82,8 @@ TEST(FsdpOwned, agrees_with_the_plain_rule) {
         for (Index& extent : shape) {
             extent = static_cast<Index>(below(3) == 0 ? below(3) : below(40));
         }
-        std::vector<Cut> cuts(shape.empty() ? 0 : below(4));
-        for (Cut& cut : cuts) {
+        std::vector<DimCut> cuts(shape.empty() ? 0 : below(4));
+        for (DimCut& cut : cuts) {
             cut.dim = below(shape.size());
             cut.pieces = static_cast<Index>(1 + below(6));
             cut.coordinate = static_cast<Index>(below(static_cast<std::size_t>(cut.pieces)));
@@ -103,7 +104,7 @@ TEST(FsdpOwned, ranks_hold_each_element_once) {
         std::vector<int> count(static_cast<std::size_t>(extent), 0);
         for (Index fsdp = 0; fsdp < 3; ++fsdp) {
             for (Index tp = 0; tp < 2; ++tp) {
-                const std::vector<Cut> cuts = {{0, 3, fsdp, 2}, {0, 2, tp, 1}};
+                const std::vector<DimCut> cuts = {{0, 3, fsdp, 2}, {0, 2, tp, 1}};
                 for (const Index i : listed(owned(Indices{extent}, cuts)[0])) {
                     ++count[static_cast<std::size_t>(i)];
                 }
@@ -115,12 +116,12 @@ TEST(FsdpOwned, ranks_hold_each_element_once) {
 
 TEST(FsdpOwned, is_bounded) {
     const Index huge = Index{1} << 60;
-    EXPECT_EQ(owned(Indices{huge}, std::vector<Cut>{{0, huge, huge - 1, 1}})[0],
+    EXPECT_EQ(owned(Indices{huge}, std::vector<DimCut>{{0, huge, huge - 1, 1}})[0],
               (Runs{{huge - 1, 1}}));
     const Index last = std::numeric_limits<Index>::max();
-    EXPECT_TRUE(owned(Indices{5}, std::vector<Cut>{{0, last, last - 1, last}})[0].empty());
+    EXPECT_TRUE(owned(Indices{5}, std::vector<DimCut>{{0, last, last - 1, last}})[0].empty());
     expect_error(ErrorCode::unsupported, "into 1000000 parts", [] {
-        owned(Indices{1000000}, std::vector<Cut>{{0, 2, 0, 1000000}});
+        owned(Indices{1000000}, std::vector<DimCut>{{0, 2, 0, 1000000}});
     });
 }
 

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/catalogue/provenance.hpp"
 #include "shardweld/formats/format.hpp"
+#include "shardweld/io/input_file.hpp"
+#include "shardweld/io/whole_file.hpp"
 
 #include "scratch.hpp"
 #include "torch_builder.hpp"
@@ -16,7 +19,7 @@ fs::path data(const std::string& name) {
 }
 
 catalogue::Catalogue read_fsdp(const fs::path& directory, const Mesh& mesh = {}) {
-    Request request;
+    InputRequest request;
     request.directory = directory;
     request.mesh = mesh;
     return read_catalogue(locate(request));
@@ -142,7 +145,7 @@ TEST(Fsdp, is_found_at_every_level) {
     scratch.file("ckpt/latest_checkpointed_iteration.txt", "7");
     const fs::path actor = scratch.path() / "ckpt" / "global_step_7" / "actor";
     for (const fs::path& directory : {actor, actor.parent_path(), scratch.path() / "ckpt"}) {
-        Request request;
+        InputRequest request;
         request.directory = directory;
         request.backend = "fsdp";
         const Location location = locate(request);
@@ -153,7 +156,7 @@ TEST(Fsdp, is_found_at_every_level) {
     // Before there was huggingface/.
     fs::rename(actor / "huggingface" / "config.json", actor / "config.json");
     fs::remove_all(actor / "huggingface");
-    Request request;
+    InputRequest request;
     request.directory = actor;
     EXPECT_EQ(locate(request).hf_directory, actor);
 }

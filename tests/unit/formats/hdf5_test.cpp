@@ -7,9 +7,10 @@
 
 #include <gtest/gtest.h>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/shared_object.hpp"
 #include "shardweld/hdf5/parts.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/whole_file.hpp"
 
 #include "../../../src/formats/hdf5/dataset.hpp"
 #include "../../../src/formats/hdf5/lister.hpp"
@@ -18,7 +19,7 @@
 namespace shardweld::formats::hdf5 {
 namespace {
 
-using shardweld::hdf5::Entry;
+using shardweld::hdf5::ListingEntry;
 
 fs::path data(const std::string& name) {
     return fs::path(SHARDWELD_TEST_DATA) / "hdf5" / name;
@@ -28,7 +29,7 @@ Dataset plain() {
     Dataset dataset;
     dataset.name = "w";
     dataset.storage = "F32";
-    dataset.layout = Layout::contiguous;
+    dataset.layout = DatasetLayout::contiguous;
     dataset.offset = 100;
     dataset.shape = {4, 2};
     return dataset;
@@ -52,7 +53,7 @@ TEST(Hdf5Dataset, is_a_dense_piece) {
               layout::to_text(layout::dense_shape(tensor.shape)));
 
     Dataset part = plain();
-    part.place = Place{{8, 3}, {4, 1}};
+    part.place = PiecePlace{{8, 3}, {4, 1}};
     const auto whole = tensor_of(part, 132);
     EXPECT_EQ(whole.shape, (std::vector<Index>{8, 3}));
     EXPECT_EQ(whole.pieces[0].patch.axes[0], (layout::Axis{4, 4, 2}));
@@ -93,7 +94,7 @@ TEST(Hdf5Dataset, keeps_to_the_file) {
 }
 
 TEST(Hdf5Dataset, keeps_pieces_inside_their_tensor) {
-    const auto code = [](Place place) {
+    const auto code = [](PiecePlace place) {
         return refusal([&](Dataset& one) { one.place = std::move(place); }).first;
     };
     EXPECT_EQ(code({{4, 2}, {0, 0}}), ErrorCode::ok);
@@ -111,17 +112,17 @@ std::vector<std::byte> listing(const std::function<void(shardweld::hdf5::Listing
     shardweld::hdf5::ListingWriter out;
     out.put(shardweld::hdf5::kListingBegin);
     body(out);
-    out.put(Entry::end);
+    out.put(ListingEntry::end);
     out.put(shardweld::hdf5::kListingEnd);
     return out.take();
 }
 
 std::vector<std::byte> listing_of_one() {
     return listing([](shardweld::hdf5::ListingWriter& out) {
-        out.put(Entry::dataset);
+        out.put(ListingEntry::dataset);
         out.put("w");
         out.put("F32");
-        out.put(Layout::contiguous);
+        out.put(DatasetLayout::contiguous);
         out.put<std::uint64_t>(0);
         out.put<std::uint64_t>(100);
         out.put(std::vector<Index>{4, 2});
@@ -196,7 +197,7 @@ class Hdf5Files : public testing::Test {
     }
 
     static catalogue::Catalogue read(const fs::path& directory) {
-        Request request;
+        InputRequest request;
         request.directory = directory;
         request.backend = "hdf5";
         return read_catalogue(locate(request));
@@ -349,7 +350,7 @@ TEST_F(Hdf5Files, that_are_numbered_are_all_there) {
 }
 
 TEST_F(Hdf5Files, are_never_read_unasked) {
-    Request request;
+    InputRequest request;
     request.directory = data("llama-2ranks/source");
     expect_error(ErrorCode::unsupported, "--backend hdf5", [&] { (void)locate(request); });
 }

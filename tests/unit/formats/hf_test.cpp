@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/formats/format.hpp"
 
 #include "safetensors_builder.hpp"
@@ -19,7 +20,7 @@ std::string index_of(const std::string& map) {
 }
 
 catalogue::Catalogue read_model(const Scratch& scratch) {
-    Request request;
+    InputRequest request;
     request.directory = scratch.path();
     request.backend = "hf";
     return read_catalogue(locate(request));
@@ -46,9 +47,10 @@ TEST(HuggingFace, reads_one_file) {
 TEST(HuggingFace, is_no_checkpoint_unless_it_is_named) {
     const Scratch scratch;
     scratch.file("model.safetensors", kA);
-    Request request;
+    InputRequest request;
     request.directory = scratch.path();
-    expect_error(ErrorCode::not_found, "is a HuggingFace model already (--backend hf",
+    expect_error(ErrorCode::not_found,
+                 "is a HuggingFace model already; there is nothing to merge; --backend hf",
                  [&] { locate(request); });
 }
 
@@ -65,9 +67,10 @@ TEST(HuggingFace, holds_files_against_the_index) {
                  safetensors("{" + bytes_entry("b", 0, 2) + "," + bytes_entry("c", 2, 3) + "}", 3));
     const auto catalogue = read_model(scratch);
     EXPECT_EQ(catalogue.tensors.size(), 2U);
-    EXPECT_EQ(catalogue.warnings.at("unassigned_tensors"),
-              "1 tensor(s) are in files to which the index does not give them and are left aside: "
-              "c");
+    EXPECT_EQ(
+        catalogue.warnings.at("unassigned_tensors"),
+        "1 tensor(s) are in files to which the index does not assign them, and are left aside: "
+        "c");
     ASSERT_EQ(catalogue.ignored.size(), 1U);
     EXPECT_EQ(catalogue.ignored[0].pattern, "c");
     EXPECT_EQ(catalogue.ignored[0].bytes, 1U);
@@ -85,7 +88,7 @@ TEST(HuggingFace, refuses_an_index_that_misleads) {
     }
     for (const char* text : {"", "[]", "{}", R"({"weight_map": {}})", R"({"weight_map": []})"}) {
         scratch.file("model.safetensors.index.json", text);
-        refused(scratch, ErrorCode::corrupt, "model.safetensors.index.json is no JSON object");
+        refused(scratch, ErrorCode::corrupt, "model.safetensors.index.json is not a JSON object");
     }
     scratch.file("model.safetensors.index.json", index_of(R"("a": 1)"));
     refused(scratch, ErrorCode::corrupt, "gives the tensor a no file name");
@@ -95,8 +98,8 @@ TEST(HuggingFace, reads_files_without_an_index) {
     const Scratch scratch;
     scratch.file("model-00001-of-00002.safetensors", kA);
     refused(scratch, ErrorCode::not_found,
-            "of 2 files of one set 1 are there; copy the missing ones too, or remove what is left "
-            "of another model: model-00002-of-00002.safetensors");
+            "of 2 files of one set 1 are there; missing: model-00002-of-00002.safetensors; copy "
+            "the missing ones too, or remove what is left of another model");
     scratch.file("model-00002-of-00002.safetensors",
                  safetensors("{" + bytes_entry("a", 0, 4) + "," + bytes_entry("b", 4, 6) + "}", 6));
     const auto catalogue = read_model(scratch);

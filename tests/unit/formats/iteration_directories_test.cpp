@@ -5,11 +5,12 @@
 namespace shardweld::formats {
 namespace {
 
-std::optional<Choice> choose(const Scratch& scratch, std::optional<Index> wanted = std::nullopt) {
+std::optional<StepChoice> choose(const Scratch& scratch,
+                                 std::optional<Index> wanted = std::nullopt) {
     return choose_step(scratch.path(), list_directory(scratch.path()), wanted);
 }
 
-TEST(Step, is_parsed_from_every_trainers_name) {
+TEST(IterationDirectory, is_parsed_from_every_trainers_name) {
     EXPECT_EQ(parse_step("iter_0000010")->iteration, 10);
     EXPECT_EQ(parse_step("iter_12345678")->iteration, 12345678);
     EXPECT_EQ(parse_step("global_step_7")->iteration, 7);
@@ -23,7 +24,7 @@ TEST(Step, is_parsed_from_every_trainers_name) {
     }
 }
 
-TEST(Step, is_what_the_tracker_names) {
+TEST(IterationDirectory, is_what_the_tracker_names) {
     const Scratch scratch;
     scratch.directory("iter_0000010");
     scratch.directory("iter_0000020");
@@ -36,7 +37,7 @@ TEST(Step, is_what_the_tracker_names) {
     }
 }
 
-TEST(Step, is_compared_as_a_number) {
+TEST(IterationDirectory, is_compared_as_a_number) {
     const Scratch scratch;
     scratch.directory("iter_10");
     scratch.directory("iter_0000009");
@@ -45,7 +46,7 @@ TEST(Step, is_compared_as_a_number) {
     EXPECT_EQ(choose(scratch, 9)->directory, "iter_0000009");
 }
 
-TEST(Step, that_two_directories_bear_is_neither) {
+TEST(IterationDirectory, that_two_directories_bear_is_neither) {
     const Scratch scratch;
     scratch.directory("iter_10");
     scratch.directory("iter_0000009");
@@ -53,10 +54,10 @@ TEST(Step, that_two_directories_bear_is_neither) {
     scratch.file(kTrackerFile, "10");
     EXPECT_EQ(choose(scratch, 9)->directory, "iter_0000009");
     expect_error(ErrorCode::mismatch, "iter_0000010 and iter_10", [&] { choose(scratch); });
-    expect_error(ErrorCode::mismatch, "bear the same number", [&] { choose(scratch, 10); });
+    expect_error(ErrorCode::mismatch, "have the same number", [&] { choose(scratch, 10); });
 }
 
-TEST(Step, is_stated_by_the_directory_and_by_a_tracker_in_it) {
+TEST(IterationDirectory, is_stated_by_the_directory_and_by_a_tracker_in_it) {
     const Scratch scratch;
     for (const char* directory : {"iter_0000010", "global_step_10/actor/model/dist_ckpt",
                                   "global_step_10/critic/dist_ckpt"}) {
@@ -75,24 +76,25 @@ TEST(Step, is_stated_by_the_directory_and_by_a_tracker_in_it) {
     EXPECT_EQ(both.back().save, (catalogue::Claims{{"iteration", "20"}}));
 }
 
-TEST(Step, asked_for_overrides_the_tracker) {
+TEST(IterationDirectory, asked_for_overrides_the_tracker) {
     const Scratch scratch;
     scratch.directory("global_step_5");
     scratch.directory("global_step_6");
     scratch.file(kTrackerFile, "6");
     EXPECT_EQ(choose(scratch, 5)->directory, "global_step_5");
     expect_error(ErrorCode::not_found, "--iteration 7 is not in", [&] { choose(scratch, 7); });
-    expect_error(ErrorCode::not_found, "found: global_step_5, global_step_6",
+    expect_error(ErrorCode::not_found,
+                 "; choose one with --iteration: global_step_5, global_step_6",
                  [&] { choose(scratch, 7); });
 }
 
-TEST(Step, is_the_only_one_when_the_tracker_is_missing_or_garbled) {
+TEST(IterationDirectory, is_the_only_one_when_the_tracker_is_missing_or_garbled) {
     const Scratch scratch;
     EXPECT_FALSE(choose(scratch));
     scratch.directory("iter_0000010");
     EXPECT_EQ(choose(scratch)->directory, "iter_0000010");
     EXPECT_EQ(choose(scratch)->note,
-              "latest_checkpointed_iteration.txt is missing: took the only iteration there is, "
+              "latest_checkpointed_iteration.txt is missing: using the only iteration, "
               "iter_0000010");
     for (const std::string& garbage :
          {std::string(), std::string("../../etc"), std::string("10 20"), std::string("-10"),
@@ -100,40 +102,47 @@ TEST(Step, is_the_only_one_when_the_tracker_is_missing_or_garbled) {
         scratch.file(kTrackerFile, garbage);
         EXPECT_EQ(choose(scratch)->directory, "iter_0000010") << garbage;
         EXPECT_EQ(choose(scratch)->note,
-                  "latest_checkpointed_iteration.txt is not a number or `release`: took the only "
-                  "iteration there is, iter_0000010");
+                  "latest_checkpointed_iteration.txt is not a number or `release`: using the only "
+                  "iteration, iter_0000010");
     }
     scratch.file(kTrackerFile, std::string(10000, '1'));
     EXPECT_EQ(choose(scratch)->directory, "iter_0000010");
 }
 
-TEST(Step, has_to_be_chosen_among_several) {
+TEST(IterationDirectory, has_to_be_chosen_among_several) {
     const Scratch scratch;
     scratch.directory("iter_0000009");
     scratch.directory("iter_0000010");
     expect_error(ErrorCode::usage,
-                 "latest_checkpointed_iteration.txt is missing; found: iter_0000009, "
-                 "iter_0000010; choose one with --iteration",
+                 "latest_checkpointed_iteration.txt is missing; choose one with --iteration: "
+                 "iter_0000009, iter_0000010",
                  [&] { choose(scratch); });
 }
 
-TEST(Step, named_by_the_tracker_has_to_be_there) {
+TEST(IterationDirectory, named_by_the_tracker_has_to_be_there) {
     const Scratch scratch;
     scratch.directory("iter_0000010");
     scratch.file(kTrackerFile, "20");
-    expect_error(ErrorCode::not_found,
-                 "names iteration 20, which is not there; found: iter_0000010; choose one with "
-                 "--iteration",
-                 [&] { choose(scratch); });
+    expect_error(
+        ErrorCode::not_found,
+        "names iteration 20, which is not there; choose one with --iteration: iter_0000010",
+        [&] { choose(scratch); });
     scratch.file(kTrackerFile, "release");
     expect_error(ErrorCode::not_found, "names release, which is not there",
                  [&] { choose(scratch); });
 }
 
-TEST(Step, of_a_tracker_alone_is_not_found) {
+TEST(IterationDirectory, of_a_tracker_alone_is_not_found) {
     const Scratch scratch;
     scratch.file(kTrackerFile, "what");
-    expect_error(ErrorCode::not_found, "found: none", [&] { choose(scratch); });
+    expect_error(ErrorCode::not_found, "and no iteration is there; copy the files of all ranks",
+                 [&] { choose(scratch); });
+    scratch.file(kTrackerFile, "20");
+    expect_error(ErrorCode::not_found,
+                 "names iteration 20, which is not there; copy the files of all ranks",
+                 [&] { choose(scratch); });
+    expect_error(ErrorCode::not_found, "; copy the files of all ranks",
+                 [&] { choose(scratch, 7); });
 }
 
 }  // namespace

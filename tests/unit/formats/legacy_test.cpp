@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/codec.hpp"
 #include "shardweld/formats/format.hpp"
 
@@ -14,7 +15,7 @@ using catalogue::Coordinates;
 using catalogue::Shard;
 
 Location locate_in(const fs::path& directory) {
-    Request request;
+    InputRequest request;
     request.directory = directory;
     return locate(request);
 }
@@ -154,7 +155,8 @@ TEST(Legacy, refuses_a_stage_that_holds_another_stages_file) {
     fs::copy(fixture("llama-tp4-legacy-bf16") / "source" / "iter_0000010" / "mp_rank_03",
              iteration / "mp_rank_00_011", fs::copy_options::recursive);
     expect_error(ErrorCode::mismatch,
-                 "but 4 in mp_rank_00_011/model_optim_rng.pt: the files are not from one save",
+                 "but 4 in mp_rank_00_011/model_optim_rng.pt; copy all files from one save: these "
+                 "are of several",
                  [&] { read_catalogue(locate_in(scratch.path())); });
 }
 

@@ -2,6 +2,7 @@
 
 #include "shardweld/core/codec.hpp"
 #include "shardweld/formats/format.hpp"
+#include "shardweld/formats/recognise.hpp"
 
 #include "scratch.hpp"
 
@@ -10,7 +11,7 @@ namespace {
 
 Location at(const fs::path& directory, const std::string& role = "",
             std::optional<Index> iteration = std::nullopt) {
-    Request request;
+    InputRequest request;
     request.directory = directory;
     request.role = role;
     request.iteration = iteration;
@@ -53,7 +54,7 @@ TEST(Locate, follows_dots_behind_a_link_as_the_system_does) {
 }
 
 TEST(Locate, refuses_options_of_other_formats) {
-    Request request;
+    InputRequest request;
     request.directory = fixture("llama-tp4-legacy-bf16");
     request.prefix = "model";
     expect_error(ErrorCode::usage, "--prefix is about torch DCP checkpoints",
@@ -129,8 +130,8 @@ TEST(Locate, looks_for_a_config_only_in_what_was_given_and_what_belongs_to_it) {
     EXPECT_FALSE(owned_by(65534, run / "huggingface"));
     EXPECT_EQ(at(run / "dist_ckpt").notes,
               std::vector<std::string>{(run / "huggingface").string() +
-                                       " is not taken: " + (run / "huggingface").string() +
-                                       " lies outside of " + (run / "dist_ckpt").string() +
+                                       " is not used: " + (run / "huggingface").string() +
+                                       " lies outside " + (run / "dist_ckpt").string() +
                                        " and belongs to user 65534"});
     EXPECT_FALSE(owned_by(0, run / "huggingface") &&
                  owned_by(65534, run / "huggingface" / "config.json"));
@@ -152,7 +153,7 @@ TEST(Locate, takes_the_model_of_a_version_2_save_with_optimizer_and_extra) {
     EXPECT_EQ(found.directory, actor / "model" / "dist_ckpt");
     EXPECT_EQ(found.notes,
               (std::vector<std::string>{
-                  "adapters are kept apart in " + (actor / "adapter_checkpoint").string() +
+                  "adapters are stored separately in " + (actor / "adapter_checkpoint").string() +
                       " and are not merged",
                   (actor / "ckpt_contents.json").string() +
                       " is missing: it is written last, so the save may be incomplete"}));
@@ -172,7 +173,7 @@ TEST(Locate, asks_for_a_role_when_a_step_holds_two) {
     EXPECT_EQ(at(scratch.path(), "actor").directory, step / "actor" / "dist_ckpt");
     EXPECT_EQ(at(scratch.path(), "critic").directory, step / "critic" / "dist_ckpt");
     expect_error(ErrorCode::usage, "belongs to actor", [&] { at(step / "actor", "critic"); });
-    expect_error(ErrorCode::usage, "--role ref is not known; expected actor or critic",
+    expect_error(ErrorCode::usage, "--role ref is not known; give actor or critic",
                  [&] { at(step, "ref"); });
     fs::remove_all(step / "critic");
     expect_error(ErrorCode::not_found, "--role critic is not in", [&] { at(step, "critic"); });
@@ -225,27 +226,112 @@ TEST(Locate, says_that_there_is_nothing_to_merge) {
 }
 
 TEST(Locate, names_layouts_it_does_not_read) {
-    for (const auto& [file, text] : std::vector<std::pair<std::string, std::string>>{
-             {"mp_rank_00_model_states.pt", "a DeepSpeed checkpoint"},
-             {"model.h5", "HDF5 files, which are read only when asked for with --backend hdf5"}}) {
-        const Scratch scratch;
-        scratch.file("global_step_1/actor/" + file);
-        expect_error(ErrorCode::unsupported,
-                     "looks like " + text + "; this build reads: ", [&] { at(scratch.path()); });
+    for (const auto& [files, text] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+             {{"mp_rank_00_model_states.pt"}, "a DeepSpeed checkpoint"},
+             {{"zero_to_fp32.py", "latest"}, "a DeepSpeed checkpoint"},
+             {{"extra_state/extra_state_rank_0.pt", "model/a", "optimizer/a"},
+              "a ByteCheckpoint checkpoint"},
+             {{"adapter_config.json", "adapter_model.safetensors"}, "a PEFT adapter alone"},
+             {{"model-Q4_K_M.gguf"}, "a GGUF model"},
+             {{"model.nemo"}, "a NeMo archive"},
+             {{"_CHECKPOINT_METADATA"}, "an Orbax checkpoint"},
+             {{"model.ckpt.data-00000-of-00001"}, "a TensorFlow checkpoint"},
+             {{"consolidated.00.pth", "params.json"}, "a release of Llama in Meta's own layout"},
+             {{"last.ckpt"}, "a Lightning checkpoint"},
+             {{"model.onnx"}, "an ONNX model"},
+             {{"pytorch_optim-00001.bin"}, "the optimizer of a ColossalAI checkpoint"},
+             {{"config.json", "tokenizer_config.json"}, "a HuggingFace model without weights"}}) {
+        for (const char* above : {"save", "save/global_step1"}) {
+            const Scratch scratch;
+            for (const std::string& file : files) {
+                scratch.file(above + ("/" + file));
+            }
+            expect_error(ErrorCode::unsupported, (scratch.path() / above).string() + " is " + text,
+                         [&] { at(scratch.path() / fs::path(above).parent_path()); });
+        }
     }
-    const Scratch plain;
-    plain.file("global_step_1/actor/.metadata");
-    Request request;
-    request.directory = plain.path();
-    request.backend = "megatron";
+    const Scratch hdf5;
+    hdf5.file("global_step_1/actor/model.h5");
     expect_error(ErrorCode::unsupported,
-                 "a torch distributed checkpoint that does not hold a Megatron model",
-                 [&] { locate(request); });
+                 "looks like HDF5 files, which are read only when asked for; give --backend hdf5",
+                 [&] { at(hdf5.path()); });
     const Scratch other;
     other.file("iter_0000001/metadata.json", R"({"sharded_backend": "tar"})");
     expect_error(ErrorCode::unsupported,
-                 "sharded_backend \"tar\"; this build reads torch_dist, zarr",
+                 "sharded_backend \"tar\", which is not read; load and save it once with "
+                 "--ckpt-format torch_dist; this build reads torch_dist, zarr",
                  [&] { at(other.path()); });
+}
+
+/// What is said when `directory` is asked for as one of another backend's.
+std::string said_of(const fs::path& directory, const std::string& backend,
+                    bool wants_model = false) {
+    InputRequest request;
+    request.directory = directory;
+    request.backend = backend;
+    request.wants_model = wants_model;
+    return error_of([&] { locate(request); }).second;
+}
+
+TEST(Locate, says_which_backend_reads_a_directory) {
+    const fs::path fsdp = fixture("../torch/fsdp2_w4_bf16_qwen2_tied") / "source";
+    EXPECT_EQ(said_of(fsdp, "megatron"), fsdp.lexically_normal().string() +
+                                             " is a verl FSDP checkpoint (world size 4); use "
+                                             "--backend fsdp, or leave it out");
+    EXPECT_EQ(said_of(fsdp, "hf", true),
+              fsdp.lexically_normal().string() +
+                  " is a verl FSDP checkpoint (world size 4); merge it first");
+    const fs::path legacy = fixture("llama-tp4-legacy-bf16") / "source";
+    EXPECT_EQ(said_of(legacy, "fsdp"),
+              (legacy / "iter_0000010").string() +
+                  " is a Megatron checkpoint (legacy, 4 rank files); use --backend megatron, or "
+                  "leave it out");
+    const fs::path dcp = fixture("../torch/dcp_w2_bf16_qwen2") / "source";
+    EXPECT_EQ(said_of(dcp, "megatron"),
+              dcp.lexically_normal().string() +
+                  " is a torch DCP checkpoint; use --backend dcp, or leave it out");
+    const Scratch model;
+    model.file("model.safetensors");
+    EXPECT_EQ(said_of(model.path(), "fsdp"),
+              model.path().string() +
+                  " is a HuggingFace model already; there is nothing to merge; --backend hf "
+                  "re-shards or casts it");
+}
+
+TEST(Locate, refuses_a_directory_with_two_checkpoints) {
+    const Scratch scratch;
+    scratch.copy(fixture("../torch/fsdp2_w4_bf16_qwen2_tied") / "source");
+    scratch.copy(fixture("../torch/dcp_w2_bf16_qwen2") / "source");
+    expect_error(ErrorCode::usage,
+                 "holds a verl FSDP checkpoint (world size 4) and a torch DCP checkpoint; choose "
+                 "one with --backend fsdp or --backend dcp",
+                 [&] { at(scratch.path()); });
+    EXPECT_EQ(said_of(scratch.path(), "dcp"), "");
+    const Scratch both;
+    both.copy(fixture("llama-tp4-legacy-bf16") / "source" / "iter_0000010");
+    both.copy(fixture("llama-tp2-optim-torchdist-bf16") / "source" / "iter_0000010");
+    expect_error(ErrorCode::usage, "move one of them to a directory of its own",
+                 [&] { at(both.path()); });
+}
+
+TEST(Locate, tells_how_to_get_a_model_of_the_hub) {
+    EXPECT_EQ(said_of("Qwen/Qwen3-8B", "auto"),
+              "Qwen/Qwen3-8B does not exist; if it is a model on the Hub, download it first: hf "
+              "download Qwen/Qwen3-8B --local-dir Qwen3-8B");
+    for (const char* path : {"gone", "/gone/model", "./gone/model", "gone/a/b", "gone/"}) {
+        EXPECT_EQ(said_of(path, "auto"), std::string(path) + " does not exist; check --local_dir");
+    }
+}
+
+TEST(Recognise, refuses_what_is_still_to_be_merged) {
+    const fs::path fsdp = fixture("../torch/fsdp2_w4_bf16_qwen2_tied") / "source";
+    expect_error(ErrorCode::not_found,
+                 "is a verl FSDP checkpoint (world size 4), no finished model; merge it first",
+                 [&] { refuse_unmerged(fsdp); });
+    const Scratch model;
+    model.file("model.safetensors");
+    refuse_unmerged(model.path());
+    refuse_unmerged(model.path() / "gone");
 }
 
 TEST(Formats, list_their_backends_once) {
@@ -254,18 +340,19 @@ TEST(Formats, list_their_backends_once) {
 
 TEST(Locate, says_what_it_looked_for) {
     const Scratch scratch;
-    expect_error(ErrorCode::not_found, "rank_*.pt; found: nothing", [&] { at(scratch.path()); });
-    Request model;
+    expect_error(ErrorCode::not_found, "rank_*.pt", [&] { at(scratch.path()); });
+    InputRequest model;
     model.directory = scratch.path();
     model.backend = "hf";
     expect_error(ErrorCode::not_found, "no HuggingFace model in",
                  [&] { static_cast<void>(locate(model)); });
     model.backend = "hdf5";
-    expect_error(ErrorCode::not_found, "looked for *.h5, *.hdf5; found: nothing",
+    expect_error(ErrorCode::not_found, "the directory that has *.h5, *.hdf5",
                  [&] { static_cast<void>(locate(model)); });
     scratch.file("some.txt");
     scratch.directory("dir");
-    expect_error(ErrorCode::not_found, "found: dir, some.txt", [&] { at(scratch.path()); });
+    expect_error(ErrorCode::not_found, "which has dir, some.txt; point --local_dir at",
+                 [&] { at(scratch.path()); });
     expect_error(ErrorCode::usage, "is a file", [&] { at(scratch.path() / "some.txt"); });
     expect_error(ErrorCode::not_found, "does not exist", [&] { at(scratch.path() / "gone"); });
 }
@@ -313,7 +400,7 @@ TEST(Locate, leaves_training_state_beside_the_model) {
 }
 
 TEST(Locate, knows_its_backends) {
-    Request request;
+    InputRequest request;
     request.directory = fixture("llama-tp4-legacy-bf16");
     request.backend = "megatron";
     EXPECT_EQ(locate(request).format, "megatron legacy");

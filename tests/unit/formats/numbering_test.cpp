@@ -1,5 +1,7 @@
 #include "../../../src/formats/megatron/numbering.hpp"
 
+#include "shardweld/catalogue/tensor.hpp"
+
 #include "scratch.hpp"
 
 namespace shardweld::formats::megatron {

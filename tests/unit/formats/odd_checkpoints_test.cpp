@@ -4,7 +4,9 @@
 #include <cstring>
 #include <random>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/formats/format.hpp"
+#include "shardweld/io/whole_file.hpp"
 
 #include "scratch.hpp"
 
@@ -16,7 +18,7 @@ using catalogue::Claims;
 using catalogue::Shard;
 
 Location locate_odd(const std::string& name) {
-    Request request;
+    InputRequest request;
     request.directory = fs::path(SHARDWELD_TEST_DATA) / "megatron_odd" / name;
     return locate(request);
 }
@@ -205,7 +207,7 @@ TEST(OddCheckpoints, survive_random_damage) {
             }
             scratch.file(name, damaged);
             try {
-                Request request;
+                InputRequest request;
                 request.directory = scratch.path() / root;
                 const Catalogue got = read_catalogue(locate(request));
                 for (const auto& tensor : got.tensors) {

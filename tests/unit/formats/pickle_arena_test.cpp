@@ -18,18 +18,23 @@ namespace {
 
 constexpr std::size_t kChunk = std::size_t{1} << 20U;
 
+// Of an arena that begins with a large chunk.
+std::vector<std::byte> many_bytes() {
+    return std::vector<std::byte>(kChunk / 4);
+}
+
 std::unique_ptr<std::byte[]> other_memory() {
     return std::make_unique_for_overwrite<std::byte[]>(kChunk);  // would get what was given back
 }
 
 TEST(PickleArena, memory_is_kept_for_the_next) {
     const PickleMemory memory;
-    std::optional<PickleArena> arena(kChunk);
+    std::optional<PickleArena> arena(many_bytes());
     const void* const first = arena->allocate(kChunk / 8);
     const void* const second = arena->allocate(kChunk / 8);
     arena.reset();
     const auto other = other_memory();
-    arena.emplace(kChunk);
+    arena.emplace(many_bytes());
     EXPECT_EQ(arena->allocate(kChunk / 8), first);
     EXPECT_EQ(arena->allocate(kChunk / 8), second);
 }
@@ -40,17 +45,17 @@ TEST(PickleArena, memory_ends_with_its_owner) {
         const PickleMemory outer;
         {
             const PickleMemory memory;
-            arena.emplace(kChunk);
+            arena.emplace(many_bytes());
             (void)arena->allocate(8);
             arena.reset();
-            arena.emplace(kChunk);
+            arena.emplace(many_bytes());
         }
         // The memory is gone, not so the arena that uses a part of it.
         std::memset(arena->allocate(kChunk / 8), 1, kChunk / 8);
         const void* const kept = arena->allocate(8);
         arena.reset();
         const auto other = other_memory();
-        arena.emplace(kChunk);
+        arena.emplace(many_bytes());
         (void)arena->allocate(kChunk / 8);
         EXPECT_EQ(arena->allocate(8), kept);
     }

@@ -103,6 +103,20 @@ TEST(PickleReduce, what_is_fetched_again_is_kept) {
     }
 }
 
+// torch.Size((x, y)) is the tuple (x, y): what holds it may be fetched again.
+TEST(PickleReduce, the_arguments_of_a_size_keep_it) {
+    Taker taker;
+    const std::string size = "ctorch\nSize\n" + pair_of(500) + "\x85q\1R";
+    const Pickle pickle = parse_reduced("(" + object_of(size) + many(400) + "h\1l.", taker);
+    EXPECT_EQ(taker.taken[0], (std::vector<Index>{1500, 2500}));
+    const auto arguments = pickle.root().elements().back()->elements();
+    ASSERT_EQ(arguments.size(), 1U);
+    ASSERT_EQ(arguments[0]->kind, PickleKind::tuple);
+    ASSERT_EQ(arguments[0]->elements().size(), 2U);
+    EXPECT_EQ(arguments[0]->elements()[0]->integer, 1500);
+    EXPECT_EQ(arguments[0]->elements()[1]->integer, 2500);
+}
+
 TEST(PickleReduce, shared_without_the_memo) {
     // DUP: the same tuple is the object's part and the list's.
     Taker taker;

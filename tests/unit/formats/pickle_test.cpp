@@ -250,6 +250,13 @@ TEST(Pickle, keeps_what_later_parts_refer_to) {
     EXPECT_EQ(shown(parse(text, "plans").root()), "<m Metadata () state {'plans':[[1]] 'b':[1]}>");
 }
 
+TEST(Pickle, a_key_from_the_memo_ends_what_is_skipped) {
+    const std::string text =
+        "cm\nMetadata\n)\x81}(X\1\0\0\0bq\1K\1X\5\0\0\0plans](K\1K\2eh\1K\3ub."s;
+    EXPECT_EQ(shown(parse(text, "plans").root()),
+              "<m Metadata () state {'b':1 'plans':None 'b':3}>");
+}
+
 TEST(Pickle, skips_a_list_of_one) {
     const std::string text =
         "cm\nMetadata\n)\x81}(X\5\0\0\0plans]q\1\x8c\1m\x8c\1P\x93)\x81}X\1\0\0\0iK\1sbaX\1\0\0\0bK\7ub."s;

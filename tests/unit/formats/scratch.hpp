@@ -15,7 +15,7 @@
 
 #include "shardweld/core/dtype.hpp"
 #include "shardweld/core/error.hpp"
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/input_file.hpp"
 #include "shardweld/layout/patch.hpp"
 
 namespace shardweld::formats {

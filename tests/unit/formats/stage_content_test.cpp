@@ -1,5 +1,7 @@
 #include "../../../src/formats/megatron/stage_content.hpp"
 
+#include "shardweld/catalogue/tensor.hpp"
+
 #include "scratch.hpp"
 
 namespace shardweld::formats::megatron {

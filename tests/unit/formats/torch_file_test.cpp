@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "shardweld/core/text.hpp"
+#include "shardweld/io/input_file.hpp"
 
 #include "support/error_text.hpp"
 #include "support/memory_file.hpp"
@@ -43,7 +44,7 @@ std::string tensor_text(const std::string& file_text, Bytes begin = 0) {
 }
 
 std::string file_error(const std::string& file_text) {
-    return error_text([&] { tensor_text(file_text); });
+    return test::with_short_names(error_text([&] { tensor_text(file_text); }));
 }
 
 const std::string kFloat = "torch FloatStorage";
@@ -226,28 +227,32 @@ TEST(TorchFile, endless_wrapping_is_refused) {
 }
 
 TEST(TorchFile, refuses_other_containers) {
-    EXPECT_EQ(file_error(""), "corrupt: torch file: it is empty");
+    EXPECT_EQ(file_error(""), "corrupt: torch file: it is empty [file F]");
     EXPECT_EQ(file_error("garbage"),
               "corrupt: torch file: it begins with 'garbage', expected a zip archive or torch's "
-              "magic");
+              "magic [file F]");
     EXPECT_EQ(file_error(std::string(257, 'x') + "ustar" + std::string(300, '\0')),
-              "unsupported: torch file: it is a tar archive (torch before 0.1.10); load and save "
-              "it with a newer torch");
+              "unsupported: torch file: it is a tar archive (torch before 0.1.10) [file F]; load "
+              "and save it with a newer torch");
     EXPECT_EQ(file_error(test::build_zip({{"archive/version", "3"}})),
-              "corrupt: torch file: the archive holds no data.pkl");
+              "corrupt: torch file: the archive holds no data.pkl [file F]");
     EXPECT_EQ(file_error(torch_file("N", {}, {{"archive/constants.pkl", ""}})),
-              "unsupported: torch file: it is a TorchScript archive; save the state_dict instead");
+              "unsupported: torch file: it is a TorchScript archive [file F]; save the state_dict "
+              "instead");
     EXPECT_EQ(file_error(torch_file("N", {}, {{"archive/code/a.py", ""}})),
-              "unsupported: torch file: it is a TorchScript archive; save the state_dict instead");
+              "unsupported: torch file: it is a TorchScript archive [file F]; save the state_dict "
+              "instead");
 }
 
 TEST(TorchFile, reads_the_byte_order) {
     EXPECT_EQ(file_error(torch_file("N", {}, {{"archive/byteorder", "little"}})), "no error");
     EXPECT_EQ(file_error(torch_file("N", {}, {{"archive/byteorder", "big"}})),
-              "unsupported: torch file: its byteorder record says big; save it on a little-endian "
+              "unsupported: torch file: its byteorder record says big [file F]; save it on a "
+              "little-endian "
               "host");
     EXPECT_EQ(file_error(torch_file("N", {}, {{"archive/byteorder", "middle"}})),
-              "corrupt: torch file: its byteorder record holds 'middle', expected little or big");
+              "corrupt: torch file: its byteorder record holds 'middle', expected little or big "
+              "[file F]");
 }
 
 TEST(TorchFile, errors_name_the_file_and_the_place) {

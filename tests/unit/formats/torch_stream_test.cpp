@@ -5,6 +5,7 @@
 
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/torch_file.hpp"
+#include "shardweld/io/input_file.hpp"
 
 #include "support/error_text.hpp"
 #include "support/memory_file.hpp"
@@ -65,7 +66,7 @@ std::string tensors_text(const std::string& file_text) {
 }
 
 std::string stream_error(const std::string& file_text) {
-    return error_text([&] { tensors_text(file_text); });
+    return test::with_short_names(error_text([&] { tensors_text(file_text); }));
 }
 
 const std::string kObject =
@@ -103,38 +104,41 @@ TEST(TorchStream, reads_views_of_storages) {
     EXPECT_EQ(stream_error(file(tuple({unicode("v"), integer(3), integer(2)}))),
               "corrupt: torch file: a view of storage 'r' runs past its end");
     EXPECT_EQ(stream_error(file(tuple({unicode("v"), integer(-1), integer(2)}))),
-              "corrupt: the offset of a storage's view is negative: -1");
-    EXPECT_EQ(stream_error(file(unicode("v"))),
-              "corrupt: torch file: a storage's view is a text, expected (key, offset, size)");
+              "corrupt: the offset of a storage's view is negative: -1 [file F]");
+    EXPECT_EQ(
+        stream_error(file(unicode("v"))),
+        "corrupt: torch file: a storage's view is a text, expected (key, offset, size) [file F]");
 }
 
 TEST(TorchStream, refuses_cut_files) {
     const std::string whole = kHeader + kObject + kKeys + kData;
     EXPECT_EQ(stream_error(whole.substr(0, whole.size() - 1)),
               "corrupt: torch file (pre-zip): the file is truncated: storage '94488' needs 8 "
-              "bytes, 7 are left");
+              "bytes, 7 are left [file F]");
     for (std::size_t size = 14; size < whole.size(); ++size) {
         ASSERT_TRUE(stream_error(whole.substr(0, size)).starts_with("corrupt: ")) << size;
     }
 }
 
 TEST(TorchStream, refuses_what_does_not_agree) {
-    EXPECT_EQ(stream_error(kMagic + kProtocol + system_info("\x89") + kObject + kKeys + kData),
-              "unsupported: torch file (pre-zip): it is big-endian; save it on a little-endian "
-              "host");
+    EXPECT_EQ(
+        stream_error(kMagic + kProtocol + system_info("\x89") + kObject + kKeys + kData),
+        "unsupported: torch file (pre-zip): it is big-endian [file F]; save it on a little-endian "
+        "host");
     EXPECT_EQ(stream_error(kMagic + "\x80\x02M\xe8\x03."s + system_info("\x88") + kObject + kKeys),
-              "corrupt: torch file (pre-zip): its protocol is not 1001");
-    EXPECT_EQ(stream_error(kHeader + kObject + kKeys + little(6, 8) + "abcdef"),
-              "corrupt: torch file (pre-zip): storage '7' has 6 elements, the pickle says 5");
+              "corrupt: torch file (pre-zip): its protocol is not 1001 [file F]");
+    EXPECT_EQ(
+        stream_error(kHeader + kObject + kKeys + little(6, 8) + "abcdef"),
+        "corrupt: torch file (pre-zip): storage '7' has 6 elements, the pickle says 5 [file F]");
     EXPECT_EQ(stream_error(kHeader + kObject + keys(unicode("8")) + kData),
-              "corrupt: torch file (pre-zip): storage '8' is not named in the pickle");
+              "corrupt: torch file (pre-zip): storage '8' is not named in the pickle [file F]");
     EXPECT_EQ(stream_error(kHeader + kObject + keys(unicode("7") + unicode("7")) + little(5, 8) +
                            "abcde" + little(5, 8) + "abcde"),
-              "corrupt: torch file (pre-zip): two storages with one key: '7'");
+              "corrupt: torch file (pre-zip): two storages with one key: '7' [file F]");
     EXPECT_EQ(stream_error(kHeader + kObject + keys(unicode("7")) + little(5, 8) + "abcde"),
               "corrupt: torch file: record data/94488 is missing");
     EXPECT_EQ(stream_error(kHeader + kObject + "\x80\x02K\1."s),
-              "corrupt: torch file (pre-zip): the list of its storages is an integer");
+              "corrupt: torch file (pre-zip): the list of its storages is an integer [file F]");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/formats/format.hpp"
 
 #include "../../../src/formats/megatron/zarr_array.hpp"
@@ -17,7 +18,7 @@ using catalogue::Tensor;
 constexpr const char* kReal = "qwen2-tied-tp2-zarr";
 
 Location locate_zarr(const fs::path& directory) {
-    Request request;
+    InputRequest request;
     request.directory = directory;
     return locate(request);
 }
@@ -171,10 +172,11 @@ TEST(Zarr, names_chunks_that_are_missing) {
     const Scratch scratch;
     write_edged(scratch, "w");
     fs::remove(scratch.path() / "w" / "1.0");
-    expect_error(ErrorCode::not_found,
-                 "1 of 4 chunk files are missing: 1.0; copy the files of all ranks",
-                 [&] { read_zarr(scratch); });
-    // What is no regular file is no chunk, and opening it would block.
+    expect_error(
+        ErrorCode::not_found,
+        "1 of 4 chunk files are missing: 1.0 [file w/.zarray]; copy the files of all ranks",
+        [&] { read_zarr(scratch); });
+    // What is not a regular file is no chunk, and opening it would block.
     ASSERT_EQ(mkfifo((scratch.path() / "w" / "1.0").c_str(), 0600), 0);
     expect_error(ErrorCode::not_found, "1 of 4 chunk files are missing: 1.0",
                  [&] { read_zarr(scratch); });
@@ -237,8 +239,8 @@ TEST(Zarr, refuses_shapes_that_make_no_sense) {
     expect_refused(ErrorCode::corrupt, "is not a JSON object", "[]");
     expect_refused(ErrorCode::corrupt, "is not a JSON object", "{\"shape\": [1");
     for (const std::string list : {"1", "[-1]", "[1.5]", "[\"1\"]", "[9223372036854775808]"}) {
-        expect_refused(ErrorCode::corrupt, "shape is no list of sizes", zarray(list, "[1]"));
-        expect_refused(ErrorCode::corrupt, "chunks is no list of sizes", zarray("[1]", list));
+        expect_refused(ErrorCode::corrupt, "shape is not a list of sizes", zarray(list, "[1]"));
+        expect_refused(ErrorCode::corrupt, "chunks is not a list of sizes", zarray("[1]", list));
     }
     expect_refused(ErrorCode::corrupt, "shape [1] and chunks [1, 1] have different numbers of axes",
                    zarray("[1]", "[1, 1]"));
@@ -261,7 +263,9 @@ TEST(Zarr, refuses_copies_without_hidden_files) {
                  [&] { read_zarr(scratch); });
     const Scratch bare;
     bare.file("metadata.json", R"({"sharded_backend": "zarr"})");
-    expect_error(ErrorCode::not_found, "nothing to merge", [&] { read_zarr(bare); });
+    expect_error(ErrorCode::not_found,
+                 "has no directory with a model tensor's .zarray; copy it again, hidden files too",
+                 [&] { read_zarr(bare); });
 }
 
 TEST(Zarr, refuses_two_keys_for_one_tensor) {

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "shardweld/io/input_file.hpp"
+
 #include "support/error_text.hpp"
 #include "support/memory_file.hpp"
 #include "zip_builder.hpp"
@@ -103,11 +105,13 @@ TEST(Zip, refuses_what_is_not_stored) {
     EXPECT_EQ(
         zip_error(build_zip(specs)),
         "unsupported: zip: entry 'a/data/0' is compressed (method 8); torch.save writes stored "
-        "records only: save the state dict again with it (this may be a TorchScript or "
+        "records only; save the state dict again with it (this may be a TorchScript or "
         "repacked archive)");
     specs[1].method = 0;
     specs[1].flags |= 1U;
-    EXPECT_EQ(zip_error(build_zip(specs)), "unsupported: zip: entry 'a/data/0' is encrypted");
+    EXPECT_EQ(zip_error(build_zip(specs)),
+              "unsupported: zip: entry 'a/data/0' is encrypted; save the state dict again with "
+              "torch.save");
 }
 
 TEST(Zip, refuses_two_entries_of_one_name) {

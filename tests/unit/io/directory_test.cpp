@@ -29,7 +29,7 @@ TEST(Directory, is_told_from_another_one_with_its_name) {
     fs::remove(path);
     const std::string gone = "target: " + path.string() + " is no longer the directory that ";
     EXPECT_EQ(refusal(first).substr(0, gone.size()), gone);
-    // The file system would give the same number again if nobody held it.
+    // The file system would give the same number again if it were not held.
     fs::create_directory(path);
     EXPECT_EQ(refusal(first).substr(0, gone.size()), gone);
     EXPECT_EQ(refusal(copy).substr(0, gone.size()), gone);
@@ -74,10 +74,12 @@ TEST(Directory, is_the_same_whatever_becomes_of_its_name) {
     EXPECT_EQ(names(), (std::set<std::string>{"a/", "a/b/", "a/b/c", "d", "link"}));
     EXPECT_EQ(make_below(out, "a/e/f"), (std::vector<fs::path>{"a/e", "a/e/f"}));
     EXPECT_EQ(error_text([&] { make_below(out, "link/g"); }),
-              "target: " + (place.path() / "out/link").string() + " is in the way of a directory");
+              "target: " + (place.path() / "out/link").string() +
+                  " is in the way of a directory; "
+                  "remove it or give another path");
     EXPECT_EQ(
         error_text([&] { Directory(out, "link"); }),
-        "target: " + (place.path() / "out/link").string() + " is gone, or is no directory by now");
+        "target: " + (place.path() / "out/link").string() + " is gone or no longer a directory");
     EXPECT_TRUE(Directory(out, "a").is_at(Directory(place.path() / "moved"), "a"));
     EXPECT_FALSE(Directory(out, "a").is_at(out, "a/b"));
     EXPECT_FALSE(Directory(out, "a").is_at(out, "none"));

@@ -1,5 +1,3 @@
-#include "shardweld/io/file.hpp"
-
 #include <cerrno>
 #include <chrono>
 #include <string>
@@ -9,6 +7,11 @@
 #include <unistd.h>
 
 #include <gtest/gtest.h>
+
+#include "shardweld/io/errno.hpp"
+#include "shardweld/io/input_file.hpp"
+#include "shardweld/io/output_file.hpp"
+#include "shardweld/io/whole_file.hpp"
 
 #include "support/error_text.hpp"
 
@@ -74,7 +77,7 @@ TEST_F(FileTest, tells_another_file_of_the_same_size_and_time) {
     const InputFile other = InputFile::open(at("a"));
     EXPECT_EQ(error_text([&] { other.require(first); }),
               "io: " + at("a").string() +
-                  " was changed while it was being read (another file has its name): wait for its "
+                  " was changed while it was being read (another file has its name); wait for its "
                   "writer to end, and start again");
     EXPECT_FALSE(keeps_numbers(0x65735546)) << "FUSE numbers files anew";
     EXPECT_TRUE(keeps_numbers(0xef53));
@@ -87,12 +90,12 @@ TEST_F(FileTest, tells_a_file_that_was_changed_since_it_was_opened) {
     fs::last_write_time(at("a"), fs::last_write_time(at("a")) + std::chrono::nanoseconds(1));
     EXPECT_EQ(error_text([&] { file.require_unchanged(); }),
               "io: " + at("a").string() +
-                  " was changed while it was being read (its bytes were written again): wait for "
+                  " was changed while it was being read (its bytes were rewritten); wait for "
                   "its writer to end, and start again");
     fs::resize_file(at("a"), 11);
     EXPECT_EQ(error_text([&] { file.require_unchanged(); }),
               "io: " + at("a").string() +
-                  " was changed while it was being read (11 bytes, 10 at the start): wait for its "
+                  " was changed while it was being read (11 bytes, 10 at the start); wait for its "
                   "writer to end, and start again");
 }
 
@@ -146,9 +149,9 @@ TEST_F(FileTest, creates_a_file_once) {
     file.close();
     EXPECT_FALSE(file.is_open());
     EXPECT_EQ(read_text(at("out")), std::string("\0\0abc\0\0\0", 8));
-    EXPECT_EQ(
-        error_text([&] { OutputFile::create(at("out")); }),
-        "target: cannot create " + at("out").string() + ": it exists; remove it or overwrite");
+    EXPECT_EQ(error_text([&] { OutputFile::create(at("out")); }),
+              "target: cannot create " + at("out").string() +
+                  ": it exists; remove it, or take --overwrite");
 }
 
 TEST_F(FileTest, created_files_obey_the_umask) {
@@ -228,8 +231,8 @@ TEST(Errno, says_what_to_do_where_the_reason_does_not) {
               "io: cannot open /some/path: Too many open files (errno 24); allow more open files "
               "(`ulimit -n`), or keep fewer open (--max_open)");
     EXPECT_EQ(text(ENAMETOOLONG),
-              "io: cannot open /some/path: File name too long (errno 36); hidden files beside a "
-              "target have names some 20 bytes longer than its own");
+              "io: cannot open /some/path: File name too long (errno 36); give a shorter name: "
+              "hidden files beside a target have names some 20 bytes longer");
 }
 
 }  // namespace

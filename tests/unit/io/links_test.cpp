@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "shardweld/io/beneath.hpp"
+#include "shardweld/io/input_file.hpp"
 
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"

@@ -7,6 +7,9 @@
 
 #include <gtest/gtest.h>
 
+#include "shardweld/io/input_file.hpp"
+#include "shardweld/io/output_file.hpp"
+
 #include "support/temporary_directory.hpp"
 
 namespace shardweld::io {

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/output_file.hpp"
 
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
@@ -85,7 +85,8 @@ TEST_F(Sample, is_read_back_in_samples_or_whole) {
               }),
               "io: " + path().string() +
                   " holds other bytes than were written at offset 0: another program changed it "
-                  "while this run wrote it (one that cleans scratch space?); nothing is published");
+                  "while this run wrote it; nothing is published; keep programs that clean scratch "
+                  "space away from the target");
 }
 
 TEST_F(Sample, shows_its_holes) {

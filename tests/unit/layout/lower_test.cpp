@@ -48,7 +48,7 @@ class Reader {
     }
 
   private:
-    Index extent(const Item& item) const {
+    Index extent(const LayoutItem& item) const {
         if (item.segments.empty()) {
             return symbols_.at(item.name);
         }
@@ -58,22 +58,22 @@ class Reader {
         }
         return sum;
     }
-    Index extent(const std::vector<Item>& items) const {
+    Index extent(const std::vector<LayoutItem>& items) const {
         Index product = 1;
-        for (const Item& item : items) {
+        for (const LayoutItem& item : items) {
             product *= extent(item);
         }
         return product;
     }
-    void read(const std::vector<Item>& items, Index at) {
+    void read(const std::vector<LayoutItem>& items, Index at) {
         Index weight = extent(items);
-        for (const Item& item : items) {
+        for (const LayoutItem& item : items) {
             weight /= extent(item);
             read(item, at / weight);
             at %= weight;
         }
     }
-    void read(const Item& item, Index at) {
+    void read(const LayoutItem& item, Index at) {
         if (item.segments.empty()) {
             element_.second[item.name] = at;
             return;
@@ -190,11 +190,11 @@ TEST(Lower, refuses_pieces_outside_of_the_shape) {
     Parts parts;
     bound.lower({0, {{3, 1, 5}, {0, 5, 1}}}, parts);
     EXPECT_ERROR(bound.lower({0, {{3, 2, 5}, {0, 5, 1}}}, parts), ErrorCode::mismatch,
-                 "the piece 0 + [3,5)*5 [0,5)*1 lies outside of its tensor's shape [4, 5]");
+                 "the piece 0 + [3,5)*5 [0,5)*1 lies outside its tensor's shape [4, 5]");
     EXPECT_ERROR(bound.lower({0, {{-1, 2, 5}, {0, 5, 1}}}, parts), ErrorCode::mismatch,
-                 "the piece 0 + [-1,1)*5 [0,5)*1 lies outside of its tensor's shape [4, 5]");
+                 "the piece 0 + [-1,1)*5 [0,5)*1 lies outside its tensor's shape [4, 5]");
     EXPECT_ERROR(bound.lower({0, {{0, 4, 5}}}, parts), ErrorCode::mismatch,
-                 "the piece 0 + [0,4)*5 lies outside of its tensor's shape [4, 5]");
+                 "the piece 0 + [0,4)*5 lies outside its tensor's shape [4, 5]");
     EXPECT_EQ(parts.size(), 1U);
 }
 

@@ -86,10 +86,10 @@ TEST(Parse, errors_name_the_column) {
     expect("a b: c", "4: expected a name, '*', '(' or '[', found ':'");
     expect("a | b", "3: expected a name, '*', '(' or '[', found '|'");
     expect("a 2b",
-           "3: '2' does not belong into a layout; names are letters, digits and _, beginning with "
+           "3: '2' does not belong in a layout; names are letters, digits and _, beginning with "
            "no digit");
     expect("a, b",
-           "2: ',' does not belong into a layout; names are letters, digits and _, beginning with "
+           "2: ',' does not belong in a layout; names are letters, digits and _, beginning with "
            "no digit");
     expect("[v: a | pad: *] *", "17: a second '*'; only one extent can be solved from a shape");
 }
@@ -159,7 +159,7 @@ TEST(Parse, limits_depth_rank_and_length) {
 
 TEST(Parse, shows_hostile_text_escaped) {
     EXPECT_ERROR(parse_layout("a\n"), ErrorCode::usage,
-                 "layout \"a\\x0a\": column 2: '\\x0a' does not belong into a layout; names are "
+                 "layout \"a\\x0a\": column 2: '\\x0a' does not belong in a layout; names are "
                  "letters, digits and _, beginning with no digit");
 }
 

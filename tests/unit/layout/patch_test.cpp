@@ -37,9 +37,8 @@ TEST(Patch, dense_is_row_major) {
     EXPECT_EQ(to_text(dense_shape({}, 5)), "5");
     EXPECT_EQ(dense_shape({}).volume(), 1);
     const Index half = Index{1} << 32;
-    EXPECT_ERROR(
-        dense_shape(Indices{half, half}), ErrorCode::corrupt,
-        "the volume of a box is larger than 64-bit arithmetic holds; the input is damaged");
+    EXPECT_ERROR(dense_shape(Indices{half, half}), ErrorCode::corrupt,
+                 "the volume of a box is larger than 64-bit arithmetic holds");
 }
 
 TEST(Patch, clip_at_the_borders) {
@@ -76,8 +75,7 @@ TEST(Patch, address_span_covers_first_and_last) {
     EXPECT_ERROR(address_span({5, {{0, 2, -1}}}), ErrorCode::internal,
                  "no address span: the patch 5 + [0,2)*-1 is empty or has a negative stride");
     EXPECT_ERROR(address_span({0, {{0, Index{1} << 40, Index{1} << 40}}}), ErrorCode::corrupt,
-                 "the address span of a patch is larger than 64-bit arithmetic holds; the input is "
-                 "damaged");
+                 "the address span of a patch is larger than 64-bit arithmetic holds");
 }
 
 TEST(Refine, gives_one_patch_when_aligned) {
@@ -98,7 +96,7 @@ TEST(Refine, refuses_what_lies_outside) {
     const Patch p{0, {{8, 5, 1}}};
     EXPECT_EQ(refine(p, 0, Indices{13}).size(), 1U);
     EXPECT_ERROR(refine(p, 0, Indices{3, 4}), ErrorCode::mismatch,
-                 "the range [8, 13) lies outside of its 12 elements");
+                 "the range [8, 13) lies outside its 12 elements");
     EXPECT_ERROR(refine(p, 1, Indices{3, 4}), ErrorCode::internal, "axis 1 of a patch with 1 axes");
     EXPECT_EQ(refine({6, {{0, 1, 4}}}, 0, {}), (std::vector<Patch>{{6, {}}}));
     EXPECT_EQ(refine({6, {{0, 1, 4}, {2, 3, 1}}}, 0, {}), (std::vector<Patch>{{6, {{2, 3, 1}}}}));
@@ -155,9 +153,9 @@ TEST(BoxesOfRange, at_the_borders_of_rows) {
     EXPECT_EQ(boxes_of_range(0, 1, {}).size(), 1U);
     EXPECT_EQ(boxes_of_range(0, 0, {}).size(), 0U);
     EXPECT_ERROR(count(0, 21), ErrorCode::mismatch,
-                 "the range [0, 21) lies outside of its 20 elements");
+                 "the range [0, 21) lies outside its 20 elements");
     EXPECT_ERROR(count(-1, 2), ErrorCode::mismatch,
-                 "the range [-1, 2) lies outside of its 20 elements");
+                 "the range [-1, 2) lies outside its 20 elements");
 }
 
 TEST(Flat, holds_positions_in_row_major_order) {
@@ -201,7 +199,7 @@ TEST(Flat, of_empty_boxes_and_scalars) {
     EXPECT_EQ(flat({{0, 0}, {0, 5}}, 0, 0), (std::vector<Patch>{}));
     EXPECT_EQ(flat({}, 0, 1, 4), (std::vector<Patch>{{4, {}}}));
     EXPECT_ERROR(flat({{0, 0}, {0, 5}}, 0, 1), ErrorCode::mismatch,
-                 "the range [0, 1) lies outside of its 0 elements");
+                 "the range [0, 1) lies outside its 0 elements");
 }
 
 }  // namespace

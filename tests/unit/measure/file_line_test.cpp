@@ -30,7 +30,7 @@ TEST(FileLine, shares_tile_the_line_and_begin_at_pages) {
         for (const int n_ranks : {1, 2, 3, 7, 64}) {
             Bytes at = 0;
             for (int rank = 0; rank < n_ranks; ++rank) {
-                const Stretch mine = line.share(rank, n_ranks);
+                const LineStretch mine = line.share(rank, n_ranks);
                 ASSERT_EQ(mine.begin, at);
                 ASSERT_LE(mine.begin, mine.end);
                 EXPECT_LT(mine.end - mine.begin, line.size() / static_cast<Bytes>(n_ranks) + 4098);
@@ -47,9 +47,9 @@ TEST(FileLine, shares_tile_the_line_and_begin_at_pages) {
 TEST(FileLine, parts_end_at_multiples_of_the_extent_in_their_file) {
     for (const FileLine& line : lines()) {
         for (const Bytes extent : {Bytes{1000}, Bytes{4096}, Bytes{1} << 20U}) {
-            const Stretch stretch{line.size() / 3, line.size()};
+            const LineStretch stretch{line.size() / 3, line.size()};
             Bytes at = stretch.begin;
-            for (const Part& part : line.parts(stretch, extent)) {
+            for (const FilePart& part : line.parts(stretch, extent)) {
                 ASSERT_EQ(part.line_begin, at);
                 ASSERT_GT(part.size, 0U);
                 ASSERT_LE(part.size, extent);
@@ -62,7 +62,7 @@ TEST(FileLine, parts_end_at_multiples_of_the_extent_in_their_file) {
         }
     }
     EXPECT_EQ(FileLine({{"a", 10}, {"b", 0}, {"c", 5}}).parts({8, 12}, 100),
-              (std::vector<Part>{{0, 8, 2, 8}, {2, 0, 2, 10}}));
+              (std::vector<FilePart>{{0, 8, 2, 8}, {2, 0, 2, 10}}));
 }
 
 }  // namespace

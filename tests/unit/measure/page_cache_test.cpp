@@ -3,7 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/io/file.hpp"
+#include "shardweld/io/input_file.hpp"
+#include "shardweld/io/output_file.hpp"
 
 #include "support/temporary_directory.hpp"
 

@@ -10,7 +10,8 @@ namespace {
 using Claims = std::map<std::string, std::string>;
 
 std::vector<std::string> disagreements(const std::string& json, const Claims& claims) {
-    return check_claims(*Library::load().find_dialect("megatron_core"), config_of(json), claims);
+    return check_claims(*RecipeLibrary::load().find_dialect("megatron_core"), config_of(json),
+                        claims);
 }
 
 constexpr const char* kLlama = R"({"model_type": "llama", "num_hidden_layers": 4,
@@ -69,8 +70,8 @@ TEST(Claims, the_vocabulary_is_the_runs_where_its_tokenizer_was_told_it) {
     EXPECT_EQ(said({{"vocab_size", "249"}, {"tokenizer_type", "NullTokenizer"}}), 1U);
     EXPECT_EQ(said({{"vocab_size", "200"}, {"tokenizer_type", "HuggingFaceTokenizer"}}), 0U);
     const Claims other = changed(kArgs, {{"vocab_size", "100"}, {"padded_vocab_size", "128"}});
-    EXPECT_EQ(check_claims(*Library::load().find_dialect("megatron_core"), config_of(kLlama), other,
-                           {"vocab_size"}),
+    EXPECT_EQ(check_claims(*RecipeLibrary::load().find_dialect("megatron_core"), config_of(kLlama),
+                           other, {"vocab_size"}),
               std::vector<std::string>());
 }
 
@@ -135,10 +136,9 @@ TEST(Claims, gated_delta_net_has_sizes_of_equal_products) {
 }
 
 TEST(Claims, speak_of_fields_and_claims_only) {
-    EXPECT_EQ(
-        error_of_load({toy_dialect("claim h = hidden_size\n")}),
-        "usage: toy.dialect:9: column 1: a claim speaks of '@fields' and '$names' only, not of "
-        "'h'");
+    EXPECT_EQ(error_of_load({toy_dialect("claim h = hidden_size\n")}),
+              "usage: toy.dialect:9: column 1: a claim may only use '@fields' and '$names', not "
+              "'h'");
     EXPECT_EQ(error_of_load({toy_dialect("claim @h = 3\n")}),
               "usage: toy.dialect:9: column 12: expected a name the checkpoint states, found '3'");
 }

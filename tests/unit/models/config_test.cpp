@@ -79,9 +79,9 @@ TEST(Config, set_refuses_what_is_no_json) {
 TEST(Config, bad_text_is_corrupt) {
     const auto error = [](const std::string& text) { return error_of([&] { config_of(text); }); };
     EXPECT_EQ(error("{\n  \"a\": 1,\n  oops\n}"),
-              "corrupt: config.json is no valid JSON at line 3, column 3");
-    EXPECT_EQ(error("[1]"), "corrupt: config.json is no JSON object");
-    EXPECT_EQ(error(""), "corrupt: config.json is no valid JSON at line 1, column 1");
+              "corrupt: config.json is not valid JSON at line 3, column 3");
+    EXPECT_EQ(error("[1]"), "corrupt: config.json is not a JSON object");
+    EXPECT_EQ(error(""), "corrupt: config.json is not valid JSON at line 1, column 1");
     EXPECT_EQ(error("{\"a\": " + std::string(64, '[') + std::string(64, ']') + "}"),
               "corrupt: config.json is nested deeper than 64 levels at line 1, column 70");
     EXPECT_EQ(error("{\"a\": " + std::string(63, '[') + std::string(63, ']') + "}"), "no error");

@@ -242,7 +242,7 @@ TEST(Families, kinds_of_layers_that_a_config_lists_win) {
     const std::string list = R"(, "mlp_layer_types": ["sparse", "dense", "sparse"])";
     for (const char* type : {"glm4_moe_lite", "glm_moe_dsa", "deepseek_v32"}) {
         const auto tree_names = [&](const std::string& more) {
-            const Library library = Library::load();
+            const RecipeLibrary library = RecipeLibrary::load();
             const Config one = config_of(config(type, more));
             const Recipe& recipe = recipe_for(library, one);
             return hub_names(recipe,
@@ -264,7 +264,7 @@ TEST(Families, kinds_of_layers_that_a_config_lists_win) {
 }
 
 TEST(Families, deepseek_lines_say_what_is_optional_and_kept) {
-    const Library library = Library::load();
+    const RecipeLibrary library = RecipeLibrary::load();
     for (const Line& line : library.find_recipe("deepseek_v3")->hub) {
         const bool is_bias = line.logical.ends_with("router_fix");
         EXPECT_EQ(line.keep.has_value(), is_bias) << line.name.text;
@@ -320,7 +320,7 @@ TEST(Families, vision_language_models_have_text_lines_under_the_hubs_prefix) {
 }
 
 TEST(Families, those_that_megatron_does_not_train_say_so) {
-    const Library library = Library::load();
+    const RecipeLibrary library = RecipeLibrary::load();
     const Dialect& megatron = *library.find_dialect("megatron_core");
     const Dialect& tree = *library.find_dialect("hf_module");
     for (const char* name :
@@ -337,7 +337,7 @@ TEST(Families, those_that_megatron_does_not_train_say_so) {
 }
 
 TEST(Families, verified_ones_name_their_fixtures) {
-    const Library library = Library::load();
+    const RecipeLibrary library = RecipeLibrary::load();
     std::set<std::string> verified;
     for (const Recipe* recipe : library.recipes()) {
         if (!recipe->verified.empty()) {

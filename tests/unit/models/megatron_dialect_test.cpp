@@ -9,7 +9,7 @@ namespace {
 /// "logical : layout" of the lines that take a name of that many dims, joined by " / ".
 std::string lines_for(const std::string& json, const std::map<std::string, Index>& facts,
                       const std::string& name, std::size_t n_dims) {
-    static const Library library = Library::load();
+    static const RecipeLibrary library = RecipeLibrary::load();
     const Config config = config_of(json);
     const Recipe& recipe = recipe_for(library, config);
     const Dialect& dialect = *library.find_dialect("megatron_core");
@@ -94,7 +94,7 @@ TEST(MegatronDialect, old_names_depend_on_the_checkpoint_version) {
 }
 
 TEST(MegatronDialect, heads_of_a_rank_make_up_all_heads) {
-    const Library library = Library::load();
+    const RecipeLibrary library = RecipeLibrary::load();
     EXPECT_EQ(library.find_dialect("megatron_core")->fuse.at("g"),
               (std::vector<std::string>{"t", "gt"}));
     const Config config = config_of(kLlamaConfig);

@@ -12,7 +12,7 @@ using Claims = std::map<std::string, std::string>;
 
 /// What the rules say of a built-in family.
 std::string refusal(const std::string& model_type, const Claims& claims) {
-    const Library library = Library::load();
+    const RecipeLibrary library = RecipeLibrary::load();
     const Config config = config_of(R"({"model_type": ")" + model_type + R"("})");
     return error_of([&] {
         require_fit(recipe_for(library, config), *library.find_dialect("megatron_core"), config,
@@ -20,10 +20,10 @@ std::string refusal(const std::string& model_type, const Claims& claims) {
     });
 }
 
-const std::string kLessOne = ": norms hold weight - 1, this family's the weight itself\n";
-const std::string kItself = ": norms hold the weight itself, this family's weight - 1\n";
+const std::string kLessOne = ": norms hold weight - 1, this family's the weight itself";
+const std::string kItself = ": norms hold the weight itself, this family's weight - 1";
 const std::string kAdvice =
-    "give a recipe for such checkpoints with --recipe (docs/using/recipes.md, Refusals)";
+    "; give a recipe for such checkpoints with --recipe (docs/using/recipes.md, Refusals)";
 const Claims kOld = {{"apply_layernorm_1p", "true"}, {"layernorm_zero_centered_gamma", "false"}};
 const Claims kNew = {{"layernorm_zero_centered_gamma", "true"}};
 const Claims kOff = {{"apply_layernorm_1p", "false"}, {"layernorm_zero_centered_gamma", "false"}};
@@ -72,13 +72,13 @@ TEST(Refusals, the_order_of_rotary_rows) {
               "unsupported: the recipe llama does not fit this checkpoint:\n  its args say "
               "apply_layernorm_1p true" +
                   kLessOne +
-                  "  its args say rotary_interleaved true: rotary embeddings turn neighbouring "
-                  "rows of queries and keys, this family's rows of two halves\n" +
+                  "\n  its args say rotary_interleaved true: rotary embeddings turn neighbouring "
+                  "rows of queries and keys, this family's rows of two halves" +
                   kAdvice);
 }
 
 TEST(Refusals, what_cannot_be_decided_is_an_error) {
-    const Library library = Library::load(
+    const RecipeLibrary library = RecipeLibrary::load(
         {toy_dialect("refuse \"why\" if $on and i = 4\nrefuse \"text\" if $kind = \"x\"\n"),
          toy_recipe()});
     const auto error = [&](const std::string& json, const Claims& claims) {
@@ -89,7 +89,7 @@ TEST(Refusals, what_cannot_be_decided_is_an_error) {
     };
     EXPECT_EQ(error(R"({"inner": 4})", {{"on", "true"}}),
               "unsupported: the recipe toy_model does not fit this checkpoint:\n  its args say on "
-              "true: why\n" +
+              "true: why" +
                   kAdvice);
     EXPECT_EQ(error(R"({"inner": 5})", {{"on", "true"}}), "no error");
     EXPECT_EQ(error("{}", {{"on", "false"}}), "no error");

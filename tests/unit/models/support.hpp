@@ -23,12 +23,12 @@ inline std::string error_of(const std::function<void()>& run) {
     return "no error";
 }
 
-inline std::string error_of_load(const std::vector<Source>& extra) {
-    return error_of([&] { Library::load(extra); });
+inline std::string error_of_load(const std::vector<RecipeFile>& extra) {
+    return error_of([&] { RecipeLibrary::load(extra); });
 }
 
 /// A dialect with two logical tensors in a block, and one on its own.
-inline Source toy_dialect(const std::string& more = "") {
+inline RecipeFile toy_dialect(const std::string& more = "") {
     return {"toy.dialect",
             "dialect toy\n"
             "fact t\n"
@@ -41,7 +41,7 @@ inline Source toy_dialect(const std::string& more = "") {
                 more};
 }
 
-inline Source toy_recipe(const std::string& more = "") {
+inline RecipeFile toy_recipe(const std::string& more = "") {
     return {"toy.recipe",
             "recipe toy_model\n"
             "uses toy\n"
@@ -93,7 +93,7 @@ inline std::vector<std::string> hub_names(const Recipe& recipe, const Symbols& s
 /// Hub names of a config with the built-in files.
 inline std::vector<std::string> built_in_names(const std::string& json,
                                                std::map<std::string, Index> given = {}) {
-    const Library library = Library::load();
+    const RecipeLibrary library = RecipeLibrary::load();
     const Config config = config_of(json);
     const Recipe& recipe = recipe_for(library, config);
     const Symbols symbols(recipe, *library.find_dialect("megatron_core"), config, {},

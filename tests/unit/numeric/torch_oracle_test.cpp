@@ -176,7 +176,7 @@ std::string text_of_failure(const std::filesystem::path& path) {
         TorchModule::load(path);
     } catch (const Error& error) {
         EXPECT_EQ(error.code(), ErrorCode::unsupported);
-        return error.what();
+        return error.full_text();
     }
     return "no error";
 }

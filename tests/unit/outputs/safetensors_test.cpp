@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-json header_json(const OutputFile& file) {
+json header_json(const PlacedFile& file) {
     std::uint64_t length = 0;
     std::memcpy(&length, file.header.data(), sizeof length);
     EXPECT_EQ(length + sizeof length, file.header.size());
@@ -25,7 +25,7 @@ TEST(PlaceSafetensors, orders_by_element_size_then_natural_name) {
                                                {"layers.10.w", DType::bf16, {4}}};
     const Placement placement = safetensors_format().place(tensors, 5'000'000'000);
     ASSERT_EQ(placement.files.size(), 1U);
-    const OutputFile& file = placement.files.front();
+    const PlacedFile& file = placement.files.front();
     EXPECT_EQ(file.name, "model.safetensors");
     EXPECT_EQ(file.header.size() % 4096, 0U);
     EXPECT_EQ(file.tensors, (std::vector<std::uint32_t>{1, 0, 2}));

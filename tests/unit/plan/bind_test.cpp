@@ -1,6 +1,7 @@
 // Catalogues against a small recipe: what is taken, what is refused, and in which words.
 #include <gtest/gtest.h>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/plan/binding.hpp"
 
@@ -72,9 +73,8 @@ class Bind : public testing::Test {
 
   protected:
     Bind()
-        : library_(
-              models::Library::load({{"tiny.dialect", kDialect}, {"tiny_model.recipe", kRecipe}})) {
-    }
+        : library_(models::RecipeLibrary::load(
+              {{"tiny.dialect", kDialect}, {"tiny_model.recipe", kRecipe}})) {}
 
     Binding bind(Catalogue catalogue,
                  const std::string& config =
@@ -165,7 +165,7 @@ class Bind : public testing::Test {
         return n;
     }
 
-    models::Library library_;
+    models::RecipeLibrary library_;
     Index t_ = 1;
 };
 
@@ -317,7 +317,7 @@ TEST_F(Bind, refuses_what_no_rule_takes) {
     catalogue.tensors.push_back(tensor("layers.0.bias", {4}));
     catalogue.tensors.push_back(tensor("layers.0.qkv._extra", {4}));
     expect_error(ErrorCode::mismatch,
-                 "1 stored tensor(s) that no rule of dialect tiny takes for a tiny_model model: "
+                 "1 stored tensor(s) that no line of dialect tiny matches for a tiny_model model: "
                  "layers.0.bias [4]",
                  catalogue);
 }
@@ -363,9 +363,9 @@ TEST_F(Bind, tells_all_contradictions_at_once) {
         const std::string text = error.full_text();
         for (const char* part :
              {"checkpoint and config.json contradict each other in 5 ways:\n",
-              "stored tensor layers.0.fc1.weight [12, 4]", "; so do 1 others of this kind\n",
+              "stored tensor layers.0.fc1.weight [12, 4]", "and 1 other of this kind",
               "stored tensor embed.weight [8, 4]", "stored tensor head.weight [8, 4]",
-              "1 stored tensor(s) that no rule", "layers.0.bias [4]",
+              "1 stored tensor(s) that no line", "layers.0.bias [4]",
               "m.layers.2.q.weight needs layer.{l}.qkv[q]"}) {
             EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
         }

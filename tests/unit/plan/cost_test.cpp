@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "shardweld/plan/plan.hpp"
+
 namespace shardweld::plan {
 namespace {
 
@@ -17,6 +19,10 @@ RankTraffic rank(Bytes read, Index reads, Bytes written) {
 
 /// 1 ms and 2 GB/s of reading, 10 us and 1 GB/s of messages, 5 GB/s of copies, 0.5 GB/s of writing.
 const Rates kRates{1e-3, 2e9, 1e-5, 1e9, 5e9, 0.5e9};
+
+double seconds_of(const Traffic& traffic, const Rates& rates, bool is_lockstep) {
+    return timeline_of(traffic, {rates, {}}, is_lockstep).total_s;
+}
 
 TEST(Cost, of_ranks_that_run_freely_is_the_slowest_ranks_sum) {
     Traffic traffic;
@@ -89,9 +95,21 @@ Plan by_columns(Index row, Strategy strategy, Visibility visibility) {
         target.operands.push_back({file, 0, copy});
         files.push_back({std::to_string(file), Bytes{64} << 20U});
     }
-    Choice choice;
+    PlanChoice choice;
     choice.strategy = strategy;
     return make_plan({target}, files, std::move(visibility), choice);
+}
+
+TEST(Cost, names_what_takes_longest) {
+    Traffic traffic;
+    traffic.ranks = {rank(4 * kGB, 0, 0), rank(4 * kGB, 0, 0)};
+    Machine machine{kRates, {}};  // a rank: 2 s
+    EXPECT_EQ(bottleneck_of(traffic, machine, false), Bottleneck::ranks);
+    machine.shared.ranks_per_node = 2;
+    machine.shared.node_read_bytes_s = 2e9;  // both: 4 s
+    EXPECT_EQ(bottleneck_of(traffic, machine, false), Bottleneck::nodes);
+    machine.shared.system_read_bytes_s = 1e9;
+    EXPECT_EQ(bottleneck_of(traffic, machine, false), Bottleneck::system);
 }
 
 TEST(Cost, prefers_direct_where_half_of_the_bytes_need_not_travel) {
@@ -130,7 +148,7 @@ TEST(Cost, prefers_direct_for_whole_rows_and_collective_for_transposes_on_a_shar
         layout::Copy copy;
         copy.loops = {{8192, 1, 8192}, {8192, 8192, 1}};
         target.operands.push_back({0, 0, copy});
-        Choice choice;
+        PlanChoice choice;
         choice.strategy = strategy;
         return seconds(
             make_plan({target}, {{"a", Bytes{128} << 20U}}, Visibility::everywhere(16, 1), choice));

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/plan/binding.hpp"
 #include "shardweld/plan/trace.hpp"
@@ -52,7 +53,7 @@ pass eyes.*
 class OwnNames : public testing::Test {
   protected:
     OwnNames()
-        : library_(models::Library::load({{"toy.recipe", kToyRecipe}})),
+        : library_(models::RecipeLibrary::load({{"toy.recipe", kToyRecipe}})),
           recipe_(*library_.find_recipe("toy")),
           dialect_(models::own_names(recipe_, *library_.find_dialect("hf_module"))) {}
 
@@ -105,7 +106,8 @@ class OwnNames : public testing::Test {
             ADD_FAILURE() << "not refused; expected: " << part;
         } catch (const Error& error) {
             EXPECT_EQ(error.code(), code) << error.full_text();
-            EXPECT_NE(error.full_text().find(part), std::string::npos) << error.full_text();
+            const std::string text = error.full_text() + " (" + error.detail() + ")";
+            EXPECT_NE(text.find(part), std::string::npos) << text;
         }
     }
 
@@ -118,7 +120,7 @@ class OwnNames : public testing::Test {
         return *found;
     }
 
-    models::Library library_;
+    models::RecipeLibrary library_;
     const models::Recipe& recipe_;
     models::Dialect dialect_;
     std::unique_ptr<models::Symbols> symbols_;
@@ -256,7 +258,8 @@ TEST_F(OwnNames, tensors_that_config_json_switches_off_contradict_it) {
     for (const std::string fields : {"", R"(, "n_shared": 0)"}) {
         expect_error(ErrorCode::mismatch,
                      "shared [4] is stored, but config.json (n_shared) describes a model without "
-                     "it (toy.recipe:",
+                     "it; give the config.json of the model that was trained with --hf_config "
+                     "(toy.recipe:",
                      with("shared"), fields);
     }
     // What the family never has, or the command line chooses, is no matter of config.json.

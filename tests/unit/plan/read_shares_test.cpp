@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "shardweld/catalogue/records.hpp"
+#include "shardweld/plan/plan.hpp"
 #include "shardweld/plan/traffic.hpp"
 
 #include "support/flat_target.hpp"
@@ -46,7 +47,7 @@ Visibility two_nodes(const std::vector<int>& seeing) {
 }
 
 Plan plan_of(const std::vector<Index>& sizes, Visibility visibility, Strategy strategy) {
-    Choice choice;
+    PlanChoice choice;
     choice.strategy = strategy;
     return make_plan(targets_of(sizes), files_of(sizes), std::move(visibility), choice);
 }
@@ -113,7 +114,7 @@ Plan with_replicas(int n_ranks, Replicas replicas, const catalogue::Records* rec
             targets[i].replicas.push_back({file, i * kMiB, targets[i].operands.front().copy});
         }
     }
-    Choice choice;
+    PlanChoice choice;
     choice.strategy = Strategy::direct;
     choice.replicas = replicas;
     choice.records = records;

@@ -19,7 +19,7 @@ std::vector<Target> one_a_file(std::uint32_t n_files) {
 
 Plan planned(Visibility visibility, int max_readers) {
     const auto n_files = static_cast<std::uint32_t>(visibility.group_sees.front().size());
-    Choice choice;
+    PlanChoice choice;
     choice.max_readers = max_readers;
     return make_plan(one_a_file(n_files), std::vector<catalogue::File>(n_files, {"f", 1024}),
                      std::move(visibility), choice);
@@ -62,7 +62,7 @@ TEST(Readers, come_from_every_view_of_the_files) {
         FAIL() << "file 2 has no reader";
     } catch (const Error& error) {
         EXPECT_EQ(error.code(), ErrorCode::usage);
-        EXPECT_NE(error.full_text().find("give 2 readers or more"), std::string::npos)
+        EXPECT_NE(error.full_text().find("use at least 2 readers"), std::string::npos)
             << error.full_text();
     }
 }

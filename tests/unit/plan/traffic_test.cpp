@@ -84,36 +84,42 @@ const std::vector<catalogue::File> kFiles{{"a", 8 * kMiB}, {"b", 8 * kMiB}};
 
 Plan plan_of(std::vector<Target> targets, Visibility visibility, Strategy strategy,
              Replicas replicas = Replicas::automatic) {
-    Choice choice;
+    PlanChoice choice;
     choice.strategy = strategy;
     choice.replicas = replicas;
     choice.max_shard_size = 4 * kMiB;
     return make_plan(std::move(targets), kFiles, std::move(visibility), choice);
 }
 
-TEST(Strategy, is_the_one_that_costs_clearly_less) {
-    const auto chosen = [](double direct_s, double collective_s) {
-        Choice choice;
-        choice.cost = [=](const Plan& plan) {
-            EXPECT_EQ(plan.is_lockstep, plan.strategy == Strategy::collective);
-            return plan.strategy == Strategy::direct ? direct_s : collective_s;
-        };
-        return make_plan({target("x", 2 * 1024 * 1024, {0, 1})}, kFiles,
-                         Visibility::everywhere(2, 2), choice);
-    };
-    EXPECT_EQ(chosen(1, 2).strategy, Strategy::direct);
-    EXPECT_EQ(chosen(1, 0.95).strategy, Strategy::direct) << "not clearly";
-    const Plan plan = chosen(2, 1);
-    EXPECT_EQ(plan.strategy, Strategy::collective);
-    EXPECT_TRUE(plan.is_lockstep);
-    EXPECT_EQ(plan.why, "by a measurement: direct 2 s, collective 1 s, writing apart");
+/// 512 MiB in bf16, stored column by column or row by row, for 16 ranks.
+Plan plan_of_square(bool is_transposed, Strategy asked = Strategy::automatic) {
+    constexpr Index kRows = 16'384;
+    Target square = target("w", kRows * kRows, {0});
+    if (is_transposed) {
+        square.operands[0].copy = copy_of({{kRows, 1, kRows}, {kRows, kRows, 1}});
+    }
+    return plan_of({square}, Visibility::everywhere(16, kFiles.size()), asked);
 }
 
-TEST(Strategy, without_a_measurement_follows_the_runs) {
-    EXPECT_EQ(plan_of({target("x", 2 * 1024 * 1024, {0, 1})}, Visibility::everywhere(2, 2),
-                      Strategy::automatic)
-                  .strategy,
-              Strategy::direct);
+TEST(Strategy, is_direct_unless_owners_would_read_much_again) {
+    const Plan rows = plan_of_square(false);
+    EXPECT_EQ(rows.strategy, Strategy::direct);
+    EXPECT_EQ(rows.why, "all ranks see all files");
+    const Plan columns = plan_of_square(true);
+    EXPECT_EQ(columns.strategy, Strategy::collective);
+    EXPECT_TRUE(columns.is_lockstep);
+    EXPECT_EQ(columns.why.rfind("each byte is read once; owners would read ", 0), 0U)
+        << columns.why;
+    EXPECT_EQ(plan_of_square(true, Strategy::direct).strategy, Strategy::direct);
+}
+
+TEST(Strategy, of_a_small_transposed_tensor_or_one_rank_is_direct) {
+    Target small = target("x", 1024 * 1024, {0});
+    small.operands[0].copy = copy_of({{1024, 1, 1024}, {1024, 1024, 1}});
+    const Visibility everywhere = Visibility::everywhere(2, kFiles.size());
+    EXPECT_EQ(plan_of({small}, everywhere, Strategy::automatic).strategy, Strategy::direct);
+    EXPECT_EQ(plan_of({small}, Visibility::everywhere(1, kFiles.size()), Strategy::automatic).why,
+              "one rank");
 }
 
 TEST(Traffic, of_direct_owners_is_what_they_write) {

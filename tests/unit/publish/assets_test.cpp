@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "shardweld/io/input_file.hpp"
+
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
 
@@ -64,9 +66,9 @@ TEST(CollectAssets, follows_links_to_files_and_leaves_everything_else) {
     EXPECT_EQ(found[0].text, "the content");
     EXPECT_EQ(
         lost_assets(hf.path()),
-        (std::vector<std::string>{
-            "chat_template.jinja (a directory)", "chat_templates/tool.jinja (a link to nothing)",
-            "merges.txt (a special file)", "vocab.json (a link to nothing)"}));
+        (std::vector<std::string>{"chat_template.jinja (a directory)",
+                                  "chat_templates/tool.jinja (a dangling link)",
+                                  "merges.txt (a special file)", "vocab.json (a dangling link)"}));
 }
 
 TEST(CollectAssets, names_a_directory_that_is_not_there) {
@@ -81,7 +83,7 @@ TEST(CollectAssets, refuses_a_file_too_large_for_a_tokenizer) {
     fs::resize_file(file, (std::uintmax_t{1} << 30U) + 1);
     EXPECT_EQ(test::error_text([&] { collect_assets(hf.path()); }),
               "unsupported: " + file.string() +
-                  " has 1.07 GB; a configuration or tokenizer file has at most 1.07 GB: give "
+                  " has 1.07 GB; a configuration or tokenizer file has at most 1.07 GB; give "
                   "another directory with --hf_config");
 }
 
@@ -134,7 +136,7 @@ TEST(WriteAssets, refuses_a_file_that_is_no_longer_what_was_read) {
                    hf.put("tokenizer.json", std::string(size, 'b'));
                    fs::last_write_time(file, time);
                }),
-               "its change time is another one");
+               "its change time changed");
         expect(answer([&] {
                    fs::remove(file);
                    fs::create_symlink(secret, file);

@@ -19,6 +19,31 @@ Facts written_as(DType dtype) {
     return facts;
 }
 
+TEST(StatedDtype, is_the_first_that_a_config_states) {
+    const auto stated = [](const char* text) {
+        return stated_dtype(models::Config::parse(text, "config.json"));
+    };
+    EXPECT_EQ(stated(R"({"torch_dtype": "bfloat16"})"), DType::bf16);
+    EXPECT_EQ(stated(R"({"text_config": {"dtype": "float16"}})"), DType::f16);
+    EXPECT_EQ(stated(R"({"dtype": "auto"})"), std::nullopt);
+    EXPECT_EQ(stated("{}"), std::nullopt);
+}
+
+TEST(GenerationConfig, is_made_for_models_that_generate) {
+    const auto made = [](const std::string& text) {
+        return made_generation_config(models::Config::parse(text, "config.json"));
+    };
+    EXPECT_EQ(made(R"({"architectures": ["LlamaForCausalLM"], "bos_token_id": 1, "vocab_size": 7,
+                       "eos_token_id": [2, 3], "pad_token_id": null,
+                       "transformers_version": "4.51.3"})"),
+              "{\n  \"_from_model_config\": true,\n  \"bos_token_id\": 1,\n  \"eos_token_id\": [\n"
+              "    2,\n    3\n  ],\n  \"transformers_version\": \"4.51.3\"\n}\n");
+    EXPECT_EQ(made(R"({"architectures": ["Qwen2VLForConditionalGeneration"]})"),
+              "{\n  \"_from_model_config\": true\n}\n");
+    EXPECT_EQ(made(R"({"architectures": ["Qwen2ForTokenClassification"]})"), "");
+    EXPECT_EQ(made("{}"), "");
+}
+
 TEST(TrueConfig, leaves_a_true_text_byte_for_byte) {
     const std::string text =
         "{ \"torch_dtype\":\"bfloat16\",\n\t\"tie_word_embeddings\" : false,\"vocab_size\":7 }";
@@ -83,7 +108,7 @@ TEST(TrueConfig, makes_up_no_endless_list_of_labels) {
     Facts facts;
     facts.labels = 20'001;
     EXPECT_EQ(test::error_text([&] { edited(R"({"a": 1})", facts); }),
-              "mismatch: the head has 20001 rows, config.json 2 labels; at most 20000 are made up: "
+              "mismatch: the head has 20001 rows, config.json 2 labels; at most 20000 are made up; "
               "say \"num_labels\": 20001 there, without id2label");
     EXPECT_EQ(edited(R"({"num_labels": 20001})", facts), R"({"num_labels": 20001})");
 }

@@ -69,18 +69,18 @@ TEST(RequireModelOnly, lets_models_be_replaced) {
 
 TEST(RequireModelOnly, names_what_is_no_part_of_a_model) {
     EXPECT_EQ(answer({"config.json", "model.safetensors", "notes.txt", "sub/", "data.bin"}),
-              "what is no part of a model: data.bin, notes.txt, sub/");
+              "what does not belong to a model: data.bin, notes.txt, sub/");
     EXPECT_EQ(answer({"config.json", "lora_adapter/thesis.tex", ".ssh/id_rsa"}),
-              "what is no part of a model: .ssh/, lora_adapter/thesis.tex");
+              "what does not belong to a model: .ssh/, lora_adapter/thesis.tex");
     EXPECT_EQ(answer({"config.json", "global_step_10/", "model_world_size_2_rank_0.pt"}),
-              "what is no part of a model: global_step_10/, model_world_size_2_rank_0.pt");
-    EXPECT_EQ(answer({"config.json", "other.json"}), "what is no part of a model: other.json")
+              "what does not belong to a model: global_step_10/, model_world_size_2_rank_0.pt");
+    EXPECT_EQ(answer({"config.json", "other.json"}), "what does not belong to a model: other.json")
         << "a report is one by what it holds";
     EXPECT_EQ(answer({"1", "2", "3", "4", "5", "6", "7"}),
-              "what is no part of a model: 1, 2, 3, 4, 5 and 2 more");
+              "what does not belong to a model: 1, 2, 3, 4, 5 and 2 more");
     // Somebody's project.
     EXPECT_EQ(answer({"README.md", "main.py", "requirements.txt"}),
-              "nothing that tells of a model (weights, or a config.json with a model_type)");
+              "nothing of a model (weights, or a config.json with a model_type)");
 }
 
 TEST(RequireModelOnly, looks_again_before_something_is_replaced) {
@@ -88,8 +88,9 @@ TEST(RequireModelOnly, looks_again_before_something_is_replaced) {
     place.put("out/config.json", R"({"model_type": "llama"})");
     auto partial = PartialDirectory::create({place.path() / "out", {}, true});
     place.put("out/notes.txt", "meanwhile");
-    EXPECT_NE(error_text([&] { partial.commit({}, false); }).find("no part of a model: notes.txt"),
-              std::string::npos);
+    EXPECT_NE(
+        error_text([&] { partial.commit({}, false); }).find("not belong to a model: notes.txt"),
+        std::string::npos);
     EXPECT_EQ(test::content_of(place.path() / "out/notes.txt"), "meanwhile");
 }
 

@@ -45,9 +45,10 @@ class OwnWork : public ::testing::Test {
         return error_text([&] { require_own_work(partial(), ::geteuid()); });
     }
     [[nodiscard]] std::string refusal(const fs::path& path, const std::string& why) const {
-        return "target: cannot resume: " + path.string() + " " + why +
-               ", and what it says was written is believed; run without --resume to start anew, "
-               "or remove " +
+        return "target: cannot continue the earlier merge: " + path.string() + " " + why +
+               ", and what it says was written is believed; start from the beginning with "
+               "--restart, "
+               "which removes " +
                partial().string();
     }
     TemporaryDirectory place_;
@@ -66,7 +67,7 @@ TEST_F(OwnWork, is_nobody_elses_to_write) {
         const fs::path path = *name == 0 ? partial() : partial() / name;
         const mode_t mode = fs::is_directory(path) ? 0755 : 0644;
         allow(path, mode | 0002U);
-        EXPECT_EQ(answer(), refusal(path, "may be written by others (mode " +
+        EXPECT_EQ(answer(), refusal(path, "is writable by others (mode " +
                                               std::string(mode == 0755 ? "0757)" : "0646)")));
         allow(path, mode | 0020U);
         EXPECT_NE(answer(), "no error");
@@ -82,18 +83,18 @@ TEST_F(OwnWork, is_nobody_elses_to_write) {
                   allow(partial(), 0777);
                   (void)PartialDirectory::create({target(), {}, false, true});
               }),
-              refusal(partial(), "may be written by others (mode 0777)"));
-    // Not asked to go on with it, a run removes it.
+              refusal(partial(), "is writable by others (mode 0777)"));
+    // With --restart, a run removes it.
     (void)PartialDirectory::create({target(), {}, false});
     EXPECT_FALSE(fs::exists(partial()));
 }
 
 TEST_F(OwnWork, has_no_links) {
     fs::create_hard_link(partial() / "journal/1-0", place_.path() / "other");
-    EXPECT_EQ(answer(), refusal(partial() / "journal/1-0", "has other names, too (hard links)"));
+    EXPECT_EQ(answer(), refusal(partial() / "journal/1-0", "has other names (hard links)"));
     fs::remove(partial() / "journal/1-0");
     fs::create_symlink(place_.path() / "other", partial() / "journal/1-0");
-    EXPECT_EQ(answer(), refusal(partial() / "journal/1-0", "is no plain file"));
+    EXPECT_EQ(answer(), refusal(partial() / "journal/1-0", "is not a regular file"));
 }
 
 TEST_F(OwnWork, belongs_to_who_runs_this) {

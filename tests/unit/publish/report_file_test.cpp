@@ -50,8 +50,7 @@ TEST(WriteReportFile, replaces_reports_empty_files_and_nothing) {
     write_report("one", path, false);
     EXPECT_EQ(content_of(path), "one");
     EXPECT_EQ(error_text([&] { write_report("two", path, false); }),
-              "io: " + path.string() +
-                  " is left as it is: it is there and holds something else than a report");
+              "io: " + path.string() + " is left as it is: it exists and is not a report");
     for (const char* before : {"", kReport}) {
         place.put("r.json", before);
         write_report("three", path, true);
@@ -70,7 +69,7 @@ TEST(WriteReportFile, keeps_links_and_replaces_what_they_lead_to) {
     ASSERT_EQ(::mkfifo((place.path() / "pipe").c_str(), 0600), 0);
     EXPECT_NE(error_text([&] {
                   write_report("x", place.path() / "pipe", false);
-              }).find("it is no regular file"),
+              }).find("it is not a regular file"),
               std::string::npos);
 }
 

@@ -31,20 +31,18 @@ TEST(Shortages, tells_every_limit_that_is_exceeded) {
     EXPECT_EQ(shortages(room, "/s", 501, 2).size(), 1U);
     const List all = shortages(room, "/s", 2000, 4);
     ASSERT_EQ(all.size(), 4U);
-    EXPECT_EQ(all[0],
-              "the file system of /s has 1.00 kB free; the output needs 2.00 kB: free space or "
-              "choose another --target_dir");
-    EXPECT_EQ(all[1],
-              "the file system of /s has 3 free inodes; the output needs 4 files: remove "
-              "files or raise --max_shard_size");
-    EXPECT_EQ(all[2],
-              "the quota of user 7 on the file system of /s has 500 B left; the output needs "
-              "2.00 kB: remove files or choose another --target_dir");
-    EXPECT_EQ(all[3],
-              "the quota of user 7 on the file system of /s has 2 files left; the output "
-              "needs 4 files: remove files or raise --max_shard_size");
+    EXPECT_EQ(all[0], "the file system of /s has 1.00 kB free, the output needs 2.00 kB");
+    EXPECT_EQ(all[1], "the file system of /s has 3 free inodes, the output needs 4 files");
+    EXPECT_EQ(
+        all[2],
+        "the quota of user 7 on the file system of /s has 500 B left, the output needs 2.00 kB");
+    EXPECT_EQ(
+        all[3],
+        "the quota of user 7 on the file system of /s has 2 files left, the output needs 4 files");
     EXPECT_EQ(error_text([&] { require_room(room, "/s", 2000, 4); }),
-              "space: " + all[0] + "\n  " + all[1] + "\n  " + all[2] + "\n  " + all[3]);
+              "space: " + all[0] + "\n  " + all[1] + "\n  " + all[2] + "\n  " + all[3] +
+                  "; free space or choose another --target_dir; for inodes, raise "
+                  "--max_shard_size");
 }
 
 TEST(Room, is_that_of_the_nearest_directory_there_is) {

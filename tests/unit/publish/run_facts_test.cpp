@@ -23,14 +23,15 @@ std::string refusal(const RunFacts& now) {
     try {
         require_same(facts(), now, "/out/.m.shardweld-partial");
     } catch (const Error& error) {
-        return std::string(name_of(error.code())) + ": " + error.what();
+        return std::string(name_of(error.code())) + ": " + error.full_text();
     }
     return "no error";
 }
 
 std::string expected(const std::string& code, const std::string& why) {
-    return code + ": cannot resume: " + why +
-           "; run without --resume to start anew, or remove /out/.m.shardweld-partial";
+    return code + ": cannot continue the earlier merge: " + why +
+           "; start from the beginning with --restart, "
+           "which removes /out/.m.shardweld-partial";
 }
 
 TEST(RunFacts, come_back_from_the_header) {
@@ -51,7 +52,7 @@ TEST(RunFacts, of_a_damaged_header_are_refused) {
         try {
             (void)read_header(place.path() / "journal");
         } catch (const Error& error) {
-            return std::string(name_of(error.code())) + ": " + error.what();
+            return std::string(name_of(error.code())) + ": " + error.full_text();
         }
         return std::string("no error");
     };
@@ -65,12 +66,13 @@ TEST(RunFacts, of_a_damaged_header_are_refused) {
          R"({"schema":2,"tool":"t","plan":"p","replicas":"auto","options":[],"inputs":[["a",1e300,1,1,1,1,true]]})",
          R"({"schema":2,"tool":"t","plan":"p","replicas":"auto","options":[],"inputs":[["a",-1,1,1,1,1,true]]})"}) {
         const std::string said = answer(text);
-        EXPECT_EQ(said.rfind("target: cannot resume: " + path.string(), 0), 0U) << text << said;
+        EXPECT_EQ(said.rfind("target: cannot continue the earlier merge: " + path.string(), 0), 0U)
+            << text << said;
     }
     EXPECT_EQ(answer(R"({"schema": 3})"),
-              "target: cannot resume: " + path.string() +
-                  " is of another version of shardweld; run without --resume to start anew, or "
-                  "remove " +
+              "target: cannot continue the earlier merge: " + path.string() +
+                  " is of another version of shardweld; start from the beginning with --restart, "
+                  "which removes " +
                   place.path().string());
 }
 
@@ -95,12 +97,12 @@ TEST(RequireSame, names_what_changed) {
     now.inputs[0].stamp.inode = 71;
     EXPECT_EQ(refusal(now),
               expected("mismatch",
-                       "the input a.pt may be another one though its size and time are what they "
-                       "were (another file has its name, and no checksums in it say what it holds) "
+                       "the input a.pt may have been replaced, though its size and time are the "
+                       "same (another file has its name, and it holds no checksums) "
                        "since this merge began"));
     now = facts();
     now.inputs[0].stamp.changed_ns = 9;
-    EXPECT_NE(refusal(now).find("(its change time is another one, and"), std::string::npos);
+    EXPECT_NE(refusal(now).find("(its change time changed, and"), std::string::npos);
     now = facts();
     now.inputs[1].stamp.changed_ns = 5;
     now.inputs[1].stamp.inode = 5;
@@ -124,10 +126,10 @@ TEST(RequireSame, explains_another_plan_by_the_options) {
     EXPECT_EQ(refusal(now),
               expected("mismatch", "options changed: --dtype bf16 became --dtype fp32"));
     now.options = facts().options;
-    EXPECT_EQ(refusal(now),
-              expected("mismatch",
-                       "config.json, a recipe or the base model is another one than when this "
-                       "merge began"));
+    EXPECT_EQ(
+        refusal(now),
+        expected("mismatch",
+                 "config.json, a recipe or the base model has changed since this merge began"));
 }
 
 TEST(RequireSame, takes_only_replicas_that_are_compared_as_strictly) {

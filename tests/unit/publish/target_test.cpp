@@ -80,26 +80,26 @@ TEST(CheckedTarget, refuses_what_must_not_be_replaced) {
     const std::string start = "target: the target directory " + root;
     EXPECT_EQ(refusal("full", false),
               start +
-                  "/full exists and is not empty: choose another one, or replace it with "
+                  "/full exists and is not empty; choose another one, or replace it with "
                   "--overwrite");
     EXPECT_EQ(refusal("full", true), "no error");
     EXPECT_EQ(refusal("plain", true),
-              start + "/plain is a file, not a directory: choose another --target_dir");
+              start + "/plain is a file, not a directory; choose another --target_dir");
     EXPECT_EQ(refusal("step/ckpt", true),
-              start + "/step/ckpt is read as input: choose another --target_dir");
+              start + "/step/ckpt is read as input; choose another --target_dir");
     EXPECT_EQ(refusal("step/ckpt/merged", true),
               start + "/step/ckpt/merged lies inside the checkpoint " + root +
-                  "/step/ckpt: choose a --target_dir outside of it");
+                  "/step/ckpt; choose a --target_dir outside of it");
     EXPECT_EQ(refusal("step", true), start + "/step contains the input " + root +
-                                         "/step/ckpt: choose another --target_dir");
+                                         "/step/ckpt; choose another --target_dir");
     EXPECT_EQ(refusal("hf/merged", true), "no error");
-    EXPECT_EQ(refusal("hf", true), start + "/hf is read as input: choose another --target_dir");
+    EXPECT_EQ(refusal("hf", true), start + "/hf is read as input; choose another --target_dir");
     EXPECT_EQ(refusal("step/ckpt2", true), "no error");
     EXPECT_EQ(refusal("broken", true).substr(0, 7), "target:");
     EXPECT_EQ(error_text([] {
                   checked_target({"/", {}, true});
               }),
-              "target: the target directory / is the root of the file system: choose another "
+              "target: the target directory / is the root of the file system; choose another "
               "--target_dir");
 }
 
@@ -216,7 +216,7 @@ TEST(PartialDirectory, removes_what_was_kept_when_it_is_not_to_be_resumed) {
     EXPECT_FALSE(partial.is_taken_up());
     EXPECT_EQ(partial.take_notes(),
               (Names{"removed " + partial.path().string() +
-                     ", left by a run that did not finish (--resume would have gone on with it)"}));
+                     ", left by a run that did not finish, with what it had written (--restart)"}));
     EXPECT_EQ(partial.notes(), (Names{}));
     commit(partial, false);
     EXPECT_EQ(names_in(place.path()), (Names{"out"}));
@@ -284,7 +284,7 @@ TEST(PartialDirectory, refuses_while_another_process_writes) {
                   std::to_string(child) + " on host " + host + " holds " +
                   (place.path() / ".out.shardweld-lock").string() +
                   "; wait for it or choose another --target_dir");
-    // The refused run must not have touched the other's directory; a dead holder blocks nobody.
+    // The refused run must not have touched the other's directory; a dead holder does not block.
     EXPECT_TRUE(fs::exists(place.path() / ".out.shardweld-partial"));
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
@@ -349,8 +349,8 @@ struct Meddling {
 
 TEST(PartialDirectory, publishes_nothing_but_what_was_written) {
     const std::string changed =
-        ": another program changed it while this run wrote it (one that cleans scratch space?); "
-        "nothing is published";
+        ": another program changed it while this run wrote it; nothing is published; keep programs "
+        "that clean scratch space away from the target";
     const std::string gone = " is no longer the directory that this run writes";
     const std::vector<Meddling> all = {
         {[](const auto&, const auto& partial) { fs::remove(partial / "sub/a.safetensors"); },
@@ -363,12 +363,12 @@ TEST(PartialDirectory, publishes_nothing_but_what_was_written) {
          },
          "io: PARTIAL/config.json is another file than the one that was written" + changed},
         {[](const auto&, const auto& partial) { ::chmod((partial / "config.json").c_str(), 0600); },
-         "io: PARTIAL/config.json has the rights 0600, it was made with 0644" + changed},
+         "io: PARTIAL/config.json has the mode 0600, it was created with 0644" + changed},
         {[](const auto&, const auto& partial) {
              fs::rename(partial / "config.json", partial / "other");
              fs::create_symlink("other", partial / "config.json");
          },
-         "io: PARTIAL/config.json is no regular file any more" + changed},
+         "io: PARTIAL/config.json is no longer a regular file" + changed},
         {[](const auto&, const auto& partial) { std::ofstream(partial / "sub/mine") << "mine"; },
          "target: PARTIAL/sub/mine is none of the files that this run wrote"},
         {[](const auto& place, const auto& partial) { fs::rename(partial, place / "moved"); },
@@ -488,7 +488,7 @@ TEST(PartialDirectory, takes_back_what_a_killed_run_had_published_inside) {
         });
     };
     const std::string refusal = "target: the target directory " + (place.path() / "out").string() +
-                                " exists and is not empty: choose another one, or replace it with "
+                                " exists and is not empty; choose another one, or replace it with "
                                 "--overwrite";
     put();
     EXPECT_EQ(creation(false), refusal);

@@ -81,7 +81,7 @@ TEST_F(CheckModel, refuses_links_that_lead_out_and_dot_files) {
               "leads out of the model's directory, to " + secret.string());
     EXPECT_EQ(refusal("tokenizer", link_to(elsewhere.path())),
               "leads out of the model's directory, to " + elsewhere.path().string());
-    EXPECT_EQ(refusal("gone", link_to("nowhere")), "is a link to nothing");
+    EXPECT_EQ(refusal("gone", link_to("nowhere")), "is a dangling link");
     for (const char* name : {".env", ".cache/x", ".ssh/id", "sub/.netrc"}) {
         here_.put(name);
         EXPECT_NE(verdict().find("begins with a dot"), std::string::npos) << name;
@@ -101,7 +101,7 @@ TEST_F(CheckModel, refuses_what_lacks_a_part) {
         "model.safetensors.index.json names model-00002-of-00002.safetensors, which is missing "
         "or empty");
     here_.put("model-00002-of-00002.safetensors", "");
-    EXPECT_EQ(verdict(), "model-00002-of-00002.safetensors is empty or leads nowhere");
+    EXPECT_EQ(verdict(), "model-00002-of-00002.safetensors is empty or dangling");
     remove("config.json");
     remove("model-00002-of-00002.safetensors");
     EXPECT_EQ(verdict(), "it has no config.json");
@@ -114,7 +114,7 @@ TEST_F(CheckModel, refuses_a_damaged_index) {
     for (const char* text : {"", "{", "[]", "{}", R"({"weight_map": 1})"}) {
         here_.put("model.safetensors.index.json", text);
         EXPECT_EQ(verdict(),
-                  "model.safetensors.index.json is no JSON object with a weight_map of tensors")
+                  "model.safetensors.index.json is not a JSON object with a weight_map of tensors")
             << text;
     }
     here_.put("model.safetensors.index.json", R"({"weight_map": {"a": 1}})");
@@ -137,7 +137,7 @@ TEST_F(CheckModel, refuses_outputs_that_are_still_written) {
 
 TEST(CheckModelPath, refuses_what_is_no_directory) {
     EXPECT_EQ(error_text([] { check_model("/nonexistent/model"); }),
-              "not_found: /nonexistent/model is no directory that can be read");
+              "not_found: /nonexistent/model is not a readable directory; check the path");
 }
 
 Tokens tokens_in(const std::map<std::string, std::string>& variables) {

@@ -3,6 +3,7 @@
 // Sources: torch 2.15 torch/distributed/checkpoint/metadata.py, filesystem.py.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <span>
@@ -11,7 +12,6 @@
 
 #include "shardweld/core/dtype.hpp"
 #include "shardweld/core/index.hpp"
-#include "shardweld/io/file.hpp"
 
 namespace shardweld::formats {
 
@@ -57,7 +57,7 @@ struct DcpMetadata {
     /// transformed (compressed) tensor. Messages name tensor and chunk; context names the file.
     /// Whether the chunks tile their tensors is left to check_tiling: optimizer state of old
     /// Megatron cores does not, and is not needed.
-    static DcpMetadata read(const io::fs::path& path);
+    static DcpMetadata read(const std::filesystem::path& path);
 };
 
 /// Checks that the chunks cover the tensor exactly once. Error(corrupt) naming the tensor and the

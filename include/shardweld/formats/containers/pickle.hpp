@@ -4,7 +4,7 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <memory>
 #include <optional>
 #include <set>
@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "shardweld/core/error.hpp"
 #include "shardweld/core/index.hpp"
 
 namespace shardweld::formats {
@@ -37,6 +38,8 @@ enum class PickleKind : std::uint8_t {
 
 /// The kind's name for messages: "tuple".
 std::string_view name_of(PickleKind kind);
+/// With its article: "a list", "an integer".
+std::string in_words(PickleKind kind);
 
 struct PickleObject;
 class PickleArena;
@@ -88,9 +91,9 @@ struct PickleValue {
 
     /// Of an object (REDUCE, NEWOBJ): class or function, its arguments, and the BUILD argument
     /// or nullptr. Of other kinds: nullptr, empty, nullptr.
-    [[nodiscard]] const PickleValue* callee() const;
+    [[nodiscard]] inline const PickleValue* callee() const;
     [[nodiscard]] std::span<const PickleValue* const> arguments() const;
-    [[nodiscard]] const PickleValue* state() const;
+    [[nodiscard]] inline const PickleValue* state() const;
     /// Attribute of an object: looks in its BUILD state; nullptr when absent. Error(corrupt) when
     /// there are more attributes than any object has.
     [[nodiscard]] const PickleValue* attribute(std::string_view name) const;
@@ -98,12 +101,26 @@ struct PickleValue {
     [[nodiscard]] const PickleValue* find_attribute(std::string_view name) const;
 
     /// Of a persistent: its id, otherwise nullptr.
-    [[nodiscard]] const PickleValue* persistent_id() const;
-
-  private:
-    [[nodiscard]] bool has_pairs() const;
+    [[nodiscard]] const PickleValue* persistent_id() const {
+        return kind == PickleKind::persistent ? id : nullptr;
+    }
 };
 static_assert(sizeof(PickleValue) == 16);
+
+/// The parts of an object; private to the machine.
+struct PickleObject {
+    PickleValue* callee;
+    PickleValue* arguments;  ///< a tuple
+    PickleValue* state;      ///< null without BUILD
+    PickleValue* extra;      ///< what was appended (a list) or set (a dict) afterwards, or null
+};
+
+inline const PickleValue* PickleValue::callee() const {
+    return kind == PickleKind::object ? object->callee : nullptr;
+}
+inline const PickleValue* PickleValue::state() const {
+    return kind == PickleKind::object ? object->state : nullptr;
+}
 
 /// Takes objects out of a pickle as soon as they are whole, so that those of which there are
 /// millions need not be held as values.
@@ -140,29 +157,33 @@ class PickleMemory {
 
     /// The bytes of a pickle that is gone, to be written over with another's; else an empty vector.
     static std::vector<std::byte> spare_bytes();
-    /// Takes the bytes of a pickle that goes, if they are more than those that are kept.
-    static void keep_bytes(std::vector<std::byte> bytes);
 
   private:
     friend class PickleArena;
-    std::vector<std::unique_ptr<std::byte[]>> chunks_;
-    std::vector<std::byte> bytes_;
+    std::list<std::unique_ptr<std::byte[]>> chunks_;
+    std::vector<std::byte> bytes_;  // the largest pickle's
     PickleMemory* outer_;
 };
 
-/// A parsed pickle: owns its values and the bytes they view.
+/// The input ended inside the pickle: more bytes might complete it.
+class PickleCutShort : public Error {
+  public:
+    explicit PickleCutShort(const std::string& message) : Error(ErrorCode::corrupt, message) {}
+};
+
+/// A parsed pickle: owns its values and the bytes they view. A copy shares them.
 class Pickle {
   public:
     /// Parses one pickle from the start of `bytes` (moved in, kept alive). Throws Error(corrupt) on
-    /// malformed, truncated or bomb-like input (every length checked against what is left; memo
-    /// indices and nesting bounded; time and memory linear in the input's size; cyclic and
-    /// exponentially shared structures are safe because values are shared and never copied or
-    /// expanded) and on denied globals: Error(corrupt) naming module and name, wherever they stand
-    /// (os posix nt subprocess sys socket shutil importlib runpy ctypes pty and any submodule;
-    /// __builtin__/builtins eval exec compile open __import__); PERSID, INST, OBJ, EXT1/2/4 and
-    /// out-of-band buffers are Error(corrupt) as well.
-    /// Where the outermost object's state has the key `skipped_key` (if not ""), its value is
-    /// checked but not kept: it reads as none.
+    /// malformed or bomb-like input (every length checked against what is left; memo indices and
+    /// nesting bounded; time and memory linear in the input's size; cyclic and exponentially shared
+    /// structures are safe because values are shared and never copied or expanded), PickleCutShort
+    /// where the bytes end too early, and Error(corrupt) naming module and name of denied globals,
+    /// wherever they stand (os posix nt subprocess sys socket shutil importlib runpy ctypes pty and
+    /// any submodule; __builtin__/builtins eval exec compile open __import__); PERSID, INST, OBJ,
+    /// EXT1/2/4 and out-of-band buffers are Error(corrupt) as well.
+    /// Where the outermost object's state has the key `skipped_key` (if not ""), its value is not
+    /// kept and reads as none; its opcodes and globals are checked.
     /// With a `reducer`, which is to live for this call, memory goes with what is left.
     static Pickle parse(std::vector<std::byte> bytes, std::string_view skipped_key = {},
                         PickleReducer* reducer = nullptr);
@@ -175,18 +196,10 @@ class Pickle {
     /// Every persistent value, in the order of the stream.
     [[nodiscard]] std::span<const PickleValue* const> persistents() const { return persistents_; }
 
-    Pickle(const Pickle&) = delete;
-    Pickle& operator=(const Pickle&) = delete;
-    Pickle(Pickle&&) noexcept;
-    Pickle& operator=(Pickle&&) noexcept;
-    ~Pickle();
-
   private:
-    Pickle();
     friend class PickleMachine;
-    std::vector<std::byte> bytes_;
-    std::unique_ptr<PickleArena> arena_;  // values
-    std::deque<std::string> texts_;  // names of globals, decoded escapes, _codecs.encode results
+    Pickle() = default;
+    std::shared_ptr<PickleArena> memory_;
     std::vector<const PickleValue*> persistents_;
     const PickleValue* root_ = nullptr;
     std::size_t consumed_ = 0;

@@ -6,7 +6,10 @@
 #include <string>
 
 #include "shardweld/formats/containers/torch_file.hpp"
-#include "shardweld/io/file.hpp"
+
+namespace shardweld::io {
+class InputFile;
+}  // namespace shardweld::io
 
 namespace shardweld::formats {
 

@@ -13,7 +13,10 @@
 #include "shardweld/core/index.hpp"
 #include "shardweld/formats/containers/pickle.hpp"
 #include "shardweld/formats/containers/torch_records.hpp"
-#include "shardweld/io/file.hpp"
+
+namespace shardweld::io {
+class InputFile;
+}  // namespace shardweld::io
 
 namespace shardweld::formats {
 
@@ -54,12 +57,12 @@ class TorchFile {
     [[nodiscard]] const std::string& archive_name() const { return archive_name_; }
 
     /// `value` as a tensor: unwraps _rebuild_tensor, _v2, _v3, _rebuild_parameter(_with_state),
-    /// torch.nn.Parameter and _rebuild_from_type_v2 wrappers. nullopt when it is no tensor at all.
-    /// Throws Error(corrupt) when it is one but does not fit (negative extents or strides,
+    /// torch.nn.Parameter and _rebuild_from_type_v2 wrappers. nullopt when it is not a tensor at
+    /// all. Throws Error(corrupt) when it is one but does not fit (negative extents or strides,
     /// overflow, storage missing, storage too short for shape and strides, storage key not a plain
     /// record name), Error(unsupported) for quantised, sparse, meta or unknown-dtype tensors.
     [[nodiscard]] std::optional<StoredTensor> tensor(const PickleValue& value) const;
-    /// The same into `tensor`, whose memory is used again; false when it is no tensor at all.
+    /// The same into `tensor`, whose memory is used again; false when it is not a tensor at all.
     [[nodiscard]] bool read_tensor(const PickleValue& value, StoredTensor& tensor) const;
 
     /// Error(mismatch) when the archive's own fingerprint shows that records were exchanged or

@@ -9,7 +9,10 @@
 #include <vector>
 
 #include "shardweld/core/index.hpp"
-#include "shardweld/io/file.hpp"
+
+namespace shardweld::io {
+class InputFile;
+}  // namespace shardweld::io
 
 namespace shardweld::formats {
 

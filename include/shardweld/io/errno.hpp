@@ -1,0 +1,14 @@
+// What the system said, as an Error.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace shardweld::io {
+
+namespace fs = std::filesystem;
+
+/// An Error with code_of_errno. Text: "cannot WHAT PATH: REASON (errno N)".
+[[noreturn]] void throw_errno(int error, const std::string& what, const fs::path& path);
+
+}  // namespace shardweld::io

@@ -1,0 +1,29 @@
+// One name of a PEFT model read: what it is and how it is called without PEFT and in a saved
+// adapter. Pure text.
+#pragma once
+
+#include <string>
+
+namespace shardweld::adapters {
+
+enum class TensorRole {
+    base,      ///< a tensor PEFT left as it is
+    wrapped,   ///< of a module that LoRA wraps (`.base_layer.`)
+    original,  ///< of a module trained as a whole, before the training (`.original_module.`)
+    whole,     ///< the same, trained (`.modules_to_save.NAME.`)
+    factor,    ///< of LoRA itself
+    foreign,   ///< of another kind of adapter
+};
+
+struct PeftName {
+    TensorRole role = TensorRole::base;
+    std::string module_name;   ///< in the module tree without PEFT; factors: of the wrapped module
+    std::string whole_module;  ///< TensorRole::whole: the module that was trained
+    std::string saved_name;    ///< in adapter_model.safetensors
+    std::string adapter_name;  ///< "default"; "" where the name has none
+};
+
+/// Reads a name as PEFT's modules make them, with or without `base_model.model.` in front.
+PeftName read_name(const std::string& stored);
+
+}  // namespace shardweld::adapters

@@ -1,0 +1,50 @@
+// How many ranks a merge is worth: the planner's own traffic for other numbers of ranks, and what
+// that takes at given rates. Knows plans and rates; measures nothing.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shardweld/plan/cost.hpp"
+
+#include "../merge/main_path.hpp"
+#include "../report/roof.hpp"
+
+namespace shardweld::app {
+
+/// What storage, network and processors are taken to do.
+struct Supposed {
+    plan::Machine machine;
+    std::string source;        ///< for people: where the rates are from
+    bool is_measured = false;  ///< those of reading and writing on one node are
+};
+
+/// `roof`: the report of an iobench whose ranks were all on one node; without one, rates of an
+/// ordinary cluster.
+Supposed supposed(const std::optional<MeasuredRoof>& roof);
+
+/// A merge by so many ranks.
+struct Forecast {
+    int n_ranks = 1;
+    int n_nodes = 1;
+    plan::Strategy strategy = plan::Strategy::direct;
+    plan::Timeline time;  ///< the total with starting
+    plan::Bottleneck limit = plan::Bottleneck::ranks;
+    Bytes peak = 0;  ///< memory of a rank
+};
+
+struct Advice {
+    Supposed supposed;
+    std::vector<Forecast> forecasts;  ///< by number of ranks
+    std::size_t knee = 0;             ///< the fewest ranks that twice as many would hardly help
+    std::size_t planned = 0;          ///< that of the plan itself
+};
+
+/// Launching, connecting, and the last fsync: seconds that no rank saves.
+inline constexpr double kStart_s = 0.5;
+
+/// Local. Plans `planned` anew for 1, 2, 4, ... ranks, until that hardly helps, and as it is.
+Advice advise(const Planned& planned, const Supposed& supposed, const mpi::Comm& comm);
+
+}  // namespace shardweld::app

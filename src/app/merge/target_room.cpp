@@ -1,0 +1,95 @@
+#include "target_room.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "shardweld/core/text.hpp"
+#include "shardweld/execute/journal.hpp"
+#include "shardweld/mpi/share.hpp"
+#include "shardweld/plan/plan.hpp"
+
+#include "../survey/search_path.hpp"
+#include "target.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+// The lock, the partial directory, the journal's directory, its header, and what the journal tells
+// while the model appears.
+constexpr Index kFilesAround = 5;
+
+FilesBeside sum_of(const std::vector<publish::Asset>& assets) {
+    FilesBeside beside;
+    std::set<fs::path> directories;
+    for (const publish::Asset& asset : assets) {
+        beside.bytes += asset.size();
+        directories.insert(fs::path(asset.name).parent_path());
+        if (!asset.text && !asset.file) {
+            beside.unreadable.push_back(asset.source.string());
+        }
+    }
+    directories.erase(fs::path());
+    beside.n_files = static_cast<Index>(assets.size() + directories.size());
+    return beside;
+}
+
+}  // namespace
+
+FilesBeside gather_side_files(mpi::Comm& comm, int home,
+                              const std::function<std::vector<publish::Asset>()>& assets) {
+    return mpi::share(comm, home, [&] { return sum_of(assets()); });
+}
+
+void require_readable(const FilesBeside& beside) {
+    if (!beside.unreadable.empty()) {
+        throw Error(ErrorCode::io,
+                    std::to_string(beside.unreadable.size()) +
+                        " file(s) that belong to the model cannot be read by this "
+                        "user: " +
+                        listed(beside.unreadable),
+                    "have their owner permit it");
+    }
+}
+
+Needs needs_of(const plan::Plan& plan, const FilesBeside& beside, Bytes factor_bytes) {
+    const auto n_files = static_cast<Index>(plan.placement.files.size());
+    return {
+        plan.placement.total_bytes() + beside.bytes + factor_bytes + execute::journal_bytes(plan),
+        n_files + beside.n_files + (factor_bytes > 0 ? 1 : 0) + plan.n_ranks() + kFilesAround};
+}
+
+publish::Room room_of_target(mpi::Comm& comm, const Options& options) {
+    return mpi::collectively_get(comm, [&] {
+        return comm.rank() == 0
+                   ? publish::room_at(publish::holder_of(options.target_dir), search_path())
+                   : publish::Room();
+    });
+}
+
+std::vector<std::string> quotas_of(const publish::Room& room) {
+    std::vector<std::string> quotas;
+    for (const publish::Quota& quota : room.quotas) {
+        quotas.push_back(quota.whose);
+    }
+    return quotas;
+}
+
+std::string quotas_text(const std::vector<std::string>& quotas) {
+    return quotas.empty() ? "unknown on this file system" : "checked: " + listed(quotas);
+}
+
+void require_room(mpi::Comm& comm, const Options& options, const publish::Room& room,
+                  const Needs& needs) {
+    mpi::collectively(comm, [&] {
+        if (comm.rank() == 0) {
+            // What a dead run left will be used again or removed.
+            const Bytes reclaimed = publish::bytes_left_behind(target_request(options));
+            publish::require_room(room, options.target_dir,
+                                  needs.bytes - std::min(needs.bytes, reclaimed), needs.n_files);
+        }
+    });
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,63 @@
+// Whether the target's file system has room for a merge: its tensors, and all that lies beside
+// them while it runs. Knows what a merge writes; what the system has left is publish's room.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "shardweld/mpi/comm.hpp"
+#include "shardweld/publish/assets.hpp"
+#include "shardweld/publish/room.hpp"
+
+#include "../cli/options.hpp"
+
+namespace shardweld::plan {
+struct Plan;
+}  // namespace shardweld::plan
+
+namespace shardweld::app {
+
+/// The files that are put beside the weights, as the rank sees them that will do so.
+struct FilesBeside {
+    Bytes bytes = 0;
+    Index n_files = 0;                    ///< with the directories they need
+    std::vector<std::string> unreadable;  ///< those that this user may not read
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.bytes, self.n_files, self.unreadable);
+    };
+};
+
+/// Collective. What rank `home` finds of its `assets`, on all ranks. What they throw.
+FilesBeside gather_side_files(mpi::Comm& comm, int home,
+                              const std::function<std::vector<publish::Asset>()>& assets);
+
+/// Error(io) listing those that cannot be read. Pure.
+void require_readable(const FilesBeside& beside);
+
+/// What a merge puts on the file system, at most at one time.
+struct Needs {
+    Bytes bytes = 0;
+    Index n_files = 0;
+};
+
+/// The output, the files beside it, the factors of a fold (0: none), and the journal, which has a
+/// file for each rank. Pure.
+Needs needs_of(const plan::Plan& plan, const FilesBeside& beside, Bytes factor_bytes);
+
+/// Collective. What is left where the target will be made: on rank 0, nothing on the others.
+publish::Room room_of_target(mpi::Comm& comm, const Options& options);
+
+/// Whose quotas are known ("user 1000"); empty where they are unknown. Pure.
+std::vector<std::string> quotas_of(const publish::Room& room);
+/// For people.
+std::string quotas_text(const std::vector<std::string>& quotas);
+
+/// Collective; rank 0's words count. Error(space) listing all that is short.
+void require_room(mpi::Comm& comm, const Options& options, const publish::Room& room,
+                  const Needs& needs);
+
+}  // namespace shardweld::app

@@ -1,0 +1,79 @@
+#include "circumstances.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+
+#include <unistd.h>
+
+#include "shardweld/core/text.hpp"
+#include "shardweld/process/shell.hpp"
+
+#include "../cli/terminal.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+std::string in_a_shell(const std::vector<std::string>& words) {
+    std::string text;
+    for (const std::string& word : words) {
+        text += (text.empty() ? "" : " ") + process::shell_word(word);
+    }
+    return text;
+}
+
+std::string command_of(int pid) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/cmdline");
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    std::vector<std::string> words;
+    for (const std::string_view word : split(text, '\0')) {
+        words.emplace_back(word);
+    }
+    if (!words.empty() && words.back().empty()) {
+        words.pop_back();
+    }
+    return in_a_shell(words);
+}
+
+}  // namespace
+
+bool is_telling(const std::string& variable) {
+    constexpr std::array<std::string_view, 9> kTelling = {
+        "SLURM_", "OMPI_", "SHARDWELD_", "OMP_", "MPICH_", "I_MPI_", "UCX_", "FI_", "TMPDIR"};
+    constexpr std::array<std::string_view, 5> kDaemons = {
+        "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "OMPI_APP_CTX", "OMPI_FIRST_RANKS"};
+    constexpr std::array<std::string_view, 6> kSecret = {"TOKEN",  "KEY", "SECRET",
+                                                         "PASSWD", "JWT", "PASSWORD"};
+    const auto begins = [&](std::string_view with) { return variable.starts_with(with); };
+    const auto holds = [&](std::string_view word) {
+        return variable.find(word) != std::string::npos;
+    };
+    return std::any_of(kTelling.begin(), kTelling.end(), begins) &&
+           std::none_of(kDaemons.begin(), kDaemons.end(), begins) &&
+           std::none_of(kSecret.begin(), kSecret.end(), holds);
+}
+
+Circumstances circumstances_of(const std::vector<std::string>& arguments) {
+    Circumstances found;
+    found.command = in_a_shell(arguments);
+    if (const int launcher = launcher_above(); launcher != 0) {
+        found.launcher = command_of(launcher);
+    }
+    std::error_code unknown;
+    found.directory = std::filesystem::current_path(unknown).string();
+    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+        const std::string_view text(*entry);
+        const std::size_t equals = text.find('=');
+        const std::string name(text.substr(0, equals));
+        if (equals != std::string_view::npos && is_telling(name)) {
+            found.variables[name] = text.substr(equals + 1);
+        }
+    }
+    return found;
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,17 @@
+// Text of unknown origin in HTML.
+// Knows HTML's special characters; nothing of any page.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace shardweld::app {
+
+/// As text or as an attribute's value: markup is escaped; control characters, and those that turn
+/// the direction of writing, become a replacement sign. `text` is UTF-8.
+std::string escaped(std::string_view text);
+
+/// "<name attributes>content</name>"; content is HTML already, attributes are as they stand.
+std::string element(std::string_view name, std::string_view attributes, std::string_view content);
+
+}  // namespace shardweld::app

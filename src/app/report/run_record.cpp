@@ -1,0 +1,237 @@
+#include "run_record.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/json.hpp"
+#include "shardweld/core/python_json.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/io/whole_file.hpp"
+#include "shardweld/process/shell.hpp"
+
+#include "json_parts.hpp"
+#include "json_values.hpp"
+#include "run_checks.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr Bytes kLongestRecord = Bytes{1} << 30U;
+constexpr std::size_t kMostPhases = 64;
+constexpr std::size_t kMostLines = 200;
+constexpr std::size_t kLargestShown = 12;
+
+std::vector<RecordedPhase> phases_in(const Json& list) {
+    std::vector<RecordedPhase> phases;
+    for (const Json* phase : elements(list, kMostPhases)) {
+        phases.push_back({text_in(member(*phase, "name")), seconds_in(member(*phase, "wall_s"))});
+    }
+    return phases;
+}
+
+std::vector<RecordedRank> ranks_in(const Json& list) {
+    std::vector<RecordedRank> ranks;
+    for (const Json* rank : elements(list, RunRecord::kMostRows)) {
+        ranks.push_back(
+            {index_in(member(*rank, "rank")), text_in(member(*rank, "host")),
+             bytes_in(member(*rank, "peak_bytes")), bytes_in(member(*rank, "bytes_read")),
+             bytes_in(member(*rank, "bytes_sent")), bytes_in(member(*rank, "bytes_written")),
+             phases_in(member(*rank, "phases"))});
+    }
+    return ranks;
+}
+
+void add_ledger(const Json& ledger, RunRecord& record) {
+    using Fate = LedgerRow::Fate;
+    record.stored = bytes_in(member(ledger, "stored"));
+    record.ledger = {{Fate::written, "written", "in the model, each element once",
+                      bytes_in(member(ledger, "consumed"))},
+                     {Fate::replica, "replicas", "held again by other files",
+                      bytes_in(member(ledger, "replica"))},
+                     {Fate::padding, "padding", "rows that only fill the vocabulary up",
+                      bytes_in(member(ledger, "padding"))}};
+    const Json& ignored = member(ledger, "ignored");
+    for (const Json* row : elements(ignored, RunRecord::kMostRows)) {
+        record.ledger.push_back({Fate::ignored, text_in(member(*row, "pattern")),
+                                 text_in(member(*row, "reason")), bytes_in(member(*row, "bytes"))});
+    }
+}
+
+std::string command_in(const Json& root) {
+    for (const Json* place :
+         {&member(member(root, "environment"), "command_line"), &member(root, "command_line")}) {
+        std::vector<std::string> words;
+        for (const Json* word : elements(*place, RunRecord::kMostRows)) {
+            words.push_back(text_in(*word));
+        }
+        if (place->is_string() || !words.empty()) {
+            return place->is_string() ? text_in(*place) : process::shell_line(words);
+        }
+    }
+    return "";
+}
+
+/// Hosts with their numbers of ranks: "node1 x 8, node2 x 8".
+std::string hosts_text(const Json& list) {
+    std::vector<std::pair<std::string, std::size_t>> hosts;
+    for (const Json* host : elements(list, RunRecord::kMostRows)) {
+        const std::string name = text_in(*host);
+        if (hosts.empty() || hosts.back().first != name) {
+            hosts.emplace_back(name, 0);
+        }
+        ++hosts.back().second;
+    }
+    std::string text;
+    for (const auto& [name, count] : hosts) {
+        text += (text.empty() ? "" : ", ") + name +
+                (count > 1 ? " x " + std::to_string(count) : std::string());
+    }
+    return text;
+}
+
+void add_facts(const Json& root, RunRecord& record) {
+    const auto add = [&](const std::string& name, const std::string& value) {
+        if (!value.empty()) {
+            record.facts.emplace_back(name, value);
+        }
+    };
+    const Json& plan = member(root, "plan");
+    const std::string why = text_in(member(plan, "why"));
+    add("parallel sizes", line_of(member(member(root, "input"), "facts")));
+    add("strategy", text_in(member(plan, "strategy")) + (why.empty() ? "" : ": " + why));
+    add("plan", text_in(member(plan, "hash")));
+    add("root of all tensors", text_in(member(root, "root")));
+    const Json& environment = member(root, "environment");
+    for (const auto& [name, value] : environment.items()) {
+        if (name != "command_line" && environment.is_object()) {
+            add(printable(name), name == "hosts" ? hosts_text(value) : line_of(value));
+        }
+    }
+}
+
+void add_output(const Json& root, RunRecord& record) {
+    for (const Json* file : elements(member(root, "files"), RunRecord::kMostRows)) {
+        record.files.push_back({text_in(member(*file, "name")), bytes_in(member(*file, "bytes"))});
+    }
+    const Json& tensors = member(root, "tensors");
+    for (const Json* tensor : elements(tensors, tensors.size())) {
+        const Bytes bytes = bytes_in(member(*tensor, "bytes"));
+        record.tensor_bytes = saturating_sum(record.tensor_bytes, bytes);
+        ++record.n_tensors;
+        record.largest.push_back({text_in(member(*tensor, "name")), bytes});
+        if (record.largest.size() > 4 * kLargestShown) {
+            std::stable_sort(record.largest.begin(), record.largest.end(),
+                             [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+            record.largest.resize(kLargestShown);
+        }
+    }
+    std::stable_sort(record.largest.begin(), record.largest.end(),
+                     [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+    record.largest.resize(std::min(record.largest.size(), kLargestShown));
+}
+
+RunRecord record_in(const Json& root) {
+    RunRecord record;
+    const Json& tool = member(root, "tool");
+    const Json& ending = member(root, "exit");
+    const Json& input = member(root, "input");
+    record.title = text_in(member(root, "command"));
+    record.tool =
+        "shardweld " + text_in(member(tool, "version")) + " (" + text_in(member(tool, "git")) + ")";
+    record.code = index_in(member(ending, "code"));
+    record.ending = text_in(member(ending, "name"));
+    record.message = text_in(member(ending, "message"));
+    for (const Json* where : elements(member(ending, "where"), kMostLines)) {
+        record.message += "\nwhere: " + text_in(*where);
+    }
+    if (const std::string hint = text_in(member(ending, "hint")); !hint.empty()) {
+        record.message += "\nhint: " + hint;
+    }
+    record.command = command_in(root);
+    record.input = text_in(member(input, "dir"));
+    record.format = text_in(member(input, "format"));
+    record.input_bytes = bytes_in(member(input, "bytes"));
+    record.n_ranks = index_in(member(member(root, "environment"), "ranks"));
+    record.phases = phases_in(member(root, "phases"));
+    record.ranks = ranks_in(member(root, "ranks"));
+    add_ledger(member(root, "ledger"), record);
+    add_facts(root, record);
+    add_output(root, record);
+    record.checks = run_checks(root, record);
+    for (const Json* warning : elements(member(root, "warnings"), kMostLines)) {
+        const std::string tensor = text_in(member(*warning, "tensor"));
+        record.warnings.emplace_back(
+            text_in(member(*warning, "code")),
+            (tensor.empty() ? "" : tensor + ": ") + text_in(member(*warning, "text")));
+    }
+    return record;
+}
+
+/// Without what nothing is shown of, and what most of a large report is.
+Json parsed(const std::string& text) {
+    return shardweld::parse_json<Json>(
+        without_nonfinite(text), nullptr, [](int, Json::parse_event_t event, Json& value) {
+            return event != Json::parse_event_t::key || (value != "sources" && value != "xxh3_128");
+        });
+}
+
+}  // namespace
+
+double RunRecord::seconds() const {
+    double sum = 0;
+    for (const RecordedPhase& phase : phases) {
+        sum += phase.wall_s;
+    }
+    return sum;
+}
+
+std::vector<const RecordedRank*> RunRecord::shown_ranks(std::size_t most) const {
+    const auto time_of = [](const RecordedRank& rank) {
+        double sum = 0;
+        for (const RecordedPhase& phase : rank.phases) {
+            sum += phase.wall_s;
+        }
+        return sum;
+    };
+    const auto slowest = std::max_element(
+        ranks.begin(), ranks.end(),
+        [&](const RecordedRank& a, const RecordedRank& b) { return time_of(a) < time_of(b); });
+    std::vector<const RecordedRank*> shown;
+    const std::size_t step = std::max<std::size_t>(1, (ranks.size() + most - 1) / most);
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+        if (i % step == 0 || &ranks[i] == &*slowest) {
+            shown.push_back(&ranks[i]);
+        }
+    }
+    return shown;
+}
+
+RunRecord read_run_record(const std::filesystem::path& path) {
+    const auto refuse = [&](const std::string& why) {
+        throw Error(ErrorCode::corrupt, path.string() + " is no report of a run: " + why,
+                    "give one that --report has written");
+    };
+    const Json root = parsed(io::read_text(path, kLongestRecord));
+    if (!root.is_object()) {
+        refuse("it is no JSON object");
+    }
+    if (!member(root, "ledger").is_object() || !member(root, "phases").is_array()) {
+        refuse("it has no ledger and no phases");
+    }
+    if (member(root, "schema") != Json(kReportSchema)) {
+        throw Error(ErrorCode::unsupported,
+                    path.string() + " is a report of schema " +
+                        printable(member(root, "schema").dump()) + ", this version reads schema 1",
+                    "show it with the version that wrote it");
+    }
+    return record_in(root);
+}
+
+}  // namespace shardweld::app

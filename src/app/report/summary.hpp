@@ -1,0 +1,35 @@
+// What a merge says at its end: the model, its files, the time, and what to type next.
+// Knows a report and texts; nothing of how the model was made.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "shardweld/core/index.hpp"
+
+#include "report.hpp"
+
+namespace shardweld::app {
+
+/// What the report does not say.
+struct Finished {
+    std::filesystem::path target;
+    std::filesystem::path report;  ///< "" if none was written
+    std::string model_class;       ///< "" if config.json names none
+    std::string crc;               ///< what was found of checksums, "" if nothing
+    bool is_safetensors = true;
+};
+
+/// Whether one of the files is a tokenizer that loaders take.
+bool has_tokenizer(const std::vector<std::string>& files);
+
+/// Several lines for people.
+std::string summary_text(const Report& report, const std::vector<Phase>& phases,
+                         const Finished& finished);
+
+/// {"event": "summary", ...}, for programs.
+std::string summary_json(const Report& report, const std::vector<Phase>& phases,
+                         const Finished& finished);
+
+}  // namespace shardweld::app

@@ -1,0 +1,42 @@
+// A checkpoint or a model as its tensors are read from it, when its metadata are in a plan.
+// Knows files, who sees them and how they are read; nothing of what they hold.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "shardweld/execute/record_check.hpp"
+#include "shardweld/execute/run.hpp"
+
+#include "../report/session.hpp"
+#include "../runtime/memory_meter.hpp"
+#include "survey.hpp"
+
+namespace shardweld::app {
+
+struct Input {
+    fs::path directory;  ///< of the shard files, as this rank sees it
+    std::vector<catalogue::File> files;
+    plan::Visibility visibility;
+    std::vector<io::FileStamp> stamps;          ///< as Survey::stamps; empty: nobody asked
+    std::vector<InputDigest> digests;           ///< as Survey::digests
+    int home = 0;                               ///< the rank that reads config and side files
+    std::shared_ptr<execute::RecordSums> sums;  ///< of the files' records; null: not looked for
+    bool is_checked = false;                    ///< they are held against what is read
+    MemoryMeter meter;
+};
+
+/// Local. Takes out of a survey all but its location, catalogue and provenance; `meter` was made
+/// before it.
+Input input_of(Survey& survey, const MemoryMeter& meter, bool is_checked);
+
+/// Where the tensors are read from; points into `input`.
+execute::SourceFiles source_of(const Session& session, const Input& input);
+
+/// Collective. What all passes so far have read is held against the records' checksums; nullopt
+/// unless they are checked. Error(corrupt), Error(stopped).
+std::optional<execute::RecordCounts> check_what_was_read(Session& session, const Input& input,
+                                                         const mpi::WhyStop& why_stop);
+
+}  // namespace shardweld::app

@@ -1,0 +1,169 @@
+#include "shardweld/execute/comparer.hpp"
+
+#include <algorithm>
+
+#include "shardweld/catalogue/tensor.hpp"
+#include "shardweld/core/codec.hpp"
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/mpi/share.hpp"
+#include "shardweld/numeric/convert.hpp"
+#include "shardweld/plan/plan.hpp"
+
+#include "reader.hpp"
+#include "round.hpp"
+
+namespace shardweld::execute {
+
+namespace {
+
+constexpr Bytes kLargestWindow = Bytes{2} << 20U;
+constexpr Bytes kLargestPart = Bytes{1} << 20U;
+
+/// Where the elements of a tensor lie, as copies into a dense tensor.
+std::vector<plan::Operand> operands_of(const catalogue::Tensor& tensor) {
+    const layout::Patch whole = layout::dense_shape(tensor.shape);
+    std::vector<plan::Operand> operands;
+    for (const catalogue::Piece& piece : tensor.pieces) {
+        const auto copy = piece.replica == 0 ? layout::overlap(piece.patch, whole) : std::nullopt;
+        if (copy) {
+            operands.push_back({piece.file, piece.base, *copy});
+        }
+    }
+    return operands;
+}
+
+}  // namespace
+
+class Comparer::State {
+  public:
+    State(const plan::Plan& plan, const Reference& reference, std::vector<Pair> pairs,
+          numeric::Tolerance tolerance, Bytes memory)
+        : plan_(plan),
+          reference_(reference),
+          pairs_(std::move(pairs)),
+          tolerance_(tolerance),
+          // A window, and at most three parts: the reference's elements and both sides rounded.
+          part_bytes_(std::min(kLargestPart, memory / 8)),
+          reader_(reference_.source, std::min(kLargestWindow, memory / 4)),
+          of_target_(plan.targets.size()),
+          found_(pairs_.size()) {
+        for (std::size_t i = 0; i < pairs_.size(); ++i) {
+            of_target_[pairs_[i].target].push_back(i);
+        }
+    }
+
+    void add(const plan::Slice& slice, std::span<const std::byte> bytes) {
+        for (const std::size_t i : of_target_[slice.target]) {
+            try {
+                add(i, slice, bytes);
+            } catch (Error& error) {
+                error.add_context("tensor " + printable(tensor_of(i).name) + " of " +
+                                  reference_.source.directory.string());
+                throw;
+            }
+        }
+    }
+
+    [[nodiscard]] std::vector<numeric::Comparison> gather(mpi::Comm& comm) const {
+        std::map<std::size_t, numeric::Comparison> mine;
+        for (std::size_t i = 0; i < found_.size(); ++i) {
+            if (found_[i].n_elements > 0) {
+                mine[i] = found_[i];
+            }
+        }
+        std::vector<numeric::Comparison> sums(pairs_.size());
+        for (const auto& part : mpi::gather(comm, mine)) {
+            for (const auto& [i, found] : part) {
+                sums[i].add(found);
+            }
+        }
+        return sums;
+    }
+
+  private:
+    [[nodiscard]] const catalogue::Tensor& tensor_of(std::size_t i) const {
+        return (*reference_.tensors)[pairs_[i].tensor];
+    }
+
+    void add(std::size_t i, const plan::Slice& slice, std::span<const std::byte> bytes) {
+        const DType own = plan_.targets[slice.target].dtype;
+        const DType theirs = tensor_of(i).dtype;
+        const Bytes widest = std::max({size_of(own), size_of(theirs), size_of(pairs_[i].dtype)});
+        const auto step = static_cast<Index>(std::max<Bytes>(part_bytes_ / widest, 1));
+        for (Index begin = slice.begin; begin < slice.end; begin += step) {
+            const Index end = std::min(begin + step, slice.end);
+            const auto a =
+                bytes.subspan(static_cast<std::size_t>(begin - slice.begin) * size_of(own),
+                              static_cast<std::size_t>(end - begin) * size_of(own));
+            const auto b = read(i, begin, end);
+            found_[i].add(numeric::compare(
+                pairs_[i].dtype, rounded(own, a, pairs_[i].dtype, own_rounded_),
+                rounded(theirs, b, pairs_[i].dtype, their_rounded_), tolerance_, begin));
+        }
+    }
+
+    /// Elements [begin, end) of a reference's tensor.
+    std::span<const std::byte> read(std::size_t i, Index begin, Index end) {
+        const catalogue::Tensor& tensor = tensor_of(i);
+        if (last_ != i) {
+            operands_ = operands_of(tensor);
+            last_ = i;
+        }
+        const auto size = static_cast<std::uint32_t>(size_of(tensor.dtype));
+        const auto out = read_.get(static_cast<Bytes>(end - begin) * size);
+        std::vector<Move> moves;
+        Index n_found = 0;
+        for (const plan::Operand& operand : operands_) {
+            for (layout::Copy part : layout::restrict_dst(operand.copy, begin, end)) {
+                part.dst_offset -= begin;
+                n_found += part.volume();
+                moves.push_back({operand.file, operand.base, size, part, out, nullptr});
+            }
+        }
+        if (n_found != end - begin) {
+            throw Error(ErrorCode::corrupt, "the stored pieces hold " + std::to_string(n_found) +
+                                                " of the elements " + std::to_string(begin) +
+                                                " to " + std::to_string(end));
+        }
+        reader_.read(std::move(moves));
+        return out;
+    }
+
+    static std::span<const std::byte> rounded(DType from, std::span<const std::byte> bytes,
+                                              DType to, Buffer& buffer) {
+        if (from == to) {
+            return bytes;
+        }
+        const auto out = buffer.get(bytes.size() / size_of(from) * size_of(to));
+        numeric::convert(from, bytes, to, out);
+        return out;
+    }
+
+    const plan::Plan& plan_;
+    Reference reference_;
+    std::vector<Pair> pairs_;
+    numeric::Tolerance tolerance_;
+    Bytes part_bytes_;
+    Reader reader_;
+    std::vector<std::vector<std::size_t>> of_target_;
+    std::vector<numeric::Comparison> found_;
+    std::vector<plan::Operand> operands_;
+    std::size_t last_ = ~std::size_t{0};
+    Buffer read_, own_rounded_, their_rounded_;
+};
+
+Comparer::Comparer(const plan::Plan& plan, const Reference& reference, std::vector<Pair> pairs,
+                   numeric::Tolerance tolerance, Bytes memory)
+    : state_(std::make_unique<State>(plan, reference, std::move(pairs), tolerance, memory)) {}
+Comparer::~Comparer() = default;
+
+void Comparer::add(const plan::Slice& slice, std::span<const std::byte> bytes) {
+    state_->add(slice, bytes);
+}
+
+std::vector<numeric::Comparison> Comparer::gather(mpi::Comm& comm) const {
+    return state_->gather(comm);
+}
+
+}  // namespace shardweld::execute

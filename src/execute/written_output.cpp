@@ -1,0 +1,95 @@
+#include "shardweld/execute/written_output.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/mpi/free_run.hpp"
+#include "shardweld/plan/plan.hpp"
+
+#include "round.hpp"
+
+namespace shardweld::execute {
+
+namespace {
+
+struct StretchInFile {
+    std::uint32_t file = 0;
+    io::WrittenStretch stretch;
+};
+
+bool is_before(const StretchInFile& a, const StretchInFile& b) {
+    return std::tie(a.file, a.stretch.offset) < std::tie(b.file, b.stretch.offset);
+}
+
+/// Where in the files this rank's blocks lie, in order.
+std::vector<StretchInFile> pieces_of(const plan::Plan& plan, const Written& written) {
+    std::vector<StretchInFile> pieces;
+    pieces.reserve(written.blocks.size() + written.edges.size());
+    const auto add = [&](const plan::Slice& slice, const Digest& digest) {
+        const Bytes size = size_of(plan.targets[slice.target].dtype);
+        pieces.push_back({plan.placement.slots[slice.target].file,
+                          {file_offset_of(plan, slice),
+                           static_cast<Bytes>(slice.end - slice.begin) * size, digest}});
+    };
+    const BlockPlaces places(plan);
+    for (const DoneBlock& block : written.blocks) {
+        add(places.slice(block), block.digest);
+    }
+    for (const BlockPart& edge : written.edges) {
+        add({edge.target, edge.begin, edge.end, 0}, edge.digest);
+    }
+    std::sort(pieces.begin(), pieces.end(), is_before);
+    return pieces;
+}
+
+std::string tensor_at(const plan::Plan& plan, std::uint32_t file, Bytes offset) {
+    for (const std::uint32_t tensor : plan.placement.files[file].tensors) {
+        const Bytes begin = plan.placement.slots[tensor].offset;
+        if (begin <= offset && offset < begin + plan.targets[tensor].bytes()) {
+            return plan.targets[tensor].name;
+        }
+    }
+    return "no tensor";
+}
+
+}  // namespace
+
+void check_written(mpi::Comm& comm, const plan::Plan& plan, const io::Directory& directory,
+                   const CreatedFiles& created, const Written& written, const CheckManner& how) {
+    mpi::run_freely(comm, how.why_stop, [&](const mpi::OnStep& step) {
+        directory.require_same();
+        const auto before_read = [&](Bytes bytes) {
+            step();
+            if (how.throttle && how.all) {
+                how.throttle->take(bytes);
+            }
+        };
+        for (const io::WrittenFile& frame : created.frames) {
+            io::require_as_written(directory, frame, {true, how.all, before_read});
+        }
+        const auto pieces = pieces_of(plan, written);
+        for (auto begin = pieces.begin(); begin != pieces.end();) {
+            const auto end = std::find_if(begin, pieces.end(), [&](const StretchInFile& piece) {
+                return piece.file != begin->file;
+            });
+            std::vector<io::WrittenStretch> stretches;
+            std::transform(begin, end, std::back_inserter(stretches),
+                           [](const StretchInFile& piece) { return piece.stretch; });
+            const std::string& name = plan.placement.files[begin->file].name;
+            const auto changed = io::first_changed(directory, name, created.files[begin->file],
+                                                   stretches, {how.all, how.all, before_read});
+            if (changed) {
+                io::throw_changed(directory.path() / name,
+                                  "holds other bytes at offset " + std::to_string(changed->offset) +
+                                      ", in " +
+                                      printable(tensor_at(plan, begin->file, changed->offset)) +
+                                      ", than were written there");
+            }
+            begin = end;
+        }
+    });
+}
+
+}  // namespace shardweld::execute

@@ -1,0 +1,239 @@
+#include "model_selection.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/core/by_name.hpp"
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "../directory_listing.hpp"
+#include "../shared/hints.hpp"
+#include "../shared/ignored_rows.hpp"
+#include "../shared/module_names.hpp"
+#include "../shared/training_keys.hpp"
+
+namespace shardweld::formats::dcp {
+
+namespace {
+
+using catalogue::Catalogue;
+using catalogue::Tensor;
+
+// ASCII's unit separator: keys hold dots themselves.
+constexpr char kSeparator = '\x1f';
+
+std::string_view first_part(std::string_view text, char separator) {
+    return text.substr(0, text.find(separator));
+}
+
+// The path of the dictionary, "" at the top.
+std::string_view parent_of(std::string_view path) {
+    const auto at = path.rfind(kSeparator);
+    return at == std::string_view::npos ? std::string_view() : path.substr(0, at);
+}
+
+std::string_view key_of(std::string_view path) {
+    return path.substr(path.rfind(kSeparator) + 1);
+}
+
+// "layers.0.weight": a key that names a parameter of nested modules.
+bool is_tree_name(std::string_view key) {
+    return key.find('.') != std::string_view::npos;
+}
+
+// Inside the dictionary or one of its own dictionaries.
+bool is_below(std::string_view path, std::string_view parent) {
+    return parent.empty() || (path.size() > parent.size() && path.starts_with(parent) &&
+                              path[parent.size()] == kSeparator);
+}
+
+using Counts = std::map<std::string, Index>;
+
+std::string list_of(const Counts& counts) {
+    std::vector<std::string> texts;
+    for (const auto& [path, count] : counts) {
+        texts.push_back((path.empty() ? "(top level)" : dotted(path)) + " (" +
+                        std::to_string(count) + " tensors)");
+    }
+    return texts.empty() ? "nothing" : name_list(texts);
+}
+
+// What a prefix could be: dictionaries, and first components of plain names.
+Counts contents_of(const Catalogue& catalogue) {
+    Counts counts;
+    for (const Tensor& tensor : catalogue.tensors) {
+        const std::string_view parent = parent_of(tensor.name);
+        ++counts[std::string(parent.empty() ? first_part(tensor.name, '.') : parent)];
+    }
+    return counts;
+}
+
+// The longest path of dictionaries that all tensors below the first one share.
+std::string common_parent(const Catalogue& catalogue, std::string_view below) {
+    std::optional<std::string> common;
+    for (const Tensor& tensor : catalogue.tensors) {
+        if (!is_below(tensor.name, below)) {
+            continue;
+        }
+        const std::string_view parent = parent_of(tensor.name);
+        if (!common) {
+            common = parent;
+        }
+        while (parent != *common && !is_below(parent, *common)) {
+            common = std::string(parent_of(*common));
+        }
+    }
+    return common.value_or("");
+}
+
+// The dictionaries that look like a module's state dict.
+Counts models_in(const Catalogue& catalogue) {
+    Counts models;
+    for (const Tensor& tensor : catalogue.tensors) {
+        if (is_tree_name(key_of(tensor.name))) {
+            ++models[std::string(parent_of(tensor.name))];
+        }
+    }
+    if (!models.empty()) {
+        return models;
+    }
+    // Dictionaries nested as the modules are, or modules without submodules.
+    Counts top;
+    for (const Tensor& tensor : catalogue.tensors) {
+        const bool is_plain = parent_of(tensor.name).empty();
+        ++top[is_plain ? "" : std::string(first_part(tensor.name, kSeparator))];
+    }
+    for (const auto& [key, count] : top) {
+        models[key.empty() ? "" : common_parent(catalogue, key)] = count;
+    }
+    return models;
+}
+
+std::string choose_model(const Catalogue& catalogue) {
+    const Counts models = models_in(catalogue);
+    if (models.empty()) {
+        throw Error(ErrorCode::not_found, "the checkpoint holds training state but no model tensor",
+                    kWhereModel);
+    }
+    if (models.size() > 1) {
+        throw Error(ErrorCode::usage,
+                    "the checkpoint holds several state dicts: " + list_of(models),
+                    "choose one with --prefix");
+    }
+    return models.begin()->first;
+}
+
+Bytes bytes_of(const Tensor& tensor) {
+    Bytes bytes = 0;
+    for (const auto& piece : tensor.pieces) {
+        bytes = checked_add_bytes(bytes, piece.storage_bytes, "bytes left aside");
+    }
+    return bytes;
+}
+
+// Name below the prefix; nullopt when the tensor is not part of it.
+std::optional<std::string> name_below(std::string_view path, std::string_view prefix) {
+    std::string name = dotted(path);
+    if (name.size() > prefix.size() + 1 && name.starts_with(prefix) && name[prefix.size()] == '.') {
+        return name.substr(prefix.size() + 1);
+    }
+    return std::nullopt;
+}
+
+void sort_tensors(std::vector<Tensor>& tensors) {
+    if (const Tensor* const twice = sort_by_name(tensors)) {
+        throw Error(ErrorCode::mismatch,
+                    "keys " + printable(twice->stored_as) + " and " +
+                        printable((twice + 1)->stored_as) + " both name tensor " +
+                        printable(twice->name) + " once wrappers are removed",
+                    "save the model without the wrapper that doubles names");
+    }
+}
+
+// Leaves those tensors for which `name_of` has a name.
+template <typename NameOf>
+void keep(const NameOf& name_of, Catalogue& catalogue) {
+    IgnoredRows ignored;
+    ignored.add(catalogue.ignored);
+    std::vector<Tensor> kept;
+    for (Tensor& tensor : catalogue.tensors) {
+        const auto name = name_of(std::string_view(tensor.name));
+        const bool is_extra = name && name->ends_with("_extra_state");
+        if (name && !is_extra) {
+            tensor.name = without_wrappers(*name);
+            kept.push_back(std::move(tensor));
+        } else {
+            const std::string top(first_part(first_part(tensor.name, kSeparator), '.'));
+            ignored.add(is_extra ? std::pair<std::string, std::string>("*_extra_state",
+                                                                       "Transformer Engine state")
+                                 : std::pair<std::string, std::string>(
+                                       printable(top) + "*", "outside the chosen state dict"),
+                        1, bytes_of(tensor));
+        }
+    }
+    sort_tensors(kept);
+    catalogue.tensors = std::move(kept);
+    catalogue.ignored = ignored.take();
+}
+
+}  // namespace
+
+std::string path_name(const std::vector<std::string>& components) {
+    std::string path;
+    for (const std::string& component : components) {
+        path.append(path.empty() ? "" : std::string(1, kSeparator)).append(component);
+    }
+    return path;
+}
+
+std::string dotted(std::string_view path) {
+    std::string text(path);
+    std::replace(text.begin(), text.end(), kSeparator, '.');
+    return text;
+}
+
+std::optional<std::pair<std::string, std::string>> training_state(std::string_view path) {
+    // Only dictionaries' keys, and the first component of a plain name: parameters may be called
+    // anything.
+    const std::string_view parent = parent_of(path);
+    std::string pattern;
+    for (const std::string_view key :
+         split(parent.empty() ? first_part(path, '.') : parent, kSeparator)) {
+        pattern.append(pattern.empty() ? "" : ".").append(key);
+        if (is_training_key(key)) {
+            return std::pair(printable(pattern) + "*", std::string("training state"));
+        }
+    }
+    return std::nullopt;
+}
+
+void select_model(const std::string& prefix, Catalogue& catalogue) {
+    std::string_view wanted = prefix;
+    while (wanted.ends_with('.')) {
+        wanted.remove_suffix(1);
+    }
+    const std::string found = list_of(contents_of(catalogue));
+    const std::string model = wanted.empty() ? choose_model(catalogue) : std::string();
+    const auto name_of = [&](std::string_view path) -> std::optional<std::string> {
+        if (!wanted.empty()) {
+            return name_below(path, wanted);
+        }
+        // At the top level, dictionaries are something else than the model.
+        const bool is_model = model.empty() ? parent_of(path).empty() : is_below(path, model);
+        return is_model ? std::optional(dotted(path.substr(model.empty() ? 0 : model.size() + 1)))
+                        : std::nullopt;
+    };
+    keep(name_of, catalogue);
+    if (catalogue.tensors.empty()) {
+        throw Error(ErrorCode::not_found, "no tensor lies below --prefix " + printable(prefix),
+                    "give one of those that the checkpoint holds: " + found);
+    }
+    if (!model.empty() || !wanted.empty()) {
+        catalogue.notes.push_back("using what lies below " +
+                                  printable(wanted.empty() ? dotted(model) : wanted));
+    }
+}
+
+}  // namespace shardweld::formats::dcp

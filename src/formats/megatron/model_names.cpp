@@ -1,0 +1,53 @@
+#include "model_names.hpp"
+
+#include "shardweld/catalogue/tensor.hpp"
+#include "shardweld/core/by_name.hpp"
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+namespace shardweld::formats::megatron {
+
+namespace {
+
+constexpr std::string_view kAdapter = ".adapter.";
+constexpr std::string_view kWrapped = ".to_wrap.";
+
+std::string_view without_wrappers_in_front(std::string_view key) {
+    for (bool again = true; again;) {
+        again = false;
+        for (const std::string_view wrapper : {"model.", "module."}) {
+            if (key.starts_with(wrapper)) {
+                key.remove_prefix(wrapper.size());
+                again = true;
+            }
+        }
+    }
+    return key;
+}
+
+}  // namespace
+
+std::string model_name(std::string_view key) {
+    if (key.find(kAdapter) != std::string_view::npos) {
+        throw Error(
+            ErrorCode::unsupported,
+            "adapters (LoRA) in Megatron checkpoints are not merged, and " + printable(key) +
+                " belongs to one",
+            "merge the adapter into the model with the framework that trained it and save that");
+    }
+    std::string name(without_wrappers_in_front(key));
+    for (auto at = name.find(kWrapped); at != std::string::npos; at = name.find(kWrapped, at)) {
+        name.erase(at, kWrapped.size() - 1);
+    }
+    return name;
+}
+
+void sort_tensors(std::vector<catalogue::Tensor>& tensors) {
+    if (const catalogue::Tensor* const twice = sort_by_name(tensors)) {
+        throw Error(ErrorCode::corrupt,
+                    "two keys name tensor " + printable(twice->name) +
+                        " when wrappers (model., module., to_wrap.) are removed");
+    }
+}
+
+}  // namespace shardweld::formats::megatron

@@ -1,0 +1,23 @@
+// Names of model tensors as the dialect has them, without what wrappers put around.
+// Knows the wrappers of Megatron and Megatron-Bridge; nothing of models.
+// Sources: megatron-core 0.16.1 megatron/core/distributed, megatron/core/transformer/module.py;
+// megatron-bridge 0.3.1 megatron/bridge/peft/adapter_wrapper.py.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shardweld/catalogue/tensor.hpp"
+
+namespace shardweld::formats::megatron {
+
+/// The name without leading `model.` and `module.` and without the component `to_wrap` (the layer
+/// that an adapter wraps): "module.decoder.x.to_wrap.weight" is "decoder.x.weight".
+/// Error(unsupported) for a tensor of an adapter.
+std::string model_name(std::string_view key);
+
+/// Sorts by name. Error(corrupt) when two have one name, which they had not with their wrappers.
+void sort_tensors(std::vector<catalogue::Tensor>& tensors);
+
+}  // namespace shardweld::formats::megatron

@@ -1,0 +1,211 @@
+#include "refusals.hpp"
+
+#include <algorithm>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/formats/recognise.hpp"
+#include "shardweld/io/kind.hpp"
+
+#include "iteration_directories.hpp"
+#include "signs.hpp"
+#include "verl_directories.hpp"
+
+namespace shardweld::formats {
+
+namespace {
+
+std::optional<Location> try_probe(const Format& format, const fs::path& directory) noexcept {
+    try {
+        return format.probe(directory);
+    } catch (const std::exception&) {
+        return std::nullopt;  // damaged: it is not what was asked for anyway
+    }
+}
+
+/// "a verl FSDP checkpoint (world size 4)".
+std::string title_of(const Location& location) {
+    const Format& format = format_of(location);
+    const std::string detail = format.detail_of(location);
+    return "a " + std::string(format.noun()) + (detail.empty() ? "" : " (" + detail + ")");
+}
+
+/// What a directory is to formats that were not asked for; those read only by name speak for
+/// themselves.
+std::optional<Location> otherwise(const fs::path& directory, const std::string& backend) {
+    for (const Format* const format : all_formats()) {
+        if (!format->only_by_name() && format->backend() != backend) {
+            if (auto location = try_probe(*format, directory)) {
+                return location;
+            }
+        }
+    }
+    return std::nullopt;
+}
+
+/// What a search for a checkpoint of this backend looks for.
+std::string looked_for(const std::string& backend) {
+    std::string text = kTrackerFile + std::string(", ") + kStepNames + ", " + kVerlNames;
+    for (const Format* const format : all_formats()) {
+        if (format->only_by_name() && format->backend() == backend) {
+            return std::string(format->looks_for());
+        }
+        if (!format->only_by_name() && !format->looks_for().empty()) {
+            text += ", " + std::string(format->looks_for());
+        }
+    }
+    return text;
+}
+
+std::string noun_of(const std::string& backend) {
+    for (const Format* const format : all_formats()) {
+        if (format->backend() == backend) {
+            return std::string(format->noun());
+        }
+    }
+    return "checkpoint";
+}
+
+/// Of a directory and those in it, the first that a sign gives away.
+void refuse_signs(const fs::path& directory, const Listing& listing) {
+    const auto refuse = [](const fs::path& path, const Sign& sign) {
+        throw Error(
+            ErrorCode::unsupported,
+            path.string() + " is " + std::string(sign.what) + ", which this version does not read",
+            std::string(sign.remedy));
+    };
+    if (const auto sign = sign_in(listing)) {
+        refuse(directory, *sign);
+    }
+    for (const std::string& name : listing.directories) {
+        std::error_code failed;
+        if (fs::directory_iterator(directory / name, failed); failed) {
+            continue;
+        }
+        if (const auto sign = sign_in(list_directory(directory / name))) {
+            refuse(directory / name, *sign);
+        }
+    }
+}
+
+}  // namespace
+
+void require_sensible(const InputRequest& request) {
+    const auto known = backends();
+    if (request.backend != "auto" &&
+        std::find(known.begin(), known.end(), request.backend) == known.end()) {
+        throw Error(ErrorCode::usage, "--backend " + printable(request.backend) + " is not known",
+                    "this build reads: auto, " + name_list(known));
+    }
+    if (!request.role.empty() && request.role != "actor" && request.role != "critic") {
+        throw Error(ErrorCode::usage, "--role " + printable(request.role) + " is not known",
+                    "give actor or critic");
+    }
+    if (request.iteration && *request.iteration < 0) {
+        throw Error(ErrorCode::usage, "--iteration must not be negative",
+                    "give the number of a saved iteration");
+    }
+    const io::FileKind kind = io::kind_at(request.directory);
+    if (kind == io::FileKind::none) {
+        const std::string hint = hub_hint(request.directory);
+        throw Error(ErrorCode::not_found, request.directory.string() + " does not exist",
+                    hint.empty() ? "check --local_dir" : hint);
+    }
+    if (kind != io::FileKind::directory) {
+        throw Error(ErrorCode::usage, request.directory.string() + " is a file",
+                    "give the checkpoint's directory");
+    }
+}
+
+void refuse_another(const Location& found) {
+    const auto& files = found.shard_files;
+    for (const Format* const format : all_formats()) {
+        if (format->only_by_name() || format->name() == found.format) {
+            continue;
+        }
+        const auto other = try_probe(*format, found.directory);
+        const bool is_apart =
+            other && other->directory == found.directory && !other->shard_files.empty() &&
+            !files.empty() &&
+            std::none_of(other->shard_files.begin(), other->shard_files.end(),
+                         [&](const std::string& file) {
+                             return std::find(files.begin(), files.end(), file) != files.end();
+                         });
+        if (!is_apart) {
+            continue;
+        }
+        const std::string backend(format_of(found).backend());
+        throw Error(
+            ErrorCode::usage,
+            found.directory.string() + " holds " + title_of(found) + " and " + title_of(*other),
+            format->backend() == backend ? "move one of them to a directory of its own"
+                                         : "choose one with --backend " + backend +
+                                               " or --backend " + std::string(format->backend()));
+    }
+}
+
+void refuse_others(const fs::path& directory, const Listing& listing, const InputRequest& request) {
+    if (request.backend != "auto") {
+        if (const auto other = otherwise(directory, request.backend)) {
+            throw Error(ErrorCode::usage, directory.string() + " is " + title_of(*other),
+                        request.wants_model
+                            ? "merge it first"
+                            : "use --backend " + std::string(format_of(*other).backend()) +
+                                  ", or leave it out");
+        }
+    }
+    for (const Format* const format : all_formats()) {
+        if (format->only_by_name() && format->is_told_by(listing)) {
+            format->refuse_unasked(directory);
+        }
+    }
+    refuse_finished(directory);
+}
+
+void refuse_unknown(const fs::path& directory, const Listing& listing,
+                    const InputRequest& request) {
+    for (const Format* const format : all_formats()) {
+        if (const std::string fault(format->fault_of(listing)); !fault.empty()) {
+            throw Error(ErrorCode::not_found, directory.string() + " " + fault);
+        }
+    }
+    refuse_signs(directory, listing);
+    std::vector<std::string> found = listing.directories;
+    found.insert(found.end(), listing.files.begin(), listing.files.end());
+    throw Error(ErrorCode::not_found,
+                "no " + noun_of(request.backend) + " in " + directory.string() + ", which has " +
+                    (found.empty() ? "no files" : name_list(found)),
+                "point --local_dir at the directory that has " + looked_for(request.backend));
+}
+
+void refuse_unmerged(const fs::path& directory) {
+    std::optional<Location> found;
+    try {
+        InputRequest request;
+        request.directory = directory;
+        found = locate(request);
+    } catch (const std::exception&) {
+        return;  // none, or one that others speak of
+    }
+    throw Error(ErrorCode::not_found,
+                directory.string() + " is " + title_of(*found) + ", no finished model",
+                "merge it first");
+}
+
+std::string hub_hint(const fs::path& path) {
+    const std::string text = path.string();
+    const std::size_t slash = text.find('/');
+    const bool is_name =
+        slash != std::string::npos && slash != 0 && slash + 1 < text.size() &&
+        text.find('/', slash + 1) == std::string::npos && text.front() != '.' &&
+        std::all_of(text.begin(), text.end(),
+                    [](char c) {
+                        return c == '/' || c == '-' || c == '_' || c == '.' || std::isalnum(c) != 0;
+                    }) &&
+        io::kind_at(text.substr(0, slash)) == io::FileKind::none;
+    return is_name ? "if it is a model on the Hub, download it first: hf download " + text +
+                         " --local-dir " + text.substr(slash + 1)
+                   : "";
+}
+
+}  // namespace shardweld::formats

@@ -1,0 +1,28 @@
+// What is said where a checkpoint is looked for and something else is found: another format than
+// the one asked for, another program's, none, or two. Knows formats by their interface, and signs.
+#pragma once
+
+#include "shardweld/formats/format.hpp"
+
+#include "directory_listing.hpp"
+
+namespace shardweld::formats {
+
+/// Error(usage) for what no directory could make right, and where there is none; Error(not_found)
+/// where there is nothing, with a word on the Hub where the path looks like a name there.
+void require_sensible(const InputRequest& request);
+
+/// Error(usage) when a directory holds a checkpoint of another format than the one it was found to
+/// be, in other files.
+void refuse_another(const Location& found);
+
+/// Refuses directories that are no sharded checkpoint of the format asked for, whatever lies below
+/// them: those that another format reads, Error(usage), and finished models.
+void refuse_others(const fs::path& directory, const Listing& listing, const InputRequest& request);
+
+/// Refuses a directory in which and below which nothing was found. Error(unsupported) where its
+/// names, or those one level below, give away what it is; Error(not_found).
+[[noreturn]] void refuse_unknown(const fs::path& directory, const Listing& listing,
+                                 const InputRequest& request);
+
+}  // namespace shardweld::formats

@@ -1,0 +1,224 @@
+#include <algorithm>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/models/recipe.hpp"
+
+#include "check.hpp"
+#include "expr.hpp"
+#include "inherit.hpp"
+
+namespace shardweld::models {
+
+namespace {
+
+constexpr std::size_t kDeepestExtends = 8;
+
+struct FoundDeclaration {
+    Declaration declaration;
+    RecipeFile source;
+    bool is_extra = false;
+};
+using Entries = std::map<std::string, FoundDeclaration, std::less<>>;
+
+void add(Entries& entries, const RecipeFile& source, bool is_extra) {
+    Declaration declaration = parse_source(source);
+    const std::string name = declaration.name;
+    const auto found = entries.find(name);
+    if (found != entries.end() && found->second.is_extra == is_extra) {
+        throw Error(ErrorCode::usage, declaration.origin + ": '" + name +
+                                          "' is declared a second time; the first is " +
+                                          found->second.declaration.origin);
+    }
+    entries.insert_or_assign(name, FoundDeclaration{std::move(declaration), source, is_extra});
+}
+
+/// The declaration with everything it extends.
+FullDeclaration resolve(const Entries& entries, const FoundDeclaration& entry,
+                        std::vector<std::string> above = {}) {
+    const Declaration& declaration = entry.declaration;
+    if (std::find(above.begin(), above.end(), declaration.name) != above.end()) {
+        throw Error(ErrorCode::usage,
+                    declaration.origin + ": '" + declaration.name + "' extends itself");
+    }
+    if (above.size() > kDeepestExtends) {
+        throw Error(ErrorCode::usage, entries.find(above.front())->second.declaration.origin +
+                                          ": more than 8 'extends' in a row");
+    }
+    if (declaration.extends.empty()) {
+        FullDeclaration whole = inherit({}, declaration);
+        whole.depth = 0;
+        return whole;
+    }
+    const auto base = entries.find(declaration.extends);
+    if (base == entries.end() || base->second.declaration.is_dialect != declaration.is_dialect) {
+        throw Error(ErrorCode::usage, declaration.origin + ": there is no " +
+                                          (declaration.is_dialect ? "dialect" : "recipe") + " '" +
+                                          declaration.extends + "' to extend");
+    }
+    above.push_back(declaration.name);
+    return inherit(resolve(entries, base->second, std::move(above)), declaration);
+}
+
+std::vector<Line> all_lines(const FullDeclaration& whole) {
+    std::vector<Line> lines = whole.lines;
+    std::vector<Line> placed = expand(whole, whole.blocks);
+    std::move(placed.begin(), placed.end(), std::back_inserter(lines));
+    check_lines(lines);
+    return lines;
+}
+
+/// The name under which a family keeps an inherited one: the longest `place` rule's.
+Pattern placed(const Pattern& name, const std::vector<RenameRule>& places) {
+    const RenameRule* best = longest_match(places, name.text);
+    return best == nullptr ? name : Pattern::parse(best->to + name.text.substr(best->from.size()));
+}
+
+std::vector<Line> placed(std::vector<Line> lines, const std::vector<RenameRule>& places) {
+    for (Line& line : lines) {
+        line.name = at_origin(line.origin, [&] { return placed(line.name, places); });
+    }
+    return lines;
+}
+
+Dialect dialect_of(FullDeclaration whole) {
+    Dialect dialect;
+    dialect.store = all_lines(whole);
+    Declaration& declaration = whole.declaration;
+    dialect.name = declaration.name;
+    dialect.origin = declaration.origin;
+    dialect.extends = declaration.extends;
+    dialect.ignore = std::move(declaration.ignore);
+    dialect.claims = std::move(declaration.claims);
+    dialect.refusals = std::move(declaration.refusals);
+    dialect.defaults = std::move(declaration.defaults);
+    dialect.facts = std::move(declaration.facts);
+    dialect.fuse = std::move(declaration.fuse);
+    dialect.has_own_names = declaration.has_own_names;
+    return dialect;
+}
+
+Recipe recipe_of(FullDeclaration whole) {
+    Recipe recipe;
+    recipe.hub = placed(all_lines(whole), whole.declaration.places);
+    recipe.module = placed(expand(whole, whole.modules), whole.declaration.places);
+    check_lines(recipe.module);
+    Declaration& declaration = whole.declaration;
+    recipe.name = declaration.name;
+    recipe.origin = declaration.origin;
+    recipe.extends = declaration.extends;
+    recipe.depth = whole.depth;
+    recipe.dialects = std::move(declaration.uses);
+    recipe.match = declaration.match;
+    recipe.same = std::move(declaration.same);
+    recipe.ignore = std::move(declaration.ignore);
+    recipe.renames = std::move(declaration.renames);
+    recipe.passes = std::move(declaration.passes);
+    recipe.config = std::move(declaration.config);
+    recipe.lets = std::move(declaration.lets);
+    recipe.indices = std::move(declaration.indices);
+    recipe.flags = std::move(declaration.flags);
+    recipe.givens = std::move(declaration.givens);
+    recipe.unverified = std::move(declaration.unverified);
+    for (const std::string& fixture : declaration.verified) {
+        recipe.verified += (recipe.verified.empty() ? "" : ", ") + fixture;
+    }
+    return recipe;
+}
+
+template <typename T>
+const T* find_in(const std::map<std::string, T, std::less<>>& list, std::string_view name) {
+    const auto found = list.find(name);
+    return found == list.end() ? nullptr : &found->second;
+}
+
+template <typename T>
+std::vector<const T*> pointers_to(const std::map<std::string, T, std::less<>>& list) {
+    std::vector<const T*> all;
+    all.reserve(list.size());
+    for (const auto& [name, value] : list) {
+        all.push_back(&value);
+    }
+    return all;
+}
+
+}  // namespace
+
+// NOLINTNEXTLINE(readability-function-size): every recipe with every dialect, in two passes
+RecipeLibrary RecipeLibrary::load(const std::vector<RecipeFile>& extra) {
+    Entries entries;
+    for (const RecipeFile& source : built_in_sources()) {
+        add(entries, source, false);
+    }
+    for (const RecipeFile& source : extra) {
+        add(entries, source, true);
+    }
+    RecipeLibrary library;
+    for (const auto& [name, entry] : entries) {
+        FullDeclaration whole = resolve(entries, entry);
+        if (entry.declaration.is_dialect) {
+            library.dialects_.emplace(name, dialect_of(std::move(whole)));
+        } else {
+            Recipe recipe = recipe_of(std::move(whole));
+            recipe.is_extra = entry.is_extra;
+            library.recipes_.emplace(name, std::move(recipe));
+        }
+        library.sources_.emplace(name, entry.source);
+    }
+    for (const auto& [name, recipe] : library.recipes_) {
+        for (const auto* names : {&recipe.dialects, &recipe.unverified}) {
+            for (const std::string& used : *names) {
+                if (library.find_dialect(used) == nullptr) {
+                    throw Error(ErrorCode::usage,
+                                recipe.origin + ": there is no dialect '" + used + "' to use");
+                }
+            }
+        }
+    }
+    // Frameworks' dialects first: what they find is about fewer lines.
+    for (const bool own : {false, true}) {
+        for (const auto& [name, recipe] : library.recipes_) {
+            for (const auto& [dialect_name, dialect] : library.dialects_) {
+                if (dialect.has_own_names == own && library.can_meet(recipe, dialect)) {
+                    check_meeting(recipe, own_names(recipe, dialect));
+                }
+            }
+        }
+    }
+    return library;
+}
+
+const Recipe* RecipeLibrary::find_recipe(std::string_view name) const {
+    return find_in(recipes_, name);
+}
+
+const Dialect* RecipeLibrary::find_dialect(std::string_view name) const {
+    return find_in(dialects_, name);
+}
+
+std::vector<const Recipe*> RecipeLibrary::recipes() const {
+    return pointers_to(recipes_);
+}
+
+std::vector<const Dialect*> RecipeLibrary::dialects() const {
+    return pointers_to(dialects_);
+}
+
+const RecipeFile* RecipeLibrary::source_of(std::string_view name) const {
+    return find_in(sources_, name);
+}
+
+bool RecipeLibrary::can_meet(const Recipe& recipe, const Dialect& dialect) const {
+    if (dialect.has_own_names) {
+        return true;
+    }
+    const auto& used = recipe.dialects;
+    for (const Dialect* at = &dialect; at != nullptr; at = find_dialect(at->extends)) {
+        if (std::find(used.begin(), used.end(), at->name) != used.end()) {
+            return true;
+        }
+    }
+    return false;
+}
+
+}  // namespace shardweld::models

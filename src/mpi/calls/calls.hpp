@@ -1,0 +1,57 @@
+// Turns return codes of MPI calls into errors.
+// Knows nothing of what is sent; no MPI handle is owned here.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include <mpi.h>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/index.hpp"
+
+namespace shardweld::mpi {
+
+/// Throws Error(launch) naming `call` and MPI's own text unless `result` is MPI_SUCCESS.
+inline void check(int result, const char* call) {
+    if (result == MPI_SUCCESS) {
+        return;
+    }
+    std::string text(MPI_MAX_ERROR_STRING, '\0');
+    int length = 0;
+    if (MPI_Error_string(result, text.data(), &length) != MPI_SUCCESS) {
+        length = 0;
+    }
+    text.resize(static_cast<std::size_t>(length));
+    throw Error(
+        ErrorCode::launch,
+        std::string(call) + " failed: " + text + " (MPI error " + std::to_string(result) + ")",
+        "check the network and the MPI installation of all hosts");
+}
+
+/// A rank as an index into per-rank tables.
+inline std::size_t slot(int rank) {
+    return static_cast<std::size_t>(rank);
+}
+
+inline int size_of_group(MPI_Comm comm) {
+    int size = 0;
+    check(MPI_Comm_size(comm, &size), "MPI_Comm_size");
+    return size;
+}
+
+inline int rank_in_group(MPI_Comm comm) {
+    int rank = 0;
+    check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+    return rank;
+}
+
+/// Elementwise maximum over all ranks, in place. Collective.
+inline void maximum_of_all(MPI_Comm comm, std::span<Index> values) {
+    // NOLINTNEXTLINE(mpi-type-mismatch): Index is std::int64_t
+    check(MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_INT64_T,
+                        MPI_MAX, comm),
+          "MPI_Allreduce");
+}
+
+}  // namespace shardweld::mpi

@@ -1,0 +1,158 @@
+#include <algorithm>
+#include <cstdlib>
+
+#include "../host.hpp"
+#include "../launch.hpp"
+#include "alarm.hpp"
+#include "calls.hpp"
+#include "own_binding.hpp"
+#include "transfer.hpp"
+
+namespace shardweld::mpi {
+
+namespace {
+
+#ifdef OPEN_MPI
+constexpr MpiLibrary kLibrary = MpiLibrary::open_mpi;
+#else
+constexpr MpiLibrary kLibrary = MpiLibrary::mpich;
+#endif
+
+std::string own_name() {
+    std::string text(MPI_MAX_LIBRARY_VERSION_STRING, ' ');
+    int length = 0;
+    check(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
+    // Some libraries add their whole configuration; the first part names the version.
+    return text.substr(0, std::min(text.find_first_of(",\n"), static_cast<std::size_t>(length)));
+}
+
+/// MPI from initialisation to finalisation; does neither where the process has already done it.
+class MpiSession {
+  public:
+    MpiSession() {
+        int initialised = 0;
+        check(MPI_Initialized(&initialised), "MPI_Initialized");
+        if (initialised != 0) {
+            return;
+        }
+        choose_transport();
+        int provided = MPI_THREAD_SINGLE;
+        check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+        owned_ = true;
+    }
+    ~MpiSession() {
+        int finalised = 0;
+        if (owned_ && MPI_Finalized(&finalised) == MPI_SUCCESS && finalised == 0) {
+            MPI_Finalize();
+        }
+    }
+    MpiSession(const MpiSession&) = delete;
+    MpiSession& operator=(const MpiSession&) = delete;
+    MpiSession(MpiSession&&) = delete;
+    MpiSession& operator=(MpiSession&&) = delete;
+
+  private:
+    static void choose_transport() {
+        if (kLibrary != MpiLibrary::open_mpi) {
+            return;
+        }
+        const char* transport =
+            quick_transport([](const char* name) { return std::getenv(name); }, "/");
+        if (transport != nullptr) {
+            setenv("OMPI_MCA_pml", transport, 0);
+        }
+    }
+
+    bool owned_ = false;
+};
+
+/// A duplicate of MPI_COMM_WORLD whose calls return their errors.
+class WorldComm {
+  public:
+    WorldComm() {
+        check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
+        check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    }
+    ~WorldComm() { MPI_Comm_free(&comm_); }
+    WorldComm(const WorldComm&) = delete;
+    WorldComm& operator=(const WorldComm&) = delete;
+    WorldComm(WorldComm&&) = delete;
+    WorldComm& operator=(WorldComm&&) = delete;
+
+    [[nodiscard]] MPI_Comm get() const { return comm_; }
+
+  private:
+    MPI_Comm comm_ = MPI_COMM_NULL;
+};
+
+class MpiComm final : public Comm {
+  public:
+    MpiComm()
+        : rank_(rank_in_group(world_.get())),
+          size_(size_of_group(world_.get())),
+          alarm_(world_.get(), pulse()) {}
+
+    [[nodiscard]] int rank() const override { return rank_; }
+    [[nodiscard]] int size() const override { return size_; }
+    [[nodiscard]] const std::string& host() const override { return host_; }
+    void abort(int code) override {
+        if (size() > 1) {
+            MPI_Abort(MPI_COMM_WORLD, code);
+        }
+    }
+    [[nodiscard]] std::string library() const override { return own_name(); }
+
+    void barrier() override {
+        const Pulse::Wait wait(pulse(), "a barrier");
+        check(MPI_Barrier(world_.get()), "MPI_Barrier");
+    }
+    std::vector<std::byte> broadcast(std::vector<std::byte> bytes, int root) override {
+        const Pulse::Wait wait(pulse(), "a broadcast");
+        return mpi::broadcast(world_.get(), std::move(bytes), root);
+    }
+    std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) override {
+        const Pulse::Wait wait(pulse(), "what every rank has");
+        return mpi::all_gather(world_.get(), mine);
+    }
+    Index all_max(Index value) override {
+        const Pulse::Wait wait(pulse(), "the agreement of all ranks");
+        maximum_of_all(world_.get(), {&value, 1});
+        return value;
+    }
+    Index all_sum(Index value) override {
+        const Pulse::Wait wait(pulse(), "the agreement of all ranks");
+        check(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, MPI_SUM, world_.get()),
+              "MPI_Allreduce");
+        return value;
+    }
+    Index exchange(std::span<const std::span<const std::byte>> to_send,
+                   std::span<const std::span<std::byte>> to_receive, Bytes limit) override {
+        const Pulse::Wait wait(pulse(), "an exchange of tensor bytes");
+        return mpi::exchange(world_.get(), {to_send, to_receive}, limit);
+    }
+
+    void raise_alarm() override { alarm_.raise(); }
+    bool alarm() override { return alarm_.seen(); }
+    void end_of_free_run(const std::function<bool()>& wants_alarm) override {
+        const Pulse::Wait wait(pulse(), "the others to finish their parts");
+        alarm_.drain(wants_alarm);
+    }
+
+  private:
+    MpiSession session_;  // first in, last out
+    WorldComm world_;
+    int rank_;
+    int size_;
+    std::string host_ = host_name();
+    Alarm alarm_;
+};
+
+}  // namespace
+
+const Binding& own_binding() {
+    static const Binding binding{kLibrary, own_name,
+                                 [] { return std::unique_ptr<Comm>(new MpiComm()); }};
+    return binding;
+}
+
+}  // namespace shardweld::mpi

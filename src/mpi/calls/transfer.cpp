@@ -1,0 +1,108 @@
+#include "transfer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <new>
+#include <numeric>
+
+#include "calls.hpp"
+
+namespace shardweld::mpi {
+
+namespace {
+
+/// Runs `allocate` and agrees: a rank without memory must not leave the others waiting in the
+/// transfer that follows.
+template <typename F>
+void allocate_together(MPI_Comm comm, const char* what, F&& allocate) {
+    std::array<Index, 1> failed{0};
+    try {
+        allocate();
+    } catch (const std::bad_alloc&) {
+        failed[0] = 1;
+    }
+    maximum_of_all(comm, failed);
+    if (failed[0] != 0) {
+        throw Error(ErrorCode::memory, std::string("a rank has no memory for ") + what,
+                    "use fewer ranks per host or more memory");
+    }
+}
+
+void broadcast_pieces(MPI_Comm comm, std::span<std::byte> bytes, int root, Bytes piece) {
+    for (std::size_t lo = 0; lo < bytes.size(); lo += piece) {
+        const auto part = bytes.subspan(lo, std::min<std::size_t>(piece, bytes.size() - lo));
+        check(MPI_Bcast(part.data(), static_cast<int>(part.size()), MPI_BYTE, root, comm),
+              "MPI_Bcast");
+    }
+}
+
+std::vector<std::vector<std::byte>> gather_in_one_call(MPI_Comm comm,
+                                                       std::span<const std::byte> mine,
+                                                       std::span<const Index> sizes) {
+    std::vector<int> counts(sizes.size());
+    std::vector<int> starts(sizes.size());
+    std::transform(sizes.begin(), sizes.end(), counts.begin(),
+                   [](Index size) { return static_cast<int>(size); });
+    std::exclusive_scan(counts.begin(), counts.end(), starts.begin(), 0);
+    std::vector<std::byte> together;
+    std::vector<std::vector<std::byte>> apart;
+    allocate_together(comm, "gathered bytes", [&] {
+        // One byte at least, so that the address is valid and differs from that of `mine`.
+        together.resize(slot(starts.back() + counts.back()) + 1);
+        for (const int count : counts) {
+            apart.emplace_back(slot(count));
+        }
+    });
+    check(MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, together.data(),
+                         counts.data(), starts.data(), MPI_BYTE, comm),
+          "MPI_Allgatherv");
+    for (std::size_t rank = 0; rank < apart.size(); ++rank) {
+        std::copy_n(together.begin() + starts[rank], counts[rank], apart[rank].begin());
+    }
+    return apart;
+}
+
+std::vector<std::vector<std::byte>> gather_by_broadcasts(MPI_Comm comm,
+                                                         std::span<const std::byte> mine,
+                                                         std::span<const Index> sizes,
+                                                         Bytes piece) {
+    std::vector<std::vector<std::byte>> all;
+    allocate_together(comm, "gathered bytes", [&] {
+        for (const Index size : sizes) {
+            all.emplace_back(static_cast<std::size_t>(size));
+        }
+    });
+    std::copy(mine.begin(), mine.end(), all[slot(rank_in_group(comm))].begin());
+    for (int root = 0; slot(root) < all.size(); ++root) {
+        broadcast_pieces(comm, all[slot(root)], root, piece);
+    }
+    return all;
+}
+
+}  // namespace
+
+std::vector<std::byte> broadcast(MPI_Comm comm, std::vector<std::byte> bytes, int root,
+                                 Bytes piece) {
+    auto size = static_cast<Index>(bytes.size());
+    check(MPI_Bcast(&size, 1, MPI_INT64_T, root, comm), "MPI_Bcast");
+    allocate_together(comm, "broadcast bytes",
+                      [&] { bytes.resize(static_cast<std::size_t>(size)); });
+    broadcast_pieces(comm, bytes, root, piece);
+    return bytes;
+}
+
+std::vector<std::vector<std::byte>> all_gather(MPI_Comm comm, std::span<const std::byte> mine,
+                                               Bytes piece) {
+    const auto size = static_cast<Index>(mine.size());
+    std::vector<Index> sizes(slot(size_of_group(comm)));
+    // NOLINTNEXTLINE(mpi-type-mismatch): Index is std::int64_t
+    check(MPI_Allgather(&size, 1, MPI_INT64_T, sizes.data(), 1, MPI_INT64_T, comm),
+          "MPI_Allgather");
+    const Index total = std::accumulate(sizes.begin(), sizes.end(), Index{0});
+    if (total <= static_cast<Index>(piece)) {
+        return gather_in_one_call(comm, mine, sizes);
+    }
+    return gather_by_broadcasts(comm, mine, sizes, piece);
+}
+
+}  // namespace shardweld::mpi

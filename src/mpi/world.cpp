@@ -1,0 +1,50 @@
+#include <cstdlib>
+
+#include "shardweld/mpi/comm.hpp"
+#include "shardweld/mpi/library.hpp"
+
+#include "binding.hpp"
+
+namespace shardweld::mpi {
+
+namespace {
+
+// Read outside the program's own options: whether MPI may be initialised has to be known before
+// there is a rank to ask.
+const char* variable(const char* name) {
+    return std::getenv(name);  // NOLINT(concurrency-mt-unsafe): no threads yet
+}
+
+}  // namespace
+
+std::string library_name() {
+    try {
+        return binding_to(library_of(variable)).name();
+    } catch (const Error&) {
+        return "none";
+    }
+}
+
+int torch_processes() {
+    return torch_processes(variable);
+}
+
+std::unique_ptr<Comm> world_comm() {
+    const MpiLibrary library = library_of(variable);
+    const int promised = promised_ranks(variable, library);
+    if (promised == 0) {
+        return serial_comm();
+    }
+    std::unique_ptr<Comm> comm = binding_to(library).start();
+    // More than promised is possible (Slurm counts the tasks of one component of a job); fewer
+    // means that the tasks did not find each other.
+    if (comm->size() < promised) {
+        throw Error(ErrorCode::launch,
+                    "the launcher started " + std::to_string(promised) + " tasks, but MPI sees " +
+                        std::to_string(comm->size()),
+                    how_to_start(library));
+    }
+    return comm;
+}
+
+}  // namespace shardweld::mpi

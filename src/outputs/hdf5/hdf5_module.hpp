@@ -1,0 +1,34 @@
+// The HDF5 module, loaded when files of that format are to be made. Knows its interface only.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "shardweld/core/shared_object.hpp"
+#include "shardweld/hdf5/abi.hpp"
+#include "shardweld/outputs/output.hpp"
+
+namespace shardweld::outputs {
+
+class Hdf5Module {
+  public:
+    /// Error(unsupported) when this build has no HDF5, saying how to get it.
+    static Hdf5Module load();
+
+    using Structure =
+        std::unique_ptr<const shardweld_hdf5_structure, shardweld_hdf5_release_function*>;
+
+    /// The structure of an HDF5 file for `file`, in memory. Error(internal) with the library's
+    /// reason; std::bad_alloc.
+    [[nodiscard]] Structure make(const PlacedFile& file,
+                                 const std::vector<OutputTensor>& tensors) const;
+
+  private:
+    explicit Hdf5Module(const SharedObject& library);
+
+    shardweld_hdf5_make_function* make_;
+    shardweld_hdf5_release_function* release_;
+    shardweld_hdf5_error_function* error_;
+};
+
+}  // namespace shardweld::outputs

@@ -1,0 +1,112 @@
+// Which HDF5 files there will be, and what they take. Calls no library until files are made.
+#include "hdf5_output.hpp"
+
+#include <algorithm>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "../packing.hpp"
+#include "hdf5_module.hpp"
+#include "settle.hpp"
+
+namespace shardweld::outputs {
+
+namespace {
+
+// Superblock, group and one object header with its attribute for each dataset, as libhdf5 1.10
+// writes them; generous.
+constexpr Bytes kFileBytes = 16'384;
+constexpr Bytes kDatasetBytes = 768;
+
+// Measured with parallel HDF5 1.10.8: the library once it is loaded; for each dataset of a file
+// what it keeps until its cache is full (src/hdf5/create.cpp) and what the file gets; our lists.
+constexpr Bytes kLibrary = Bytes{1536} << 10U;
+constexpr Bytes kCachedDataset = 6656;
+constexpr Bytes kCachedDatasets = Bytes{14} << 20U;
+constexpr Bytes kMadeDataset = 512;
+constexpr Bytes kListedDataset = 400;
+
+void require_link_name(const std::string& name) {
+    if (name.empty() || name == "." || name == kConfigDataset ||
+        name.find('/') != std::string::npos || name.find('\0') != std::string::npos ||
+        !is_utf8(name)) {
+        throw Error(ErrorCode::unsupported,
+                    "tensor name \"" + printable(name) + "\" cannot be the name of an HDF5 dataset",
+                    "use --output_format safetensors");
+    }
+}
+
+/// The library makes the file's structure in memory, and others write it: errors are then those of
+/// any other file.
+Frame frame_of(const Hdf5Module& module, Placement& placement, std::size_t at,
+               const std::vector<OutputTensor>& tensors) {
+    const PlacedFile& file = placement.files[at];
+    auto structure = module.make(file, tensors);
+    settle(placement, at, tensors, std::span(structure->offsets, file.tensors.size() + 1),
+           structure->file_bytes);
+    Frame frame;
+    for (const shardweld_hdf5_part& part : std::span(structure->parts, structure->n_parts)) {
+        frame.parts.push_back(
+            {part.offset, {static_cast<const std::byte*>(part.bytes), part.size}});
+    }
+    frame.owner = std::move(structure);
+    return frame;
+}
+
+class Hdf5Output final : public Format {
+  public:
+    [[nodiscard]] std::string_view name() const override { return "hdf5"; }
+    [[nodiscard]] std::vector<std::string_view> endings() const override {
+        return {".h5", ".hdf5"};
+    }
+
+    [[nodiscard]] Placement place(const std::vector<OutputTensor>& tensors,
+                                  Bytes max_shard_size) const override {
+        std::for_each(tensors.begin(), tensors.end(),
+                      [](const OutputTensor& tensor) { require_link_name(tensor.name); });
+        Placement placement = pack(tensors, max_shard_size, endings().front());
+        placement.format = this;
+        placement.is_settled = false;
+        for (PlacedFile& file : placement.files) {
+            file.size = kFileBytes + kDatasetBytes * file.tensors.size();
+            put_in_order(placement, file, tensors);
+        }
+        return placement;
+    }
+
+    void embed_config(Placement& placement, const std::string& text) const override {
+        for (PlacedFile& file : placement.files) {
+            file.header = text;
+            file.size += text.size();
+        }
+    }
+
+    [[nodiscard]] Framer framer() const override {
+        return [module = Hdf5Module::load()](Placement& placement, std::size_t file,
+                                             const std::vector<OutputTensor>& tensors) {
+            return frame_of(module, placement, file, tensors);
+        };
+    }
+
+    [[nodiscard]] Memory memory(const Placement& placement) const override {
+        Bytes largest = 0;
+        Bytes all = 0;
+        for (const PlacedFile& file : placement.files) {
+            largest = std::max<Bytes>(largest, file.tensors.size());
+            all += file.tensors.size();
+        }
+        return {kLibrary + std::min(largest * kCachedDataset, kCachedDatasets) +
+                    largest * kMadeDataset + all * kListedDataset,
+                kLibrary};
+    }
+};
+
+}  // namespace
+
+const Format& hdf5_format() {
+    static const Hdf5Output format;
+    return format;
+}
+
+}  // namespace shardweld::outputs

@@ -1,0 +1,264 @@
+#include "join_shards.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "join_choice.hpp"
+#include "shard_group.hpp"
+
+namespace shardweld::plan {
+
+namespace {
+
+using catalogue::Catalogue;
+using catalogue::Piece;
+using catalogue::Shard;
+using catalogue::Tensor;
+using models::Join;
+using models::JoinStep;
+
+/// A shard's local shape and patch while steps turn them into global ones.
+struct Placed {
+    const Shard* shard = nullptr;
+    std::vector<Index> shape;
+    layout::Patch patch;
+    std::vector<int> ranks;  ///< in the groups of the steps taken so far; equal ranks are replicas
+};
+
+Placed start(const Shard& shard, const Join& join) {
+    Placed placed{&shard, shard.shape, shard.piece.patch, {}};
+    if (!join.flat) {
+        return placed;
+    }
+    const Index volume = volume_of(shard.shape, shard.name);
+    if (placed.patch != layout::dense_shape(shard.shape, placed.patch.offset)) {
+        throw Error(
+            ErrorCode::unsupported,
+            "the shard of " + shard.name + " is a strided view, which its layout does not allow");
+    }
+    placed.shape = {volume};
+    placed.patch = layout::dense_shape(placed.shape, placed.patch.offset);
+    return placed;
+}
+
+[[noreturn]] void refuse_shapes(const Placed& a, const Placed& b, const Catalogue& catalogue) {
+    throw Error(ErrorCode::mismatch,
+                a.shard->name + " has shape " + shape_text(a.shard->shape) + " in " +
+                    place_of(*a.shard, catalogue) + " but " + shape_text(b.shard->shape) + " in " +
+                    place_of(*b.shard, catalogue),
+                "copy all files from one save: these are of several");
+}
+
+/// Position of each rank of a group along the joined dim: starts[r], starts.back() = the global
+/// extent.
+std::vector<Index> starts_along(const std::vector<Placed>& all, const JoinStep& step, Index n_ranks,
+                                const Catalogue& catalogue) {
+    const auto dim = static_cast<std::size_t>(step.dim);
+    std::vector<const Placed*> holder(static_cast<std::size_t>(n_ranks), nullptr);
+    for (const Placed& placed : all) {
+        const Placed*& seen = holder[static_cast<std::size_t>(rank_in(*placed.shard, step.group))];
+        if (seen != nullptr && seen->shape[dim] != placed.shape[dim]) {
+            refuse_shapes(*seen, placed, catalogue);
+        }
+        seen = &placed;
+    }
+    std::vector<Index> starts{0};
+    for (Index rank = 0; rank < n_ranks; ++rank) {
+        const Placed* placed = holder[static_cast<std::size_t>(rank)];
+        if (placed == nullptr) {
+            throw Error(ErrorCode::not_found,
+                        all.front().shard->name + " has no shard of " +
+                            std::string(group_name(step.group)) + " rank " + std::to_string(rank) +
+                            " (of " + std::to_string(n_ranks) + ")",
+                        "copy the files of all ranks: one is missing or lacks the tensor")
+                .add_context("found in " + place_of(*all.front().shard, catalogue));
+        }
+        // Parts of parallel layers are equal; a data-parallel cut leaves shorter last ones.
+        if (step.group != JoinStep::Group::fsdp &&
+            placed->shape[dim] != holder.front()->shape[dim]) {
+            refuse_shapes(*holder.front(), *placed, catalogue);
+        }
+        starts.push_back(checked_add(starts.back(), placed->shape[dim], placed->shard->name));
+    }
+    return starts;
+}
+
+void take_step(std::vector<Placed>& all, const JoinStep& step, const Catalogue& catalogue) {
+    const Index n_ranks = group_size(catalogue, step.group);
+    const auto dim = static_cast<std::size_t>(step.dim);
+    for (const Placed& placed : all) {
+        const int rank = rank_in(*placed.shard, step.group);
+        if (rank < 0 || rank >= n_ranks || (!step.stack && dim >= placed.shape.size())) {
+            throw Error(ErrorCode::mismatch, "the shard of " + placed.shard->name + " with shape " +
+                                                 shape_text(placed.shape) + " cannot be rank " +
+                                                 std::to_string(rank) + " of " +
+                                                 std::to_string(n_ranks) + " in its " +
+                                                 std::string(group_name(step.group)) + " group")
+                .add_context(place_of(*placed.shard, catalogue));
+        }
+    }
+    const std::vector<Index> starts =
+        step.stack ? std::vector<Index>{} : starts_along(all, step, n_ranks, catalogue);
+    for (Placed& placed : all) {
+        const int rank = rank_in(*placed.shard, step.group);
+        placed.ranks.push_back(rank);
+        if (step.stack) {
+            placed.patch = layout::embed(placed.patch, 0, rank);
+            placed.shape.insert(placed.shape.begin(), n_ranks);
+        } else {
+            placed.patch.axes[dim].lo += starts[static_cast<std::size_t>(rank)];
+            placed.shape[dim] = starts.back();
+        }
+    }
+}
+
+/// Whether a `k?` step means replicas here: the local extent already is the full one.
+bool is_whole(const Placed& placed, const JoinStep& step, const ShardGroup& group,
+              const Model& model) {
+    if (!step.or_replica) {
+        return false;
+    }
+    const std::vector<Index> full = full_shape(group, model);
+    const auto dim = static_cast<std::size_t>(step.dim);
+    return dim < full.size() && dim < placed.shape.size() && placed.shape[dim] == full[dim];
+}
+
+/// Every combination of ranks of the steps' groups must be there; a lower count names the gap.
+void check_complete(const std::vector<Placed>& all, std::size_t n_primary, Index expected) {
+    if (static_cast<Index>(n_primary) != expected) {
+        throw Error(ErrorCode::not_found,
+                    all.front().shard->name + " has shards of " + std::to_string(n_primary) +
+                        " ranks where " + std::to_string(expected) + " are needed",
+                    "copy the files of all ranks; one is missing or lacks the tensor");
+    }
+}
+
+Tensor join_group(const std::string& name, const ShardGroup& group, const Model& model,
+                  const Catalogue& catalogue) {
+    const Join join = join_of(name, group, model, catalogue);
+    std::vector<Placed> all;
+    for (const Shard* shard : group.shards) {
+        if (shard->dtype != group.shards.front()->dtype) {
+            throw Error(ErrorCode::mismatch,
+                        name + " is " + std::string(safetensors_name(group.shards.front()->dtype)) +
+                            " in " + place_of(*group.shards.front(), catalogue) + " but " +
+                            std::string(safetensors_name(shard->dtype)) + " in " +
+                            place_of(*shard, catalogue),
+                        "copy all files from one save: these are of several");
+        }
+        all.push_back(start(*shard, join));
+    }
+    Index expected = 1;
+    for (const JoinStep& step : join.steps) {
+        if (!is_whole(all.front(), step, group, model)) {
+            take_step(all, step, catalogue);
+            expected = checked_mul(expected, group_size(catalogue, step.group), name);
+        }
+    }
+    Tensor tensor{name, group.shards.front()->dtype, all.front().shape, {}};
+    std::map<std::vector<int>, std::uint32_t> copies;
+    for (const Placed& placed : all) {
+        if (placed.shape != tensor.shape) {
+            refuse_shapes(all.front(), placed, catalogue);
+        }
+        Piece piece = placed.shard->piece;
+        piece.patch = placed.patch;
+        piece.replica = copies[placed.ranks]++;
+        tensor.pieces.push_back(piece);
+    }
+    check_complete(all, copies.size(), expected);
+    return tensor;
+}
+
+/// The shard's name with its expert number made global: local experts follow those of lower
+/// expert-parallel ranks.
+std::string global_name(const Shard& shard, const StoreMatch& match, const Catalogue& catalogue,
+                        const Model& model) {
+    const auto expert = match.captures.find(kExpertAxis);
+    if (expert == match.captures.end()) {
+        return shard.name;
+    }
+    const Index n_experts = model.symbols->value(kExpertAxis);
+    const Index n_ranks = group_size(catalogue, JoinStep::Group::ep);
+    if (n_experts % n_ranks != 0 || expert->second >= n_experts / n_ranks) {
+        throw Error(ErrorCode::mismatch,
+                    shard.name + ": expert " + std::to_string(expert->second) +
+                        " on an expert-parallel rank, but config.json's " +
+                        std::to_string(n_experts) + " experts over " + std::to_string(n_ranks) +
+                        " ranks leave fewer on each",
+                    "give the config.json of the model that was trained with --hf_config")
+            .add_context(place_of(shard, catalogue));
+    }
+    const models::Pattern& pattern = match.line->name;
+    std::string name = pattern.literals.front();
+    for (std::size_t i = 0; i < pattern.captures.size(); ++i) {
+        const Index value = match.captures.at(pattern.captures[i]);
+        name += std::to_string(pattern.captures[i] == kExpertAxis
+                                   ? value + shard.at.ep * (n_experts / n_ranks)
+                                   : value);
+        name += pattern.literals[i + 1];
+    }
+    return name;
+}
+
+/// The shards under their global names. Thousands of ranks repeat the same local names: each is
+/// matched once for all of them, and made global once for each expert-parallel rank.
+std::map<std::string, ShardGroup> groups_of(const Catalogue& catalogue, const Model& model,
+                                            const StoreMatcher& matcher) {
+    struct MatchedName {
+        std::optional<StoreMatch> match;
+        std::map<int, ShardGroup*> by_expert_rank;
+    };
+    std::map<std::string, ShardGroup> groups;
+    std::map<std::size_t, std::unordered_map<std::string_view, MatchedName>>
+        known;  // by number of dims
+    for (const Shard& shard : catalogue.shards) {
+        const auto [at, is_new] = known[shard.shape.size()].try_emplace(shard.name);
+        MatchedName& name = at->second;
+        if (is_new) {
+            name.match = matcher.find(shard.name, shard.shape.size());
+        }
+        ShardGroup*& group = name.by_expert_rank[shard.at.ep];
+        if (group == nullptr) {
+            group = &groups[name.match ? global_name(shard, *name.match, catalogue, model)
+                                       : shard.name];
+            if (name.match) {
+                group->line = name.match->line;
+                group->captures = name.match->captures;
+            }
+        }
+        group->shards.push_back(&shard);
+    }
+    return groups;
+}
+
+}  // namespace
+
+JoinedShards join_shards(const Catalogue& catalogue, const Model& model,
+                         const StoreMatcher& matcher) {
+    std::map<std::string, ShardGroup> groups = groups_of(catalogue, model, matcher);
+    JoinedShards joined;
+    joined.tensors.reserve(groups.size());
+    for (auto& [name, group] : groups) {
+        // The primary copy is the one with the lowest coordinates: the same on every rank of the
+        // run.
+        std::stable_sort(group.shards.begin(), group.shards.end(),
+                         [](const Shard* a, const Shard* b) {
+                             return std::tie(a->at, a->piece.file) < std::tie(b->at, b->piece.file);
+                         });
+        joined.tensors.push_back(join_group(name, group, model, catalogue));
+        if (group.line == nullptr && group.shards.size() > 1) {
+            joined.presumed.insert(name);
+        }
+    }
+    return joined;
+}
+
+}  // namespace shardweld::plan

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# `report` shows what a run's report says: in the terminal, and as a page that a browser takes.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+CASE="$TESTS/data/megatron/llama-tp2-pp2-vpp2-legacy-bf16"
+report="$WORK/report.json"
+
+# shows TEXT...: standard output of the last command holds each.
+shows() {
+    local text
+    for text in "$@"; do
+        checks=$((checks + 1))
+        grep -qF -- "$text" "$WORK/out" || fail "no '$text' in: $(head -c 3000 "$WORK/out")"
+    done
+}
+
+merge_case "$CASE" "$WORK/model" 3 --report "$report"
+expect_code 0 "$SHARDWELD" report "$report"
+shows "39 tensors in 1 file, 311 kB" "where 334 kB went" "written" "93.2 %" "padding" "ignored" "execute" "every stored byte accounted for" "no warnings"
+checks=$((checks + 1))
+[[ "$(grep -cE '^ +[0-2]  ' "$WORK/out")" == 3 ]] || fail "not a line for each of 3 ranks"
+checks=$((checks + 1))
+LC_ALL=C grep -q '[^ -~]' "$WORK/out" && fail "characters that not every terminal has"
+
+# Each rank's phases are in the report, and they are those of the run.
+checks=$((checks + 1))
+python3 - "$report" <<'P' || fail "the ranks' phases"
+import json, sys
+report = json.load(open(sys.argv[1]))
+names = [phase["name"] for phase in report["phases"]]
+assert len(report["ranks"]) == 3 and "execute" in names
+for rank in report["ranks"]:
+    assert [phase["name"] for phase in rank["phases"]] == names, rank
+P
+
+# One page, from one rank only, that names nothing outside of itself.
+expect_code 0 mpirun -n 3 "$SHARDWELD" report "$report" --html "$WORK/page.html"
+checks=$((checks + 1))
+[[ "$(wc -l <"$WORK/out")" == 1 ]] || fail "said more than once: $(cat "$WORK/out")"
+checks=$((checks + 1))
+python3 - "$WORK/page.html" <<'P' || fail "the page"
+import html.parser, sys
+class Page(html.parser.HTMLParser):
+    open_tags, tags, single = [], set(), {"meta", "path", "rect", "th", "td"}
+    def handle_starttag(self, tag, attributes):
+        self.tags.add(tag)
+        for name, value in attributes:
+            assert not name.startswith("on") and name not in ("src", "href"), (tag, name)
+        if tag not in self.single:
+            self.open_tags.append(tag)
+    def handle_startendtag(self, tag, attributes):
+        pass
+    def handle_endtag(self, tag):
+        if tag not in self.single:
+            assert self.open_tags.pop() == tag, tag
+page = Page()
+text = open(sys.argv[1], encoding="utf-8").read()
+page.feed(text)
+assert not page.open_tags, page.open_tags
+assert {"svg", "style", "table", "h1"} <= page.tags and "script" not in page.tags, page.tags
+assert "http" not in text.replace("http-equiv", ""), "a link to elsewhere"
+assert text.count("class=\"lane\"") == 3, "a time line for each rank"
+P
+if command -v chromium >/dev/null; then
+    expect_code 0 chromium --headless --no-sandbox --disable-gpu --dump-dom "file://$WORK/page.html"
+    shows "ended well" "Where every byte went"
+fi
+
+# A run that failed has a report that shows why.
+expect_code 2 "$SHARDWELD" merge --local_dir "$CASE/source" --target_dir "$WORK/none" --report "$WORK/failed.json"
+expect_code 0 "$SHARDWELD" report "$WORK/failed.json" && shows "with code"
+
+# What is no report.
+expect_code 3 "$SHARDWELD" report "$WORK/nowhere.json"
+echo '{"schema": 1' >"$WORK/cut.json"
+expect_code 4 "$SHARDWELD" report "$WORK/cut.json" && expect_text "is no report of a run"
+expect_code 2 "$SHARDWELD" report && expect_text "no file is given"
+expect_code 7 "$SHARDWELD" report "$report" --html "$WORK/no/such/page.html"
+finish

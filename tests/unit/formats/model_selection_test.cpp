@@ -1,0 +1,115 @@
+#include "../../../src/formats/dcp/model_selection.hpp"
+
+#include <gtest/gtest.h>
+
+#include "shardweld/catalogue/catalogue.hpp"
+
+#include "scratch.hpp"
+
+namespace shardweld::formats::dcp {
+namespace {
+
+using Path = std::vector<std::string>;
+
+catalogue::Catalogue saved(const std::vector<Path>& paths) {
+    catalogue::Catalogue catalogue;
+    for (const Path& path : paths) {
+        auto& tensor = catalogue.tensors.emplace_back();
+        tensor.name = path_name(path);
+        tensor.stored_as = dotted(tensor.name);
+        tensor.pieces.emplace_back().storage_bytes = 10;
+    }
+    return catalogue;
+}
+
+std::vector<std::string> selected(const std::vector<Path>& paths, const std::string& prefix = "") {
+    auto catalogue = saved(paths);
+    select_model(prefix, catalogue);
+    std::vector<std::string> names;
+    for (const auto& tensor : catalogue.tensors) {
+        names.push_back(tensor.name);
+    }
+    return names;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(DcpSelection, takes_the_dictionary_that_holds_a_module_tree) {
+    EXPECT_EQ(selected({{"model", "model.b.weight"}, {"model", "lm_head.weight"}, {"model", "w"}}),
+              (Names{"lm_head.weight", "model.b.weight", "w"}));
+    EXPECT_EQ(selected({{"app", "model", "a.weight"}, {"app", "extra", "scale"}}),
+              Names{"a.weight"});
+    EXPECT_EQ(selected({{"model", "a.weight"}, {"meta", "list", "0"}}), Names{"a.weight"});
+    EXPECT_EQ(selected({{"model.a.weight"}, {"lm_head.weight"}, {"meta", "list", "0"}}),
+              (Names{"lm_head.weight", "model.a.weight"}));
+}
+
+TEST(DcpSelection, takes_dictionaries_nested_as_modules) {
+    EXPECT_EQ(
+        selected({{"app", "model", "embed", "weight"}, {"app", "model", "layers", "0", "weight"}}),
+        (Names{"embed.weight", "layers.0.weight"}));
+    EXPECT_EQ(selected({{"weight"}, {"bias"}}), (Names{"bias", "weight"}));
+}
+
+TEST(DcpSelection, removes_wrappers) {
+    EXPECT_EQ(selected({{"model", "module._orig_mod.a._checkpoint_wrapped_module.weight"}}),
+              Names{"a.weight"});
+    expect_error(ErrorCode::mismatch, "both name tensor a.weight", [] {
+        selected({{"model", "module.a.weight"}, {"model", "a.weight"}});
+    });
+}
+
+TEST(DcpSelection, asks_where_there_are_several) {
+    const std::vector<Path> both = {{"model", "a.weight"}, {"ema", "a.weight"}, {"ema", "b.w"}};
+    expect_error(ErrorCode::usage,
+                 "several state dicts: ema (2 tensors), model (1 tensors); choose one with "
+                 "--prefix",
+                 [&] { selected(both); });
+    EXPECT_EQ(selected(both, "ema"), (Names{"a.weight", "b.w"}));
+    EXPECT_EQ(selected(both, "model."), Names{"a.weight"});
+    expect_error(ErrorCode::not_found,
+                 "no tensor lies below --prefix mod; give one of those that the checkpoint holds: "
+                 "ema (2 tensors), model "
+                 "(1 tensors)",
+                 [&] { selected(both, "mod"); });
+    expect_error(ErrorCode::not_found, "no model tensor", [&] { selected({}); });
+}
+
+TEST(DcpSelection, counts_what_is_left_aside) {
+    auto catalogue =
+        saved({{"model", "a.weight"}, {"meta", "x"}, {"meta", "y"}, {"model", "a._extra_state"}});
+    select_model("", catalogue);
+    ASSERT_EQ(catalogue.ignored.size(), 2U);
+    EXPECT_EQ(catalogue.ignored[0].pattern, "*_extra_state");
+    EXPECT_EQ(catalogue.ignored[1].pattern, "meta*");
+    EXPECT_EQ(catalogue.ignored[1].count, 2);
+    EXPECT_EQ(catalogue.ignored[1].bytes, 20U);
+    EXPECT_EQ(catalogue.notes, Names{"using what lies below model"});
+}
+
+TEST(DcpSelection, knows_training_state) {
+    for (const Path& path : std::vector<Path>{{"optimizer", "state.a.weight.exp_avg"},
+                                              {"optimizer_0", "x"},
+                                              {"Optimizers", "x"},
+                                              {"optim_state_dict", "x"},
+                                              {"app", "optim", "state", "a.weight", "step"},
+                                              {"lr_schedulers", "x"},
+                                              {"rng_states", "x"},
+                                              {"rng"},
+                                              {"optimizer.state.a.weight"},
+                                              {"train_state", "step"},
+                                              {"dataloader", "x"}}) {
+        EXPECT_TRUE(training_state(path_name(path))) << dotted(path_name(path));
+    }
+    for (const Path& path : std::vector<Path>{{"model", "optimizer.weight"},
+                                              {"model", "rng"},
+                                              {"state_dict", "a"},
+                                              {"optimus", "a"},
+                                              {"model.train.weight"}}) {
+        EXPECT_FALSE(training_state(path_name(path))) << dotted(path_name(path));
+    }
+    EXPECT_EQ(training_state(path_name({"app", "optim", "x"}))->first, "app.optim*");
+}
+
+}  // namespace
+}  // namespace shardweld::formats::dcp
