@@ -5,6 +5,8 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/formats/format.hpp"
 
+#include "bytecheckpoint/bytecheckpoint.hpp"
+#include "colossalai/colossalai.hpp"
 #include "dcp/dcp.hpp"
 #include "fsdp/fsdp.hpp"
 #include "hdf5/hdf5.hpp"
@@ -16,10 +18,17 @@ namespace shardweld::formats {
 // The order matters where one directory fits several: the more particular format comes first.
 const std::vector<const Format*>& all_formats() {
     static const std::vector<const Format*> formats = {
-        &megatron::zarr_format(),   &megatron::torch_dist_format(),
-        &megatron::legacy_format(), &fsdp::fsdp_format(),
-        &dcp::dcp_format(),         &dcp::hf_shards_format(),
-        &hf::hf_format(),           &hdf5::hdf5_format(),
+        &megatron::zarr_format(),
+        &megatron::torch_dist_format(),
+        &megatron::legacy_format(),
+        &fsdp::fsdp_format(),
+        &bytecheckpoint::bytecheckpoint_format(),
+        &dcp::dcp_format(),
+        &dcp::hf_shards_format(),
+        &colossalai::sharded_format(),
+        &colossalai::single_format(),
+        &hf::hf_format(),
+        &hdf5::hdf5_format(),
     };
     return formats;
 }

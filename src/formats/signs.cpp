@@ -28,18 +28,14 @@ struct Row {
     std::array<std::string_view, 2> with;  ///< beside all of these
 };
 
-constexpr std::array<Row, 12> kRows = {{
+constexpr std::array<Row, 11> kRows = {{
     {{"a DeepSpeed checkpoint",
       "merge it with the zero_to_fp32.py that DeepSpeed puts beside its directory"},
      {"*_model_states.pt", "*_optim_states.pt", "zero_to_fp32.py"},
      {}},
-    {{"the optimizer of a ColossalAI checkpoint",
-      "give the directory of its model (model/), which --backend hf reads"},
+    {{"the optimizer of a ColossalAI checkpoint", "give the directory of its model"},
      {"pytorch_optim*", "", ""},
      {}},
-    {{"a ByteCheckpoint checkpoint", "merge it with ByteCheckpoint's merge_bcp.py"},
-     {"extra_state/", "", ""},
-     {"model/", "optimizer/"}},
     {{"a PEFT adapter alone", "add it to its base with peft's merge_and_unload"},
      {"adapter_model.safetensors", "adapter_model.bin", "adapter_config.json"},
      {}},

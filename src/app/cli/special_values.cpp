@@ -42,8 +42,7 @@ std::vector<std::string> backend_words() {
 }
 
 std::string backend_in(const Given& given) {
-    constexpr std::array<std::string_view, 3> kLater = {"deepspeed", "colossalai",
-                                                        "bytecheckpoint"};
+    constexpr std::array<std::string_view, 1> kLater = {"deepspeed"};
     if (std::find(kLater.begin(), kLater.end(), given.text) != kLater.end()) {
         throw Error(ErrorCode::unsupported,
                     "--backend " + given.text + " is not in this version yet",

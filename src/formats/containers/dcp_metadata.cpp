@@ -9,9 +9,12 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/torch_file.hpp"
+#include "shardweld/io/input_file.hpp"
+#include "shardweld/io/kind.hpp"
 
 #include "dcp_records.hpp"
 #include "dcp_storage.hpp"
+#include "dcp_views.hpp"
 #include "pickle_arena.hpp"
 #include "pickle_bytes.hpp"
 #include "torch_storage.hpp"
@@ -62,7 +65,7 @@ void check_bounds(const DcpTensor& tensor, const DcpChunk& chunk) {
 }
 
 DcpTensor read_tensor(std::string_view name, const PickleValue& metadata, DcpRecords& records,
-                      const DcpStorage& storage) {
+                      const DcpStorage& storage, DcpViews& views) {
     const std::string owner = "tensor '" + printable(name) + "'";
     DcpTensor tensor;
     tensor.name = name;
@@ -73,7 +76,7 @@ DcpTensor read_tensor(std::string_view name, const PickleValue& metadata, DcpRec
     tensor.chunks.reserve(chunks.elements().size());
     for (const PickleValue* const part : chunks.elements()) {
         const auto [offsets, sizes] = records.chunk(*part, owner);
-        tensor.chunks.push_back({offsets, sizes, 0, 0, 0});
+        tensor.chunks.push_back({.offsets = offsets, .sizes = sizes});
         check_bounds(tensor, tensor.chunks.back());
     }
     const auto by_place = [](const DcpChunk& a, const DcpChunk& b) {
@@ -84,11 +87,12 @@ DcpTensor read_tensor(std::string_view name, const PickleValue& metadata, DcpRec
         std::sort(tensor.chunks.begin(), tensor.chunks.end(), by_place);
     }
     storage.place(tensor);
+    views.place(tensor);
     return tensor;
 }
 
 void read_entries(const PickleValue& root, DcpRecords& records, const DcpStorage& storage,
-                  DcpMetadata& metadata) {
+                  DcpViews& views, DcpMetadata& metadata) {
     const PickleValue& entries = required(root, "state_dict_metadata", "Metadata");
     if (!entries.is_mapping()) {
         bad_metadata("state_dict_metadata is " + describe(entries));
@@ -100,7 +104,7 @@ void read_entries(const PickleValue& root, DcpRecords& records, const DcpStorage
             bad_metadata("a key of state_dict_metadata is " + describe(name));
         }
         if (is_class(entry, "TensorStorageMetadata")) {
-            metadata.tensors.push_back(read_tensor(name.text(), entry, records, storage));
+            metadata.tensors.push_back(read_tensor(name.text(), entry, records, storage, views));
         } else if (is_class(entry, "BytesStorageMetadata")) {
             metadata.objects.push_back(
                 {std::string(name.text()), storage.object_bytes(name.text())});
@@ -163,7 +167,9 @@ DcpMetadata DcpMetadata::read(const std::filesystem::path& path) {
         DcpMetadata metadata;
         metadata.numbers = numbers;
         metadata.has_transforms = storage.has_transforms();
-        read_entries(pickle.root(), records, storage, metadata);
+        DcpViews views(pickle.root(), records);
+        read_entries(pickle.root(), records, storage, views, metadata);
+        metadata.views = views.take();
         metadata.files = storage.take_files();
         metadata.ends = storage.take_ends();
         metadata.checkpoint_id = checkpoint_id_of(pickle.root());
@@ -177,6 +183,17 @@ DcpMetadata DcpMetadata::read(const std::filesystem::path& path) {
     } catch (const std::bad_alloc&) {
         throw_no_memory(path);
     }
+}
+
+bool is_bytecheckpoint(const std::filesystem::path& path) {
+    constexpr std::size_t kHead = 32;  // protocol, frame and the module of the first class
+    if (!io::is_file(path)) {
+        return false;
+    }
+    const auto file = io::InputFile::open(path);
+    std::string head(std::min<Bytes>(file.size(), kHead), '\0');
+    file.read_at(0, std::as_writable_bytes(std::span(head)));
+    return head.find("bytecheckpoint.") != std::string::npos;
 }
 
 }  // namespace shardweld::formats

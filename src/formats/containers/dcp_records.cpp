@@ -80,8 +80,8 @@ std::vector<Index> read_extents(const PickleValue& value, const std::string& wha
 DcpRecords::DcpRecords(std::shared_ptr<PickleArena> memory) : memory_(std::move(memory)) {}
 
 std::optional<std::uint32_t> DcpRecords::takes(std::string_view class_name) {
-    constexpr std::string_view kModule = "torch.distributed.checkpoint.";
-    if (!class_name.starts_with(kModule)) {
+    if (!class_name.starts_with("torch.distributed.checkpoint.") &&
+        !class_name.starts_with("bytecheckpoint.")) {
         return std::nullopt;
     }
     for (const auto& [name, kind] :

@@ -109,6 +109,17 @@ void check_no_script(const ZipArchive& archive) {
 
 }  // namespace
 
+TorchFile TorchFile::read_bare(std::vector<std::byte> pickle, Bytes bytes) {
+    TorchFile torch_file;
+    torch_file.pickle_ = std::make_shared<Pickle>(Pickle::parse(std::move(pickle)));
+    const auto storages = torch_file.pickle_->persistents();
+    if (storages.size() != 1) {
+        fail_torch("a tensor alone has " + std::to_string(storages.size()) + " storages");
+    }
+    torch_file.records_.add(StorageId::read(*storages.front()).key, {0, bytes, 0});
+    return torch_file;
+}
+
 TorchFile TorchFile::read_archive(RangeReader& reader, bool check_crc) {
     const ZipArchive archive = read_zip(reader);
     const ZipEntry* const pickle = archive.find(archive.prefix + "data.pkl");

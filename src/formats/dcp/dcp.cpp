@@ -150,7 +150,8 @@ class Dcp final : public Format {
         const bool has_ranks =
             std::any_of(listing.files.begin(), listing.files.end(),
                         [](const std::string& file) { return rank_of_metadata(file).has_value(); });
-        if (!listing.has_file(kMetadata) && !has_ranks) {
+        if ((!listing.has_file(kMetadata) && !has_ranks) ||
+            is_bytecheckpoint(directory / kMetadata)) {
             return std::nullopt;
         }
         Location location;

@@ -33,13 +33,6 @@ using catalogue::Catalogue;
 constexpr std::size_t kLongestName = 1024;
 constexpr std::size_t kLeastOfDTensor = 256;  // bytes of pickle
 
-// FSDP1's LOCAL_STATE_DICT: "flat_param", "..._flat_param".
-bool is_flat_parameter(std::string_view name) {
-    constexpr std::string_view kFlat = "flat_param";
-    return name == kFlat || name.ends_with("._flat_param") || name.ends_with(".flat_param") ||
-           name == "_flat_param";
-}
-
 bool is_no_weight(const PickleValue& value) {
     switch (value.kind) {
         case PickleKind::none:
@@ -114,10 +107,8 @@ class RankScan {
             return;
         }
         if (is_flat_parameter(key)) {
-            throw Error(ErrorCode::unsupported,
-                        "this is FSDP's LOCAL_STATE_DICT: a flat parameter does not say which "
-                        "weights it is made of",
-                        "save with SHARDED_STATE_DICT instead");
+            refuse_flat_parameter("this is FSDP's LOCAL_STATE_DICT",
+                                  "save with SHARDED_STATE_DICT instead");
         }
         std::string name = without_wrappers(key);
         names_.push_back(name == key ? key : bare_.emplace_back(name));

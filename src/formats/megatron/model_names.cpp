@@ -1,5 +1,8 @@
 #include "model_names.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include "shardweld/catalogue/tensor.hpp"
 #include "shardweld/core/by_name.hpp"
 #include "shardweld/core/error.hpp"
@@ -40,6 +43,14 @@ std::string model_name(std::string_view key) {
         name.erase(at, kWrapped.size() - 1);
     }
     return name;
+}
+
+bool holds_megatron_name(std::string_view text) {
+    constexpr std::array<std::string_view, 4> kNames = {
+        "embedding.word_embeddings.", "self_attention.linear_", "decoder.final_layernorm.",
+        ".mlp.linear_fc"};
+    return std::ranges::any_of(
+        kNames, [&](std::string_view name) { return text.find(name) != std::string_view::npos; });
 }
 
 void sort_tensors(std::vector<catalogue::Tensor>& tensors) {

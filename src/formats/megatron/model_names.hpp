@@ -17,6 +17,10 @@ namespace shardweld::formats::megatron {
 /// Error(unsupported) for a tensor of an adapter.
 std::string model_name(std::string_view key);
 
+/// Whether a text, such as a key or the keys of an index, holds a name that only megatron-core
+/// gives.
+bool holds_megatron_name(std::string_view text);
+
 /// Sorts by name. Error(corrupt) when two have one name, which they had not with their wrappers.
 void sort_tensors(std::vector<catalogue::Tensor>& tensors);
 

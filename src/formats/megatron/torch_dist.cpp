@@ -11,6 +11,7 @@
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/formats/containers/dcp_metadata.hpp"
 #include "shardweld/io/input_file.hpp"
 #include "shardweld/io/kind.hpp"
 
@@ -21,6 +22,7 @@
 #include "args.hpp"
 #include "dist_state.hpp"
 #include "megatron.hpp"
+#include "model_names.hpp"
 #include "torch_dist_index.hpp"
 
 namespace shardweld::formats::megatron {
@@ -49,13 +51,7 @@ bool has_megatron_keys(const fs::path& path) {
     const auto file = io::InputFile::open(path);
     std::string text(to_size(std::min(file.size(), kSearchedBytes), ".metadata"), '\0');
     file.read_at(0, std::as_writable_bytes(std::span(text)));
-    for (const char* key : {"embedding.word_embeddings.", "self_attention.linear_",
-                            "decoder.final_layernorm.", ".mlp.linear_fc"}) {
-        if (text.find(key) != std::string::npos) {
-            return true;
-        }
-    }
-    return false;
+    return holds_megatron_name(text);
 }
 
 bool is_ours(const fs::path& directory, const Listing& listing) {
@@ -71,7 +67,7 @@ bool is_ours(const fs::path& directory, const Listing& listing) {
         }
         return true;
     }
-    return listing.has_file(kIndexFile) &&
+    return listing.has_file(kIndexFile) && !is_bytecheckpoint(directory / kIndexFile) &&
            (listing.has_file(kCommonFile) || has_megatron_keys(directory / kIndexFile));
 }
 

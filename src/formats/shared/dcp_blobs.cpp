@@ -92,9 +92,9 @@ Piece with_strides_of(const StoredTensor& stored, Piece piece) {
 class ShardFile {
   public:
     /// `first` is the lowest byte that the index names; `check_crc` as in TorchFile::read.
-    ShardFile(const fs::path& path, Bytes first, bool check_crc)
-        : file_(io::InputFile::open(path)), check_crc_(check_crc) {
-        if (holds_safetensors(first)) {
+    ShardFile(const fs::path& path, Bytes first, bool check_crc, Blobs blobs)
+        : file_(io::InputFile::open(path)), check_crc_(check_crc), blobs_(blobs) {
+        if (blobs == Blobs::archives && holds_safetensors(first)) {
             index_ = read_safetensors_header(file_, first);
         }
     }
@@ -113,7 +113,12 @@ class ShardFile {
     }
 
     /// Front to back.
-    [[nodiscard]] Piece locate(const Tensor& tensor, const Piece& piece) {
+    [[nodiscard]] Piece locate(const Tensor& tensor, Piece piece) {
+        if (blobs_ == Blobs::bare) {
+            require_place(piece);
+            piece.located = true;
+            return piece;
+        }
         const StoredTensor stored = index_ ? take_from_index(tensor.stored_as) : in_archive(piece);
         require_match(stored, tensor, piece);
         return with_strides_of(stored, piece);
@@ -145,7 +150,8 @@ class ShardFile {
         return entry.mapped();
     }
 
-    [[nodiscard]] StoredTensor in_archive(const Piece& piece) {
+    // Inside the file, and behind what was read so far.
+    void require_place(const Piece& piece) {
         if (piece.base > file_.size() || piece.storage_bytes > file_.size() - piece.base) {
             throw Error(ErrorCode::corrupt,
                         "a chunk is said to lie at bytes [" + std::to_string(piece.base) + ", +" +
@@ -159,6 +165,10 @@ class ShardFile {
                             "), where another chunk lies, which ends at " + std::to_string(end_));
         }
         end_ = piece.base + piece.storage_bytes;
+    }
+
+    [[nodiscard]] StoredTensor in_archive(const Piece& piece) {
+        require_place(piece);
         const auto archive = TorchFile::read(file_, piece.base, piece.storage_bytes, check_crc_);
         const auto stored = archive.tensor(archive.root());
         if (!stored) {
@@ -170,7 +180,8 @@ class ShardFile {
 
     io::InputFile file_;
     bool check_crc_;
-    Bytes end_ = 0;                                             // of the archives read so far
+    Blobs blobs_;
+    Bytes end_ = 0;                                             // of the blobs read so far
     std::optional<std::map<std::string, StoredTensor>> index_;  // of a safetensors container
 };
 
@@ -202,7 +213,7 @@ std::vector<Job> jobs_of(const catalogue::Catalogue& catalogue, Resolution& out)
 
 Resolution locate_blobs(const Location& location, const catalogue::Catalogue& catalogue,
                         std::span<const std::uint32_t> files,
-                        const std::function<void()>& before_file) {
+                        const std::function<void()>& before_file, Blobs blobs) {
     Resolution out;
     out.files.assign(files.begin(), files.end());
     out.sizes.assign(files.size(), 0);
@@ -214,7 +225,7 @@ Resolution locate_blobs(const Location& location, const catalogue::Catalogue& ca
             if (job.slot != opened) {
                 before_file();
                 shard.emplace(location.directory / path, out.pieces[job.position].base,
-                              location.check_crc);
+                              location.check_crc, blobs);
                 opened = job.slot;
                 shard->require_end(catalogue.files[files[job.slot]].size);
                 out.sizes[job.slot] = shard->size();

@@ -5,21 +5,28 @@
 
 #include "shardweld/catalogue/catalogue.hpp"
 
+#include "stored_piece.hpp"
+
 namespace shardweld::formats {
 
 namespace {
 
-catalogue::Piece piece_of(const DcpChunk& chunk) {
+catalogue::Piece piece_of(const DcpChunk& chunk, const std::vector<StoredTensor>& views) {
     catalogue::Piece piece;
+    if (!views.empty()) {
+        piece = formats::piece_of(views.at(chunk.view), chunk.offsets);
+    }
     piece.file = chunk.file;
     piece.base = chunk.offset;
     piece.storage_bytes = chunk.length;
     piece.located = false;
-    layout::Box box;
-    for (std::size_t k = 0; k < chunk.sizes.size(); ++k) {
-        box.push_back({chunk.offsets[k], chunk.sizes[k]});
+    if (views.empty()) {
+        layout::Box box;
+        for (std::size_t k = 0; k < chunk.sizes.size(); ++k) {
+            box.push_back({chunk.offsets[k], chunk.sizes[k]});
+        }
+        piece.patch = layout::dense(box);
     }
-    piece.patch = layout::dense(box);
     return piece;
 }
 
@@ -33,7 +40,7 @@ Bytes stored_bytes(const DcpTensor& tensor) {
     return bytes;
 }
 
-catalogue::Tensor tensor_of(const DcpTensor& stored) {
+catalogue::Tensor tensor_of(const DcpTensor& stored, const std::vector<StoredTensor>& views) {
     catalogue::Tensor tensor;
     tensor.name = stored.name;
     tensor.stored_as = stored.name;
@@ -42,7 +49,7 @@ catalogue::Tensor tensor_of(const DcpTensor& stored) {
     tensor.pieces.reserve(stored.chunks.size());
     for (const DcpChunk& chunk : stored.chunks) {
         if (std::find(chunk.sizes.begin(), chunk.sizes.end(), 0) == chunk.sizes.end()) {
-            tensor.pieces.push_back(piece_of(chunk));
+            tensor.pieces.push_back(piece_of(chunk, views));
         }
     }
     return tensor;
@@ -89,7 +96,8 @@ void check_tiling(const catalogue::Tensor& tensor) {
             numbers.push_back(axis.extent);
         }
         const auto all = std::span<const Index>(numbers).subspan(begin);
-        boxes.chunks.push_back({all.first(all.size() / 2), all.subspan(all.size() / 2), 0, 0, 0});
+        boxes.chunks.push_back(
+            {.offsets = all.first(all.size() / 2), .sizes = all.subspan(all.size() / 2)});
     }
     check_tiling(boxes);
 }

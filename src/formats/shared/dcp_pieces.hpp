@@ -19,8 +19,8 @@ namespace shardweld::formats {
 Bytes stored_bytes(const DcpTensor& tensor);
 
 /// The tensor with its chunks as unlocated pieces, empty ones left out; name and stored_as are the
-/// index's.
-catalogue::Tensor tensor_of(const DcpTensor& stored);
+/// index's. `views`: the index's, with which pieces have their strides already.
+catalogue::Tensor tensor_of(const DcpTensor& stored, const std::vector<StoredTensor>& views = {});
 
 /// Gives the catalogue those of `files`, which its pieces are numbered by, that pieces lie in, and
 /// renumbers the pieces accordingly. `ends`, if any, are the sizes that the files must have.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
 namespace shardweld::formats {
@@ -46,6 +47,16 @@ std::string pattern_of(std::string_view name) {
         pattern += parse_index(part) ? std::string("*") : std::string(part);
     }
     return pattern;
+}
+
+bool is_flat_parameter(std::string_view name) {
+    const std::string_view last = name.substr(name.rfind('.') + 1);
+    return last == "flat_param" || last == "_flat_param";
+}
+
+void refuse_flat_parameter(const std::string& what, const std::string& hint) {
+    throw Error(ErrorCode::unsupported,
+                what + ": a flat parameter does not say which weights it is made of", hint);
 }
 
 bool is_extra_state(std::string_view name) {

@@ -18,6 +18,11 @@ std::string without_wrappers(std::string_view name);
 /// "layers.*.x" for "layers.12.x": one row of the report for all layers.
 std::string pattern_of(std::string_view name);
 
+/// Whether the name is one of FSDP1's flat parameters: "flat_param", "layers.0._flat_param".
+bool is_flat_parameter(std::string_view name);
+/// Error(unsupported): `what` says where it is found.
+[[noreturn]] void refuse_flat_parameter(const std::string& what, const std::string& hint);
+
 /// Whether the name is one of Transformer Engine's states, which are no weights.
 bool is_extra_state(std::string_view name);
 

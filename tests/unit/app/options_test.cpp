@@ -165,7 +165,7 @@ TEST(ParseOptions, refuses_what_belongs_to_later_versions) {
     EXPECT_EQ(
         refusal({"merge", "--backend", "deepspeed", "--local_dir", "in"}),
         "unsupported: --backend deepspeed is not in this version yet; this one reads megatron, "
-        "fsdp, dcp, hf and hdf5");
+        "fsdp, bytecheckpoint, dcp, colossalai, hf and hdf5");
 }
 
 TEST(ParseOptions, reads_durations) {
@@ -316,10 +316,9 @@ TEST(ParseOptions, refuses_missing_and_bad_values) {
               "fp32; stored 8-bit floats stay as they are");
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--dtype", "int4"}),
               "usage: --dtype int4 is none of its values; give one of bf16, fp16, fp32");
-    EXPECT_EQ(
-        refusal({"merge", "--local_dir", "a", "--backend", "tf"}),
-        "usage: --backend tf is none of its values; give one of auto, megatron, fsdp, dcp, hf, "
-        "hdf5");
+    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--backend", "tf"}),
+              "usage: --backend tf is none of its values; give one of auto, megatron, fsdp, "
+              "bytecheckpoint, dcp, colossalai, hf, hdf5");
     EXPECT_EQ(refusal({"merge", "a", "b", "c"}),
               "usage: unexpected argument c; usage: shardweld merge DIR [OUT] [options]");
     EXPECT_EQ(refusal({"inspect", "a", "--local_dir", "b"}),

@@ -76,10 +76,25 @@ inline std::string place_of(const std::string& path, std::int64_t offset, std::i
                    {"transform_descriptors", transforms}});
 }
 
-inline std::string metadata_of(const Pairs& entries, const Pairs& places, const Pairs& more = {}) {
+inline std::string metadata_of(const Pairs& entries, const Pairs& places, const Pairs& more = {},
+                               const std::string& module = kDcp) {
     Pairs attributes = {{"state_dict_metadata", items(entries)}, {"storage_data", items(places)}};
     attributes.insert(attributes.end(), more.begin(), more.end());
-    return "\x80\x04" + object(kDcp + "Metadata", attributes) + ".";
+    return "\x80\x04" + object(module + "Metadata", attributes) + ".";
+}
+
+inline const std::string kByteCheckpoint = "bytecheckpoint.checkpointer.meta_type ";
+
+/// ByteCheckpoint's: `views` are what its all_tensor_metadata holds.
+inline std::string bytecheckpoint_metadata_of(const Pairs& entries, const Pairs& places,
+                                              const Pairs& views) {
+    return metadata_of(entries, places, {{"all_tensor_metadata", items(views)}}, kByteCheckpoint);
+}
+
+/// A tensor pickled beside the index, as BINBYTES.
+inline std::string view_of(const std::string& value) {
+    const std::string pickle = "\x80\x02" + value + ".";
+    return "B" + little(pickle.size(), 4) + pickle;
 }
 
 }  // namespace shardweld::test

@@ -1,6 +1,7 @@
-// torch.distributed.checkpoint's `.metadata`: which tensors exist and where their chunks lie.
-// Knows DCP's classes; nothing of Megatron's or verl's keys.
-// Sources: torch 2.15 torch/distributed/checkpoint/metadata.py, filesystem.py.
+// torch.distributed.checkpoint's `.metadata`, and ByteCheckpoint's, made after it: which tensors
+// exist and where their chunks lie. Knows DCP's classes; nothing of Megatron's or verl's keys.
+// Sources: torch 2.15 torch/distributed/checkpoint/metadata.py, filesystem.py; bytecheckpoint 0.0.2
+// bytecheckpoint/checkpointer/meta_type.py.
 #pragma once
 
 #include <filesystem>
@@ -12,6 +13,7 @@
 
 #include "shardweld/core/dtype.hpp"
 #include "shardweld/core/index.hpp"
+#include "shardweld/formats/containers/torch_file.hpp"
 
 namespace shardweld::formats {
 
@@ -22,6 +24,7 @@ struct DcpChunk {
     std::span<const Index> offsets;
     std::span<const Index> sizes;
     std::uint32_t file = 0;  ///< index into DcpMetadata::files
+    std::uint32_t view = 0;  ///< index into DcpMetadata::views, if there are any
     Bytes offset = 0;        ///< of the blob in that file
     Bytes length = 0;
 };
@@ -45,6 +48,8 @@ struct DcpMetadata {
     std::vector<Bytes> ends;         ///< of files: where the last item of each ends
     std::string checkpoint_id;       ///< the directory at save time as it was called; "" if untold
     std::vector<DcpTensor> tensors;  ///< sorted by name; chunks sorted by offsets
+    /// How chunks view their blobs where these are bare storages; empty where they are archives.
+    std::vector<StoredTensor> views;
     std::vector<DcpObject> objects;
     bool has_transforms = false;  ///< some byte object is stored as a compressed stream (zstd)
     std::map<std::string, std::vector<std::string>>
@@ -59,6 +64,10 @@ struct DcpMetadata {
     /// Megatron cores does not, and is not needed.
     static DcpMetadata read(const std::filesystem::path& path);
 };
+
+/// Whether a `.metadata` begins as ByteCheckpoint's do, with its class. Reads a few bytes; false
+/// where there is no such file.
+bool is_bytecheckpoint(const std::filesystem::path& path);
 
 /// Checks that the chunks cover the tensor exactly once. Error(corrupt) naming the tensor and the
 /// chunk or place where two overlap or none is. Near linear in the number of chunks for tilings

@@ -48,6 +48,9 @@ class TorchFile {
     /// byteorder, has not the CRC-32 that the archive states for it.
     static TorchFile read(const io::InputFile& file, Bytes begin = 0,
                           std::optional<Bytes> length = std::nullopt, bool check_crc = false);
+    /// A pickled tensor without an archive, whose one storage of `bytes` bytes lies apart: offsets
+    /// count from its first. Error(corrupt) when it has not one storage.
+    static TorchFile read_bare(std::vector<std::byte> pickle, Bytes bytes);
 
     [[nodiscard]] const PickleValue& root() const { return pickle_->root(); }
     [[nodiscard]] const Pickle& pickle() const { return *pickle_; }

@@ -1,0 +1,168 @@
+// ByteCheckpoint's model/ directory: DCP's index with a class of its own, items without archives.
+// Knows the directory and the keys; the index is containers/dcp_metadata's.
+// Source: bytecheckpoint 0.0.2 bytecheckpoint/checkpointer, engine/store_engine.py.
+
+#include "bytecheckpoint.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/core/by_name.hpp"
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/formats/containers/dcp_metadata.hpp"
+
+#include "../directory_listing.hpp"
+#include "../megatron/model_names.hpp"
+#include "../shared/dcp_blobs.hpp"
+#include "../shared/dcp_pieces.hpp"
+#include "../shared/dcp_statements.hpp"
+#include "../shared/hints.hpp"
+#include "../shared/ignored_rows.hpp"
+#include "../shared/module_names.hpp"
+#include "../shared/unnamed_files.hpp"
+
+namespace shardweld::formats::bytecheckpoint {
+
+namespace {
+
+using catalogue::Catalogue;
+using catalogue::Tensor;
+
+constexpr const char* kMetadata = ".metadata";
+
+// optimizer/ is saved in the same form: state.NAME.exp_avg, param_groups...
+bool is_optimizer_key(std::string_view key) {
+    return key.starts_with("state.") || key.starts_with("param_groups");
+}
+
+// Keys of FSDP are names of the module tree, those of DDP have `module.` in front. A model that is
+// Megatron's has its names.
+void name_tensors(Catalogue& out) {
+    const bool is_megatron = std::ranges::any_of(out.tensors, [](const Tensor& tensor) {
+        return megatron::holds_megatron_name(tensor.stored_as);
+    });
+    for (Tensor& tensor : out.tensors) {
+        tensor.name = without_wrappers(tensor.stored_as);
+        if (is_megatron) {
+            tensor.name = megatron::model_name(tensor.name);
+        }
+    }
+    out.dialect = is_megatron ? "megatron_core" : "hf_module";
+    if (const Tensor* const twice = sort_by_name(out.tensors)) {
+        throw Error(ErrorCode::mismatch,
+                    "keys " + printable(twice->stored_as) + " and " +
+                        printable((twice + 1)->stored_as) + " both name tensor " +
+                        printable(twice->name) + " once wrappers are removed",
+                    "save the model without the wrapper that doubles names");
+    }
+}
+
+void add_tensor(const DcpTensor& stored, const DcpMetadata& metadata, IgnoredRows& ignored,
+                Catalogue& out) {
+    if (is_optimizer_key(stored.name)) {
+        ignored.add({"state.*", "training state"}, 1, stored_bytes(stored));
+    } else if (is_extra_state(stored.name)) {
+        ignored.add({"*_extra_state", "extra state"}, 1, stored_bytes(stored));
+    } else if (is_flat_parameter(stored.name)) {
+        refuse_flat_parameter("FSDP's " + printable(stored.name) + " is saved",
+                              "save without save_decomposed_model_optimizer");
+    } else {
+        out.tensors.push_back(tensor_of(stored, metadata.views));
+    }
+}
+
+Catalogue scan_metadata(const Location& location) {
+    DcpMetadata metadata = DcpMetadata::read(location.directory / kMetadata);
+    Catalogue out;
+    IgnoredRows ignored;
+    for (const DcpTensor& stored : metadata.tensors) {
+        add_tensor(stored, metadata, ignored, out);
+    }
+    for (const DcpObject& object : metadata.objects) {
+        ignored.add({pattern_of(printable(object.name)), "not a tensor"}, 1, object.length);
+    }
+    name_tensors(out);
+    out.ignored = ignored.take();
+    note_unnamed(location, location.shard_files, metadata.files, out);
+    keep_used_files(std::move(metadata.files), out, metadata.ends);
+    add_likenesses(kMetadata, out);
+    return out;
+}
+
+class ByteCheckpoint final : public Format {
+  public:
+    [[nodiscard]] std::string_view name() const override { return "bytecheckpoint"; }
+    [[nodiscard]] std::string_view backend() const override { return "bytecheckpoint"; }
+    [[nodiscard]] std::string_view noun() const override { return "ByteCheckpoint checkpoint"; }
+
+    [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
+        if (!is_bytecheckpoint(directory / kMetadata)) {
+            return std::nullopt;
+        }
+        const Listing listing = try_list_directory(directory);
+        Location location;
+        location.format = name();
+        location.directory = directory;
+        std::ranges::copy_if(listing.files, std::back_inserter(location.shard_files),
+                             [](const std::string& file) { return file.ends_with(".distcp"); });
+        if (listing.has_file("config.json")) {
+            location.hf_directory = directory;
+        }
+        return location;
+    }
+
+    [[nodiscard]] std::vector<std::string> scan_list(const Location& /*location*/) const override {
+        return {kMetadata};
+    }
+
+    [[nodiscard]] Catalogue scan(const Location& location,
+                                 const std::string& /*file*/) const override {
+        return scan_metadata(location);
+    }
+
+    [[nodiscard]] Catalogue combine(const Location& location,
+                                    std::vector<Catalogue> scans) const override {
+        Catalogue out = std::move(scans.front());
+        if (out.tensors.empty()) {
+            throw Error(ErrorCode::not_found,
+                        location.directory.string() + " holds training state but no model tensor",
+                        "give the directory above, or its model/");
+        }
+        try {
+            for (const Tensor& tensor : out.tensors) {
+                check_tiling(tensor);
+            }
+        } catch (Error& error) {
+            error.add_context(std::string("file ") + kMetadata);
+            throw;
+        }
+        tell_unnamed(out);
+        out.format = name();
+        out.facts = location.facts;
+        if (out.dialect == "megatron_core") {  // whole tensors: nothing is interleaved by rank
+            out.facts.insert({{"t", 1}, {"te", 1}, {"version", 3}});
+        }
+        out.notes = {"ByteCheckpoint checkpoint, " + std::to_string(out.files.size()) +
+                     " shard files"};
+        out.notes.insert(out.notes.end(), location.notes.begin(), location.notes.end());
+        return out;
+    }
+
+    [[nodiscard]] Resolution resolve(const Location& location, const Catalogue& catalogue,
+                                     std::span<const std::uint32_t> files,
+                                     const std::function<void()>& before_file) const override {
+        return locate_blobs(location, catalogue, files, before_file, Blobs::bare);
+    }
+};
+
+}  // namespace
+
+const Format& bytecheckpoint_format() {
+    static const ByteCheckpoint format;
+    return format;
+}
+
+}  // namespace shardweld::formats::bytecheckpoint

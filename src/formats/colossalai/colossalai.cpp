@@ -1,0 +1,242 @@
+// ColossalAI's saves: whole tensors under their hub names, in shards numbered by pipeline stage.
+// Knows the directory and what is left of a save that was cut short; what files hold is hf's.
+// Source: colossalai 0.5.0 colossalai/checkpoint_io/{general,hybrid_parallel,gemini}*.py.
+
+#include "colossalai.hpp"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "../directory_listing.hpp"
+#include "../hf/join_files.hpp"
+#include "../hf/model_files.hpp"
+#include "../neighbour_names.hpp"
+#include "shard_names.hpp"
+
+namespace shardweld::formats::colossalai {
+
+namespace {
+
+using catalogue::Catalogue;
+
+constexpr std::array<KnownName, 1> kNames = {{{"pytorch_optim*", kTrainingState}}};
+constexpr const char* kCutShort =
+    "the save was cut short, or not copied as a whole: copy it again or take an earlier one";
+
+std::vector<StagedName> names_in(const std::vector<std::string>& files,
+                                 std::optional<StagedName> (*parse)(std::string_view)) {
+    std::vector<StagedName> names;
+    for (const std::string& file : files) {
+        if (auto name = parse(file)) {
+            names.push_back(std::move(*name));
+        }
+    }
+    return names;
+}
+
+/// The file of an unsharded model of the shards' kind: its index has this name in front.
+std::string model_of(const fs::path& directory, const std::vector<StagedName>& shards) {
+    const auto& first = shards.front().model;
+    const auto other =
+        std::ranges::find_if(shards, [&](const StagedName& shard) { return shard.model != first; });
+    if (other != shards.end()) {
+        throw Error(ErrorCode::mismatch,
+                    directory.string() + " holds shards of two models, of " + first + " and of " +
+                        other->model,
+                    "remove those of one");
+    }
+    return first;
+}
+
+/// Each stage writes its index behind its shards: one that has none is not complete.
+void require_indices(const std::vector<StagedName>& shards, const std::set<std::string>& indices,
+                     const std::vector<StagedName>& indexed) {
+    std::set<std::string> missing;
+    std::set<Index> numbers;
+    for (const auto* const names : {&shards, &indexed}) {
+        for (const StagedName& name : *names) {
+            const std::string index = stage_index_name(name);
+            numbers.insert(name.number.value_or(0));
+            if (!indices.contains(index)) {
+                missing.insert(std::string(kStageIndices) + "/" + index);
+            }
+        }
+    }
+    if (!missing.empty()) {
+        throw Error(ErrorCode::not_found,
+                    "indices of pipeline stages are missing: " +
+                        name_list({missing.begin(), missing.end()}),
+                    kCutShort);
+    }
+    for (Index next = *numbers.begin() == 0 ? 0 : 1; const Index number : numbers) {
+        if (number != next++) {
+            throw Error(ErrorCode::not_found,
+                        "files of pipeline stage " + std::to_string(next - 1) + " are missing",
+                        kCutShort);
+        }
+    }
+}
+
+/// The indices of stages that were not made one, and the shards they name.
+std::vector<std::string> files_of_stages(const fs::path& directory,
+                                         const std::vector<StagedName>& shards) {
+    const Listing listing = try_list_directory(directory / kStageIndices);
+    std::vector<std::string> indices;
+    std::set<std::string> files;
+    for (const std::string& file : listing.files) {
+        if (parse_stage_index(file)) {
+            indices.push_back(std::string(kStageIndices) + "/" + file);
+            for (std::string& shard : hf::read_weight_map(directory / indices.back()).files) {
+                files.insert(std::move(shard));
+            }
+        }
+    }
+    require_indices(shards, {listing.files.begin(), listing.files.end()},
+                    names_in(listing.files, parse_stage_index));
+    std::vector<std::string> all(files.begin(), files.end());
+    std::sort(all.begin(), all.end(), natural_less);
+    all.insert(all.end(), indices.begin(), indices.end());
+    return all;
+}
+
+std::vector<std::string> files_of(const fs::path& directory, const Listing& listing,
+                                  const std::vector<StagedName>& shards,
+                                  std::vector<std::string>& notes) {
+    if (shards.empty()) {
+        throw Error(ErrorCode::not_found,
+                    directory.string() + " has " + std::string(kStageIndices) + " but no shards",
+                    kCutShort);
+    }
+    const std::string index = model_of(directory, shards) + ".index.json";
+    if (listing.has_file(index)) {
+        std::vector<std::string> files = hf::read_weight_map(directory / index).files;
+        std::sort(files.begin(), files.end(), natural_less);
+        files.push_back(index);
+        return files;
+    }
+    if (!listing.has_directory(kStageIndices)) {
+        throw Error(ErrorCode::not_found,
+                    directory.string() + " has shards but no " + index + ", which is written last",
+                    kCutShort);
+    }
+    notes.push_back("the save was cut short before it wrote " + index +
+                    ": the indices of its pipeline stages are used");
+    return files_of_stages(directory, shards);
+}
+
+class ColossalAi : public Format {
+  public:
+    [[nodiscard]] std::string_view backend() const override { return "colossalai"; }
+    [[nodiscard]] std::string_view noun() const override { return "ColossalAI checkpoint"; }
+    [[nodiscard]] std::span<const KnownName> known_names() const override { return kNames; }
+
+    [[nodiscard]] std::vector<std::string> scan_list(const Location& location) const override {
+        return location.shard_files;
+    }
+    [[nodiscard]] Catalogue scan(const Location& location, const std::string& file) const override {
+        return hf::scan_file(location, file);
+    }
+    // The last stage may hold a tied embedding once more.
+    [[nodiscard]] Catalogue combine(const Location& location,
+                                    std::vector<Catalogue> scans) const override {
+        return hf::join_files(location, std::move(scans), hf::Strays::compared);
+    }
+
+  protected:
+    [[nodiscard]] Location found(const fs::path& directory, const Listing& listing) const {
+        Location location;
+        location.format = name();
+        location.directory = directory;
+        if (listing.has_file("config.json")) {
+            location.hf_directory = directory;
+        }
+        return location;
+    }
+};
+
+class Sharded final : public ColossalAi {
+  public:
+    [[nodiscard]] std::string_view name() const override { return "colossalai"; }
+    [[nodiscard]] std::string_view looks_for() const override {
+        return "pytorch_model-*.bin, model-*.safetensors";
+    }
+    [[nodiscard]] bool is_told_by(const Listing& listing) const override {
+        return listing.has_directory(kStageIndices) ||
+               std::ranges::any_of(listing.files, [](const std::string& file) {
+                   return parse_shard(file).has_value();
+               });
+    }
+
+    [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
+        const Listing listing = try_list_directory(directory);
+        const auto shards = names_in(listing.files, parse_shard);
+        const bool has_optimizer = std::ranges::any_of(listing.files, [](const std::string& file) {
+            return file.starts_with("pytorch_optim");
+        });
+        if (!is_told_by(listing) || (shards.empty() && has_optimizer)) {
+            return std::nullopt;
+        }
+        Location location = found(directory, listing);
+        location.shard_files = files_of(directory, listing, shards, location.notes);
+        return location;
+    }
+};
+
+class Single final : public ColossalAi {
+  public:
+    [[nodiscard]] std::string_view name() const override { return "colossalai file"; }
+    [[nodiscard]] bool only_by_name() const override { return true; }
+    [[nodiscard]] std::string_view looks_for() const override {
+        return "pytorch_model*.bin, model*.safetensors, or the one *.bin, *.pt or *.safetensors";
+    }
+
+    [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
+        const Listing listing = try_list_directory(directory);
+        auto model = hf::find_model_files(directory, listing);
+        if (!model) {
+            model = only_file(listing);
+        }
+        if (!model) {
+            return std::nullopt;
+        }
+        Location location = found(directory, listing);
+        location.shard_files = std::move(model->weights);
+        if (!model->index.empty()) {
+            location.shard_files.push_back(model->index);
+        }
+        return location;
+    }
+
+  private:
+    // Saved under any name.
+    static std::optional<hf::WeightFiles> only_file(const Listing& listing) {
+        hf::WeightFiles files;
+        for (const std::string& file : listing.files) {
+            if (!file.starts_with("pytorch_optim") &&
+                (file.ends_with(".bin") || file.ends_with(".pt") || file.ends_with(".pth"))) {
+                files.weights.push_back(file);
+            }
+        }
+        return files.weights.size() == 1 ? std::optional(std::move(files)) : std::nullopt;
+    }
+};
+
+}  // namespace
+
+const Format& sharded_format() {
+    static const Sharded format;
+    return format;
+}
+
+const Format& single_format() {
+    static const Single format;
+    return format;
+}
+
+}  // namespace shardweld::formats::colossalai

@@ -1,0 +1,196 @@
+#include "join_files.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "../directory_listing.hpp"
+#include "../shared/file_scan.hpp"
+#include "../shared/ignored_rows.hpp"
+#include "../shared/module_names.hpp"
+#include "../shared/numbered_files.hpp"
+#include "model_files.hpp"
+#include "weight_file.hpp"
+
+namespace shardweld::formats::hf {
+
+namespace {
+
+using catalogue::Catalogue;
+using catalogue::Tensor;
+
+bool is_index(const std::string& file) {
+    return file.ends_with(".json");
+}
+
+// The index as a catalogue: of each tensor the number of its file.
+Catalogue scan_index(const fs::path& path) {
+    Catalogue out;
+    WeightMap map = read_weight_map(path);
+    for (const std::string& file : map.files) {
+        out.files.push_back({file, 0});
+    }
+    out.facts = std::move(map.file_of);
+    return out;
+}
+
+// Of a tensor in several indices, the first says where it is.
+void add_index(Catalogue index, WeightMap& map) {
+    const auto first = static_cast<Index>(map.files.size());
+    for (catalogue::File& file : index.files) {
+        map.files.push_back(std::move(file.path));
+    }
+    for (auto& [name, file] : index.facts) {
+        map.file_of.emplace(name, first + file);
+    }
+}
+
+/// All tensors of all files. A name in several files (a tied embedding of the first and the last
+/// pipeline stage) is one tensor with replicas.
+class WeightFileJoiner {
+  public:
+    WeightFileJoiner(Catalogue& out, std::size_t n_tensors, Strays strays)
+        : out_(out), strays_(strays) {
+        out_.tensors.reserve(n_tensors);
+    }
+
+    void add(Catalogue scan, const std::optional<WeightMap>& expected) {
+        const std::uint32_t number = join_scan(scan, ignored_, out_);
+        const std::string& file = out_.files[number].path;
+        // Wherever it lies, its tensors have names; the index says which.
+        out_.statements.push_back({file, "the names of its tensors", {{"file", file}}, {}, true});
+        for (Tensor& tensor : scan.tensors) {
+            if (expected && !is_expected(tensor, file, *expected)) {
+                leave_aside(tensor);
+                continue;
+            }
+            for (auto& piece : tensor.pieces) {
+                piece.file = number;
+            }
+            out_.tensors.push_back(std::move(tensor));
+        }
+    }
+
+    void finish() {
+        join_replicas();
+        out_.ignored = ignored_.take();
+        if (!extras_.empty()) {
+            out_.warnings["unassigned_tensors"] = std::to_string(extras_.size()) +
+                                                  " tensor(s) are in files to which the index does "
+                                                  "not assign them, and are left aside: " +
+                                                  name_list(extras_);
+        }
+    }
+
+  private:
+    [[nodiscard]] bool is_expected(const Tensor& tensor, const std::string& file,
+                                   const WeightMap& expected) const {
+        const auto at = expected.file_of.find(tensor.name);
+        return at != expected.file_of.end() &&
+               (strays_ == Strays::compared || expected.file(at->second) == file);
+    }
+
+    void leave_aside(const Tensor& tensor) {
+        extras_.push_back(tensor.name);
+        ignored_.add(
+            {pattern_of(printable(tensor.name)), "the index does not assign it to its file"}, 1,
+            catalogue::stored_bytes(tensor));
+    }
+
+    void join_replicas() {
+        auto& tensors = out_.tensors;
+        std::ranges::sort(tensors, {}, [](const Tensor& tensor) {
+            return std::pair<std::string_view, std::uint32_t>(
+                tensor.name, tensor.pieces.empty() ? 0 : tensor.pieces.front().file);
+        });
+        std::size_t n_kept = 0;
+        for (std::size_t i = 0; i < tensors.size(); ++i) {
+            if (n_kept > 0 && tensors[n_kept - 1].name == tensors[i].name) {
+                join(tensors[n_kept - 1], tensors[i]);
+                continue;
+            }
+            if (n_kept != i) {
+                tensors[n_kept] = std::move(tensors[i]);
+            }
+            ++n_kept;
+        }
+        tensors.resize(n_kept);
+    }
+
+    static void join(Tensor& known, const Tensor& more) {
+        if (known.dtype != more.dtype || known.shape != more.shape) {
+            throw Error(ErrorCode::mismatch,
+                        "tensor " + printable(known.name) + " is in two files with different " +
+                            (known.dtype != more.dtype ? "dtypes" : "shapes"),
+                        "keep the files of one model only");
+        }
+        for (catalogue::Piece piece : more.pieces) {
+            piece.replica = static_cast<std::uint32_t>(known.pieces.size());
+            known.pieces.push_back(piece);
+        }
+    }
+
+    Catalogue& out_;
+    Strays strays_;
+    IgnoredRows ignored_;
+    std::vector<std::string> extras_;
+};
+
+void require_found(const WeightMap& expected, const std::vector<Tensor>& tensors) {
+    for (const auto& [name, file] : expected.file_of) {
+        if (!std::ranges::binary_search(tensors, name, {}, &Tensor::name)) {
+            throw Error(ErrorCode::not_found,
+                        "the index says that tensor " + printable(name) + " is in " +
+                            printable(expected.file(file)) + ", which does not hold it",
+                        "copy index and files of one model");
+        }
+    }
+}
+
+}  // namespace
+
+Catalogue scan_file(const Location& location, const std::string& file) {
+    return is_index(file) ? scan_index(location.directory / file) : scan_weights(location, file);
+}
+
+Catalogue join_files(const Location& location, std::vector<Catalogue> scans, Strays strays) {
+    std::optional<WeightMap> expected;
+    std::vector<Catalogue> weights;
+    std::size_t n_tensors = 0;
+    for (std::size_t i = 0; i < scans.size(); ++i) {
+        if (is_index(location.shard_files[i])) {
+            add_index(std::move(scans[i]), expected ? *expected : expected.emplace());
+        } else {
+            n_tensors += scans[i].tensors.size();
+            weights.push_back(std::move(scans[i]));
+        }
+    }
+    require_whole_sets(location.shard_files);
+    Catalogue out;
+    WeightFileJoiner joined(out, n_tensors, strays);
+    for (Catalogue& scan : weights) {
+        joined.add(std::move(scan), expected);
+    }
+    joined.finish();
+    if (expected) {
+        require_found(*expected, out.tensors);
+    }
+    if (out.tensors.empty()) {
+        throw Error(ErrorCode::not_found, location.directory.string() + " holds no tensors");
+    }
+    out.dialect = "hf_module";
+    out.facts = location.facts;
+    out.notes = {std::string(format_of(location).noun()) + ", " +
+                 std::to_string(out.tensors.size()) + " tensors in " +
+                 std::to_string(out.files.size()) + " files"};
+    out.notes.insert(out.notes.end(), location.notes.begin(), location.notes.end());
+    out.format = location.format;
+    return out;
+}
+
+}  // namespace shardweld::formats::hf
