@@ -43,10 +43,12 @@ std::set<std::string> partial_by_layers(std::span<const Module> modules,
     for (const Module& module : modules) {
         const LayerPath place = place_of(module.path);
         if (n_layers && place.layer >= *n_layers) {
-            throw Error(ErrorCode::mismatch,
-                        "the adapter holds factors of " + printable(module.path) +
-                            ", but config.json says num_hidden_layers " + std::to_string(*n_layers),
-                        "give that of the model it was trained on with --hf_config");
+            throw Error(
+                ErrorCode::mismatch,
+                "the adapter holds factors of " + printable(module.path) +
+                    ", but config.json says num_hidden_layers " + std::to_string(*n_layers),
+                "pass --hf_config DIR: the directory with the config.json of the model it was "
+                "trained on");
         }
         layers[place.pattern].insert(place.layer);
         name_of[place.pattern] = last_component(module.path);

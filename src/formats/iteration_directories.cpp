@@ -122,8 +122,8 @@ std::optional<IterationDirectory> parse_step(std::string_view directory) {
     if (directory == kRelease) {
         return IterationDirectory{std::nullopt, kRelease};
     }
-    for (const std::string_view prefix :
-         {"iter_", "global_step_", "global_steps_", "checkpoint-", "step-"}) {
+    for (const std::string_view prefix : {"iter_", "global_step_", "global_steps_", "checkpoint-",
+                                          "checkpoint_", "step-", "step_", "step"}) {
         if (directory.starts_with(prefix)) {
             if (const auto iteration = parse_index(directory.substr(prefix.size()))) {
                 return IterationDirectory{*iteration, std::string(directory)};

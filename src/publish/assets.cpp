@@ -29,7 +29,7 @@ constexpr std::size_t kCopyBuffer = std::size_t{1} << 20U;
 // Directories of additional chat templates: transformers 4.51 and the name used before release.
 constexpr std::array<std::string_view, 2> kTemplateDirectories = {"additional_chat_templates",
                                                                   "chat_templates"};
-constexpr std::array<std::string_view, 14> kNames = {
+constexpr std::array<std::string_view, 15> kNames = {
     "generation_config.json",
     "merges.txt",
     "special_tokens_map.json",
@@ -44,7 +44,11 @@ constexpr std::array<std::string_view, 14> kNames = {
     "chat_template.jinja",
     "spiece.model",
     "sentencepiece.bpe.model",
+    "tekken.json",
 };
+constexpr std::array<std::string_view, 7> kTokenizers = {
+    "tokenizer.json", "tokenizer.model",         "vocab.json", "vocab.txt",
+    "spiece.model",   "sentencepiece.bpe.model", "tekken.json"};
 constexpr std::array<std::string_view, 2> kPrefixes = {"tokenizer", "vocab"};
 constexpr std::array<std::string_view, 4> kSuffixes = {".model", ".tiktoken", ".py", ".jinja"};
 constexpr std::array<std::string_view, 10> kWeights = {".safetensors", ".bin", ".pt",   ".pth",
@@ -161,6 +165,13 @@ bool is_asset(std::string_view file_name) {
            std::any_of(kPrefixes.begin(), kPrefixes.end(),
                        [&](std::string_view prefix) { return file_name.starts_with(prefix); }) ||
            ends_with_any(file_name, kSuffixes);
+}
+
+bool has_tokenizer(const std::vector<std::string>& file_names) {
+    return std::any_of(file_names.begin(), file_names.end(), [](const std::string& name) {
+        return std::find(kTokenizers.begin(), kTokenizers.end(), name) != kTokenizers.end() ||
+               name.ends_with(".tiktoken");
+    });
 }
 
 std::vector<Asset> collect_assets(const fs::path& hf_directory, const Opener& open) {

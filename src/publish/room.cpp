@@ -59,14 +59,15 @@ Room room_at(const fs::path& directory, const std::string& path) {
 }
 
 std::vector<std::string> shortages(const Room& room, const fs::path& directory, Bytes bytes,
-                                   Index n_files) {
+                                   Index n_files, bool is_least) {
+    const std::string least = is_least ? "at least " : "";
     const std::string system = "the file system of " + directory.string();
-    const std::string files = std::to_string(n_files) + " files";
+    const std::string files = least + std::to_string(n_files) + " files";
+    const std::string size = least + human_bytes(bytes);
     const auto count = static_cast<Bytes>(n_files);
     std::vector<std::string> texts;
     if (room.bytes_free < bytes) {
-        texts.push_back(
-            shortage_text(system, human_bytes(room.bytes_free) + " free", human_bytes(bytes)));
+        texts.push_back(shortage_text(system, human_bytes(room.bytes_free) + " free", size));
     }
     if (room.files_free && *room.files_free < count) {
         texts.push_back(
@@ -75,8 +76,7 @@ std::vector<std::string> shortages(const Room& room, const fs::path& directory, 
     for (const Quota& quota : room.quotas) {
         const std::string whose = "the quota of " + quota.whose + " on " + system;
         if (quota.bytes_left && *quota.bytes_left < bytes) {
-            texts.push_back(
-                shortage_text(whose, human_bytes(*quota.bytes_left) + " left", human_bytes(bytes)));
+            texts.push_back(shortage_text(whose, human_bytes(*quota.bytes_left) + " left", size));
         }
         if (quota.files_left && *quota.files_left < count) {
             texts.push_back(
@@ -86,8 +86,9 @@ std::vector<std::string> shortages(const Room& room, const fs::path& directory, 
     return texts;
 }
 
-void require_room(const Room& room, const fs::path& directory, Bytes bytes, Index n_files) {
-    const auto short_of = shortages(room, directory, bytes, n_files);
+void require_room(const Room& room, const fs::path& directory, Bytes bytes, Index n_files,
+                  bool is_least) {
+    const auto short_of = shortages(room, directory, bytes, n_files, is_least);
     if (short_of.empty()) {
         return;
     }

@@ -8,6 +8,7 @@ report="$WORK/report.json"
 start() {
     rm -rf "$WORK/copy" "$WORK/out_dir"
     cp -r "$data/$1" "$WORK/copy"
+    with_tokenizer "$WORK/copy"
     source="$WORK/copy/source"
     [[ -d "$source" ]] || source="$WORK/copy"
     options=(--local_dir "$source" --target_dir "$WORK/out_dir")

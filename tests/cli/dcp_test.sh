@@ -23,6 +23,7 @@ merge_in_many_ways "$WORK/shards" "3"
 
 # A shard file that .metadata does not name: told, and counted; refused under --strict, by plan too.
 cp -r "$data/dcp_w2_bf16_qwen2" "$WORK/stale"
+with_tokenizer "$WORK/stale"
 cp "$WORK/stale/source/__0_0.distcp" "$WORK/stale/source/__7_0.distcp"
 : >"$WORK/stale/source/__8_0.distcp"
 told="1 shard file(s) with 86.1 kB are not named in .metadata and not read: __7_0.distcp; do they belong to another save?"

@@ -59,6 +59,11 @@ merge_case() {
     expect_code 0 "${launcher[@]}" "$SHARDWELD" merge --local_dir "$dir/source" --target_dir "$out" "${config[@]}" -q "$@"
 }
 
+# with_tokenizer DIR...: puts a tokenizer's file beside each config.json below: most fixtures have none, and --strict counts that.
+with_tokenizer() {
+    find "$@" -name config.json -execdir touch tokenizer.model \;
+}
+
 # same_as_expected CASE-DIR OUT
 same_as_expected() {
     checks=$((checks + 1))

@@ -55,6 +55,7 @@ start "$fsdp"
 mkdir "$source/disk"
 mv "$source/$rank" "$source/disk"
 ln -s "disk/$rank" "$source/$rank"
+with_tokenizer "$source"
 merge_copy 0 --strict
 expect_code 0 "${merging[@]}"
 ln -s "$source" "$WORK/alias"
@@ -105,6 +106,7 @@ for file in "$TESTS/data/hf/qwen2-tied-bin-zip-2-files"/*; do
     cp "$file" "$cache/blobs/$(basename "$file").blob"
     ln -s "../../blobs/$(basename "$file").blob" "$cache/snapshots/0123/$(basename "$file")"
 done
+with_tokenizer "$cache/snapshots"
 target="$place/model"
 expect_code 0 "$SHARDWELD" merge --backend hf --local_dir "$cache/snapshots/0123" --target_dir "$target" -q --strict
 rm -rf "$target"

@@ -162,7 +162,9 @@ lora 3 0 --local_dir "$only/source" --target_dir "$WORK/none" --base "$WORK/nowh
 expect_code 2 "$SHARDWELD" test --local_dir "$full/source" --test_hf_dir "$WORK/base_model" --base "$WORK/base_model"
 expect_text "its own base"
 # Where the checkpoint has a base of its own, the result is compared with --base: unfolded nothing was trained, folded something was.
-lora 0 2 --local_dir "$full/source" --target_dir "$WORK/split_again" --base "$WORK/base_model" --report "$WORK/split.json"
+whole="$(copy_of "$full" whole)"
+with_tokenizer "$whole"
+lora 0 2 --local_dir "$whole" --target_dir "$WORK/split_again" --base "$WORK/base_model" --report "$WORK/split.json"
 expect_text "no tensor differs from the base"
 # The adapter beside it is nothing that the base lacks.
 config_says "$WORK/split.json" '[w["code"] for w in c["warnings"]] == ["adapter_not_folded", "equals_base"] and c["base"]["extra"] == []'

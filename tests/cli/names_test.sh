@@ -2,7 +2,9 @@
 # Names in the output of checkpoints that hold a module tree: the hub's, as save_pretrained writes them, or the stored ones; what is
 # said of tensors that config.json does not know, misses or ties; value heads and the config that fits them, Megatron's too.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-data="$TESTS/data/torch"
+data="$WORK/torch"
+cp -r "$TESTS/data/torch" "$data"
+with_tokenizer "$data"
 
 # variant NAME FIXTURE FIELD=JSON...: a copy of a fixture whose config.json says otherwise; FIELD= removes the field.
 variant() {
@@ -180,6 +182,7 @@ megatron_value_heads() {
     if [[ -z "$config" ]]; then
         cp -r "$case_dir/hf" "$WORK/$name/source/huggingface" && config="$WORK/$name/source/huggingface/config.json"
     fi
+    with_tokenizer "$WORK/$name/source"
     sed -i -E 's/For(TokenClassification|CausalLM)/ForCausalLM/' "$config"
     python3 - "$config" <<'PYTHON'
 import json

@@ -146,7 +146,9 @@ report_standing() {
 print(json.load(open(sys.argv[1]))["provenance"]["standing"])' "$WORK/report.json"
 }
 merge_strictly() {
-    local dir="$TESTS/data/megatron/$1"
+    local dir="$WORK/strict-$1"
+    cp -r "$TESTS/data/megatron/$1" "$dir"
+    with_tokenizer "$dir"
     expect_code "$2" "$SHARDWELD" merge --local_dir "$dir/source" --hf_config "$dir/hf" --target_dir "$WORK/out-$1" --strict -q --report "$WORK/report.json" || return 1
     checks=$((checks + 1))
     [[ "$(report_standing)" == "$3" ]] || fail "$1: $(report_standing) in the report"

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # `report` shows what a run's report says: in the terminal, and as a page that a browser takes.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-CASE="$TESTS/data/megatron/llama-tp2-pp2-vpp2-legacy-bf16"
+CASE="$WORK/llama"
+cp -r "$TESTS/data/megatron/llama-tp2-pp2-vpp2-legacy-bf16" "$CASE"
+with_tokenizer "$CASE"
 report="$WORK/report.json"
 
 # shows TEXT...: standard output of the last command holds each.
@@ -15,7 +17,7 @@ shows() {
 
 merge_case "$CASE" "$WORK/model" 3 --report "$report"
 expect_code 0 "$SHARDWELD" report "$report"
-shows "39 tensors in 1 file, 311 kB" "where 334 kB went" "written" "93.2 %" "padding" "ignored" "execute" "every stored byte accounted for" "no warnings"
+shows "39 tensors in 1 file, 311 kB" "where 334 kB went" "written" "93.2 %" "padding" "ignored" "execute" "every stored byte accounted for" "no warnings" "merge --local_dir $CASE/source"
 checks=$((checks + 1))
 [[ "$(grep -cE '^ +[0-2]  ' "$WORK/out")" == 3 ]] || fail "not a line for each of 3 ranks"
 checks=$((checks + 1))

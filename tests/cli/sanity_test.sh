@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # What is said of the values that a merge writes: NaNs, infinities, matrices of one value, the distance to a base.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-odd="$TESTS/data/torch/nan_inf_values"
-llama="$TESTS/data/megatron/llama-tp4-legacy-bf16"
+odd="$WORK/nan_inf_values"
+llama="$WORK/llama-tp4-legacy-bf16"
+cp -r "$TESTS/data/torch/nan_inf_values" "$TESTS/data/megatron/llama-tp4-legacy-bf16" "$WORK"
+with_tokenizer "$odd" "$llama"
 report="$WORK/report.json"
 
 # report_says PYTHON-EXPRESSION over the report r

@@ -36,6 +36,10 @@ using Opener = std::function<io::InputFile(const fs::path&)>;
 /// is not among them: its text is decided by true_config.
 bool is_asset(std::string_view file_name);
 
+/// Whether one of these files of a model directory holds a tokenizer's words, as transformers'
+/// tokenizers load them.
+bool has_tokenizer(const std::vector<std::string>& file_names);
+
 /// The assets of a HuggingFace directory, sorted by name; regular files and links to such, which
 /// `open` follows or refuses. Each is looked at once: what is written later is what was found here.
 /// Local. Error(unsupported) when there are more or larger files than model directories have (1000

@@ -34,16 +34,17 @@ struct Room {
 Room room_at(const fs::path& directory, const std::string& path);
 
 /// What is missing for `bytes` in `n_files` new files, one text for each limit; empty: nothing.
-/// Pure.
+/// `is_least`: it may be more. Pure.
 std::vector<std::string> shortages(const Room& room, const fs::path& directory, Bytes bytes,
-                                   Index n_files);
+                                   Index n_files, bool is_least = false);
 
 /// The answer of `lfs quota -q` (Lustre manual 25.4): the file system, then kilobytes, their quota,
 /// limit and grace, then the same for files. nullopt when it is none. Pure.
 std::optional<Quota> parse_lfs_quota(const std::string& said, const std::string& whose);
 
 /// Error(space) with all shortages. Pure.
-void require_room(const Room& room, const fs::path& directory, Bytes bytes, Index n_files);
+void require_room(const Room& room, const fs::path& directory, Bytes bytes, Index n_files,
+                  bool is_least = false);
 
 /// The directory itself, or the nearest one above it that exists. Local.
 fs::path nearest_existing(const fs::path& directory);

@@ -126,8 +126,10 @@ std::string listing(const models::RecipeLibrary& library) {
         "\n3 legacy: compared bit by bit with what the framework makes of 3 such checkpoints; "
         "shardweld\n"
         "recipes NAME names them. unverified: read, with a warning: compare the result. by shape: "
-        "every\n"
-        "name and shape is checked. -: refused. Families without a row keep the names of FSDP, "
+        "the "
+        "same,\n"
+        "and every name and shape is checked. -: refused. Families without a row keep the names "
+        "of FSDP,\n"
         "DCP, HF.\n"
         "dialects:";
     for (const models::Dialect* dialect : library.dialects()) {

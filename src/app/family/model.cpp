@@ -64,6 +64,14 @@ void add_generation_config(ModelFiles& files) {
     }
 }
 
+std::vector<std::string> names_of(const std::vector<publish::Asset>& assets) {
+    std::vector<std::string> names;
+    for (const publish::Asset& asset : assets) {
+        names.push_back(asset.name);
+    }
+    return names;
+}
+
 std::string joined(const std::vector<std::string>& words) {
     std::string text;
     for (const std::string& word : words) {
@@ -149,7 +157,7 @@ void check_config(const PreparedModel& prepared, const catalogue::Claims& claims
                               : disagreement);
     }
     throw Error(ErrorCode::mismatch, text,
-                "give the directory of the model that was trained with --hf_config");
+                "pass --hf_config DIR: the directory with the trained model's config.json");
 }
 
 /// The job said that head and embedding are one.
@@ -184,24 +192,37 @@ plan::Warning lost_files_warning(const ModelFiles& files) {
                 "; copy a snapshot of the Hub with the files its links lead to (cp -L)"};
 }
 
-/// A framework's layouts need a comparison with its models; a module tree's names and shapes say
-/// themselves whether they fit.
+plan::Warning no_tokenizer_warning(const ModelFiles& files) {
+    return {"tokenizer_missing", "",
+            "there is no tokenizer beside " + printable(files.config_path, 1000) +
+                ": copy the trained model's there, or pass a directory that has both with "
+                "--hf_config"};
+}
+
+/// What lies beside the weights, and does not come along. A tokenizer belongs to a model that has a
+/// vocabulary.
+void judge_side_files(PreparedModel& prepared, const ModelFiles& files) {
+    if (!files.lost_assets.empty()) {
+        prepared.warnings.push_back(lost_files_warning(files));
+    } else if (!files.has_tokenizer && prepared.config.integer(kVocabularyField)) {
+        prepared.warnings.push_back(no_tokenizer_warning(files));
+    }
+}
+
+/// Exact cover proves that nothing is missing, not that everything means what the recipe says.
 void judge_recipe(PreparedModel& prepared) {
     const models::Recipe& recipe = *prepared.recipe;
-    if (!recipe.verified.empty() &&
-        std::ranges::count(recipe.unverified, prepared.dialect->name) == 0) {
+    const models::Dialect& dialect = *prepared.dialect;
+    if (!recipe.verified.empty() && std::ranges::count(recipe.unverified, dialect.name) == 0) {
         return;
     }
-    if (prepared.dialect->has_own_names) {
-        prepared.notes.push_back(
-            "the recipe " + recipe.name +
-            " checks names and shapes; it was not compared with a saved model");
-        return;
-    }
-    prepared.warnings.push_back({"recipe_unverified", "",
-                                 "the recipe " + recipe.name +
-                                     " was never compared with a model exported by the framework: "
-                                     "compare the result with a trusted one"});
+    const std::string text = dialect.has_own_names
+                                 ? " checks names and shapes, but was never compared with a saved "
+                                   "model: compare the result with a trusted one, or keep the "
+                                   "stored names with --names module"
+                                 : " was never compared with a model exported by the framework: "
+                                   "compare the result with a trusted one";
+    prepared.warnings.push_back({"recipe_unverified", "", "the recipe " + recipe.name + text});
 }
 
 }  // namespace
@@ -217,7 +238,7 @@ fs::path hf_directory(const Options& options, const formats::Location& location)
     throw Error(ErrorCode::usage,
                 "the checkpoint in " + location.directory.string() +
                     " has no HuggingFace config.json beside it",
-                "give the directory of the model it was trained from with --hf_config DIR");
+                "pass --hf_config DIR: the directory with the trained model's config.json");
 }
 
 ModelFiles read_model_files(const Options& options, const ModelPlaces& places) {
@@ -235,12 +256,11 @@ ModelFiles read_model_files(const Options& options, const ModelPlaces& places) {
         files.config_text = options.hf_config
                                 ? read_named(config, models::kMaxConfig, "--hf_config")
                                 : io::text_of(open(config), models::kMaxConfig);
-        if (places.needs_config) {  // else nothing of the model is written
-            files.assets = publish::collect_assets(files.hf_directory, open);
-            files.lost_assets = publish::lost_assets(files.hf_directory);
-            if (options.is_verl) {
-                add_generation_config(files);
-            }
+        files.assets = publish::collect_assets(files.hf_directory, open);
+        files.lost_assets = publish::lost_assets(files.hf_directory);
+        files.has_tokenizer = publish::has_tokenizer(names_of(files.assets));
+        if (options.is_verl) {
+            add_generation_config(files);
         }
         if (may_be_padded(model)) {
             files.tokens = tokenizer_tokens(files.assets);
@@ -254,6 +274,44 @@ ModelFiles read_model_files(const Options& options, const ModelPlaces& places) {
                                  read_named(*options.recipe, models::kMaxRecipe, "--recipe")});
     }
     return files;
+}
+
+void require_config(const ModelFiles& files, const Options& options,
+                    const formats::Location& location) {
+    if (files.config_path.empty()) {
+        (void)hf_directory(options, location);
+    }
+}
+
+bool needs_recipe(const formats::Format& format) {
+    const models::Dialect* const dialect =
+        models::RecipeLibrary::load().find_dialect(std::string(format.dialect()));
+    return dialect != nullptr && !dialect->has_own_names;
+}
+
+void check_model_files(const ModelFiles& files, bool needs_recipe) {
+    const auto library = models::RecipeLibrary::load(files.recipes);
+    const models::Config config = models::Config::parse(files.config_text, files.config_path);
+    if (needs_recipe) {
+        (void)models::recipe_for(library, config);
+    }
+}
+
+void require_readable(const ModelFiles& files) {
+    std::vector<std::string> unreadable;
+    for (const publish::Asset& asset : files.assets) {
+        if (!asset.text && !asset.file) {
+            unreadable.push_back(asset.source.string());
+        }
+    }
+    if (!unreadable.empty()) {
+        throw Error(ErrorCode::io,
+                    std::to_string(unreadable.size()) +
+                        " file(s) that belong to the model cannot be read by this "
+                        "user: " +
+                        listed(unreadable),
+                    "have their owner permit it");
+    }
 }
 
 ModelChoice model_choice(const Options& options, Destination sink) {
@@ -284,8 +342,8 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
         *prepared.recipe, *prepared.dialect, prepared.config, std::move(facts), given);
     check_tying(prepared, catalogue);
     judge_recipe(prepared);
-    if (!files.lost_assets.empty()) {
-        prepared.warnings.push_back(lost_files_warning(files));
+    if (!is_adapter_alone(choice.lora, catalogue)) {
+        judge_side_files(prepared, files);
     }
     return prepared;
 }

@@ -40,12 +40,14 @@ struct ModelFiles {
         {};                                ///< the checkpoint's lora_adapter/adapter_config.json
     adapters::ConfigFile train_meta = {};  ///< its lora_train_meta.json
     std::vector<std::string> lost_assets = {};   ///< side files that are none, see publish
+    bool has_tokenizer = true;                   ///< false: it was looked for, and is not there
     std::optional<TokenizerTokens> tokens = {};  ///< where the vocabulary may be padded
     std::vector<publish::Asset> assets = {};  ///< side files, on the rank that has read them alone
 
     static constexpr auto fields = [](auto& self) {
         return std::tie(self.hf_directory, self.config_path, self.config_text, self.recipes,
-                        self.adapter_config, self.train_meta, self.lost_assets, self.tokens);
+                        self.adapter_config, self.train_meta, self.lost_assets, self.has_tokenizer,
+                        self.tokens);
     };
 };
 
@@ -62,6 +64,20 @@ struct ModelPlaces {
 
 /// Reads the files. Local. Error(usage) as above and when --hf_config or --recipe name nothing.
 ModelFiles read_model_files(const Options& options, const ModelPlaces& places);
+
+/// What is wrong with them whatever the checkpoint holds. Pure. Error(usage), Error(corrupt) for
+/// texts that cannot be read; Error(unsupported) for a family without a recipe that needs one.
+void check_model_files(const ModelFiles& files, bool needs_recipe);
+
+/// Error(usage) as by hf_directory where no config was found.
+void require_config(const ModelFiles& files, const Options& options,
+                    const formats::Location& location);
+
+/// Whether every tensor of the format must be renamed, so that there is no merge without a config.
+bool needs_recipe(const formats::Format& format);
+
+/// Error(io) listing side files that this user may not read. Local.
+void require_readable(const ModelFiles& files);
 
 /// What becomes of finished tensors, as far as it matters before there are any.
 enum class Destination {

@@ -11,7 +11,6 @@
 #include "shardweld/core/python_json.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/whole_file.hpp"
-#include "shardweld/process/shell.hpp"
 
 #include "json_parts.hpp"
 #include "json_values.hpp"
@@ -62,20 +61,6 @@ void add_ledger(const Json& ledger, RunRecord& record) {
         record.ledger.push_back({Fate::ignored, text_in(member(*row, "pattern")),
                                  text_in(member(*row, "reason")), bytes_in(member(*row, "bytes"))});
     }
-}
-
-std::string command_in(const Json& root) {
-    for (const Json* place :
-         {&member(member(root, "environment"), "command_line"), &member(root, "command_line")}) {
-        std::vector<std::string> words;
-        for (const Json* word : elements(*place, RunRecord::kMostRows)) {
-            words.push_back(text_in(*word));
-        }
-        if (place->is_string() || !words.empty()) {
-            return place->is_string() ? text_in(*place) : process::shell_line(words);
-        }
-    }
-    return "";
 }
 
 /// Hosts with their numbers of ranks: "node1 x 8, node2 x 8".
@@ -154,7 +139,7 @@ RunRecord record_in(const Json& root) {
     if (const std::string hint = text_in(member(ending, "hint")); !hint.empty()) {
         record.message += "\nhint: " + hint;
     }
-    record.command = command_in(root);
+    record.command = text_in(member(member(root, "environment"), "command_line"));
     record.input = text_in(member(input, "dir"));
     record.format = text_in(member(input, "format"));
     record.input_bytes = bytes_in(member(input, "bytes"));

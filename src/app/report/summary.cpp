@@ -12,6 +12,7 @@
 
 #include "shardweld/core/text.hpp"
 #include "shardweld/process/shell.hpp"
+#include "shardweld/publish/assets.hpp"
 
 namespace shardweld::app {
 
@@ -124,17 +125,6 @@ std::string hosts_text(const Report& report) {
 
 }  // namespace
 
-bool has_tokenizer(const std::vector<std::string>& files) {
-    // The files that transformers' tokenizers load their words from.
-    constexpr std::array<std::string_view, 6> kFiles = {"tokenizer.json", "tokenizer.model",
-                                                        "vocab.json",     "vocab.txt",
-                                                        "spiece.model",   "tekken.json"};
-    return std::any_of(files.begin(), files.end(), [&](const std::string& file) {
-        return std::find(kFiles.begin(), kFiles.end(), file) != kFiles.end() ||
-               file.ends_with(".tiktoken") || file == "sentencepiece.bpe.model";
-    });
-}
-
 std::string summary_text(const Report& report, const std::vector<Phase>& phases,
                          const Finished& finished) {
     const Totals totals = totals_of(report, phases);
@@ -146,7 +136,7 @@ std::string summary_text(const Report& report, const std::vector<Phase>& phases,
             counted(report.files.size(), "file");
     if (!report.side_files.empty()) {
         text += "; beside them " + listed(report.side_files) +
-                (has_tokenizer(report.side_files) ? "" : " (no tokenizer)");
+                (publish::has_tokenizer(report.side_files) ? "" : " (no tokenizer)");
     }
     text += "\n  time: " + seconds_text(totals.seconds) + " with " + hosts_text(report) + ", " +
             rate_text(totals.bytes, totals.seconds) + "; read " + human_bytes(totals.read) +
@@ -166,18 +156,19 @@ std::string summary_text(const Report& report, const std::vector<Phase>& phases,
 std::string summary_json(const Report& report, const std::vector<Phase>& phases,
                          const Finished& finished) {
     const Totals totals = totals_of(report, phases);
-    const nlohmann::ordered_json json = {{"event", "summary"},
-                                         {"target", finished.target.string()},
-                                         {"model_class", finished.model_class},
-                                         {"parameters", totals.parameters},
-                                         {"dtypes", totals.dtypes},
-                                         {"files", report.files.size()},
-                                         {"bytes", totals.bytes},
-                                         {"seconds", totals.seconds},
-                                         {"side_files", report.side_files},
-                                         {"has_tokenizer", has_tokenizer(report.side_files)},
-                                         {"warnings", report.warnings.size()},
-                                         {"next", next_commands(report, finished)}};
+    const nlohmann::ordered_json json = {
+        {"event", "summary"},
+        {"target", finished.target.string()},
+        {"model_class", finished.model_class},
+        {"parameters", totals.parameters},
+        {"dtypes", totals.dtypes},
+        {"files", report.files.size()},
+        {"bytes", totals.bytes},
+        {"seconds", totals.seconds},
+        {"side_files", report.side_files},
+        {"has_tokenizer", publish::has_tokenizer(report.side_files)},
+        {"warnings", report.warnings.size()},
+        {"next", next_commands(report, finished)}};
     return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 

@@ -21,9 +21,6 @@ struct Finished {
     bool is_safetensors = true;
 };
 
-/// Whether one of the files is a tokenizer that loaders take.
-bool has_tokenizer(const std::vector<std::string>& files);
-
 /// Several lines for people.
 std::string summary_text(const Report& report, const std::vector<Phase>& phases,
                          const Finished& finished);

@@ -205,7 +205,7 @@ class Dcp final : public Format {
         add_likenesses(std::string(kMetadata), out);
         tell_unnamed(out);
         out.format = name();
-        out.dialect = "hf_module";
+        out.dialect = dialect();
         out.facts = location.facts;
         out.notes.insert(out.notes.begin(), "torch DCP checkpoint, " +
                                                 std::to_string(out.files.size()) + " shard files");

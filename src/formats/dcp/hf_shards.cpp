@@ -162,7 +162,7 @@ class HfShards final : public Format {
         select_model(location.prefix, out);
         require_complete(out, "copy the shard files of all ranks");
         out.format = name();
-        out.dialect = "hf_module";
+        out.dialect = dialect();
         out.facts = location.facts;
         out.notes.insert(out.notes.begin(),
                          "torch DCP checkpoint of the HuggingFace storage writer, " +

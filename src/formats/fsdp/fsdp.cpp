@@ -81,6 +81,7 @@ class Fsdp final : public Format {
     [[nodiscard]] std::string_view name() const override { return "verl fsdp"; }
     [[nodiscard]] std::string_view backend() const override { return "fsdp"; }
     [[nodiscard]] std::string_view noun() const override { return "verl FSDP checkpoint"; }
+    [[nodiscard]] bool holds_weights_only() const override { return true; }
     [[nodiscard]] std::string detail_of(const Location& location) const override {
         return "world size " + std::to_string(ranks_of(location.shard_files).front().world);
     }
@@ -146,7 +147,7 @@ Catalogue Fsdp::combine(const Location& location, std::vector<Catalogue> scans) 
     const Index world = ranks.front().world;
     Catalogue out;
     out.format = name();
-    out.dialect = "hf_module";
+    out.dialect = dialect();
     out.facts = location.facts;
     add_mesh_facts(location.mesh, world, out);
     out.notes = location.notes;

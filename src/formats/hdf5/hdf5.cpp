@@ -177,7 +177,7 @@ class Hdf5Input final : public Format {
                                     std::vector<Catalogue> scans) const override {
         Catalogue out;
         out.format = name();
-        out.dialect = "hf_module";
+        out.dialect = dialect();
         out.facts = location.facts;
         require_whole_sets(location.shard_files);
         std::map<std::string, Tensor> tensors;

@@ -32,6 +32,7 @@ class HuggingFace final : public Format {
     [[nodiscard]] std::string_view backend() const override { return "hf"; }
     [[nodiscard]] bool only_by_name() const override { return true; }
     [[nodiscard]] std::string_view noun() const override { return "HuggingFace model"; }
+    [[nodiscard]] bool holds_weights_only() const override { return true; }
     [[nodiscard]] std::string_view looks_for() const override {
         return "model.safetensors, *.safetensors, pytorch_model*.bin, their index";
     }

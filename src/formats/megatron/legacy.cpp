@@ -168,6 +168,7 @@ class Legacy final : public Format {
     [[nodiscard]] std::string_view name() const override { return "megatron legacy"; }
     [[nodiscard]] std::string_view backend() const override { return "megatron"; }
     [[nodiscard]] std::string_view noun() const override { return "Megatron checkpoint"; }
+    [[nodiscard]] std::string_view dialect() const override { return "megatron_core"; }
     [[nodiscard]] std::string detail_of(const Location& location) const override {
         return "legacy, " + std::to_string(location.shard_files.size()) + " rank files";
     }
@@ -231,7 +232,7 @@ class Legacy final : public Format {
 Catalogue Legacy::combine(const Location& location, std::vector<Catalogue> scans) const {
     Catalogue out;
     out.format = name();
-    out.dialect = "megatron_core";
+    out.dialect = dialect();
     out.notes = location.notes;
     out.facts = location.facts;
     out.claims = scans.front().claims;

@@ -96,6 +96,7 @@ class TorchDist final : public Format {
     [[nodiscard]] std::string_view name() const override { return "megatron torch_dist"; }
     [[nodiscard]] std::string_view backend() const override { return "megatron"; }
     [[nodiscard]] std::string_view noun() const override { return "Megatron checkpoint"; }
+    [[nodiscard]] std::string_view dialect() const override { return "megatron_core"; }
     [[nodiscard]] std::string detail_of(const Location& /*location*/) const override {
         return "torch_dist";
     }
@@ -146,7 +147,7 @@ class TorchDist final : public Format {
         Catalogue out = std::move(scans.front());
         require_model(location, out);
         out.format = name();
-        out.dialect = "megatron_core";
+        out.dialect = dialect();
         out.facts = location.facts;
         // common.pt comes before transformer_config.json: args are nearer to the run.
         for (std::size_t i = 1; i < scans.size(); ++i) {

@@ -145,6 +145,7 @@ class Zarr final : public Format {
     [[nodiscard]] std::string_view name() const override { return "megatron zarr"; }
     [[nodiscard]] std::string_view backend() const override { return "megatron"; }
     [[nodiscard]] std::string_view noun() const override { return "Megatron checkpoint"; }
+    [[nodiscard]] std::string_view dialect() const override { return "megatron_core"; }
     [[nodiscard]] std::string detail_of(const Location& /*location*/) const override {
         return "zarr";
     }
@@ -202,7 +203,7 @@ class Zarr final : public Format {
         Catalogue out;
         IgnoredRows ignored;
         out.format = name();
-        out.dialect = "megatron_core";
+        out.dialect = dialect();
         out.facts = location.facts;
         for (Catalogue& scan : scans) {
             absorb(std::move(scan), ignored, out);

@@ -75,7 +75,7 @@ void refuse_switched_off(const Tensor& tensor, const Model& model, const StoreMa
     throw Error(ErrorCode::mismatch,
                 tensor.name + " " + shape_text(tensor.shape) + " is stored, but config.json (" +
                     fields + ") describes a model without it",
-                "give the config.json of the model that was trained with --hf_config")
+                "pass --hf_config DIR: the directory with the trained model's config.json")
         .set_detail(line->origin);
 }
 
@@ -165,7 +165,7 @@ void check_all_used(Instances& instances, Binding& binding) {
                         ") holds " + std::to_string(worst->primary_volume - worst->taken) +
                         " elements that no tensor of the model uses" +
                         (n_left > 1 ? ", and so do " + std::to_string(n_left - 1) + " others" : ""),
-                    "give the config.json of the model that was trained with --hf_config");
+                    "pass --hf_config DIR: the directory with the trained model's config.json");
     }
 }
 

@@ -193,7 +193,7 @@ std::string global_name(const Shard& shard, const StoreMatch& match, const Catal
                         " on an expert-parallel rank, but config.json's " +
                         std::to_string(n_experts) + " experts over " + std::to_string(n_ranks) +
                         " ranks leave fewer on each",
-                    "give the config.json of the model that was trained with --hf_config")
+                    "pass --hf_config DIR: the directory with the trained model's config.json")
             .add_context(place_of(shard, catalogue));
     }
     const models::Pattern& pattern = match.line->name;

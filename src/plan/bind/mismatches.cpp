@@ -52,7 +52,7 @@ void Mismatches::require_none() const {
     }
     text += kinds_.size() > kMostListed ? "\n  ..." : "";
     throw Error(ErrorCode::mismatch, text,
-                "give the config.json of the model that was trained with --hf_config");
+                "pass --hf_config DIR: the directory with the trained model's config.json");
 }
 
 }  // namespace shardweld::plan

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <sstream>
 
 #include <gtest/gtest.h>
@@ -34,12 +35,21 @@ Options options_for(const std::string& name) {
     return options;
 }
 
+int inspected(const Options& options, std::ostream& out) {
+    std::ostringstream messages;
+    Log log(messages, LogLevel::error, true);
+    return inspect(*mpi::serial_comm(), options, out, log);
+}
+
 ordered_json planned(const Options& options) {
     std::ostringstream out;
     std::ostringstream messages;
     Log log(messages, LogLevel::info, true);
     EXPECT_EQ(print_plan(*mpi::serial_comm(), options, out, log), 0);
-    EXPECT_EQ(messages.str(), "");
+    // Most fixtures have no tokenizer, and nothing else is worth a word.
+    const std::string text = messages.str();
+    EXPECT_TRUE(text.empty() || text.find("warning: there is no tokenizer") != std::string::npos);
+    EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 1) << text;
     return ordered_json::parse(out.str());
 }
 
@@ -115,8 +125,8 @@ TEST(PlanMerge, asks_for_a_config_and_checks_it) {
     const std::string directory = (options.local_dir / "iter_0000010").string();
     EXPECT_EQ(test::error_text([&] { plan_merge(*mpi::serial_comm(), options); }),
               "usage: the checkpoint in " + directory +
-                  " has no HuggingFace config.json beside it; give the directory of the model it "
-                  "was trained from with --hf_config DIR");
+                  " has no HuggingFace config.json beside it; pass --hf_config DIR: the directory "
+                  "with the trained model's config.json");
     options.hf_config = "/nowhere";
     EXPECT_EQ(test::error_text([&] { plan_merge(*mpi::serial_comm(), options); }),
               "usage: --hf_config: there is no file /nowhere/config.json; check the path");
@@ -128,7 +138,7 @@ TEST(PlanMerge, asks_for_a_config_and_checks_it) {
                   "ffn_hidden_size 96\n"
                   "  config.json says rope_parameters.rope_theta 1000000, the checkpoint's args "
                   "say rotary_base 10000; "
-                  "give the directory of the model that was trained with --hf_config");
+                  "pass --hf_config DIR: the directory with the trained model's config.json");
 }
 
 TEST(PlanMerge, takes_the_config_by_its_directory_or_its_file) {
@@ -142,9 +152,43 @@ TEST(PlanMerge, takes_the_config_by_its_directory_or_its_file) {
     EXPECT_EQ(plan_merge(*mpi::serial_comm(), own).recipe, "qwen3");
 }
 
+std::vector<std::string> warnings_of(const Options& options) {
+    std::vector<std::string> codes;
+    for (const plan::Warning& warning : plan_merge(*mpi::serial_comm(), options).warnings) {
+        codes.push_back(warning.code);
+    }
+    return codes;
+}
+
+TEST(PlanMerge, warns_alike_whatever_the_format) {
+    using List = std::vector<std::string>;
+    for (const auto* const fixture : {"megatron/llama-tp4-legacy-bf16", "torch/dcp_w2_bf16_qwen2",
+                                      "torch/fsdp1_w2_fp32_llama"}) {
+        const fs::path data = fs::path(SHARDWELD_TEST_DATA) / fixture;
+        const test::TemporaryDirectory place;
+        const fs::path config = fs::exists(data / "hf") ? data / "hf" : data / "source/huggingface";
+        fs::copy(config / "config.json", place.path());
+        Options options;
+        options.local_dir = data / "source";
+        options.hf_config = place.path();
+        EXPECT_EQ(warnings_of(options), List{"tokenizer_missing"}) << fixture;
+        place.put("tokenizer.json", "{}");
+        EXPECT_EQ(warnings_of(options), List{}) << fixture;
+        const models::Config model =
+            models::Config::parse(test::content_of(place.path() / "config.json"), "");
+        options.recipe = place.put(
+            "mine.recipe", "recipe mine\nextends " + *model.text("model_type") +
+                               "\nmatch @model_type = \"" + *model.text("model_type") + "\"\n");
+        EXPECT_EQ(warnings_of(options), List{"recipe_unverified"}) << fixture;
+    }
+}
+
 TEST(PlanMerge, uses_a_recipe_file_and_warns_that_it_is_unverified) {
     const test::TemporaryDirectory place;
     Options options = options_for("llama-tp4-legacy-bf16");
+    place.put("tokenizer.model");
+    fs::copy(*options.hf_config / "config.json", place.path());
+    options.hf_config = place.path();
     options.recipe =
         place.put("mine.recipe", "recipe mine\nextends llama\nmatch @model_type = \"llama\"\n");
     const PlannedMerge merge = plan_merge(*mpi::serial_comm(), options);
@@ -216,7 +260,7 @@ TEST(Inspect, shows_global_tensors_with_their_shards) {
     Options options = options_for("verl-qwen3-tp2-pp2-torchdist-bf16");
     options.hf_config.reset();
     std::ostringstream out;
-    EXPECT_EQ(inspect(*mpi::serial_comm(), options, out), 0);
+    EXPECT_EQ(inspected(options, out), 0);
     const auto json = ordered_json::parse(out.str());
     std::vector<std::string> keys;
     for (const auto& [key, value] : json.items()) {
@@ -244,7 +288,7 @@ TEST(Inspect, shows_global_tensors_with_their_shards) {
 TEST(Inspect, shows_local_shards_with_their_ranks) {
     Options options = options_for("llama-tp4-legacy-bf16");
     std::ostringstream out;
-    EXPECT_EQ(inspect(*mpi::serial_comm(), options, out), 0);
+    EXPECT_EQ(inspected(options, out), 0);
     const auto json = ordered_json::parse(out.str());
     const auto& first = json["tensors"][1];
     EXPECT_EQ(
@@ -257,7 +301,7 @@ TEST(Inspect, shows_local_shards_with_their_ranks) {
     options.is_whole = true;
     options.hf_config.reset();
     std::ostringstream text;
-    EXPECT_EQ(inspect(*mpi::serial_comm(), options, text), 0);
+    EXPECT_EQ(inspected(options, text), 0);
     EXPECT_NE(text.str().find("none: a merge needs --hf_config\n"), std::string::npos);
     EXPECT_NE(text.str().find("shape (of a shard)"), std::string::npos);
     EXPECT_NE(text.str().find("tp0 etp0, tp1 etp1, ...\n"), std::string::npos) << text.str();
@@ -269,7 +313,7 @@ std::string inspected(const Options& asked) {
     Options options = asked;
     options.json = false;
     std::ostringstream out;
-    EXPECT_EQ(inspect(*mpi::serial_comm(), options, out), 0);
+    EXPECT_EQ(inspected(options, out), 0);
     return out.str();
 }
 
@@ -300,6 +344,25 @@ TEST(Inspect, tells_why_a_checkpoint_cannot_be_merged_as_it_is) {
     EXPECT_NE(text.find("does not describe this checkpoint"), std::string::npos) << text;
 }
 
+TEST(Inspect, tells_how_far_it_is_as_plan_does) {
+    Options options = options_for("llama-tp4-legacy-bf16");
+    options.progress = ProgressStyle::json;
+    const std::unique_ptr<mpi::Comm> comm = mpi::serial_comm();
+    for (const bool is_plan : {false, true}) {
+        std::ostringstream out;
+        std::ostringstream messages;
+        Log log(messages, LogLevel::error, true);
+        if (is_plan) {
+            print_plan(*comm, options, out, log);
+        } else {
+            inspect(*comm, options, out, log);
+        }
+        EXPECT_NE(messages.str().find(R"("phase":"reading metadata","done":0,"total":4)"),
+                  std::string::npos)
+            << messages.str();
+    }
+}
+
 TEST(Inspect, shows_the_ranks_that_are_there_where_one_is_missing) {
     const test::TemporaryDirectory place;
     fs::copy(kData / "llama-tp4-legacy-bf16/source", place.path(), fs::copy_options::recursive);
@@ -307,13 +370,12 @@ TEST(Inspect, shows_the_ranks_that_are_there_where_one_is_missing) {
     Options options;
     options.local_dir = place.path();
     std::ostringstream out;
-    EXPECT_NE(
-        test::error_text([&] { inspect(*mpi::serial_comm(), options, out); }).find("mp_rank_02"),
-        std::string::npos);
+    EXPECT_NE(test::error_text([&] { inspected(options, out); }).find("mp_rank_02"),
+              std::string::npos);
     EXPECT_EQ(out.str(), "ranks: tp 4 (# its file, X missing)\n  0 ##X#\n");
     options.json = true;
     std::ostringstream json;
-    EXPECT_NE(test::error_text([&] { inspect(*mpi::serial_comm(), options, json); }), "");
+    EXPECT_NE(test::error_text([&] { inspected(options, json); }), "");
     EXPECT_EQ(json.str(), "");
 }
 

@@ -60,11 +60,6 @@ TEST(Summary, is_an_object_for_programs) {
     EXPECT_EQ(json["next"].size(), 2U);
 }
 
-TEST(HasTokenizer, takes_the_files_that_loaders_take) {
-    EXPECT_TRUE(has_tokenizer({"config.json", "vocab.json"}));
-    EXPECT_FALSE(has_tokenizer({"config.json", "tokenizer_config.json"}));
-}
-
 TEST(Circumstances, hold_what_may_change_a_run_and_no_secret) {
     for (const char* name : {"SLURM_JOB_ID", "OMPI_MCA_pml", "SHARDWELD_X", "OMP_NUM_THREADS"}) {
         EXPECT_TRUE(is_telling(name)) << name;

@@ -17,6 +17,10 @@ TEST(IterationDirectory, is_parsed_from_every_trainers_name) {
     EXPECT_EQ(parse_step("global_steps_7")->iteration, 7);
     EXPECT_EQ(parse_step("checkpoint-500")->iteration, 500);
     EXPECT_EQ(parse_step("step-1000")->iteration, 1000);
+    // Of accelerate and OLMo.
+    for (const char* name : {"checkpoint_12", "step_12", "step12"}) {
+        EXPECT_EQ(parse_step(name)->iteration, 12) << name;
+    }
     EXPECT_EQ(parse_step("release")->iteration, std::nullopt);
     for (const char* name : {"iter_", "iter_x", "iter_-1", "global_step7", "Release", "iter_1.bak",
                              "step-", "checkpoint-best"}) {

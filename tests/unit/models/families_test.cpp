@@ -344,9 +344,10 @@ TEST(Families, verified_ones_name_their_fixtures) {
             verified.insert(recipe->name);
         }
     }
-    EXPECT_EQ(verified, (std::set<std::string>{"deepseek_v3", "gemma", "gemma3", "glm4_moe",
-                                               "llama", "mixtral", "module_tree", "phi3", "qwen2",
-                                               "qwen2_moe", "qwen2_vl", "qwen3", "qwen3_moe"}));
+    EXPECT_EQ(verified,
+              (std::set<std::string>{"deepseek_v3", "gemma", "gemma3", "glm4_moe", "gpt_oss",
+                                     "llama", "mixtral", "module_tree", "phi3", "qwen2",
+                                     "qwen2_moe", "qwen2_vl", "qwen3", "qwen3_moe", "qwen3_next"}));
     EXPECT_EQ(library.find_recipe("qwen3")->verified, "verl-qwen3-tp2-pp2-torchdist-bf16");
 }
 

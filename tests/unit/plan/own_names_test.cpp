@@ -258,7 +258,7 @@ TEST_F(OwnNames, tensors_that_config_json_switches_off_contradict_it) {
     for (const std::string fields : {"", R"(, "n_shared": 0)"}) {
         expect_error(ErrorCode::mismatch,
                      "shared [4] is stored, but config.json (n_shared) describes a model without "
-                     "it; give the config.json of the model that was trained with --hf_config "
+                     "it; pass --hf_config DIR: the directory with the trained model's config.json "
                      "(toy.recipe:",
                      with("shared"), fields);
     }

@@ -31,7 +31,7 @@ TEST(CollectAssets, takes_what_a_model_directory_needs_beside_the_weights) {
           "added_tokens.json", "chat_template.jinja", "chat_template.json",
           "chat_templates/tool.jinja", "additional_chat_templates/rag.jinja",
           "preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json",
-          "qwen.tiktoken", "modeling_own.py", "spiece.model",
+          "qwen.tiktoken", "modeling_own.py", "spiece.model", "tekken.json",
           // All of these stay behind.
           "model.safetensors", "model-00001-of-00002.safetensors", "model.safetensors.index.json",
           "pytorch_model.bin", "consolidated.00.pt", "README.md", "LICENSE", ".gitattributes",
@@ -40,13 +40,26 @@ TEST(CollectAssets, takes_what_a_model_directory_needs_beside_the_weights) {
         hf.put(name);
     }
     EXPECT_EQ(names_of(collect_assets(hf.path())),
-              (std::vector<std::string>{
-                  "added_tokens.json", "additional_chat_templates/rag.jinja", "chat_template.jinja",
-                  "chat_template.json", "chat_templates/tool.jinja", "generation_config.json",
-                  "merges.txt", "modeling_own.py", "preprocessor_config.json",
-                  "processor_config.json", "qwen.tiktoken", "special_tokens_map.json",
-                  "spiece.model", "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
-                  "video_preprocessor_config.json", "vocab.json", "vocab.txt"}));
+              (std::vector<std::string>{"added_tokens.json",
+                                        "additional_chat_templates/rag.jinja",
+                                        "chat_template.jinja",
+                                        "chat_template.json",
+                                        "chat_templates/tool.jinja",
+                                        "generation_config.json",
+                                        "merges.txt",
+                                        "modeling_own.py",
+                                        "preprocessor_config.json",
+                                        "processor_config.json",
+                                        "qwen.tiktoken",
+                                        "special_tokens_map.json",
+                                        "spiece.model",
+                                        "tekken.json",
+                                        "tokenizer.json",
+                                        "tokenizer.model",
+                                        "tokenizer_config.json",
+                                        "video_preprocessor_config.json",
+                                        "vocab.json",
+                                        "vocab.txt"}));
 }
 
 TEST(CollectAssets, follows_links_to_files_and_leaves_everything_else) {
@@ -85,6 +98,12 @@ TEST(CollectAssets, refuses_a_file_too_large_for_a_tokenizer) {
               "unsupported: " + file.string() +
                   " has 1.07 GB; a configuration or tokenizer file has at most 1.07 GB; give "
                   "another directory with --hf_config");
+}
+
+TEST(HasTokenizer, takes_the_files_that_loaders_take) {
+    EXPECT_TRUE(has_tokenizer({"config.json", "vocab.json"}));
+    EXPECT_TRUE(has_tokenizer({"qwen.tiktoken"}));
+    EXPECT_FALSE(has_tokenizer({"config.json", "tokenizer_config.json"}));
 }
 
 TEST(WriteAssets, copies_content_and_writes_texts) {
