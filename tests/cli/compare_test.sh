@@ -43,6 +43,14 @@ at_all_ranks 0 "$SHARDWELD" test "${tested[@]}" --test_hf_dir "$llama/expected" 
 expect_out "39 tensors equal, bit for bit 39"
 [[ -z "$(ls -A "$WORK/empty")" ]] || fail "test wrote $(ls -A "$WORK/empty")"
 cd "$WORK"
+# How far they are, with both models' metadata.
+expect_code 0 "$SHARDWELD" test "${tested[@]}" --test_hf_dir "$llama/expected" --progress json
+for phase in "reading metadata of expected" "reading metadata" "comparing tensors"; do
+    expect_text "{\"event\":\"progress\",\"phase\":\"$phase\",\"done\":"
+done
+expect_code 0 "$SHARDWELD" diff "$llama/expected" "$llama/expected" -q --progress json
+expect_text '"phase":"reading metadata of expected","done":0,"total":1'
+expect_text '"phase":"comparing tensors"'
 
 # Everything at once: a value, a shape, a missing and an extra tensor.
 fresh

@@ -70,6 +70,36 @@ more=(--overwrite)
 planned 0
 more=()
 
+# What can be known without the shards' metadata is told before these are read: a damaged shard is no matter yet.
+unread() {
+    refused "$@"
+    checks=$((checks + 1))
+    ! grep -q "mp_rank_0[1-9]\|rank_1.pt" "$WORK/err" || fail "$1: the shards were read first: $(cat "$WORK/err")"
+}
+start "$legacy"
+truncate -s 100 "$iter"/mp_rank_0*/*.pt
+refused "a damaged shard" 4 0 "mp_rank_0"
+more=(--recipe "$WORK/broken.recipe")
+unread "no recipe" 2 0 "--recipe: there is no file"
+echo nonsense >"$WORK/broken.recipe"
+unread "a broken recipe" 2 2 "broken.recipe:1"
+planned 2 "broken.recipe:1"
+more=()
+sed -i 's/"model_type": *"[a-z]*"/"model_type": "nobody_knows"/; s/LlamaForCausalLM/NobodyForCausalLM/' "$hf/config.json"
+unread "an unknown family" 5 0 "nobody_knows"
+echo '{' >"$hf/config.json"
+unread "a broken config.json" 4 2 "$hf/config.json"
+expect_code 4 "$SHARDWELD" test --local_dir "$source" --test_hf_dir "$WORK/copy/expected" "${options[@]}" && expect_text "$hf/config.json"
+options=()
+unread "no config.json" 2 0 "has no HuggingFace config.json beside it"
+start "$fsdp"
+truncate -s 100 "$source"/*rank_1.pt
+echo '{' >"$source/huggingface/config.json"
+unread "a broken config.json of FSDP" 4 0 "huggingface/config.json"
+more=(--base "$WORK/nowhere")
+unread "no base" 3 0 "$WORK/nowhere"
+more=()
+
 # A report that could not be written when all is done.
 start "$fsdp"
 for ranks in 0 2; do
@@ -136,6 +166,7 @@ unset SLURM_MEM_PER_NODE
 
 # Warnings under --strict are problems beside the others, all of them; the others' codes go before.
 start torch/hsdp2_w4_missing_files
+with_tokenizer "$source"
 mv "$source"/model_*rank_0.pt "$WORK/outside.pt"
 ln -s "$WORK/outside.pt" "$source/model_world_size_4_rank_0.pt"
 more=(--strict)
@@ -218,16 +249,22 @@ if unshare -m true 2>/dev/null && unshare -m mount -t tmpfs none /mnt 2>/dev/nul
         expect_text "free space or choose another --target_dir"
     done
     merge_copy 0 --max_shard_size 100KB
-    full 64k 3 8
+    full 64k 10 8
     expect_text "free, the output needs"
-    expect_text "2 free inodes, the output needs 15 files"
+    expect_text "9 free inodes, the output needs 15 files"
+    # Fewer than any merge needs: known before the metadata are read.
+    full 64k 3 8
+    expect_text "2 free inodes, the output needs at least 8 files"
     # What lies beside the tensors counts, and is no surprise behind them.
     start torch/fsdp1_w2_fp32_llama
     python3 -c 'print("{\"x\": \"" + 400000 * "x" + "\"}")' >"$source/huggingface/tokenizer.json"
+    half="$(($(stat -c %s "$source"/*rank_0.pt) / 2000))"
     for ranks in 0 2; do
         merge_copy "$ranks"
         full 300k 100 8
-        expect_text "307 kB free, the output needs 529 kB"
+        expect_text "307 kB free, the output needs at least $((400 + half)) kB"
+        full 500k 100 8
+        expect_text "512 kB free, the output needs 529 kB"
         # Model, tokenizer, config; the journal's files, one for each rank and two more; what they lie in.
         needed=$((ranks == 0 ? 9 : 10))
         full 700k "$needed" 8
@@ -235,8 +272,8 @@ if unshare -m true 2>/dev/null && unshare -m mount -t tmpfs none /mnt 2>/dev/nul
         full 700k "$((needed + 1))" 0
     done
     merging=("$SHARDWELD" plan --local_dir "$source" --target_dir "$target" -q)
-    full 300k 100 8
-    expect_text "307 kB free, the output needs 529 kB"
+    full 500k 100 8
+    expect_text "512 kB free, the output needs 529 kB"
     start "$legacy"
     merging=("$SHARDWELD" plan --local_dir "$source" --target_dir "$target" "${options[@]}" -q)
     full 64k 100 8

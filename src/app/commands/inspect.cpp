@@ -9,6 +9,7 @@
 #include "../report/grid_text.hpp"
 #include "../report/json_parts.hpp"
 #include "../report/stored_rows.hpp"
+#include "../survey/input.hpp"
 #include "inspect_text.hpp"
 
 namespace shardweld::app {
@@ -78,9 +79,10 @@ std::string ranks_found(const Options& options) {
     }
 }
 
-Survey look_for(mpi::Comm& comm, const Options& options, std::ostream& out) {
+Survey look_for(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
     try {
-        return survey(comm, input_request(options));
+        Unreported run(comm, options, log, log);
+        return survey_shown(run.session(), input_request(options));
     } catch (const Error&) {
         if (comm.rank() == 0 && !options.json) {
             out << ranks_found(options);
@@ -104,8 +106,8 @@ void print_text(mpi::Comm& comm, const Options& options, Survey& found, std::ost
 
 }  // namespace
 
-int inspect(mpi::Comm& comm, const Options& options, std::ostream& out) {
-    Survey found = look_for(comm, options, out);
+int inspect(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
+    Survey found = look_for(comm, options, out, log);
     if (options.hf_config) {
         found.location.hf_directory = *options.hf_config;
     }

@@ -15,8 +15,8 @@ namespace shardweld::app {
 /// A checkpoint as JSON; fields are never renamed or removed.
 std::string inspect_json(const Survey& survey);
 
-/// Collective: the ranks find and read the checkpoint together, rank 0 prints to `out`. Returns the
-/// exit code.
-int inspect(mpi::Comm& comm, const Options& options, std::ostream& out);
+/// Collective: the ranks find and read the checkpoint together, rank 0 prints to `out`; `log` shows
+/// the progress. Returns the exit code.
+int inspect(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
 
 }  // namespace shardweld::app

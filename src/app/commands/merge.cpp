@@ -24,16 +24,15 @@ Preparation prepare(Session& session, const Stopping& stopping) {
     Preparation ready;
     Preflight preflight;
     check_before_reading(session, preflight, ready, true, comm.size(), session.log);
-    const bool is_planned = preflight.check([&] {
-        ready.planned =
-            make_ready(session, merge_terms(session.options), [&] { stopping.check(comm); });
+    const bool is_planned = ready.sources && preflight.check([&] {
+        ready.planned = make_ready(session, merge_terms(session.options), *std::move(ready.sources),
+                                   [&] { stopping.check(comm); });
         report_plan(session, ready.planned);
     });
     if (is_planned) {
         check_target_place(session, preflight, ready);
         preflight.check([&] { check_memory(comm, [&] { return ready.planned.forecast(comm); }); });
         preflight.check([&] { require_memory(comm, ready.planned.plan); });
-        preflight.check([&] { require_readable(ready.beside); });
     }
     preflight.add(strict_problems(session));
     preflight.require_none();

@@ -15,6 +15,8 @@
 namespace shardweld::app {
 
 struct Preparation {
+    std::optional<Sources> sources;  ///< nullopt: there is nothing to read
+    bool has_least_room = true;      ///< no less than what file sizes tell
     Planned planned;
     FilesBeside beside;
     std::optional<MeasuredRoof> roof;  ///< on the first rank
@@ -24,7 +26,8 @@ struct Preparation {
 /// How a merge goes the main path; `crew` as in Terms.
 Terms merge_terms(const Options& options, std::optional<Crew> crew = {});
 
-/// Collective. What can be checked before the checkpoint is read: target, report, roof, upload.
+/// Collective. What can be checked before the checkpoint's metadata are read: target, report, roof,
+/// upload, whether there is a checkpoint, its model's files, and room as far as sizes tell.
 /// `log` is told of doubts about the roof. `has_target`: there will be one.
 void check_before_reading(Session& session, Preflight& preflight, Preparation& ready,
                           bool has_target, int n_ranks, Log& log);

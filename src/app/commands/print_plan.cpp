@@ -17,10 +17,13 @@ namespace {
 // Plans are for another machine: this one's limits say nothing.
 constexpr Bytes kMemoryLimit = Bytes{256} << 20U;
 
-/// A session that says nothing: what it finds stands in its report, and is shown with the plan.
+/// A session that says nothing but how far it is: what it finds stands in its report, and is shown
+/// with the plan.
 class Rehearsal {
   public:
-    Rehearsal(mpi::Comm& comm, const Options& options) : run_(comm, options, log_) {}
+    Rehearsal(mpi::Comm& comm, const Options& options) : run_(comm, options, log_, log_) {}
+    Rehearsal(mpi::Comm& comm, const Options& options, Log& shown)
+        : run_(comm, options, log_, shown) {}
     Session& session() { return run_.session(); }
 
   private:
@@ -29,9 +32,9 @@ class Rehearsal {
     Unreported run_;
 };
 
-Planned plan_for(Session& session, const Options& options) {
+Planned plan_for(Session& session, const Options& options, Sources sources) {
     const Crew crew{options.n_ranks, {kMemoryLimit, has_spare_core(options.n_ranks)}};
-    return make_ready(session, merge_terms(options, crew));
+    return make_ready(session, merge_terms(options, crew), std::move(sources));
 }
 
 PlannedMerge planned_merge(const Session& session, Planned planned) {
@@ -84,19 +87,22 @@ void print_planned(const PlannedMerge& merge, const Options& options, std::ostre
 
 PlannedMerge plan_merge(mpi::Comm& comm, const Options& options) {
     Rehearsal rehearsal(comm, options);
-    return planned_merge(rehearsal.session(), plan_for(rehearsal.session(), options));
+    Session& session = rehearsal.session();
+    Sources sources = find_sources(session, merge_terms(options));
+    return planned_merge(session, plan_for(session, options, std::move(sources)));
 }
 
 int print_plan(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
-    Rehearsal rehearsal(comm, options);
+    Rehearsal rehearsal(comm, options, log);
     Session& session = rehearsal.session();
     Preparation ready;
     Preflight preflight;
     check_before_reading(session, preflight, ready, options.has_target, options.n_ranks, log);
-    if (preflight.check([&] { ready.planned = plan_for(session, options); })) {
+    if (ready.sources && preflight.check([&] {
+            ready.planned = plan_for(session, options, *std::move(ready.sources));
+        })) {
         if (options.has_target) {
             check_target_place(session, preflight, ready);
-            preflight.check([&] { require_readable(ready.beside); });
         }
         preflight.check([&] {
             mpi::collectively(comm, [&] {

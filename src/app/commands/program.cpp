@@ -141,7 +141,7 @@ int run_parallel(mpi::Comm& comm, const Options& options, Log& log) {
         case Command::plan:
             return printed(print_plan(comm, options, std::cout, log), log);
         case Command::inspect:
-            return printed(inspect(comm, options, std::cout), log);
+            return printed(inspect(comm, options, std::cout, log), log);
         default:
             return merge(comm, options, log);
     }

@@ -69,11 +69,12 @@ Terms comparison_terms() {
 int test(mpi::Comm& comm, const Options& options, Log& log) {
     return run_reported(comm, options, log, "test", [&](Session& session) {
         check_report(comm, options, {});
+        Sources sources = find_sources(session, comparison_terms());
         const ModelDirectory reference = read_model_directory(session, options.reference);
         Planned planned;
         Preflight preflight;
         preflight.check([&] {
-            planned = make_ready(session, comparison_terms());
+            planned = make_ready(session, comparison_terms(), std::move(sources));
             report_plan(session, planned);
         });
         preflight.add(strict_problems(session));

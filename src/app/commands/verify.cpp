@@ -150,7 +150,7 @@ int verify(mpi::Comm& comm, const Options& options, Log& log) {
     Findings findings;
     findings.model = mpi::share(comm, 0, [&] { return read_written_model(options.local_dir); });
     if (options.report) {
-        Unreported run(comm, options, log, style_for(options.progress, log, options.is_quiet));
+        Unreported run(comm, options, log, log);
         check_contents(run.session(), findings);
     } else {
         log.warning("no report was given: the tensors' contents were not checked");

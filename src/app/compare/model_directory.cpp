@@ -1,6 +1,7 @@
 #include "model_directory.hpp"
 
 #include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/core/text.hpp"
 #include "shardweld/io/kind.hpp"
 #include "shardweld/io/whole_file.hpp"
 #include "shardweld/layout/copy.hpp"
@@ -54,7 +55,8 @@ ModelDirectory read_model_directory(Session& session, const fs::path& directory)
     request.backend = "hf";
     request.wants_model = true;
     request.check_crc = session.options.check_crc != CheckCrc::off;
-    Survey found = survey(session.comm, request);
+    const std::string name = (directory / "").parent_path().filename().string();
+    Survey found = survey_shown(session, request, " of " + printable(name));
     mpi::collectively(session.comm, [&] { require_seen(session.comm, found); });
     std::string config = share_config(session.comm, found);
     return {input_of(found, meter, request.check_crc), std::move(found.catalogue.tensors),

@@ -20,57 +20,77 @@ namespace shardweld::app {
 namespace {
 
 /// A checkpoint's metadata, which move into a binding, and all that stays.
-struct FoundCheckpoint {
+struct ReadCheckpoint {
     Survey survey;
     std::optional<formats::Location> base;  ///< --base, of an adapter
     bool holds_adapter_only = false;
     Input input;
 };
 
-FoundCheckpoint survey_checkpoint(Session& session, Destination sink) {
+ReadCheckpoint survey_checkpoint(Session& session, Sources& sources, Destination sink) {
     const MemoryMeter meter;
     const Options& options = session.options;
-    session.progress.begin("looking at files");
-    const auto on_scan = [&](Index done, Index own, Index total) {
-        if (done == 0) {
-            session.progress.begin("reading metadata", {total, own, "files"});
-        }
-        session.progress.update(done);
-    };
-    FoundCheckpoint found{survey(session.comm, input_request(options), on_scan), {}, false, {}};
-    session.progress.end();
-    found.holds_adapter_only = adapters::holds_adapter_only(found.survey.catalogue);
-    if (is_base_of_adapter(options, sink, found.survey.catalogue)) {
-        Survey base = survey(session.comm, base_request(options));
-        found.base = base.location;
-        mpi::collectively(session.comm, [&] { add_base(found.survey, std::move(base)); });
+    ReadCheckpoint read{survey_shown(session, std::move(sources.checkpoint)), {}, false, {}};
+    read.holds_adapter_only = adapters::holds_adapter_only(read.survey.catalogue);
+    if (is_base_of_adapter(options, sink, read.survey.catalogue)) {
+        Survey base = survey_shown(session, std::move(sources.base).value(), " of the base");
+        read.base = base.location;
+        mpi::collectively(session.comm, [&] { add_base(read.survey, std::move(base)); });
     }
-    found.input = input_of(found.survey, meter, options.check_crc == CheckCrc::during);
-    return found;
+    read.input = input_of(read.survey, meter, options.check_crc == CheckCrc::during);
+    return read;
 }
 
-void tell(Session& session, const FoundCheckpoint& found) {
-    const catalogue::Catalogue& catalogue = found.survey.catalogue;
+void tell(Session& session, const ReadCheckpoint& read) {
+    const catalogue::Catalogue& catalogue = read.survey.catalogue;
     for (const std::string& note : catalogue.notes) {
         session.log.info(note);
     }
     session.log.info(
         "read the metadata of " + std::to_string(catalogue.files.size()) + " shard files: " +
         std::to_string(catalogue.tensors.size() + catalogue.shards.size()) + " stored tensors");
-    session.log.info("provenance " + catalogue::text_of(found.survey.provenance));
+    session.log.info("provenance " + catalogue::text_of(read.survey.provenance));
     for (const auto& [code, text] : catalogue.warnings) {
         warn(session, plan::Warning{code, "", text});
     }
-    describe_input(session.report, found.input.directory, catalogue);
-    session.report.provenance = found.survey.provenance;
+    describe_input(session.report, read.input.directory, catalogue);
+    session.report.provenance = read.survey.provenance;
     session.watch.lap("survey");
 }
 
-ModelFiles share_files(Session& session, const FoundCheckpoint& found, Lora lora) {
-    return mpi::share(session.comm, found.input.home, [&] {
-        const bool is_alone = is_adapter_alone(lora, found.survey.catalogue);
-        return read_model_files(session.options, {found.survey.location, found.base, !is_alone});
+/// Before the metadata of module trees are read nobody knows whether they are an adapter's alone,
+/// which needs no model's files.
+ModelFiles early_files(Session& session, const FoundCheckpoint& found, Destination sink) {
+    const formats::Format& format = formats::format_of(found.location);
+    return mpi::share(session.comm, found.home, [&] {
+        const bool is_needed = needs_recipe(format);
+        ModelFiles files =
+            read_model_files(session.options, {found.location, std::nullopt, is_needed});
+        check_model_files(files, is_needed);
+        if (is_needed && sink == Destination::model) {
+            require_readable(files);
+        }
+        return files;
     });
+}
+
+/// The files, now that it is known which are needed.
+ModelFiles settled_files(Session& session, const ReadCheckpoint& read,
+                         std::optional<ModelFiles> early, const Terms& terms, Lora lora) {
+    const bool is_needed = !is_adapter_alone(lora, read.survey.catalogue);
+    const auto settle = [&] {
+        ModelFiles files =
+            early ? std::move(*early)
+                  : read_model_files(session.options, {read.survey.location, read.base, is_needed});
+        if (is_needed) {
+            require_config(files, session.options, read.survey.location);
+        }
+        if (is_needed && terms.sink == Destination::model) {
+            require_readable(files);
+        }
+        return files;
+    };
+    return mpi::share(session.comm, read.input.home, settle);
 }
 
 /// What plans are chosen by where ranks have these resources.
@@ -236,27 +256,38 @@ void tell(Session& session, const Planned& planned) {
 
 }  // namespace
 
-Planned make_ready(Session& session, const Terms& terms,
+Sources find_sources(Session& session, const Terms& terms) {
+    const Options& options = session.options;
+    Sources sources{find_shown(session, input_request(options)), {}, {}};
+    if (options.base) {
+        sources.base = find_shown(session, base_request(options), " of the base");
+    } else {
+        sources.files = early_files(session, sources.checkpoint, terms.sink);
+    }
+    return sources;
+}
+
+Planned make_ready(Session& session, const Terms& terms, Sources sources,
                    const std::function<void()>& between_steps) {
     between_steps();
-    FoundCheckpoint found = survey_checkpoint(session, terms.sink);
-    tell(session, found);
+    ReadCheckpoint read = survey_checkpoint(session, sources, terms.sink);
+    tell(session, read);
     between_steps();
     const ModelChoice wanted = model_choice(session.options, terms.sink);
-    ModelFiles files = share_files(session, found, wanted.lora);
+    ModelFiles files = settled_files(session, read, std::move(sources.files), terms, wanted.lora);
     plan::PlanChoice choice =
-        choice_for(session, terms, found.input, shared_resources(session.comm));
+        choice_for(session, terms, read.input, shared_resources(session.comm));
     BoundModel model =
-        bind(session, found.input, std::move(files), wanted, std::move(found.survey.catalogue));
-    model = resolve_ties(session, found.input, std::move(model), choice);
+        bind(session, read.input, std::move(files), wanted, std::move(read.survey.catalogue));
+    model = resolve_ties(session, read.input, std::move(model), choice);
     tell(session, model);
     between_steps();
     if (terms.crew) {
-        choice = choice_for(session, terms, found.input, terms.crew->resources);
+        choice = choice_for(session, terms, read.input, terms.crew->resources);
     }
     Planned planned =
-        make_plans(session, terms, std::move(found.input), std::move(model), std::move(choice));
-    planned.holds_adapter_only = found.holds_adapter_only;
+        make_plans(session, terms, std::move(read.input), std::move(model), std::move(choice));
+    planned.holds_adapter_only = read.holds_adapter_only;
     planned.config_text =
         publish::true_config(planned.model.prepared.config, planned.facts()).text_to_write();
     tell(session, planned);

@@ -70,11 +70,24 @@ struct Planned {
     [[nodiscard]] MemoryForecast forecast(const plan::Plan& other, const mpi::Comm& comm) const;
 };
 
+/// All that is known before the checkpoint's metadata are read.
+struct Sources {
+    FoundCheckpoint checkpoint;
+    std::optional<FoundCheckpoint> base;  ///< --base
+    /// The model's; nullopt: with --base the checkpoint's metadata tell whose they are.
+    std::optional<ModelFiles> files;
+};
+
+/// Collective. Finds the checkpoint and the files of its model, which are right as far as they show
+/// it themselves. Error as by find_checkpoint, read_model_files and check_model_files.
+Sources find_sources(Session& session, const Terms& terms);
+
 /// Collective. The whole way; everything before the first tensor byte is written. The report and
 /// the log say what was found. `between_steps` is called on all ranks and may throw the same Error
 /// on all.
 Planned make_ready(
-    Session& session, const Terms& terms, const std::function<void()>& between_steps = [] {});
+    Session& session, const Terms& terms, Sources sources,
+    const std::function<void()>& between_steps = [] {});
 
 /// Collective. The way of a model whose tensors stay as they are stored.
 Planned make_ready_as_stored(Session& session, const Terms& terms, Input input,

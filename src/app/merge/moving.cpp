@@ -94,8 +94,9 @@ execute::Written move_tensors(Session& session, Planned& planned, const io::Dire
     if (!blocks.empty()) {
         plan::share_rest(plan, execute::BlockPlaces(plan).lines(blocks), planned.choice.alignment);
     }
-    std::optional<RunProgress> progress(std::in_place, "moving tensors", plan, comm.rank(),
-                                        session.progress, session.log);
+    std::optional<RunProgress> progress(std::in_place,
+                                        options.write ? "moving tensors" : "comparing tensors",
+                                        plan, comm.rank(), session.progress, session.log);
     options.sync = session.options.sync;
     options.direct = session.options.is_direct;
     options.digests = session.options.report.has_value();

@@ -34,6 +34,15 @@ void require_enough(const std::string& name, const Host& host) {
         "ask for more (--mem), start fewer ranks per node or give a smaller --memory_limit");
 }
 
+/// All that may be read of a checkpoint.
+void add_files(const FoundCheckpoint& found, std::vector<fs::path>& paths) {
+    for (const auto* const files : {&found.location.shard_files, &found.files}) {
+        for (const std::string& file : *files) {
+            paths.push_back(found.location.directory / file);
+        }
+    }
+}
+
 }  // namespace
 
 bool Preflight::check(const std::function<void()>& body) {
@@ -89,8 +98,7 @@ void check_target(mpi::Comm& comm, const Options& options) {
     });
 }
 
-void check_inputs_apart(mpi::Comm& comm, const Options& options,
-                        const execute::SourceFiles& source) {
+void check_inputs_apart(mpi::Comm& comm, const Options& options, const Sources& sources) {
     mpi::collectively(comm, [&] {
         if (comm.rank() != 0 || !options.overwrite) {
             return;
@@ -101,8 +109,9 @@ void check_inputs_apart(mpi::Comm& comm, const Options& options,
                 inputs.push_back(*named);
             }
         }
-        for (const catalogue::File& file : *source.files) {
-            inputs.push_back(source.directory / file.path);
+        add_files(sources.checkpoint, inputs);
+        if (sources.base) {
+            add_files(*sources.base, inputs);
         }
         publish::require_apart(options.target_dir, inputs);
     });

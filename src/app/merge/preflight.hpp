@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "shardweld/core/error.hpp"
-#include "shardweld/execute/run.hpp"
 #include "shardweld/mpi/comm.hpp"
 
 #include "../cli/options.hpp"
 #include "../runtime/memory_forecast.hpp"
+#include "main_path.hpp"
 
 namespace shardweld::app {
 
@@ -41,8 +41,7 @@ void check_target(mpi::Comm& comm, const Options& options);
 
 /// Collective. No file that is read lies, through links, in a target that will be replaced.
 /// Error(target).
-void check_inputs_apart(mpi::Comm& comm, const Options& options,
-                        const execute::SourceFiles& source);
+void check_inputs_apart(mpi::Comm& comm, const Options& options, const Sources& sources);
 
 /// Collective. What the ranks of each host will hold, by each rank's `forecast`, fits what their
 /// job may use there. Error(memory) naming the host.

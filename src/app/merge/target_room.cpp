@@ -26,9 +26,6 @@ FilesBeside sum_of(const std::vector<publish::Asset>& assets) {
     for (const publish::Asset& asset : assets) {
         beside.bytes += asset.size();
         directories.insert(fs::path(asset.name).parent_path());
-        if (!asset.text && !asset.file) {
-            beside.unreadable.push_back(asset.source.string());
-        }
     }
     directories.erase(fs::path());
     beside.n_files = static_cast<Index>(assets.size() + directories.size());
@@ -42,22 +39,27 @@ FilesBeside gather_side_files(mpi::Comm& comm, int home,
     return mpi::share(comm, home, [&] { return sum_of(assets()); });
 }
 
-void require_readable(const FilesBeside& beside) {
-    if (!beside.unreadable.empty()) {
-        throw Error(ErrorCode::io,
-                    std::to_string(beside.unreadable.size()) +
-                        " file(s) that belong to the model cannot be read by this "
-                        "user: " +
-                        listed(beside.unreadable),
-                    "have their owner permit it");
-    }
-}
-
 Needs needs_of(const plan::Plan& plan, const FilesBeside& beside, Bytes factor_bytes) {
     const auto n_files = static_cast<Index>(plan.placement.files.size());
     return {
         plan.placement.total_bytes() + beside.bytes + factor_bytes + execute::journal_bytes(plan),
         n_files + beside.n_files + (factor_bytes > 0 ? 1 : 0) + plan.n_ranks() + kFilesAround};
+}
+
+Needs least_needs(const Options& options, const FoundCheckpoint& found, const FilesBeside& beside) {
+    // What is selected, cast or left out makes the output smaller by no one knows how much.
+    const bool is_whole = !options.selection.include && !options.selection.exclude &&
+                          !options.dtype && options.lora != Lora::drop;
+    Bytes weights = 0;
+    if (is_whole && formats::format_of(found.location).holds_weights_only()) {
+        for (const auto& group : found.sizes) {
+            for (const Index size : group) {
+                weights = std::max(weights, static_cast<Bytes>(std::max<Index>(size, 0)));
+            }
+        }
+    }
+    // Ranks hold replicas of each other at times, and a tied head is written once.
+    return {weights / 2 + beside.bytes, beside.n_files + kFilesAround, true};
 }
 
 publish::Room room_of_target(mpi::Comm& comm, const Options& options) {
@@ -87,7 +89,8 @@ void require_room(mpi::Comm& comm, const Options& options, const publish::Room& 
             // What a dead run left will be used again or removed.
             const Bytes reclaimed = publish::bytes_left_behind(target_request(options));
             publish::require_room(room, options.target_dir,
-                                  needs.bytes - std::min(needs.bytes, reclaimed), needs.n_files);
+                                  needs.bytes - std::min(needs.bytes, reclaimed), needs.n_files,
+                                  needs.is_least);
         }
     });
 }

@@ -13,6 +13,7 @@
 #include "shardweld/publish/room.hpp"
 
 #include "../cli/options.hpp"
+#include "../survey/survey.hpp"
 
 namespace shardweld::plan {
 struct Plan;
@@ -23,30 +24,29 @@ namespace shardweld::app {
 /// The files that are put beside the weights, as the rank sees them that will do so.
 struct FilesBeside {
     Bytes bytes = 0;
-    Index n_files = 0;                    ///< with the directories they need
-    std::vector<std::string> unreadable;  ///< those that this user may not read
+    Index n_files = 0;  ///< with the directories they need
 
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.bytes, self.n_files, self.unreadable);
-    };
+    static constexpr auto fields = [](auto& self) { return std::tie(self.bytes, self.n_files); };
 };
 
 /// Collective. What rank `home` finds of its `assets`, on all ranks. What they throw.
 FilesBeside gather_side_files(mpi::Comm& comm, int home,
                               const std::function<std::vector<publish::Asset>()>& assets);
 
-/// Error(io) listing those that cannot be read. Pure.
-void require_readable(const FilesBeside& beside);
-
 /// What a merge puts on the file system, at most at one time.
 struct Needs {
     Bytes bytes = 0;
     Index n_files = 0;
+    bool is_least = false;  ///< it may be more
 };
 
 /// The output, the files beside it, the factors of a fold (0: none), and the journal, which has a
 /// file for each rank. Pure.
 Needs needs_of(const plan::Plan& plan, const FilesBeside& beside, Bytes factor_bytes);
+
+/// The least that a merge of a checkpoint will put there, by the sizes of its files: 0 where these
+/// do not tell. Pure.
+Needs least_needs(const Options& options, const FoundCheckpoint& found, const FilesBeside& beside);
 
 /// Collective. What is left where the target will be made: on rank 0, nothing on the others.
 publish::Room room_of_target(mpi::Comm& comm, const Options& options);

@@ -6,8 +6,8 @@
 
 namespace shardweld::app {
 
-Unreported::Unreported(mpi::Comm& comm, const Options& options, Log& log, ProgressStyle style)
-    : progress_(log, style, steady_clock()),
+Unreported::Unreported(mpi::Comm& comm, const Options& options, Log& log, Log& shown)
+    : progress_(shown, style_for(options.progress, shown, options.is_quiet), steady_clock()),
       session_{comm, options, log, report_, watch_, progress_, throttle_of(options, comm)} {}
 
 void warn(Session& session, const plan::Warning& warning) {

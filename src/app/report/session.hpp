@@ -29,11 +29,10 @@ struct Session {
     std::shared_ptr<io::Throttle> throttle;  ///< this rank's share of --bw_limit; null: none
 };
 
-/// A session whose report nobody writes.
+/// A session whose report nobody writes; `shown` has the progress.
 class Unreported {
   public:
-    Unreported(mpi::Comm& comm, const Options& options, Log& log,
-               ProgressStyle style = ProgressStyle::none);
+    Unreported(mpi::Comm& comm, const Options& options, Log& log, Log& shown);
     Session& session() { return session_; }
 
   private:

@@ -8,6 +8,29 @@
 
 namespace shardweld::app {
 
+FoundCheckpoint find_shown(Session& session, const formats::InputRequest& request,
+                           const std::string& of) {
+    session.progress.begin("looking at files" + of);
+    FoundCheckpoint found = find_checkpoint(session.comm, request);
+    session.progress.end();
+    return found;
+}
+
+Survey survey_shown(Session& session, FoundCheckpoint found, const std::string& of) {
+    Survey read = survey(session.comm, std::move(found), [&](Index done, Index own, Index total) {
+        if (done == 0) {
+            session.progress.begin("reading metadata" + of, {total, own, "files"});
+        }
+        session.progress.update(done);
+    });
+    session.progress.end();
+    return read;
+}
+
+Survey survey_shown(Session& session, const formats::InputRequest& request, const std::string& of) {
+    return survey_shown(session, find_shown(session, request, of), of);
+}
+
 Input input_of(Survey& survey, const MemoryMeter& meter, bool is_checked) {
     return {survey.location.directory,
             survey.catalogue.files,

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "shardweld/execute/record_check.hpp"
@@ -26,6 +27,14 @@ struct Input {
     bool is_checked = false;                    ///< they are held against what is read
     MemoryMeter meter;
 };
+
+/// Collective. A survey and its two steps, whose progress is shown; `of` says of what, if not of
+/// the checkpoint.
+FoundCheckpoint find_shown(Session& session, const formats::InputRequest& request,
+                           const std::string& of = "");
+Survey survey_shown(Session& session, FoundCheckpoint found, const std::string& of = "");
+Survey survey_shown(Session& session, const formats::InputRequest& request,
+                    const std::string& of = "");
 
 /// Local. Takes out of a survey all but its location, catalogue and provenance; `meter` was made
 /// before it.

@@ -92,9 +92,10 @@ void join_neighbours(const std::map<std::string, Bytes>& bytes, Location& locati
               [](const auto& a, const auto& b) { return natural_less(a.path, b.path); });
 }
 
-/// One location for all ranks: the best group's, with the shard files of all groups.
-void find_checkpoint(mpi::Comm& comm, const formats::InputRequest& request, const Views& views,
-                     Survey& survey) {
+/// One location for all ranks: the best group's, with the shard files of all groups; and its
+/// leader.
+std::pair<Location, int> find_location(mpi::Comm& comm, const formats::InputRequest& request,
+                                       const Views& views) {
     const fs::path own =
         mpi::collectively_get(comm, [&] { return io::without_dots(request.directory); });
     auto all = mpi::gather(
@@ -103,6 +104,7 @@ void find_checkpoint(mpi::Comm& comm, const formats::InputRequest& request, cons
     std::optional<Finding> failure;
     std::set<std::string> shard_files;
     std::map<std::string, Bytes> neighbours;
+    int home = 0;
     for (const int leader : views.leaders) {
         Finding finding = std::move(all[static_cast<std::size_t>(leader)]);
         if (!finding.location) {
@@ -114,7 +116,7 @@ void find_checkpoint(mpi::Comm& comm, const formats::InputRequest& request, cons
         }
         if (first && finding.location->format != first->location->format) {
             throw Error(ErrorCode::mismatch,
-                        "ranks " + std::to_string(survey.home) + " and " + std::to_string(leader) +
+                        "ranks " + std::to_string(home) + " and " + std::to_string(leader) +
                             " see different checkpoints: " + first->location->format + " and " +
                             finding.location->format,
                         "remove the stale copies: the nodes hold different checkpoints");
@@ -126,18 +128,19 @@ void find_checkpoint(mpi::Comm& comm, const formats::InputRequest& request, cons
             bytes = std::max(bytes, neighbour.bytes);
         }
         if (!first || is_better(finding, *first)) {
-            survey.home = leader;
+            home = leader;
             first = std::move(finding);
         }
     }
     if (!first) {
         throw Error(failure->failure);
     }
-    survey.location = *first->location;
-    survey.location.shard_files.assign(shard_files.begin(), shard_files.end());
-    std::sort(survey.location.shard_files.begin(), survey.location.shard_files.end(), natural_less);
-    join_neighbours(neighbours, survey.location);
-    rebase(survey.location, first->directory, own);
+    Location location = *std::move(first->location);
+    location.shard_files.assign(shard_files.begin(), shard_files.end());
+    std::sort(location.shard_files.begin(), location.shard_files.end(), natural_less);
+    join_neighbours(neighbours, location);
+    rebase(location, first->directory, own);
+    return {std::move(location), home};
 }
 
 /// Each file scanned by one rank that sees it, on all ranks.
@@ -172,16 +175,11 @@ std::vector<Catalogue> share_scans(mpi::Comm& comm, const Views& views, const Si
     return scans;
 }
 
-Catalogue scan_all(mpi::Comm& comm, const Views& views, Sights& sights, const Location& location,
-                   int home, const OnScan& on_scan) {
-    const formats::Format& format = formats::format_of(location);
-    const std::vector<std::string> files =
-        mpi::share(comm, home, [&] { return format.scan_list(location); });
-    const auto sizes = sights.sizes_of(files);
-    check_seen(sizes, files, location.directory);
-    auto scans = share_scans(comm, views, sizes, location, files, on_scan);
-    return mpi::collectively_get(comm,
-                                 [&] { return formats::combine(location, std::move(scans)); });
+Catalogue scan_all(mpi::Comm& comm, const FoundCheckpoint& found, const OnScan& on_scan) {
+    auto scans =
+        share_scans(comm, found.sights.views(), found.sizes, found.location, found.files, on_scan);
+    return mpi::collectively_get(
+        comm, [&] { return formats::combine(found.location, std::move(scans)); });
 }
 
 /// What is said is held against each other, once, and forgotten: hundreds of bytes for each file.
@@ -221,12 +219,26 @@ void resolve_all(mpi::Comm& comm, const Views& views, const SizesByGroup& sizes,
 
 }  // namespace
 
-Survey survey(mpi::Comm& comm, const formats::InputRequest& request, const OnScan& on_scan) {
+FoundCheckpoint find_checkpoint(mpi::Comm& comm, const formats::InputRequest& request) {
+    Views views = group_views(comm, request.directory);
+    std::pair<Location, int> at = find_location(comm, request, views);
+    Location& location = at.first;
+    const int home = at.second;
+    Sights sights(comm, std::move(views), location.directory);
+    const formats::Format& format = formats::format_of(location);
+    auto files = mpi::share(comm, home, [&] { return format.scan_list(location); });
+    auto sizes = sights.sizes_of(files);
+    check_seen(sizes, files, location.directory);
+    return {std::move(location), home, std::move(sights), std::move(files), std::move(sizes)};
+}
+
+Survey survey(mpi::Comm& comm, FoundCheckpoint found, const OnScan& on_scan) {
     Survey survey;
-    const Views views = group_views(comm, request.directory);
-    find_checkpoint(comm, request, views, survey);
-    Sights sights(comm, views, survey.location.directory);
-    survey.catalogue = scan_all(comm, views, sights, survey.location, survey.home, on_scan);
+    survey.home = found.home;
+    survey.catalogue = scan_all(comm, found, on_scan);
+    survey.location = std::move(found.location);
+    Sights& sights = found.sights;
+    const Views& views = sights.views();
     std::vector<std::string> files;
     for (const catalogue::File& file : survey.catalogue.files) {
         files.push_back(file.path);

@@ -2,6 +2,10 @@
 // it, then shared. Knows formats and ranks; nothing of models.
 #pragma once
 
+#include <functional>
+#include <string>
+#include <vector>
+
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/catalogue/provenance.hpp"
 #include "shardweld/formats/format.hpp"
@@ -10,6 +14,7 @@
 #include "shardweld/plan/visibility.hpp"
 
 #include "input_digests.hpp"
+#include "views.hpp"
 
 namespace shardweld::app {
 
@@ -24,12 +29,25 @@ struct Survey {
     int home = 0;  ///< found the checkpoint and its config, if any did: reads the side files
 };
 
-/// Told how many of this rank's files have been scanned, of how many; of all ranks `total`.
-using OnScan = std::function<void(Index done, Index own, Index total)>;
+/// A checkpoint as names and sizes tell it, before any shard file is opened.
+struct FoundCheckpoint {
+    formats::Location location;  ///< with this rank's own directories
+    int home = 0;                ///< as Survey::home
+    Sights sights;
+    std::vector<std::string> files;  ///< whose metadata are to be read: Format::scan_list
+    SizesByGroup sizes;              ///< of these
+};
 
 /// Collective. Ranks with the same view of the directory (host, mounts, directory) form a group
 /// whose lowest rank looks for all. Error(not_found) names every file that no rank sees;
-/// Error(mismatch) when two groups see different checkpoints or sizes, or files contradict each
-/// other.
-Survey survey(mpi::Comm& comm, const formats::InputRequest& request, const OnScan& on_scan = {});
+/// Error(mismatch) when two groups see different checkpoints or sizes.
+FoundCheckpoint find_checkpoint(mpi::Comm& comm, const formats::InputRequest& request);
+
+/// Told how many of this rank's files have been scanned, of how many; of all ranks `total`.
+using OnScan = std::function<void(Index done, Index own, Index total)>;
+
+/// Collective. Error(not_found) and Error(mismatch) as above, of what the metadata name, and when
+/// files contradict each other.
+Survey survey(mpi::Comm& comm, FoundCheckpoint found, const OnScan& on_scan = {});
+
 }  // namespace shardweld::app

@@ -69,20 +69,20 @@ Views group_views(mpi::Comm& comm, const std::filesystem::path& directory) {
 }
 
 void Sights::look_for(const std::vector<std::string>& files) {
-    const auto own = static_cast<std::size_t>(comm_.rank());
+    const auto own = static_cast<std::size_t>(comm_->rank());
     std::vector<std::size_t> position(views_.group_of_rank.size());  // of a rank in its group
     std::vector<std::size_t> n_ranks(views_.leaders.size(), 0);      // of a group
     for (std::size_t rank = 0; rank < position.size(); ++rank) {
         position[rank] = n_ranks[views_.group_of_rank[rank]]++;
     }
     std::vector<FileStatus> mine;
-    mpi::collectively(comm_, [&] {
+    mpi::collectively(*comm_, [&] {
         const std::size_t step = n_ranks[views_.group_of_rank[own]];
         for (std::size_t i = position[own]; i < files.size(); i += step) {
             mine.push_back(look_at(directory_ / files[i]));
         }
     });
-    const auto all = mpi::gather(comm_, std::move(mine));
+    const auto all = mpi::gather(*comm_, std::move(mine));
     Looks looks(views_.leaders.size(), std::vector<FileStatus>(files.size()));
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
         const std::uint32_t group = views_.group_of_rank[rank];
@@ -91,7 +91,7 @@ void Sights::look_for(const std::vector<std::string>& files) {
         }
     }
     check_readable(looks, files, directory_);
-    check_same_content(comm_, views_, looks, directory_, files);
+    check_same_content(*comm_, views_, looks, directory_, files);
     for (std::size_t i = 0; i < files.size(); ++i) {
         KnownFile& known = known_[files[i]];
         for (const auto& group : looks) {

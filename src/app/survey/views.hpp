@@ -35,8 +35,10 @@ using SizesByGroup = std::vector<std::vector<Index>>;
 /// is looked at twice by a group: on a parallel file system each look is a request to one server.
 class Sights {
   public:
-    Sights(mpi::Comm& comm, const Views& views, std::filesystem::path directory)
-        : comm_(comm), views_(views), directory_(std::move(directory)) {}
+    Sights(mpi::Comm& comm, Views views, std::filesystem::path directory)
+        : comm_(&comm), views_(std::move(views)), directory_(std::move(directory)) {}
+
+    [[nodiscard]] const Views& views() const { return views_; }
 
     /// Collective. Looks for the files that were not asked for before.
     /// Error(mismatch) when two groups see different contents under one name, Error(io) listing
@@ -53,8 +55,8 @@ class Sights {
     };
     void look_for(const std::vector<std::string>& files);
 
-    mpi::Comm& comm_;
-    const Views& views_;
+    mpi::Comm* comm_;
+    Views views_;
     std::filesystem::path directory_;
     std::unordered_map<std::string, KnownFile> known_;
 };
