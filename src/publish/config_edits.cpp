@@ -13,6 +13,24 @@ namespace shardweld::publish {
 
 namespace {
 
+/// Sorted, as they are written: what transformers 5.10's GenerationConfig.from_model_config takes
+/// over and models' configs state.
+constexpr std::array<const char*, 15> kGenerationFields = {"bos_token_id",
+                                                           "decoder_start_token_id",
+                                                           "do_sample",
+                                                           "eos_token_id",
+                                                           "max_length",
+                                                           "num_beams",
+                                                           "output_attentions",
+                                                           "output_hidden_states",
+                                                           "pad_token_id",
+                                                           "repetition_penalty",
+                                                           "temperature",
+                                                           "top_k",
+                                                           "top_p",
+                                                           "transformers_version",
+                                                           "use_cache"};
+
 using nlohmann::ordered_json;
 
 // transformers' PretrainedConfig: a config without id2label and num_labels has two labels.
@@ -147,13 +165,17 @@ std::string made_generation_config(const models::Config& config) {
     if (!generates) {
         return "";
     }
-    ordered_json made = {{"_from_model_config", true}};
-    // A token may be a list of them.
     const auto all = ordered_json::parse(config.text_to_write(), nullptr, false);
-    for (const char* key :
-         {"bos_token_id", "eos_token_id", "pad_token_id", "transformers_version"}) {
-        if (all.is_object() && all.contains(key) && !all[key].is_null()) {
-            made[key] = all[key];
+    const auto stated = [&](const char* key) {
+        return all.is_object() && all.contains(key) ? all[key] : ordered_json();
+    };
+    ordered_json made = {{"_from_model_config", true}};
+    for (const char* key : kGenerationFields) {
+        // A token may be a list of them.
+        if (const auto value = stated(key); !value.is_null()) {
+            made[key] = value;
+        } else if (std::string_view(key).starts_with("output_")) {
+            made[key] = false;  // what every config of transformers holds, though no file says so
         }
     }
     return made.dump(2) + "\n";

@@ -133,7 +133,7 @@ class Format {
     /// "" otherwise.
     [[nodiscard]] virtual std::string_view subject_of(InputOption /*option*/) const { return ""; }
 
-    /// Whose names its tensors have: a dialect of the recipes.
+    /// Whose names its tensors have, unless its metadata say otherwise: a dialect of the recipes.
     [[nodiscard]] virtual std::string_view dialect() const { return "hf_module"; }
     /// Whether a file of scan_list holds weights and nothing else of size, none of them twice.
     [[nodiscard]] virtual bool holds_weights_only() const { return false; }

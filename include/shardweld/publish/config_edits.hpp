@@ -28,8 +28,8 @@ struct Facts {
 /// The dtype that a config states; nullopt: none, or none that is known.
 std::optional<DType> stated_dtype(const models::Config& config);
 
-/// generation_config.json as transformers makes one of a config for a model that generates: the
-/// numbers of its special tokens; "" for other models.
+/// generation_config.json as transformers 5.10 makes one of a config for a model that generates:
+/// the numbers of its special tokens, and the defaults it states; "" for other models.
 std::string made_generation_config(const models::Config& config);
 
 /// Facts of a list of targets; `tied` and `to_token_classes` are the caller's to set.

@@ -34,12 +34,15 @@ TEST(GenerationConfig, is_made_for_models_that_generate) {
         return made_generation_config(models::Config::parse(text, "config.json"));
     };
     EXPECT_EQ(made(R"({"architectures": ["LlamaForCausalLM"], "bos_token_id": 1, "vocab_size": 7,
-                       "eos_token_id": [2, 3], "pad_token_id": null,
+                       "eos_token_id": [2, 3], "pad_token_id": null, "use_cache": true,
                        "transformers_version": "4.51.3"})"),
               "{\n  \"_from_model_config\": true,\n  \"bos_token_id\": 1,\n  \"eos_token_id\": [\n"
-              "    2,\n    3\n  ],\n  \"transformers_version\": \"4.51.3\"\n}\n");
+              "    2,\n    3\n  ],\n  \"output_attentions\": false,\n  \"output_hidden_states\": "
+              "false,\n  "
+              "\"transformers_version\": \"4.51.3\",\n  \"use_cache\": true\n}\n");
     EXPECT_EQ(made(R"({"architectures": ["Qwen2VLForConditionalGeneration"]})"),
-              "{\n  \"_from_model_config\": true\n}\n");
+              "{\n  \"_from_model_config\": true,\n  \"output_attentions\": false,\n  "
+              "\"output_hidden_states\": false\n}\n");
     EXPECT_EQ(made(R"({"architectures": ["Qwen2ForTokenClassification"]})"), "");
     EXPECT_EQ(made("{}"), "");
 }
