@@ -2,6 +2,7 @@
 # Long phases are not taken for a hang while they go forward, and are left when the merge is told to stop: metadata, checksums of the input, norms,
 # making files, copying, checksums of the output. Calls are made slow by tests/faults/inject.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+unset OMPI_MCA_odls_base_sigkill_timeout  # ranks that are stopped need their second
 data="$TESTS/data"
 place="$WORK/place"
 counts="$WORK/counts"
@@ -60,7 +61,7 @@ took_long execute output read 400 0
 # and TEXT before there were MOST of them.
 told_to_stop() {
     local launcher target
-    timeout 60 "${command[@]}" >"$WORK/out" 2>"$WORK/err" &
+    timeout 180 "${command[@]}" >"$WORK/out" 2>"$WORK/err" &
     local job=$! code=0
     while (($(struck "$2" "$3" "$4") < 3)) && kill -0 "$job" 2>/dev/null; do sleep 0.05; done
     launcher="$(pgrep -P "$job" | head -1)"

@@ -11,8 +11,8 @@ all_ways() {
     plain=$(sum_of "$WORK/plain")
     for strategy in direct collective; do
         for ranks in 1 3; do
-            for manner in "--read_ahead yes" "--read_ahead no --no_fsync" "--direct_io" "--read_ahead yes --memory_limit 1MiB --max_open 1" \
-                "--direct_io --no_fsync --max_shard_size 20kB"; do
+            for manner in "--read_ahead yes" "--read_ahead no" "--direct_io" "--read_ahead yes --memory_limit 1MiB --max_open 1" \
+                "--direct_io --max_shard_size 20kB"; do
                 rm -rf "$WORK/merged"
                 # shellcheck disable=SC2086
                 merge_case "$dir" "$WORK/merged" "$ranks" --strategy "$strategy" $manner || continue

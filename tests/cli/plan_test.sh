@@ -8,8 +8,8 @@ agree() {
     local found="$WORK/$1.$2" ranks="$2" launcher=() planned=0 merged=0
     shift 2
     ((ranks == 1)) || launcher=(mpirun -n "$ranks")
-    timeout 60 "$SHARDWELD" plan "$@" --ranks "$ranks" --json -q >"$found.plan" 2>"$WORK/err" || planned=$?
-    timeout 60 "${launcher[@]}" "$SHARDWELD" merge "$@" --target_dir "$found.model" --report "$found.report" -q --no_fsync 2>"$WORK/err" || merged=$?
+    timeout 180 "$SHARDWELD" plan "$@" --ranks "$ranks" --json -q >"$found.plan" 2>"$WORK/err" || planned=$?
+    timeout 180 "${launcher[@]}" "$SHARDWELD" merge "$@" --target_dir "$found.model" --report "$found.report" -q --no_fsync 2>"$WORK/err" || merged=$?
     checks=$((checks + 1))
     ((planned == merged)) || fail "$found: plan ends with $planned, merge with $merged: $(head -c 600 "$WORK/err")"
     rm -rf "$found.model"

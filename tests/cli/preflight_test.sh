@@ -235,7 +235,7 @@ exit $code
 S
 full() {
     local code=0
-    timeout 60 unshare -m bash "$WORK/full.sh" "$place" "$1" "$2" "${merging[@]}" >"$WORK/out" 2>"$WORK/err" || code=$?
+    timeout 180 unshare -m bash "$WORK/full.sh" "$place" "$1" "$2" "${merging[@]}" >"$WORK/out" 2>"$WORK/err" || code=$?
     checks=$((checks + 2))
     [[ "$code" == "$3" ]] || fail "exit code $code, expected $3: $(head -c 600 "$WORK/err")"
     ((code == 0)) || ! grep -q "is left" "$WORK/out" || fail "something is left"

@@ -120,7 +120,7 @@ for name in megatron/{qwen2-tp2-pp2,qwen3moe-tp2-ep2,deepseekv3-pp2,llama-tp2-op
     files=("$STEP"/*.distcp)
     for ((a = 0; a + 1 < ${#files[@]}; a++)); do
         exchange "${files[a]}" "${files[a + 1]}"
-        timeout 60 "$SHARDWELD" inspect --local_dir "$CASE/source" >"$WORK/out" 2>&1
+        timeout 180 "$SHARDWELD" inspect --local_dir "$CASE/source" >"$WORK/out" 2>&1
         code=$?
         checks=$((checks + 1))
         [[ $code == 4 || $code == 6 ]] || fail "$name: ${files[a]##*/} exchanged with the next: $code"

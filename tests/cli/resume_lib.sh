@@ -1,4 +1,5 @@
 # Shared by the tests of stopped and resumed merges and of damaged bytes; source it after lib.sh.
+unset OMPI_MCA_odls_base_sigkill_timeout  # ranks that are stopped need their second
 MAKE="$(dirname "$SHARDWELD")/make_checkpoint"
 SLOW=(--no_fsync --bw_limit 300MB) # some seconds for what make_big makes
 JOURNAL=".merged.shardweld-partial/journal"
@@ -33,7 +34,7 @@ blocks() {
 
 # begin RECORDS: starts $command and waits until so many blocks are written down; sets $job, $launcher and $ranks (process ids).
 begin() {
-    timeout 60 "${command[@]}" >"$WORK/out" 2>"$WORK/err" &
+    timeout 180 "${command[@]}" >"$WORK/out" 2>"$WORK/err" &
     job=$!
     while (($(blocks) < $1)) && kill -0 "$job" 2>/dev/null; do :; done
     launcher="$(pgrep -P "$job" | head -1)"

@@ -87,7 +87,7 @@ while "new" not in seen or looks < 1000:
     seen.add("old" if names == old else "new")
 assert seen == {"old", "new"}, seen
 PYTHON
-timeout 60 python3 "$WORK/watch.py" "$WORK/merged" "$WORK/reference" 2>"$WORK/watch" &
+timeout 180 python3 "$WORK/watch.py" "$WORK/merged" "$WORK/reference" 2>"$WORK/watch" &
 watcher=$!
 merge_of big 2 --no_fsync --overwrite
 expect_code 0 "${command[@]}"

@@ -3,6 +3,7 @@
 # $SHARDWELD_HF_CLI, else hf beside $SHARDWELD_PYTHON, else one installed for this test (needs python3-venv and a package index).
 # Without any, the second half is skipped loudly; a failure under SHARDWELD_REQUIRE=upload.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+unset OMPI_MCA_odls_base_sigkill_timeout  # ranks that are stopped need their second
 source "$TESTS/cli/upload_lib.sh"
 fixture="$TESTS/data/megatron/llama-tp4-legacy-bf16"
 merging=("$SHARDWELD" merge --local_dir "$fixture/source" --hf_config "$fixture/hf" -q --max_shard_size 100KB)

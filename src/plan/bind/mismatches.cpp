@@ -51,8 +51,13 @@ void Mismatches::require_none() const {
         text += "\n  " + error_of(kinds_[i]).set_hint("").full_text();
     }
     text += kinds_.size() > kMostListed ? "\n  ..." : "";
+    const bool share_hint = std::all_of(
+        kinds_.begin(), kinds_.end(),
+        [&](const MismatchKind& kind) { return kind.first.hint() == kinds_.front().first.hint(); });
     throw Error(ErrorCode::mismatch, text,
-                "pass --hf_config DIR: the directory with the trained model's config.json");
+                share_hint
+                    ? kinds_.front().first.hint()
+                    : "pass --hf_config DIR: the directory with the trained model's config.json");
 }
 
 }  // namespace shardweld::plan
