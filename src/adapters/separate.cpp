@@ -154,6 +154,9 @@ bool holds_adapter(const Catalogue& catalogue) {
 }
 
 bool holds_adapter_only(const Catalogue& catalogue) {
+    if (catalogue.facts.contains("lora_rank")) {  // under a framework's own names
+        return catalogue.facts.contains("lora_only");
+    }
     bool has_base = false;
     for_each_name(catalogue, [&](const PeftName& name, const std::string&) {
         has_base = has_base || !is_adapters(name.role);

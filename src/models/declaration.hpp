@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,7 @@ struct Declaration {
     std::vector<RenameRule> places;
     std::vector<std::string> passes;
     bool has_own_names = false;
+    std::optional<LoraNames> lora;
 };
 
 /// Parses one file. Error(usage) naming file, line and column; limits: 1 MB, 10 000 lines, 4096

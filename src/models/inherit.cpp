@@ -122,6 +122,7 @@ FullDeclaration inherit(const FullDeclaration& base, Declaration child) {
     put_before(child.places, base.declaration.places);
     put_before(child.passes, base.declaration.passes);
     child.has_own_names = child.has_own_names || base.declaration.has_own_names;
+    child.lora = child.lora ? child.lora : base.declaration.lora;
     put_before(child.config, base.declaration.config);
     put_before(child.claims, base.declaration.claims);
     put_before(child.refusals, base.declaration.refusals);

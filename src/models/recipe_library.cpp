@@ -95,6 +95,7 @@ Dialect dialect_of(FullDeclaration whole) {
     dialect.facts = std::move(declaration.facts);
     dialect.fuse = std::move(declaration.fuse);
     dialect.has_own_names = declaration.has_own_names;
+    dialect.lora = std::move(declaration.lora);
     return dialect;
 }
 

@@ -12,7 +12,7 @@ merge_in_many_ways "$data/ddp_w2_fp32_qwen3" "3"
 cp -r "$data/fsdp2_w3_bf16_qwen2_tied" "$WORK/bare"
 mv "$WORK/bare/source/global_step_7"/* "$WORK/bare/source/"
 rm -r "$WORK/bare/source/global_step_7" "$WORK/bare/source/latest_checkpointed_iteration.txt"
-merge_in_many_ways "$WORK/bare" ""
+merge_in_many_ways "$WORK/bare" "2"
 merging=(mpirun -n 2 "$SHARDWELD" merge --local_dir "$WORK/bare/source" --hf_config "$WORK/bare/hf" --target_dir "$WORK/model" -q)
 mv "$WORK/bare/source/model/__1_1.distcp" "$WORK/aside"
 expect_code 3 "${merging[@]}"

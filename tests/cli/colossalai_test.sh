@@ -12,7 +12,7 @@ merge_in_many_ways "$data/ddp_w2_fp32" "3"
 mkdir -p "$WORK/one/source"
 cp "$data/ddp_w2_fp32/expected/model.safetensors" "$WORK/one/source/"
 cp -r "$data/ddp_w2_fp32"/{hf,expected} "$WORK/one/"
-merge_in_many_ways "$WORK/one" "" --backend colossalai
+merge_in_many_ways "$WORK/one" "2" --backend colossalai
 
 # Cut short before the stages' indices were made one: they are read.
 cp -r "$data/tp2_pp2_w4_fp32" "$WORK/cut"

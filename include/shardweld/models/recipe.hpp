@@ -123,6 +123,16 @@ struct Definition {
     std::string origin;
 };
 
+/// `lora DOWN UP parts DOWN UP`: what the names of LoRA's factors have instead of a weight's
+/// `.weight`. DOWN is A, [rank, in], UP is B, [out, rank]; those of parts belong to one segment of
+/// a fused weight, and have its label for their '*'.
+struct LoraNames {
+    std::string down;
+    std::string up;
+    std::string part_down;
+    std::string part_up;
+};
+
 /// A framework's stored names and forms.
 struct Dialect {
     std::string name;
@@ -138,6 +148,7 @@ struct Dialect {
         fuse;  ///< axis -> the axes (outermost first) that make it up
     /// The stored names are the recipe's own (`names recipe`): see own_names.
     bool has_own_names = false;
+    std::optional<LoraNames> lora;  ///< see lora_form
 };
 
 /// A family's hub names; `extends` resolved.
@@ -167,6 +178,23 @@ struct Recipe {
 /// The dialect with the recipe's module and hub lines as its stored names, for checkpoints that
 /// hold the module tree's tensors; a dialect without `names recipe` as it is.
 Dialect own_names(const Recipe& recipe, const Dialect& dialect);
+
+/// The factors of the weights of a model whose framework keeps a LoRA adapter beside them.
+struct LoraForm {
+    /// A weight whose fused segments share one A: it is stored once, under `name`.
+    struct Shared {
+        Pattern name;
+        std::vector<std::string> labels;
+        ExprPtr condition;
+    };
+    Recipe recipe;  ///< its hub names are PEFT's: "model.layers.{l}.self_attn.q_proj.lora_A.weight"
+    Dialect dialect;  ///< with a line for each segment's A, as if it were stored for each
+    std::vector<Shared> shared;
+};
+
+/// The lines of the factors, made from those of the weights of two dims, experts' left out: A has
+/// the weight's columns, B its rows. The rank is the fact `lora_rank`. `dialect` has `lora`.
+LoraForm lora_form(const Recipe& recipe, const Dialect& dialect);
 
 /// A recipe or dialect file as text: built in, or given with --recipe.
 struct RecipeFile {

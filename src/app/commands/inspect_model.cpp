@@ -8,6 +8,7 @@
 #include "shardweld/mpi/share.hpp"
 
 #include "../cli/error_text.hpp"
+#include "../family/framework_adapter.hpp"
 #include "../family/lora.hpp"
 
 namespace shardweld::app {
@@ -42,7 +43,7 @@ std::string name_in(const ModelFiles& files) {
 void bind_into(ModelSummary& summary, const ModelFiles& files, const ModelChoice& choice,
                const Options& options, catalogue::Catalogue catalogue) {
     summary.name = name_in(files);
-    const PreparedModel prepared = prepare_model(files, choice, catalogue);
+    const PreparedModel prepared = prepare_with_adapter(files, choice, catalogue);
     summary.recipe = prepared.recipe->name;
     const Bound bound = bind_model(prepared, files, options, std::move(catalogue));
     for (const plan::Target& target : bound.binding.targets) {

@@ -8,6 +8,8 @@
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 
+#include "framework_adapter.hpp"
+
 namespace shardweld::app {
 
 namespace {
@@ -59,7 +61,7 @@ formats::InputRequest base_request(const Options& options) {
 
 void add_base(catalogue::Catalogue& checkpoint, const fs::path& directory,
               catalogue::Catalogue base) {
-    if (base.dialect != checkpoint.dialect) {
+    if (base.dialect != checkpoint.dialect && !holds_framework_adapter(checkpoint)) {
         throw Error(ErrorCode::unsupported, "--base is a " + base.format + " model",
                     "give the HuggingFace model that the adapter was trained on");
     }

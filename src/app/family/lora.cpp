@@ -11,6 +11,8 @@
 #include "shardweld/outputs/output.hpp"
 #include "shardweld/plan/plan.hpp"
 
+#include "framework_adapter.hpp"
+
 namespace shardweld::app {
 
 namespace {
@@ -255,7 +257,8 @@ Lora lora_for(Lora asked, Destination sink) {
 }
 
 bool is_adapter_alone(Lora lora, const Catalogue& catalogue) {
-    return lora == Lora::split && adapters::holds_adapter_only(catalogue);
+    return lora == Lora::split && adapters::holds_adapter_only(catalogue) &&
+           !holds_framework_adapter(catalogue);
 }
 
 Bound bind_peft(const PreparedModel& prepared, const ModelFiles& files, const Options& options,

@@ -20,6 +20,7 @@ inline constexpr const char* kFactors = ".factors.safetensors";
 Lora lora_for(Lora asked, Destination sink);
 
 /// Whether the run is about an adapter and nothing else: no model is written and no config needed.
+/// A framework's own forms cannot be read without one.
 bool is_adapter_alone(Lora lora, const catalogue::Catalogue& catalogue);
 
 /// bind_model for a catalogue that holds an adapter. Pure. Error(usage) where the options leave

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "shardweld/adapters/run_config.hpp"
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
@@ -27,6 +28,7 @@ namespace {
 
 constexpr const char* kConfigName = "config.json";
 constexpr const char* kTrainMeta = "lora_train_meta.json";
+constexpr const char* kRunConfig = "run_config.yaml";  // of Megatron-Bridge
 constexpr const char* kModuleTree = "module_tree";
 
 /// Reads a file that the command line names; its absence is a mistake in the command line.
@@ -269,6 +271,13 @@ ModelFiles read_model_files(const Options& options, const ModelPlaces& places) {
     files.adapter_config =
         read_if_there(places.checkpoint.directory / kAdapterConfig, options.local_dir);
     files.train_meta = read_if_there(places.checkpoint.directory / kTrainMeta, options.local_dir);
+    if (files.train_meta.text.empty()) {
+        const auto run_config =
+            read_if_there(places.checkpoint.directory / kRunConfig, options.local_dir);
+        if (!run_config.text.empty()) {
+            files.train_meta = adapters::train_meta_of(run_config);
+        }
+    }
     if (options.recipe) {
         files.recipes.push_back({options.recipe->filename().string(),
                                  read_named(*options.recipe, models::kMaxRecipe, "--recipe")});

@@ -10,6 +10,7 @@
 #include "shardweld/plan/trace.hpp"
 
 #include "../family/base_model.hpp"
+#include "../family/framework_adapter.hpp"
 #include "../family/lora.hpp"
 #include "../runtime/resources.hpp"
 #include "equal_replicas.hpp"
@@ -118,7 +119,7 @@ BoundModel bind(Session& session, const Input& input, ModelFiles files, const Mo
     const std::string& trace = session.options.trace;
     BoundModel model{std::move(files), {}, {}, {}, {}};
     mpi::collectively(session.comm, [&] {
-        model.prepared = prepare_model(model.files, choice, catalogue);
+        model.prepared = prepare_with_adapter(model.files, choice, catalogue);
         model.kept = kept_if_tied(model.prepared, catalogue);
         if (!trace.empty()) {
             model.trace = plan::trace_stored(catalogue, model.prepared.model(), trace);

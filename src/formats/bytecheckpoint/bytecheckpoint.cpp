@@ -76,6 +76,10 @@ void add_tensor(const DcpTensor& stored, const DcpMetadata& metadata, IgnoredRow
 
 Catalogue scan_metadata(const Location& location) {
     DcpMetadata metadata = DcpMetadata::read(location.directory / kMetadata);
+    if (metadata.views.empty() && !metadata.tensors.empty()) {
+        throw Error(ErrorCode::corrupt, ".metadata has no all_tensor_metadata",
+                    "copy the file of the save again");
+    }
     Catalogue out;
     IgnoredRows ignored;
     for (const DcpTensor& stored : metadata.tensors) {

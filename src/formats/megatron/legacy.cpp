@@ -14,6 +14,7 @@
 #include "../shared/file_scan.hpp"
 #include "../shared/hints.hpp"
 #include "../shared/ignored_rows.hpp"
+#include "adapter.hpp"
 #include "args.hpp"
 #include "grid.hpp"
 #include "legacy_scan.hpp"
@@ -270,6 +271,7 @@ Catalogue Legacy::combine(const Location& location, std::vector<Catalogue> scans
     out.facts["t"] = grid.tp;
     out.facts["te"] = grid.etp;
     out.facts["version"] = version.value_or(has_old_names(out.shards) ? 0 : 3);
+    note_adapter(out);
     out.notes.insert(out.notes.begin(), summary(grid, vpp, out));
     return out;
 }

@@ -8,11 +8,12 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
+#include "adapter.hpp"
+
 namespace shardweld::formats::megatron {
 
 namespace {
 
-constexpr std::string_view kAdapter = ".adapter.";
 constexpr std::string_view kWrapped = ".to_wrap.";
 
 std::string_view without_wrappers_in_front(std::string_view key) {
@@ -31,13 +32,7 @@ std::string_view without_wrappers_in_front(std::string_view key) {
 }  // namespace
 
 std::string model_name(std::string_view key) {
-    if (key.find(kAdapter) != std::string_view::npos) {
-        throw Error(
-            ErrorCode::unsupported,
-            "adapters (LoRA) in Megatron checkpoints are not merged, and " + printable(key) +
-                " belongs to one",
-            "merge the adapter into the model with the framework that trained it and save that");
-    }
+    (void)is_factor(key);  // refuses those of other adapters, where their file is known
     std::string name(without_wrappers_in_front(key));
     for (auto at = name.find(kWrapped); at != std::string::npos; at = name.find(kWrapped, at)) {
         name.erase(at, kWrapped.size() - 1);

@@ -19,6 +19,7 @@
 #include "../shared/dcp_blobs.hpp"
 #include "../shared/hints.hpp"
 #include "../shared/unnamed_files.hpp"
+#include "adapter.hpp"
 #include "args.hpp"
 #include "dist_state.hpp"
 #include "megatron.hpp"
@@ -168,6 +169,7 @@ class TorchDist final : public Format {
         out.facts["t"] = 1;
         out.facts["te"] = 1;
         out.facts["version"] = 3;
+        note_adapter(out);
         out.notes = {summary(out)};
         out.notes.insert(out.notes.end(), location.notes.begin(), location.notes.end());
         return out;

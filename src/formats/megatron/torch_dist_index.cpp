@@ -12,6 +12,7 @@
 #include "../shared/dcp_statements.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "../shared/unnamed_files.hpp"
+#include "adapter.hpp"
 #include "dist_state.hpp"
 #include "model_names.hpp"
 
@@ -31,6 +32,7 @@ catalogue::Catalogue read_index(const Location& location) {
         } else {
             out.tensors.push_back(tensor_of(tensor));
             out.tensors.back().name = model_name(tensor.name);
+            undo_halves(out.tensors.back());
         }
     }
     for (const DcpObject& object : metadata.objects) {

@@ -18,6 +18,7 @@
 
 #include "../directory_listing.hpp"
 #include "../shared/ignored_rows.hpp"
+#include "adapter.hpp"
 #include "args.hpp"
 #include "dist_state.hpp"
 #include "megatron.hpp"
@@ -218,6 +219,7 @@ class Zarr final : public Format {
         out.facts["t"] = 1;
         out.facts["te"] = 1;
         out.facts["version"] = 3;
+        note_adapter(out);
         out.notes = {zarr_summary(out)};
         out.notes.insert(out.notes.end(), location.notes.begin(), location.notes.end());
         return out;

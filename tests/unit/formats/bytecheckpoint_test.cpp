@@ -117,6 +117,13 @@ TEST(ByteCheckpoint, refuses_views_that_do_not_fit) {
         saved.view = view_of(view);
         expect_refused(saved, code, part);
     }
+    const Scratch bare;
+    bare.file(
+        "model/.metadata",
+        test::metadata_of({{unicode("w"), test::tensor_of({1}, {chunk_of({0}, {1})})}},
+                          {{index_of("w", "N"), place_of("f", 0, 2)}}, {}, test::kByteCheckpoint));
+    expect_error(ErrorCode::corrupt, "has no all_tensor_metadata",
+                 [&] { read_bytecheckpoint(bare.path()); });
     Saved absent;
     absent.view = "N";
     expect_refused(absent, ErrorCode::corrupt, "the chunk at [0, 0] is not in all_tensor_metadata");

@@ -25,13 +25,6 @@ TEST(MegatronNames, lose_their_wrappers) {
     EXPECT_EQ(model_name("mlp.adapters.weight"), "mlp.adapters.weight");
 }
 
-TEST(MegatronNames, of_adapters_are_refused) {
-    expect_error(ErrorCode::unsupported,
-                 "adapters (LoRA) in Megatron checkpoints are not merged, and "
-                 "decoder.layers.mlp.linear_fc1.adapter.linear_in.weight belongs to one; merge",
-                 [] { model_name("decoder.layers.mlp.linear_fc1.adapter.linear_in.weight"); });
-}
-
 TEST(MegatronNames, are_told_apart) {
     const auto tensor = [](const std::string& name) {
         return catalogue::Tensor{name, DType::bf16, {}, {}};

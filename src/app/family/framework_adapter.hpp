@@ -1,0 +1,19 @@
+// Checkpoints whose framework keeps LoRA factors beside its own weights, seen as those of a PEFT
+// model: what becomes of an adapter (lora.hpp) needs to know PEFT's names only.
+// Knows catalogues and bindings; names are the dialect's (`lora`).
+#pragma once
+
+#include "model.hpp"
+
+namespace shardweld::app {
+
+/// Whether the reader found such factors: it gives their rank as the fact `lora_rank`.
+bool holds_framework_adapter(const catalogue::Catalogue& catalogue);
+
+/// prepare_model for a catalogue that may hold a framework's adapter: then all its tensors, but for
+/// a base given with --base, get PEFT's names of the module tree, and the model is prepared for
+/// these. Pure. Errors of prepare_model and plan::bind.
+PreparedModel prepare_with_adapter(const ModelFiles& files, const ModelChoice& choice,
+                                   catalogue::Catalogue& catalogue);
+
+}  // namespace shardweld::app
