@@ -38,15 +38,13 @@ for i in $(seq 12); do
 done
 for ranks in 0 2; do
     ((ranks == 0)) && slower=1 || slower=2
-    slowed "$WORK/legacy/source" "$ranks" "call=read,side=input,phase=survey,do=slow:$((60 * slower)),times=0,nth=1;\
-call=read,side=input,phase=bind,do=slow:$((40 * slower)),times=0,nth=1;\
+    slowed "$WORK/legacy/source" "$ranks" "call=read,side=input,phase=bind,do=slow:$((60 * slower)),times=0,nth=1;\
 call=reserve,side=output,phase=create,do=slow:$((350 * slower)),times=0,nth=1;\
 call=write,side=output,phase=publish,do=slow:250,times=0,nth=1;\
 call=read,side=output,phase=publish,do=slow:$((200 * slower)),times=0,nth=1" \
         --hf_config "$WORK/legacy/hf" --max_shard_size 15KB --check_crc --sha256 --report "$WORK/report.json" --stall_timeout 3
     expect_code 0 "${command[@]}"
-    took_long survey input read $((60 * slower)) "$ranks"
-    took_long bind input read $((40 * slower)) "$ranks"
+    took_long bind input read $((60 * slower)) "$ranks"
     took_long create output reserve $((350 * slower)) "$ranks"
     took_long publish output write 250 0
     took_long publish output read $((200 * slower)) "$ranks"
