@@ -62,7 +62,7 @@ expect_code 2 "$SHARDWELD" && expect_text "no command is given" && stdout_is_emp
 expect_code 2 "$SHARDWELD" merge && expect_text "no directory is given"
 expect_code 2 "$SHARDWELD" merge --local-dri x && expect_text "did you mean --local_dir?"
 expect_code 2 "$SHARDWELD" merge --local_dir a --local-dir b && expect_text "--local_dir is given twice"
-expect_code 2 "$SHARDWELD" plan --local_dir "$CASE/source" && expect_text "with --hf_config DIR" && stdout_is_empty
+expect_code 2 "$SHARDWELD" plan --local_dir "$CASE/source" && expect_text "pass --hf_config DIR" && stdout_is_empty
 expect_code 5 "$SHARDWELD" merge --local_dir x --map y && expect_text "not in this version yet"
 expect_code 2 "$SHARDWELD" merge --local_dir x --test_hf_dir y && expect_text "is not an option of merge"
 expect_code 3 "$SHARDWELD" inspect "$WORK/nowhere" && expect_text "$WORK/nowhere does not exist"
