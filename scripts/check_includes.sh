@@ -40,6 +40,7 @@ declare -A ROOMS=(
     [formats/containers]=""
     [formats/shared]="containers"
     [formats/dcp]="containers shared hf"
+    [formats/deepspeed]="containers shared"
     [formats/fsdp]="containers shared"
     [formats/hdf5]="containers shared"
     [formats/hf]="containers shared"

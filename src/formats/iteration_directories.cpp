@@ -16,6 +16,9 @@ namespace {
 
 constexpr const char* kRelease = "release";
 constexpr Bytes kLargestTracker = 4096;
+// DeepSpeed 0.19.8, runtime/engine.py (save_checkpoint), checkpoint/ds_to_universal.py: they hold
+// the name of a directory.
+constexpr std::array<const char*, 2> kTagFiles = {"latest", "latest_universal"};
 
 std::vector<IterationDirectory> steps_in(const Listing& listing) {
     std::vector<IterationDirectory> steps;
@@ -116,14 +119,42 @@ StepChoice tracked_step(const fs::path& directory, const std::vector<IterationDi
                 choice_among(steps));
 }
 
+// The save that a tag file names.
+std::optional<StepChoice> tagged_step(const fs::path& directory, const Listing& listing,
+                                      const std::vector<IterationDirectory>& steps) {
+    const auto* const file = std::find_if(kTagFiles.begin(), kTagFiles.end(),
+                                          [&](const char* name) { return listing.has_file(name); });
+    if (file == kTagFiles.end() || listing.has_file(kTrackerFile)) {
+        return std::nullopt;
+    }
+    const std::string text = io::read_text(directory / *file, kLargestTracker);
+    const fs::path tag = trim(text);
+    const bool stays =
+        !tag.empty() && tag.is_relative() &&
+        std::none_of(tag.begin(), tag.end(), [](const fs::path& part) { return part == ".."; });
+    if (!stays) {
+        throw Error(ErrorCode::corrupt,
+                    (directory / *file).string() + " names \"" + printable(tag.string(), 80) +
+                        "\", which leaves the directory",
+                    steps.empty() ? "give the directory of a save" : choice_among(steps));
+    }
+    if (!io::is_directory(directory / tag)) {
+        throw Error(ErrorCode::not_found,
+                    (directory / *file).string() + " names " + printable(tag.string(), 80) +
+                        ", which is not there",
+                    choice_among(steps));
+    }
+    return StepChoice{tag.string(), ""};
+}
+
 }  // namespace
 
 std::optional<IterationDirectory> parse_step(std::string_view directory) {
     if (directory == kRelease) {
         return IterationDirectory{std::nullopt, kRelease};
     }
-    for (const std::string_view prefix : {"iter_", "global_step_", "global_steps_", "checkpoint-",
-                                          "checkpoint_", "step-", "step_", "step"}) {
+    for (const std::string_view prefix : {"iter_", "global_step_", "global_steps_", "global_step",
+                                          "checkpoint-", "checkpoint_", "step-", "step_", "step"}) {
         if (directory.starts_with(prefix)) {
             if (const auto iteration = parse_index(directory.substr(prefix.size()))) {
                 return IterationDirectory{*iteration, std::string(directory)};
@@ -133,23 +164,37 @@ std::optional<IterationDirectory> parse_step(std::string_view directory) {
     return std::nullopt;
 }
 
+bool has_tracker(const Listing& listing) {
+    return listing.has_file(kTrackerFile) ||
+           std::any_of(kTagFiles.begin(), kTagFiles.end(),
+                       [&](const char* file) { return listing.has_file(file); });
+}
+
+bool has_tag_file(const fs::path& path) {
+    return std::any_of(kTagFiles.begin(), kTagFiles.end(),
+                       [&](const char* file) { return io::is_file(path / file); });
+}
+
 std::optional<StepChoice> choose_step(const fs::path& directory, const Listing& listing,
                                       std::optional<Index> wanted) {
     const auto steps = steps_in(listing);
-    const bool has_tracker = listing.has_file(kTrackerFile);
-    if (steps.empty() && !has_tracker) {
+    const bool is_tracked = listing.has_file(kTrackerFile);
+    if (steps.empty() && !has_tracker(listing)) {
         return std::nullopt;
     }
     if (wanted) {
         return asked_step(directory, steps, *wanted);
     }
-    if (has_tracker) {
+    if (const auto tagged = tagged_step(directory, listing, steps)) {
+        return tagged;
+    }
+    if (is_tracked) {
         if (const auto tracked = read_tracker(directory / kTrackerFile)) {
             return tracked_step(directory, steps, *tracked);
         }
     }
     const std::string why =
-        std::string(kTrackerFile) + (has_tracker ? " is not a number or `release`" : " is missing");
+        std::string(kTrackerFile) + (is_tracked ? " is not a number or `release`" : " is missing");
     if (steps.size() == 1) {
         return StepChoice{steps.front().directory, why + ": using the only iteration, " +
                                                        printable(steps.front().directory)};

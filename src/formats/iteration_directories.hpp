@@ -1,6 +1,6 @@
 // Which of several saved iterations a directory means.
-// Knows the names that Megatron, verl, transformers and torchtitan give iterations; nothing of what
-// is inside.
+// Knows the names that Megatron, verl, transformers, DeepSpeed and torchtitan give iterations;
+// nothing of what is inside.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,8 @@ namespace shardweld::formats {
 
 inline constexpr const char* kTrackerFile = "latest_checkpointed_iteration.txt";
 /// The names of iterations, for messages.
-inline constexpr const char* kStepNames = "iter_*, global_step_*, checkpoint-*, step-*, release";
+inline constexpr const char* kStepNames =
+    "iter_*, global_step_*, checkpoint-*, step-*, global_step*, release";
 
 /// One saved iteration: iter_0000010, global_step_10, checkpoint-10, step-10 or release (no
 /// number).
@@ -26,13 +27,21 @@ struct IterationDirectory {
     std::string directory;
 };
 
+/// Whether a directory holds a file that names the last save in it: Megatron's and verl's tracker,
+/// DeepSpeed's `latest` or `latest_universal`.
+bool has_tracker(const Listing& listing);
+
+/// Whether the directory at `path` holds one of DeepSpeed's.
+bool has_tag_file(const fs::path& path);
+
 /// nullopt when `directory` is no such name.
 std::optional<IterationDirectory> parse_step(std::string_view directory);
 
 /// The step to take in `directory`, with a note when it had to be guessed: the one asked for, else
 /// the one the tracker file names, else the only one; nullopt when there are none at all.
-/// Error(not_found) when the step asked for or named is absent, Error(usage) when several are left
-/// to choose from, Error(mismatch) when two directories bear its number.
+/// Error(corrupt) when the tracker leads out of the directory, Error(not_found) when the step asked
+/// for or named is absent, Error(usage) when several are left to choose from, Error(mismatch) when
+/// two directories bear its number.
 struct StepChoice {
     std::string directory;
     std::string note;  ///< "" if nothing needs saying

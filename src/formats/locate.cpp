@@ -48,7 +48,7 @@ std::optional<Location> probe(const fs::path& directory, const std::string& back
 
 bool looks_like_checkpoint(const Listing& listing) {
     const auto& formats = all_formats();
-    return listing.has_file(kTrackerFile) || is_verl_level(listing) ||
+    return has_tracker(listing) || is_verl_level(listing) ||
            std::any_of(listing.directories.begin(), listing.directories.end(),
                        [](const std::string& name) { return parse_step(name).has_value(); }) ||
            std::any_of(formats.begin(), formats.end(), [&](const Format* format) {
@@ -160,6 +160,9 @@ void require_own_options(const Location& location, const InputRequest& request) 
     if (!request.prefix.empty()) {
         require_own(location, InputOption::prefix, "--prefix is");
     }
+    if (request.weights != WeightsFrom::automatic) {
+        require_own(location, InputOption::weights, "--weights is");
+    }
 }
 
 void require_iteration(Location& location, std::optional<Index> wanted) {
@@ -206,6 +209,7 @@ Location locate(const InputRequest& request) {
     add_companions(*location, io::without_dots(request.directory));
     location->mesh = request.mesh;
     location->prefix = request.prefix;
+    location->weights = request.weights;
     location->check_crc = request.check_crc;
     location->neighbours = look_around(io::without_dots(request.directory), *location);
     return std::move(*location);

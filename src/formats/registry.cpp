@@ -8,6 +8,7 @@
 #include "bytecheckpoint/bytecheckpoint.hpp"
 #include "colossalai/colossalai.hpp"
 #include "dcp/dcp.hpp"
+#include "deepspeed/deepspeed.hpp"
 #include "fsdp/fsdp.hpp"
 #include "hdf5/hdf5.hpp"
 #include "hf/hf.hpp"
@@ -21,6 +22,8 @@ const std::vector<const Format*>& all_formats() {
         &megatron::zarr_format(),
         &megatron::torch_dist_format(),
         &megatron::legacy_format(),
+        &deepspeed::universal_format(),
+        &deepspeed::zero_format(),
         &fsdp::fsdp_format(),
         &bytecheckpoint::bytecheckpoint_format(),
         &dcp::dcp_format(),

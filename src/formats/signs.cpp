@@ -28,11 +28,7 @@ struct Row {
     std::array<std::string_view, 2> with;  ///< beside all of these
 };
 
-constexpr std::array<Row, 11> kRows = {{
-    {{"a DeepSpeed checkpoint",
-      "merge it with the zero_to_fp32.py that DeepSpeed puts beside its directory"},
-     {"*_model_states.pt", "*_optim_states.pt", "zero_to_fp32.py"},
-     {}},
+constexpr std::array<Row, 10> kRows = {{
     {{"the optimizer of a ColossalAI checkpoint", "give the directory of its model"},
      {"pytorch_optim*", "", ""},
      {}},

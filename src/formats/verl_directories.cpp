@@ -14,6 +14,7 @@
 #include "shardweld/io/paths.hpp"
 #include "shardweld/io/whole_file.hpp"
 
+#include "iteration_directories.hpp"
 #include "json_text.hpp"
 #include "shared/hints.hpp"
 #include "signs.hpp"
@@ -79,7 +80,7 @@ struct Around {
 /// way comes from.
 bool belongs_to_parent(const fs::path& directory, const fs::path& below) {
     const fs::path name = directory.filename();
-    return name == kShards ||
+    return name == kShards || has_tag_file(directory.parent_path()) ||
            (name == "model" &&
             (below.filename() == kShards || is_file(directory.parent_path() / kContentsFile)));
 }
@@ -201,6 +202,11 @@ void add_companions(Location& location, const fs::path& given) {
         const fs::path model = directory / "huggingface";
         if (!location.hf_directory && companions.has(around, model, model / "config.json")) {
             location.hf_directory = model;
+        }
+        // transformers' trainer keeps them beside the directory of the weights.
+        if (!location.hf_directory && directory != location.directory &&
+            companions.has(around, directory, directory / "config.json")) {
+            location.hf_directory = directory;
         }
         const fs::path claims = directory / "transformer_config.json";
         if (!location.claims_file && companions.has(around, claims, claims)) {

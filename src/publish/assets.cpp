@@ -51,6 +51,8 @@ constexpr std::array<std::string_view, 7> kTokenizers = {
     "spiece.model",   "sentencepiece.bpe.model", "tekken.json"};
 constexpr std::array<std::string_view, 2> kPrefixes = {"tokenizer", "vocab"};
 constexpr std::array<std::string_view, 4> kSuffixes = {".model", ".tiktoken", ".py", ".jinja"};
+// Code that belongs to a checkpoint, not to the model: DeepSpeed puts it into its parent.
+constexpr std::array<std::string_view, 2> kScripts = {"zero_to_fp32.py", "zero_to_torch.py"};
 constexpr std::array<std::string_view, 10> kWeights = {".safetensors", ".bin", ".pt",   ".pth",
                                                        ".distcp",      ".h5",  ".gguf", ".ckpt",
                                                        ".index.json",  ".npz"};
@@ -158,7 +160,8 @@ Bytes Asset::size() const {
 }
 
 bool is_asset(std::string_view file_name) {
-    if (file_name.starts_with('.') || ends_with_any(file_name, kWeights)) {
+    if (file_name.starts_with('.') || ends_with_any(file_name, kWeights) ||
+        std::find(kScripts.begin(), kScripts.end(), file_name) != kScripts.end()) {
         return false;
     }
     return std::find(kNames.begin(), kNames.end(), file_name) != kNames.end() ||

@@ -28,7 +28,8 @@ said() {
 said "no command" 2 "no command" --
 said "unknown command" 2 "mrege" "merge" -- mrege
 said "a test without a reference" 2 "--test_hf_dir" -- test --local_dir a
-said "later option" 5 "--weights" -- merge --local_dir a --weights master
+said "later option" 5 "--quantize" -- merge --local_dir a --quantize fp8-block
+said "no weights" 2 "--weights" "half" "master" -- merge --local_dir a --weights half
 said "unknown option" 2 "--locl_dir" "--local_dir" -- merge --locl_dir a
 said "repeated option" 2 "--local_dir" "twice" -- merge --local_dir a --local_dir b
 said "no checkpoint" 2 "no directory is given" -- merge
@@ -41,7 +42,6 @@ said "too little memory" 2 "--memory_limit" "1000KiB" "at least 1MiB" -- merge -
 said "size beyond 64 bits" 2 "--memory_limit" -- merge --local_dir a --memory_limit 99999999999999999999GB
 said "no number" 2 "--iteration" "ten" -- merge --local_dir a --iteration ten
 said "no strategy" 2 "--strategy" "fast" "collective" -- merge --local_dir a --strategy fast
-said "a backend to come" 5 "deepspeed" -- merge --local_dir a --backend deepspeed
 said "no backend" 2 "--backend" "tape" -- merge --local_dir a --backend tape
 said "stray argument" 2 "stray" -- merge a b stray
 more=(--dtype int4)
@@ -86,10 +86,10 @@ source="$WORK/empty"
 refused "an empty directory" 3 0 "$WORK/empty" "which has no files"
 source="$hf/config.json"
 refused "a file as the checkpoint" 2 0 "config.json is a file"
-mkdir "$WORK/zero"
-touch "$WORK/zero/mp_rank_00_model_states.pt" "$WORK/zero/zero_to_fp32.py"
-source="$WORK/zero"
-refused "a layout that is not read" 5 3 "DeepSpeed" "$WORK/zero"
+mkdir "$WORK/gguf"
+touch "$WORK/gguf/model-Q4_K_M.gguf"
+source="$WORK/gguf"
+refused "a layout that is not read" 5 3 "GGUF" "$WORK/gguf"
 mkdir -p "$WORK/roles/global_step_10"/{actor,critic}
 cp -r "$iter" "$WORK/roles/global_step_10/actor/dist_ckpt"
 cp -r "$iter" "$WORK/roles/global_step_10/critic/dist_ckpt"

@@ -3,6 +3,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -56,10 +57,12 @@ struct Tensor {
     std::vector<Piece> pieces;
     std::string stored_as = {};  ///< its key in the files, where that is not `name`; "" otherwise
     std::string placement = {};  ///< how the saving job spread it, for people; "" if not told
+    /// Its dtype in the model, where that is not `dtype`: it is cast, unless --dtype says more.
+    std::optional<DType> written_as = {};
 
     static constexpr auto fields = [](auto& self) {
         return std::tie(self.name, self.dtype, self.shape, self.pieces, self.stored_as,
-                        self.placement);
+                        self.placement, self.written_as);
     };
 };
 

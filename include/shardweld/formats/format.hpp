@@ -28,6 +28,9 @@ struct Mesh {
     static constexpr auto fields = [](auto& self) { return std::tie(self.names, self.shape); };
 };
 
+/// Which of a checkpoint's weights are taken, where it has those of the module and fp32 masters.
+enum class WeightsFrom { automatic, model, master };
+
 /// What the command line says about the input.
 struct InputRequest {
     fs::path directory;              ///< --local_dir, any sensible level
@@ -36,7 +39,8 @@ struct InputRequest {
     std::string role;                ///< --role actor|critic, "" if not given
     Mesh mesh;                       ///< --mesh_dim_names and --mesh_shape
     std::string prefix;              ///< --prefix: part of a state dict to take, "" if not given
-    bool check_crc = false;          ///< --check_crc: metadata with a CRC-32 are held against it
+    WeightsFrom weights = WeightsFrom::automatic;  ///< --weights
+    bool check_crc = false;    ///< --check_crc: metadata with a CRC-32 are held against it
     bool wants_model = false;  ///< a finished model is expected, and no option chose `backend`
 };
 
@@ -70,12 +74,13 @@ struct Location {
     std::vector<catalogue::Statement> statements;  ///< of directories' names and trackers
     Mesh mesh;                                     ///< as requested
     std::string prefix;                            ///< as requested
+    WeightsFrom weights = WeightsFrom::automatic;  ///< as requested
     bool check_crc = false;                        ///< as requested
 
     static constexpr auto fields = [](auto& self) {
         return std::tie(self.format, self.directory, self.shard_files, self.neighbours,
                         self.hf_directory, self.claims_file, self.notes, self.facts, self.warnings,
-                        self.statements, self.mesh, self.prefix, self.check_crc);
+                        self.statements, self.mesh, self.prefix, self.weights, self.check_crc);
     };
 };
 
@@ -94,8 +99,9 @@ struct Listing;
 
 /// Options of the input that only some formats take.
 enum class InputOption {
-    mesh,   ///< --mesh_dim_names and --mesh_shape
-    prefix  ///< --prefix
+    mesh,    ///< --mesh_dim_names and --mesh_shape
+    prefix,  ///< --prefix
+    weights  ///< --weights
 };
 
 class Format {

@@ -122,6 +122,12 @@ const std::vector<OptionRow>& option_rows() {
         {"prefix", 0, "TEXT", kInput, "Input",
          "DCP: merge only the part of the state dict below TEXT, and strip TEXT from names",
          Touches::output, text(&Options::prefix)},
+        {"weights", 0, "KIND", kInput, "Input",
+         "DeepSpeed: master (the optimizer's fp32 weights, default where they are) or model (the "
+         "module's)",
+         Touches::output,
+         word(&Options::weights,
+              {{"master", formats::WeightsFrom::master}, {"model", formats::WeightsFrom::model}})},
         {"check_crc", 0, "[before|during|off]", kInput | kDiff, "Input",
          "check the CRC-32 of torch's records: as they are read (during, default), in an extra "
          "pass before writing (before, or no value) or not at all (off)",
@@ -366,8 +372,8 @@ std::vector<const OptionRow*> usual_options(const CommandRow& command) {
 }
 
 bool is_later_option(std::string_view name) {
-    constexpr std::array<std::string_view, 5> kLater = {"weights", "map", "quantize",
-                                                        "ref_model_path", "tokenizer"};
+    constexpr std::array<std::string_view, 4> kLater = {"map", "quantize", "ref_model_path",
+                                                        "tokenizer"};
     return std::find(kLater.begin(), kLater.end(), name) != kLater.end();
 }
 

@@ -130,13 +130,9 @@ Options parse_options(const std::vector<std::string>& arguments) {
 }
 
 formats::InputRequest input_request(const Options& options) {
-    return {options.local_dir,
-            options.backend,
-            options.iteration,
-            options.role,
-            options.mesh,
-            options.prefix,
-            options.check_crc != CheckCrc::off};
+    return {
+        options.local_dir, options.backend, options.iteration, options.role,
+        options.mesh,      options.prefix,  options.weights,   options.check_crc != CheckCrc::off};
 }
 
 }  // namespace shardweld::app

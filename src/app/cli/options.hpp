@@ -88,6 +88,7 @@ struct Options {
     CheckCrc check_crc = CheckCrc::during;
     formats::Mesh mesh;  ///< empty: as the checkpoint says
     std::string prefix;  ///< dcp: part of the state dict, "" if not given
+    formats::WeightsFrom weights = formats::WeightsFrom::automatic;  ///< deepspeed
 
     // Output.
     fs::path target_dir = "tmp";

@@ -42,12 +42,6 @@ std::vector<std::string> backend_words() {
 }
 
 std::string backend_in(const Given& given) {
-    constexpr std::array<std::string_view, 1> kLater = {"deepspeed"};
-    if (std::find(kLater.begin(), kLater.end(), given.text) != kLater.end()) {
-        throw Error(ErrorCode::unsupported,
-                    "--backend " + given.text + " is not in this version yet",
-                    "this one reads " + joined(formats::backends(), " and "));
-    }
     const std::vector<std::string> names = backend_words();
     Words<std::string> words;
     for (const std::string& name : names) {

@@ -128,6 +128,7 @@ void describe_input(Report& report, const fs::path& directory,
     report.input_directory = directory.string();
     report.input_format = catalogue.format;
     report.facts = catalogue.facts;
+    report.input_notes = catalogue.notes;
     report.n_input_files = catalogue.files.size();
     report.input_bytes = 0;
     for (const catalogue::File& file : catalogue.files) {
@@ -157,11 +158,9 @@ std::string to_json(const Report& report) {
         {"message", report.failure.what()},      {"where", report.failure.context()},
         {"hint", hint_of(report.failure)},       {"detail", report.failure.detail()}};
     json["environment"] = environment_json(report);
-    json["input"] = {{"dir", report.input_directory},
-                     {"format", report.input_format},
-                     {"facts", ordered_json(report.facts)},
-                     {"files", report.n_input_files},
-                     {"bytes", report.input_bytes}};
+    json["input"] = {{"dir", report.input_directory},       {"format", report.input_format},
+                     {"facts", ordered_json(report.facts)}, {"notes", report.input_notes},
+                     {"files", report.n_input_files},       {"bytes", report.input_bytes}};
     json["provenance"] = json_of(report.provenance);
     json["plan"] = {{"hash", known(report.plan_hash)},
                     {"strategy", known(report.strategy)},

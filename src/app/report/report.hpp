@@ -84,6 +84,7 @@ struct Report {
     std::string input_directory;
     std::string input_format;
     std::map<std::string, Index> facts;
+    std::vector<std::string> input_notes;  ///< what was found, and what of it was taken
     std::size_t n_input_files = 0;
     Bytes input_bytes = 0;
     catalogue::Provenance provenance;

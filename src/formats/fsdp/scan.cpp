@@ -33,21 +33,6 @@ using catalogue::Catalogue;
 constexpr std::size_t kLongestName = 1024;
 constexpr std::size_t kLeastOfDTensor = 256;  // bytes of pickle
 
-bool is_no_weight(const PickleValue& value) {
-    switch (value.kind) {
-        case PickleKind::none:
-        case PickleKind::boolean:
-        case PickleKind::integer:
-        case PickleKind::big_integer:
-        case PickleKind::real:
-        case PickleKind::text:
-        case PickleKind::bytes:
-            return true;
-        default:
-            return value.class_name() == "_io BytesIO";
-    }
-}
-
 // Collects one file.
 class RankScan {
   public:

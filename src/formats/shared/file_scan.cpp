@@ -36,6 +36,21 @@ Catalogue scan_torch_file(const Location& location, const std::string& file,
     return out;
 }
 
+bool is_no_weight(const PickleValue& value) {
+    switch (value.kind) {
+        case PickleKind::none:
+        case PickleKind::boolean:
+        case PickleKind::integer:
+        case PickleKind::big_integer:
+        case PickleKind::real:
+        case PickleKind::text:
+        case PickleKind::bytes:
+            return true;
+        default:
+            return value.class_name() == "_io BytesIO";
+    }
+}
+
 std::uint32_t join_scan(Catalogue& scan, IgnoredRows& ignored, Catalogue& out) {
     const auto file = static_cast<std::uint32_t>(out.files.size());
     out.files.push_back(std::move(scan.files.front()));

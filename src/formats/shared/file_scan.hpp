@@ -20,6 +20,9 @@ catalogue::Catalogue scan_torch_file(
     const Location& location, const std::string& file,
     const std::function<void(const TorchFile&, catalogue::Catalogue&)>& add);
 
+/// Whether a dictionary's entry is a number, a text or another thing that is no weight.
+bool is_no_weight(const PickleValue& value);
+
 /// Moves into `out` what every scan of one file has: the file, its globals left inert; into
 /// `ignored` its rows. The file's number in `out`.
 std::uint32_t join_scan(catalogue::Catalogue& scan, IgnoredRows& ignored,

@@ -27,7 +27,8 @@ Target target_as_stored(const catalogue::Tensor& tensor, std::string name, const
     target.source = tensor.name;
     target.shape = tensor.shape;
     target.stored = tensor.dtype;
-    target.dtype = wanted.dtype && is_float(tensor.dtype) ? *wanted.dtype : tensor.dtype;
+    const DType own = tensor.written_as.value_or(tensor.dtype);
+    target.dtype = is_float(tensor.dtype) ? wanted.dtype.value_or(own) : tensor.dtype;
     const layout::Patch whole = layout::dense_shape(tensor.shape);
     layout::Box box;
     for (const Index extent : tensor.shape) {

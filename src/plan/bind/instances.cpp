@@ -201,6 +201,7 @@ Instance& Instances::instance_of(const InstanceKey& key, const catalogue::Tensor
     Instance& instance = at->second;
     if (is_new) {
         instance.dtype = tensor.dtype;
+        instance.written_as = tensor.written_as.value_or(tensor.dtype);
         instance.name = name;
     } else if (instance.dtype != tensor.dtype) {
         throw Error(ErrorCode::mismatch,

@@ -24,6 +24,7 @@ struct InstanceSource {
 /// One segment of one logical tensor for fixed index values (layer 3, expert 7).
 struct Instance {
     DType dtype = DType::f32;
+    DType written_as = DType::f32;  ///< unless --dtype says more
     std::vector<InstanceSource> sources;
     std::vector<InstanceSource> same;  ///< of another logical tensor that must equal this one
     std::uint32_t name = 0;            ///< a stored tensor it comes from: Instances::stored_name

@@ -191,6 +191,7 @@ class TargetBuilder {
         const std::string& stored = instances_.stored_name(instance->name);
         if (target.operands.empty()) {
             target.stored = instance->dtype;
+            target.dtype = instance->written_as;
             target.source = stored;
         } else if (target.stored != instance->dtype) {
             throw Error(ErrorCode::mismatch,
@@ -234,8 +235,11 @@ class TargetBuilder {
     }
 
     void finish(Target target, std::vector<Operand> same, const models::Line& line) {
-        const bool is_kept = line.keep.has_value() || !is_float(target.stored) || !wanted_.dtype;
-        target.dtype = is_kept ? target.stored : *wanted_.dtype;
+        if (line.keep.has_value() || !is_float(target.stored)) {
+            target.dtype = target.stored;
+        } else {
+            target.dtype = wanted_.dtype.value_or(target.dtype);
+        }
         binding_.ledger.consumed += stored_bytes(target.volume(), target.stored);
         if (!same.empty()) {
             binding_.same.push_back(

@@ -162,10 +162,6 @@ TEST(ParseOptions, accepts_what_verl_knows_and_says_what_it_does) {
 TEST(ParseOptions, refuses_what_belongs_to_later_versions) {
     EXPECT_EQ(refusal({"merge", "--local_dir", "in", "--map"}),
               "unsupported: --map is not in this version yet; leave it out");
-    EXPECT_EQ(
-        refusal({"merge", "--backend", "deepspeed", "--local_dir", "in"}),
-        "unsupported: --backend deepspeed is not in this version yet; this one reads megatron, "
-        "fsdp, bytecheckpoint, dcp, colossalai, hf and hdf5");
 }
 
 TEST(ParseOptions, reads_durations) {
@@ -424,12 +420,13 @@ TEST(HelpText, lists_the_options_of_its_command_only) {
 }
 
 TEST(InputRequest, carries_what_formats_need) {
-    const auto request = input_request(
-        parsed({"merge", "--local_dir", "in", "--iteration", "7", "--role", "actor"}));
+    const auto request = input_request(parsed({"merge", "--local_dir", "in", "--iteration", "7",
+                                               "--role", "actor", "--weights", "model"}));
     EXPECT_EQ(request.directory, "in");
     EXPECT_EQ(request.backend, "auto");
     EXPECT_EQ(request.iteration, 7);
     EXPECT_EQ(request.role, "actor");
+    EXPECT_EQ(request.weights, formats::WeightsFrom::model);
 }
 
 }  // namespace

@@ -1,5 +1,3 @@
-#include <cstring>
-
 #include <gtest/gtest.h>
 
 #include "shardweld/catalogue/catalogue.hpp"
@@ -8,6 +6,7 @@
 #include "shardweld/io/input_file.hpp"
 #include "shardweld/io/whole_file.hpp"
 
+#include "elements.hpp"
 #include "scratch.hpp"
 #include "torch_builder.hpp"
 
@@ -25,51 +24,11 @@ catalogue::Catalogue read_fsdp(const fs::path& directory, const Mesh& mesh = {})
     return read_catalogue(locate(request));
 }
 
-// Calls visit(linear index, float in the file) for each element of a piece.
-template <typename Visit>
-void each_element(const catalogue::Tensor& tensor, const catalogue::Piece& piece,
-                  const io::InputFile& file, const Visit& visit) {
-    const auto& axes = piece.patch.axes;
-    for (Index flat = 0; flat < piece.patch.volume(); ++flat) {
-        Index rest = flat;
-        Index address = piece.patch.offset;
-        Index linear = 0;
-        Index stride = 1;
-        for (std::size_t k = axes.size(); k-- > 0;) {
-            const Index i = rest % axes[k].extent;
-            rest /= axes[k].extent;
-            address += i * axes[k].stride;
-            linear += (axes[k].lo + i) * stride;
-            stride *= tensor.shape[k];
-        }
-        std::array<std::byte, 4> bytes{};
-        file.read_at(piece.base + static_cast<Bytes>(address) * 4, bytes);
-        float value = 0;
-        std::memcpy(&value, bytes.data(), bytes.size());
-        visit(static_cast<std::size_t>(linear), value);
-    }
-}
-
-// Files by torch itself, whose elements are their own row-major positions: every copy of every
-// element lies where the catalogue says.
+// Files by torch itself, whose elements are their own row-major positions.
 void expect_positions(const std::string& name) {
-    const auto catalogue = read_fsdp(data("torch_meshes/" + name));
-    ASSERT_FALSE(catalogue.tensors.empty());
-    for (const auto& tensor : catalogue.tensors) {
-        std::vector<int> n_primary(static_cast<std::size_t>(tensor.shape.empty() ? 1 : 0), 0);
-        n_primary.resize(static_cast<std::size_t>(volume_of(tensor.shape, "shape")), 0);
-        for (const auto& piece : tensor.pieces) {
-            const auto file = io::InputFile::open(data("torch_meshes/" + name) /
-                                                  catalogue.files[piece.file].path);
-            each_element(tensor, piece, file, [&](std::size_t at, float value) {
-                EXPECT_EQ(value, static_cast<float>(at)) << tensor.name;
-                n_primary[at] += piece.replica == 0 ? 1 : 0;
-            });
-        }
-        EXPECT_EQ(std::count(n_primary.begin(), n_primary.end(), 1),
-                  static_cast<std::ptrdiff_t>(n_primary.size()))
-            << tensor.name;
-    }
+    const fs::path directory = data("torch_meshes/" + name);
+    formats::expect_positions(directory, read_fsdp(directory),
+                              [](const std::string&) { return 0.0F; });
 }
 
 TEST(Fsdp, reads_meshes_of_three_dimensions_and_parts_of_them) {

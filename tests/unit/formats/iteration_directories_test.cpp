@@ -15,6 +15,7 @@ TEST(IterationDirectory, is_parsed_from_every_trainers_name) {
     EXPECT_EQ(parse_step("iter_12345678")->iteration, 12345678);
     EXPECT_EQ(parse_step("global_step_7")->iteration, 7);
     EXPECT_EQ(parse_step("global_steps_7")->iteration, 7);
+    EXPECT_EQ(parse_step("global_step7")->iteration, 7);
     EXPECT_EQ(parse_step("checkpoint-500")->iteration, 500);
     EXPECT_EQ(parse_step("step-1000")->iteration, 1000);
     // Of accelerate and OLMo.
@@ -22,7 +23,7 @@ TEST(IterationDirectory, is_parsed_from_every_trainers_name) {
         EXPECT_EQ(parse_step(name)->iteration, 12) << name;
     }
     EXPECT_EQ(parse_step("release")->iteration, std::nullopt);
-    for (const char* name : {"iter_", "iter_x", "iter_-1", "global_step7", "Release", "iter_1.bak",
+    for (const char* name : {"iter_", "iter_x", "iter_-1", "global_step", "Release", "iter_1.bak",
                              "step-", "checkpoint-best"}) {
         EXPECT_FALSE(parse_step(name)) << name;
     }
@@ -147,6 +148,30 @@ TEST(IterationDirectory, of_a_tracker_alone_is_not_found) {
                  [&] { choose(scratch); });
     expect_error(ErrorCode::not_found, "; copy the files of all ranks",
                  [&] { choose(scratch, 7); });
+}
+
+TEST(ChooseStep, follows_the_tag_files_of_deepspeed) {
+    const Scratch scratch;
+    scratch.directory("global_step2");
+    scratch.directory("global_step10");
+    scratch.directory("best");
+    const auto chosen = [&](std::optional<Index> wanted = std::nullopt) {
+        return choose_step(scratch.path(), list_directory(scratch.path()), wanted)
+            .value_or(StepChoice{})
+            .directory;
+    };
+    expect_error(ErrorCode::usage, "global_step2, global_step10", [&] { chosen(); });
+    scratch.file("latest_universal", "global_step10");
+    EXPECT_EQ(chosen(), "global_step10");
+    scratch.file("latest", "best\n");
+    EXPECT_EQ(chosen(), "best");
+    EXPECT_EQ(chosen(2), "global_step2");
+    scratch.file("latest", "global_step3");
+    expect_error(ErrorCode::not_found, "names global_step3, which is not there", [&] { chosen(); });
+    for (const std::string tag : {"../global_step2", "/etc", "", "best/.."}) {
+        scratch.file("latest", tag);
+        expect_error(ErrorCode::corrupt, "\", which leaves the directory", [&] { chosen(); });
+    }
 }
 
 }  // namespace

@@ -227,8 +227,6 @@ TEST(Locate, says_that_there_is_nothing_to_merge) {
 
 TEST(Locate, names_layouts_it_does_not_read) {
     for (const auto& [files, text] : std::vector<std::pair<std::vector<std::string>, std::string>>{
-             {{"mp_rank_00_model_states.pt"}, "a DeepSpeed checkpoint"},
-             {{"zero_to_fp32.py", "latest"}, "a DeepSpeed checkpoint"},
              {{"adapter_config.json", "adapter_model.safetensors"}, "a PEFT adapter alone"},
              {{"model-Q4_K_M.gguf"}, "a GGUF model"},
              {{"model.nemo"}, "a NeMo archive"},
@@ -239,7 +237,7 @@ TEST(Locate, names_layouts_it_does_not_read) {
              {{"model.onnx"}, "an ONNX model"},
              {{"pytorch_optim-00001.bin"}, "the optimizer of a ColossalAI checkpoint"},
              {{"config.json", "tokenizer_config.json"}, "a HuggingFace model without weights"}}) {
-        for (const char* above : {"save", "save/global_step1"}) {
+        for (const char* above : {"save", "save/part"}) {
             const Scratch scratch;
             for (const std::string& file : files) {
                 scratch.file(above + ("/" + file));
@@ -333,8 +331,9 @@ TEST(Recognise, refuses_what_is_still_to_be_merged) {
 }
 
 TEST(Formats, list_their_backends_once) {
-    EXPECT_EQ(backends(), (std::vector<std::string>{"megatron", "fsdp", "bytecheckpoint", "dcp",
-                                                    "colossalai", "hf", "hdf5"}));
+    EXPECT_EQ(backends(),
+              (std::vector<std::string>{"megatron", "deepspeed", "fsdp", "bytecheckpoint", "dcp",
+                                        "colossalai", "hf", "hdf5"}));
 }
 
 TEST(Locate, says_what_it_looked_for) {

@@ -1,0 +1,201 @@
+// DeepSpeed's checkpoints as they are saved: model states, and flat partitions of fp32 weights.
+// Knows which files there are and what is taken of which; never how tensors lie in them.
+#include "deepspeed.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "../directory_listing.hpp"
+#include "../neighbour_names.hpp"
+#include "file_names.hpp"
+#include "join.hpp"
+#include "scan.hpp"
+
+namespace shardweld::formats::deepspeed {
+
+namespace {
+
+using catalogue::Catalogue;
+
+constexpr const char* kOwnCopy = "a copy of the model that the trainer saved beside it";
+constexpr std::array<KnownName, 8> kZeroNames = {{
+    {"*_optim_states.pt", kTrainingState},
+    {"zero_to_fp32.py", ""},
+    {"zero_to_torch.py", ""},
+    {"latest", ""},
+    {"../*.safetensors", kOwnCopy},
+    {"../pytorch_model*.bin", kOwnCopy},
+    {"../*_model_states.pt", "another checkpoint"},
+    {"../*_optim_states.pt", "another checkpoint"},
+}};
+
+bool has(const std::vector<std::string>& files, FileKind kind) {
+    return std::any_of(files.begin(), files.end(), [&](const std::string& file) {
+        const auto name = parse_file_name(file);
+        return name && name->kind == kind;
+    });
+}
+
+/// ZeRO-3 has no weights but in partitions, and before it there is a choice. The weights of experts
+/// are spread over groups of ranks of their own.
+Weights weights_of(const std::vector<std::string>& files, WeightsFrom wanted) {
+    const bool is_split = has(files, FileKind::model_part) && !has(files, FileKind::model);
+    const bool has_masters =
+        has(files, FileKind::partition) && (is_split || !has(files, FileKind::expert));
+    switch (wanted) {
+        case WeightsFrom::master:
+            return Weights::master;
+        case WeightsFrom::model:
+            return is_split ? Weights::rounded : Weights::model;
+        case WeightsFrom::automatic:
+            break;
+    }
+    return has_masters || is_split ? Weights::master : Weights::model;
+}
+
+bool is_scanned(const std::string& file, Weights weights) {
+    const auto name = parse_file_name(file);
+    return name && name->kind != FileKind::expert_optimizer &&
+           (name->kind != FileKind::partition || weights != Weights::model);
+}
+
+/// Of the model states of all data-parallel ranks, those of the lowest are read in full: thousands
+/// of ranks repeat the same names.
+bool is_first_of(const std::vector<std::string>& files, const FileName& states) {
+    return std::none_of(files.begin(), files.end(), [&](const std::string& file) {
+        const auto other = parse_file_name(file);
+        return other && other->kind == states.kind && other->mp == states.mp &&
+               other->dp < states.dp;
+    });
+}
+
+std::string source_note(const std::vector<std::string>& files, WeightsFrom wanted) {
+    const std::string why = wanted == WeightsFrom::automatic ? "" : ", as --weights says";
+    switch (weights_of(files, wanted)) {
+        case Weights::master:
+            return "weights: the fp32 masters in the optimizer's partitions" +
+                   (why.empty() ? ", from which zero_to_fp32.py makes the model too; --weights "
+                                  "model takes those of the module"
+                                : why);
+        case Weights::rounded:
+            return "weights: the fp32 masters in the optimizer's partitions, rounded to the "
+                   "module's dtype: ZeRO-3 keeps no other copy";
+        case Weights::model:
+            break;
+    }
+    return "weights: those of the module" +
+           (!why.empty() ? why
+            : has(files, FileKind::expert)
+                ? ": the partitions of experts' fp32 masters are not joined"
+                : ": there are no fp32 masters in partitions (*_optim_states.pt)");
+}
+
+class Zero final : public Format {
+  public:
+    [[nodiscard]] std::string_view name() const override { return "deepspeed"; }
+    [[nodiscard]] std::string_view backend() const override { return "deepspeed"; }
+    [[nodiscard]] std::string_view noun() const override { return "DeepSpeed checkpoint"; }
+    [[nodiscard]] std::string_view looks_for() const override { return "*_model_states.pt"; }
+    [[nodiscard]] bool is_told_by(const Listing& listing) const override {
+        return std::any_of(listing.files.begin(), listing.files.end(), [](const std::string& file) {
+            return parse_file_name(file).has_value();
+        });
+    }
+    [[nodiscard]] std::string_view subject_of(InputOption option) const override {
+        return option == InputOption::weights ? "DeepSpeed's checkpoints" : "";
+    }
+    [[nodiscard]] std::span<const KnownName> known_names() const override { return kZeroNames; }
+
+    [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
+        const Listing listing = try_list_directory(directory);
+        Location location;
+        location.format = name();
+        location.directory = directory;
+        for (const std::string& file : listing.files) {
+            if (parse_file_name(file)) {
+                location.shard_files.push_back(file);
+            }
+        }
+        if (location.shard_files.empty() || listing.has_directory("zero")) {
+            return std::nullopt;
+        }
+        if (listing.has_file("config.json")) {
+            location.hf_directory = directory;
+        }
+        return location;
+    }
+
+    [[nodiscard]] std::vector<std::string> scan_list(const Location& location) const override {
+        const Weights weights = weights_of(location.shard_files, location.weights);
+        std::vector<std::string> files;
+        std::copy_if(location.shard_files.begin(), location.shard_files.end(),
+                     std::back_inserter(files),
+                     [&](const std::string& file) { return is_scanned(file, weights); });
+        return files;
+    }
+
+    [[nodiscard]] Catalogue scan(const Location& location, const std::string& file) const override {
+        const Weights weights = weights_of(location.shard_files, location.weights);
+        const FileName name = parse_file_name(file).value_or(FileName{});
+        if (name.kind == FileKind::partition) {
+            return scan_partition(location, file, name);
+        }
+        const bool is_states = name.kind == FileKind::model || name.kind == FileKind::model_part;
+        const bool is_rest = is_states && weights != Weights::model;
+        return scan_model_states(location, file, name,
+                                 {is_rest ? Wanted::rest : Wanted::all, weights == Weights::master,
+                                  is_rest && is_first_of(location.shard_files, name)});
+    }
+
+    [[nodiscard]] Catalogue combine(const Location& location,
+                                    std::vector<Catalogue> scans) const override {
+        Catalogue out;
+        out.format = name();
+        out.dialect = "hf_module";
+        out.facts = location.facts;
+        out.notes = location.notes;
+        join_files(std::move(scans), weights_of(location.shard_files, location.weights), out);
+        note_unread(location, out);
+        out.notes.insert(out.notes.begin(),
+                         {summary(out), source_note(location.shard_files, location.weights)});
+        return out;
+    }
+
+  private:
+    // Of the files found, those that hold none of the weights taken.
+    static void note_unread(const Location& location, Catalogue& out) {
+        const Weights weights = weights_of(location.shard_files, location.weights);
+        for (const Neighbour& neighbour : location.neighbours) {
+            if (parse_file_name(neighbour.path) && !is_scanned(neighbour.path, weights)) {
+                out.ignored.push_back({"*_optim_states.pt", kTrainingState, 1, neighbour.bytes});
+            }
+        }
+    }
+
+    static std::string summary(const Catalogue& out) {
+        std::string text = "DeepSpeed checkpoint";
+        const auto add = [&](const char* fact, const std::string& before, const char* behind) {
+            if (const auto at = out.facts.find(fact); at != out.facts.end()) {
+                text += ", " + before + std::to_string(at->second) + behind;
+            }
+        };
+        add("zero_stage", "ZeRO stage ", "");
+        add("iteration", "iteration ", "");
+        add("dp_world_size", "", " data-parallel ranks");
+        add("mp_world_size", "", " model-parallel ranks");
+        return text;
+    }
+};
+
+}  // namespace
+
+const Format& zero_format() {
+    static const Zero format;
+    return format;
+}
+
+}  // namespace shardweld::formats::deepspeed

@@ -1,0 +1,39 @@
+// What the names of DeepSpeed's files say.
+// Knows names only. Source: DeepSpeed 0.19.8 deepspeed/runtime/engine.py (_get_*_ckpt_name),
+// deepspeed/runtime/pipe/module.py (ckpt_layer_path).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "shardweld/core/index.hpp"
+
+namespace shardweld::formats::deepspeed {
+
+enum class FileKind {
+    model,             ///< mp_rank_00_model_states.pt: ZeRO 0 to 2
+    model_part,        ///< zero_pp_rank_0_mp_rank_00_model_states.pt: ZeRO-3
+    layer,             ///< layer_03-model_states.pt, layer_03-model_01-model_states.pt
+    expert,            ///< layer_0_expert_5_mp_rank_00_model_states.pt
+    partition,         ///< [bf16_]zero_pp_rank_0_mp_rank_00_optim_states.pt
+    expert_optimizer,  ///< expp_rank_0_mp_rank_00_optim_states.pt
+};
+
+struct FileName {
+    FileKind kind = FileKind::model;
+    Index mp = 0;        ///< model-parallel rank: tensor and pipeline; of a layer tensor alone
+    Index dp = 0;        ///< data-parallel rank; expert-parallel of expert_optimizer
+    Index number = 0;    ///< of a layer, or of an expert
+    std::string prefix;  ///< "bf16_", "fp16_" or ""
+};
+
+/// nullopt when `name` is none of DeepSpeed's.
+std::optional<FileName> parse_file_name(std::string_view name);
+
+/// The partition of `dp` that lies beside the one called so.
+std::string partition_name(const FileName& like, Index dp);
+/// The model states of one rank of ZeRO-3.
+std::string states_name(Index mp, Index dp);
+
+}  // namespace shardweld::formats::deepspeed

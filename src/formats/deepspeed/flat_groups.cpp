@@ -1,0 +1,87 @@
+#include "flat_groups.hpp"
+
+#include <algorithm>
+
+namespace shardweld::formats::deepspeed {
+
+namespace {
+
+/// What a box and another one, both of the local tensor, have in common, as ranges of the latter's
+/// axes; nullopt when nothing.
+std::optional<layout::Box> meet(const LocalBox& box, const layout::Box& other) {
+    layout::Box common;
+    for (std::size_t k = 0; k < other.size(); ++k) {
+        const Index lo = std::max(box.local[k], other[k].lo);
+        const Index end = std::min(box.local[k] + box.extent[k], other[k].lo + other[k].extent);
+        if (lo >= end) {
+            return std::nullopt;
+        }
+        common.push_back({lo, end - lo});
+    }
+    return common;
+}
+
+// `patch`: over the local tensor's axes, and as large as what is common.
+void add_piece(const catalogue::Piece& source, layout::Patch patch, const LocalBox& box,
+               std::uint32_t copy, std::vector<catalogue::Piece>& pieces) {
+    catalogue::Piece piece = source;
+    for (std::size_t k = 0; k < patch.axes.size(); ++k) {
+        patch.axes[k].lo += box.global[k] - box.local[k];
+    }
+    piece.patch = patch;
+    piece.replica = box.replica + copy;
+    pieces.push_back(piece);
+}
+
+}  // namespace
+
+void FlatLine::append(const catalogue::Shard* shard, Index length, Index rank) {
+    ends_.push_back(checked_add(this->length(), length, "a flat group"));
+    shards_.push_back(shard);
+    ranks_.push_back(rank);
+}
+
+void FlatLine::find(Index at, Index count, Index begin, std::vector<Run>& runs) const {
+    auto part =
+        static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), at) - ends_.begin());
+    for (; count > 0; ++part) {
+        const Index first = part == 0 ? 0 : ends_[part - 1];
+        const Index taken = std::min(count, ends_[part] - at);
+        if (taken > 0) {
+            runs.push_back({begin, begin + taken, shards_[part], at - first, ranks_[part]});
+        }
+        at += taken;
+        begin += taken;
+        count -= taken;
+    }
+}
+
+void add_pieces(const Run& run, std::span<const Index> shape, std::span<const LocalBox> boxes,
+                std::uint32_t copy, std::vector<catalogue::Piece>& pieces) {
+    const catalogue::Piece& source = run.shard->piece;
+    const layout::Patch dense = layout::dense_shape(shape);
+    for (const layout::RangeBox& range : layout::boxes_of_range(run.begin, run.end, shape)) {
+        for (const LocalBox& box : boxes) {
+            if (const auto common = meet(box, range.box)) {
+                layout::Patch patch = *layout::clip(dense, *common);
+                patch.offset += source.patch.offset + run.at - run.begin;
+                add_piece(source, patch, box, copy, pieces);
+            }
+        }
+    }
+}
+
+void add_pieces(const catalogue::Piece& whole, std::span<const LocalBox> boxes, std::uint32_t copy,
+                std::vector<catalogue::Piece>& pieces) {
+    for (const LocalBox& box : boxes) {
+        layout::Box local;
+        for (std::size_t k = 0; k < box.local.size(); ++k) {
+            local.push_back({box.local[k], box.extent[k]});
+        }
+        if (const auto patch = layout::clip(whole.patch, local)) {
+            add_piece(whole, *patch, box, copy, pieces);
+        }
+    }
+}
+
+}  // namespace shardweld::formats::deepspeed

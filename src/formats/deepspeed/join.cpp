@@ -1,0 +1,393 @@
+#include "join.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "../directory_listing.hpp"
+#include "../shared/file_scan.hpp"
+#include "../shared/hints.hpp"
+#include "../shared/ignored_rows.hpp"
+#include "../shared/replicas.hpp"
+#include "file_names.hpp"
+#include "model_rank.hpp"
+#include "part_places.hpp"
+#include "scanned.hpp"
+
+namespace shardweld::formats::deepspeed {
+
+namespace {
+
+using catalogue::Catalogue;
+using catalogue::Tensor;
+
+constexpr Index kAll = -1;
+
+/// One name's tensor, and how many have been put into it.
+struct Joined {
+    Tensor tensor;
+    std::string file;                      ///< of the first part
+    std::map<Index, std::uint32_t> parts;  ///< by tensor-parallel rank; kAll of whole ones
+};
+
+/// A tensor of one file that is no part of a flat group.
+struct WholeTensor {
+    Tensor tensor;
+    FileName name;
+};
+
+class Joiner {
+  public:
+    Joiner(Weights weights, Catalogue& out) : weights_(weights), out_(out) {}
+
+    void add(Catalogue scan) {
+        const std::uint32_t file = join_scan(scan, ignored_, out_);
+        const std::string& path = out_.files[file].path;
+        const FileName name = parse_file_name(path).value_or(FileName{});
+        note_facts(scan.facts, path, name);
+        for (const auto& [alias, original] : scan.claims) {
+            aliases_.emplace(alias, original);
+        }
+        if (name.kind == FileKind::partition) {
+            for (catalogue::Shard& shard : scan.shards) {
+                shard.piece.file = file;
+            }
+            ranks_[name.mp].add_partition({path, name, std::move(scan.shards), scan.facts});
+            return;
+        }
+        if (name.kind == FileKind::model || name.kind == FileKind::model_part) {
+            ranks_[name.mp].add_states(path, scan);
+        }
+        for (Tensor& tensor : scan.tensors) {
+            if (tensor.placement.empty()) {
+                for (catalogue::Piece& piece : tensor.pieces) {
+                    piece.file = file;
+                }
+                wholes_.push_back({std::move(tensor), name});
+            }
+        }
+    }
+
+    void finish() {
+        choose_grid();
+        if (weights_ != Weights::model) {
+            require_partitions();
+            for (auto& [mp, rank] : ranks_) {
+                add_parameters(mp, rank);
+            }
+        }
+        for (WholeTensor& whole : wholes_) {
+            add_whole(whole);
+        }
+        for (auto& [name, joined] : tensors_) {
+            settle(joined);
+            out_.tensors.push_back(std::move(joined.tensor));
+        }
+        add_aliases();
+        if (const auto absent = absent_states(); !absent.empty()) {
+            out_.warnings["states_absent"] =
+                name_list(absent) + ": not there, and not needed: other ranks' say the same";
+        }
+        out_.ignored = ignored_.take();
+        add_facts();
+    }
+
+  private:
+    void add_facts() {
+        if (const auto stage = said(kStage)) {
+            out_.facts[kStage] = *stage;
+        }
+        out_.facts[kTensorRanks] = n_tensor_ranks_;
+        out_.facts[kModelRanks] = ranks_.rbegin()->first + 1;
+        if (weights_ != Weights::model) {
+            out_.facts[kDataRanks] = ranks_.begin()->second.data_ranks();
+        }
+    }
+
+    void note_facts(const std::map<std::string, Index>& facts, const std::string& path,
+                    const FileName& name) {
+        for (const char* const fact : {kStage, kModelRanks, kTensorRanks}) {
+            const auto said = facts.find(fact);
+            if (said == facts.end()) {
+                continue;
+            }
+            const auto [at, is_new] = said_.try_emplace(fact, said->second, path);
+            if (!is_new && at->second.first != said->second) {
+                throw Error(ErrorCode::mismatch,
+                            std::string(fact) + " is " + std::to_string(at->second.first) + " in " +
+                                printable(at->second.second) + " but " +
+                                std::to_string(said->second) + " in " + printable(path),
+                            kOneSave);
+            }
+        }
+        if (name.kind == FileKind::model_part) {
+            split_states_ = path;
+            states_of_[name.mp].insert(name.dp);
+        } else if (name.kind == FileKind::model) {
+            whole_states_ = path;
+        }
+    }
+
+    [[nodiscard]] std::optional<Index> said(const char* fact) const {
+        const auto at = said_.find(fact);
+        return at == said_.end() ? std::nullopt : std::optional(at->second.first);
+    }
+
+    // Model-parallel ranks are counted pipeline stage by pipeline stage.
+    void choose_grid() {
+        const std::string& states = split_states_.empty() ? whole_states_ : split_states_;
+        if (!split_states_.empty() && !whole_states_.empty()) {
+            throw Error(ErrorCode::mismatch,
+                        printable(whole_states_) + " is of ZeRO stage 1 or 2, but " +
+                            printable(split_states_) + " of stage 3",
+                        kOneSave);
+        }
+        const auto stage = said(kStage);
+        is_split_ = stage ? *stage == kSplitStage : !split_states_.empty();
+        if (stage && !states.empty() && is_split_ == split_states_.empty()) {
+            throw Error(ErrorCode::mismatch,
+                        printable(said_.at(kStage).second) + " says that it is of ZeRO stage " +
+                            std::to_string(*stage) + ", but " + printable(states) +
+                            (is_split_ ? " is of stage 1 or 2" : " is of stage 3"),
+                        kOneSave);
+        }
+        const Index found = ranks_.empty() ? 1 : ranks_.rbegin()->first + 1;
+        const Index n_ranks = said(kModelRanks).value_or(found);
+        if (found > n_ranks) {
+            throw Error(ErrorCode::mismatch,
+                        "there are files of " + std::to_string(found) +
+                            " model-parallel ranks, but mp_world_size is " +
+                            std::to_string(n_ranks) + " in " +
+                            printable(said_.at(kModelRanks).second),
+                        kOneSave);
+        }
+        for (Index mp = 0; mp < n_ranks; ++mp) {
+            const auto rank = ranks_.find(mp);
+            if (rank == ranks_.end() || rank->second.states_file().empty()) {
+                throw Error(ErrorCode::not_found,
+                            "the model states of model-parallel rank " + std::to_string(mp) +
+                                " are missing (" + std::to_string(n_ranks) + " ranks saved)",
+                            kCopyAll);
+            }
+        }
+        n_tensor_ranks_ = said(kTensorRanks).value_or(n_ranks);
+        if (n_tensor_ranks_ < 1 || n_ranks % n_tensor_ranks_ != 0) {
+            throw Error(ErrorCode::corrupt, "tp_degree is " + std::to_string(n_tensor_ranks_) +
+                                                " of " + std::to_string(n_ranks) +
+                                                " model-parallel ranks");
+        }
+    }
+
+    void require_partitions() {
+        for (auto& [mp, rank] : ranks_) {
+            rank.arrange(is_split_);
+        }
+    }
+
+    void add_parameters(Index mp, ModelRank& rank) {
+        for (const ModelRank::Parameter& parameter : rank.locate()) {
+            const Tensor& declared = *parameter.declared;
+            if (parameter.runs.empty()) {
+                ignored_.add({"*", "empty tensor"}, 1, 0);
+                continue;
+            }
+            const DType dtype = parameter.runs.front().shard->dtype;
+            Joined& joined = joined_for(declared.name, dtype, rank.states_file());
+            const auto boxes = boxes_of(declared.name, declared.shape, mp, joined);
+            const std::uint32_t copy = copy_number(joined, declared.shape, mp);
+            for (const Run& run : parameter.runs) {
+                if (run.shard->dtype != dtype) {
+                    throw Error(ErrorCode::mismatch, "flat groups differ in dtype", kOneSave);
+                }
+                add_pieces(run, declared.shape, boxes, copy, joined.tensor.pieces);
+            }
+            if (weights_ == Weights::rounded && declared.dtype != dtype) {
+                joined.tensor.written_as = declared.dtype;
+            }
+        }
+        if (const Bytes padding = rank.padding_bytes(); padding > 0) {
+            ignored_.add({"*", "padding of flat partitions"}, 1, padding);
+        }
+    }
+
+    void add_whole(WholeTensor& whole) {
+        Tensor& tensor = whole.tensor;
+        const bool is_flat = std::any_of(ranks_.begin(), ranks_.end(), [&](const auto& rank) {
+            return rank.second.declares(tensor.name);
+        });
+        if (weights_ != Weights::model && is_flat) {
+            ignored_.add(
+                {"*", "copies of weights that are taken from the optimizer's partitions"}, 1,
+                to_bytes(volume_of(tensor.shape, tensor.name), "elements") * size_of(tensor.dtype));
+            return;
+        }
+        const std::string& file =
+            tensor.pieces.empty() ? tensor.name : out_.files[tensor.pieces.front().file].path;
+        Joined& joined = joined_for(tensor.name, tensor.dtype, file);
+        joined.tensor.written_as = tensor.written_as;
+        const Index mp = model_rank_of(whole);
+        const auto boxes = boxes_of(tensor.name, tensor.shape, mp, joined);
+        if (is_fragment(tensor)) {
+            joined.tensor.pieces.insert(joined.tensor.pieces.end(), tensor.pieces.begin(),
+                                        tensor.pieces.end());
+        } else {
+            add_pieces(tensor.pieces.front(), boxes, copy_number(joined, tensor.shape, mp),
+                       joined.tensor.pieces);
+        }
+    }
+
+    /// A layer's file tells its tensor-parallel rank only: that of a stage that knows the tensor.
+    [[nodiscard]] Index model_rank_of(const WholeTensor& whole) const {
+        for (const auto& [mp, rank] : ranks_) {
+            if (whole.name.kind == FileKind::layer && mp % n_tensor_ranks_ == whole.name.mp &&
+                rank.rule_for(whole.tensor.name) != nullptr) {
+                return mp;
+            }
+        }
+        return whole.name.mp;
+    }
+
+    /// 0 of the first that has this part, or everything.
+    [[nodiscard]] std::uint32_t copy_number(Joined& joined, const std::vector<Index>& local,
+                                            Index mp) const {
+        return joined.parts[local == joined.tensor.shape ? kAll : mp % n_tensor_ranks_]++;
+    }
+
+    /// A frozen parameter's part, which lies in its place already.
+    static bool is_fragment(const Tensor& tensor) {
+        return tensor.pieces.size() != 1 ||
+               tensor.pieces.front().patch.volume() != volume_of(tensor.shape, tensor.name);
+    }
+
+    Joined& joined_for(const std::string& name, DType dtype, const std::string& file) {
+        const auto [at, is_new] = tensors_.try_emplace(name);
+        Joined& joined = at->second;
+        if (is_new) {
+            joined.tensor.name = name;
+            joined.tensor.dtype = dtype;
+            joined.file = file;
+        } else if (joined.tensor.dtype != dtype) {
+            throw Error(ErrorCode::mismatch,
+                        printable(name) + " is " +
+                            std::string(safetensors_name(joined.tensor.dtype)) + " in " +
+                            printable(joined.file) + " but " +
+                            std::string(safetensors_name(dtype)) + " in " + printable(file),
+                        kOneSave);
+        }
+        return joined;
+    }
+
+    /// Where a rank's part of a tensor belongs; sets or checks the whole one's shape.
+    std::vector<LocalBox> boxes_of(const std::string& name, const std::vector<Index>& local,
+                                   Index mp, Joined& joined) {
+        PartPlace place = n_tensor_ranks_ == 1 ? place_whole(local)
+                                               : place_part(name, local, mp, n_tensor_ranks_,
+                                                            ranks_, wholes_shape(name));
+        if (joined.parts.empty() && joined.tensor.pieces.empty()) {
+            joined.tensor.shape = place.shape;
+        } else if (joined.tensor.shape != place.shape) {
+            throw Error(ErrorCode::mismatch,
+                        printable(name) + " has shape " + shape_text(joined.tensor.shape) + " in " +
+                            printable(joined.file) + " but " + shape_text(place.shape) +
+                            " on model-parallel rank " + std::to_string(mp),
+                        kOneSave);
+        }
+        return std::move(place.boxes);
+    }
+
+    /// Local shapes of a tensor that is in no flat group, by model-parallel rank.
+    [[nodiscard]] LocalShapes wholes_shape(const std::string& name) {
+        if (whole_shapes_.empty()) {
+            for (const WholeTensor& whole : wholes_) {
+                whole_shapes_[whole.tensor.name][whole.name.mp] = whole.tensor.shape;
+            }
+        }
+        const auto at = whole_shapes_.find(name);
+        return at == whole_shapes_.end() ? LocalShapes{} : at->second;
+    }
+
+    /// Model states of ZeRO-3 that are not there: they hold parts of frozen parameters.
+    [[nodiscard]] std::vector<std::string> absent_states() const {
+        std::vector<std::string> absent;
+        for (const auto& [mp, present] : states_of_) {
+            for (Index dp = 0; dp < ranks_.at(mp).data_ranks(); ++dp) {
+                if (!present.contains(dp) && absent.size() < kMostAbsent) {
+                    absent.push_back(states_name(mp, dp));
+                }
+            }
+        }
+        return absent;
+    }
+
+    void settle(Joined& joined) const {
+        Tensor& tensor = joined.tensor;
+        const CoverFault fault = find_cover_fault(tensor);
+        if (fault.kind == Cover::Kind::exact) {
+            return;
+        }
+        const bool is_gap = fault.kind == Cover::Kind::gap;
+        if (const auto absent = absent_states(); is_gap && !absent.empty()) {
+            throw Error(ErrorCode::not_found, "files are missing: " + name_list(absent), kCopyAll)
+                .add_context("lost " + printable(tensor.name) + ", elements " + fault.text);
+        }
+        throw Error(
+            ErrorCode::mismatch,
+            printable(tensor.name) + " of shape " + shape_text(tensor.shape) +
+                (is_gap ? ": no rank holds the elements " : ": parts of two ranks overlap: ") +
+                fault.text,
+            is_gap ? kCopyAll : kOneSave);
+    }
+
+    void add_aliases() {
+        for (const auto& [alias, original] : aliases_) {
+            const auto by_name = [](const Tensor& tensor, const std::string& name) {
+                return tensor.name < name;
+            };
+            const auto at =
+                std::lower_bound(out_.tensors.begin(), out_.tensors.end(), original, by_name);
+            if (at != out_.tensors.end() && at->name == original && !tensors_.contains(alias)) {
+                shared_.push_back(*at);
+                shared_.back().name = alias;
+            }
+        }
+        std::move(shared_.begin(), shared_.end(), std::back_inserter(out_.tensors));
+        std::sort(out_.tensors.begin(), out_.tensors.end(),
+                  [](const Tensor& a, const Tensor& b) { return a.name < b.name; });
+    }
+
+    static constexpr Index kSplitStage = 3;
+    static constexpr std::size_t kMostAbsent = 100;
+    Weights weights_;
+    Catalogue& out_;
+    std::map<std::string, std::pair<Index, std::string>> said_;  // fact: value, file
+    std::string whole_states_;                                   // a file of ZeRO 0 to 2
+    std::string split_states_;                                   // one of ZeRO-3
+    std::map<Index, std::set<Index>>
+        states_of_;  // of ZeRO-3: data-parallel ranks by model-parallel
+    bool is_split_ = false;
+    Index n_tensor_ranks_ = 1;
+    ModelRanks ranks_;
+    std::vector<WholeTensor> wholes_;
+    std::map<std::string, LocalShapes> whole_shapes_;
+    std::map<std::string, std::string> aliases_;
+    std::map<std::string, Joined> tensors_;
+    std::vector<Tensor> shared_;
+    IgnoredRows ignored_;
+};
+
+}  // namespace
+
+void join_files(std::vector<Catalogue> scans, Weights weights, Catalogue& out) {
+    Joiner join(weights, out);
+    for (Catalogue& scan : scans) {
+        join.add(std::exchange(scan, {}));
+    }
+    join.finish();
+}
+
+}  // namespace shardweld::formats::deepspeed

@@ -1,0 +1,358 @@
+#include <array>
+#include <charconv>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/fingerprint.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/formats/containers/torch_file.hpp"
+
+#include "../containers/duplicate_names.hpp"
+#include "../containers/torch_storage.hpp"
+#include "../shared/file_scan.hpp"
+#include "../shared/ignored_rows.hpp"
+#include "../shared/module_names.hpp"
+#include "../shared/stored_piece.hpp"
+#include "pickled.hpp"
+#include "rules.hpp"
+#include "scan.hpp"
+#include "scanned.hpp"
+
+namespace shardweld::formats::deepspeed {
+
+namespace {
+
+using catalogue::Catalogue;
+using catalogue::Tensor;
+
+/// Where a tensor lies in its file: equal places are one tensor under two names.
+using Place = std::pair<Bytes, Index>;
+
+// Collects one file.
+class ModelScan {
+  public:
+    ModelScan(const TorchFile& file, const FileName& name, const Wish& wish, Catalogue& out)
+        : file_(file), name_(name), wish_(wish), out_(out) {}
+
+    void add(const PickleValue& root) {
+        if (wish_.wanted == Wanted::rest) {
+            add_shared(root);
+            add_fragments(root);
+        }
+        add_parameters(root);
+        add_buffer_names(root);
+        const bool is_flat = name_.kind == FileKind::layer || name_.kind == FileKind::expert;
+        if (const PickleValue* const module = is_flat ? &root : present(root, "module")) {
+            add_module(*module);
+        }
+        for (const char* const fact : {kDataRanks, kModelRanks}) {
+            add_fact(fact, present(root, fact));
+        }
+        if (const PickleValue* const sizes = present(root, "checkpoint_parallel_dimensions")) {
+            add_fact(kTensorRanks, present(*sizes, kTensorRanks));
+        }
+        add_joining(root);
+        if (const auto steps = integer_of(present(root, "global_steps"))) {
+            state_.save["global steps"] = std::to_string(*steps);
+        }
+        if (!state_.save.empty()) {
+            state_.file = out_.files.front().path;
+            out_.statements.push_back(state_);
+        }
+        out_.ignored = ignored_.take();
+    }
+
+  private:
+    void add_fact(const char* name, const PickleValue* value) {
+        if (const auto number = integer_of(value)) {
+            out_.facts[name] = *number;
+        }
+    }
+
+    // Of tensor-parallel ranks. Buffers are the same on all.
+    void add_joining(const PickleValue& root) {
+        const PickleValue* const info = present(root, "universal_checkpoint_info");
+        const auto own = out_.facts.find(kTensorRanks);
+        const auto all = out_.facts.find(kModelRanks);
+        const Index n_ranks = own != out_.facts.end()   ? own->second
+                              : all != out_.facts.end() ? all->second
+                                                        : 1;
+        if (info == nullptr || n_ranks <= 1) {
+            return;
+        }
+        Shapes shapes = shapes_;
+        for (const Tensor& tensor : out_.tensors) {
+            if (!buffers_.contains(tensor.name)) {
+                shapes.emplace(tensor.name, tensor.shape);
+            }
+        }
+        add_rules(*info, name_.mp % n_ranks, shapes, out_);
+        for (const std::string& buffer : buffers_) {
+            Tensor rule;
+            rule.name = buffer;
+            rule.placement = kRuleReplicated;
+            out_.tensors.push_back(std::move(rule));
+        }
+    }
+
+    void add_shared(const PickleValue& root) {
+        const PickleValue* const shared = present(root, "shared_params");
+        for (std::size_t i = 0; shared != nullptr && i < shared->pair_count(); ++i) {
+            const std::string alias = parameter_name(shared->key(i));
+            const std::string original = parameter_name(shared->value(i));
+            if (alias != original) {
+                out_.claims[alias] = original;
+            }
+        }
+    }
+
+    // The order is that of the flat groups.
+    void add_parameters(const PickleValue& root) {
+        const PickleValue* const shapes = present(root, "param_shapes");
+        if (shapes == nullptr) {
+            return;
+        }
+        Fingerprint names;
+        std::size_t group = 0;
+        for (const PickleValue* const parameters : dictionaries(*shapes, "its param_shapes")) {
+            for (std::size_t i = 0; i < parameters->pair_count(); ++i) {
+                Tensor tensor;
+                tensor.name = parameter_name(parameters->key(i));
+                tensor.shape = shape_of(parameters->value(i));
+                tensor.placement = kParameter;
+                if (!shapes_.emplace(tensor.name, tensor.shape).second) {
+                    throw Error(ErrorCode::corrupt,
+                                "names " + printable(tensor.name) + " twice in its param_shapes");
+                }
+                names.add(tensor.name);
+                for (const Index extent : tensor.shape) {
+                    names.add(static_cast<std::uint64_t>(extent));
+                }
+                if (wish_.names_parameters) {
+                    out_.tensors.push_back(std::move(tensor));
+                }
+            }
+            out_.facts[count_key(group++)] = to_index(parameters->pair_count(), "parameters");
+        }
+        std::array<char, 16> text{};
+        const auto end = std::to_chars(text.begin(), text.end(), names.value(), 16).ptr;
+        state_.save["parameters of model rank " + std::to_string(name_.mp)] =
+            std::string(text.begin(), end);
+    }
+
+    // Of a frozen parameter every rank has a part as long as the others', the last of them padded.
+    void add_fragments(const PickleValue& root) {
+        const PickleValue* const shapes = present(root, "frozen_param_shapes");
+        const PickleValue* const fragments = present(root, "frozen_param_fragments");
+        if (name_.kind != FileKind::model_part || shapes == nullptr || fragments == nullptr) {
+            return;
+        }
+        for (std::size_t i = 0; i < fragments->pair_count(); ++i) {
+            const std::string name = parameter_name(fragments->key(i));
+            const PickleValue* const shape = shapes->find(fragments->key(i).text());
+            const auto stored = file_.tensor(fragments->value(i));
+            if (shape == nullptr || !stored || stored->shape.size() != 1 ||
+                !stored->is_contiguous()) {
+                throw Error(ErrorCode::corrupt, "its frozen parameter " + printable(name) +
+                                                    " is no flat tensor with a known shape");
+            }
+            add_fragment(name, shape_of(*shape), *stored);
+        }
+    }
+
+    void add_fragment(const std::string& name, std::vector<Index> shape,
+                      const StoredTensor& stored) {
+        const Index volume = volume_of(shape, "a frozen parameter");
+        const Index length = stored.shape.front();
+        const Index begin = std::min(checked_mul(length, name_.dp, name), volume);
+        const Index end = std::min(begin + length, volume);
+        Tensor tensor{name, stored.dtype, std::move(shape), {}};
+        widen(tensor);
+        layout::Box whole;
+        for (const Index extent : tensor.shape) {
+            whole.push_back({0, extent});
+        }
+        catalogue::Piece piece = piece_of(stored);
+        const Index offset = piece.patch.offset;
+        for (const layout::Patch& patch : layout::flat(whole, begin, end, offset)) {
+            piece.patch = patch;
+            tensor.pieces.push_back(piece);
+        }
+        frozen_.insert(name);
+        leave_aside("padding of frozen parameters", 0,
+                    to_bytes(length - (end - begin), "padding") * size_of(stored.dtype));
+        out_.tensors.push_back(std::move(tensor));
+    }
+
+    void add_buffer_names(const PickleValue& root) {
+        const PickleValue* const names = present(root, "buffer_names");
+        if (names == nullptr) {
+            return;
+        }
+        for (const PickleValue* const name : names->elements()) {
+            buffers_.insert(parameter_name(*name));
+        }
+    }
+
+    void add_module(const PickleValue& module) {
+        if (!module.is_mapping()) {
+            throw Error(ErrorCode::corrupt,
+                        "holds no dictionary of tensors but " + describe(module));
+        }
+        // A pipeline's layers are numbered, and their tensors called as in the layer.
+        const bool is_layer = name_.kind == FileKind::layer;
+        const std::string prefix = is_layer ? std::to_string(name_.number) + "." : "";
+        std::vector<std::string> names;
+        for (std::size_t i = 0; i < module.pair_count(); ++i) {
+            names.push_back(prefix + parameter_name(module.key(i)));
+        }
+        require_distinct(names);
+        note_places(module, names);
+        for (std::size_t i = 0; i < module.pair_count(); ++i) {
+            try {
+                add_entry(names[i], module.value(i));
+            } catch (Error& error) {
+                error.add_context("tensor " + printable(names[i]));
+                throw;
+            }
+        }
+    }
+
+    static void require_distinct(const std::vector<std::string>& names) {
+        const std::vector<std::string_view> views(names.begin(), names.end());
+        if (const auto repeated = find_duplicate(views)) {
+            throw Error(ErrorCode::corrupt,
+                        "two of its tensors are called " + printable(views[repeated->first]));
+        }
+    }
+
+    // The 16-bit dtypes of parameters, and where these lie: old saves do not name shared
+    // parameters.
+    void note_places(const PickleValue& module, const std::vector<std::string>& names) {
+        std::map<std::string, std::size_t> parameters;
+        for (std::size_t i = 0; i < out_.tensors.size(); ++i) {
+            if (out_.tensors[i].placement == kParameter) {
+                parameters[out_.tensors[i].name] = i;
+            }
+        }
+        for (std::size_t i = 0; i < names.size() && !parameters.empty(); ++i) {
+            const auto at = parameters.find(names[i]);
+            if (at != parameters.end() && file_.read_tensor(module.value(i), stored_)) {
+                out_.tensors[at->second].dtype = stored_.dtype;
+                if (stored_.volume() > 0) {
+                    places_[{stored_.storage_offset, stored_.element_offset}] = at->second;
+                }
+            }
+        }
+    }
+
+    void add_entry(const std::string& name, const PickleValue& value) {
+        if (is_extra_state(name) || !file_.read_tensor(value, stored_)) {
+            if (!is_extra_state(name) && !is_no_weight(value)) {
+                throw Error(ErrorCode::unsupported,
+                            "it is " + describe(value) + " where a tensor is expected");
+            }
+            ignored_.add({pattern_of(printable(name)), "not a tensor"}, 1, 0);
+            return;
+        }
+        const bool is_buffer = buffers_.contains(name);
+        const Bytes bytes = to_bytes(stored_.volume(), "elements") * size_of(stored_.dtype);
+        // A universal checkpoint's copies of them are fp32, whatever they are.
+        if (stored_.volume() == 0 || (wish_.wanted == Wanted::buffers && !is_buffer) ||
+            (wish_.wanted == Wanted::rest && is_elsewhere(name))) {
+            leave_aside("copies of weights that are taken from the optimizer's partitions",
+                        stored_.volume() == 0 ? 0 : 1, bytes);
+            return;
+        }
+        Tensor tensor{name, stored_.dtype, stored_.shape, {piece_of(stored_)}};
+        if (!is_buffer) {
+            widen(tensor);
+        }
+        out_.tensors.push_back(std::move(tensor));
+    }
+
+    // Beside fp32 weights of others.
+    void widen(Tensor& tensor) const {
+        if (wish_.in_fp32 && is_float(tensor.dtype) &&
+            size_of(tensor.dtype) < size_of(DType::f32)) {
+            tensor.written_as = DType::f32;
+        }
+    }
+
+    void leave_aside(const char* reason, Index count, Bytes bytes) {
+        if (count > 0 || bytes > 0) {
+            ignored_.add({"*", reason}, count, bytes);
+        }
+    }
+
+    // In a flat group, or another name of what is there.
+    bool is_elsewhere(const std::string& name) {
+        if (shapes_.contains(name) || frozen_.contains(name) || out_.claims.contains(name)) {
+            return true;
+        }
+        const auto at = places_.find({stored_.storage_offset, stored_.element_offset});
+        if (at == places_.end() || out_.tensors[at->second].shape != stored_.shape) {
+            return false;
+        }
+        out_.claims[name] = out_.tensors[at->second].name;
+        return true;
+    }
+
+    const TorchFile& file_;
+    const FileName& name_;
+    Wish wish_;
+    Catalogue& out_;
+    Shapes shapes_;  // of parameters, on this rank
+    std::set<std::string> frozen_;
+    std::set<std::string> buffers_;
+    std::map<Place, std::size_t> places_;  // of parameters: positions among the tensors
+    catalogue::Statement state_{"", "its state", {}, {}, true};
+    StoredTensor stored_;  // that is read; its memory is used again
+    IgnoredRows ignored_;
+};
+
+}  // namespace
+
+void state_names(const std::string& file, const FileName& name, const std::string& archive,
+                 Catalogue& out) {
+    const auto claims_of = [](const FileName& said) {
+        catalogue::Claims claims = {{"data rank", std::to_string(said.dp)},
+                                    {"model rank", std::to_string(said.mp)}};
+        switch (said.kind) {
+            case FileKind::layer:
+                claims["layer"] = std::to_string(said.number);
+                break;
+            case FileKind::expert:
+                claims["expert"] = std::to_string(said.number);
+                break;
+            case FileKind::model:
+            case FileKind::model_part:
+                claims["content"] = "model states";
+                break;
+            default:
+                claims["content"] = "optimizer states";
+        }
+        return claims;
+    };
+    out.statements.push_back({file, "its name", claims_of(name), {}, false});
+    if (const auto inner = parse_file_name(archive + ".pt")) {
+        out.statements.push_back(
+            {file, "the name of the archive in it", claims_of(*inner), {}, true});
+    }
+}
+
+Catalogue scan_model_states(const Location& location, const std::string& file, const FileName& name,
+                            const Wish& wish) {
+    return scan_torch_file(location, file, [&](const TorchFile& torch_file, Catalogue& out) {
+        if (!torch_file.root().is_mapping()) {
+            throw Error(ErrorCode::corrupt,
+                        "holds no dictionary but " + describe(torch_file.root()));
+        }
+        ModelScan(torch_file, name, wish, out).add(torch_file.root());
+        state_names(file, name, torch_file.archive_name(), out);
+    });
+}
+
+}  // namespace shardweld::formats::deepspeed

@@ -1,0 +1,230 @@
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <span>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/formats/containers/torch_file.hpp"
+#include "shardweld/io/input_file.hpp"
+
+#include "../containers/torch_storage.hpp"
+#include "../shared/file_scan.hpp"
+#include "../shared/stored_piece.hpp"
+#include "pickled.hpp"
+#include "scan.hpp"
+#include "scanned.hpp"
+
+namespace shardweld::formats::deepspeed {
+
+namespace {
+
+using catalogue::Catalogue;
+
+constexpr const char* kPartitions = "single_partition_of_fp32_groups";
+constexpr const char* kFlatGroups = "fp32_flat_groups";
+constexpr Index kMostPadding = 1 << 16;
+constexpr Index kPartitionedWeights = 3;
+
+// Collects one file.
+class PartitionScan {
+  public:
+    PartitionScan(const TorchFile& file, const fs::path& path, const FileName& name, Catalogue& out)
+        : file_(file), path_(path), name_(name), out_(out) {}
+
+    void add(const PickleValue& root) {
+        const PickleValue* const state = present(root, "optimizer_state_dict");
+        const PickleValue* const partitions = state ? present(*state, kPartitions) : nullptr;
+        const PickleValue* const groups = state ? present(*state, kFlatGroups) : nullptr;
+        if (partitions == nullptr && groups == nullptr) {
+            throw Error(ErrorCode::unsupported,
+                        std::string("holds no flat fp32 weights (") + kPartitions + " or " +
+                            kFlatGroups + ")",
+                        "take the model's own weights with --weights model");
+        }
+        add_stage(*state, groups != nullptr);
+        add_flat(groups != nullptr ? *groups : *partitions);
+        add_counts(*state);
+        if (groups == nullptr) {
+            add_gaps(*state);
+            check_paddings(*state);
+        }
+        add_step(*state);
+        Bytes flat = 0;
+        for (const catalogue::Shard& shard : out_.shards) {
+            flat += to_bytes(shard.shape.front(), "elements") * size_of(shard.dtype);
+        }
+        const Bytes all = file_.storage_bytes();
+        out_.ignored.push_back({"*", "optimizer state", 1, all > flat ? all - flat : 0});
+    }
+
+  private:
+    void add_stage(const PickleValue& state, bool is_partitioned) {
+        const auto stage = integer_of(present(state, "zero_stage"));
+        if (!stage) {
+            return;
+        }
+        if ((*stage == kPartitionedWeights) != is_partitioned) {
+            throw Error(ErrorCode::mismatch,
+                        "says that it is of ZeRO stage " + std::to_string(*stage) + " but holds " +
+                            (is_partitioned ? kFlatGroups : kPartitions) + ", which is stage " +
+                            (is_partitioned ? "3's" : "1's and 2's"),
+                        "copy it again from where it was saved");
+        }
+        out_.facts[kStage] = *stage;
+    }
+
+    void add_flat(const PickleValue& groups) {
+        std::size_t number = 0;
+        for (const PickleValue* const group : groups.elements()) {
+            const auto stored = file_.tensor(*group);
+            if (!stored || stored->shape.size() != 1 || !stored->is_contiguous() ||
+                !is_float(stored->dtype)) {
+                throw Error(ErrorCode::corrupt, "its flat group " + std::to_string(number) +
+                                                    " is no flat tensor of floats");
+            }
+            catalogue::Shard shard;
+            shard.name = std::to_string(number++);
+            shard.dtype = stored->dtype;
+            shard.shape = stored->shape;
+            shard.at.fsdp = to_int(name_.dp, "a rank");
+            shard.at.tp = to_int(name_.mp, "a rank");
+            shard.piece = piece_of(*stored);
+            out_.shards.push_back(std::move(shard));
+        }
+    }
+
+    // A list over groups; one number for all in ZeRO-3.
+    void add_counts(const PickleValue& state) {
+        const PickleValue* const counts = present(state, "partition_count");
+        if (const auto number = integer_of(counts)) {
+            out_.facts[ranks_key(0)] = *number;
+        }
+        const auto of_groups =
+            counts == nullptr ? std::span<const PickleValue* const>() : counts->elements();
+        for (std::size_t group = 0; group < std::min(of_groups.size(), out_.shards.size());
+             ++group) {
+            if (const auto number = integer_of(of_groups[group])) {
+                out_.facts[ranks_key(group)] = *number;
+            }
+        }
+    }
+
+    void add_gaps(const PickleValue& state) {
+        const PickleValue* const groups = present(state, "param_alignment_paddings");
+        const auto lists =
+            groups == nullptr ? std::span<const PickleValue* const>() : groups->elements();
+        for (std::size_t group = 0; group < std::min(lists.size(), out_.shards.size()); ++group) {
+            const auto gaps = lists[group]->elements();
+            for (std::size_t i = 0; i < gaps.size(); ++i) {
+                if (const Index gap = read_count(*gaps[i], "an alignment padding"); gap > 0) {
+                    out_.facts[gap_key(group, i)] = gap;
+                }
+            }
+        }
+    }
+
+    // What a rank adds to its partition is zero, and stays so in training. Anything else is weights
+    // of another model.
+    void check_paddings(const PickleValue& state) {
+        const PickleValue* const paddings = present(state, "group_paddings");
+        if (paddings == nullptr) {
+            return;
+        }
+        const auto groups = paddings->elements();
+        for (std::size_t group = 0; group < std::min(groups.size(), out_.shards.size()); ++group) {
+            const catalogue::Shard& shard = out_.shards[group];
+            const Index length = shard.shape.front();
+            const Index padding =
+                std::min({integer_of(groups[group]).value_or(0), length, kMostPadding});
+            if (padding > 0) {
+                check_zero(shard, length - padding, padding);
+            }
+        }
+    }
+
+    void check_zero(const catalogue::Shard& shard, Index begin, Index count) {
+        const Bytes element = size_of(shard.dtype);
+        std::vector<std::byte> bytes(to_size(to_bytes(count, "padding") * element, "padding"));
+        const auto at = to_bytes(shard.piece.patch.offset + begin, "padding") * element;
+        io::InputFile::open(path_).read_at(shard.piece.base + at, bytes);
+        const auto first = std::find_if(bytes.begin(), bytes.end(),
+                                        [](std::byte byte) { return byte != std::byte{0}; });
+        if (first == bytes.end()) {
+            return;
+        }
+        const Index element_at =
+            begin + static_cast<Index>(static_cast<Bytes>(first - bytes.begin()) / element);
+        throw Error(ErrorCode::mismatch,
+                    "the last " + std::to_string(count) + " elements of flat group " + shard.name +
+                        " are padding, but element " + std::to_string(element_at) + " of " +
+                        std::to_string(shard.shape.front()) + " is not zero",
+                    "copy the file again from where it was saved: it is damaged, or of another "
+                    "model");
+    }
+
+    /// How often the optimizer has stepped: files of one save agree on it.
+    void add_step(const PickleValue& state) {
+        for (const char* const name : {"base_optimizer_state", "optimizer_state_dict"}) {
+            if (const PickleValue* const base = present(state, name)) {
+                if (const std::string step = step_of(*base); !step.empty()) {
+                    out_.statements.push_back(
+                        {out_.files.front().path, "its optimizer", {}, {}, true});
+                    out_.statements.back().save["optimizer steps"] = step;
+                }
+            }
+        }
+    }
+
+    // torch's and DeepSpeed's optimizers have it in the state of a parameter, as a number or a
+    // tensor, or in that of a group.
+    std::string step_of(const PickleValue& base) {
+        std::vector<const PickleValue*> places;
+        if (const PickleValue* const states = present(base, "state");
+            states != nullptr && states->is_mapping() && states->pair_count() > 0) {
+            places.push_back(&states->value(0));
+        }
+        if (const PickleValue* const groups = present(base, "param_groups");
+            groups != nullptr && !groups->elements().empty()) {
+            places.push_back(groups->elements().front());
+        }
+        for (const PickleValue* const place : places) {
+            const PickleValue* const step = present(*place, "step");
+            if (const auto number = integer_of(step)) {
+                return std::to_string(*number);
+            }
+            const auto stored = step == nullptr ? std::nullopt : file_.tensor(*step);
+            if (stored && stored->volume() == 1 && stored->dtype == DType::f32) {
+                std::array<std::byte, sizeof(float)> bytes{};
+                io::InputFile::open(path_).read_at(
+                    stored->storage_offset +
+                        to_bytes(stored->element_offset, "an offset") * sizeof(float),
+                    bytes);
+                float number = 0;
+                std::memcpy(&number, bytes.data(), sizeof(number));
+                return number_text(number);
+            }
+        }
+        return "";
+    }
+
+    const TorchFile& file_;
+    const fs::path& path_;
+    const FileName& name_;
+    Catalogue& out_;
+};
+
+}  // namespace
+
+Catalogue scan_partition(const Location& location, const std::string& file, const FileName& name) {
+    return scan_torch_file(location, file, [&](const TorchFile& torch_file, Catalogue& out) {
+        if (!torch_file.root().is_mapping()) {
+            throw Error(ErrorCode::corrupt,
+                        "holds no dictionary but " + describe(torch_file.root()));
+        }
+        PartitionScan(torch_file, location.directory / file, name, out).add(torch_file.root());
+        state_names(file, name, torch_file.archive_name(), out);
+    });
+}
+
+}  // namespace shardweld::formats::deepspeed

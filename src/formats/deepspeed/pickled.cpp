@@ -1,0 +1,85 @@
+#include "pickled.hpp"
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/layout/patch.hpp"
+
+#include "../containers/torch_storage.hpp"
+#include "../shared/module_names.hpp"
+
+namespace shardweld::formats::deepspeed {
+
+namespace {
+
+constexpr std::size_t kLongestName = 1024;
+
+bool is_sequence(const PickleValue& value) {
+    return value.kind == PickleKind::tuple || value.kind == PickleKind::list;
+}
+
+}  // namespace
+
+const PickleValue* present(const PickleValue& mapping, std::string_view name) {
+    const PickleValue* const value = mapping.is_mapping() ? mapping.find(name) : nullptr;
+    return value == nullptr || value->kind == PickleKind::none ? nullptr : value;
+}
+
+std::optional<Index> integer_of(const PickleValue* value) {
+    if (value != nullptr && value->kind == PickleKind::object && value->arguments().size() == 1) {
+        value = value->arguments().front();
+    }
+    return value != nullptr && value->kind == PickleKind::integer ? std::optional(value->integer)
+                                                                  : std::nullopt;
+}
+
+std::string parameter_name(const PickleValue& key) {
+    const std::string_view text = key.text();
+    if (key.kind != PickleKind::text || text.empty() || text.size() > kLongestName ||
+        !is_utf8(text)) {
+        throw Error(ErrorCode::corrupt,
+                    "has an entry whose key is not a name: " +
+                        (key.kind == PickleKind::text ? printable(text, 60) : describe(key)));
+    }
+    return without_wrappers(text);
+}
+
+std::vector<Index> shape_of(const PickleValue& value) {
+    if (!is_sequence(value) || value.elements().size() > layout::kMaxAxes) {
+        throw Error(ErrorCode::corrupt, "its shape is " + describe(value) +
+                                            ", expected a tuple of at most " +
+                                            std::to_string(layout::kMaxAxes) + " numbers");
+    }
+    std::vector<Index> shape;
+    for (const PickleValue* const extent : value.elements()) {
+        shape.push_back(read_count(*extent, "a shape"));
+    }
+    volume_of(shape, "a shape");
+    return shape;
+}
+
+std::vector<const PickleValue*> dictionaries(const PickleValue& value, std::string_view what) {
+    if (value.is_mapping()) {
+        return {&value};
+    }
+    std::vector<const PickleValue*> found;
+    for (const PickleValue* const entry : value.elements()) {
+        found.push_back(entry);
+    }
+    for (const PickleValue* const entry : found) {
+        if (!entry->is_mapping()) {
+            throw Error(ErrorCode::corrupt, std::string(what) + " hold " + describe(*entry) +
+                                                " where a dictionary is expected");
+        }
+    }
+    return found;
+}
+
+std::vector<Index> dense_strides(const std::vector<Index>& shape) {
+    std::vector<Index> strides(shape.size(), 1);
+    for (std::size_t k = shape.size(); k-- > 1;) {
+        strides[k - 1] = strides[k] * shape[k];
+    }
+    return strides;
+}
+
+}  // namespace shardweld::formats::deepspeed

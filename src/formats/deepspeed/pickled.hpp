@@ -1,0 +1,34 @@
+// Numbers, names and shapes in the dictionaries of DeepSpeed's files, which anybody may have
+// written. Knows pickled values only.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shardweld/core/index.hpp"
+#include "shardweld/formats/containers/pickle.hpp"
+
+namespace shardweld::formats::deepspeed {
+
+/// The value under `name` where it is neither absent nor None.
+const PickleValue* present(const PickleValue& mapping, std::string_view name);
+
+/// nullopt unless it is an integer, or an enum made of one (ZeroStageEnum(2)).
+std::optional<Index> integer_of(const PickleValue* value);
+
+/// A parameter's name without wrappers. Error(corrupt) for what is no name.
+std::string parameter_name(const PickleValue& key);
+
+/// Error(corrupt) unless a tuple or list of few numbers, none negative.
+std::vector<Index> shape_of(const PickleValue& value);
+
+/// The dictionaries of a list, or the one that stands in its place in old files; Error(corrupt)
+/// naming `what` for anything else.
+std::vector<const PickleValue*> dictionaries(const PickleValue& value, std::string_view what);
+
+/// Row-major strides of a shape whose volume is known to fit.
+std::vector<Index> dense_strides(const std::vector<Index>& shape);
+
+}  // namespace shardweld::formats::deepspeed

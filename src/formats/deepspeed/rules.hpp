@@ -1,0 +1,28 @@
+// How tensor-parallel parts of parameters are joined, as the checkpoint itself says it.
+// Knows universal_checkpoint_info; nothing of files. Source: DeepSpeed 0.19.8
+// deepspeed/checkpoint/constants.py, ds_to_universal.py (merge_tp_slices), module_inject/autotp.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "shardweld/core/index.hpp"
+#include "shardweld/formats/containers/pickle.hpp"
+
+namespace shardweld::catalogue {
+struct Catalogue;
+}  // namespace shardweld::catalogue
+
+namespace shardweld::formats::deepspeed {
+
+/// Local shapes by parameter.
+using Shapes = std::map<std::string, std::vector<Index>>;
+
+/// Puts a rule (scanned.hpp) for each of `shapes` that `info` speaks of among `out`'s tensors; of
+/// boxes those of `rank`. Error(corrupt) for what contradicts the shapes, Error(unsupported) for
+/// rules that are not known.
+void add_rules(const PickleValue& info, Index rank, const Shapes& shapes,
+               catalogue::Catalogue& out);
+
+}  // namespace shardweld::formats::deepspeed

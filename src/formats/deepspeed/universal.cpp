@@ -1,0 +1,240 @@
+// Universal checkpoints, which DeepSpeed's tool makes of others: a directory for each parameter.
+// Knows their files; nothing of partitions. Source: DeepSpeed 0.19.8
+// deepspeed/checkpoint/ds_to_universal.py.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/formats/containers/torch_file.hpp"
+#include "shardweld/io/kind.hpp"
+
+#include "../containers/torch_storage.hpp"
+#include "../directory_listing.hpp"
+#include "../neighbour_names.hpp"
+#include "../shared/file_scan.hpp"
+#include "../shared/hints.hpp"
+#include "../shared/ignored_rows.hpp"
+#include "../shared/module_names.hpp"
+#include "../shared/stored_piece.hpp"
+#include "deepspeed.hpp"
+#include "file_names.hpp"
+#include "pickled.hpp"
+#include "scan.hpp"
+#include "scanned.hpp"
+
+namespace shardweld::formats::deepspeed {
+
+namespace {
+
+using catalogue::Catalogue;
+using catalogue::Tensor;
+
+constexpr std::string_view kParameters = "zero/";
+constexpr std::string_view kWeights = "/fp32.pt";
+constexpr std::array<KnownName, 6> kUniversalNames = {{
+    {"zero/*/exp_avg.pt", kTrainingState},
+    {"zero/*/exp_avg_sq.pt", kTrainingState},
+    {"zero/*/step.pt", kTrainingState},
+    {"zero/optimizer_state.pt", kTrainingState},
+    {"*_model_states.pt", "parts of ranks, which are joined in zero/"},
+    {"latest_universal", ""},
+}};
+
+/// The parameter of "zero/NAME/fp32.pt"; "" of another file.
+std::string_view parameter_of(std::string_view file) {
+    if (!file.starts_with(kParameters) || !file.ends_with(kWeights)) {
+        return {};
+    }
+    file.remove_prefix(kParameters.size());
+    return file.substr(0, file.size() - kWeights.size());
+}
+
+Catalogue scan_parameter(const Location& location, const std::string& file) {
+    return scan_torch_file(location, file, [&](const TorchFile& torch_file, Catalogue& out) {
+        const PickleValue* const value = present(torch_file.root(), "param");
+        const auto stored = value == nullptr ? std::nullopt : torch_file.tensor(*value);
+        if (!stored) {
+            throw Error(ErrorCode::corrupt, "holds no tensor called param");
+        }
+        Tensor tensor;
+        tensor.name = without_wrappers(parameter_of(file));
+        tensor.dtype = stored->dtype;
+        tensor.shape = stored->shape;
+        tensor.pieces.push_back(piece_of(*stored));
+        out.tensors.push_back(std::move(tensor));
+    });
+}
+
+/// Puts the tensors of all files together.
+class UniversalJoiner {
+  public:
+    explicit UniversalJoiner(Catalogue& out) : out_(out) {}
+
+    void add(Catalogue scan) {
+        const std::uint32_t file = join_scan(scan, ignored_, out_);
+        const bool is_parameter = !parameter_of(out_.files[file].path).empty();
+        for (Tensor& tensor : scan.tensors) {
+            if (tensor.placement == kParameter) {
+                declared_.emplace(tensor.name, std::move(tensor.shape));
+            } else if (tensor.placement.empty()) {
+                tensor.pieces.front().file = file;
+                (is_parameter ? parameters_ : buffers_).try_emplace(tensor.name, std::move(tensor));
+            }
+        }
+        const auto ranks = scan.facts.find(kModelRanks);
+        is_whole_ = is_whole_ && (ranks == scan.facts.end() || ranks->second == 1);
+    }
+
+    void finish() {
+        for (auto& [name, tensor] : parameters_) {
+            if (buffers_.contains(name)) {
+                ignored_.add({"*", "fp32 copies of buffers"}, 1, catalogue::stored_bytes(tensor));
+                continue;
+            }
+            give_shape(tensor);
+            out_.tensors.push_back(std::move(tensor));
+        }
+        require_all();
+        for (auto& [name, tensor] : buffers_) {
+            out_.tensors.push_back(std::move(tensor));
+        }
+        std::sort(out_.tensors.begin(), out_.tensors.end(),
+                  [](const Tensor& a, const Tensor& b) { return a.name < b.name; });
+        out_.ignored = ignored_.take();
+    }
+
+  private:
+    // Some versions leave parameters flat.
+    void give_shape(Tensor& tensor) const {
+        const auto declared = declared_.find(tensor.name);
+        if (!is_whole_ || declared == declared_.end() || declared->second == tensor.shape) {
+            return;
+        }
+        catalogue::Piece& piece = tensor.pieces.front();
+        const bool is_flat = tensor.shape.size() == 1 && piece.patch.axes[0].stride == 1 &&
+                             volume_of(declared->second, tensor.name) == tensor.shape.front();
+        if (!is_flat) {
+            throw Error(ErrorCode::mismatch,
+                        "parameter " + printable(tensor.name) + " has shape " +
+                            shape_text(tensor.shape) + ", but the model states say " +
+                            shape_text(declared->second),
+                        kOneSave);
+        }
+        tensor.shape = declared->second;
+        piece.patch = layout::dense_shape(tensor.shape, piece.patch.offset);
+    }
+
+    void require_all() const {
+        std::vector<std::string> missing;
+        for (const auto& [name, shape] : declared_) {
+            if (!parameters_.contains(name)) {
+                missing.push_back(std::string(kParameters) + name + std::string(kWeights));
+            }
+        }
+        if (!missing.empty()) {
+            throw Error(ErrorCode::not_found, "parameters are missing: " + name_list(missing),
+                        "copy the whole directory zero/");
+        }
+    }
+
+    Catalogue& out_;
+    std::map<std::string, Tensor> parameters_;
+    std::map<std::string, Tensor> buffers_;
+    std::map<std::string, std::vector<Index>> declared_;  // shapes on the first rank
+    bool is_whole_ = true;                                // and these are the whole ones
+    IgnoredRows ignored_;
+};
+
+class Universal final : public Format {
+  public:
+    [[nodiscard]] std::string_view name() const override { return "deepspeed universal"; }
+    [[nodiscard]] std::string_view backend() const override { return "deepspeed"; }
+    [[nodiscard]] std::string_view noun() const override {
+        return "universal checkpoint of DeepSpeed";
+    }
+    [[nodiscard]] std::string_view subject_of(InputOption option) const override {
+        return option == InputOption::weights ? "DeepSpeed's checkpoints" : "";
+    }
+    [[nodiscard]] std::span<const KnownName> known_names() const override {
+        return kUniversalNames;
+    }
+
+    [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
+        const Listing listing = try_list_directory(directory);
+        if (!listing.has_directory("zero")) {
+            return std::nullopt;
+        }
+        Location location;
+        location.format = name();
+        location.directory = directory;
+        for (const std::string& parameter : list_directory(directory / "zero").directories) {
+            const std::string file = std::string(kParameters) + parameter + std::string(kWeights);
+            if (io::is_file(directory / file)) {
+                location.shard_files.push_back(file);
+            }
+        }
+        if (location.shard_files.empty()) {
+            return std::nullopt;
+        }
+        const auto states =
+            std::find_if(listing.files.begin(), listing.files.end(), [](const std::string& file) {
+                const auto name = parse_file_name(file);
+                return name && name->mp == 0 &&
+                       (name->kind == FileKind::model || name->kind == FileKind::model_part);
+            });
+        if (states != listing.files.end()) {
+            location.shard_files.push_back(*states);
+        }
+        if (listing.has_file("config.json")) {
+            location.hf_directory = directory;
+        }
+        return location;
+    }
+
+    [[nodiscard]] std::vector<std::string> scan_list(const Location& location) const override {
+        if (location.weights == WeightsFrom::model) {
+            throw Error(ErrorCode::unsupported,
+                        "a universal checkpoint holds fp32 weights only: its model states are "
+                        "parts of ranks",
+                        "leave --weights out; --dtype bf16 rounds as the module's are");
+        }
+        return location.shard_files;
+    }
+
+    [[nodiscard]] Catalogue scan(const Location& location, const std::string& file) const override {
+        if (!parameter_of(file).empty()) {
+            return scan_parameter(location, file);
+        }
+        const FileName name = parse_file_name(file).value_or(FileName{});
+        return scan_model_states(location, file, name, {Wanted::buffers, false, true});
+    }
+
+    [[nodiscard]] Catalogue combine(const Location& location,
+                                    std::vector<Catalogue> scans) const override {
+        Catalogue out;
+        out.format = name();
+        out.dialect = "hf_module";
+        out.facts = location.facts;
+        UniversalJoiner join(out);
+        for (Catalogue& scan : scans) {
+            join.add(std::exchange(scan, {}));
+        }
+        join.finish();
+        out.notes = location.notes;
+        out.notes.insert(out.notes.begin(), "universal checkpoint of DeepSpeed: fp32 weights");
+        return out;
+    }
+};
+
+}  // namespace
+
+const Format& universal_format() {
+    static const Universal format;
+    return format;
+}
+
+}  // namespace shardweld::formats::deepspeed
