@@ -69,7 +69,7 @@ def _of_call(stage, rank, phase, side, call, n, effort):
     for nth in _positions(n, effort):
         yield from _at(rank, phase, side, call, nth, effort)
     yield from _long_ones(rank, phase, side, call, effort)
-    if side == "input" and call == "read" and phase in ("survey", "execute") and effort != "few":
+    if side == "input" and call == "read" and phase in ("bind", "execute") and effort != "few":
         yield from _changes(stage, rank, phase, n, effort)
 
 

@@ -29,7 +29,8 @@ std::string sample_of(const OptionRow& row) {
         {"backend", "hdf5"},        {"role", "critic"},    {"dtype", "bf16"},
         {"names", "module"},        {"lora", "fold"},      {"output_format", "hdf5"},
         {"strategy", "collective"}, {"replicas", "trust"}, {"read_ahead", "no"},
-        {"log_level", "debug"},     {"mesh_shape", "2"},   {"progress", "json"}};
+        {"log_level", "debug"},     {"mesh_shape", "2"},   {"progress", "json"},
+        {"weights", "model"}};
     static const std::map<std::string_view, std::string> kinds = {{"SIZE", "1GiB"},
                                                                   {"N", "7"},
                                                                   {"X", "0.5"},
