@@ -33,7 +33,7 @@ class Kill:
 
 def points(n):
     """`n` kills: most while tensors are written, some in every other phase."""
-    other_phases = (("survey", "read", 0.5), ("create", "any", 0.3), ("create", "any", 1.0), ("publish", "any", 0.1), ("publish", "any", 0.6), ("publish", "rename", 0.0))
+    other_phases = (("bind", "read", 0.5), ("create", "any", 0.3), ("create", "any", 1.0), ("publish", "any", 0.1), ("publish", "any", 0.6), ("publish", "rename", 0.0))
     listed = []
     for i in range(n):
         ranks = 1 + i % 3
@@ -107,7 +107,7 @@ class Killer:
 
     @staticmethod
     def _fault(kill, seen):
-        side = "input" if kill.phase == "survey" else "output"
+        side = "input" if kill.phase == "bind" else "output"
         counts = seen[kill.victim]
         n = sum(count for (phase, of, call), count in counts.items() if phase == kill.phase and of == side and kill.call in (call, "any"))
         if n == 0:

@@ -50,6 +50,8 @@ def _is_optional(stage, one):
     return (one.call in _OPTIONAL_CALLS or one.call == "close" and (one.side == "input" or is_hidden or one.path in (stage.out, stage.target))
             or one.side == "output" and is_hidden and one.call in ("open", "write", "resize", "read")
             or one.call == "open" and one.phase in ("survey", "bind") and os.path.isdir(one.path)  # asked for its quotas, which may be unknown
+            # Evidence of the save, not tensors: without it less is proved.
+            or one.side == "input" and os.path.basename(one.path).startswith(("extra_state_", "optim_"))
             or one.call == "close" and "/journal" in one.path)  # of a model that is complete
 
 
