@@ -73,8 +73,8 @@ def _summary(content, fuzzing, changed):
         outcomes = Counter()
         for *_, outcome, n in tried:
             outcomes[outcome] += n
-        rows.append(("faults injected", sum(outcomes.values()), f"{outcomes['whole']} succeeded anyway, {outcomes['refused']} refused with one message and nothing left, {outcomes['resumed']} kept finished blocks, from which --resume made the model", 0))
-        rows.append(("points of injection (phase, side, call)", len({(phase, side, call) for phase, side, call, *_ in tried}), "each was hit, by its counter", ""))
+        rows.append(("faults injected", sum(outcomes.values()), f"{outcomes['whole']} merged anyway, {outcomes['refused']} refused, {outcomes['resumed']} resumed from what was kept", 0))
+        rows.append(("points of injection (phase, files, call)", len({(phase, side, call) for phase, side, call, *_ in tried}), "each was hit", ""))
     if "kills" in content:
         kills = content["kills"]["kills"]
         rows.append(("ranks killed, then resumed", len(kills), "all byte-identical", 0))
@@ -101,20 +101,18 @@ def _summary(content, fuzzing, changed):
 
 
 def _faults(content):
-    """One row for each call, one column for each phase."""
+    """One row for each call; the record also has their phases."""
     if "faults" not in content:
         return table((), [])
-    counts, kinds, outcomes = defaultdict(Counter), defaultdict(set), defaultdict(Counter)
-    for phase, side, call, what, outcome, n in _tried(content):
-        counts[side, call][phase] += n
+    kinds, outcomes = defaultdict(set), defaultdict(Counter)
+    for _, side, call, what, outcome, n in _tried(content):
         kinds[side, call].add(what)
         outcomes[side, call][outcome] += n
     rows = []
-    for side, call in sorted(counts, key=lambda key: (program.SIDES.index(key[0]), program.CALLS.index(key[1]))):
-        key = side, call
-        rows.append(("" if side == "none" else side, call, ", ".join(sorted(kinds[key])), *(counts[key][phase] or "" for phase in program.PHASES), outcomes[key]["whole"],
-                     outcomes[key]["refused"], outcomes[key]["resumed"], 0))
-    return table(("files", "call", "failure", *program.PHASES, "merged", "refused", "resumed", "lost"), rows)
+    for side, call in sorted(kinds, key=lambda key: (program.SIDES.index(key[0]), program.CALLS.index(key[1]))):
+        known = outcomes[side, call]
+        rows.append(("" if side == "none" else side, call, ", ".join(sorted(kinds[side, call])), known["whole"], known["refused"], known["resumed"]))
+    return table(("files", "call", "failures", "merged", "refused", "resumed"), rows)
 
 
 def _scenarios(content):

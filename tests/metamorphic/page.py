@@ -3,7 +3,7 @@ nothing of how they come about."""
 import json
 import os
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 import marked_page
@@ -41,12 +41,12 @@ def update(root, check=False):
 
 
 def kinds(record):
-    """One row for each kind of change, and one for all."""
-    counts = record.get("kinds", {})
-    rows = [(kind, *_row(counts[kind])) for kind in sorted(counts)]
-    total = Counter()
-    for one in counts.values():
+    """One row for each kind of change ("JSON: numbers" and "JSON: texts" share one), and one for all."""
+    counts, total = defaultdict(Counter), Counter()
+    for kind, one in record.get("kinds", {}).items():
+        counts[kind.partition(":")[0]].update(one)
         total.update(one)
+    rows = [(kind, *_row(counts[kind])) for kind in sorted(counts)]
     return table(("change", "tried", *_OUTCOMES), [*rows, ("**all**", *_row(total))] if rows else [])
 
 

@@ -14,8 +14,8 @@ def render(page, tables, content):
 def table(heads, rows):
     if not rows:
         return "Not measured yet.\n"
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "".join("| " + " | ".join(map(str, line)) + " |\n" for line in lines)
+    head, *body = ("| " + " | ".join(map(str, line)) + " |\n" for line in (heads, *rows))
+    return head + "|" + "---|" * len(heads) + "\n" + "".join(body)
 
 
 def update(page_path, tables, content, check=False):

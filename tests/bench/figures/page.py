@@ -59,51 +59,53 @@ def _run_numbers(content):
 
 
 def _runs(content):
+    """The machines, each with a letter, and the runs made on them."""
+    letters = {machine: chr(ord("A") + at) for at, machine in enumerate(sorted(content["machines"]))}
     rows = []
     for run, number in _run_numbers(content).items():
         of = [record for record in content["records"].values() if _run_of(record) == run]
-        machine = content["machines"][run[0]]
         loads = sorted(record["load"] for record in of if "load" in record)
-        rows.append((number, run[3], f"{run[2]} ({run[1]})", f"{machine['cores']} x {machine['cpu']}, {machine['memory_gib']} GiB", machine["kernel"],
-                     machine["file_system"], machine["mpi"], f"{loads[0]:.1f} - {loads[-1]:.1f}" if loads else "", len(of)))
-    return _table(("run", "date", "shardweld", "machine", "kernel", "file system", "MPI", "load before a case", "cases"), rows)
+        rows.append((number, run[3], run[1], letters[run[0]], f"{loads[0]:.1f} - {loads[-1]:.1f}" if loads else "", len(of)))
+    return _machines(content, letters) + "\n" + _table(("run", "date", "commit", "machine", "load before a case", "cases"), rows)
+
+
+def _machines(content, letters):
+    machines = [(letter, content["machines"][name]) for name, letter in letters.items()]
+    return "".join(f"- {letter}: {one['cores']} x {one['cpu']}, {one['memory_gib']} GiB, kernel {one['kernel']}, {one['file_system']}, {one['mpi']}\n"
+                   for letter, one in machines)
 
 
 def _merges(content):
-    """One table for each input and dtype, of cases that are more than a launch."""
+    """One row for each case of full size; `auto` is held against the others in the bounds."""
     numbers = _run_numbers(content)
-    groups = {}
-    for record in _of_kind(content, "merge"):
-        if record["gb"] >= 1:
-            groups.setdefault((record["input"], record["dtype"]), []).append(_merge_row(record, numbers))
-    heads = ("ranks", "strategy", "cache", "fsync", "GB", "`cp -r`, s", "roof, s", "merge, s", "merge / `cp -r`", "% of roof", "CPU s: merge, `cp`", "MiB", "run")
-    return "\n".join(f"**{layout}, {_DTYPES[dtype]}**\n\n{_table(heads, rows)}" for (layout, dtype), rows in groups.items()) or _table(heads, [])
+    heads = ("case", "ranks", "`cp -r`, s", "roof, s", "merge, s", "merge / `cp -r`", "% of roof", "CPU s: merge, `cp`", "MiB", "run")
+    return _table(heads, [_merge_row(record, numbers) for record in _of_kind(content, "merge")
+                          if record["gb"] == bounds.LEAST_GB and record["strategy"] != "auto"])
 
 
 def _merge_row(record, numbers):
     merge, copy, roof = (record["samples"][side] for side in ("merge", "copy", "roof"))
-    strategy = record["strategy"] if record["strategy"] == record["did"] else f"{record['strategy']} ({record['did']})"
-    return (record["ranks"], strategy, record["cache"], record["fsync"], f"{record['gb']:g}", _middle(copy["wall_s"]), _middle(roof["wall_s"]),
-            _middle(merge["wall_s"]), _spread(ratios(merge["wall_s"], copy["wall_s"])), _spread(of_roof(record), 0),
+    return (_case(record), record["ranks"], _middle(copy["wall_s"]), _middle(roof["wall_s"]), _middle(merge["wall_s"]),
+            _spread(ratios(merge["wall_s"], copy["wall_s"])), _spread(of_roof(record), 0),
             f"{_middle(merge['cpu_s'])}, {_middle(copy['cpu_s'])}", _mib(record["peak_bytes"]), numbers[_run_of(record)])
+
+
+def _input(record):
+    return f"{record['input']}, {_DTYPES.get(record['dtype'], record['dtype'])}"
 
 
 def _peers(content):
     numbers = _run_numbers(content)
-    heads = ("peer", "input", "GB", "peer, s", "with imports, s", "merge, s", "peer, GB/s", "merge, GB/s", "times faster", "with imports", "peer, MiB",
-             "merge, MiB", "times less", "run")
+    heads = ("peer", "input", "GB", "peer, s", "with imports", "merge, s", "times faster", "peer, MiB", "merge, MiB", "run")
     return _table(heads, [(*_peer_row(record), numbers[_run_of(record)]) for record in _of_kind(content, "peer-.*")])
 
 
 def _peer_row(record):
-    """Input that shardweld does not read has no merge beside it."""
+    """A peer measured alone has no merge beside it."""
     peer, merge, gb = record["samples"]["peer"], record["samples"].get("merge"), record["input_bytes"] / 1e9
-    its_own = (record["peer"], f"{record['input']}, {_DTYPES.get(record['dtype'], record['dtype'])}", f"{gb:.2f}", _middle(peer["work_s"]), _middle(peer["wall_s"]))
-    speed, memory = f"{gb / statistics.median(peer['work_s']):.2f}", _mib(record["peer_peak_bytes"])
-    if merge is None:
-        return (*its_own, "another input", speed, "", "", "", memory, "", "")
-    return (*its_own, _middle(merge["wall_s"]), speed, f"{gb / statistics.median(merge['wall_s']):.2f}", _spread(ratios(peer["work_s"], merge["wall_s"]), 1),
-            _spread(ratios(peer["wall_s"], merge["wall_s"]), 1), memory, _mib(record["peak_bytes"]), f"{record['peer_peak_bytes'] / record['peak_bytes']:.0f}")
+    ours = (_middle(merge["wall_s"]), _spread(ratios(peer["work_s"], merge["wall_s"]), 1)) if merge else ("", "")
+    return (record["peer"], _input(record), f"{gb:.2f}", _middle(peer["work_s"]), _middle(peer["wall_s"]), *ours, _mib(record["peer_peak_bytes"]),
+            _mib(record["peak_bytes"]) if merge else "")
 
 
 def _launches(content):
@@ -115,10 +117,10 @@ def _launches(content):
 
 def _memory(content):
     numbers = _run_numbers(content)
-    heads = ("GB", "input", "command", "ranks", "peak of all ranks, MiB", "by their own count", "metadata of a rank, MiB", "passes under RLIMIT_DATA of", "run")
+    heads = ("GB", "input", "command", "ranks", "peak of all ranks, MiB", "metadata of a rank, MiB", "passes under RLIMIT_DATA of", "run")
     return _table(heads, [(f"{record['gb']:g}", record["input"], "`" + record["kind"].split("-")[1] + "`", record["ranks"], _mib(record["peak_bytes"]),
-                           _mib(record["own_peak_bytes"]), f"{record['metadata_bytes'] / 2**20:.1f}", f"{_mib(record['limit_bytes'])} MiB a rank",
-                           numbers[_run_of(record)]) for record in _of_kind(content, "memory-.*")])
+                           f"{record['metadata_bytes'] / 2**20:.1f}", f"{_mib(record['limit_bytes'])} MiB", numbers[_run_of(record)])
+                          for record in _of_kind(content, "memory-.*")])
 
 
 def _bounds(content):
@@ -127,13 +129,14 @@ def _bounds(content):
         values = sorted(bound.values(content["records"]), key=lambda pair: pair[0], reverse=bound.sign == ">=")
         if values:
             worst, record = values[-1]
-            rows.append((bound.what, f"{bound.sign} {bound.limit:g}", f"{values[0][0]:.2f}", f"{worst:.2f}", _case(record), len(values)))
+            case = f"{_case(record)}, {record['gb']:g} GB"
+            rows.append((bound.what, f"{bound.sign} {bound.limit:g}", f"{values[0][0]:.2f}", f"{worst:.2f}", case, len(values)))
     return _table(("what", "wanted", "best", "worst", "worst case", "cases"), rows)
 
 
 def _case(record):
     fsync = "fsync" if record["fsync"] == "yes" else "no fsync"
-    return ", ".join((record["input"], _DTYPES.get(record["dtype"], record["dtype"]), record["strategy"], record["cache"], fsync, f"{record['gb']:g} GB"))
+    return ", ".join((_input(record), record["strategy"], record["cache"], fsync))
 
 
 def line_of(record):
