@@ -88,17 +88,21 @@ def plot(rows):
     )
 
 
+def seconds_of(row):
+    """Metadata, read, exchange and copies, write, all."""
+    return [f"{value:.1f}" for value in (row["metadata_s"], row["read_s"], row["exchange_s"] + row["copy_s"], row["write_s"], row["total_s"])]
+
+
 def table(rows):
-    yield "| model | machine | strategy | metadata | read | exchange and copies | write | all, s | limit |"
-    yield "|---|---|---|---|---|---|---|---|---|"
+    """Merges by 512 ranks; where strategies differ, a cell has a value for each."""
+    yield "| model | machine | metadata | read | exchange and copies | write | all, s |"
+    yield "|---|---|---|---|---|---|---|"
+    groups = {}
     for row in rows:
-        if row["ranks"] != 512:
-            continue
-        cells = [row["model"], row["machine"], row["strategy"]]
-        cells += [f"{row[phase]:.1f}" for phase in ("metadata_s", "read_s")]
-        cells += [f"{row['exchange_s'] + row['copy_s']:.1f}", f"{row['write_s']:.1f}", f"{row['total_s']:.1f}"]
-        cells.append(row["limit"])
-        yield "| " + " | ".join(str(cell) for cell in cells) + " |"
+        if row["ranks"] == 512:
+            groups.setdefault((row["model"], row["machine"]), []).append(seconds_of(row))
+    for names, strategies in groups.items():
+        yield "| " + " | ".join([*names, *(" / ".join(dict.fromkeys(values)) for values in zip(*strategies))]) + " |"
 
 
 def main():

@@ -12,24 +12,21 @@ def read(docs, name):
 
 
 def fuzz_table(record):
-    lines = ["| target | executions | with AddressSanitizer | seconds | edges reached | inputs kept | peak MB | found and fixed |",
-             "|---|--:|--:|--:|--:|--:|--:|---|"]
-    totals = [0, 0]
-    for name, entry in record["targets"].items():
-        totals[0] += entry["executions"]
-        totals[1] += entry["seconds"]
-        checked = entry["executions"] - entry["fast_executions"]
-        lines.append(f"| {name} | {entry['executions']:,} | {checked:,} | {entry['seconds']} | {entry['edges']:,} | {entry['corpus_files']:,} | "
-                     f"{entry['peak_rss_mb']} | {'; '.join(entry['findings']) or '–'} |")
-    return f"{totals[0]:,} executions in {totals[1]:,} seconds of one core, {record['compiler']}:\n\n" + "\n".join(lines)
+    targets = record["targets"]
+    lines = ["| target | executions | with AddressSanitizer | edges reached | inputs kept | peak MB |", "|---|--:|--:|--:|--:|--:|"]
+    lines += [f"| {name} | {one['executions']:,} | {one['executions'] - one['fast_executions']:,} | {one['edges']:,} | {one['corpus_files']:,} | {one['peak_rss_mb']} |"
+              for name, one in targets.items()]
+    executions, seconds = (sum(one[key] for one in targets.values()) for key in ("executions", "seconds"))
+    findings = "".join(f"- {name}: {finding}\n" for name, one in targets.items() for finding in one["findings"])
+    return f"{executions:,} executions in {seconds:,} seconds of one core, {record['compiler']}:\n\n" + "\n".join(lines) + f"\n\nFound and fixed:\n\n{findings}"
 
 
 def hostile_table(record):
-    lines = ["| exit code | variants |", "|--:|--:|"] + [f"| {code} | {count:,} |" for code, count in record["codes"].items()]
+    codes = ", ".join(f"{count:,} of code {code}" for code, count in record["codes"].items())
     outcomes = record["outcomes"]
     return (f"{record['variants']:,} variants of {len(record['cases'])} checkpoints, {record['problems']} that broke a rule, the slowest "
-            f"{record['slowest_s']} s. Of the successes {outcomes.get('same', 0):,} wrote the undamaged model, {outcomes.get('data', 0):,} differ in damaged "
-            f"data only, {outcomes.get('other', 0):,} are other valid checkpoints.\n\n" + "\n".join(lines))
+            f"{record['slowest_s']} s: {codes}. Of the successes {outcomes.get('same', 0):,} wrote the undamaged model, {outcomes.get('data', 0):,} differ in damaged "
+            f"data only, {outcomes.get('other', 0):,} are other valid checkpoints.")
 
 
 def main():
@@ -38,7 +35,7 @@ def main():
     with open(path, encoding="utf-8") as file:
         text = file.read()
     for mark, table in (("fuzzing", fuzz_table(read(docs, "fuzzing.json"))), ("hostile", hostile_table(read(docs, "hostile.json")))):
-        text = re.sub(rf"(<!-- {mark} -->\n).*?(\n<!-- end -->)", lambda found, table=table: found.group(1) + table + found.group(2), text,
+        text = re.sub(rf"(<!-- {mark} -->\n).*?(<!-- end -->)", lambda found, table=table: f"{found[1]}{table.strip()}\n{found[2]}", text,
                       flags=re.DOTALL)
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
