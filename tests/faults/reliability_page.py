@@ -101,18 +101,17 @@ def _summary(content, fuzzing, changed):
 
 
 def _faults(content):
-    """One row for each call; the record also has their phases."""
+    """One row for each kind of files; the record has each call and phase."""
     if "faults" not in content:
         return table((), [])
-    kinds, outcomes = defaultdict(set), defaultdict(Counter)
+    calls, kinds, outcomes = defaultdict(set), defaultdict(set), defaultdict(Counter)
     for _, side, call, what, outcome, n in _tried(content):
-        kinds[side, call].add(what)
-        outcomes[side, call][outcome] += n
-    rows = []
-    for side, call in sorted(kinds, key=lambda key: (program.SIDES.index(key[0]), program.CALLS.index(key[1]))):
-        known = outcomes[side, call]
-        rows.append(("" if side == "none" else side, call, ", ".join(sorted(kinds[side, call])), known["whole"], known["refused"], known["resumed"]))
-    return table(("files", "call", "failures", "merged", "refused", "resumed"), rows)
+        calls[side].add(call)
+        kinds[side].add(what)
+        outcomes[side][outcome] += n
+    rows = [("memory" if side == "none" else side, ", ".join(sorted(calls[side], key=program.CALLS.index)), ", ".join(sorted(kinds[side])),
+             outcomes[side]["whole"], outcomes[side]["refused"], outcomes[side]["resumed"]) for side in program.SIDES if side in calls]
+    return table(("on", "calls", "failures", "merged", "refused", "resumed"), rows)
 
 
 def _scenarios(content):

@@ -3,7 +3,7 @@ nothing of how they come about."""
 import json
 import os
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 import marked_page
@@ -11,6 +11,21 @@ from marked_page import table
 
 SCHEMA = 1
 _OUTCOMES = ("refused", "same", "listed", "failed")
+# How kinds of change begin, by what the page calls them.
+_GROUPS = {
+    "files exchanged, rotated, copied over, doubled": ("exchanged", "rotated", "copied over", "doubled"),
+    "files left out or renamed": ("left out", "renamed", "file names"),
+    "files of a sibling or a second run": ("from a",),
+    "fields of `config.json`": ("config flag", "config integer", "config key"),
+    "bytes of `config.json` and other JSON": ("config.json", "JSON"),
+    "bytes of pickles": ("pickle",),
+    "records of archives, and their names": ("records",),
+    "structure of zip files": ("zip",),
+    "bytes of safetensors headers and HDF5 files": ("safetensors", "HDF5"),
+    "bytes of tensors": ("tensors",),
+    "side files, also during the merge": ("side file",),
+    "trackers": ("tracker",),
+}
 _LIST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "undetectable.json")
 
 
@@ -41,12 +56,13 @@ def update(root, check=False):
 
 
 def kinds(record):
-    """One row for each kind of change ("JSON: numbers" and "JSON: texts" share one), and one for all."""
-    counts, total = defaultdict(Counter), Counter()
+    """One row for each group of kinds, and one for all; the record has each kind."""
+    counts, total = {group: Counter() for group in _GROUPS}, Counter()
     for kind, one in record.get("kinds", {}).items():
-        counts[kind.partition(":")[0]].update(one)
+        group = next((group for group, beginnings in _GROUPS.items() if kind.startswith(beginnings)), kind)
+        counts.setdefault(group, Counter()).update(one)
         total.update(one)
-    rows = [(kind, *_row(counts[kind])) for kind in sorted(counts)]
+    rows = [(group, *_row(count)) for group, count in counts.items() if count]
     return table(("change", "tried", *_OUTCOMES), [*rows, ("**all**", *_row(total))] if rows else [])
 
 
