@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "shardweld/core/usage.hpp"
 
@@ -12,10 +13,13 @@ namespace {
 
 // Of time that went by without bytes (an exchange, a conversion): so much is made up for.
 constexpr double kMostArrears = 1;
+// A request to stop is seen within this time: mpirun kills its ranks a second after it.
+constexpr double kLongestSleep = 0.05;
 
 }  // namespace
 
-Throttle::Throttle(double bytes_per_s) : bytes_per_s_(bytes_per_s), due_s_(wall_seconds()) {}
+Throttle::Throttle(double bytes_per_s, std::function<bool()> is_stopping)
+    : bytes_per_s_(bytes_per_s), due_s_(wall_seconds()), is_stopping_(std::move(is_stopping)) {}
 
 void Throttle::take(Bytes bytes) {
     double due = 0;
@@ -26,8 +30,9 @@ void Throttle::take(Bytes bytes) {
         due = due_s_;
     }
     // Not before `due`, whatever wakes the thread.
-    for (double left = due - wall_seconds(); left > 0; left = due - wall_seconds()) {
-        std::this_thread::sleep_for(std::chrono::duration<double>(left));
+    for (double left = due - wall_seconds(); left > 0 && !(is_stopping_ && is_stopping_());
+         left = due - wall_seconds()) {
+        std::this_thread::sleep_for(std::chrono::duration<double>(std::min(left, kLongestSleep)));
     }
 }
 

@@ -65,6 +65,9 @@ expect_absent "$WORK/strict"
 
 # Without the adapter's own configuration the smaller one and the weights say the same.
 bare="$(copy_of "$full" bare)"
+rm "$bare/lora_adapter/adapter_config.json"
+lora 3 0 --local_dir "$bare" --target_dir "$WORK/none"
+expect_text "has no adapter_config.json"
 rm -r "$bare/lora_adapter"
 lora 0 2 --local_dir "$bare" --target_dir "$WORK/bare_out"
 same "$WORK/bare_out/lora_adapter" "$full/expected/lora_adapter"

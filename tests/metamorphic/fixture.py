@@ -8,7 +8,7 @@ from functools import cached_property
 
 import merge
 
-DATA = ("megatron", "megatron_more", "torch", "hf", "hdf5")
+DATA = ("megatron", "megatron_lora", "megatron_more", "torch", "bytecheckpoint", "colossalai", "deepspeed", "hf", "hdf5")
 # Checkpoints that one cannot merge without saying more.
 _OPTIONS = {"hf/": ("--backend", "hf"), "hdf5/": ("--backend", "hdf5"), "torch/dcp_ema_safetensors_w2": ("--prefix", "model")}
 

@@ -41,12 +41,12 @@ def judge(fixture, change, done, expected, entries):
 
 def _is_handed_on(change, done, detail):
     """Whether the files that differ are those that were changed, whole: tokenizers and code are handed on as they are found at the first look, which falls
-    into one of the first two phases. What a link leads to is not compared, nor what is written in place of a file that vanished before that look."""
+    into one of the first two phases. What a link leads to is not compared."""
     touched = {os.path.basename(name) for name in change.touches}
     names = detail.split(", ")
     return all(os.path.basename(name) in touched for name in names) and (
         not change.meanwhile or re.search("phase=(survey|bind)", change.meanwhile) and (
-            re.search("do=(link|vanish)", change.meanwhile) or all(done.model.others.get(name) in (None, *done.inputs) for name in names)))
+            "do=link" in change.meanwhile or all(done.model.others.get(name) in (None, *done.inputs) for name in names)))
 
 
 def _listed(entries, fixture, change, kind, detail):

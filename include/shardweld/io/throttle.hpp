@@ -2,6 +2,7 @@
 // Knows bytes and a clock; nothing of files.
 #pragma once
 
+#include <functional>
 #include <mutex>
 
 #include "shardweld/core/index.hpp"
@@ -10,8 +11,9 @@ namespace shardweld::io {
 
 class Throttle {
   public:
-    /// Requires a positive speed.
-    explicit Throttle(double bytes_per_s);
+    /// Requires a positive speed. Once `is_stopping` (safe from any thread; may be empty) says so
+    /// nothing waits any more: what is in hand is brought to its end.
+    explicit Throttle(double bytes_per_s, std::function<bool()> is_stopping = {});
 
     /// Waits until the bytes taken so far, these included, are due: n bytes take n / speed seconds
     /// at least since the throttle was made. At most a second's bytes of time not used before are
@@ -22,6 +24,7 @@ class Throttle {
     std::mutex mutex_;
     double bytes_per_s_;
     double due_s_;  ///< when the bytes taken so far are due, by the monotonic clock
+    std::function<bool()> is_stopping_;
 };
 
 }  // namespace shardweld::io

@@ -53,6 +53,17 @@ adapters::ConfigFile read_if_there(const fs::path& path, const fs::path& given) 
     return {path.string(), io::text_of(open_own(path, given), models::kMaxConfig)};
 }
 
+/// PEFT saves an adapter's weights and settings together: a directory of one without the settings
+/// lost them, and PEFT's defaults are not what it was trained with.
+void require_adapter_config(const adapters::ConfigFile& config) {
+    const fs::path directory = fs::path(config.path).parent_path();
+    if (config.text.empty() && io::is_directory(directory)) {
+        throw Error(ErrorCode::not_found,
+                    directory.string() + " has no adapter_config.json, which every adapter has",
+                    "copy it again; without the whole directory PEFT's defaults apply");
+    }
+}
+
 /// Where there is none, as save_pretrained makes one.
 void add_generation_config(ModelFiles& files) {
     constexpr const char* kName = "generation_config.json";
@@ -270,6 +281,7 @@ ModelFiles read_model_files(const Options& options, const ModelPlaces& places) {
     }
     files.adapter_config =
         read_if_there(places.checkpoint.directory / kAdapterConfig, options.local_dir);
+    require_adapter_config(files.adapter_config);
     files.train_meta = read_if_there(places.checkpoint.directory / kTrainMeta, options.local_dir);
     if (files.train_meta.text.empty()) {
         const auto run_config =

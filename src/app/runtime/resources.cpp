@@ -7,6 +7,7 @@
 #include "shardweld/mpi/share.hpp"
 
 #include "memory.hpp"
+#include "stop.hpp"
 
 namespace shardweld::app {
 
@@ -38,7 +39,8 @@ Resources shared_resources(mpi::Comm& comm) {
 
 std::shared_ptr<io::Throttle> throttle_of(const Options& options, const mpi::Comm& comm) {
     return options.bw_limit ? std::make_shared<io::Throttle>(
-                                  static_cast<double>(*options.bw_limit) / comm.size())
+                                  static_cast<double>(*options.bw_limit) / comm.size(),
+                                  [] { return !StopSignals::seen().empty(); })
                             : nullptr;
 }
 

@@ -1,5 +1,6 @@
 #include "shardweld/io/throttle.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -34,6 +35,15 @@ TEST(Throttle, makes_up_for_a_second_at_most) {
     const double begin = wall_seconds();
     throttle.take(1'100'000);
     EXPECT_GE(wall_seconds() - begin, 0.1);
+}
+
+TEST(Throttle, a_request_to_stop_ends_the_waiting) {
+    std::atomic<bool> is_stopping = false;
+    Throttle throttle(1, [&] { return is_stopping.load(); });
+    std::thread waiting([&] { throttle.take(1'000'000); });  // eleven days
+    is_stopping = true;
+    waiting.join();
+    throttle.take(1'000'000);
 }
 
 }  // namespace
