@@ -163,6 +163,17 @@ class Settler {
             config_["r"] = number(plain);
             return;
         }
+        const bool fits_any = std::any_of(modules_.begin(), modules_.end(), [&](const Module& one) {
+            return declared_rank(one, plain) == static_cast<double>(one.rank);
+        });
+        if (plain > 0 && !modules_.empty() && !fits_any && !sources_.alpha) {
+            throw Error(ErrorCode::mismatch,
+                        (declared ? sources_.adapter_config : sources_.train_meta).path +
+                            " says rank " + text_of(plain) + ", but the adapter of " +
+                            printable(wrong->path) + " has rank " + std::to_string(wrong->rank) +
+                            ": the file is another adapter's, and so may be its lora_alpha",
+                        "put this adapter's file there, or give --lora_alpha");
+        }
         if (plain > 0) {
             settings_.notes.push_back("the adapter of " + printable(wrong->path) + " has rank " +
                                       std::to_string(wrong->rank) + ", not " +

@@ -10,7 +10,8 @@ import merge
 
 DATA = ("megatron", "megatron_lora", "megatron_more", "torch", "bytecheckpoint", "colossalai", "deepspeed", "hf", "hdf5")
 # Checkpoints that one cannot merge without saying more.
-_OPTIONS = {"hf/": ("--backend", "hf"), "hdf5/": ("--backend", "hdf5"), "torch/dcp_ema_safetensors_w2": ("--prefix", "model")}
+_OPTIONS = {"hf/": ("--backend", "hf"), "hdf5/": ("--backend", "hdf5"), "torch/dcp_ema_safetensors_w2": ("--prefix", "model"),
+            "deepspeed/autotp_": ("--dtype", "bf16")}
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,8 @@ class Fixture:
     @cached_property
     def layout(self):
         """The kind of its data files: what siblings have in common."""
-        for pattern, layout in ((r"\.metadata$", "dcp"), (r"mp_rank_", "legacy"), (r"\.zarray$", "zarr"), (r"model_world_size_", "fsdp"),
-                                (r"\.h5$", "hdf5"), (r"\.(safetensors|bin)$", "hf")):
+        for pattern, layout in ((r"\.metadata$", "dcp"), (r"_(model|optim)_states\.pt$", "deepspeed"), (r"mp_rank_", "legacy"), (r"\.zarray$", "zarr"),
+                                (r"model_world_size_", "fsdp"), (r"\.h5$", "hdf5"), (r"\.(safetensors|bin)$", "hf")):
             if any(re.search(pattern, name) for name in self.files):
                 return layout
         return "other"
@@ -52,7 +53,7 @@ class Fixture:
         parts = {".": place}
         if os.path.isdir(os.path.join(place, "lora_adapter")):
             parts = {"lora_adapter": os.path.join(place, "lora_adapter")}
-            if "loraonly" not in self.name:  # there the base comes from elsewhere
+            if not re.search("loraonly|/only-", self.name):  # there the base comes from elsewhere
                 parts["."] = os.path.join(place, "base")
         return {f"{part}/{name}": value for part, directory in parts.items() for name, value in merge.tensors_of(directory).items()}
 

@@ -218,6 +218,28 @@ class ModelScan {
                 throw;
             }
         }
+        require_no_renamed(names);
+    }
+
+    // The module has every parameter of the optimizer, but for experts, which have files of their
+    // own. Where one lacks and another of its shape is in no list, a name has changed.
+    void require_no_renamed(const std::vector<std::string>& names) const {
+        std::map<std::vector<Index>, std::string> unlisted;
+        for (const Tensor& tensor : out_.tensors) {
+            if (tensor.placement.empty() && !buffers_.contains(tensor.name)) {
+                unlisted[tensor.shape] = tensor.name;
+            }
+        }
+        const std::set<std::string> there(names.begin(), names.end());
+        for (const auto& [name, shape] : shapes_) {
+            const auto other = unlisted.find(shape);
+            if (other != unlisted.end() && !there.contains(name) &&
+                name.find("deepspeed_experts") == std::string::npos) {
+                throw Error(ErrorCode::corrupt, "its param_shapes name " + printable(name) +
+                                                    ", its module has " + printable(other->second) +
+                                                    " instead");
+            }
+        }
     }
 
     static void require_distinct(const std::vector<std::string>& names) {

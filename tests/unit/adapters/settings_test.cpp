@@ -126,11 +126,16 @@ TEST(Settings, RanksAreThoseOfTheWeights) {
     add(tensors, "m.2.q", 8);
     const auto modules = modules_of(tensors);
     const Settings settings =
-        settle(sources(R"({"r": 16, "lora_alpha": 16})"), modules, {{}, {}, 3});
+        settle(sources(R"({"r": 8, "lora_alpha": 16})"), modules, {{}, {}, 3});
     EXPECT_EQ(settings.scales, (std::vector<double>{4, 4, 2}));
     EXPECT_EQ(config_of(settings)["r"], 4);
     EXPECT_EQ(config_of(settings)["rank_pattern"].dump(), R"({"m.2.q":8})");
     EXPECT_EQ(settings.notes.size(), 1U);
+    // A rank that no module has tells another adapter's file, whose alpha is not to be trusted.
+    SettingsSources other = sources(R"({"r": 16, "lora_alpha": 16})");
+    EXPECT_THROW((void)settle(other, modules, {{}, {}, 3}), Error);
+    other.alpha = 32;
+    EXPECT_EQ(settle(other, modules, {{}, {}, 3}).scales, (std::vector<double>{8, 8, 4}));
     // A configuration that is right stays as it is.
     const std::string right =
         R"({"r": 4, "lora_alpha": 16, "rank_pattern": {"2.q": 8}, "alpha_pattern": {"[01].q": 32}})";
