@@ -42,10 +42,13 @@ std::string command_of(int pid) {
 }  // namespace
 
 bool is_telling(const std::string& variable) {
-    constexpr std::array<std::string_view, 9> kTelling = {
-        "SLURM_", "OMPI_", "SHARDWELD_", "OMP_", "MPICH_", "I_MPI_", "UCX_", "FI_", "TMPDIR"};
-    constexpr std::array<std::string_view, 5> kDaemons = {
-        "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "OMPI_APP_CTX", "OMPI_FIRST_RANKS"};
+    constexpr std::array<std::string_view, 10> kTelling = {
+        "SLURM_", "OMPI_MCA_", "OMPI_ALLOW_", "SHARDWELD_", "OMP_",
+        "MPICH_", "I_MPI_",    "UCX_",        "FI_",        "TMPDIR"};
+    // What mpirun tells its processes, and nobody else.
+    constexpr std::array<std::string_view, 6> kDaemons = {
+        "OMPI_MCA_orte_",        "OMPI_MCA_ess",    "OMPI_MCA_pmix",
+        "OMPI_MCA_initial_wdir", "OMPI_MCA_shmem_", "OMPI_MCA_mpi_oversubscribe"};
     constexpr std::array<std::string_view, 6> kSecret = {"TOKEN",  "KEY", "SECRET",
                                                          "PASSWD", "JWT", "PASSWORD"};
     const auto begins = [&](std::string_view with) { return variable.starts_with(with); };
