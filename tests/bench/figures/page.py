@@ -78,16 +78,14 @@ def _machines(content, letters):
 def _merges(content):
     """One row for each case of full size; `auto` is held against the others in the bounds."""
     numbers = _run_numbers(content)
-    heads = ("case", "ranks", "`cp -r`, s", "roof, s", "merge, s", "merge / `cp -r`", "% of roof", "CPU s: merge, `cp`", "MiB", "run")
-    return _table(heads, [_merge_row(record, numbers) for record in _of_kind(content, "merge")
+    heads = ("case", "ranks", "`cp -r`, s", "merge, s", "merge / `cp -r`", "% of roof", "MiB", "run")
+    return _table(heads, [(_case(record), record["ranks"], *_merge_figures(record), numbers[_run_of(record)]) for record in _of_kind(content, "merge")
                           if record["gb"] == bounds.LEAST_GB and record["strategy"] != "auto"])
 
 
-def _merge_row(record, numbers):
-    merge, copy, roof = (record["samples"][side] for side in ("merge", "copy", "roof"))
-    return (_case(record), record["ranks"], _middle(copy["wall_s"]), _middle(roof["wall_s"]), _middle(merge["wall_s"]),
-            _spread(ratios(merge["wall_s"], copy["wall_s"])), _spread(of_roof(record), 0),
-            f"{_middle(merge['cpu_s'])}, {_middle(copy['cpu_s'])}", _mib(record["peak_bytes"]), numbers[_run_of(record)])
+def _merge_figures(record):
+    merge, copy = (record["samples"][side]["wall_s"] for side in ("merge", "copy"))
+    return _middle(copy), _middle(merge), _spread(ratios(merge, copy)), _middle(of_roof(record), 0), _mib(record["peak_bytes"])
 
 
 def _input(record):
