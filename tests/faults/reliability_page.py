@@ -115,8 +115,8 @@ def _faults(content):
 
 
 def _scenarios(content):
-    rows = [(one["name"], one["ranks"], one["effort"], one["calls"], one["faults"]) for one in content.get("faults", {}).get("scenarios", ())]
-    return table(("merge", "ranks", "faults at", "calls in a run", "faults injected"), rows)
+    rows = [(one["name"], one["effort"], one["faults"]) for one in content.get("faults", {}).get("scenarios", ())]
+    return table(("merge", "faults at", "faults injected"), rows)
 
 
 def _kills(content):
@@ -139,18 +139,19 @@ def _all(records, name):
 def _signals(content):
     groups = defaultdict(list)
     for one in content.get("signals", {}).get("signals", ()):
-        groups[one["to"], ", then ".join(one["signals"])].append(one)
-    rows = [(*key, ", ".join(dict.fromkeys(one["target"] for one in ones)), _all(ones, "code"), len(ones), _all(ones, "came")) for key, ones in groups.items()]
-    return table(("sent to", "signal", "targets", "exit codes", "merges", "model"), rows)
+        groups[one["to"], "twice" if len(one["signals"]) > 1 else "once", one["came"]].append(one)
+    rows = [(to, times, ", ".join(dict.fromkeys(one["signals"][0] for one in ones)), _all(ones, "target"), _all(ones, "code"), len(ones), came)
+            for (to, times, came), ones in groups.items()]
+    return table(("sent to", "times", "signals", "targets", "exit codes", "merges", "model"), rows)
 
 
 def _watched(content):
     groups = defaultdict(list)
     for one in content.get("watched", {}).get("merges", ()):
-        groups[one["target"], one["phase"] or "not killed"].append(one)
-    rows = [(*key, _all(ones, "ranks"), len(ones), _all(ones, "code"), f"{max(one['seconds'] for one in ones):.1f}",
+        groups[one["target"], "yes" if one["phase"] else "no"].append(one)
+    rows = [(*key, len(ones), _all(ones, "code"), f"{max(one['seconds'] for one in ones):.1f}",
              *(f"{sum(one['looks'][what] for one in ones):,}" for what in ("absent", "old", "new")), 0) for key, ones in groups.items()]
-    return table(("target", "killed in", "ranks", "merges", "exit code", "job ended within, s", "saw nothing", "saw the old model", "saw the new model", "saw a part"), rows)
+    return table(("target", "killed", "merges", "exit code", "job ended within, s", "saw nothing", "saw the old model", "saw the new model", "saw a part"), rows)
 
 
 def _bad_inputs(content):
