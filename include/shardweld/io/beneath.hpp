@@ -6,6 +6,8 @@
 
 namespace shardweld::io {
 
+namespace fs = std::filesystem;
+
 class InputFile;
 
 /// Opens for reading, as InputFile::open does, what lies at `relative` below a directory's
