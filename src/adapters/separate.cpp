@@ -69,10 +69,8 @@ WholeNames check(const Catalogue& catalogue) {
         }
     });
     if (adapters.size() > 1) {
-        std::string list;
-        for (const std::string& adapter : adapters) {
-            list += (list.empty() ? "" : ", ") + printable(adapter);
-        }
+        const std::string list =
+            joined(adapters, ", ", [](const std::string& adapter) { return printable(adapter); });
         throw Error(ErrorCode::unsupported,
                     "the checkpoint holds " + std::to_string(adapters.size()) + " adapters (" +
                         list + "), but only one can be read",

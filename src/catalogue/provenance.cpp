@@ -41,10 +41,8 @@ void require_agreement(Said& said, const Claims& claims, const Statement& statem
 }
 
 std::string list_of(const Claims& claims) {
-    std::string text;
-    for (const auto& [key, value] : claims) {
-        text += (text.empty() ? "" : ", ") + key + " " + value;
-    }
+    const std::string text =
+        joined(claims, ", ", [](const auto& claim) { return claim.first + " " + claim.second; });
     return printable(text, 300);
 }
 

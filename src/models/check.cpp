@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
 
 #include "evaluator.hpp"
 
@@ -17,10 +18,7 @@ using Axes = std::set<std::string>;
 using SegmentName = std::pair<std::string, std::string>;
 
 std::string text_of(const Axes& axes) {
-    std::string text;
-    for (const std::string& axis : axes) {
-        text += (text.empty() ? "" : " ") + axis;
-    }
+    const std::string text = joined(axes, " ");
     return text.empty() ? "none" : text;
 }
 

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
 #include "shardweld/models/recipe.hpp"
 
 #include "check.hpp"
@@ -121,9 +122,7 @@ Recipe recipe_of(FullDeclaration whole) {
     recipe.flags = std::move(declaration.flags);
     recipe.givens = std::move(declaration.givens);
     recipe.unverified = std::move(declaration.unverified);
-    for (const std::string& fixture : declaration.verified) {
-        recipe.verified += (recipe.verified.empty() ? "" : ", ") + fixture;
-    }
+    recipe.verified = joined(declaration.verified, ", ");
     return recipe;
 }
 

@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include "shardweld/core/text.hpp"
+
 namespace shardweld::process {
 
 std::string shell_word(const std::string& text) {
@@ -18,11 +20,7 @@ std::string shell_word(const std::string& text) {
 }
 
 std::string shell_line(const std::vector<std::string>& words) {
-    std::string line;
-    for (const std::string& word : words) {
-        line += (line.empty() ? "" : " ") + shell_word(word);
-    }
-    return line;
+    return joined(words, " ", shell_word);
 }
 
 }  // namespace shardweld::process

@@ -92,10 +92,7 @@ void require_room(const Room& room, const fs::path& directory, Bytes bytes, Inde
     if (short_of.empty()) {
         return;
     }
-    std::string text;
-    for (const std::string& shortage : short_of) {
-        text += (text.empty() ? "" : "\n  ") + shortage;
-    }
+    const std::string text = joined(short_of, "\n  ");
     throw Error(ErrorCode::space, text,
                 "free space or choose another --target_dir; for inodes, raise --max_shard_size");
 }

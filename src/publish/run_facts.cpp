@@ -113,10 +113,8 @@ std::string only_in(std::vector<std::string> some, std::vector<std::string> othe
     std::vector<std::string> only;
     std::set_difference(some.begin(), some.end(), others.begin(), others.end(),
                         std::back_inserter(only));
-    std::string text;
-    for (const std::string& option : only) {
-        text += (text.empty() ? "" : ", ") + printable(option);
-    }
+    const std::string text =
+        joined(only, ", ", [](const std::string& option) { return printable(option); });
     return text.empty() ? "none" : text;
 }
 

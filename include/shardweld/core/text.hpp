@@ -2,6 +2,7 @@
 // Knows nothing of where the text comes from.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,6 +36,17 @@ std::string shape_text(std::span<const Index> shape);
 
 /// Text from a file made safe to print: control and non-ASCII bytes escaped, cut at `limit` bytes.
 std::string printable(std::string_view text, std::size_t limit = 200);
+
+/// The elements' texts with `separator` between them.
+template <typename Range, typename TextOf = std::identity>
+std::string joined(const Range& range, std::string_view separator, TextOf text_of = {}) {
+    std::string text;
+    for (std::string_view between; const auto& element : range) {
+        text.append(between).append(text_of(element));
+        between = separator;
+    }
+    return text;
+}
 
 /// "a, b, c", each made safe to print; of more than eight the first eight and ", ...".
 std::string listed(const std::vector<std::string>& texts);

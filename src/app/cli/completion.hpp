@@ -7,13 +7,8 @@
 
 namespace shardweld::app {
 
-// Each to be read by its shell: completes commands, options and their values, directories, files
-// and the names of recipes after `shardweld`.
-std::string bash_completion();
-std::string zsh_completion();
-std::string fish_completion();
-
-/// Of "bash", "zsh" or "fish". Error(usage).
+/// A script for "bash", "zsh" or "fish" that completes commands, options and their values,
+/// directories, files and the names of recipes after `shardweld`. Error(usage).
 std::string completion_for(std::string_view shell);
 
 }  // namespace shardweld::app

@@ -1,14 +1,16 @@
 #include "log.hpp"
 
-#include <string>
-
 #include <nlohmann/json.hpp>
 
-#include "error_text.hpp"
+#include "shardweld/core/text.hpp"
 
 namespace shardweld::app {
 
 namespace {
+
+std::string line(const char* label, const std::string& text) {
+    return text.empty() ? "" : "\n  " + std::string(label) + text;
+}
 
 using nlohmann::ordered_json;
 
@@ -53,6 +55,29 @@ std::string dumped(const ordered_json& json) {
 }
 
 }  // namespace
+
+std::string hint_of(const Error& error) {
+    if (!error.hint().empty()) {
+        return error.hint();
+    }
+    switch (error.code()) {
+        case ErrorCode::corrupt:
+            return "copy the file again from where it was saved";
+        case ErrorCode::internal:
+            return "this is a fault of shardweld: please report it";
+        default:
+            return "";
+    }
+}
+
+std::string below(const Error& error, bool has_detail) {
+    return line("where: ", joined(error.context(), "; ")) + line("hint: ", hint_of(error)) +
+           (has_detail ? line("detail: ", error.detail()) : "");
+}
+
+std::string text_of(const Error& error, bool has_detail) {
+    return error.what() + below(error, has_detail);
+}
 
 void Log::say(LogLevel level, std::string_view text) {
     const std::string prefix = prefix_of(level);

@@ -15,6 +15,16 @@
 
 namespace shardweld::app {
 
+/// The error's own hint, else what is usual with its code; may be "".
+std::string hint_of(const Error& error);
+
+/// The lines below "WHAT", indented by two: "where:", "hint:", and "detail:" if asked for, as far
+/// as there is something to say. Each begins with a line end.
+std::string below(const Error& error, bool has_detail);
+
+/// WHAT and the lines below it.
+std::string text_of(const Error& error, bool has_detail = false);
+
 enum class LogLevel { error, warning, info, debug };
 
 /// Writes messages up to a level as "shardweld: ...". On ranks other than 0 it is made mute, so

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "command_table.hpp"
-#include "option_setters.hpp"
+#include "option_value.hpp"
 
 namespace shardweld::app {
 
@@ -28,14 +28,14 @@ enum class JobSteps {
 
 struct OptionRow {
     std::string_view name;   ///< with '_'
-    char letter = 0;         ///< short form, 0 if none
     std::string_view value;  ///< "DIR"; "" for a flag; "[A|B]": one of these, A if not given
     unsigned commands = 0;   ///< that take it, see bit_of
     std::string_view group;  ///< heading in the help; "" for options that are not listed
     std::string_view help;
-    Touches touches;
     Setter set;  ///< called in the order of rows
+    Touches touches = Touches::run;
     JobSteps steps = JobSteps::all;
+    char letter = 0;  ///< short form, 0 if none
 
     [[nodiscard]] bool is_flag() const { return value.empty(); }
     [[nodiscard]] bool names_directory() const { return value == "DIR"; }

@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
 
 namespace shardweld::app {
 

@@ -1,13 +1,19 @@
 // The value that an option is given, read as what it stands for: a size, a number, one of a few
-// words. Knows the ranges and the messages of those kinds; knows no option.
+// words; and how it is put into Options. Knows kinds of values; knows no option.
 #pragma once
 
+#include <concepts>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "options.hpp"
 
 namespace shardweld::app {
 
@@ -20,9 +26,9 @@ struct Given {
 /// Error(usage).
 [[noreturn]] void refuse(const std::string& message, const std::string& hint);
 /// Error(usage): "--NAME TEXT ", and what is wrong with it.
-[[noreturn]] void refuse(const Given& given, const std::string& why,
-                         const std::string& hint);  // All of these: Error(usage) names the option
-                                                    // when its text is no such value.
+[[noreturn]] void refuse(const Given& given, const std::string& why, const std::string& hint);
+
+// All of these: Error(usage) names the option when its text is no such value.
 
 /// Bytes, more than none.
 Bytes size_in(const Given& given);
@@ -40,14 +46,74 @@ using Words = std::vector<std::pair<std::string_view, T>>;
 
 template <typename T>
 T word_in(const Given& given, const Words<T>& words) {
-    std::string known;
     for (const auto& [word, meaning] : words) {
         if (word == given.text) {
             return meaning;
         }
-        known += (known.empty() ? "" : ", ") + std::string(word);
     }
-    refuse(given, "is none of its values", "give one of " + known);
+    const auto name_of = [](const auto& word) { return word.first; };
+    refuse(given, "is none of its values", "give one of " + joined(words, ", ", name_of));
+}
+
+/// What becomes of the text that an option is given, and the texts that there are.
+class Setter {
+  public:
+    /// Error(usage) when the text is no value of the option.
+    template <std::invocable<const Given&, Options&> Put>
+    Setter(Put put) : put_(std::move(put)) {}
+    Setter(Setter setter, std::vector<std::string> words)
+        : put_(std::move(setter.put_)), words_(std::move(words)) {}
+
+    void operator()(const Given& given, Options& options) const { put_(given, options); }
+    /// None where any text may be a value.
+    [[nodiscard]] const std::vector<std::string>& words() const { return words_; }
+
+  private:
+    std::function<void(const Given&, Options&)> put_;
+    std::vector<std::string> words_;
+};
+
+/// What the option alone says.
+template <typename T>
+Setter flag(T Options::*field, std::type_identity_t<T> value = true) {
+    return [=](const Given&, Options& options) { options.*field = value; };
+}
+
+/// Strings and paths.
+template <typename T>
+Setter text(T Options::*field) {
+    return [=](const Given& given, Options& options) { options.*field = given.text; };
+}
+
+template <typename T>
+Setter number(T Options::*field, Index least) {
+    return [=](const Given& given, Options& options) {
+        options.*field = static_cast<T>(number_in(given, least));
+    };
+}
+
+template <typename T>
+Setter word(T Options::*field, std::type_identity_t<Words<T>> words) {
+    std::vector<std::string> names;
+    for (const auto& [name, meaning] : words) {
+        names.emplace_back(name);
+    }
+    const auto put = [field, words = std::move(words)](const Given& given, Options& options) {
+        options.*field = word_in(given, words);
+    };
+    return {put, std::move(names)};
+}
+
+/// What `read` makes of the text: size_in, ...
+template <typename T, typename Read>
+Setter value(T Options::*field, Read read) {
+    return [=](const Given& given, Options& options) { options.*field = read(given); };
+}
+
+/// The same, for a part of a value.
+template <typename Whole, typename T, typename Read>
+Setter value(Whole Options::*whole, T Whole::*part, Read read) {
+    return [=](const Given& given, Options& options) { options.*whole.*part = read(given); };
 }
 
 }  // namespace shardweld::app

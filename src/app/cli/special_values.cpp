@@ -25,14 +25,37 @@ constexpr Bytes kLargestExtent = Bytes{1} << 30U;
            "a multiple of 64KiB below 4GiB)");
 }
 
+/// What --sbatch, --nodes and --rate are about; without the first, check_together refuses it.
+JobRequest& job_of(Options& options) {
+    return options.job ? *options.job : options.job.emplace();
+}
+
 }  // namespace
 
-std::string joined(const std::vector<std::string>& words, std::string_view before_last) {
-    std::string text = words.front();
-    for (std::size_t i = 1; i < words.size(); ++i) {
-        text += (i + 1 < words.size() ? ", " : std::string(before_last)) + words[i];
+std::string choice_help(const std::string& first, const std::vector<std::string>& others) {
+    std::string text = first + " (default)";
+    for (const std::string& other : others) {
+        text += (&other == &others.back() ? " or " : ", ") + other;
     }
     return text;
+}
+
+std::string output_format_help() {
+    std::vector<std::string> others;
+    for (const outputs::Format* const format : outputs::all_formats()) {
+        if (format != &outputs::default_format()) {
+            others.emplace_back(format->name());
+        }
+    }
+    return choice_help(std::string(outputs::default_format().name()), others);
+}
+
+Words<const outputs::Format*> output_formats() {
+    Words<const outputs::Format*> words;
+    for (const outputs::Format* const format : outputs::all_formats()) {
+        words.emplace_back(format->name(), format);
+    }
+    return words;
 }
 
 std::vector<std::string> backend_words() {
@@ -149,6 +172,48 @@ int n_nodes_in(const Given& given) {
         refuse(given, "is more than any cluster has", "give the nodes that the job is to have");
     }
     return static_cast<int>(nodes);
+}
+
+void ignored(const Given& /*given*/, Options& /*options*/) {}
+
+void ignored_with_note(const Given& given, Options& options) {
+    options.notes.push_back("--" + std::string(given.name) +
+                            " has no effect: no model is built and no code is run");
+}
+
+void set_older_config(const Given& given, Options& options) {
+    if (options.hf_config) {
+        refuse("--hf_config and --hf_model_path mean the same", "give one of them");
+    }
+    options.hf_config = given.text;
+    options.notes.emplace_back("--hf_model_path means --hf_config");
+}
+
+void set_verl(const Given& /*given*/, Options& options) {
+    options.is_verl = true;
+    options.dtype = options.dtype.value_or(DType::bf16);
+}
+
+void set_target(const Given& given, Options& options) {
+    options.target_dir = given.text;
+    options.has_target = true;
+}
+
+void set_quiet(const Given& /*given*/, Options& options) {
+    options.is_quiet = true;
+    options.log_level = LogLevel::error;
+}
+
+void set_sbatch(const Given& /*given*/, Options& options) {
+    (void)job_of(options);
+}
+
+void set_nodes(const Given& given, Options& options) {
+    job_of(options).n_nodes = n_nodes_in(given);
+}
+
+void set_rate(const Given& given, Options& options) {
+    job_of(options).rate = size_in(given);
 }
 
 }  // namespace shardweld::app

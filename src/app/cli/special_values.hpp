@@ -1,5 +1,5 @@
-// The values of options that follow rules of their own.
-// Knows one option each; what several say together is option_rules' matter.
+// The values of options that follow rules of their own, and what becomes of them.
+// Knows one option each; what several say together is parse_options' matter.
 #pragma once
 
 #include "shardweld/core/dtype.hpp"
@@ -9,8 +9,10 @@
 
 namespace shardweld::app {
 
-/// "a, b and c".
-std::string joined(const std::vector<std::string>& words, std::string_view before_last);
+/// "auto (default), fsdp or dcp".
+std::string choice_help(const std::string& first, const std::vector<std::string>& others);
+std::string output_format_help();
+Words<const outputs::Format*> output_formats();
 
 // All of the following: Error(usage) when the text is no such value.
 
@@ -32,5 +34,16 @@ Bytes extent_in(const Given& given);
 Bytes memory_limit_in(const Given& given);
 int n_ranks_in(const Given& given);
 int n_nodes_in(const Given& given);
+
+// Setters.
+void ignored(const Given& given, Options& options);
+void ignored_with_note(const Given& given, Options& options);
+void set_older_config(const Given& given, Options& options);
+void set_verl(const Given& given, Options& options);
+void set_target(const Given& given, Options& options);
+void set_quiet(const Given& given, Options& options);
+void set_sbatch(const Given& given, Options& options);
+void set_nodes(const Given& given, Options& options);
+void set_rate(const Given& given, Options& options);
 
 }  // namespace shardweld::app

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "shardweld/plan/cost.hpp"
 
 #include "../merge/main_path.hpp"
@@ -46,5 +48,12 @@ inline constexpr double kStart_s = 0.5;
 
 /// Local. Plans `planned` anew for 1, 2, 4, ... ranks, until that hardly helps, and as it is.
 Advice advise(const Planned& planned, const Supposed& supposed, const mpi::Comm& comm);
+
+/// `words`: what a merge is given. Ends with the command that makes and submits a job of the
+/// knee's size.
+std::string advice_text(const Advice& advice, const MemoryForecast& memory,
+                        const std::vector<std::string>& words);
+
+nlohmann::ordered_json advice_json(const Advice& advice);
 
 }  // namespace shardweld::app

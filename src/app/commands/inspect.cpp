@@ -1,4 +1,7 @@
-#include "inspect.hpp"
+// `shardweld inspect`: what a checkpoint holds.
+// Knows catalogues and how to show them; what a model is, family knows.
+
+#include <string>
 
 #include <nlohmann/json.hpp>
 
@@ -10,6 +13,8 @@
 #include "../report/json_parts.hpp"
 #include "../report/stored_rows.hpp"
 #include "../survey/input.hpp"
+#include "../survey/survey.hpp"
+#include "commands.hpp"
 #include "inspect_text.hpp"
 
 namespace shardweld::app {
@@ -36,8 +41,7 @@ ordered_json tensor_json(const StoredRow& row) {
     return json;
 }
 
-}  // namespace
-
+/// Fields are never renamed or removed.
 std::string inspect_json(const Survey& survey) {
     const formats::Location& location = survey.location;
     const catalogue::Catalogue& catalogue = survey.catalogue;
@@ -67,8 +71,6 @@ std::string inspect_json(const Survey& survey) {
     json["inert_globals"] = ordered_json(catalogue.inert_globals);
     return json_text(json);
 }
-
-namespace {
 
 /// The ranks' files that are there, of a checkpoint that cannot be read.
 std::string ranks_found(const Options& options) {

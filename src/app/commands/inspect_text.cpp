@@ -111,11 +111,8 @@ std::string ignored_table(const std::vector<catalogue::Ignored>& ignored) {
 }
 
 std::string facts_text(const catalogue::Catalogue& catalogue) {
-    std::string facts;
-    for (const auto& [name, value] : catalogue.facts) {
-        facts += (facts.empty() ? "" : ", ") + name + " " + std::to_string(value);
-    }
-    return facts;
+    return joined(catalogue.facts, ", ",
+                  [](const auto& fact) { return fact.first + " " + std::to_string(fact.second); });
 }
 
 std::string head_text(const Survey& survey, const std::vector<StoredRow>& rows) {

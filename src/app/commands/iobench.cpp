@@ -1,4 +1,5 @@
-#include "iobench.hpp"
+// `shardweld iobench`: the roof of a merge, measured.
+// Knows the command's output; what is measured is measure's matter.
 
 #include <algorithm>
 #include <array>
@@ -18,11 +19,12 @@
 #include "../cli/version.hpp"
 #include "../merge/striping.hpp"
 #include "../report/json_parts.hpp"
-#include "../report/report_place.hpp"
+#include "../report/reported.hpp"
 #include "../report/roof.hpp"
 #include "../report/session.hpp"
 #include "../runtime/scratch.hpp"
 #include "../survey/search_path.hpp"
+#include "commands.hpp"
 
 namespace shardweld::app {
 

@@ -1,4 +1,5 @@
-#include "merge.hpp"
+// The merge, from finding the checkpoint to publishing the model.
+// Knows the order of the steps; each step is another module's.
 
 #include "shardweld/core/text.hpp"
 #include "shardweld/plan/plan.hpp"
@@ -8,9 +9,10 @@
 #include "../merge/stopping.hpp"
 #include "../report/reported.hpp"
 #include "../report/summary.hpp"
-#include "../runtime/memory_check.hpp"
+#include "../runtime/memory.hpp"
 #include "../runtime/watchdog.hpp"
-#include "../survey/checksums.hpp"
+#include "../survey/input.hpp"
+#include "commands.hpp"
 #include "preparation.hpp"
 #include "upload.hpp"
 

@@ -11,7 +11,7 @@
 #include "../cli/table.hpp"
 #include "../merge/target_room.hpp"
 #include "../report/json_parts.hpp"
-#include "print_advice.hpp"
+#include "advice.hpp"
 #include "print_plan.hpp"
 
 namespace shardweld::app {

@@ -1,7 +1,7 @@
 #include "preparation.hpp"
 
 #include "../merge/target.hpp"
-#include "../report/report_place.hpp"
+#include "../report/reported.hpp"
 #include "upload.hpp"
 
 namespace shardweld::app {

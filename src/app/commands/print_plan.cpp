@@ -7,6 +7,7 @@
 #include "shardweld/plan/plan.hpp"
 
 #include "../runtime/resources.hpp"
+#include "commands.hpp"
 #include "preparation.hpp"
 #include "sbatch.hpp"
 

@@ -3,17 +3,15 @@
 #pragma once
 
 #include <optional>
-#include <ostream>
 #include <string>
 #include <vector>
 
 #include "shardweld/mpi/comm.hpp"
 
-#include "../cli/log.hpp"
 #include "../cli/options.hpp"
 #include "../report/figures.hpp"
 #include "../report/report.hpp"
-#include "../runtime/memory_forecast.hpp"
+#include "../runtime/memory.hpp"
 #include "advice.hpp"
 
 namespace shardweld::app {
@@ -42,8 +40,5 @@ std::string plan_json(const PlannedMerge& merge);
 /// Collective: the ranks that are here go a merge's way up to the plan, for --ranks ranks that all
 /// see the checkpoint. The same on all, but for what each has measured of its memory.
 PlannedMerge plan_merge(mpi::Comm& comm, const Options& options);
-
-/// Collective: plans; rank 0 prints to `out`. Returns the exit code.
-int print_plan(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
 
 }  // namespace shardweld::app

@@ -25,17 +25,9 @@
 #include "../cli/same_options.hpp"
 #include "../cli/version.hpp"
 #include "../report/circumstances.hpp"
-#include "../runtime/exit_limit.hpp"
 #include "../runtime/stop.hpp"
-#include "inspect.hpp"
-#include "iobench.hpp"
-#include "merge.hpp"
-#include "print_plan.hpp"
-#include "recipes.hpp"
-#include "show_report.hpp"
-#include "test_and_diff.hpp"
-#include "upload.hpp"
-#include "verify.hpp"
+#include "../runtime/watchdog.hpp"
+#include "commands.hpp"
 
 namespace shardweld::app {
 
@@ -66,15 +58,12 @@ void refuse_torchrun(const std::vector<std::string>& arguments) {
     if (processes == 0) {
         return;
     }
-    std::string line = "mpirun -n " + std::to_string(processes);
-    for (const std::string& word : arguments) {
-        line += " " + process::shell_word(word);
-    }
     throw Error(ErrorCode::launch,
                 "torchrun started " + std::to_string(processes) +
                     " processes that MPI cannot join: each would do the whole "
                     "work",
-                "type instead: " + line);
+                "type instead: mpirun -n " + std::to_string(processes) + " " +
+                    process::shell_line(arguments));
 }
 
 /// Runs `command`; an exception becomes one message and its exit code.

@@ -1,4 +1,5 @@
-#include "recipes.hpp"
+// `shardweld recipes`: the model families that are known.
+// Knows recipes as texts; nothing of checkpoints.
 
 #include <array>
 #include <map>
@@ -12,6 +13,7 @@
 
 #include "../cli/nearest.hpp"
 #include "../cli/table.hpp"
+#include "commands.hpp"
 
 namespace shardweld::app {
 
@@ -88,11 +90,9 @@ std::string verified_by(const models::Recipe& recipe, bool by_megatron) {
             ++counts[form];
         }
     }
-    std::string text;
-    for (const auto& [form, count] : counts) {
-        text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + std::string(form);
-    }
-    return text;
+    return joined(counts, ", ", [](const auto& form) {
+        return std::to_string(form.second) + " " + std::string(form.first);
+    });
 }
 
 std::string megatron_cell(const models::RecipeLibrary& library, const models::Recipe& recipe) {

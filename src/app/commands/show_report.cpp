@@ -1,11 +1,160 @@
-#include "show_report.hpp"
+// `shardweld report`: what a run's report says, for a terminal or as a page.
+// Knows what a run record holds and how to show it in lines; the page is report's matter.
+#include <algorithm>
+#include <string>
 
+#include "shardweld/core/text.hpp"
+
+#include "../cli/shown_numbers.hpp"
+#include "../cli/table.hpp"
 #include "../report/report.hpp"
 #include "../report/run_page.hpp"
 #include "../report/run_record.hpp"
-#include "../report/run_text.hpp"
+#include "commands.hpp"
 
 namespace shardweld::app {
+
+namespace {
+
+using Cells = std::vector<std::vector<std::string>>;
+
+constexpr std::size_t kShownRanks = 32;
+constexpr std::size_t kShownLosses = 20;
+constexpr std::size_t kLongestLine = 1000;
+
+double number(Bytes bytes) {
+    return static_cast<double>(bytes);
+}
+
+std::string head_text(const RunRecord& record) {
+    const double seconds = record.seconds();
+    Cells rows{{printable(record.title), printable(record.input, kLongestLine)},
+               {"format", printable(record.format)},
+               {"ended", record.code == 0 ? "well"
+                                          : "with code " + std::to_string(record.code) + " (" +
+                                                printable(record.ending) + ")"}};
+    for (const std::string_view line : split(record.message, '\n')) {
+        if (!line.empty()) {
+            rows.push_back({"", printable(line, kLongestLine)});
+        }
+    }
+    rows.push_back({"output", counted(record.n_tensors, "tensor") + " in " +
+                                  counted(record.files.size(), "file") + ", " +
+                                  human_bytes(record.tensor_bytes)});
+    rows.push_back({"took", duration_text(seconds) + " with " +
+                                counted(static_cast<std::size_t>(record.n_ranks), "rank")});
+    for (const auto& [name, value] : record.facts) {
+        rows.push_back({name, printable(value, kLongestLine)});
+    }
+    rows.push_back({"written by", printable(record.tool)});
+    return table({Align::left, Align::left}, rows);
+}
+
+/// The largest first; many small ones are one row.
+std::string ledger_text(const RunRecord& record) {
+    std::vector<LedgerRow> rows = record.ledger;
+    std::stable_sort(rows.begin() + 1, rows.end(),
+                     [](const LedgerRow& a, const LedgerRow& b) { return a.bytes > b.bytes; });
+    Cells cells;
+    for (std::size_t i = 0; i < std::min(rows.size(), kShownLosses); ++i) {
+        const LedgerRow& row = rows[i];
+        const bool is_ignored = row.fate == LedgerRow::Fate::ignored;
+        cells.push_back({"  " + std::string(is_ignored ? "ignored " : "") + printable(row.name),
+                         human_bytes(row.bytes),
+                         percent_text(number(row.bytes), number(record.stored)),
+                         bar(number(row.bytes), number(record.stored)), printable(row.reason)});
+    }
+    const std::string rest =
+        rows.size() > kShownLosses
+            ? "  and " + std::to_string(rows.size() - kShownLosses) + " smaller ones\n"
+            : "";
+    return "\nwhere " + human_bytes(record.stored) + " went\n" +
+           table({Align::left, Align::right, Align::right, Align::left, Align::left}, cells) + rest;
+}
+
+/// What a phase took on the quickest and the slowest rank.
+std::string spread_of(const RunRecord& record, const std::string& phase) {
+    double least = 0;
+    double most = 0;
+    bool is_first = true;
+    for (const RecordedRank& rank : record.ranks) {
+        double here = 0;
+        for (const RecordedPhase& one : rank.phases) {
+            here += one.name == phase ? one.wall_s : 0;
+        }
+        least = is_first ? here : std::min(least, here);
+        most = std::max(most, here);
+        is_first = false;
+    }
+    return record.ranks.size() < 2 || most <= 0
+               ? ""
+               : duration_text(least) + " to " + duration_text(most);
+}
+
+std::string phases_text(const RunRecord& record) {
+    Cells cells{{"phase", "first rank", "", "ranks"}};
+    for (const RecordedPhase& phase : record.phases) {
+        cells.push_back({"  " + printable(phase.name), duration_text(phase.wall_s),
+                         bar(phase.wall_s, record.seconds()), spread_of(record, phase.name)});
+    }
+    return "\n" + table({Align::left, Align::right, Align::left, Align::left}, cells);
+}
+
+std::string ranks_text(const RunRecord& record) {
+    Bytes most = 0;
+    for (const RecordedRank& rank : record.ranks) {
+        most = std::max({most, rank.read, rank.sent, rank.written});
+    }
+    Cells cells{{"rank", "host", "read", "sent", "written", "memory", ""}};
+    for (const RecordedRank* rank : record.shown_ranks(kShownRanks)) {
+        cells.push_back({std::to_string(rank->rank), printable(rank->host), human_bytes(rank->read),
+                         human_bytes(rank->sent), human_bytes(rank->written),
+                         human_bytes(rank->peak), bar(number(rank->written), number(most))});
+    }
+    return cells.size() == 1 ? ""
+                             : "\n" + table({Align::right, Align::left, Align::right, Align::right,
+                                             Align::right, Align::right, Align::left},
+                                            cells);
+}
+
+const char* word_of(Check::State state) {
+    switch (state) {
+        case Check::State::good:
+            return "good";
+        case Check::State::doubtful:
+            return "in part";
+        case Check::State::bad:
+            return "bad";
+        default:
+            return "unknown";
+    }
+}
+
+std::string checks_text(const RunRecord& record) {
+    Cells cells;
+    for (const Check& check : record.checks) {
+        cells.push_back({std::string("  ") + word_of(check.state), check.name,
+                         printable(check.text, kLongestLine)});
+    }
+    std::string text =
+        "\nchecks\n" + table({Align::left, Align::left, Align::left}, cells) + "\n" +
+        (record.warnings.empty() ? "no warnings\n"
+                                 : counted(record.warnings.size(), "warning") + "\n");
+    for (const auto& [code, what] : record.warnings) {
+        text += "  " + printable(code) + ": " + printable(what, kLongestLine) + "\n";
+    }
+    return text;
+}
+
+std::string run_text(const RunRecord& record) {
+    return head_text(record) + ledger_text(record) + phases_text(record) + ranks_text(record) +
+           checks_text(record) +
+           (record.command.empty()
+                ? ""
+                : "\ncommand\n  " + printable(record.command, 4 * kLongestLine) + "\n");
+}
+
+}  // namespace
 
 int show_report(const Options& options, std::ostream& out) {
     const RunRecord record = read_run_record(options.local_dir);

@@ -1,4 +1,5 @@
-#include "test_and_diff.hpp"
+// The commands test and diff: what a merge would write, or a model directory, against another model
+// directory. Knows the order of the steps; each step is another module's.
 
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/execute/comparer.hpp"
@@ -10,10 +11,10 @@
 #include "../merge/main_path.hpp"
 #include "../merge/moving.hpp"
 #include "../merge/preflight.hpp"
-#include "../report/report_place.hpp"
 #include "../report/reported.hpp"
 #include "../report/session.hpp"
 #include "../runtime/scratch.hpp"
+#include "commands.hpp"
 
 namespace shardweld::app {
 

@@ -7,6 +7,8 @@
 
 #include "shardweld/formats/recognise.hpp"
 
+#include "commands.hpp"
+
 namespace shardweld::app {
 
 namespace {

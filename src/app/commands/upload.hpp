@@ -19,7 +19,4 @@ upload::Access prepare_upload(mpi::Comm& comm, const Options& options);
 void upload_directory(mpi::Comm& comm, const Options& options, const fs::path& directory,
                       const upload::Access& access, Log& log);
 
-/// Collective. The command `upload`; its exit code.
-int upload_model(mpi::Comm& comm, const Options& options, Log& log);
-
 }  // namespace shardweld::app

@@ -1,4 +1,5 @@
-#include "verify.hpp"
+// The command verify: re-reads an output against the format's rules, its index and its report.
+// Knows the order of the steps; each step is another module's.
 
 #include <algorithm>
 
@@ -16,6 +17,7 @@
 #include "../merge/moving.hpp"
 #include "../report/json_parts.hpp"
 #include "../report/reported_output.hpp"
+#include "commands.hpp"
 
 namespace shardweld::app {
 

@@ -15,7 +15,7 @@ namespace shardweld::app {
 namespace {
 
 /// Ranks that see the same of both stay together.
-plan::Visibility joined(const plan::Visibility& a, const plan::Visibility& b) {
+plan::Visibility seen_by_both(const plan::Visibility& a, const plan::Visibility& b) {
     plan::Visibility both;
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> groups;
     for (std::size_t rank = 0; rank < a.group_of_rank.size(); ++rank) {
@@ -87,7 +87,7 @@ void add_base(catalogue::Catalogue& checkpoint, const fs::path& directory,
 
 void add_base(Survey& checkpoint, Survey base) {
     add_base(checkpoint.catalogue, base.location.directory, std::move(base.catalogue));
-    checkpoint.visibility = joined(checkpoint.visibility, base.visibility);
+    checkpoint.visibility = seen_by_both(checkpoint.visibility, base.visibility);
     checkpoint.digests.insert(checkpoint.digests.end(), base.digests.begin(), base.digests.end());
     checkpoint.stamps.insert(checkpoint.stamps.end(), base.stamps.begin(), base.stamps.end());
 }

@@ -67,10 +67,7 @@ void require_only_padding(const std::vector<plan::Padding>& padding,
 }
 
 std::vector<std::string> padding_notes(const std::vector<plan::Padding>& padding) {
-    std::string text;
-    for (const plan::Padding& one : padding) {
-        text += (text.empty() ? "" : ", ") + rows_text(one);
-    }
+    const std::string text = joined(padding, ", ", rows_text);
     if (text.empty()) {
         return {};
     }

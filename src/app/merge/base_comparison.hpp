@@ -1,17 +1,32 @@
-// A result compared with the model it was trained from (--base) while it is written.
-// Knows the two models; nothing of where the result is written.
+// A result compared with the model it was trained from (--base) while it is written, and how far
+// the two are apart, in a few numbers and names. Knows the two models; nothing of where the result
+// is written.
 #pragma once
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "shardweld/execute/comparer.hpp"
+#include "shardweld/plan/binding.hpp"
 
-#include "../compare/base_summary.hpp"
+#include "../compare/comparison.hpp"
 #include "../compare/model_directory.hpp"
+#include "../report/report.hpp"
 #include "main_path.hpp"
 
 namespace shardweld::app {
+
+/// Names for which `is_aside` holds are not told of where one side lacks them.
+BaseSummary summary_of(std::string directory, const Outcome& outcome,
+                       const std::function<bool(const std::string&)>& is_aside);
+
+/// One line for people.
+std::string text_of(const BaseSummary& summary);
+
+/// `equals_base`: nothing that was compared differs; `base_differs_shape`, `base_missing`,
+/// `base_extra`: the base is another model, or a part of it was lost.
+std::vector<plan::Warning> base_warnings(const BaseSummary& summary);
 
 /// The base, and the comparison under way.
 class BaseComparison {

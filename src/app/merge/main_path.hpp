@@ -12,7 +12,7 @@
 
 #include "../family/model.hpp"
 #include "../report/session.hpp"
-#include "../runtime/memory_forecast.hpp"
+#include "../runtime/memory.hpp"
 #include "../survey/input.hpp"
 
 namespace shardweld::app {

@@ -9,7 +9,7 @@
 
 #include "../cli/run_progress.hpp"
 #include "../family/lora.hpp"
-#include "../survey/checksums.hpp"
+#include "../survey/input.hpp"
 #include "equal_replicas.hpp"
 #include "resumption.hpp"
 

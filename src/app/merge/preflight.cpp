@@ -7,7 +7,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/mpi/share.hpp"
 
-#include "../cli/error_text.hpp"
+#include "../cli/log.hpp"
 #include "../runtime/memory.hpp"
 #include "target.hpp"
 

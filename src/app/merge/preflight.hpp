@@ -10,7 +10,7 @@
 #include "shardweld/mpi/comm.hpp"
 
 #include "../cli/options.hpp"
-#include "../runtime/memory_forecast.hpp"
+#include "../runtime/memory.hpp"
 #include "main_path.hpp"
 
 namespace shardweld::app {

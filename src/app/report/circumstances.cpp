@@ -18,14 +18,6 @@ namespace shardweld::app {
 
 namespace {
 
-std::string in_a_shell(const std::vector<std::string>& words) {
-    std::string text;
-    for (const std::string& word : words) {
-        text += (text.empty() ? "" : " ") + process::shell_word(word);
-    }
-    return text;
-}
-
 std::string command_of(int pid) {
     std::ifstream file("/proc/" + std::to_string(pid) + "/cmdline");
     const std::string text((std::istreambuf_iterator<char>(file)), {});
@@ -36,7 +28,7 @@ std::string command_of(int pid) {
     if (!words.empty() && words.back().empty()) {
         words.pop_back();
     }
-    return in_a_shell(words);
+    return process::shell_line(words);
 }
 
 }  // namespace
@@ -62,7 +54,7 @@ bool is_telling(const std::string& variable) {
 
 Circumstances circumstances_of(const std::vector<std::string>& arguments) {
     Circumstances found;
-    found.command = in_a_shell(arguments);
+    found.command = process::shell_line(arguments);
     if (const int launcher = launcher_above(); launcher != 0) {
         found.launcher = command_of(launcher);
     }

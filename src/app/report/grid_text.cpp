@@ -37,11 +37,9 @@ std::string name_of(const catalogue::MeshDim& dim) {
 
 /// "pp 2 x ep 4 x tp 8"
 std::string heading(const Dims& dims) {
-    std::string text;
-    for (const catalogue::MeshDim& dim : dims) {
-        text += (text.empty() ? "" : " x ") + name_of(dim) + " " + std::to_string(dim.extent);
-    }
-    return text;
+    return joined(dims, " x ", [](const catalogue::MeshDim& dim) {
+        return name_of(dim) + " " + std::to_string(dim.extent);
+    });
 }
 
 std::string meanings(const std::string& picture) {

@@ -10,7 +10,7 @@
 #include "shardweld/plan/plan.hpp"
 #include "shardweld/publish/report_file.hpp"
 
-#include "../cli/error_text.hpp"
+#include "../cli/log.hpp"
 #include "../cli/version.hpp"
 #include "json_parts.hpp"
 

@@ -15,7 +15,7 @@
 #include "shardweld/execute/run.hpp"
 #include "shardweld/plan/binding.hpp"
 
-#include "../runtime/memory_meter.hpp"
+#include "../runtime/memory.hpp"
 #include "../runtime/stopwatch.hpp"
 #include "circumstances.hpp"
 #include "file_hashes.hpp"

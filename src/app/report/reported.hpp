@@ -1,12 +1,15 @@
-// A run of all ranks with a report at its end, whether it succeeds or fails.
+// A run of all ranks with a report at its end, whether it succeeds or fails; and before anything is
+// done, whether the report can be written.
 // Knows reports and options; nothing of what is run.
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "shardweld/mpi/comm.hpp"
 
+#include "../cli/options.hpp"
 #include "session.hpp"
 
 namespace shardweld::app {
@@ -18,5 +21,12 @@ using ReportedRun = std::function<ErrorCode(Session&)>;
 /// Error of `body` is reported and goes on.
 int run_reported(mpi::Comm& comm, const Options& options, Log& log, const std::string& command,
                  const ReportedRun& body);
+
+/// Local. `report` is an older report or nothing yet, its directory is there and may be written;
+/// what lies in `target`, or in a directory that is made for it, will be there. Error(io).
+void require_report_place(const fs::path& report, const std::optional<fs::path>& target);
+
+/// Collective. The same of --report, where there is one, on the first rank, which writes it.
+void check_report(mpi::Comm& comm, const Options& options, const std::optional<fs::path>& target);
 
 }  // namespace shardweld::app

@@ -2,15 +2,149 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <utility>
 
 #include "shardweld/core/text.hpp"
 
 #include "../cli/table.hpp"
-#include "folded_names.hpp"
 
 namespace shardweld::app {
 
 namespace {
+
+// More are neither read nor worth their memory.
+constexpr std::size_t kMostFolded = 20'000;
+// Longer names are no model's: they are one component, for trees are walked by recursion.
+constexpr std::size_t kMostComponents = 32;
+
+/// A number in a name, and the values that it has in the rows folded so far.
+using Numbers = std::vector<Index>;
+
+struct NumberedName {
+    std::vector<std::string> literals;  ///< one for each component: what stands before its number
+    std::vector<Numbers> numbers;       ///< one for each component; empty: it has none
+};
+
+struct Folding {
+    NumberedName pattern;
+    std::size_t first = 0;  ///< row
+    std::size_t n_tensors = 1;
+    StoredRow sum;
+};
+
+/// Where the number of a component begins: it is one ("layers.7"), or ends in one as experts' names
+/// do ("weight7").
+std::optional<std::size_t> number_in(std::string_view component) {
+    std::size_t begin = component.size();
+    while (begin > 0 && is_digit(component[begin - 1])) {
+        --begin;
+    }
+    const std::string_view word = component.substr(0, begin);
+    const std::string_view digits = component.substr(begin);
+    const bool is_plain = digits == "0" || (!digits.empty() && digits.front() != '0');
+    return is_plain && (word.empty() || word == "weight" || word == "bias") ? std::optional(begin)
+                                                                            : std::nullopt;
+}
+
+NumberedName numbers_of(const std::string& name) {
+    const std::vector<std::string_view> components = split(name, '.');
+    if (components.size() > kMostComponents) {
+        return {{name}, {Numbers{}}};
+    }
+    NumberedName pattern;
+    for (const std::string_view component : components) {
+        const auto begin = number_in(component);
+        const auto number = begin ? parse_index(component.substr(*begin)) : std::nullopt;
+        pattern.literals.emplace_back(component.substr(0, number ? *begin : component.size()));
+        pattern.numbers.push_back(number ? Numbers{*number} : Numbers{});
+    }
+    return pattern;
+}
+
+void add(Folding& to, Folding&& from, std::size_t component) {
+    Numbers& numbers = to.pattern.numbers[component];
+    Numbers& more = from.pattern.numbers[component];
+    numbers.insert(numbers.end(), more.begin(), more.end());
+    to.first = std::min(to.first, from.first);
+    to.n_tensors += from.n_tensors;
+    to.sum.n_shards += from.sum.n_shards;
+    to.sum.n_replicas += from.sum.n_replicas;
+    to.sum.bytes += from.sum.bytes;
+    to.sum.replica_bytes += from.sum.replica_bytes;
+}
+
+/// What rows must share to be folded in one component: everything but its number.
+using Key = std::tuple<std::vector<std::string>, std::vector<Numbers>, DType, std::vector<Index>,
+                       bool, std::size_t, std::size_t>;
+
+Key key_of(const Folding& folding, std::size_t component) {
+    std::vector<Numbers> others = folding.pattern.numbers;
+    others[component] = {others[component].empty() ? Index{-1} : Index{0}};
+    const StoredRow& row = folding.sum;
+    const std::size_t n = folding.n_tensors;
+    return {folding.pattern.literals, std::move(others), row.dtype, row.shape, row.is_local,
+            row.n_shards / n,         row.n_replicas / n};
+}
+
+/// Folds what differs only in the number of one component.
+std::vector<Folding> fold_in(std::vector<Folding> foldings, std::size_t component) {
+    std::vector<Folding> done;
+    std::map<Key, std::size_t> places;
+    for (Folding& folding : foldings) {
+        if (component >= folding.pattern.numbers.size() ||
+            folding.pattern.numbers[component].empty()) {
+            done.push_back(std::move(folding));
+            continue;
+        }
+        const auto [at, is_new] = places.emplace(key_of(folding, component), done.size());
+        if (is_new) {
+            done.push_back(std::move(folding));
+        } else {
+            add(done[at->second], std::move(folding), component);
+        }
+    }
+    return done;
+}
+
+/// Folds a row's last number at once: of many experts only one folding is ever held.
+void take(Folding folding, std::vector<Folding>& foldings, std::map<Key, std::size_t>& places) {
+    std::size_t last = folding.pattern.numbers.size();
+    while (last > 0 && folding.pattern.numbers[last - 1].empty()) {
+        --last;
+    }
+    if (last == 0) {
+        foldings.push_back(std::move(folding));
+        return;
+    }
+    const auto [at, is_new] = places.emplace(key_of(folding, last - 1), foldings.size());
+    if (is_new) {
+        foldings.push_back(std::move(folding));
+    } else {
+        add(foldings[at->second], std::move(folding), last - 1);
+    }
+}
+
+StoredRow without_ranks(const StoredRow& row) {
+    return {row.name,  row.dtype,         row.shape, row.is_local, row.n_shards, row.n_replicas,
+            row.bytes, row.replica_bytes, {}};
+}
+
+FoldedRow shown(Folding folding) {
+    FoldedRow row;
+    for (std::size_t i = 0; i < folding.pattern.literals.size(); ++i) {
+        Numbers& numbers = folding.pattern.numbers[i];
+        std::sort(numbers.begin(), numbers.end());
+        const std::string text = numbers.empty() ? "" : ranges_text(numbers);
+        row.path.push_back(folding.pattern.literals[i] +
+                           (numbers.size() > 1 ? "{" + text + "}" : text));
+    }
+    row.n_tensors = folding.n_tensors;
+    row.sum = std::move(folding.sum);
+    return row;
+}
 
 using Cells = std::vector<std::vector<std::string>>;
 
@@ -79,6 +213,46 @@ void add_branch(const NameBranch& branch, const std::string& indent, std::string
 }
 
 }  // namespace
+
+std::string ranges_text(const std::vector<Index>& numbers) {
+    std::string text;
+    for (std::size_t i = 0; i < numbers.size();) {
+        std::size_t end = i + 1;
+        while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) {
+            ++end;
+        }
+        text += (i == 0 ? "" : ",") + std::to_string(numbers[i]);
+        if (end - i > 1) {
+            text += (end - i > 2 ? ".." : ",") + std::to_string(numbers[end - 1]);
+        }
+        i = end;
+    }
+    return text;
+}
+
+std::vector<FoldedRow> folded(const std::vector<StoredRow>& rows) {
+    std::vector<Folding> foldings;
+    std::map<Key, std::size_t> places;
+    std::size_t n_components = 0;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        Folding folding{numbers_of(rows[i].name), i, 1, without_ranks(rows[i])};
+        n_components = std::max(n_components, folding.pattern.literals.size());
+        take(std::move(folding), foldings, places);
+        if (foldings.size() > kMostFolded) {
+            return {};
+        }
+    }
+    for (std::size_t component = n_components; component-- > 0;) {
+        foldings = fold_in(std::move(foldings), component);
+    }
+    std::stable_sort(foldings.begin(), foldings.end(),
+                     [](const Folding& a, const Folding& b) { return a.first < b.first; });
+    std::vector<FoldedRow> shown_rows;
+    for (Folding& folding : foldings) {
+        shown_rows.push_back(shown(std::move(folding)));
+    }
+    return shown_rows;
+}
 
 std::string tensor_tree(const std::vector<StoredRow>& rows) {
     const bool has_local =

@@ -1,10 +1,15 @@
 #include "memory.hpp"
 
-#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 
+#include <sys/mman.h>
+
+#include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/outputs/format.hpp"
+#include "shardweld/plan/footprint.hpp"
+#include "shardweld/plan/plan.hpp"
 
 namespace shardweld::app {
 
@@ -73,6 +78,25 @@ std::optional<Bytes> slurm_mebibytes(const MemorySources& sources, const char* n
     return number && *number < kMost ? std::optional(static_cast<Bytes>(*number)) : std::nullopt;
 }
 
+// Lists of rounds and files, requests and fragments of messages.
+constexpr Bytes kBeside = Bytes{1} << 20U;
+constexpr Bytes kPeerBuffers = Bytes{64} << 10U;
+
+/// Whether the system lets this process have so much more (ulimit -d, no overcommitment). What is
+/// never touched takes nothing; a cgroup's limit is only felt when it is.
+bool is_granted(Bytes bytes) {
+    void* const place =
+        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return place != MAP_FAILED && ::munmap(place, bytes) == 0;
+}
+
+// Measured with Open MPI 4.1 on one node: the library's own data, and for each other rank of the
+// node the pages of shared memory through which the two speak (docs/cluster/running.md).
+constexpr Bytes kMpi = Bytes{2600} << 10U;
+constexpr Bytes kPeer = Bytes{48} << 10U;
+// Lists of a round, open files, the reading thread's stack and heap.
+constexpr Bytes kRun = Bytes{256} << 10U;
+
 }  // namespace
 
 MemorySources system_memory_sources() {
@@ -104,6 +128,34 @@ Bytes default_memory_limit(const MemorySources& sources, int ranks_on_host) {
     }
     const auto ranks = static_cast<Bytes>(std::max(1, ranks_on_host));
     return std::clamp(*job / 2 / ranks, kMiB, kUsual);
+}
+
+void require_memory(mpi::Comm& comm, const plan::Plan& plan) {
+    mpi::collectively(comm, [&] {
+        const Bytes buffers = plan::most_buffers(plan);
+        const Bytes needed =
+            buffers + kBeside + kPeerBuffers * static_cast<Bytes>(plan.n_ranks() - 1);
+        if (!is_granted(needed)) {
+            throw Error(
+                ErrorCode::memory,
+                "memory ran out before tensors were moved: buffers take " + human_bytes(buffers),
+                "give the job more memory per rank or lower --memory_limit");
+        }
+    });
+}
+
+Bytes MemoryForecast::peak() const {
+    return base + std::max(metadata, plan + std::max(making, buffers));
+}
+
+MemoryForecast forecast_memory(const plan::Plan& plan, const RankMemory& measured, bool has_mpi) {
+    const outputs::Memory files = plan.placement.format->memory(plan.placement);
+    MemoryForecast forecast{measured.base, measured.metadata, measured.plan, files.making,
+                            plan::used_buffers(plan) + kRun + files.kept};
+    if (plan.n_ranks() > 1) {
+        forecast.base += (has_mpi ? 0 : kMpi) + kPeer * static_cast<Bytes>(plan.n_ranks() - 1);
+    }
+    return forecast;
 }
 
 }  // namespace shardweld::app

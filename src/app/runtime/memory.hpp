@@ -1,13 +1,23 @@
-// How much memory this process may use.
-// Knows cgroups and Slurm's variables; nothing of what the memory is for.
+// How much memory this process may use, how much it has used, and what a plan will take.
+// Knows cgroups, Slurm's variables, the system's counters and the sizes of plans.
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/core/usage.hpp"
+#include "shardweld/mpi/comm.hpp"
+#include "shardweld/mpi/share.hpp"
+
+namespace shardweld::plan {
+struct Plan;
+}  // namespace shardweld::plan
 
 namespace shardweld::app {
 
@@ -26,5 +36,58 @@ std::optional<Bytes> job_memory(const MemorySources& sources);
 /// --memory_limit when it is not given: 256 MiB, or half of the job's memory shared by the ranks on
 /// this host where that is less; never below 1 MiB.
 Bytes default_memory_limit(const MemorySources& sources, int ranks_on_host);
+
+/// What one rank's process held, measured: anonymous and shared memory in bytes.
+struct RankMemory {
+    Bytes base = 0;      ///< before anything was read: the program and MPI
+    Bytes metadata = 0;  ///< beside it, at most, until the plan was made
+    Bytes plan = 0;      ///< beside it, when the plan was made
+};
+
+/// Made before anything is read.
+class MemoryMeter {
+  public:
+    MemoryMeter() { memory_.base = resident_bytes(); }
+
+    /// Nothing but the plan is needed from now on: what was freed goes back to the system.
+    void planned() {
+        memory_.metadata = above_base(peak_bytes());
+        return_freed_memory();
+        memory_.plan = above_base(resident_bytes());
+    }
+    [[nodiscard]] const RankMemory& memory() const { return memory_; }
+
+    /// Collective: all ranks', on every rank.
+    [[nodiscard]] std::vector<RankMemory> gather(mpi::Comm& comm) const {
+        return mpi::gather(comm, memory_);
+    }
+
+  private:
+    [[nodiscard]] Bytes above_base(Bytes bytes) const {
+        return bytes - std::min(bytes, memory_.base);
+    }
+
+    RankMemory memory_;
+};
+
+/// Collective. Error(memory) when a rank cannot have the plan's buffers and what MPI takes for
+/// messages. Asked before anything is written: MPI ends a job in which it finds no memory itself,
+/// and nobody clears up.
+void require_memory(mpi::Comm& comm, const plan::Plan& plan);
+
+/// Bytes of anonymous and shared memory of the largest rank.
+struct MemoryForecast {
+    Bytes base = 0;      ///< the program, and MPI where there are several ranks
+    Bytes metadata = 0;  ///< at most, until the plan is made
+    Bytes plan = 0;      ///< when it is made
+    Bytes making = 0;    ///< files, by a library, beside the plan
+    Bytes buffers = 0;   ///< in use at most while tensors move, what that library keeps included
+
+    [[nodiscard]] Bytes peak() const;
+};
+
+/// Of a merge by the plan's ranks, all on one node. `measured`: what planning took in this process,
+/// which does the same until the first tensor moves; `has_mpi`: MPI is among it.
+MemoryForecast forecast_memory(const plan::Plan& plan, const RankMemory& measured, bool has_mpi);
 
 }  // namespace shardweld::app

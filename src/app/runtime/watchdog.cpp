@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 
 #include <unistd.h>
@@ -23,6 +24,12 @@ constexpr double kSuspended = 0.5;
 // first.
 constexpr double kTurn = 2;
 constexpr int kMostTurns = 20;
+
+volatile std::sig_atomic_t exit_code = 0;
+
+void end_now(int) {
+    ::_exit(exit_code);
+}
 
 }  // namespace
 
@@ -93,6 +100,17 @@ void Watchdog::bark() const {
             waits_for != nullptr ? waits_for : "a file of its own");
     }
     ::_exit(static_cast<int>(ErrorCode::launch));
+}
+
+void ExitLimit::begin(int code) {
+    exit_code = code;
+    (void)std::signal(SIGALRM, end_now);
+    ::alarm(kExitLimit_s);
+}
+
+ExitLimit::~ExitLimit() {
+    ::alarm(0);
+    (void)std::signal(SIGALRM, SIG_DFL);
 }
 
 }  // namespace shardweld::app

@@ -1,5 +1,5 @@
-// Ends a process whose ranks have stopped answering one another.
-// Knows a pulse and a time; nothing of what the ranks do.
+// Ends a process that would hang: its ranks have stopped answering one another, or its MPI library
+// does not end. Knows a pulse and times; nothing of what the ranks do.
 #pragma once
 
 #include <atomic>
@@ -42,6 +42,24 @@ class Watchdog {
     std::mutex mutex_;
     std::condition_variable is_over_;
     bool over_ = false;
+};
+
+inline constexpr unsigned kExitLimit_s = 20;
+
+/// The MPI library hangs when it is finalised, seen rarely with PMIx under Slurm. While it lives
+/// and once it has begun, the process ends after `kExitLimit_s`, with its code: everything is done
+/// by then. One at a time; not together with other users of alarm(2).
+class ExitLimit {
+  public:
+    ExitLimit() = default;
+    ~ExitLimit();
+    ExitLimit(const ExitLimit&) = delete;
+    ExitLimit& operator=(const ExitLimit&) = delete;
+    ExitLimit(ExitLimit&&) = delete;
+    ExitLimit& operator=(ExitLimit&&) = delete;
+
+    /// All ranks have agreed on the end; output is flushed.
+    void begin(int code);
 };
 
 }  // namespace shardweld::app

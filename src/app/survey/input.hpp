@@ -10,9 +10,14 @@
 #include "shardweld/execute/record_check.hpp"
 #include "shardweld/execute/run.hpp"
 
+#include "../cli/options.hpp"
 #include "../report/session.hpp"
-#include "../runtime/memory_meter.hpp"
+#include "../runtime/memory.hpp"
 #include "survey.hpp"
+
+namespace shardweld::catalogue {
+struct Catalogue;
+}  // namespace shardweld::catalogue
 
 namespace shardweld::app {
 
@@ -47,5 +52,12 @@ execute::SourceFiles source_of(const Session& session, const Input& input);
 /// unless they are checked. Error(corrupt), Error(stopped).
 std::optional<execute::RecordCounts> check_what_was_read(Session& session, const Input& input,
                                                          const mpi::WhyStop& why_stop);
+
+/// The sums of a directory's records, none of them wanted yet.
+std::shared_ptr<execute::RecordSums> record_sums(const fs::path& directory,
+                                                 const catalogue::Catalogue& catalogue);
+
+/// What came of them, for people; "" where there is nothing to tell.
+std::string text_of(const execute::RecordCounts& counts, CheckCrc when);
 
 }  // namespace shardweld::app

@@ -116,11 +116,8 @@ std::vector<Index> grid_of(const ZarrArray& array) {
 }
 
 std::string chunk_name(const std::vector<Index>& at) {
-    std::string name;
-    for (const Index number : at) {
-        name += (name.empty() ? "" : ".") + std::to_string(number);
-    }
-    return at.empty() ? "0" : name;
+    return at.empty() ? "0"
+                      : joined(at, ".", [](const Index number) { return std::to_string(number); });
 }
 
 // A name as the place in the grid that has exactly this name.

@@ -68,10 +68,7 @@ void refuse_switched_off(const Tensor& tensor, const Model& model, const StoreMa
     if (line == nullptr) {
         return;
     }
-    std::string fields;
-    for (const std::string& field : model.symbols->deciding_fields(line->condition)) {
-        fields += (fields.empty() ? "" : ", ") + field;
-    }
+    const std::string fields = joined(model.symbols->deciding_fields(line->condition), ", ");
     throw Error(ErrorCode::mismatch,
                 tensor.name + " " + shape_text(tensor.shape) + " is stored, but config.json (" +
                     fields + ") describes a model without it",

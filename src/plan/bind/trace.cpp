@@ -69,11 +69,9 @@ std::string stored_text(const std::string& name, DType dtype, const std::vector<
 }
 
 std::string piece_text(const catalogue::Piece& piece, const catalogue::Catalogue& catalogue) {
-    std::string box;
-    for (const layout::Axis& axis : piece.patch.axes) {
-        box += (box.empty() ? "" : ", ") + std::to_string(axis.lo) + ":" +
-               std::to_string(axis.lo + axis.extent);
-    }
+    const std::string box = joined(piece.patch.axes, ", ", [](const layout::Axis& axis) {
+        return std::to_string(axis.lo) + ":" + std::to_string(axis.lo + axis.extent);
+    });
     return "  piece [" + box + "] in " + catalogue.files[piece.file].path + " at byte " +
            std::to_string(piece.base) + ", layout " + layout::to_text(piece.patch) +
            (piece.replica == 0 ? "" : ", replica " + std::to_string(piece.replica));

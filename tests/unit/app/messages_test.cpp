@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "../../../src/app/cli/error_text.hpp"
 #include "../../../src/app/cli/log.hpp"
 
 namespace shardweld::app {

@@ -12,9 +12,8 @@
 #include "shardweld/plan/plan.hpp"
 
 #include "../../../src/app/commands/advice.hpp"
-#include "../../../src/app/commands/inspect.hpp"
+#include "../../../src/app/commands/commands.hpp"
 #include "../../../src/app/commands/print_plan.hpp"
-#include "../../../src/app/commands/recipes.hpp"
 #include "../../../src/app/family/model.hpp"
 #include "../../../src/app/merge/equal_replicas.hpp"
 #include "support/error_text.hpp"

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "../../../src/app/compare/base_summary.hpp"
+#include "../../../src/app/merge/base_comparison.hpp"
 
 namespace shardweld::app {
 namespace {

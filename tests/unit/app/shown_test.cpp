@@ -5,13 +5,12 @@
 #include <gtest/gtest.h>
 
 #include "../../../src/app/cli/shown_numbers.hpp"
-#include "../../../src/app/report/folded_names.hpp"
+#include "../../../src/app/commands/commands.hpp"
 #include "../../../src/app/report/grid_text.hpp"
 #include "../../../src/app/report/html.hpp"
 #include "../../../src/app/report/model_parts.hpp"
 #include "../../../src/app/report/run_page.hpp"
 #include "../../../src/app/report/run_record.hpp"
-#include "../../../src/app/report/run_text.hpp"
 #include "../../../src/app/report/tensor_tree.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
@@ -221,8 +220,10 @@ constexpr const char* kHostile = R"({"schema":1,"tool":[1],"command":"<script>al
 TEST(RunPage, escapes_everything_that_a_report_says) {
     std::string text = kHostile;
     text.replace(text.find("1e400"), 5, "1e300");
-    const RunRecord record = read_text_as_record(text);
-    const std::string page = run_page(record);
+    const test::TemporaryDirectory place;
+    Options options;
+    options.local_dir = place.put("report.json", text);
+    const std::string page = run_page(read_run_record(options.local_dir));
     std::set<std::string> tags;
     for (std::size_t at = page.find('<'); at != std::string::npos; at = page.find('<', at + 1)) {
         tags.insert(page.substr(at + 1, page.find_first_of(" >", at) - at - 1));
@@ -236,7 +237,9 @@ TEST(RunPage, escapes_everything_that_a_report_says) {
     EXPECT_NE(page.find("default-src 'none'"), std::string::npos);
     EXPECT_NE(page.find("&lt;script&gt;alert(1)&lt;/script&gt;"), std::string::npos);
     EXPECT_EQ(page.find("nan"), std::string::npos);
-    const std::string shown = run_text(record);
+    std::ostringstream out;
+    EXPECT_EQ(show_report(options, out), 0);
+    const std::string shown = out.str();
     EXPECT_TRUE(std::all_of(shown.begin(), shown.end(), [](char c) {
         return c == '\n' || (c >= ' ' && c <= '~');
     })) << shown;

@@ -1,0 +1,51 @@
+// The commands. Each knows the order of its steps; the steps are other modules'.
+// All return the exit code, and throw the Error that ends the run.
+#pragma once
+
+#include <ostream>
+
+#include "shardweld/mpi/comm.hpp"
+
+#include "../cli/log.hpp"
+#include "../cli/options.hpp"
+
+namespace shardweld::app {
+
+// Of one process.
+
+/// Prints the list, or the text of the recipe or dialect named. Error(usage) for an unknown name.
+int recipes(const Options& options, std::ostream& out);
+
+/// What a run's report says, printed, or as a page where --html asks for one. Errors of
+/// read_run_record; Error(io) when the page cannot be written.
+int show_report(const Options& options, std::ostream& out);
+
+// Collective; errors are the same on all ranks. The first rank prints.
+
+int merge(mpi::Comm& comm, const Options& options, Log& log);
+
+/// Assembles what a merge would write, writes nothing, and compares it with options.reference.
+/// Error(differs) when the models differ.
+int test(mpi::Comm& comm, const Options& options, Log& log);
+
+/// As test, with the model directory options.local_dir in the merge's place.
+int diff(mpi::Comm& comm, const Options& options, Log& log);
+
+/// Re-reads options.local_dir against the format's rules and its index; with options.report all
+/// tensors too, against their checksums. Error(corrupt) or Error(not_found) listing the rules
+/// broken; Error(differs) when tensors are not the report's.
+int verify(mpi::Comm& comm, const Options& options, Log& log);
+
+int upload_model(mpi::Comm& comm, const Options& options, Log& log);
+
+/// Measures what storage does with the I/O of a merge. Error(target) when the directory cannot be
+/// written, Error(space), Error(io).
+int iobench(mpi::Comm& comm, const Options& options, Log& log);
+
+/// Finds and reads a checkpoint's metadata, and no tensor.
+int inspect(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
+
+/// Goes a merge's way up to the plan.
+int print_plan(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
+
+}  // namespace shardweld::app

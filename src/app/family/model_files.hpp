@@ -1,0 +1,72 @@
+// The small files of a model: config, tokenizer, recipes and what is said of an adapter.
+// Knows where they lie and which are needed; nothing of what they mean.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "shardweld/adapters/settings.hpp"
+#include "shardweld/core/codec.hpp"
+#include "shardweld/formats/format.hpp"
+#include "shardweld/models/recipe.hpp"
+#include "shardweld/publish/assets.hpp"
+
+#include "../cli/options.hpp"
+#include "tokenizer_tokens.hpp"
+
+namespace shardweld::app {
+
+inline constexpr const char* kConfigName = "config.json";
+
+/// Texts from files outside the checkpoint's shards; read by one rank, shared with all.
+struct ModelFiles {
+    fs::path hf_directory;    ///< that config.json came from: the side files' directory
+    std::string config_path;  ///< for messages
+    std::string config_text;
+    std::vector<models::RecipeFile> recipes;  ///< --recipe
+    adapters::ConfigFile adapter_config =
+        {};                                ///< the checkpoint's lora_adapter/adapter_config.json
+    adapters::ConfigFile train_meta = {};  ///< its lora_train_meta.json
+    std::vector<std::string> lost_assets = {};   ///< side files that are none, see publish
+    bool has_tokenizer = true;                   ///< false: it was looked for, and is not there
+    std::optional<TokenizerTokens> tokens = {};  ///< where the vocabulary may be padded
+    std::vector<publish::Asset> assets = {};  ///< side files, on the rank that has read them alone
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.hf_directory, self.config_path, self.config_text, self.recipes,
+                        self.adapter_config, self.train_meta, self.lost_assets, self.has_tokenizer,
+                        self.tokens);
+    };
+};
+
+/// The directory of config.json: --hf_config (or the directory of the file it names), else the
+/// checkpoint's own. Error(usage) when there is none, saying what to do.
+fs::path hf_directory(const Options& options, const formats::Location& location);
+
+/// Where small files are read from.
+struct ModelPlaces {
+    const formats::Location& checkpoint;
+    std::optional<formats::Location> base = {};  ///< --base: config and tokenizer are its own
+    bool needs_config = true;                    ///< false: without one its text is "{}"
+};
+
+/// Reads the files. Local. Error(usage) as above and when --hf_config or --recipe name nothing.
+ModelFiles read_model_files(const Options& options, const ModelPlaces& places);
+
+/// What is wrong with them whatever the checkpoint holds. Pure. Error(usage), Error(corrupt) for
+/// texts that cannot be read; Error(unsupported) for a family without a recipe that needs one.
+void check_model_files(const ModelFiles& files, bool needs_recipe);
+
+/// Error(usage) as by hf_directory where no config was found.
+void require_config(const ModelFiles& files, const Options& options,
+                    const formats::Location& location);
+
+/// Whether every tensor of the format must be renamed, so that there is no merge without a config.
+bool needs_recipe(const formats::Format& format);
+
+/// Error(io) listing side files that this user may not read. Local.
+void require_readable(const ModelFiles& files);
+
+}  // namespace shardweld::app
