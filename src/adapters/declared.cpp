@@ -8,7 +8,6 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/json.hpp"
-#include "shardweld/core/python_json.hpp"
 #include "shardweld/core/text.hpp"
 
 namespace shardweld::adapters {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shardweld/core/error.hpp"
-#include "shardweld/core/python_json.hpp"
+#include "shardweld/core/json.hpp"
 #include "shardweld/core/text.hpp"
 
 #include "declared.hpp"

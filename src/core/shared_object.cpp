@@ -16,9 +16,9 @@ namespace {
 
 }  // namespace
 
-std::vector<std::filesystem::path> installed_places(const std::string& file_name) {
+std::vector<fs::path> installed_places(const std::string& file_name) {
     std::error_code error;
-    const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+    const auto program = fs::read_symlink("/proc/self/exe", error);
     if (error) {
         throw Error(ErrorCode::unsupported,
                     "cannot tell where the program lies (/proc/self/exe: " + error.message() + ")");
@@ -27,17 +27,17 @@ std::vector<std::filesystem::path> installed_places(const std::string& file_name
     return {folder / file_name, folder.parent_path() / "lib" / "shardweld" / file_name};
 }
 
-std::optional<std::filesystem::path> find_installed(const std::string& file_name) {
+std::optional<fs::path> find_installed(const std::string& file_name) {
     for (const auto& path : installed_places(file_name)) {
         std::error_code error;
-        if (std::filesystem::exists(path, error)) {
+        if (fs::exists(path, error)) {
             return path;
         }
     }
     return std::nullopt;
 }
 
-SharedObject SharedObject::load(const std::filesystem::path& path, About about) {
+SharedObject SharedObject::load(const fs::path& path, About about) {
     // Local: the names of many libraries must not meet the program's.
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (library == nullptr) {

@@ -31,7 +31,7 @@ std::size_t count(Index value) {
 
 }  // namespace
 
-Factors::Factors(const plan::Plan& plan, std::filesystem::path file)
+Factors::Factors(const plan::Plan& plan, fs::path file)
     : plan_(plan),
       path_(std::move(file)),
       budget_(static_cast<Index>(plan.limits.fold / sizeof(float))) {}

@@ -2,11 +2,11 @@
 // Knows folds and the file of factors; nothing of where a target's own elements come from.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <span>
 #include <vector>
 
+#include "shardweld/core/path.hpp"
 #include "shardweld/io/input_file.hpp"
 #include "shardweld/plan/binding.hpp"
 
@@ -30,7 +30,7 @@ struct MatrixBlock {
 class Factors {
   public:
     /// `file` is opened when the first factor is needed.
-    Factors(const plan::Plan& plan, std::filesystem::path file);
+    Factors(const plan::Plan& plan, fs::path file);
 
     /// W + scale * left * right for elements [begin, end) of a target whose stored bytes are
     /// `stored`; every element once, each row's and each column's in ascending order.
@@ -72,7 +72,7 @@ class Factors {
     void apply_gains(const plan::Fold& fold, const MatrixBlock& block);
 
     const plan::Plan& plan_;
-    std::filesystem::path path_;
+    fs::path path_;
     io::InputFile file_;
     Index budget_ = 0;  ///< elements in all
     std::vector<float> right_;

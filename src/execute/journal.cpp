@@ -8,9 +8,9 @@
 #include <xxhash.h>
 
 #include "shardweld/core/text.hpp"
-#include "shardweld/io/entries.hpp"
 #include "shardweld/io/input_file.hpp"
 #include "shardweld/io/output_file.hpp"
+#include "shardweld/io/paths.hpp"
 #include "shardweld/io/whole_file.hpp"
 #include "shardweld/plan/plan.hpp"
 

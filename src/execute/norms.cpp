@@ -33,7 +33,7 @@ int rank_for_norms(const plan::Plan& plan, const plan::Target& target, std::size
 /// Norms of one rank's targets.
 class Norms {
   public:
-    Norms(const plan::Plan& plan, const SourceFiles& source, const std::filesystem::path& factors)
+    Norms(const plan::Plan& plan, const SourceFiles& source, const fs::path& factors)
         : plan_(plan),
           reader_(source, plan.limits.scratch),
           factors_(plan, factors),
@@ -112,7 +112,7 @@ bool is_normalised(const plan::Target& target) {
 }  // namespace
 
 void take_norms(mpi::Comm& comm, const plan::Plan& plan, const SourceFiles& source,
-                const std::filesystem::path& factors, const mpi::WhyStop& why_stop) {
+                const fs::path& factors, const mpi::WhyStop& why_stop) {
     if (std::none_of(plan.targets.begin(), plan.targets.end(), is_normalised)) {
         return;
     }

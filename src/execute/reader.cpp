@@ -75,7 +75,7 @@ const io::InputFile& OpenFiles::get(std::uint32_t file) {
         check_and_close_oldest();
     }
     const catalogue::File& wanted = (*source_.files)[file];
-    const std::filesystem::path path = source_.directory / wanted.path;
+    const fs::path path = source_.directory / wanted.path;
     if (source_.on_open) {
         source_.on_open(path);
     }

@@ -2,13 +2,13 @@
 // Knows the placement; nothing of where the bytes come from.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "shardweld/core/path.hpp"
 #include "shardweld/io/directory.hpp"
 #include "shardweld/io/input_file.hpp"
 #include "shardweld/io/output_file.hpp"
@@ -31,8 +31,8 @@ class Sink {
     struct Manner {
         bool sync = true;     ///< files are synced when this rank's part of them is written
         bool direct = false;  ///< whole blocks are written past the page cache
-        std::shared_ptr<io::Throttle> throttle = nullptr;                ///< that writing keeps to
-        std::function<void(const std::filesystem::path&)> on_open = {};  ///< told each file
+        std::shared_ptr<io::Throttle> throttle = nullptr;   ///< that writing keeps to
+        std::function<void(const fs::path&)> on_open = {};  ///< told each file
         std::vector<io::Identity> made = {};  ///< what the files are; empty: they are not watched
     };
     Sink(const plan::Plan& plan, io::Directory directory, Manner manner)

@@ -10,7 +10,6 @@
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/io/entries.hpp"
 #include "shardweld/io/paths.hpp"
 
 #include "iteration_directories.hpp"

@@ -2,15 +2,14 @@
 // Knows nothing of formats.
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace shardweld::formats {
+#include "shardweld/core/path.hpp"
 
-namespace fs = std::filesystem;
+namespace shardweld::formats {
 
 /// Names (not paths) in natural order; links count as what they lead to, broken ones as nothing.
 struct Listing {

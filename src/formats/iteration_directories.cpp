@@ -5,7 +5,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/io/kind.hpp"
+#include "shardweld/io/paths.hpp"
 #include "shardweld/io/whole_file.hpp"
 
 #include "shared/hints.hpp"

@@ -9,7 +9,6 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/format.hpp"
-#include "shardweld/io/kind.hpp"
 #include "shardweld/io/paths.hpp"
 
 #include "closed_world.hpp"

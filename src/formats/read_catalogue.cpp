@@ -9,7 +9,7 @@
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/formats/format.hpp"
-#include "shardweld/io/kind.hpp"
+#include "shardweld/io/paths.hpp"
 
 #include "closed_world.hpp"
 #include "directory_listing.hpp"
@@ -53,8 +53,24 @@ Resolution Format::resolve(const Location& /*location*/, const catalogue::Catalo
     return {};
 }
 
+Location Format::begun_at(const fs::path& directory, const Listing* listing) const {
+    Location location;
+    location.format = name();
+    location.directory = directory;
+    if (listing != nullptr && listing->has_file("config.json")) {
+        location.hf_directory = directory;
+    }
+    return location;
+}
+
 catalogue::Catalogue combine(const Location& location, std::vector<catalogue::Catalogue> scans) {
-    auto catalogue = format_of(location).combine(location, std::move(scans));
+    const Format& format = format_of(location);
+    auto catalogue = format.combine(location, std::move(scans));
+    catalogue.format = format.name();
+    if (catalogue.dialect.empty()) {
+        catalogue.dialect = format.dialect();
+    }
+    catalogue.notes.insert(catalogue.notes.end(), location.notes.begin(), location.notes.end());
     catalogue.warnings.insert(location.warnings.begin(), location.warnings.end());
     account_for_neighbours(location, catalogue);
     return catalogue;

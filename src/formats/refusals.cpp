@@ -5,7 +5,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/recognise.hpp"
-#include "shardweld/io/kind.hpp"
+#include "shardweld/io/paths.hpp"
 
 #include "iteration_directories.hpp"
 #include "signs.hpp"

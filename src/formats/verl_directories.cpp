@@ -10,7 +10,6 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/errno.hpp"
-#include "shardweld/io/kind.hpp"
 #include "shardweld/io/paths.hpp"
 #include "shardweld/io/whole_file.hpp"
 

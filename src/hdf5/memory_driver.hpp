@@ -2,7 +2,7 @@
 // a file up to its last byte; here tensors' bytes, which are never written, take no memory.
 #pragma once
 
-#include "handle.hpp"
+#include "fault.hpp"
 #include "pages.hpp"
 
 namespace shardweld::hdf5 {

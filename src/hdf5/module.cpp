@@ -6,7 +6,7 @@
 #include <string>
 
 #include "create.hpp"
-#include "handle.hpp"
+#include "fault.hpp"
 
 #define SHARDWELD_EXPORT extern "C" __attribute__((visibility("default")))
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "handle.hpp"
+#include "fault.hpp"
 
 namespace shardweld::hdf5 {
 

@@ -11,7 +11,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/io/directory.hpp"
 #include "shardweld/io/errno.hpp"
-#include "shardweld/io/kind.hpp"
+#include "shardweld/io/paths.hpp"
 
 #include "retried.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/io/errno.hpp"
-#include "shardweld/io/kind.hpp"
+#include "shardweld/io/paths.hpp"
 
 #include "retried.hpp"
 

@@ -7,8 +7,6 @@ namespace shardweld::io {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 bool is_below(const fs::path& path, const fs::path& root) {
     return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
 }

@@ -1,8 +1,32 @@
 #include "shardweld/io/paths.hpp"
 
+#include <cerrno>
+
+#include <sys/stat.h>
+
 #include "shardweld/io/errno.hpp"
 
 namespace shardweld::io {
+
+namespace {
+
+template <typename Iterator>
+std::vector<fs::directory_entry> all_of(const fs::path& directory) {
+    std::error_code failed;
+    std::vector<fs::directory_entry> entries;
+    do {
+        entries.clear();
+        for (Iterator at(directory, failed), end; !failed && at != end; at.increment(failed)) {
+            entries.push_back(*at);
+        }
+    } while (failed == std::errc::interrupted);
+    if (failed) {
+        throw_errno(failed.value(), "read directory", directory);
+    }
+    return entries;
+}
+
+}  // namespace
 
 fs::path resolved(const fs::path& path) {
     std::error_code failed;
@@ -28,6 +52,31 @@ fs::path without_dots(const fs::path& path) {
 bool is_within(const fs::path& path, const fs::path& directory) {
     const fs::path relative = path.lexically_relative(directory);
     return !relative.empty() && *relative.begin() != "..";
+}
+
+bool means_absent(int error) {
+    return error == ENOENT || error == ENOTDIR || error == ELOOP || error == ENAMETOOLONG;
+}
+
+FileKind kind_at(const fs::path& path) {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0) {
+        if (!means_absent(errno)) {
+            throw_errno(errno, "examine", path);
+        }
+        return FileKind::none;
+    }
+    return S_ISREG(status.st_mode)   ? FileKind::file
+           : S_ISDIR(status.st_mode) ? FileKind::directory
+                                     : FileKind::other;
+}
+
+std::vector<fs::directory_entry> entries_of(const fs::path& directory) {
+    return all_of<fs::directory_iterator>(directory);
+}
+
+std::vector<fs::directory_entry> entries_below(const fs::path& directory) {
+    return all_of<fs::recursive_directory_iterator>(directory);
 }
 
 }  // namespace shardweld::io

@@ -28,8 +28,7 @@ void require(int is_done) {
 
 }  // namespace
 
-std::string sha256_of(const std::filesystem::path& path,
-                      const std::function<void(Bytes)>& before_part) {
+std::string sha256_of(const fs::path& path, const std::function<void(Bytes)>& before_part) {
     return sha256_of(InputFile::open(path), before_part);
 }
 

@@ -14,8 +14,6 @@ namespace shardweld::measure {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 double median(std::vector<double> values) {
     if (values.empty()) {
         return 0;

@@ -16,7 +16,7 @@ FileLine::FileLine(std::vector<LineFile> files) : files_(std::move(files)) {
     }
 }
 
-FileLine FileLine::make(const std::filesystem::path& directory, Bytes size, Bytes file_size) {
+FileLine FileLine::make(const fs::path& directory, Bytes size, Bytes file_size) {
     std::vector<LineFile> files;
     for (Bytes begin = 0; begin < size; begin += file_size) {
         files.push_back(

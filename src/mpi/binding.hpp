@@ -27,4 +27,7 @@ const Binding& binding_to(MpiLibrary library);
 /// changes.
 inline constexpr int kBindingAbi = 1;
 
+/// The binding to the MPI library whose header this folder is compiled with.
+const Binding& own_binding();
+
 }  // namespace shardweld::mpi

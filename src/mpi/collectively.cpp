@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <filesystem>
 #include <new>
 
 #include "shardweld/core/codec.hpp"
 #include "shardweld/core/errno.hpp"
+#include "shardweld/core/path.hpp"
 #include "shardweld/mpi/comm.hpp"
 
 namespace shardweld::mpi {
@@ -31,7 +31,7 @@ std::optional<Error> error_of(const std::function<void()>& local) {
     } catch (const std::bad_alloc&) {
         return Error(ErrorCode::memory, "memory ran out",
                      "give the job more memory per rank or lower --memory_limit");
-    } catch (const std::filesystem::filesystem_error& error) {
+    } catch (const fs::filesystem_error& error) {
         const std::string second = error.path2().empty() ? "" : " and " + error.path2().string();
         return Error(code_of_errno(error.code().value()), "cannot use " + error.path1().string() +
                                                               second + ": " +

@@ -81,8 +81,7 @@ int torch_processes(const Lookup& environment) {
     return is_torch && !is_mpi && processes > 1 ? processes : 0;
 }
 
-bool has_fabric(const std::filesystem::path& root) {
-    namespace fs = std::filesystem;
+bool has_fabric(const fs::path& root) {
     constexpr std::array kClasses{"sys/class/infiniband", "sys/class/cxi", "sys/class/bxi",
                                   "sys/class/hsi"};
     constexpr std::array kDevices{"dev/hfi1_0", "dev/hfi1", "dev/ipath", "dev/ipath0",
@@ -97,7 +96,7 @@ bool has_fabric(const std::filesystem::path& root) {
                        [&](const char* name) { return fs::exists(root / name, failed); });
 }
 
-const char* quick_transport(const Lookup& environment, const std::filesystem::path& root) {
+const char* quick_transport(const Lookup& environment, const fs::path& root) {
     // Set by the user, or by mpirun --mca for its ranks.
     constexpr std::array kChoices{"OMPI_MCA_pml", "OMPI_MCA_mtl"};
     const bool is_chosen = std::any_of(kChoices.begin(), kChoices.end(), [&](const char* name) {

@@ -2,8 +2,9 @@
 // Knows nothing of MPI calls.
 #pragma once
 
-#include <filesystem>
 #include <functional>
+
+#include "shardweld/core/path.hpp"
 
 namespace shardweld::mpi {
 
@@ -31,10 +32,10 @@ int torch_processes(const Lookup& environment);
 
 /// Whether this node has a network that MPI libraries reach by other means than sockets
 /// (InfiniBand, Omni-Path, Slingshot, BXI, ...). `root` is "/" but for tests.
-bool has_fabric(const std::filesystem::path& root);
+bool has_fabric(const fs::path& root);
 
 /// What Open MPI takes on a node without a fabric anyway, after half a second's probing (of
 /// Omni-Path, mostly): "ob1"; nullptr where there is a fabric or the user has chosen.
-const char* quick_transport(const Lookup& environment, const std::filesystem::path& root);
+const char* quick_transport(const Lookup& environment, const fs::path& root);
 
 }  // namespace shardweld::mpi

@@ -56,7 +56,7 @@ void require_equal_counts(std::size_t a, std::size_t b) {
 
 }  // namespace
 
-TorchModule TorchModule::load(const std::filesystem::path& path) {
+TorchModule TorchModule::load(const fs::path& path) {
     return TorchModule(SharedObject::load(path, about()));
 }
 

@@ -2,16 +2,14 @@
 // Knows two directories; nothing of locks; of what the files are for only how a model is known.
 #pragma once
 
-#include <filesystem>
 #include <optional>
 
+#include "shardweld/core/path.hpp"
 #include "shardweld/publish/target.hpp"
 
 #include "renames.hpp"
 
 namespace shardweld::publish {
-
-namespace fs = std::filesystem;
 
 /// fsync of a directory and all directories below. Error(io).
 void sync_tree(const io::Directory& directory);

@@ -8,11 +8,10 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/io/entries.hpp"
 #include "shardweld/io/errno.hpp"
 #include "shardweld/io/input_file.hpp"
-#include "shardweld/io/kind.hpp"
 #include "shardweld/io/output_file.hpp"
+#include "shardweld/io/paths.hpp"
 #include "shardweld/io/whole_file.hpp"
 
 namespace shardweld::publish {

@@ -1,12 +1,11 @@
 // mkdir -p that can be taken back. Knows directories; nothing of what they are for.
 #pragma once
 
-#include <filesystem>
 #include <vector>
 
-namespace shardweld::publish {
+#include "shardweld/core/path.hpp"
 
-namespace fs = std::filesystem;
+namespace shardweld::publish {
 
 /// Makes a directory and those above it; adds what it made to `made`, outermost first, also when
 /// it fails. Error(io), Error(space).

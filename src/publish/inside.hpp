@@ -2,15 +2,13 @@
 // Knows names and sizes; nothing of what is in the files.
 #pragma once
 
-#include <filesystem>
 #include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/core/path.hpp"
 #include "shardweld/io/directory.hpp"
 
 namespace shardweld::publish {
-
-namespace fs = std::filesystem;
 
 /// Whether a directory holds more than the traces of an unfinished run. Error(io).
 bool has_content(const io::Directory& directory);

@@ -13,7 +13,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/errno.hpp"
-#include "shardweld/io/kind.hpp"
+#include "shardweld/io/paths.hpp"
 
 namespace shardweld::publish {
 

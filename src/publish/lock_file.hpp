@@ -2,12 +2,11 @@
 // Knows one file; nothing of what the lock protects.
 #pragma once
 
-#include <filesystem>
 #include <string>
 
-namespace shardweld::publish {
+#include "shardweld/core/path.hpp"
 
-namespace fs = std::filesystem;
+namespace shardweld::publish {
 
 /// Creates and locks the file, writing this host, process and `job` ("" if none) into it; the
 /// descriptor holds the lock. Where the file system has no locks, the run that made the file holds

@@ -8,7 +8,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/io/entries.hpp"
+#include "shardweld/io/paths.hpp"
 #include "shardweld/io/whole_file.hpp"
 #include "shardweld/publish/assets.hpp"
 #include "shardweld/publish/report_file.hpp"

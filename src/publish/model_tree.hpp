@@ -2,11 +2,9 @@
 // Knows the names that merges, trainers and the Hub put into a model's directory.
 #pragma once
 
-#include <filesystem>
+#include "shardweld/core/path.hpp"
 
 namespace shardweld::publish {
-
-namespace fs = std::filesystem;
 
 /// Local. Error(target) naming the first entries of `directory` that are no part of a HuggingFace
 /// model, an adapter or an earlier output, or saying that nothing in it is a model's at all (no

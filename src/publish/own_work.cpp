@@ -10,8 +10,8 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/io/entries.hpp"
 #include "shardweld/io/errno.hpp"
+#include "shardweld/io/paths.hpp"
 
 #include "places.hpp"
 

@@ -2,13 +2,11 @@
 // Knows owners and rights of directories and files; nothing of what is in them.
 #pragma once
 
-#include <filesystem>
-
 #include <sys/types.h>
 
-namespace shardweld::publish {
+#include "shardweld/core/path.hpp"
 
-namespace fs = std::filesystem;
+namespace shardweld::publish {
 
 /// Whose files are that this process makes beside an open one of its own: not geteuid() where a
 /// network file system maps users (NFS with root_squash, access points).

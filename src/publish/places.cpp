@@ -9,13 +9,13 @@
 
 namespace shardweld::publish {
 
-bool contains_current_directory(const std::filesystem::path& directory) {
+bool contains_current_directory(const fs::path& directory) {
     std::error_code failed;
-    const auto current = std::filesystem::current_path(failed);
+    const auto current = fs::current_path(failed);
     return !failed && io::is_within(current, directory);
 }
 
-bool is_mount_point(const std::filesystem::path& directory) {
+bool is_mount_point(const fs::path& directory) {
     struct stat inner {};
     struct stat outer {};
     if (::stat(directory.c_str(), &inner) != 0 ||
@@ -25,7 +25,7 @@ bool is_mount_point(const std::filesystem::path& directory) {
     return inner.st_dev != outer.st_dev;
 }
 
-std::string number_of(const std::filesystem::path& directory) {
+std::string number_of(const fs::path& directory) {
     struct stat status {};
     if (::stat(directory.c_str(), &status) != 0) {
         io::throw_errno(errno, "examine", directory);

@@ -2,8 +2,9 @@
 // Knows names, and where a sibling is of no use.
 #pragma once
 
-#include <filesystem>
 #include <string>
+
+#include "shardweld/core/path.hpp"
 
 namespace shardweld::publish {
 
@@ -18,24 +19,24 @@ inline constexpr const char* kJournalHeader = "header.json";
 inline constexpr const char* kNumber = "number";
 
 /// Whether this process is in a directory, which then cannot be exchanged for another. Local.
-bool contains_current_directory(const std::filesystem::path& directory);
+bool contains_current_directory(const fs::path& directory);
 /// Whether another file system begins at a directory that exists. Error(io).
-bool is_mount_point(const std::filesystem::path& directory);
+bool is_mount_point(const fs::path& directory);
 
 /// By which a directory is known under another name, as long as it lives. Error(io).
-std::string number_of(const std::filesystem::path& directory);
+std::string number_of(const fs::path& directory);
 
 /// Of a target without a trailing slash.
-inline std::filesystem::path partial_beside(const std::filesystem::path& target) {
+inline fs::path partial_beside(const fs::path& target) {
     return target.parent_path() / ("." + target.filename().string() + ".shardweld-partial");
 }
 
 /// What is replaced by two renames, where two names cannot be exchanged.
-inline std::filesystem::path old_beside(const std::filesystem::path& target) {
+inline fs::path old_beside(const fs::path& target) {
     return target.parent_path() / ("." + target.filename().string() + ".shardweld-old");
 }
 
-inline std::filesystem::path lock_beside(const std::filesystem::path& target) {
+inline fs::path lock_beside(const fs::path& target) {
     return target.parent_path() / ("." + target.filename().string() + ".shardweld-lock");
 }
 

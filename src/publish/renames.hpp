@@ -2,15 +2,13 @@
 // Knows names below directories that are held open; nothing of why they are renamed.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "shardweld/core/path.hpp"
 #include "shardweld/io/directory.hpp"
 
 namespace shardweld::publish {
-
-namespace fs = std::filesystem;
 
 /// A name below a directory, even if that was renamed.
 struct NameInDirectory {

@@ -15,11 +15,11 @@
 #include <nlohmann/json.hpp>
 
 #include "shardweld/core/error.hpp"
-#include "shardweld/core/json_limits.hpp"
+#include "shardweld/core/json.hpp"
 #include "shardweld/io/errno.hpp"
 #include "shardweld/io/input_file.hpp"
-#include "shardweld/io/kind.hpp"
 #include "shardweld/io/output_file.hpp"
+#include "shardweld/io/paths.hpp"
 
 namespace shardweld::publish {
 

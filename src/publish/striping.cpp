@@ -27,8 +27,7 @@ std::string why_it_failed(const std::optional<process::Ending>& ending, const st
 
 }  // namespace
 
-void set_striping(const std::filesystem::path& directory, const Striping& striping,
-                  const std::string& path) {
+void set_striping(const fs::path& directory, const Striping& striping, const std::string& path) {
     const auto lfs = process::find_program("lfs", path);
     if (!lfs) {
         throw Error(ErrorCode::unsupported,
@@ -38,7 +37,7 @@ void set_striping(const std::filesystem::path& directory, const Striping& stripi
     if (striping.size != 0) {
         arguments.insert(arguments.end(), {"-S", std::to_string(striping.size)});
     }
-    arguments.push_back(std::filesystem::absolute(directory).string());
+    arguments.push_back(fs::absolute(directory).string());
     std::string said;
     const auto ending =
         process::run({*lfs, std::move(arguments), {}, kStripingLimit_s, [&](std::string_view line) {

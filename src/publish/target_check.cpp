@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "shardweld/core/error.hpp"
-#include "shardweld/io/kind.hpp"
 #include "shardweld/io/paths.hpp"
 #include "shardweld/publish/room.hpp"
 #include "shardweld/publish/target.hpp"

@@ -5,8 +5,6 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/core/weight_map.hpp"
-#include "shardweld/io/entries.hpp"
-#include "shardweld/io/kind.hpp"
 #include "shardweld/io/links.hpp"
 #include "shardweld/io/paths.hpp"
 #include "shardweld/io/whole_file.hpp"

@@ -14,17 +14,15 @@ using Names = std::vector<std::string>;
 
 formats::Location location_with(const Names& names) {
     static const fuzz::LinkDirectory directory("link");
+    static int n_locations = 0;
+    const auto path = directory.path() / std::to_string(n_locations++);
+    std::filesystem::create_directory(path);
+    for (const std::string& name : names) {
+        std::filesystem::create_symlink(fuzz::input_path(), path / name);
+    }
     formats::Location location;
     location.format = "deepspeed";
-    location.directory = directory.path();
-    location.shard_files = names;
-    for (const std::string& name : names) {
-        const auto link = directory.path() / name;
-        if (!std::filesystem::is_symlink(link)) {
-            std::filesystem::create_symlink(fuzz::input_path(), link);
-        }
-    }
-    return location;
+    return formats::format_of(location).probe(path).value();
 }
 
 void scan_and_join(const formats::Location& location, Bytes size) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <span>
@@ -15,6 +14,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/index.hpp"
+#include "shardweld/core/path.hpp"
 
 namespace shardweld {
 
@@ -68,7 +68,7 @@ class ByteWriter {
         put<std::uint64_t>(text.size());
         put_bytes(std::as_bytes(std::span(text)));
     }
-    void put(const std::filesystem::path& path) { put(path.native()); }
+    void put(const fs::path& path) { put(path.native()); }
     template <typename A, typename B>
     void put(const std::pair<A, B>& pair) {
         put(pair.first);
@@ -148,7 +148,7 @@ class ByteReader {
         const auto part = next(get<std::uint64_t>());
         text.assign(reinterpret_cast<const char*>(part.data()), part.size());
     }
-    void read(std::filesystem::path& path) { path = get<std::string>(); }
+    void read(fs::path& path) { path = get<std::string>(); }
     template <typename A, typename B>
     void read(std::pair<A, B>& pair) {
         read(pair.first);

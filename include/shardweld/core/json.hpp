@@ -1,4 +1,5 @@
-// The one way from the text of a JSON file to values: within limits, by nlohmann's parser.
+// The one way from the text of a JSON file to values: within limits, by nlohmann's parser; and the
+// NaN and infinities that Python's json module writes, which JSON has none of.
 // Includes nothing of that library, which an installed shardweld does without; callers do.
 #pragma once
 
@@ -8,9 +9,17 @@
 #include <string_view>
 #include <utility>
 
-#include "shardweld/core/json_limits.hpp"
-
 namespace shardweld {
+
+inline constexpr std::size_t kDeepestJson = 64;
+
+/// The byte at which the text is nested deeper than kDeepestJson, which no file of a checkpoint is:
+/// values are copied, compared and printed by recursion.
+std::optional<std::size_t> too_deep_at(std::string_view text);
+
+/// The byte at which objects have more fields (about 30 000 in one) than a parser that keeps their
+/// order, and so looks through those before, gets through in seconds.
+std::optional<std::size_t> too_wide_at(std::string_view text);
 
 /// Why a text is not read.
 struct JsonFault {
@@ -59,5 +68,16 @@ template <typename Json, typename Listener>
 bool hear_json(std::string_view text, Listener& listener) {
     return !too_deep_at(text) && Json::sax_parse(text, &listener);
 }
+
+/// The text with each NaN, Infinity and -Infinity outside of strings replaced by a string of the
+/// same length, so that any parser takes it and positions stay. The text itself where there is
+/// none, and where its own strings could be mistaken for those (a parser then says what is wrong).
+std::string without_nonfinite(std::string_view text);
+
+/// Text that was made of such values again: the strings become what they stood for.
+std::string with_nonfinite(std::string text);
+
+/// The number that a string of without_nonfinite stands for; 0 for any other.
+double nonfinite_value(std::string_view text);
 
 }  // namespace shardweld

@@ -2,20 +2,21 @@
 // Knows where an installation keeps them; knows nothing of what they do.
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "shardweld/core/path.hpp"
+
 namespace shardweld {
 
 /// Where a part of the program may lie: beside the running program, then in ../lib/shardweld.
 /// Error(unsupported) when the system does not tell where the program lies.
-std::vector<std::filesystem::path> installed_places(const std::string& file_name);
+std::vector<fs::path> installed_places(const std::string& file_name);
 
 /// The first of these places that has the file.
-std::optional<std::filesystem::path> find_installed(const std::string& file_name);
+std::optional<fs::path> find_installed(const std::string& file_name);
 
 /// A loaded shared object; it stays in the process.
 class SharedObject {
@@ -27,7 +28,7 @@ class SharedObject {
     };
 
     /// Error(unsupported) when the file or one of its libraries cannot be loaded.
-    static SharedObject load(const std::filesystem::path& path, About about);
+    static SharedObject load(const fs::path& path, About about);
     /// As above from where an installation puts it. Error(unsupported), naming the places, when
     /// there is none.
     static SharedObject load_installed(const std::string& file_name, About about);
@@ -42,12 +43,12 @@ class SharedObject {
     void require_abi(int found, int needed) const;
 
   private:
-    SharedObject(void* library, std::filesystem::path path, About about)
+    SharedObject(void* library, fs::path path, About about)
         : library_(library), path_(std::move(path)), about_(std::move(about)) {}
     [[nodiscard]] void* address_of(const char* name) const;
 
     void* library_;
-    std::filesystem::path path_;
+    fs::path path_;
     About about_;
 };
 

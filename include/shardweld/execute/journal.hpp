@@ -3,11 +3,11 @@
 // directory; nothing of what made them.
 #pragma once
 
-#include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "shardweld/core/path.hpp"
 #include "shardweld/execute/record_sums.hpp"
 #include "shardweld/io/digest.hpp"
 #include "shardweld/io/directory.hpp"
@@ -15,8 +15,6 @@
 #include "shardweld/plan/plan.hpp"
 
 namespace shardweld::execute {
-
-namespace fs = std::filesystem;
 
 using io::Digest;
 

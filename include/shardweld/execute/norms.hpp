@@ -2,8 +2,7 @@
 // Knows plans, files and ranks; nothing of adapters' names.
 #pragma once
 
-#include <filesystem>
-
+#include "shardweld/core/path.hpp"
 #include "shardweld/execute/run.hpp"
 #include "shardweld/mpi/free_run.hpp"
 
@@ -19,6 +18,6 @@ namespace shardweld::execute {
 /// one rank, so its norms do not depend on the number of ranks. Error(unsupported) when no rank
 /// sees all files of a target, Error(stopped).
 void take_norms(mpi::Comm& comm, const plan::Plan& plan, const SourceFiles& source,
-                const std::filesystem::path& factors, const mpi::WhyStop& why_stop);
+                const fs::path& factors, const mpi::WhyStop& why_stop);
 
 }  // namespace shardweld::execute

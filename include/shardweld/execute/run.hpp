@@ -2,7 +2,6 @@
 // Knows plans, files and ranks; nothing of formats or models.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "shardweld/catalogue/file.hpp"
+#include "shardweld/core/path.hpp"
 #include "shardweld/execute/journal.hpp"
 #include "shardweld/execute/written_output.hpp"
 #include "shardweld/io/directory.hpp"
@@ -24,8 +24,6 @@ struct Slice;
 }  // namespace shardweld::plan
 
 namespace shardweld::execute {
-
-namespace fs = std::filesystem;
 
 class RecordSums;
 

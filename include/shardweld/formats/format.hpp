@@ -2,7 +2,6 @@
 // Knows checkpoints' directories and files; never a model architecture, never MPI.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -14,10 +13,9 @@
 #include <vector>
 
 #include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/core/path.hpp"
 
 namespace shardweld::formats {
-
-namespace fs = std::filesystem;
 
 /// A device mesh given by hand (--mesh_dim_names, --mesh_shape), outermost dim first.
 struct Mesh {
@@ -70,6 +68,7 @@ struct Location {
     std::optional<fs::path> claims_file;           ///< verl's transformer_config.json
     std::vector<std::string> notes;                ///< what was found, for people
     std::map<std::string, Index> facts;            ///< e.g. iteration
+    std::map<std::string, Index> counts;           ///< of its files, by and for the format
     std::map<std::string, std::string> warnings;   ///< as Catalogue::warnings
     std::vector<catalogue::Statement> statements;  ///< of directories' names and trackers
     Mesh mesh;                                     ///< as requested
@@ -79,8 +78,9 @@ struct Location {
 
     static constexpr auto fields = [](auto& self) {
         return std::tie(self.format, self.directory, self.shard_files, self.neighbours,
-                        self.hf_directory, self.claims_file, self.notes, self.facts, self.warnings,
-                        self.statements, self.mesh, self.prefix, self.weights, self.check_crc);
+                        self.hf_directory, self.claims_file, self.notes, self.facts, self.counts,
+                        self.warnings, self.statements, self.mesh, self.prefix, self.weights,
+                        self.check_crc);
     };
 };
 
@@ -172,6 +172,12 @@ class Format {
                                              const catalogue::Catalogue& catalogue,
                                              std::span<const std::uint32_t> files,
                                              const std::function<void()>& before_file) const;
+
+  protected:
+    /// A location of this format, still without shard files; with a listing of the directory also
+    /// the config.json in it.
+    [[nodiscard]] Location begun_at(const fs::path& directory,
+                                    const Listing* listing = nullptr) const;
 };
 
 // How a catalogue is read. The steps marked Local depend on their arguments and the files only, so
@@ -182,8 +188,8 @@ class Format {
 //   4. resolve the files of resolve_list  Local   each file by one rank
 //   5. settle                             pure    every rank
 
-/// Step 3: what the location's format combines, with its warnings and an account of its neighbours.
-/// Pure.
+/// Step 3: what the location's format combines, with its name, dialect (unless it gave another),
+/// the location's notes and warnings, and an account of the neighbours. Pure.
 catalogue::Catalogue combine(const Location& location, std::vector<catalogue::Catalogue> scans);
 /// Files with pieces that are not located yet, as indices into catalogue.files; empty when combine
 /// left nothing open.

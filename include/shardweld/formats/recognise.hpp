@@ -1,12 +1,11 @@
 // What a directory is, for the messages of those who expected something else there.
 #pragma once
 
-#include <filesystem>
 #include <string>
 
-namespace shardweld::formats {
+#include "shardweld/core/path.hpp"
 
-namespace fs = std::filesystem;
+namespace shardweld::formats {
 
 /// For who expected a finished model: Error(not_found) where a directory, or what locate finds
 /// below it, is a checkpoint that is still to be merged. Local.

@@ -2,11 +2,9 @@
 // Knows descriptors and links; nothing of what the files hold.
 #pragma once
 
-#include <filesystem>
+#include "shardweld/core/path.hpp"
 
 namespace shardweld::io {
-
-namespace fs = std::filesystem;
 
 class InputFile;
 

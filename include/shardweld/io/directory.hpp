@@ -3,16 +3,14 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/core/path.hpp"
 
 namespace shardweld::io {
-
-namespace fs = std::filesystem;
 
 /// The directory that had a path when this was made. It is held open, so that no other one can be
 /// taken for it. Copies share the descriptor.

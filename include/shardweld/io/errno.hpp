@@ -1,12 +1,11 @@
 // What the system said, as an Error.
 #pragma once
 
-#include <filesystem>
 #include <string>
 
-namespace shardweld::io {
+#include "shardweld/core/path.hpp"
 
-namespace fs = std::filesystem;
+namespace shardweld::io {
 
 /// An Error with code_of_errno. Text: "cannot WHAT PATH: REASON (errno N)".
 [[noreturn]] void throw_errno(int error, const std::string& what, const fs::path& path);

@@ -2,15 +2,13 @@
 // the offset and the system's reason.
 #pragma once
 
-#include <filesystem>
 #include <span>
 #include <utility>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/core/path.hpp"
 
 namespace shardweld::io {
-
-namespace fs = std::filesystem;
 
 class Directory;
 

@@ -2,11 +2,11 @@
 // Knows files; nothing of what they hold.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <string>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/core/path.hpp"
 
 namespace shardweld::io {
 
@@ -16,8 +16,7 @@ class InputFile;
 /// `before_part` with the bytes that it reads next, at most 256 KiB. Local. Error(not_found),
 /// Error(io).
 std::string sha256_of(
-    const std::filesystem::path& path,
-    const std::function<void(Bytes)>& before_part = [](Bytes) {});
+    const fs::path& path, const std::function<void(Bytes)>& before_part = [](Bytes) {});
 std::string sha256_of(
     const InputFile& file, const std::function<void(Bytes)>& before_part = [](Bytes) {});
 

@@ -1,15 +1,13 @@
 // Small files as a whole. Knows nothing of formats.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/core/path.hpp"
 
 namespace shardweld::io {
-
-namespace fs = std::filesystem;
 
 class InputFile;
 

@@ -2,10 +2,10 @@
 // Knows files, ranks and clocks; nothing of checkpoints or plans.
 #pragma once
 
-#include <filesystem>
 #include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/core/path.hpp"
 #include "shardweld/measure/file_line.hpp"
 #include "shardweld/mpi/comm.hpp"
 
@@ -13,11 +13,11 @@ namespace shardweld::measure {
 
 /// What is measured, the same on every rank.
 struct Bench {
-    std::filesystem::path directory;  ///< where files are made; all ranks see it
-    FileLine source;                  ///< read and copied; empty: files made for it
-    Bytes size = 0;                   ///< written, and read and copied without a source
-    Bytes file_size = 0;              ///< of the largest file made
-    Bytes extent = 0;                 ///< of one read and one write
+    fs::path directory;   ///< where files are made; all ranks see it
+    FileLine source;      ///< read and copied; empty: files made for it
+    Bytes size = 0;       ///< written, and read and copied without a source
+    Bytes file_size = 0;  ///< of the largest file made
+    Bytes extent = 0;     ///< of one read and one write
     int n_repeats = 1;
     bool sync = true;          ///< fsync what is written, as a merge does
     bool copies_only = false;  ///< leave out the passes that only write and only read

@@ -2,15 +2,15 @@
 // Pure; knows paths and sizes.
 #pragma once
 
-#include <filesystem>
 #include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/core/path.hpp"
 
 namespace shardweld::measure {
 
 struct LineFile {
-    std::filesystem::path path;
+    fs::path path;
     Bytes size = 0;
 };
 
@@ -35,7 +35,7 @@ class FileLine {
     FileLine() = default;
     explicit FileLine(std::vector<LineFile> files);
     /// `size` bytes in files of at most `file_size`, named by number, below `directory`.
-    static FileLine make(const std::filesystem::path& directory, Bytes size, Bytes file_size);
+    static FileLine make(const fs::path& directory, Bytes size, Bytes file_size);
 
     [[nodiscard]] const std::vector<LineFile>& files() const { return files_; }
     [[nodiscard]] Bytes size() const { return begins_.back(); }

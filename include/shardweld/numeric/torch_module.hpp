@@ -2,11 +2,11 @@
 // itself starts without it. Knows nothing of why torch is wanted; reads no files but the module.
 #pragma once
 
-#include <filesystem>
 #include <span>
 #include <string>
 
 #include "shardweld/core/dtype.hpp"
+#include "shardweld/core/path.hpp"
 #include "shardweld/core/shared_object.hpp"
 #include "shardweld/numeric/compare.hpp"
 #include "shardweld/numeric/torch_abi.hpp"
@@ -18,7 +18,7 @@ class TorchModule {
   public:
     /// Loads the module at `path` (about half a second and 160 MiB). Error(unsupported) when it or
     /// one of its libraries cannot be loaded, or when it belongs to another version of the program.
-    static TorchModule load(const std::filesystem::path& path);
+    static TorchModule load(const fs::path& path);
 
     /// As above from where the build or an installation puts it: beside the running program or in
     /// ../lib/shardweld. Error(unsupported), naming both places, when there is none.

@@ -2,16 +2,15 @@
 // Knows processes, pipes and signals; knows nothing of what is run.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace shardweld::process {
+#include "shardweld/core/path.hpp"
 
-namespace fs = std::filesystem;
+namespace shardweld::process {
 
 struct Process {
     fs::path program;

@@ -2,7 +2,6 @@
 // Knows HuggingFace's file names; knows nothing of their contents nor of tensors.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -10,12 +9,11 @@
 #include <string_view>
 #include <vector>
 
+#include "shardweld/core/path.hpp"
 #include "shardweld/io/input_file.hpp"
 #include "shardweld/io/written.hpp"
 
 namespace shardweld::publish {
-
-namespace fs = std::filesystem;
 
 /// A file to be written: `text`, or what is behind `file`, whatever has its path by then.
 struct Asset {

@@ -2,12 +2,11 @@
 // Knows how reports begin and end; nothing of what is reported.
 #pragma once
 
-#include <filesystem>
 #include <string>
 
-namespace shardweld::publish {
+#include "shardweld/core/path.hpp"
 
-namespace fs = std::filesystem;
+namespace shardweld::publish {
 
 /// Whether a file is a report that this program wrote, of a merge or of iobench, of any version:
 /// one JSON object with `schema`, `tool` (version, git) and `command`, at most 1 GiB, to its last

@@ -2,16 +2,14 @@
 // Knows file systems and Lustre's lfs; knows nothing of what will be written.
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/core/path.hpp"
 
 namespace shardweld::publish {
-
-namespace fs = std::filesystem;
 
 /// What one quota leaves; nullopt: not limited.
 struct Quota {

@@ -2,16 +2,14 @@
 // Knows names, stamps and digests; nothing of tensors.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/core/path.hpp"
 #include "shardweld/io/stamp.hpp"
 
 namespace shardweld::publish {
-
-namespace fs = std::filesystem;
 
 struct InputFact {
     std::string name;  ///< relative to the checkpoint

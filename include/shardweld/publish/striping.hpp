@@ -2,10 +2,10 @@
 // Knows the program lfs; nothing of what is written.
 #pragma once
 
-#include <filesystem>
 #include <string>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/core/path.hpp"
 
 namespace shardweld::publish {
 
@@ -18,7 +18,6 @@ struct Striping {
 /// Makes files that will be created in a directory striped so, with `lfs setstripe`, the first lfs
 /// in `path` (PATH's form). Local. Error(unsupported) when there is no lfs or it fails, with what
 /// it said.
-void set_striping(const std::filesystem::path& directory, const Striping& striping,
-                  const std::string& path);
+void set_striping(const fs::path& directory, const Striping& striping, const std::string& path);
 
 }  // namespace shardweld::publish

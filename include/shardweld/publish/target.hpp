@@ -2,7 +2,6 @@
 // that makes it visible. Knows directories and locks; knows nothing of what is written into them.
 #pragma once
 
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -11,12 +10,11 @@
 #include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/core/path.hpp"
 #include "shardweld/io/directory.hpp"
 #include "shardweld/mpi/comm.hpp"
 
 namespace shardweld::publish {
-
-namespace fs = std::filesystem;
 
 class Renames;
 struct NameInDirectory;

@@ -1,9 +1,9 @@
 #include "completion.hpp"
 
-#include <filesystem>
 #include <functional>
 #include <vector>
 
+#include "shardweld/core/path.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/models/recipe.hpp"
 
@@ -18,7 +18,7 @@ namespace {
 std::vector<std::string> recipe_names() {
     std::vector<std::string> names;
     for (const models::RecipeFile& source : models::built_in_sources()) {
-        names.push_back(std::filesystem::path(source.file_name).stem().string());
+        names.push_back(fs::path(source.file_name).stem().string());
     }
     return names;
 }

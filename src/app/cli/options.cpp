@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "shardweld/core/text.hpp"
-#include "shardweld/io/kind.hpp"
+#include "shardweld/io/paths.hpp"
 
 #include "arguments.hpp"
 #include "nearest.hpp"

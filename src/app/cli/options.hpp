@@ -2,12 +2,12 @@
 // Knows names, spellings and ranges of options; knows nothing of what they do.
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "shardweld/core/dtype.hpp"
+#include "shardweld/core/path.hpp"
 #include "shardweld/formats/format.hpp"
 #include "shardweld/outputs/format.hpp"
 #include "shardweld/plan/choice.hpp"
@@ -18,8 +18,6 @@
 #include "selection.hpp"
 
 namespace shardweld::app {
-
-namespace fs = std::filesystem;
 
 enum class Command {
     merge,

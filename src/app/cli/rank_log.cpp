@@ -19,8 +19,6 @@ namespace shardweld::app {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr mode_t kMode = 0666;  // less the umask
 
 std::string name_of(int rank) {

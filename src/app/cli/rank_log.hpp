@@ -2,9 +2,10 @@
 // Knows a file and the clock; nothing of what is said.
 #pragma once
 
-#include <filesystem>
 #include <mutex>
 #include <string_view>
+
+#include "shardweld/core/path.hpp"
 
 namespace shardweld::app {
 
@@ -13,7 +14,7 @@ class RankLog {
     /// Opens rank-0003.log in `directory` (made where it is missing) for appending: runs follow
     /// each other. Error(target) when something else than a file has the name, links included;
     /// Error(io), Error(space).
-    RankLog(const std::filesystem::path& directory, int rank);
+    RankLog(const fs::path& directory, int rank);
     ~RankLog();
     RankLog(const RankLog&) = delete;
     RankLog& operator=(const RankLog&) = delete;

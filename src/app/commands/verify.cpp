@@ -7,7 +7,7 @@
 
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/input_file.hpp"
-#include "shardweld/io/kind.hpp"
+#include "shardweld/io/paths.hpp"
 #include "shardweld/mpi/share.hpp"
 
 #include "../cli/table.hpp"

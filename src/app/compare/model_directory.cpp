@@ -2,7 +2,7 @@
 
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/io/kind.hpp"
+#include "shardweld/io/paths.hpp"
 #include "shardweld/io/whole_file.hpp"
 #include "shardweld/layout/copy.hpp"
 #include "shardweld/models/config.hpp"

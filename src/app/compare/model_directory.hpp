@@ -2,19 +2,17 @@
 // what its config.json says. Knows formats and ranks; nothing of recipes.
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "shardweld/core/path.hpp"
 #include "shardweld/execute/comparer.hpp"
 #include "shardweld/plan/binding.hpp"
 
 #include "../survey/input.hpp"
 
 namespace shardweld::app {
-
-namespace fs = std::filesystem;
 
 struct ModelDirectory {
     Input input;

@@ -2,7 +2,6 @@
 // Knows safetensors directories, their index and config.json; reads no tensor.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -10,10 +9,9 @@
 #include "shardweld/catalogue/file.hpp"
 #include "shardweld/catalogue/tensor.hpp"
 #include "shardweld/core/codec.hpp"
+#include "shardweld/core/path.hpp"
 
 namespace shardweld::app {
-
-namespace fs = std::filesystem;
 
 struct WrittenModel {
     std::vector<catalogue::File> files;

@@ -7,7 +7,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/recognise.hpp"
 #include "shardweld/io/input_file.hpp"
-#include "shardweld/io/kind.hpp"
+#include "shardweld/io/paths.hpp"
 #include "shardweld/io/whole_file.hpp"
 #include "shardweld/models/symbols.hpp"
 #include "shardweld/publish/config_edits.hpp"

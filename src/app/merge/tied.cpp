@@ -28,8 +28,7 @@ std::vector<Untied> compare_same(mpi::Comm& comm, plan::Binding& binding,
         comm, [&] { return plan::make_plan(std::move(targets), *source.files, visibility, all); });
     execute::RunOptions options;
     options.write = false;
-    const execute::Result result =
-        execute::run(comm, plan, source, std::filesystem::path(), options);
+    const execute::Result result = execute::run(comm, plan, source, fs::path(), options);
     std::vector<Untied> untied;
     for (std::size_t i = 0; i < binding.same.size(); ++i) {
         Untied one{binding.same[i].stored_name, plan.targets[i].name, 0, binding.same[i].why};

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string_view>
 
 #include <unistd.h>
 
+#include "shardweld/core/path.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/process/shell.hpp"
 
@@ -59,7 +59,7 @@ Circumstances circumstances_of(const std::vector<std::string>& arguments) {
         found.launcher = command_of(launcher);
     }
     std::error_code unknown;
-    found.directory = std::filesystem::current_path(unknown).string();
+    found.directory = fs::current_path(unknown).string();
     for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
         const std::string_view text(*entry);
         const std::size_t equals = text.find('=');

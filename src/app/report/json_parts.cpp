@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "shardweld/core/json.hpp"
-#include "shardweld/core/python_json.hpp"
 
 namespace shardweld::app {
 

@@ -2,7 +2,6 @@
 // Knows the report's form; values come from the parts that know them.
 #pragma once
 
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -11,6 +10,7 @@
 #include "shardweld/catalogue/file.hpp"
 #include "shardweld/catalogue/provenance.hpp"
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/path.hpp"
 #include "shardweld/execute/record_check.hpp"
 #include "shardweld/execute/run.hpp"
 #include "shardweld/plan/binding.hpp"
@@ -30,8 +30,6 @@ struct Catalogue;
 }  // namespace shardweld::catalogue
 
 namespace shardweld::app {
-
-namespace fs = std::filesystem;
 
 /// A merge's speed beside what iobench reached; speeds in GB/s (1e9).
 struct Roof {

@@ -8,7 +8,6 @@
 
 #include "shardweld/core/errno.hpp"
 #include "shardweld/core/error.hpp"
-#include "shardweld/io/kind.hpp"
 #include "shardweld/io/paths.hpp"
 #include "shardweld/mpi/share.hpp"
 #include "shardweld/publish/report_file.hpp"

@@ -40,7 +40,7 @@ FileEntry file_in(const Json& entry) {
     FileEntry file{entry.at("name").get<std::string>(),
                    entry.at("bytes").get_ref<const Json::number_unsigned_t&>(),
                    sha256.is_null() ? "" : sha256.get<std::string>()};
-    const std::filesystem::path path(file.name);
+    const fs::path path(file.name);
     if (path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end()) {
         throw Error(ErrorCode::corrupt,
                     "the report names a file outside of the model: " + printable(file.name),
@@ -82,7 +82,7 @@ std::string kind_of(const ReportedTensor& tensor) {
 
 }  // namespace
 
-ReportedOutput read_reported_output(const std::filesystem::path& path) {
+ReportedOutput read_reported_output(const fs::path& path) {
     const Json root = parse_json(io::read_text(path, kLongestReport));
     if (root.is_discarded()) {
         throw Error(ErrorCode::corrupt,

@@ -2,11 +2,11 @@
 // Knows the report's schema; computes no checksum.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/core/path.hpp"
 
 #include "file_hashes.hpp"
 
@@ -28,7 +28,7 @@ struct ReportedOutput {
 /// Error(not_found) when there is no such file, Error(corrupt) when it is no report,
 /// Error(unsupported) for another schema, Error(usage) when the run it describes failed or computed
 /// no checksums.
-ReportedOutput read_reported_output(const std::filesystem::path& path);
+ReportedOutput read_reported_output(const fs::path& path);
 
 /// Lines naming each tensor that differs, is missing or is too much, in the order of the report.
 /// Empty when `found` is the output that `reported` describes. Pure.

@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 
 constexpr Bytes kLargestReport = Bytes{16} << 20U;
 
-[[noreturn]] void refuse_roof(const std::filesystem::path& path, const std::string& why) {
+[[noreturn]] void refuse_roof(const fs::path& path, const std::string& why) {
     throw Error(ErrorCode::corrupt,
                 "--roof " + path.string() + " is not a report of iobench: " + why,
                 "make one with: shardweld iobench DIR --report FILE");
@@ -35,7 +35,7 @@ double speed_in(const Json& report, const char* kind) {
 
 }  // namespace
 
-MeasuredRoof read_roof(const std::filesystem::path& path) {
+MeasuredRoof read_roof(const fs::path& path) {
     const Json report = parse_json(io::read_text(path, kLargestReport));
     if (!report.is_object() || report.value("command", Json()) != Json(kRoofCommand)) {
         refuse_roof(path, "it does not say so");

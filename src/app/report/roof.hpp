@@ -2,11 +2,11 @@
 // Knows iobench's report and the arithmetic; measures nothing.
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "shardweld/core/path.hpp"
 #include "shardweld/mpi/comm.hpp"
 
 #include "../cli/log.hpp"
@@ -29,7 +29,7 @@ struct MeasuredRoof {
 
 /// Local. Error(not_found), Error(corrupt) when it is not a report of iobench, Error(unsupported)
 /// for another schema.
-MeasuredRoof read_roof(const std::filesystem::path& path);
+MeasuredRoof read_roof(const fs::path& path);
 
 /// In which way a merge is not what was measured; for people.
 std::vector<std::string> roof_doubts(const MeasuredRoof& roof, int n_ranks, bool sync);

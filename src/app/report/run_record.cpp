@@ -9,7 +9,6 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/json.hpp"
-#include "shardweld/core/python_json.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/whole_file.hpp"
 
@@ -263,7 +262,7 @@ std::vector<const RecordedRank*> RunRecord::shown_ranks(std::size_t most) const 
     return shown;
 }
 
-RunRecord read_run_record(const std::filesystem::path& path) {
+RunRecord read_run_record(const fs::path& path) {
     const auto refuse = [&](const std::string& why) {
         throw Error(ErrorCode::corrupt, path.string() + " is no report of a run: " + why,
                     "give one that --report has written");

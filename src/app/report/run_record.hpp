@@ -2,12 +2,12 @@
 // Knows the report's schema and takes from it no more than a page can show; renders nothing.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/core/path.hpp"
 
 namespace shardweld::app {
 
@@ -84,6 +84,6 @@ struct RunRecord {
 
 /// Error(not_found) when there is no such file, Error(corrupt) when it is no report of a run,
 /// Error(unsupported) for another schema. What is missing in it or of another type is left out.
-RunRecord read_run_record(const std::filesystem::path& path);
+RunRecord read_run_record(const fs::path& path);
 
 }  // namespace shardweld::app

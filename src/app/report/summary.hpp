@@ -2,11 +2,11 @@
 // Knows a report and texts; nothing of how the model was made.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/core/path.hpp"
 
 #include "report.hpp"
 
@@ -14,10 +14,10 @@ namespace shardweld::app {
 
 /// What the report does not say.
 struct Finished {
-    std::filesystem::path target;
-    std::filesystem::path report;  ///< "" if none was written
-    std::string model_class;       ///< "" if config.json names none
-    std::string crc;               ///< what was found of checksums, "" if nothing
+    fs::path target;
+    fs::path report;          ///< "" if none was written
+    std::string model_class;  ///< "" if config.json names none
+    std::string crc;          ///< what was found of checksums, "" if nothing
     bool is_safetensors = true;
 };
 

@@ -15,8 +15,6 @@ namespace shardweld::app {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr Bytes kUsual = 256 * kMiB;
 
 void lower(std::optional<Bytes>& limit, std::optional<Bytes> other) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <span>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/core/path.hpp"
 #include "shardweld/core/usage.hpp"
 #include "shardweld/mpi/comm.hpp"
 #include "shardweld/mpi/share.hpp"
@@ -23,8 +23,8 @@ namespace shardweld::app {
 
 /// Where limits are read from; tests give their own.
 struct MemorySources {
-    std::filesystem::path cgroup_root = "/sys/fs/cgroup";
-    std::filesystem::path own_cgroup = "/proc/self/cgroup";
+    fs::path cgroup_root = "/sys/fs/cgroup";
+    fs::path own_cgroup = "/proc/self/cgroup";
     std::function<std::optional<std::string>(const char*)> variable;
 };
 MemorySources system_memory_sources();

@@ -18,7 +18,7 @@ constexpr const char* kUnique = "XXXXXX";
 
 std::string make_directory() {
     std::error_code failed;
-    const auto base = std::filesystem::temp_directory_path(failed);
+    const auto base = fs::temp_directory_path(failed);
     std::string name = ((failed ? "/tmp" : base) / "shardweld.").string() + kUnique;
     if (mkdtemp(name.data()) == nullptr) {
         throw Error(ErrorCode::io,
@@ -29,9 +29,8 @@ std::string make_directory() {
     return name;
 }
 
-std::string make_directory_below(const std::filesystem::path& directory,
-                                 const std::string& prefix) {
-    std::string name = (std::filesystem::absolute(directory) / (prefix + kUnique)).string();
+std::string make_directory_below(const fs::path& directory, const std::string& prefix) {
+    std::string name = (fs::absolute(directory) / (prefix + kUnique)).string();
     if (mkdtemp(name.data()) != nullptr) {
         return name;
     }
@@ -57,8 +56,7 @@ Scratch::Scratch(mpi::Comm& comm) {
     share(comm, "the temporary directory; say one that all ranks share with TMPDIR");
 }
 
-Scratch::Scratch(mpi::Comm& comm, const std::filesystem::path& directory,
-                 const std::string& prefix) {
+Scratch::Scratch(mpi::Comm& comm, const fs::path& directory, const std::string& prefix) {
     mpi::collectively(comm, [&] {
         if (comm.rank() == 0) {
             path_ = make_directory_below(directory, prefix);
@@ -75,7 +73,7 @@ void Scratch::share(mpi::Comm& comm, const std::string& advice) {
     } catch (Error& error) {
         if (is_mine_) {
             std::error_code ignored;
-            std::filesystem::remove_all(path_, ignored);
+            fs::remove_all(path_, ignored);
         }
         error.add_context(advice);
         throw;
@@ -85,7 +83,7 @@ void Scratch::share(mpi::Comm& comm, const std::string& advice) {
 Scratch::~Scratch() {
     if (is_mine_) {
         std::error_code ignored;
-        std::filesystem::remove_all(path_, ignored);
+        fs::remove_all(path_, ignored);
     }
 }
 

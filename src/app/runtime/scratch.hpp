@@ -2,9 +2,9 @@
 // Knows directories and ranks; nothing of what is put into it.
 #pragma once
 
-#include <filesystem>
 #include <string>
 
+#include "shardweld/core/path.hpp"
 #include "shardweld/mpi/comm.hpp"
 
 namespace shardweld::app {
@@ -18,14 +18,14 @@ class Scratch {
     /// Collective: below `directory`, its name beginning with `prefix`. Error(not_found) when there
     /// is no such directory, Error(target) when nothing may be made in it, Error(io),
     /// Error(launch).
-    Scratch(mpi::Comm& comm, const std::filesystem::path& directory, const std::string& prefix);
+    Scratch(mpi::Comm& comm, const fs::path& directory, const std::string& prefix);
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
     Scratch(Scratch&&) = delete;
     Scratch& operator=(Scratch&&) = delete;
     ~Scratch();
 
-    [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+    [[nodiscard]] const fs::path& path() const { return path_; }
     /// It stays.
     void keep() { is_mine_ = false; }
 
@@ -33,7 +33,7 @@ class Scratch {
     /// Rank 0's path becomes everybody's, checked; `advice` says what to do else.
     void share(mpi::Comm& comm, const std::string& advice);
 
-    std::filesystem::path path_;
+    fs::path path_;
     bool is_mine_ = false;
 };
 

@@ -16,8 +16,6 @@ namespace shardweld::app {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 /// What counts as the checkpoint: the directory that was given, or, when the files lie beside that,
 /// the one that holds both.
 fs::path root_of(const fs::path& given, const fs::path& hf_directory) {

@@ -2,8 +2,7 @@
 // Knows links and which files are copied; nothing of what is in them.
 #pragma once
 
-#include <filesystem>
-
+#include "shardweld/core/path.hpp"
 #include "shardweld/formats/format.hpp"
 #include "shardweld/publish/assets.hpp"
 
@@ -14,21 +13,20 @@ class InputFile;
 namespace shardweld::app {
 
 /// Error(corrupt) when the file, by links, is none below `root`. Local.
-void require_own(const std::filesystem::path& file, const std::filesystem::path& root);
+void require_own(const fs::path& file, const fs::path& root);
 
 /// Opens the file so, and no other one that is put in its place or on the way to it meanwhile.
 /// Local. Errors also as io::open_within.
-io::InputFile open_own(const std::filesystem::path& file, const std::filesystem::path& root);
+io::InputFile open_own(const fs::path& file, const fs::path& root);
 
 /// For files of `hf_directory`, which came with the checkpoint in `given`: config.json, the
 /// tokenizer and others that are copied may not be links that lead out of it, for who made the
 /// checkpoint would choose a file of this machine that becomes part of the model. Whoever names a
 /// directory with --hf_config trusts its links.
-publish::Opener own_opener(const std::filesystem::path& hf_directory,
-                           const std::filesystem::path& given);
+publish::Opener own_opener(const fs::path& hf_directory, const fs::path& given);
 
 /// Adds the warning links_outside when shards, or directories that hold them, are links that lead
 /// out of the checkpoint in `given`. Local.
-void note_links(const std::filesystem::path& given, formats::Location& location);
+void note_links(const fs::path& given, formats::Location& location);
 
 }  // namespace shardweld::app

@@ -12,7 +12,7 @@
 #include "shardweld/core/fingerprint.hpp"
 #include "shardweld/io/errno.hpp"
 #include "shardweld/io/input_file.hpp"
-#include "shardweld/io/kind.hpp"
+#include "shardweld/io/paths.hpp"
 #include "shardweld/mpi/share.hpp"
 
 #include "views.hpp"
@@ -20,8 +20,6 @@
 namespace shardweld::app {
 
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxFiles = 64;
 constexpr Bytes kBlocks = 16;

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/core/path.hpp"
 #include "shardweld/io/stamp.hpp"
 #include "shardweld/mpi/comm.hpp"
 
@@ -27,7 +27,7 @@ struct FileStatus {
 using Looks = std::vector<std::vector<FileStatus>>;
 
 /// Error(io) when the system cannot tell.
-FileStatus look_at(const std::filesystem::path& file);
+FileStatus look_at(const fs::path& file);
 
 /// Files that two groups see with one size but as two files, at most `limit` of them, spread
 /// evenly.
@@ -37,7 +37,6 @@ std::vector<std::size_t> doubtful(const Looks& looks, std::size_t limit);
 /// most: two checkpoints of one run differ nearly everywhere. Error(mismatch) with the first file
 /// that differs.
 void check_same_content(mpi::Comm& comm, const Views& views, const Looks& looks,
-                        const std::filesystem::path& directory,
-                        const std::vector<std::string>& files);
+                        const fs::path& directory, const std::vector<std::string>& files);
 
 }  // namespace shardweld::app

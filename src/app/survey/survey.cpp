@@ -20,7 +20,6 @@ namespace shardweld::app {
 
 namespace {
 
-namespace fs = std::filesystem;
 using catalogue::Catalogue;
 using formats::Location;
 

@@ -16,8 +16,6 @@ namespace shardweld::app {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 /// Host, mount namespace and identity of the directory: equal for ranks that see the same files.
 std::string view_key(const mpi::Comm& comm, const fs::path& directory) {
     std::error_code ignored;
@@ -52,7 +50,7 @@ void check_readable(const Looks& looks, const std::vector<std::string>& files,
 
 }  // namespace
 
-Views group_views(mpi::Comm& comm, const std::filesystem::path& directory) {
+Views group_views(mpi::Comm& comm, const fs::path& directory) {
     const std::string key = view_key(comm, directory);
     Views views;
     std::map<std::string, std::uint32_t> groups;
@@ -126,7 +124,7 @@ std::vector<io::FileStamp> Sights::stamps(const std::vector<std::string>& files)
 }
 
 void check_seen(const SizesByGroup& sizes, const std::vector<std::string>& files,
-                const std::filesystem::path& directory) {
+                const fs::path& directory) {
     std::vector<std::string> missing;
     for (std::size_t file = 0; file < files.size(); ++file) {
         Index size = -1;

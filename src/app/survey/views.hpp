@@ -3,13 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/core/path.hpp"
 #include "shardweld/io/stamp.hpp"
 #include "shardweld/mpi/comm.hpp"
 
@@ -26,7 +26,7 @@ struct Views {
 };
 
 /// Collective. Groups the ranks by host, mount namespace and identity of the directory.
-Views group_views(mpi::Comm& comm, const std::filesystem::path& directory);
+Views group_views(mpi::Comm& comm, const fs::path& directory);
 
 /// Sizes of files by group; -1: the group does not see it.
 using SizesByGroup = std::vector<std::vector<Index>>;
@@ -35,7 +35,7 @@ using SizesByGroup = std::vector<std::vector<Index>>;
 /// is looked at twice by a group: on a parallel file system each look is a request to one server.
 class Sights {
   public:
-    Sights(mpi::Comm& comm, Views views, std::filesystem::path directory)
+    Sights(mpi::Comm& comm, Views views, fs::path directory)
         : comm_(&comm), views_(std::move(views)), directory_(std::move(directory)) {}
 
     [[nodiscard]] const Views& views() const { return views_; }
@@ -57,14 +57,14 @@ class Sights {
 
     mpi::Comm* comm_;
     Views views_;
-    std::filesystem::path directory_;
+    fs::path directory_;
     std::unordered_map<std::string, KnownFile> known_;
 };
 
 /// Error(not_found) listing all files that no group sees; Error(mismatch) when two groups see
 /// different sizes.
 void check_seen(const SizesByGroup& sizes, const std::vector<std::string>& files,
-                const std::filesystem::path& directory);
+                const fs::path& directory);
 
 /// The rank that handles file number `file`: spread over those that see it.
 int rank_for_file(std::size_t file, const SizesByGroup& sizes, const Views& views);

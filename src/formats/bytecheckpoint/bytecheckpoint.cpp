@@ -107,14 +107,9 @@ class ByteCheckpoint final : public Format {
             return std::nullopt;
         }
         const Listing listing = try_list_directory(directory);
-        Location location;
-        location.format = name();
-        location.directory = directory;
+        Location location = begun_at(directory, &listing);
         std::ranges::copy_if(listing.files, std::back_inserter(location.shard_files),
                              [](const std::string& file) { return file.ends_with(".distcp"); });
-        if (listing.has_file("config.json")) {
-            location.hf_directory = directory;
-        }
         return location;
     }
 
@@ -144,14 +139,12 @@ class ByteCheckpoint final : public Format {
             throw;
         }
         tell_unnamed(out);
-        out.format = name();
         out.facts = location.facts;
         if (out.dialect == "megatron_core") {  // whole tensors: nothing is interleaved by rank
             out.facts.insert({{"t", 1}, {"te", 1}, {"version", 3}});
         }
         out.notes = {"ByteCheckpoint checkpoint, " + std::to_string(out.files.size()) +
                      " shard files"};
-        out.notes.insert(out.notes.end(), location.notes.begin(), location.notes.end());
         return out;
     }
 

@@ -147,17 +147,6 @@ class ColossalAi : public Format {
                                     std::vector<Catalogue> scans) const override {
         return hf::join_files(location, std::move(scans), hf::Strays::compared);
     }
-
-  protected:
-    [[nodiscard]] Location found(const fs::path& directory, const Listing& listing) const {
-        Location location;
-        location.format = name();
-        location.directory = directory;
-        if (listing.has_file("config.json")) {
-            location.hf_directory = directory;
-        }
-        return location;
-    }
 };
 
 class Sharded final : public ColossalAi {
@@ -182,7 +171,7 @@ class Sharded final : public ColossalAi {
         if (!is_told_by(listing) || (shards.empty() && has_optimizer)) {
             return std::nullopt;
         }
-        Location location = found(directory, listing);
+        Location location = begun_at(directory, &listing);
         location.shard_files = files_of(directory, listing, shards, location.notes);
         return location;
     }
@@ -205,7 +194,7 @@ class Single final : public ColossalAi {
         if (!model) {
             return std::nullopt;
         }
-        Location location = found(directory, listing);
+        Location location = begun_at(directory, &listing);
         location.shard_files = std::move(model->weights);
         if (!model->index.empty()) {
             location.shard_files.push_back(model->index);

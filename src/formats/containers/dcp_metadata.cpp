@@ -1,7 +1,6 @@
 #include "shardweld/formats/containers/dcp_metadata.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <unordered_map>
 #include <utility>
 
@@ -10,7 +9,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/torch_file.hpp"
 #include "shardweld/io/input_file.hpp"
-#include "shardweld/io/kind.hpp"
+#include "shardweld/io/paths.hpp"
 
 #include "dcp_records.hpp"
 #include "dcp_storage.hpp"
@@ -145,7 +144,7 @@ std::string checkpoint_id_of(const PickleValue& root) {
     if (id == nullptr) {
         return "";
     }
-    std::filesystem::path path(id->kind == PickleKind::text ? id->text() : std::string_view());
+    fs::path path(id->kind == PickleKind::text ? id->text() : std::string_view());
     for (const PickleValue* const part : id->arguments()) {
         path /= part->kind == PickleKind::text ? part->text() : std::string_view();
     }
@@ -154,7 +153,7 @@ std::string checkpoint_id_of(const PickleValue& root) {
 
 }  // namespace
 
-DcpMetadata DcpMetadata::read(const std::filesystem::path& path) {
+DcpMetadata DcpMetadata::read(const fs::path& path) {
     try {
         // Megatron appends every rank's plan: most of the file, and nothing a reader needs.
         const auto numbers = std::make_shared<PickleArena>();
@@ -185,7 +184,7 @@ DcpMetadata DcpMetadata::read(const std::filesystem::path& path) {
     }
 }
 
-bool is_bytecheckpoint(const std::filesystem::path& path) {
+bool is_bytecheckpoint(const fs::path& path) {
     constexpr std::size_t kHead = 32;  // protocol, frame and the module of the first class
     if (!io::is_file(path)) {
         return false;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
 
 namespace shardweld::formats {
 
@@ -57,6 +58,14 @@ std::optional<Duplicate> find_duplicate(Texts texts) {
         slots[slot] = static_cast<std::uint32_t>(i);
     }
     return std::nullopt;
+}
+
+void require_distinct(Texts tensors) {
+    if (const auto repeated = find_duplicate(tensors)) {
+        Error error(ErrorCode::corrupt, "the name occurs twice");
+        error.add_context("tensor " + printable(tensors[repeated->second]));
+        throw error;
+    }
 }
 
 }  // namespace shardweld::formats

@@ -19,4 +19,7 @@ struct Duplicate {
 /// were made to hash alike, as sorting them.
 std::optional<Duplicate> find_duplicate(std::span<const std::string_view> texts);
 
+/// Error(corrupt) about "tensor NAME" where two of one file's tensors have one name.
+void require_distinct(std::span<const std::string_view> tensors);
+
 }  // namespace shardweld::formats

@@ -1,7 +1,6 @@
 #include "pickle_bytes.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <system_error>
 
 #include "shardweld/core/error.hpp"
@@ -31,7 +30,7 @@ void check_start(const io::InputFile& file, Bytes offset, Bytes size) {
                                         " bytes: zeros or other bytes lie behind it");
 }
 
-std::vector<std::byte> read_pickle(const std::filesystem::path& path) {
+std::vector<std::byte> read_pickle(const fs::path& path) {
     {
         const auto file = io::InputFile::open(path);
         check_start(file, 0, file.size());
@@ -39,9 +38,9 @@ std::vector<std::byte> read_pickle(const std::filesystem::path& path) {
     return io::read_bytes(path, kMaxPickleBytes);
 }
 
-void throw_no_memory(const std::filesystem::path& path) {
+void throw_no_memory(const fs::path& path) {
     std::error_code failed;
-    const auto size = std::filesystem::file_size(path, failed);
+    const auto size = fs::file_size(path, failed);
     throw Error(ErrorCode::memory,
                 "memory ran out while the file " + path.string() +
                     (failed ? std::string() : " of " + human_bytes(size)) + " was examined",

@@ -2,8 +2,9 @@
 // Knows sizes and the first opcodes; what a pickle holds is its readers' business.
 #pragma once
 
-#include <filesystem>
 #include <vector>
+
+#include "shardweld/core/path.hpp"
 
 namespace shardweld::io {
 class InputFile;
@@ -21,9 +22,9 @@ void check_start(const io::InputFile& file, Bytes offset, Bytes size);
 
 /// A file that is one pickle. Error(corrupt) when it is larger than kMaxPickleBytes or does not
 /// begin as one.
-std::vector<std::byte> read_pickle(const std::filesystem::path& path);
+std::vector<std::byte> read_pickle(const fs::path& path);
 
 /// Error(memory) that names the file whose reading took more than there is.
-[[noreturn]] void throw_no_memory(const std::filesystem::path& path);
+[[noreturn]] void throw_no_memory(const fs::path& path);
 
 }  // namespace shardweld::formats

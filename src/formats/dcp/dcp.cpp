@@ -154,9 +154,7 @@ class Dcp final : public Format {
             is_bytecheckpoint(directory / kMetadata)) {
             return std::nullopt;
         }
-        Location location;
-        location.format = name();
-        location.directory = directory;
+        Location location = begun_at(directory, &listing);
         std::copy_if(listing.files.begin(), listing.files.end(),
                      std::back_inserter(location.shard_files), is_shard);
         // As torch does: the save's own metadata goes before that of ranks.
@@ -164,9 +162,6 @@ class Dcp final : public Format {
             std::erase_if(location.shard_files, [](const std::string& file) {
                 return rank_of_metadata(file).has_value();
             });
-        }
-        if (listing.has_file("config.json")) {
-            location.hf_directory = directory;
         }
         return location;
     }
@@ -204,8 +199,6 @@ class Dcp final : public Format {
         drop_unused_files(out);
         add_likenesses(std::string(kMetadata), out);
         tell_unnamed(out);
-        out.format = name();
-        out.dialect = dialect();
         out.facts = location.facts;
         out.notes.insert(out.notes.begin(), "torch DCP checkpoint, " +
                                                 std::to_string(out.files.size()) + " shard files");
@@ -213,7 +206,6 @@ class Dcp final : public Format {
             out.notes.push_back("saved without collectives: metadata of " +
                                 std::to_string(n_scans) + " ranks");
         }
-        out.notes.insert(out.notes.end(), location.notes.begin(), location.notes.end());
         return out;
     }
 

@@ -161,13 +161,10 @@ class HfShards final : public Format {
         }
         select_model(location.prefix, out);
         require_complete(out, "copy the shard files of all ranks");
-        out.format = name();
-        out.dialect = dialect();
         out.facts = location.facts;
         out.notes.insert(out.notes.begin(),
                          "torch DCP checkpoint of the HuggingFace storage writer, " +
                              std::to_string(out.files.size()) + " shard files");
-        out.notes.insert(out.notes.end(), location.notes.begin(), location.notes.end());
         return out;
     }
 
@@ -175,13 +172,9 @@ class HfShards final : public Format {
     [[nodiscard]] Location location_of(const fs::path& shards_directory, const fs::path& directory,
                                        std::vector<std::string> shards,
                                        const Listing& listing) const {
-        Location location;
-        location.format = name();
+        Location location = begun_at(directory, &listing);
         location.directory = shards_directory;
         location.shard_files = std::move(shards);
-        if (listing.has_file("config.json")) {
-            location.hf_directory = directory;
-        }
         return location;
     }
 };

@@ -33,20 +33,49 @@ constexpr std::array<KnownName, 8> kZeroNames = {{
     {"../*_optim_states.pt", "another checkpoint"},
 }};
 
-bool has(const std::vector<std::string>& files, FileKind kind) {
-    return std::any_of(files.begin(), files.end(), [&](const std::string& file) {
-        const auto name = parse_file_name(file);
-        return name && name->kind == kind;
-    });
+// Location::counts.
+constexpr const char* kModelFiles = "model states";
+constexpr const char* kModelPartFiles = "model states of ZeRO-3";
+constexpr const char* kExpertFiles = "experts";
+constexpr const char* kPartitionFiles = "partitions";
+
+std::string first_of(const FileName& states) {
+    return std::string(states.kind == FileKind::model ? kModelFiles : kModelPartFiles) +
+           ", first of model-parallel rank " + std::to_string(states.mp);
+}
+
+/// Kinds of files, and of model states the lowest data-parallel rank. Once: a scan of one file of
+/// thousands knows all by it.
+void count_files(Location& location) {
+    for (const std::string& file : location.shard_files) {
+        const FileName name = parse_file_name(file).value_or(FileName{});
+        switch (name.kind) {
+            case FileKind::expert:
+                ++location.counts[kExpertFiles];
+                break;
+            case FileKind::partition:
+                ++location.counts[kPartitionFiles];
+                break;
+            case FileKind::model:
+            case FileKind::model_part: {
+                ++location.counts[name.kind == FileKind::model ? kModelFiles : kModelPartFiles];
+                Index& first = location.counts.try_emplace(first_of(name), name.dp).first->second;
+                first = std::min(first, name.dp);
+                break;
+            }
+            default:
+                break;
+        }
+    }
 }
 
 /// ZeRO-3 has no weights but in partitions, and before it there is a choice. The weights of experts
 /// are spread over groups of ranks of their own.
-Weights weights_of(const std::vector<std::string>& files, WeightsFrom wanted) {
-    const bool is_split = has(files, FileKind::model_part) && !has(files, FileKind::model);
-    const bool has_masters =
-        has(files, FileKind::partition) && (is_split || !has(files, FileKind::expert));
-    switch (wanted) {
+Weights weights_of(const Location& location) {
+    const auto has = [&](const char* kind) { return location.counts.contains(kind); };
+    const bool is_split = has(kModelPartFiles) && !has(kModelFiles);
+    const bool has_masters = has(kPartitionFiles) && (is_split || !has(kExpertFiles));
+    switch (location.weights) {
         case WeightsFrom::master:
             return Weights::master;
         case WeightsFrom::model:
@@ -65,17 +94,13 @@ bool is_scanned(const std::string& file, Weights weights) {
 
 /// Of the model states of all data-parallel ranks, those of the lowest are read in full: thousands
 /// of ranks repeat the same names.
-bool is_first_of(const std::vector<std::string>& files, const FileName& states) {
-    return std::none_of(files.begin(), files.end(), [&](const std::string& file) {
-        const auto other = parse_file_name(file);
-        return other && other->kind == states.kind && other->mp == states.mp &&
-               other->dp < states.dp;
-    });
+bool is_first(const Location& location, const FileName& states) {
+    return location.counts.at(first_of(states)) == states.dp;
 }
 
-std::string source_note(const std::vector<std::string>& files, WeightsFrom wanted) {
-    const std::string why = wanted == WeightsFrom::automatic ? "" : ", as --weights says";
-    switch (weights_of(files, wanted)) {
+std::string source_note(const Location& location) {
+    const std::string why = location.weights == WeightsFrom::automatic ? "" : ", as --weights says";
+    switch (weights_of(location)) {
         case Weights::master:
             return "weights: the fp32 masters in the optimizer's partitions" +
                    (why.empty() ? ", from which zero_to_fp32.py makes the model too; --weights "
@@ -89,7 +114,7 @@ std::string source_note(const std::vector<std::string>& files, WeightsFrom wante
     }
     return "weights: those of the module" +
            (!why.empty() ? why
-            : has(files, FileKind::expert)
+            : location.counts.contains(kExpertFiles)
                 ? ": the partitions of experts' fp32 masters are not joined"
                 : ": there are no fp32 masters in partitions (*_optim_states.pt)");
 }
@@ -112,9 +137,7 @@ class Zero final : public Format {
 
     [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
         const Listing listing = try_list_directory(directory);
-        Location location;
-        location.format = name();
-        location.directory = directory;
+        Location location = begun_at(directory, &listing);
         for (const std::string& file : listing.files) {
             if (parse_file_name(file)) {
                 location.shard_files.push_back(file);
@@ -123,14 +146,12 @@ class Zero final : public Format {
         if (location.shard_files.empty() || listing.has_directory("zero")) {
             return std::nullopt;
         }
-        if (listing.has_file("config.json")) {
-            location.hf_directory = directory;
-        }
+        count_files(location);
         return location;
     }
 
     [[nodiscard]] std::vector<std::string> scan_list(const Location& location) const override {
-        const Weights weights = weights_of(location.shard_files, location.weights);
+        const Weights weights = weights_of(location);
         std::vector<std::string> files;
         std::copy_if(location.shard_files.begin(), location.shard_files.end(),
                      std::back_inserter(files),
@@ -139,7 +160,7 @@ class Zero final : public Format {
     }
 
     [[nodiscard]] Catalogue scan(const Location& location, const std::string& file) const override {
-        const Weights weights = weights_of(location.shard_files, location.weights);
+        const Weights weights = weights_of(location);
         const FileName name = parse_file_name(file).value_or(FileName{});
         if (name.kind == FileKind::partition) {
             return scan_partition(location, file, name);
@@ -148,27 +169,23 @@ class Zero final : public Format {
         const bool is_rest = is_states && weights != Weights::model;
         return scan_model_states(location, file, name,
                                  {is_rest ? Wanted::rest : Wanted::all, weights == Weights::master,
-                                  is_rest && is_first_of(location.shard_files, name)});
+                                  is_rest && is_first(location, name)});
     }
 
     [[nodiscard]] Catalogue combine(const Location& location,
                                     std::vector<Catalogue> scans) const override {
         Catalogue out;
-        out.format = name();
-        out.dialect = "hf_module";
         out.facts = location.facts;
-        out.notes = location.notes;
-        join_files(std::move(scans), weights_of(location.shard_files, location.weights), out);
+        join_files(std::move(scans), weights_of(location), out);
         note_unread(location, out);
-        out.notes.insert(out.notes.begin(),
-                         {summary(out), source_note(location.shard_files, location.weights)});
+        out.notes = {summary(out), source_note(location)};
         return out;
     }
 
   private:
     // Of the files found, those that hold none of the weights taken.
     static void note_unread(const Location& location, Catalogue& out) {
-        const Weights weights = weights_of(location.shard_files, location.weights);
+        const Weights weights = weights_of(location);
         for (const Neighbour& neighbour : location.neighbours) {
             if (parse_file_name(neighbour.path) && !is_scanned(neighbour.path, weights)) {
                 out.ignored.push_back({"*_optim_states.pt", kTrainingState, 1, neighbour.bytes});

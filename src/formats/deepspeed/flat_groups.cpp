@@ -84,4 +84,19 @@ void add_pieces(const catalogue::Piece& whole, std::span<const LocalBox> boxes, 
     }
 }
 
+std::vector<catalogue::Piece> pieces_of_range(const catalogue::Piece& first,
+                                              std::span<const Index> shape, Index begin,
+                                              Index end) {
+    layout::Box whole;
+    for (const Index extent : shape) {
+        whole.push_back({0, extent});
+    }
+    std::vector<catalogue::Piece> pieces;
+    for (const layout::Patch& patch : layout::flat(whole, begin, end, first.patch.offset)) {
+        pieces.push_back(first);
+        pieces.back().patch = patch;
+    }
+    return pieces;
+}
+
 }  // namespace shardweld::formats::deepspeed

@@ -56,4 +56,9 @@ void add_pieces(const Run& run, std::span<const Index> shape, std::span<const Lo
 void add_pieces(const catalogue::Piece& whole, std::span<const LocalBox> boxes, std::uint32_t copy,
                 std::vector<catalogue::Piece>& pieces);
 
+/// Elements [begin, end) in row-major order of a tensor, which lie one after the other from `first`
+/// on.
+std::vector<catalogue::Piece> pieces_of_range(const catalogue::Piece& first,
+                                              std::span<const Index> shape, Index begin, Index end);
+
 }  // namespace shardweld::formats::deepspeed

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
-#include <set>
 #include <utility>
 
 #include "shardweld/core/error.hpp"
@@ -15,6 +13,7 @@
 #include "../shared/ignored_rows.hpp"
 #include "../shared/replicas.hpp"
 #include "file_names.hpp"
+#include "grid.hpp"
 #include "model_rank.hpp"
 #include "part_places.hpp"
 #include "scanned.hpp"
@@ -49,7 +48,7 @@ class Joiner {
         const std::uint32_t file = join_scan(scan, ignored_, out_);
         const std::string& path = out_.files[file].path;
         const FileName name = parse_file_name(path).value_or(FileName{});
-        note_facts(scan.facts, path, name);
+        grid_.note(scan.facts, path, name);
         for (const auto& [alias, original] : scan.claims) {
             aliases_.emplace(alias, original);
         }
@@ -74,9 +73,11 @@ class Joiner {
     }
 
     void finish() {
-        choose_grid();
+        grid_.settle(ranks_);
         if (weights_ != Weights::model) {
-            require_partitions();
+            for (auto& [mp, rank] : ranks_) {
+                rank.arrange(grid_.is_split());
+            }
             for (auto& [mp, rank] : ranks_) {
                 add_parameters(mp, rank);
             }
@@ -89,106 +90,15 @@ class Joiner {
             out_.tensors.push_back(std::move(joined.tensor));
         }
         add_aliases();
-        if (const auto absent = absent_states(); !absent.empty()) {
+        if (const auto absent = grid_.absent_states(ranks_); !absent.empty()) {
             out_.warnings["states_absent"] =
                 name_list(absent) + ": not there, and not needed: other ranks' say the same";
         }
         out_.ignored = ignored_.take();
-        add_facts();
+        grid_.add_facts(ranks_, weights_ != Weights::model, out_);
     }
 
   private:
-    void add_facts() {
-        if (const auto stage = said(kStage)) {
-            out_.facts[kStage] = *stage;
-        }
-        out_.facts[kTensorRanks] = n_tensor_ranks_;
-        out_.facts[kModelRanks] = ranks_.rbegin()->first + 1;
-        if (weights_ != Weights::model) {
-            out_.facts[kDataRanks] = ranks_.begin()->second.data_ranks();
-        }
-    }
-
-    void note_facts(const std::map<std::string, Index>& facts, const std::string& path,
-                    const FileName& name) {
-        for (const char* const fact : {kStage, kModelRanks, kTensorRanks}) {
-            const auto said = facts.find(fact);
-            if (said == facts.end()) {
-                continue;
-            }
-            const auto [at, is_new] = said_.try_emplace(fact, said->second, path);
-            if (!is_new && at->second.first != said->second) {
-                throw Error(ErrorCode::mismatch,
-                            std::string(fact) + " is " + std::to_string(at->second.first) + " in " +
-                                printable(at->second.second) + " but " +
-                                std::to_string(said->second) + " in " + printable(path),
-                            kOneSave);
-            }
-        }
-        if (name.kind == FileKind::model_part) {
-            split_states_ = path;
-            states_of_[name.mp].insert(name.dp);
-        } else if (name.kind == FileKind::model) {
-            whole_states_ = path;
-        }
-    }
-
-    [[nodiscard]] std::optional<Index> said(const char* fact) const {
-        const auto at = said_.find(fact);
-        return at == said_.end() ? std::nullopt : std::optional(at->second.first);
-    }
-
-    // Model-parallel ranks are counted pipeline stage by pipeline stage.
-    void choose_grid() {
-        const std::string& states = split_states_.empty() ? whole_states_ : split_states_;
-        if (!split_states_.empty() && !whole_states_.empty()) {
-            throw Error(ErrorCode::mismatch,
-                        printable(whole_states_) + " is of ZeRO stage 1 or 2, but " +
-                            printable(split_states_) + " of stage 3",
-                        kOneSave);
-        }
-        const auto stage = said(kStage);
-        is_split_ = stage ? *stage == kSplitStage : !split_states_.empty();
-        if (stage && !states.empty() && is_split_ == split_states_.empty()) {
-            throw Error(ErrorCode::mismatch,
-                        printable(said_.at(kStage).second) + " says that it is of ZeRO stage " +
-                            std::to_string(*stage) + ", but " + printable(states) +
-                            (is_split_ ? " is of stage 1 or 2" : " is of stage 3"),
-                        kOneSave);
-        }
-        const Index found = ranks_.empty() ? 1 : ranks_.rbegin()->first + 1;
-        const Index n_ranks = said(kModelRanks).value_or(found);
-        if (found > n_ranks) {
-            throw Error(ErrorCode::mismatch,
-                        "there are files of " + std::to_string(found) +
-                            " model-parallel ranks, but mp_world_size is " +
-                            std::to_string(n_ranks) + " in " +
-                            printable(said_.at(kModelRanks).second),
-                        kOneSave);
-        }
-        for (Index mp = 0; mp < n_ranks; ++mp) {
-            const auto rank = ranks_.find(mp);
-            if (rank == ranks_.end() || rank->second.states_file().empty()) {
-                throw Error(ErrorCode::not_found,
-                            "the model states of model-parallel rank " + std::to_string(mp) +
-                                " are missing (" + std::to_string(n_ranks) + " ranks saved)",
-                            kCopyAll);
-            }
-        }
-        n_tensor_ranks_ = said(kTensorRanks).value_or(n_ranks);
-        if (n_tensor_ranks_ < 1 || n_ranks % n_tensor_ranks_ != 0) {
-            throw Error(ErrorCode::corrupt, "tp_degree is " + std::to_string(n_tensor_ranks_) +
-                                                " of " + std::to_string(n_ranks) +
-                                                " model-parallel ranks");
-        }
-    }
-
-    void require_partitions() {
-        for (auto& [mp, rank] : ranks_) {
-            rank.arrange(is_split_);
-        }
-    }
-
     void add_parameters(Index mp, ModelRank& rank) {
         for (const ModelRank::Parameter& parameter : rank.locate()) {
             const Tensor& declared = *parameter.declared;
@@ -244,7 +154,8 @@ class Joiner {
     /// A layer's file tells its tensor-parallel rank only: that of a stage that knows the tensor.
     [[nodiscard]] Index model_rank_of(const WholeTensor& whole) const {
         for (const auto& [mp, rank] : ranks_) {
-            if (whole.name.kind == FileKind::layer && mp % n_tensor_ranks_ == whole.name.mp &&
+            if (whole.name.kind == FileKind::layer &&
+                mp % grid_.n_tensor_ranks() == whole.name.mp &&
                 rank.rule_for(whole.tensor.name) != nullptr) {
                 return mp;
             }
@@ -255,7 +166,7 @@ class Joiner {
     /// 0 of the first that has this part, or everything.
     [[nodiscard]] std::uint32_t copy_number(Joined& joined, const std::vector<Index>& local,
                                             Index mp) const {
-        return joined.parts[local == joined.tensor.shape ? kAll : mp % n_tensor_ranks_]++;
+        return joined.parts[local == joined.tensor.shape ? kAll : mp % grid_.n_tensor_ranks()]++;
     }
 
     /// A frozen parameter's part, which lies in its place already.
@@ -285,9 +196,10 @@ class Joiner {
     /// Where a rank's part of a tensor belongs; sets or checks the whole one's shape.
     std::vector<LocalBox> boxes_of(const std::string& name, const std::vector<Index>& local,
                                    Index mp, Joined& joined) {
-        PartPlace place = n_tensor_ranks_ == 1 ? place_whole(local)
-                                               : place_part(name, local, mp, n_tensor_ranks_,
-                                                            ranks_, wholes_shape(name));
+        PartPlace place =
+            grid_.n_tensor_ranks() == 1
+                ? place_whole(local)
+                : place_part(name, local, mp, grid_.n_tensor_ranks(), ranks_, wholes_shape(name));
         if (joined.parts.empty() && joined.tensor.pieces.empty()) {
             joined.tensor.shape = place.shape;
         } else if (joined.tensor.shape != place.shape) {
@@ -311,19 +223,6 @@ class Joiner {
         return at == whole_shapes_.end() ? LocalShapes{} : at->second;
     }
 
-    /// Model states of ZeRO-3 that are not there: they hold parts of frozen parameters.
-    [[nodiscard]] std::vector<std::string> absent_states() const {
-        std::vector<std::string> absent;
-        for (const auto& [mp, present] : states_of_) {
-            for (Index dp = 0; dp < ranks_.at(mp).data_ranks(); ++dp) {
-                if (!present.contains(dp) && absent.size() < kMostAbsent) {
-                    absent.push_back(states_name(mp, dp));
-                }
-            }
-        }
-        return absent;
-    }
-
     void settle(Joined& joined) const {
         Tensor& tensor = joined.tensor;
         const CoverFault fault = find_cover_fault(tensor);
@@ -331,7 +230,7 @@ class Joiner {
             return;
         }
         const bool is_gap = fault.kind == Cover::Kind::gap;
-        if (const auto absent = absent_states(); is_gap && !absent.empty()) {
+        if (const auto absent = grid_.absent_states(ranks_); is_gap && !absent.empty()) {
             throw Error(ErrorCode::not_found, "files are missing: " + name_list(absent), kCopyAll)
                 .add_context("lost " + printable(tensor.name) + ", elements " + fault.text);
         }
@@ -360,17 +259,9 @@ class Joiner {
                   [](const Tensor& a, const Tensor& b) { return a.name < b.name; });
     }
 
-    static constexpr Index kSplitStage = 3;
-    static constexpr std::size_t kMostAbsent = 100;
     Weights weights_;
     Catalogue& out_;
-    std::map<std::string, std::pair<Index, std::string>> said_;  // fact: value, file
-    std::string whole_states_;                                   // a file of ZeRO 0 to 2
-    std::string split_states_;                                   // one of ZeRO-3
-    std::map<Index, std::set<Index>>
-        states_of_;  // of ZeRO-3: data-parallel ranks by model-parallel
-    bool is_split_ = false;
-    Index n_tensor_ranks_ = 1;
+    Grid grid_;
     ModelRanks ranks_;
     std::vector<WholeTensor> wholes_;
     std::map<std::string, LocalShapes> whole_shapes_;
@@ -384,9 +275,7 @@ class Joiner {
 
 void join_files(std::vector<Catalogue> scans, Weights weights, Catalogue& out) {
     Joiner join(weights, out);
-    for (Catalogue& scan : scans) {
-        join.add(std::exchange(scan, {}));
-    }
+    add_each(std::move(scans), join);
     join.finish();
 }
 

@@ -15,6 +15,7 @@
 #include "../shared/ignored_rows.hpp"
 #include "../shared/module_names.hpp"
 #include "../shared/stored_piece.hpp"
+#include "flat_groups.hpp"
 #include "pickled.hpp"
 #include "rules.hpp"
 #include "scan.hpp"
@@ -170,16 +171,7 @@ class ModelScan {
         const Index end = std::min(begin + length, volume);
         Tensor tensor{name, stored.dtype, std::move(shape), {}};
         widen(tensor);
-        layout::Box whole;
-        for (const Index extent : tensor.shape) {
-            whole.push_back({0, extent});
-        }
-        catalogue::Piece piece = piece_of(stored);
-        const Index offset = piece.patch.offset;
-        for (const layout::Patch& patch : layout::flat(whole, begin, end, offset)) {
-            piece.patch = patch;
-            tensor.pieces.push_back(piece);
-        }
+        tensor.pieces = pieces_of_range(piece_of(stored), tensor.shape, begin, end);
         frozen_.insert(name);
         leave_aside("padding of frozen parameters", 0,
                     to_bytes(length - (end - begin), "padding") * size_of(stored.dtype));
@@ -208,7 +200,7 @@ class ModelScan {
         for (std::size_t i = 0; i < module.pair_count(); ++i) {
             names.push_back(prefix + parameter_name(module.key(i)));
         }
-        require_distinct(names);
+        require_distinct(std::vector<std::string_view>(names.begin(), names.end()));
         note_places(module, names);
         for (std::size_t i = 0; i < module.pair_count(); ++i) {
             try {
@@ -239,14 +231,6 @@ class ModelScan {
                                                     ", its module has " + printable(other->second) +
                                                     " instead");
             }
-        }
-    }
-
-    static void require_distinct(const std::vector<std::string>& names) {
-        const std::vector<std::string_view> views(names.begin(), names.end());
-        if (const auto repeated = find_duplicate(views)) {
-            throw Error(ErrorCode::corrupt,
-                        "two of its tensors are called " + printable(views[repeated->first]));
         }
     }
 
@@ -336,34 +320,6 @@ class ModelScan {
 };
 
 }  // namespace
-
-void state_names(const std::string& file, const FileName& name, const std::string& archive,
-                 Catalogue& out) {
-    const auto claims_of = [](const FileName& said) {
-        catalogue::Claims claims = {{"data rank", std::to_string(said.dp)},
-                                    {"model rank", std::to_string(said.mp)}};
-        switch (said.kind) {
-            case FileKind::layer:
-                claims["layer"] = std::to_string(said.number);
-                break;
-            case FileKind::expert:
-                claims["expert"] = std::to_string(said.number);
-                break;
-            case FileKind::model:
-            case FileKind::model_part:
-                claims["content"] = "model states";
-                break;
-            default:
-                claims["content"] = "optimizer states";
-        }
-        return claims;
-    };
-    out.statements.push_back({file, "its name", claims_of(name), {}, false});
-    if (const auto inner = parse_file_name(archive + ".pt")) {
-        out.statements.push_back(
-            {file, "the name of the archive in it", claims_of(*inner), {}, true});
-    }
-}
 
 Catalogue scan_model_states(const Location& location, const std::string& file, const FileName& name,
                             const Wish& wish) {

@@ -227,4 +227,32 @@ Catalogue scan_partition(const Location& location, const std::string& file, cons
     });
 }
 
+void state_names(const std::string& file, const FileName& name, const std::string& archive,
+                 Catalogue& out) {
+    const auto claims_of = [](const FileName& said) {
+        catalogue::Claims claims = {{"data rank", std::to_string(said.dp)},
+                                    {"model rank", std::to_string(said.mp)}};
+        switch (said.kind) {
+            case FileKind::layer:
+                claims["layer"] = std::to_string(said.number);
+                break;
+            case FileKind::expert:
+                claims["expert"] = std::to_string(said.number);
+                break;
+            case FileKind::model:
+            case FileKind::model_part:
+                claims["content"] = "model states";
+                break;
+            default:
+                claims["content"] = "optimizer states";
+        }
+        return claims;
+    };
+    out.statements.push_back({file, "its name", claims_of(name), {}, false});
+    if (const auto inner = parse_file_name(archive + ".pt")) {
+        out.statements.push_back(
+            {file, "the name of the archive in it", claims_of(*inner), {}, true});
+    }
+}
+
 }  // namespace shardweld::formats::deepspeed

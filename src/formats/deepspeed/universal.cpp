@@ -4,13 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/torch_file.hpp"
-#include "shardweld/io/kind.hpp"
+#include "shardweld/io/paths.hpp"
 
 #include "../containers/torch_storage.hpp"
 #include "../directory_listing.hpp"
@@ -168,9 +167,7 @@ class Universal final : public Format {
         if (!listing.has_directory("zero")) {
             return std::nullopt;
         }
-        Location location;
-        location.format = name();
-        location.directory = directory;
+        Location location = begun_at(directory, &listing);
         for (const std::string& parameter : list_directory(directory / "zero").directories) {
             const std::string file = std::string(kParameters) + parameter + std::string(kWeights);
             if (io::is_file(directory / file)) {
@@ -188,9 +185,6 @@ class Universal final : public Format {
             });
         if (states != listing.files.end()) {
             location.shard_files.push_back(*states);
-        }
-        if (listing.has_file("config.json")) {
-            location.hf_directory = directory;
         }
         return location;
     }
@@ -216,16 +210,11 @@ class Universal final : public Format {
     [[nodiscard]] Catalogue combine(const Location& location,
                                     std::vector<Catalogue> scans) const override {
         Catalogue out;
-        out.format = name();
-        out.dialect = "hf_module";
         out.facts = location.facts;
         UniversalJoiner join(out);
-        for (Catalogue& scan : scans) {
-            join.add(std::exchange(scan, {}));
-        }
+        add_each(std::move(scans), join);
         join.finish();
-        out.notes = location.notes;
-        out.notes.insert(out.notes.begin(), "universal checkpoint of DeepSpeed: fp32 weights");
+        out.notes = {"universal checkpoint of DeepSpeed: fp32 weights"};
         return out;
     }
 };

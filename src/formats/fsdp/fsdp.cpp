@@ -5,22 +5,82 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <set>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
 #include "../directory_listing.hpp"
-#include "copied_files.hpp"
 #include "join_ranks.hpp"
 #include "mesh.hpp"
 #include "rank_files.hpp"
 #include "scan.hpp"
 
+namespace shardweld::catalogue {
+struct Catalogue;
+}  // namespace shardweld::catalogue
+
 namespace shardweld::formats::fsdp {
 
 namespace {
+
+using catalogue::Catalogue;
+
+/// Part of a tensor: number of the tensor, bytes and CRC-32 of the storage.
+using PartContent = std::tuple<std::size_t, Bytes, std::uint32_t>;
+
+// Ones and zeros fill many tensors, and so does a constant; contents of one size that differ so
+// often come from training.
+constexpr std::size_t kLeastContents = 4;
+
+std::vector<std::vector<PartContent>> parts_of_files(const Catalogue& catalogue) {
+    std::vector<std::vector<PartContent>> parts(catalogue.files.size());
+    for (std::size_t t = 0; t < catalogue.tensors.size(); ++t) {
+        const catalogue::Tensor& tensor = catalogue.tensors[t];
+        for (const catalogue::Piece& piece : tensor.pieces) {
+            if (piece.replica == 0 && tensor.pieces.size() > 1) {
+                parts.at(piece.file).emplace_back(t, piece.storage_bytes, piece.crc32);
+            }
+        }
+    }
+    return parts;
+}
+
+bool are_distinctive(const std::vector<PartContent>& parts) {
+    std::map<Bytes, std::set<std::uint32_t>> contents;
+    bool is_stated = true;
+    for (const auto& [tensor, bytes, crc32] : parts) {
+        is_stated = is_stated && crc32 != 0;
+        contents[bytes].insert(crc32);
+    }
+    return is_stated && std::any_of(contents.begin(), contents.end(), [](const auto& of_size) {
+               return of_size.second.size() >= kLeastContents;
+           });
+}
+
+/// Error(mismatch) naming two files that hold different parts of the same tensors, but equal bytes
+/// for all of them. Models of constants, and files whose archives state no CRC-32, pass. Pure.
+void refuse_copies(const Catalogue& catalogue) {
+    const auto parts = parts_of_files(catalogue);
+    std::map<std::vector<PartContent>, std::size_t> seen;
+    for (std::size_t file = 0; file < parts.size(); ++file) {
+        const auto [at, is_new] = seen.emplace(parts[file], file);
+        if (!is_new && are_distinctive(parts[file])) {
+            throw Error(ErrorCode::mismatch,
+                        printable(catalogue.files[at->second].path) + " and " +
+                            printable(catalogue.files[file].path) +
+                            " hold the same bytes for all " + std::to_string(parts[file].size()) +
+                            " parts of tensors that they share",
+                        "copy both again from where they were saved: one was copied over another "
+                        "rank's file");
+        }
+    }
+}
 
 using catalogue::Catalogue;
 
@@ -114,9 +174,7 @@ std::optional<Location> Fsdp::probe(const fs::path& directory) const {
     if (listing.has_file(kConfigFile)) {
         config = read_fsdp_config(directory / kConfigFile);
     }
-    Location location;
-    location.format = name();
-    location.directory = directory;
+    Location location = begun_at(directory);
     location.shard_files = choose_rank_files(listing.files, config);
     if (location.shard_files.empty()) {
         if (!config) {
@@ -146,11 +204,8 @@ Catalogue Fsdp::combine(const Location& location, std::vector<Catalogue> scans) 
     const auto ranks = ranks_of(location.shard_files);
     const Index world = ranks.front().world;
     Catalogue out;
-    out.format = name();
-    out.dialect = dialect();
     out.facts = location.facts;
     add_mesh_facts(location.mesh, world, out);
-    out.notes = location.notes;
     out.warnings = location.warnings;
     const auto meshes = scans.front().notes;
     add_mesh(meshes, world, out);

@@ -244,9 +244,7 @@ class RankJoiner {
 void join_ranks(std::vector<Catalogue> scans, const std::vector<std::string>& missing,
                 Catalogue& out) {
     RankJoiner join(missing, out);
-    for (Catalogue& scan : scans) {
-        join.add(std::exchange(scan, {}));
-    }
+    add_each(std::move(scans), join);
     join.finish();
 }
 

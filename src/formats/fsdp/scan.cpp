@@ -106,19 +106,14 @@ class RankScan {
     }
 
     void require_distinct_names() const {
-        const auto repeated = find_duplicate(names_);
-        if (!repeated) {
-            return;
+        require_distinct(pickled_);
+        if (const auto repeated = find_duplicate(names_)) {
+            Error error(ErrorCode::mismatch, "without wrappers it is called as " +
+                                                 printable(pickled_[repeated->first]) +
+                                                 " is: " + printable(names_[repeated->second]));
+            error.add_context("tensor " + printable(pickled_[repeated->second]));
+            throw error;
         }
-        const std::string_view first = pickled_[repeated->first];
-        const std::string_view second = pickled_[repeated->second];
-        const bool is_same = first == second;
-        Error error(is_same ? ErrorCode::corrupt : ErrorCode::mismatch,
-                    is_same ? "the name occurs twice"
-                            : "without wrappers it is called as " + printable(first) +
-                                  " is: " + printable(names_[repeated->second]));
-        error.add_context("tensor " + printable(second));
-        throw Error(error);
     }
 
     void add_global(std::string name, Subclass value) {

@@ -134,16 +134,11 @@ class Hdf5Input final : public Format {
 
     [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
         const Listing listing = try_list_directory(directory);
-        Location location;
-        location.format = name();
-        location.directory = directory;
+        Location location = begun_at(directory, &listing);
         std::copy_if(listing.files.begin(), listing.files.end(),
                      std::back_inserter(location.shard_files), is_hdf5_name);
         if (location.shard_files.empty()) {
             return std::nullopt;
-        }
-        if (listing.has_file("config.json")) {
-            location.hf_directory = directory;
         }
         return location;
     }
@@ -176,8 +171,6 @@ class Hdf5Input final : public Format {
     [[nodiscard]] Catalogue combine(const Location& location,
                                     std::vector<Catalogue> scans) const override {
         Catalogue out;
-        out.format = name();
-        out.dialect = dialect();
         out.facts = location.facts;
         require_whole_sets(location.shard_files);
         std::map<std::string, Tensor> tensors;
@@ -207,7 +200,6 @@ class Hdf5Input final : public Format {
         const std::size_t n_files = out.files.size();
         out.notes = {"HDF5, " + std::to_string(out.tensors.size()) + " tensors in " +
                      std::to_string(n_files) + (n_files == 1 ? " file" : " files")};
-        out.notes.insert(out.notes.end(), location.notes.begin(), location.notes.end());
         return out;
     }
 };

@@ -47,7 +47,7 @@ class Descriptor {
 /// The running program; killed and reaped at the end of its scope.
 class Child {
   public:
-    Child(const std::filesystem::path& program, const std::filesystem::path& file, int output) {
+    Child(const fs::path& program, const fs::path& file, int output) {
         posix_spawn_file_actions_t actions;
         (void)posix_spawn_file_actions_init(&actions);
         (void)posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
@@ -128,8 +128,8 @@ std::vector<std::byte> read_all(int fd, const ListerLimits& limits) {
 
 }  // namespace
 
-std::vector<std::byte> run_lister(const std::filesystem::path& program,
-                                  const std::filesystem::path& file, const ListerLimits& limits) {
+std::vector<std::byte> run_lister(const fs::path& program, const fs::path& file,
+                                  const ListerLimits& limits) {
     std::array<int, 2> ends{};
     if (pipe2(ends.data(), O_CLOEXEC) != 0) {
         io::throw_errno(errno, "make a pipe for", program);

@@ -2,10 +2,10 @@
 // works in a process of its own. Knows processes; nothing of what is listed.
 #pragma once
 
-#include <filesystem>
 #include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/core/path.hpp"
 
 namespace shardweld::formats::hdf5 {
 
@@ -16,8 +16,7 @@ struct ListerLimits {
 
 /// What `program` prints when it is given `file`. Error(corrupt) when it dies, fails, prints too
 /// much or takes too long: that is the file's doing. Error(io) when it cannot be started.
-std::vector<std::byte> run_lister(const std::filesystem::path& program,
-                                  const std::filesystem::path& file,
+std::vector<std::byte> run_lister(const fs::path& program, const fs::path& file,
                                   const ListerLimits& limits = {});
 
 }  // namespace shardweld::formats::hdf5

@@ -52,15 +52,10 @@ class HuggingFace final : public Format {
         if (!model) {
             return std::nullopt;
         }
-        Location location;
-        location.format = name();
-        location.directory = directory;
+        Location location = begun_at(directory, &listing);
         location.shard_files = std::move(model->weights);
         if (!model->index.empty()) {
             location.shard_files.push_back(model->index);
-        }
-        if (listing.has_file("config.json")) {
-            location.hf_directory = directory;
         }
         return location;
     }

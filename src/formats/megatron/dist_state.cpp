@@ -6,9 +6,11 @@
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/formats/containers/torch_file.hpp"
 #include "shardweld/io/input_file.hpp"
+#include "shardweld/io/paths.hpp"
 #include "shardweld/io/whole_file.hpp"
 
 #include "../json_text.hpp"
+#include "adapter.hpp"
 #include "args.hpp"
 #include "save_state.hpp"
 
@@ -35,6 +37,26 @@ std::optional<std::string> sharded_backend(const fs::path& path) {
         return std::nullopt;
     }
     return root["sharded_backend"].get<std::string>();
+}
+
+std::vector<std::string> metadata_files(const Location& location, const char* first) {
+    std::vector<std::string> files = {first};
+    if (io::is_file(location.directory / kCommonFile)) {
+        files.emplace_back(kCommonFile);
+    }
+    if (location.claims_file) {
+        files.push_back(location.claims_file->lexically_relative(location.directory).string());
+    }
+    return files;
+}
+
+void add_global_facts(Catalogue& out) {
+    refuse_unsupported(out.claims);
+    out.facts.merge(stated_sizes(out.claims));
+    out.facts["t"] = 1;
+    out.facts["te"] = 1;
+    out.facts["version"] = 3;
+    note_adapter(out);
 }
 
 Catalogue scan_common(const fs::path& path, bool check_crc) {

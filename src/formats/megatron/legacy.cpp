@@ -180,7 +180,7 @@ class Legacy final : public Format {
     }
 
     [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
-        Location location;
+        Location location = begun_at(directory);
         const auto ranks = rank_directories(directory);
         const std::string model_file =
             ranks.empty() ? "" : find_model_file(directory, ranks.front(), location);
@@ -192,8 +192,6 @@ class Legacy final : public Format {
                 location.shard_files.push_back((fs::path(rank) / model_file).string());
             }
         }
-        location.format = name();
-        location.directory = directory;
         return location;
     }
 
@@ -232,9 +230,6 @@ class Legacy final : public Format {
 
 Catalogue Legacy::combine(const Location& location, std::vector<Catalogue> scans) const {
     Catalogue out;
-    out.format = name();
-    out.dialect = dialect();
-    out.notes = location.notes;
     out.facts = location.facts;
     out.claims = scans.front().claims;
     refuse_unsupported(out.claims);
@@ -272,7 +267,7 @@ Catalogue Legacy::combine(const Location& location, std::vector<Catalogue> scans
     out.facts["te"] = grid.etp;
     out.facts["version"] = version.value_or(has_old_names(out.shards) ? 0 : 3);
     note_adapter(out);
-    out.notes.insert(out.notes.begin(), summary(grid, vpp, out));
+    out.notes = {summary(grid, vpp, out)};
     return out;
 }
 

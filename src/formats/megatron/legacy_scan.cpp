@@ -9,7 +9,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/torch_file.hpp"
 #include "shardweld/io/input_file.hpp"
-#include "shardweld/io/kind.hpp"
+#include "shardweld/io/paths.hpp"
 
 #include "../containers/duplicate_names.hpp"
 #include "../shared/file_scan.hpp"
@@ -124,11 +124,7 @@ class LegacyScan {
         for (std::size_t i = first; i < out_.shards.size(); ++i) {
             names.push_back(out_.shards[i].name);
         }
-        if (const auto repeated = find_duplicate(names)) {
-            Error error(ErrorCode::corrupt, "the name occurs twice in one model");
-            error.add_context("tensor " + printable(names[repeated->second]));
-            throw error;
-        }
+        formats::require_distinct(names);
     }
 
     const TorchFile& file_;

@@ -2,16 +2,14 @@
 // Knows which tensors stand at a pipeline's ends; nothing of how a tensor is split.
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <vector>
 
 #include "shardweld/catalogue/file.hpp"
 #include "shardweld/catalogue/tensor.hpp"
+#include "shardweld/core/path.hpp"
 
 namespace shardweld::formats::megatron {
-
-namespace fs = std::filesystem;
 
 /// Some bytes of some of the file's tensors as one number, where these have no CRC-32s (pre-zip
 /// files); nullopt where they have. Local. Error(io).

@@ -1,7 +1,6 @@
 // Megatron distributed checkpoints: `.metadata`, *.distcp, common.pt, metadata.json.
-// Knows what the small files say; keys are torch_dist_index's, archives are dcp_blobs'.
+// Knows what the small files say and which keys are the model's; archives are dcp_blobs'.
 // Sources: megatron-core 0.16.1 megatron/core/dist_checkpointing/{core,serialization}.py.
-
 #include <algorithm>
 #include <iterator>
 #include <string>
@@ -12,23 +11,59 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/dcp_metadata.hpp"
+#include "shardweld/formats/format.hpp"
 #include "shardweld/io/input_file.hpp"
-#include "shardweld/io/kind.hpp"
+#include "shardweld/io/paths.hpp"
 
 #include "../directory_listing.hpp"
 #include "../shared/dcp_blobs.hpp"
+#include "../shared/dcp_pieces.hpp"
+#include "../shared/dcp_statements.hpp"
 #include "../shared/hints.hpp"
+#include "../shared/ignored_rows.hpp"
 #include "../shared/unnamed_files.hpp"
-#include "adapter.hpp"
-#include "args.hpp"
 #include "dist_state.hpp"
 #include "megatron.hpp"
 #include "model_names.hpp"
-#include "torch_dist_index.hpp"
 
 namespace shardweld::formats::megatron {
 
 namespace {
+
+/// Model tensors with their chunks as unlocated pieces; training state and byte objects are counted
+/// as ignored. Error(not_found) naming all shard files that are needed and absent,
+/// Error(unsupported) for compressed shards and adapters.
+catalogue::Catalogue read_index(const Location& location) {
+    auto metadata = DcpMetadata::read(location.directory / ".metadata");
+    if (metadata.has_transforms) {
+        throw Error(ErrorCode::unsupported, "the shards are compressed",
+                    "save without compression (transforms)");
+    }
+    catalogue::Catalogue out;
+    IgnoredRows ignored;
+    for (const DcpTensor& tensor : metadata.tensors) {
+        if (const auto row = ignored_row(tensor.name)) {
+            ignored.add(*row, 1, stored_bytes(tensor));
+        } else {
+            out.tensors.push_back(tensor_of(tensor));
+            out.tensors.back().name = model_name(tensor.name);
+            undo_halves(out.tensors.back());
+        }
+    }
+    for (const DcpObject& object : metadata.objects) {
+        const auto row = ignored_row(object.name);
+        const std::string name = object.name.substr(0, object.name.find("/shard_"));
+        ignored.add(row ? *row : std::pair(printable(name), std::string("not a tensor")), 1,
+                    object.length);
+    }
+    sort_tensors(out.tensors);
+    out.ignored = ignored.take();
+    note_unnamed(location, location.shard_files, metadata.files, out);
+    keep_used_files(std::move(metadata.files), out, metadata.ends);
+    add_save_name(metadata.checkpoint_id, ".metadata", out);
+    add_likenesses(".metadata", out);
+    return out;
+}
 
 using catalogue::Catalogue;
 
@@ -108,9 +143,7 @@ class TorchDist final : public Format {
         if (!is_ours(directory, listing)) {
             return std::nullopt;
         }
-        Location location;
-        location.format = name();
-        location.directory = directory;
+        Location location = begun_at(directory);
         for (const std::string& file : listing.files) {
             if (file.ends_with(".distcp") || file.ends_with(".safetensors")) {
                 location.shard_files.push_back(file);
@@ -120,14 +153,7 @@ class TorchDist final : public Format {
     }
 
     [[nodiscard]] std::vector<std::string> scan_list(const Location& location) const override {
-        std::vector<std::string> files = {kIndexFile};
-        if (io::is_file(location.directory / kCommonFile)) {
-            files.emplace_back(kCommonFile);
-        }
-        if (location.claims_file) {
-            files.push_back(location.claims_file->lexically_relative(location.directory).string());
-        }
-        return files;
+        return metadata_files(location, kIndexFile);
     }
 
     [[nodiscard]] Catalogue scan(const Location& location, const std::string& file) const override {
@@ -147,8 +173,6 @@ class TorchDist final : public Format {
                                     std::vector<Catalogue> scans) const override {
         Catalogue out = std::move(scans.front());
         require_model(location, out);
-        out.format = name();
-        out.dialect = dialect();
         out.facts = location.facts;
         // common.pt comes before transformer_config.json: args are nearer to the run.
         for (std::size_t i = 1; i < scans.size(); ++i) {
@@ -163,15 +187,8 @@ class TorchDist final : public Format {
             }
         }
         tell_unnamed(out);
-        refuse_unsupported(out.claims);
-        out.facts.merge(stated_sizes(out.claims));
-        // Chunks are global: gate and up rows are not interleaved by rank.
-        out.facts["t"] = 1;
-        out.facts["te"] = 1;
-        out.facts["version"] = 3;
-        note_adapter(out);
+        add_global_facts(out);
         out.notes = {summary(out)};
-        out.notes.insert(out.notes.end(), location.notes.begin(), location.notes.end());
         return out;
     }
 

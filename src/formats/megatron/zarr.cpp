@@ -14,12 +14,10 @@
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/io/kind.hpp"
+#include "shardweld/io/paths.hpp"
 
 #include "../directory_listing.hpp"
 #include "../shared/ignored_rows.hpp"
-#include "adapter.hpp"
-#include "args.hpp"
 #include "dist_state.hpp"
 #include "megatron.hpp"
 #include "model_names.hpp"
@@ -158,9 +156,7 @@ class Zarr final : public Format {
             sharded_backend(directory / kBackendFile) != "zarr") {
             return std::nullopt;
         }
-        Location location;
-        location.format = name();
-        location.directory = directory;
+        Location location = begun_at(directory);
         for (const std::string& key : list_directory(directory).directories) {
             if (is_file(directory / key / kArrayFile)) {
                 location.shard_files.push_back(key + "/" + kArrayFile);
@@ -170,13 +166,7 @@ class Zarr final : public Format {
     }
 
     [[nodiscard]] std::vector<std::string> scan_list(const Location& location) const override {
-        std::vector<std::string> files = {kBackendFile};
-        if (is_file(location.directory / kCommonFile)) {
-            files.emplace_back(kCommonFile);
-        }
-        if (location.claims_file) {
-            files.push_back(location.claims_file->lexically_relative(location.directory).string());
-        }
+        std::vector<std::string> files = metadata_files(location, kBackendFile);
         files.insert(files.end(), location.shard_files.begin(), location.shard_files.end());
         return files;
     }
@@ -203,8 +193,6 @@ class Zarr final : public Format {
                                     std::vector<Catalogue> scans) const override {
         Catalogue out;
         IgnoredRows ignored;
-        out.format = name();
-        out.dialect = dialect();
         out.facts = location.facts;
         for (Catalogue& scan : scans) {
             absorb(std::move(scan), ignored, out);
@@ -213,15 +201,8 @@ class Zarr final : public Format {
         sort_tensors(out.tensors);
         sort_files(out);
         out.ignored = ignored.take();
-        refuse_unsupported(out.claims);
-        out.facts.merge(stated_sizes(out.claims));
-        // Chunks are global: gate and up rows are not interleaved by rank.
-        out.facts["t"] = 1;
-        out.facts["te"] = 1;
-        out.facts["version"] = 3;
-        note_adapter(out);
+        add_global_facts(out);
         out.notes = {zarr_summary(out)};
-        out.notes.insert(out.notes.end(), location.notes.begin(), location.notes.end());
         return out;
     }
 };

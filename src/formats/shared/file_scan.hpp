@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/formats/containers/torch_file.hpp"
@@ -27,5 +29,13 @@ bool is_no_weight(const PickleValue& value);
 /// `ignored` its rows. The file's number in `out`.
 std::uint32_t join_scan(catalogue::Catalogue& scan, IgnoredRows& ignored,
                         catalogue::Catalogue& out);
+
+/// Gives a joiner all scans, each freed as soon as it is taken.
+template <typename Joiner>
+void add_each(std::vector<catalogue::Catalogue> scans, Joiner& joiner) {
+    for (catalogue::Catalogue& scan : scans) {
+        joiner.add(std::exchange(scan, {}));
+    }
+}
 
 }  // namespace shardweld::formats

@@ -1,5 +1,5 @@
 // For a program that is linked with one MPI library.
-#include "own_binding.hpp"
+#include "../binding.hpp"
 
 namespace shardweld::mpi {
 

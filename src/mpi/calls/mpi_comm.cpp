@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "../binding.hpp"
 #include "../host.hpp"
 #include "../launch.hpp"
 #include "alarm.hpp"
 #include "calls.hpp"
-#include "own_binding.hpp"
 #include "transfer.hpp"
 
 namespace shardweld::mpi {

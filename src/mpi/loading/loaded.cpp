@@ -12,8 +12,6 @@ namespace shardweld::mpi {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 /// How the two families of MPI libraries that share a binary interface are found.
 struct Family {
     MpiLibrary library;

@@ -1,7 +1,11 @@
 // HDF5 files. Format: docs/formats/hdf5.md.
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "shardweld/outputs/format.hpp"
+#include "shardweld/outputs/output.hpp"
 
 namespace shardweld::outputs {
 
@@ -13,5 +17,10 @@ const Format& hdf5_format();
 
 /// The dataset that holds config.json; a file's header is its text.
 inline constexpr const char* kConfigDataset = "__config__";
+
+/// `offsets`: of the file's tensors in its order, then of the header. Error(io) unless they all lie
+/// inside the file and apart from each other.
+void settle(Placement& placement, std::size_t file, const std::vector<OutputTensor>& tensors,
+            std::span<const Bytes> offsets, Bytes file_size);
 
 }  // namespace shardweld::outputs

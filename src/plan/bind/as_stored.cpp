@@ -4,9 +4,8 @@
 #include <utility>
 
 #include "shardweld/catalogue/tensor.hpp"
+#include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-
-#include "stored_once.hpp"
 
 namespace shardweld::plan {
 
@@ -92,6 +91,24 @@ void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::s
                  " model that config.json describes: " + listed(extra) +
                  "; they are written under the names they are stored under"});
     }
+}
+
+layout::Cover::Kind cover_by(const std::vector<layout::Patch>& parts, const layout::Patch& wanted,
+                             const std::string& name) {
+    using Kind = layout::Cover::Kind;
+    std::vector<const layout::Patch*> boxes;
+    boxes.reserve(parts.size());
+    Index volume = 0;
+    for (const layout::Patch& part : parts) {
+        boxes.push_back(&part);
+        volume = checked_add(volume, part.volume(), name);
+    }
+    const Kind kind = layout::check_cover(wanted, boxes).kind;
+    if (kind == Kind::irregular) {
+        throw Error(ErrorCode::unsupported, name + ": too many pieces that form no grid");
+    }
+    // With so many elements, what leaves a gap here overlaps elsewhere.
+    return kind == Kind::gap && volume >= wanted.volume() ? Kind::overlap : kind;
 }
 
 }  // namespace shardweld::plan

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "shardweld/layout/cover.hpp"
 #include "shardweld/plan/binding.hpp"
 
 namespace shardweld::plan {
@@ -17,5 +18,10 @@ bool passes_unlisted(const models::Recipe& recipe, const std::string& name);
 /// their replicas in full. A warning lists tensors that no `pass` rule of the recipe covers.
 void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::string>& presumed,
                    const Model& model, const Wanted& wanted, Binding& binding);
+
+/// How `parts`, each inside the box of `wanted`, cover it: exact, gap or overlap.
+/// Error(unsupported) naming `name` when there are too many parts to compare.
+layout::Cover::Kind cover_by(const std::vector<layout::Patch>& parts, const layout::Patch& wanted,
+                             const std::string& name);
 
 }  // namespace shardweld::plan

@@ -5,8 +5,8 @@
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/text.hpp"
 
+#include "as_stored.hpp"
 #include "hub_names.hpp"
-#include "stored_once.hpp"
 #include "together.hpp"
 
 namespace shardweld::plan {

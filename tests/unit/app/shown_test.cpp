@@ -181,11 +181,6 @@ TEST(Escaped, leaves_no_markup_and_no_unseen_characters) {
     EXPECT_EQ(escaped("na\xc3\xafve \xe2\x82\xac"), "na\xc3\xafve \xe2\x82\xac");
 }
 
-RunRecord read_text_as_record(const std::string& text) {
-    const test::TemporaryDirectory place;
-    return read_run_record(place.put("report.json", text));
-}
-
 TEST(RunRecord, takes_only_reports_of_runs) {
     const test::TemporaryDirectory place;
     const auto refusal = [&](const std::string& text) {

@@ -1,9 +1,9 @@
 // What is refused before a JSON parser sees it.
-#include "shardweld/core/json_limits.hpp"
-
 #include <string>
 
 #include <gtest/gtest.h>
+
+#include "shardweld/core/json.hpp"
 
 namespace shardweld {
 namespace {

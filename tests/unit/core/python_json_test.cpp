@@ -1,8 +1,8 @@
-#include "shardweld/core/python_json.hpp"
-
 #include <cmath>
 
 #include <gtest/gtest.h>
+
+#include "shardweld/core/json.hpp"
 
 namespace shardweld {
 namespace {

@@ -113,7 +113,7 @@ TEST(OddLegacy, refuses_models_that_are_damaged) {
     const std::map<std::string, std::string> cases = {
         {"loop", "its model is nested too deeply at again.again."},
         {"bush", "its model refers to itself"},
-        {"clash", "the name occurs twice in one model [tensor w"},
+        {"clash", "the name occurs twice [tensor w"},
         {"no_model", "holds no model: its keys are state_dict, expected `model`"},
         {"gap", "without a gap; its keys are model0, model2"},
         {"list", "does not hold a dictionary"},

@@ -5,7 +5,6 @@
 
 #include "shardweld/core/error.hpp"
 
-#include "../../../src/outputs/hdf5/settle.hpp"
 #include "../../../src/outputs/safetensors/safetensors.hpp"
 
 namespace shardweld::outputs {

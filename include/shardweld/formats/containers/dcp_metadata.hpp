@@ -4,7 +4,6 @@
 // bytecheckpoint/checkpointer/meta_type.py.
 #pragma once
 
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <span>
@@ -13,6 +12,7 @@
 
 #include "shardweld/core/dtype.hpp"
 #include "shardweld/core/index.hpp"
+#include "shardweld/core/path.hpp"
 #include "shardweld/formats/containers/torch_file.hpp"
 
 namespace shardweld::formats {
@@ -62,12 +62,12 @@ struct DcpMetadata {
     /// transformed (compressed) tensor. Messages name tensor and chunk; context names the file.
     /// Whether the chunks tile their tensors is left to check_tiling: optimizer state of old
     /// Megatron cores does not, and is not needed.
-    static DcpMetadata read(const std::filesystem::path& path);
+    static DcpMetadata read(const fs::path& path);
 };
 
 /// Whether a `.metadata` begins as ByteCheckpoint's do, with its class. Reads a few bytes; false
 /// where there is no such file.
-bool is_bytecheckpoint(const std::filesystem::path& path);
+bool is_bytecheckpoint(const fs::path& path);
 
 /// Checks that the chunks cover the tensor exactly once. Error(corrupt) naming the tensor and the
 /// chunk or place where two overlap or none is. Near linear in the number of chunks for tilings

@@ -3,22 +3,49 @@
 // torch 2.15 torch/serialization.py, torch/_utils.py (_rebuild_tensor_v2/_v3).
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "shardweld/core/dtype.hpp"
 #include "shardweld/core/index.hpp"
 #include "shardweld/formats/containers/pickle.hpp"
-#include "shardweld/formats/containers/torch_records.hpp"
 
 namespace shardweld::io {
 class InputFile;
 }  // namespace shardweld::io
 
 namespace shardweld::formats {
+
+/// Where the storages of a torch file lie, by their keys, which are numbers as a rule.
+class TorchRecords {
+  public:
+    struct Record {
+        Bytes offset = 0;  ///< absolute
+        Bytes size = 0;
+        std::uint32_t crc32 = 0;  ///< 0 if none is recorded
+    };
+
+    /// Expects up to `count` records; torch numbers them from 0.
+    void reserve(std::size_t count) { numbered_.resize(count, {kAbsent, 0, 0}); }
+    void add(std::string_view key, const Record& record);
+    /// nullptr when there is none.
+    [[nodiscard]] const Record* find(std::string_view key) const;
+    /// Of all records together. Error(corrupt) on overflow.
+    [[nodiscard]] Bytes bytes() const;
+
+  private:
+    static constexpr Bytes kAbsent = ~Bytes{0};
+    [[nodiscard]] std::size_t number_of(std::string_view key) const;
+
+    std::vector<Record> numbered_;  // by the number that is the key
+    std::map<std::string, Record, std::less<>> others_;
+};
 
 class RangeReader;
 struct StorageId;

@@ -1,0 +1,133 @@
+#include "shardweld/core/json.hpp"
+
+#include <array>
+#include <limits>
+#include <vector>
+
+#include "shardweld/core/index.hpp"
+
+namespace shardweld {
+
+namespace {
+
+/// Calls `visit(position, character)` for the characters outside of strings, the opening quotes
+/// among them; it returns true to stop. The position it stopped at.
+template <typename Visit>
+std::optional<std::size_t> find_outside_strings(std::string_view text, const Visit& visit) {
+    bool is_text = false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const char c = text[i];
+        if (is_text) {
+            i += c == '\\' ? 1U : 0U;
+            is_text = c != '"';
+            continue;
+        }
+        is_text = c == '"';
+        if (visit(i, c)) {
+            return i;
+        }
+    }
+    return std::nullopt;
+}
+
+// An object of 30 000 fields, e.g. the names of as many classes.
+constexpr Bytes kMostComparisons = 500'000'000;
+
+struct Literal {
+    std::string_view written;
+    std::string_view stand_in;  ///< DEL, which no name holds, and as many bytes as are left
+    double value;
+};
+
+constexpr std::array<Literal, 3> kLiterals = {{
+    {"NaN", "\"\x7f\"", std::numeric_limits<double>::quiet_NaN()},
+    {"Infinity", "\"\x7f+inf \"", std::numeric_limits<double>::infinity()},
+    {"-Infinity", "\"\x7f-inf  \"", -std::numeric_limits<double>::infinity()},
+}};
+
+const Literal* literal_at(std::string_view rest) {
+    for (const Literal& literal : kLiterals) {
+        if (rest.starts_with(literal.written)) {
+            return &literal;
+        }
+    }
+    return nullptr;
+}
+
+bool may_hold_stand_ins(std::string_view text) {
+    return text.find('\x7f') != std::string_view::npos ||
+           text.find("\\u007") != std::string_view::npos;
+}
+
+}  // namespace
+
+std::optional<std::size_t> too_deep_at(std::string_view text) {
+    std::size_t depth = 0;
+    return find_outside_strings(text, [&](std::size_t /*at*/, char c) {
+        const bool is_end = (c == '}' || c == ']') && depth > 0;
+        depth += c == '{' || c == '[' ? 1U : 0U;
+        depth -= is_end ? 1U : 0U;
+        return depth > kDeepestJson;
+    });
+}
+
+std::optional<std::size_t> too_wide_at(std::string_view text) {
+    std::vector<Bytes> fields;  // so far, of each object or list that is open
+    Bytes n_comparisons = 0;
+    return find_outside_strings(text, [&](std::size_t /*at*/, char c) {
+        if (c == '{' || c == '[') {
+            fields.push_back(0);
+        } else if ((c == '}' || c == ']') && !fields.empty()) {
+            fields.pop_back();
+        } else if (c == ':' && !fields.empty()) {
+            n_comparisons += ++fields.back();
+        }
+        return n_comparisons > kMostComparisons;
+    });
+}
+
+std::optional<JsonFault> fault_of_size(std::string_view text, bool keeps_order) {
+    if (const auto at = too_deep_at(text)) {
+        return JsonFault{JsonFault::Kind::deep, *at, ""};
+    }
+    const auto at = keeps_order ? too_wide_at(text) : std::nullopt;
+    return at ? std::optional(JsonFault{JsonFault::Kind::wide, *at, ""}) : std::nullopt;
+}
+
+std::string without_nonfinite(std::string_view text) {
+    std::string out(text);
+    if (may_hold_stand_ins(text)) {
+        return out;
+    }
+    std::size_t end = 0;  // of the last one: -Infinity ends in Infinity
+    (void)find_outside_strings(text, [&](std::size_t at, char /*c*/) {
+        const Literal* const literal = at < end ? nullptr : literal_at(text.substr(at));
+        if (literal != nullptr) {
+            out.replace(at, literal->written.size(), literal->stand_in);
+            end = at + literal->written.size();
+        }
+        return false;
+    });
+    return out;
+}
+
+std::string with_nonfinite(std::string text) {
+    for (const Literal& literal : kLiterals) {
+        for (std::size_t at = text.find(literal.stand_in); at != std::string::npos;
+             at = text.find(literal.stand_in, at)) {
+            text.replace(at, literal.stand_in.size(), literal.written);
+        }
+    }
+    return text;
+}
+
+double nonfinite_value(std::string_view text) {
+    for (const Literal& literal : kLiterals) {
+        if (text == literal.stand_in.substr(1, literal.stand_in.size() - 2)) {
+            return literal.value;
+        }
+    }
+    return 0;
+}
+
+}  // namespace shardweld
