@@ -114,5 +114,8 @@ def find(data, more, work):
         if os.path.exists(about):
             with open(about, encoding="utf-8") as file:
                 parallel = json.load(file).get("parallel") or {}
-        fixtures.append(Fixture(name, place, whole, _options_of(name), parallel))
+        fixture = Fixture(name, place, whole, _options_of(name), parallel)
+        if fixture.config is None and os.path.isdir(os.path.join(place, "source")) and ":" not in name:
+            continue  # no model of the hub, whose config.json each merge needs
+        fixtures.append(fixture)
     return fixtures
