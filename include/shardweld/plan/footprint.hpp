@@ -2,6 +2,8 @@
 // Knows the plan's containers; nothing of what executes it.
 #pragma once
 
+#include "shardweld/core/index.hpp"
+
 namespace shardweld::plan {
 
 struct Plan;

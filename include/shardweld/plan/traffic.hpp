@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "shardweld/core/index.hpp"
+
 namespace shardweld::plan {
 
 struct Plan;

@@ -2,8 +2,10 @@
 // Knows sizes and the first opcodes; what a pickle holds is its readers' business.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
+#include "shardweld/core/index.hpp"
 #include "shardweld/core/path.hpp"
 
 namespace shardweld::io {

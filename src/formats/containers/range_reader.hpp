@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "shardweld/core/index.hpp"
+
 namespace shardweld::io {
 class InputFile;
 }  // namespace shardweld::io

@@ -7,6 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "shardweld/core/dtype.hpp"
+#include "shardweld/core/index.hpp"
+
 #include "../directory_listing.hpp"
 
 namespace shardweld::catalogue {

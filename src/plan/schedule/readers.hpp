@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "shardweld/catalogue/file.hpp"
 #include "shardweld/plan/choice.hpp"
 #include "shardweld/plan/visibility.hpp"
 

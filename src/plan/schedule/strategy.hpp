@@ -5,6 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "shardweld/catalogue/file.hpp"
+#include "shardweld/core/index.hpp"
+#include "shardweld/plan/binding.hpp"
 #include "shardweld/plan/choice.hpp"
 #include "shardweld/plan/visibility.hpp"
 

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "shardweld/outputs/format.hpp"
+
 namespace shardweld::plan {
 namespace {
 

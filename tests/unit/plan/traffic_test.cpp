@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "shardweld/plan/plan.hpp"
 #include "shardweld/plan/reading.hpp"
 
 namespace shardweld::plan {
