@@ -5,7 +5,9 @@
 #include <exception>
 #include <thread>
 
+#include "shardweld/core/error.hpp"
 #include "shardweld/formats/recognise.hpp"
+#include "shardweld/upload/client_progress.hpp"
 
 #include "commands.hpp"
 
@@ -73,11 +75,13 @@ void upload_directory(mpi::Comm& comm, const Options& options, const fs::path& d
     log.info("uploading " + directory.string() + " to " + request.repository + " with " +
              access.client.string());
     Progress progress(log, style_for(options.progress, log, options.is_quiet), steady_clock());
-    progress.begin("uploading");
+    upload::ClientProgress sent(directory);
+    const Index total = to_index(sent.total(), "files");
+    progress.begin("uploading", {total, total});
     while_others_sleep(comm, [&] {
         upload::upload(request, access, [&](std::string_view line) {
             log.debug("client: " + std::string(line));
-            progress.tick();
+            progress.update(to_index(sent.read(line), "files"));
         });
     });
     progress.end();
