@@ -4,7 +4,7 @@
 #include "shardweld/core/text.hpp"
 
 #include "../shared/hints.hpp"
-#include "scanned.hpp"
+#include "scan.hpp"
 
 namespace shardweld::formats::deepspeed {
 

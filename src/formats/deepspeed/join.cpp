@@ -16,7 +16,7 @@
 #include "grid.hpp"
 #include "model_rank.hpp"
 #include "part_places.hpp"
-#include "scanned.hpp"
+#include "scan.hpp"
 
 namespace shardweld::formats::deepspeed {
 

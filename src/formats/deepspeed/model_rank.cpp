@@ -8,7 +8,7 @@
 
 #include "../directory_listing.hpp"
 #include "../shared/hints.hpp"
-#include "scanned.hpp"
+#include "scan.hpp"
 
 namespace shardweld::formats::deepspeed {
 

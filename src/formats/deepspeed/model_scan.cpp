@@ -16,10 +16,10 @@
 #include "../shared/module_names.hpp"
 #include "../shared/stored_piece.hpp"
 #include "flat_groups.hpp"
+#include "parameter_lists.hpp"
 #include "pickled.hpp"
 #include "rules.hpp"
 #include "scan.hpp"
-#include "scanned.hpp"
 
 namespace shardweld::formats::deepspeed {
 
@@ -117,25 +117,11 @@ class ModelScan {
         }
         Fingerprint names;
         std::size_t group = 0;
-        for (const PickleValue* const parameters : dictionaries(*shapes, "its param_shapes")) {
-            for (std::size_t i = 0; i < parameters->pair_count(); ++i) {
-                Tensor tensor;
-                tensor.name = parameter_name(parameters->key(i));
-                tensor.shape = shape_of(parameters->value(i));
-                tensor.placement = kParameter;
-                if (!shapes_.emplace(tensor.name, tensor.shape).second) {
-                    throw Error(ErrorCode::corrupt,
-                                "names " + printable(tensor.name) + " twice in its param_shapes");
-                }
-                names.add(tensor.name);
-                for (const Index extent : tensor.shape) {
-                    names.add(static_cast<std::uint64_t>(extent));
-                }
-                if (wish_.names_parameters) {
-                    out_.tensors.push_back(std::move(tensor));
-                }
+        for (std::vector<NamedShape>& parameters : shapes_by_group(*shapes)) {
+            out_.facts[count_key(group++)] = to_index(parameters.size(), "parameters");
+            for (NamedShape& parameter : parameters) {
+                add_parameter(std::move(parameter), names);
             }
-            out_.facts[count_key(group++)] = to_index(parameters->pair_count(), "parameters");
         }
         std::array<char, 16> text{};
         const auto end = std::to_chars(text.begin(), text.end(), names.value(), 16).ptr;
@@ -143,39 +129,36 @@ class ModelScan {
             std::string(text.begin(), end);
     }
 
-    // Of a frozen parameter every rank has a part as long as the others', the last of them padded.
+    void add_parameter(NamedShape parameter, Fingerprint& names) {
+        if (!shapes_.emplace(parameter.name, parameter.shape).second) {
+            throw Error(ErrorCode::corrupt,
+                        "names " + printable(parameter.name) + " twice in its param_shapes");
+        }
+        names.add(parameter.name);
+        for (const Index extent : parameter.shape) {
+            names.add(static_cast<std::uint64_t>(extent));
+        }
+        if (wish_.names_parameters) {
+            Tensor tensor;
+            tensor.name = std::move(parameter.name);
+            tensor.shape = std::move(parameter.shape);
+            tensor.placement = kParameter;
+            out_.tensors.push_back(std::move(tensor));
+        }
+    }
+
     void add_fragments(const PickleValue& root) {
         const PickleValue* const shapes = present(root, "frozen_param_shapes");
         const PickleValue* const fragments = present(root, "frozen_param_fragments");
         if (name_.kind != FileKind::model_part || shapes == nullptr || fragments == nullptr) {
             return;
         }
-        for (std::size_t i = 0; i < fragments->pair_count(); ++i) {
-            const std::string name = parameter_name(fragments->key(i));
-            const PickleValue* const shape = shapes->find(fragments->key(i).text());
-            const auto stored = file_.tensor(fragments->value(i));
-            if (shape == nullptr || !stored || stored->shape.size() != 1 ||
-                !stored->is_contiguous()) {
-                throw Error(ErrorCode::corrupt, "its frozen parameter " + printable(name) +
-                                                    " is no flat tensor with a known shape");
-            }
-            add_fragment(name, shape_of(*shape), *stored);
+        for (Frozen& frozen : frozen_parameters(file_, *shapes, *fragments, name_.dp)) {
+            widen(frozen.tensor);
+            frozen_.insert(frozen.tensor.name);
+            leave_aside("padding of frozen parameters", 0, frozen.padding);
+            out_.tensors.push_back(std::move(frozen.tensor));
         }
-    }
-
-    void add_fragment(const std::string& name, std::vector<Index> shape,
-                      const StoredTensor& stored) {
-        const Index volume = volume_of(shape, "a frozen parameter");
-        const Index length = stored.shape.front();
-        const Index begin = std::min(checked_mul(length, name_.dp, name), volume);
-        const Index end = std::min(begin + length, volume);
-        Tensor tensor{name, stored.dtype, std::move(shape), {}};
-        widen(tensor);
-        tensor.pieces = pieces_of_range(piece_of(stored), tensor.shape, begin, end);
-        frozen_.insert(name);
-        leave_aside("padding of frozen parameters", 0,
-                    to_bytes(length - (end - begin), "padding") * size_of(stored.dtype));
-        out_.tensors.push_back(std::move(tensor));
     }
 
     void add_buffer_names(const PickleValue& root) {

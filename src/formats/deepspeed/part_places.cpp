@@ -5,7 +5,7 @@
 
 #include "../shared/hints.hpp"
 #include "pickled.hpp"
-#include "scanned.hpp"
+#include "scan.hpp"
 
 namespace shardweld::formats::deepspeed {
 

@@ -13,7 +13,6 @@
 #include "../shared/stored_piece.hpp"
 #include "pickled.hpp"
 #include "scan.hpp"
-#include "scanned.hpp"
 
 namespace shardweld::formats::deepspeed {
 

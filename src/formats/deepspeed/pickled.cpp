@@ -57,23 +57,6 @@ std::vector<Index> shape_of(const PickleValue& value) {
     return shape;
 }
 
-std::vector<const PickleValue*> dictionaries(const PickleValue& value, std::string_view what) {
-    if (value.is_mapping()) {
-        return {&value};
-    }
-    std::vector<const PickleValue*> found;
-    for (const PickleValue* const entry : value.elements()) {
-        found.push_back(entry);
-    }
-    for (const PickleValue* const entry : found) {
-        if (!entry->is_mapping()) {
-            throw Error(ErrorCode::corrupt, std::string(what) + " hold " + describe(*entry) +
-                                                " where a dictionary is expected");
-        }
-    }
-    return found;
-}
-
 std::vector<Index> dense_strides(const std::vector<Index>& shape) {
     std::vector<Index> strides(shape.size(), 1);
     for (std::size_t k = shape.size(); k-- > 1;) {

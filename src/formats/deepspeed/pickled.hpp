@@ -24,10 +24,6 @@ std::string parameter_name(const PickleValue& key);
 /// Error(corrupt) unless a tuple or list of few numbers, none negative.
 std::vector<Index> shape_of(const PickleValue& value);
 
-/// The dictionaries of a list, or the one that stands in its place in old files; Error(corrupt)
-/// naming `what` for anything else.
-std::vector<const PickleValue*> dictionaries(const PickleValue& value, std::string_view what);
-
 /// Row-major strides of a shape whose volume is known to fit.
 std::vector<Index> dense_strides(const std::vector<Index>& shape);
 

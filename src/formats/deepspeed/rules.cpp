@@ -12,7 +12,7 @@
 
 #include "../containers/torch_storage.hpp"
 #include "pickled.hpp"
-#include "scanned.hpp"
+#include "scan.hpp"
 
 namespace shardweld::formats::deepspeed {
 

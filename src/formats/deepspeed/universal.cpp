@@ -23,7 +23,6 @@
 #include "file_names.hpp"
 #include "pickled.hpp"
 #include "scan.hpp"
-#include "scanned.hpp"
 
 namespace shardweld::formats::deepspeed {
 

@@ -145,7 +145,7 @@ TEST(ByteCheckpoint, refuses_what_is_no_model) {
     saved.name = "layers.0._flat_param";
     expect_refused(saved, ErrorCode::unsupported, "save without save_decomposed_model_optimizer");
     saved.name = "state.layers.0.weight.exp_avg";
-    expect_refused(saved, ErrorCode::not_found, "holds training state but no model tensor");
+    expect_refused(saved, ErrorCode::not_found, "state and no weights");
     const Scratch scratch;
     Saved().write(scratch);
     fs::remove(scratch.path() / "model/.metadata");

@@ -1,0 +1,34 @@
+// What a file of model states lists of parameters beside the module: the shapes behind the flat
+// groups (param_shapes), and ZeRO-3's parts of frozen ones. Source: DeepSpeed 0.19.8
+// deepspeed/runtime/engine.py (_get_zero_param_shapes, _get_zero_frozen_param_attributes).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/formats/containers/torch_file.hpp"
+
+namespace shardweld::formats::deepspeed {
+
+struct NamedShape {
+    std::string name;
+    std::vector<Index> shape;
+};
+
+/// The parameters of each flat group in their order. Error(corrupt) for what is no dictionary of
+/// shapes, or no list of them.
+std::vector<std::vector<NamedShape>> shapes_by_group(const PickleValue& param_shapes);
+
+struct Frozen {
+    catalogue::Tensor tensor;  ///< whole shape, this rank's piece
+    Bytes padding = 0;         ///< stored behind it
+};
+
+/// Of a frozen parameter every rank has a flat part as long as the others', the last of them
+/// padded; `rank` is the data-parallel one. Error(corrupt) for a part that is not flat or whose
+/// shape is not given.
+std::vector<Frozen> frozen_parameters(const TorchFile& file, const PickleValue& shapes,
+                                      const PickleValue& fragments, Index rank);
+
+}  // namespace shardweld::formats::deepspeed
