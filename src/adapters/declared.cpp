@@ -10,6 +10,8 @@
 #include "shardweld/core/json.hpp"
 #include "shardweld/core/text.hpp"
 
+#include "module_pattern.hpp"
+
 namespace shardweld::adapters {
 
 namespace {
@@ -152,6 +154,42 @@ void require_plain(const ordered_json& declared, const ConfigFile& file, Adapter
         refuse(declared, "init_lora_weights", file,
                "changed the base when its training began, and is not folded into --base",
                "save base and adapter together, or convert it with peft");
+    }
+}
+
+std::optional<double> by_pattern(const ordered_json& json, const char* field,
+                                 const std::string& path) {
+    const auto patterns = json.find(field);
+    if (patterns == json.end() || !patterns->is_object()) {
+        return std::nullopt;
+    }
+    for (const auto& [pattern, value] : patterns->items()) {
+        if (matches_end(pattern, path)) {
+            return value.is_number() ? value.get<double>() : 0;  // 0: refused as any alpha of 0
+        }
+    }
+    return std::nullopt;
+}
+
+void require_few_patterns(const ordered_json& json, const ConfigFile& file, std::size_t n_modules) {
+    constexpr double kMostMatches = 1e9;  // of a name: nanoseconds
+    constexpr double kExpression = 5e3;   // of an expression, as so many names
+    for (const char* field : {"rank_pattern", "alpha_pattern"}) {
+        const auto patterns = json.find(field);
+        if (patterns == json.end() || !patterns->is_object()) {
+            continue;
+        }
+        double n_matches = 0;
+        for (const auto& [pattern, value] : patterns->items()) {
+            n_matches += is_plain(pattern) ? 1 : kExpression;
+        }
+        if (n_matches * static_cast<double>(n_modules) > kMostMatches) {
+            throw Error(ErrorCode::unsupported,
+                        file.path + ": " + field + " has " + std::to_string(patterns->size()) +
+                            " entries for " + std::to_string(n_modules) +
+                            " modules, too many of them expressions",
+                        "write module names");
+        }
     }
 }
 

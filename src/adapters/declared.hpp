@@ -3,7 +3,9 @@
 // of weights.
 #pragma once
 
+#include <cstddef>
 #include <optional>
+#include <string>
 
 #include <nlohmann/json.hpp>
 
@@ -27,5 +29,14 @@ bool flag(const nlohmann::ordered_json& json, const char* field, const ConfigFil
 /// another method, target_parameters, trainable_token_indices, layer_replication; and where it is
 /// folded what W + s B A does not say.
 void require_plain(const nlohmann::ordered_json& declared, const ConfigFile& file, AdapterUse use);
+
+/// The value of the first pattern in `field` (rank_pattern, alpha_pattern) that matches the
+/// module's path, as PEFT looks it up; 0 for what is no number, which is refused as any 0 is.
+std::optional<double> by_pattern(const nlohmann::ordered_json& declared, const char* field,
+                                 const std::string& path);
+
+/// Error(unsupported) where so many modules and patterns would take hours to hold together.
+void require_few_patterns(const nlohmann::ordered_json& declared, const ConfigFile& file,
+                          std::size_t n_modules);
 
 }  // namespace shardweld::adapters

@@ -11,7 +11,6 @@
 #include "shardweld/core/text.hpp"
 
 #include "declared.hpp"
-#include "module_pattern.hpp"
 #include "target_modules.hpp"
 
 namespace shardweld::adapters {
@@ -29,44 +28,6 @@ ordered_json number(double value) {
 
 std::string text_of(double value) {
     return number(value).dump();
-}
-
-/// The value of the first pattern that matches, as peft looks it up.
-std::optional<double> by_pattern(const ordered_json& json, const char* field,
-                                 const std::string& path) {
-    const auto patterns = json.find(field);
-    if (patterns == json.end() || !patterns->is_object()) {
-        return std::nullopt;
-    }
-    for (const auto& [pattern, value] : patterns->items()) {
-        if (matches_end(pattern, path)) {
-            return value.is_number() ? value.get<double>() : 0;  // 0: refused as any alpha of 0
-        }
-    }
-    return std::nullopt;
-}
-
-/// Every module is held against the patterns; two long lists would take hours.
-void require_few_patterns(const ordered_json& json, const ConfigFile& file, std::size_t n_modules) {
-    constexpr double kMostMatches = 1e9;  // of a name: nanoseconds
-    constexpr double kExpression = 5e3;   // of an expression, as so many names
-    for (const char* field : {"rank_pattern", "alpha_pattern"}) {
-        const auto patterns = json.find(field);
-        if (patterns == json.end() || !patterns->is_object()) {
-            continue;
-        }
-        double n_matches = 0;
-        for (const auto& [pattern, value] : patterns->items()) {
-            n_matches += is_plain(pattern) ? 1 : kExpression;
-        }
-        if (n_matches * static_cast<double>(n_modules) > kMostMatches) {
-            throw Error(ErrorCode::unsupported,
-                        file.path + ": " + field + " has " + std::to_string(patterns->size()) +
-                            " entries for " + std::to_string(n_modules) +
-                            " modules, too many of them expressions",
-                        "write module names");
-        }
-    }
 }
 
 /// "TaskType.CAUSAL_LM", as Python prints its enumerations, is meant as "CAUSAL_LM".
@@ -156,30 +117,31 @@ class Settler {
         const auto declared = positive(declared_, "r", sources_.adapter_config);
         const auto trained = positive(meta_, "r", sources_.train_meta);
         const double plain = declared ? *declared : trained.value_or(0);
-        const auto wrong = std::find_if(modules_.begin(), modules_.end(), [&](const Module& one) {
+        const auto wrong = [&](const Module& one) {
             return declared_rank(one, plain) != static_cast<double>(one.rank);
-        });
-        if (wrong == modules_.end() && plain > 0) {
+        };
+        const auto first = std::find_if(modules_.begin(), modules_.end(), wrong);
+        if (plain > 0 && first == modules_.end()) {
             config_["r"] = number(plain);
             return;
         }
-        const bool fits_any = std::any_of(modules_.begin(), modules_.end(), [&](const Module& one) {
-            return declared_rank(one, plain) == static_cast<double>(one.rank);
-        });
-        if (plain > 0 && !modules_.empty() && !fits_any && !sources_.alpha) {
-            throw Error(ErrorCode::mismatch,
-                        (declared ? sources_.adapter_config : sources_.train_meta).path +
-                            " says rank " + text_of(plain) + ", but the adapter of " +
-                            printable(wrong->path) + " has rank " + std::to_string(wrong->rank) +
-                            ": the file is another adapter's, and so may be its lora_alpha",
-                        "put this adapter's file there, or give --lora_alpha");
-        }
         if (plain > 0) {
-            settings_.notes.push_back("the adapter of " + printable(wrong->path) + " has rank " +
-                                      std::to_string(wrong->rank) + ", not " +
-                                      text_of(declared_rank(*wrong, plain)) +
+            const std::string has_rank = "the adapter of " + printable(first->path) + " has rank " +
+                                         std::to_string(first->rank);
+            if (!sources_.alpha && std::all_of(modules_.begin(), modules_.end(), wrong)) {
+                throw Error(ErrorCode::mismatch,
+                            (declared ? sources_.adapter_config : sources_.train_meta).path +
+                                " says rank " + text_of(plain) + ", but " + has_rank +
+                                ": the file is another adapter's, and so may be its lora_alpha",
+                            "put this adapter's file there, or give --lora_alpha");
+            }
+            settings_.notes.push_back(has_rank + ", not " + text_of(declared_rank(*first, plain)) +
                                       " as the configuration says: using that of the weights");
         }
+        take_ranks_of_weights();
+    }
+
+    void take_ranks_of_weights() {
         std::map<Index, std::size_t> counts;
         for (const Module& module : modules_) {
             ++counts[module.rank];
