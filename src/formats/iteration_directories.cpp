@@ -20,6 +20,33 @@ constexpr Bytes kLargestTracker = 4096;
 // the name of a directory.
 constexpr std::array<const char*, 2> kTagFiles = {"latest", "latest_universal"};
 
+/// How a trainer's saves are named, and whether it writes beside them which is the last.
+struct StepName {
+    std::string_view prefix;
+    bool has_tracker;
+};
+constexpr std::array<StepName, 9> kNames = {{{"iter_", true},
+                                             {"global_step_", true},
+                                             {"global_steps_", true},
+                                             {"global_step", true},
+                                             {"checkpoint-", false},
+                                             {"checkpoint_", false},
+                                             {"step-", false},
+                                             {"step_", false},
+                                             {"step", false}}};
+// Lightning's and NeMo's: "epoch=0-step=10.ckpt", "llama--val_loss=1.20-epoch=0-step=10-last".
+constexpr std::string_view kInName = "step=";
+
+// The number behind `step=`.
+std::optional<Index> number_within(std::string_view name) {
+    const auto at = name.find(kInName);
+    if (at == std::string_view::npos || (at > 0 && name[at - 1] != '-')) {
+        return std::nullopt;
+    }
+    name.remove_prefix(at + kInName.size());
+    return parse_index(name.substr(0, name.find_first_not_of("0123456789")));
+}
+
 std::vector<IterationDirectory> steps_in(const Listing& listing) {
     std::vector<IterationDirectory> steps;
     for (const std::string& name : listing.directories) {
@@ -119,6 +146,22 @@ StepChoice tracked_step(const fs::path& directory, const std::vector<IterationDi
                 choice_among(steps));
 }
 
+// Where no trainer writes a tracker, the highest number is the last save.
+std::optional<StepChoice> newest_step(const fs::path& directory,
+                                      const std::vector<IterationDirectory>& steps) {
+    if (steps.empty() || std::ranges::any_of(steps, &IterationDirectory::has_tracker)) {
+        return std::nullopt;
+    }
+    const auto newest = std::ranges::max_element(steps, {}, &IterationDirectory::iteration);
+    const auto step = find_step(directory, steps, newest->iteration);
+    return StepChoice{step->directory, steps.size() == 1
+                                           ? ""
+                                           : "took " + printable(step->directory) +
+                                                 ", the newest of " + std::to_string(steps.size()) +
+                                                 " checkpoints in " + directory.string() +
+                                                 ": --iteration N takes another"};
+}
+
 // The save that a tag file names.
 std::optional<StepChoice> tagged_step(const fs::path& directory, const Listing& listing,
                                       const std::vector<IterationDirectory>& steps) {
@@ -153,13 +196,15 @@ std::optional<IterationDirectory> parse_step(std::string_view directory) {
     if (directory == kRelease) {
         return IterationDirectory{std::nullopt, kRelease};
     }
-    for (const std::string_view prefix : {"iter_", "global_step_", "global_steps_", "global_step",
-                                          "checkpoint-", "checkpoint_", "step-", "step_", "step"}) {
-        if (directory.starts_with(prefix)) {
-            if (const auto iteration = parse_index(directory.substr(prefix.size()))) {
-                return IterationDirectory{*iteration, std::string(directory)};
+    for (const StepName& name : kNames) {
+        if (directory.starts_with(name.prefix)) {
+            if (const auto iteration = parse_index(directory.substr(name.prefix.size()))) {
+                return IterationDirectory{*iteration, std::string(directory), name.has_tracker};
             }
         }
+    }
+    if (const auto iteration = number_within(directory)) {
+        return IterationDirectory{*iteration, std::string(directory), false};
     }
     return std::nullopt;
 }
@@ -192,6 +237,9 @@ std::optional<StepChoice> choose_step(const fs::path& directory, const Listing& 
         if (const auto tracked = read_tracker(directory / kTrackerFile)) {
             return tracked_step(directory, steps, *tracked);
         }
+    }
+    if (auto newest = is_tracked ? std::nullopt : newest_step(directory, steps)) {
+        return newest;
     }
     const std::string why =
         std::string(kTrackerFile) + (is_tracked ? " is not a number or `release`" : " is missing");

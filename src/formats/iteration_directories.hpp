@@ -1,6 +1,6 @@
 // Which of several saved iterations a directory means.
-// Knows the names that Megatron, verl, transformers, DeepSpeed and torchtitan give iterations;
-// nothing of what is inside.
+// Knows the names that Megatron, verl, transformers, DeepSpeed, torchtitan, Lightning and NeMo give
+// iterations; nothing of what is inside.
 #pragma once
 
 #include <optional>
@@ -18,13 +18,14 @@ namespace shardweld::formats {
 inline constexpr const char* kTrackerFile = "latest_checkpointed_iteration.txt";
 /// The names of iterations, for messages.
 inline constexpr const char* kStepNames =
-    "iter_*, global_step_*, checkpoint-*, step-*, global_step*, release";
+    "iter_*, global_step_*, checkpoint-*, step-*, *-step=*, global_step*, release";
 
-/// One saved iteration: iter_0000010, global_step_10, checkpoint-10, step-10 or release (no
-/// number).
+/// One saved iteration: iter_0000010, global_step_10, checkpoint-10, step-10, epoch=0-step=10.ckpt
+/// or release (no number).
 struct IterationDirectory {
     std::optional<Index> iteration;
     std::string directory;
+    bool has_tracker = true;  ///< the trainer that names its saves so says which is the last
 };
 
 /// Whether a directory holds a file that names the last save in it: Megatron's and verl's tracker,
@@ -40,8 +41,8 @@ std::optional<IterationDirectory> parse_step(std::string_view directory);
 /// The step to take in `directory`, with a note when it had to be guessed: the one asked for, else
 /// the one the tracker file names, else the only one; nullopt when there are none at all.
 /// Error(corrupt) when the tracker leads out of the directory, Error(not_found) when the step asked
-/// for or named is absent, Error(usage) when several are left to choose from, Error(mismatch) when
-/// two directories bear its number.
+/// for or named is absent, Error(mismatch) when two directories bear its number. Of several, the
+/// newest where trainers write no tracker, else Error(usage).
 struct StepChoice {
     std::string directory;
     std::string note;  ///< "" if nothing needs saying

@@ -47,7 +47,7 @@ std::optional<Location> probe(const fs::path& directory, const std::string& back
 
 bool looks_like_checkpoint(const Listing& listing) {
     const auto& formats = all_formats();
-    return has_tracker(listing) || is_verl_level(listing) ||
+    return has_tracker(listing) || is_verl_level(listing) || is_nemo_level(listing) ||
            std::any_of(listing.directories.begin(), listing.directories.end(),
                        [](const std::string& name) { return parse_step(name).has_value(); }) ||
            std::any_of(formats.begin(), formats.end(), [&](const Format* format) {

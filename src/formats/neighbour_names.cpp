@@ -13,10 +13,11 @@ constexpr const char* kForHuggingFace = "what the trainer saved for HuggingFace 
 constexpr const char* kLogs = "logs";
 constexpr const char* kAdapter = "an adapter, saved beside the model";
 
-// What trainers leave beside any model: transformers 5 trainer.py, accelerate 1.x constants.py,
+// What trainers leave beside any model: transformers 5 trainer.py, accelerate 1.15 constants.py
+// and utils/fsdp_utils.py, lightning 2.6 strategies/fsdp.py,
 // verl 0.9.1 checkpoint_manager.py and ray_trainer.py, megatron-core 0.17
 // training/checkpointing.py.
-constexpr std::array<KnownName, 31> kNeighbours = {{
+constexpr std::array<KnownName, 34> kNeighbours = {{
     {"metadata.json", ""},
     {"latest_checkpointed_iteration.txt", ""},
     {"ckpt_contents.json", ""},
@@ -45,6 +46,9 @@ constexpr std::array<KnownName, 31> kNeighbours = {{
     {"rng_state*.pth", kTrainingState},
     {"random_states_*.pkl", kTrainingState},
     {"custom_checkpoint_#.pkl", kTrainingState},
+    {"optimizer_#_rank#.bin", kTrainingState},
+    {"optimizer_rank#.bin", kTrainingState},
+    {"meta.pt", "what Lightning keeps of a run beside its shards"},
     {"sampler*.bin", kTrainingState},
     {"training_args.bin", kTrainingState},
     {"*.index.json", "an index of weights that is not used"},

@@ -83,8 +83,7 @@ RankGrid numbered_grid(std::vector<MeshDim> axes, Place otherwise,
 RankGrid fsdp_grid(const Paths& files, const std::vector<MeshDim>& mesh) {
     std::vector<Index> ranks;
     Index world = 1;
-    for (const std::string& file : files) {
-        const auto name = fsdp::parse_file_name(file).value_or(fsdp::RankFile{});
+    for (const fsdp::RankFile& name : fsdp::ranks_of(files)) {
         world = name.world;
         ranks.push_back(name.rank);
     }

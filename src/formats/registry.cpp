@@ -25,6 +25,7 @@ const std::vector<const Format*>& all_formats() {
         &deepspeed::universal_format(),
         &deepspeed::zero_format(),
         &fsdp::fsdp_format(),
+        &fsdp::accelerate_format(),
         &bytecheckpoint::bytecheckpoint_format(),
         &dcp::dcp_format(),
         &dcp::hf_shards_format(),

@@ -28,9 +28,12 @@ struct Row {
     std::array<std::string_view, 2> with;  ///< beside all of these
 };
 
-constexpr std::array<Row, 10> kRows = {{
+constexpr std::array<Row, 11> kRows = {{
     {{"the optimizer of a ColossalAI checkpoint", "give the directory of its model"},
      {"pytorch_optim*", "", ""},
+     {}},
+    {{"optimizer state without weights", "give the directory of the weights, or an earlier save"},
+     {"optimizer.bin", "optimizer.pt", "optimizer_*rank*.bin"},
      {}},
     {{"a PEFT adapter alone", "add it to its base with peft's merge_and_unload"},
      {"adapter_model.safetensors", "adapter_model.bin", "adapter_config.json"},
@@ -71,7 +74,12 @@ bool is_told(const Row& row, const Listing& listing) {
 }  // namespace
 
 bool is_hf_model(const Listing& listing) {
-    return has(listing, "model*.safetensors") || has(listing, "pytorch_model*.bin");
+    // accelerate's rank files are called like a model's.
+    return has(listing, "model*.safetensors") ||
+           std::any_of(listing.files.begin(), listing.files.end(), [](const std::string& name) {
+               return glob_matches("pytorch_model*.bin", name) &&
+                      !glob_matches("pytorch_model_fsdp*_rank*.bin", name);
+           });
 }
 
 std::optional<Sign> sign_in(const Listing& listing) {

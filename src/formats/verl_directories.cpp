@@ -25,6 +25,10 @@ namespace {
 constexpr const char* kContentsFile = "ckpt_contents.json";
 constexpr const char* kShards = "dist_ckpt";
 constexpr Bytes kLargestContents = 1U << 20U;
+// NeMo 2's checkpoint: the shards, and beside them what the run was made of.
+constexpr const char* kNemoShards = "weights";
+constexpr const char* kNemoContext = "context";
+constexpr const char* kNemoTokenizer = "nemo_tokenizer";
 
 using io::is_file;
 
@@ -80,6 +84,7 @@ struct Around {
 bool belongs_to_parent(const fs::path& directory, const fs::path& below) {
     const fs::path name = directory.filename();
     return name == kShards || has_tag_file(directory.parent_path()) ||
+           (name == kNemoShards && io::is_directory(directory.parent_path() / kNemoContext)) ||
            (name == "model" &&
             (below.filename() == kShards || is_file(directory.parent_path() / kContentsFile)));
 }
@@ -151,6 +156,10 @@ bool is_verl_level(const Listing& listing) {
            listing.has_directory("critic");
 }
 
+bool is_nemo_level(const Listing& listing) {
+    return listing.has_directory(kNemoShards) && listing.has_directory(kNemoContext);
+}
+
 void refuse_finished(const fs::path& directory) {
     const fs::path model = directory / "huggingface";
     if (is_hf_model(try_list_directory(model))) {
@@ -183,6 +192,9 @@ std::optional<fs::path> model_directory(const fs::path& directory, const Listing
     if (listing.has_file(kContentsFile)) {
         return listed_model(directory);
     }
+    if (is_nemo_level(listing)) {
+        return directory / kNemoShards;
+    }
     if (listing.has_directory("model") && io::is_directory(directory / "model" / "dist_ckpt")) {
         return directory / "model" / "dist_ckpt";
     }
@@ -206,6 +218,11 @@ void add_companions(Location& location, const fs::path& given) {
         if (!location.hf_directory && directory != location.directory &&
             companions.has(around, directory, directory / "config.json")) {
             location.hf_directory = directory;
+        }
+        const fs::path tokenizer = directory / kNemoContext / kNemoTokenizer;
+        if (!location.tokenizer_directory &&
+            companions.has(around, tokenizer, tokenizer / "tokenizer_config.json")) {
+            location.tokenizer_directory = tokenizer;
         }
         const fs::path claims = directory / "transformer_config.json";
         if (!location.claims_file && companions.has(around, claims, claims)) {

@@ -1,6 +1,8 @@
-// verl's checkpoint directories: roles, ckpt_contents.json and what lies beside the shards.
+// verl's checkpoint directories: roles, ckpt_contents.json and what lies beside the shards; and
+// NeMo 2's, weights/ and context/.
 // Knows names and small files; nothing of shards.
-// Sources: verl 0.9.1 verl/utils/checkpoint/megatron_checkpoint_manager.py.
+// Sources: verl 0.9.1 verl/utils/checkpoint/megatron_checkpoint_manager.py; a listing of NeMo 2's
+// in NVIDIA-NeMo/Megatron-Bridge#335.
 #pragma once
 
 #include <optional>
@@ -19,6 +21,9 @@ inline constexpr const char* kVerlNames =
 /// Whether a directory is a step or a role with shards below.
 bool is_verl_level(const Listing& listing);
 
+/// Whether a directory is a checkpoint of NeMo 2.
+bool is_nemo_level(const Listing& listing);
+
 /// Error(not_found) when a role holds the model for HuggingFace and no shards.
 void refuse_finished(const fs::path& directory);
 
@@ -28,17 +33,18 @@ std::optional<fs::path> role_directory(const fs::path& directory, const Listing&
                                        const std::string& role);
 
 /// The model's shards below a role directory: where ckpt_contents.json says, else model/dist_ckpt,
-/// dist_ckpt or model; nullopt when there is none. Error(corrupt) when ckpt_contents.json is
-/// malformed or leads out of the directory, Error(not_found) when it lists no model or a directory
-/// that is absent.
+/// dist_ckpt or model, or weights/ of NeMo; nullopt when there is none. Error(corrupt) when
+/// ckpt_contents.json is malformed or leads out of the directory, Error(not_found) when it lists no
+/// model or a directory that is absent.
 std::optional<fs::path> model_directory(const fs::path& directory, const Listing& listing);
 
-/// Completes a location by what lies beside its shards: huggingface/, transformer_config.json, and
+/// Completes a location by what lies beside its shards: huggingface/, transformer_config.json,
+/// NeMo's tokenizer, and
 /// notes on adapters and incomplete saves. Looked for in the directory of the shards and up to two
 /// above it, as long as they lie in `given` (--local_dir without dots) or belong to the same layout
-/// (dist_ckpt and what it lies in, model/dist_ckpt, what ckpt_contents.json lies in) and to root,
-/// to this user or to the owner of `given`. What is taken from outside `given` is noted, and so is
-/// what is not for its owner. Error(io).
+/// (dist_ckpt and what it lies in, model/dist_ckpt, weights beside context, what ckpt_contents.json
+/// lies in) and to root, to this user or to the owner of `given`. What is taken from outside
+/// `given` is noted, and so is what is not for its owner. Error(io).
 void add_companions(Location& location, const fs::path& given);
 
 }  // namespace shardweld::formats

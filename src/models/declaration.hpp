@@ -38,6 +38,7 @@ struct Declaration {
     std::string origin;  ///< "llama.recipe:1"
     std::string extends;
     std::vector<std::string> uses;
+    std::vector<std::string> families;
     std::vector<std::string> verified;
     std::vector<std::string> unverified;
     ExprPtr match;

@@ -97,13 +97,14 @@ class FileParser {
         throw Error(ErrorCode::usage, source_.file_name + " " + what);
     }
 
-    static const std::array<Row, 30>& table() {
-        static const std::array<Row, 30> rows = {{
+    static const std::array<Row, 31>& table() {
+        static const std::array<Row, 31> rows = {{
             {"recipe", For::both, &FileParser::recipe},
             {"dialect", For::both, &FileParser::dialect},
             {"format", For::both, &FileParser::format},
             {"extends", For::both, &FileParser::extends},
             {"uses", For::recipe, &FileParser::uses},
+            {"families", For::dialect, &FileParser::families},
             {"match", For::recipe, &FileParser::match},
             {"verified", For::recipe, &FileParser::verified},
             {"unverified", For::recipe, &FileParser::unverified},
@@ -201,6 +202,7 @@ class FileParser {
     void extends(Scanner& in) { out_.extends = in.name("a name"); }
     void match(Scanner& in) { out_.match = parse_expr(in); }
     void uses(Scanner& in) { names(in, "the name of a dialect", out_.uses); }
+    void families(Scanner& in) { names(in, "the name of a recipe", out_.families); }
     void unverified(Scanner& in) { names(in, "the name of a dialect", out_.unverified); }
     void fact(Scanner& in) { names(in, "the name of a fact", out_.facts); }
     void given(Scanner& in) { names(in, "a name", out_.givens); }

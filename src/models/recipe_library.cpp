@@ -95,6 +95,7 @@ Dialect dialect_of(FullDeclaration whole) {
     dialect.defaults = std::move(declaration.defaults);
     dialect.facts = std::move(declaration.facts);
     dialect.fuse = std::move(declaration.fuse);
+    dialect.families = std::move(declaration.families);
     dialect.has_own_names = declaration.has_own_names;
     dialect.lora = std::move(declaration.lora);
     return dialect;
@@ -144,7 +145,7 @@ std::vector<const T*> pointers_to(const std::map<std::string, T, std::less<>>& l
 
 }  // namespace
 
-// NOLINTNEXTLINE(readability-function-size): every recipe with every dialect, in two passes
+// NOLINTNEXTLINE(readability-function-size): parse, extend, look up what is used
 RecipeLibrary RecipeLibrary::load(const std::vector<RecipeFile>& extra) {
     Entries entries;
     for (const RecipeFile& source : built_in_sources()) {
@@ -175,17 +176,23 @@ RecipeLibrary RecipeLibrary::load(const std::vector<RecipeFile>& extra) {
             }
         }
     }
+    if (!extra.empty()) {
+        library.check_meetings();
+    }
+    return library;
+}
+
+void RecipeLibrary::check_meetings() const {
     // Frameworks' dialects first: what they find is about fewer lines.
     for (const bool own : {false, true}) {
-        for (const auto& [name, recipe] : library.recipes_) {
-            for (const auto& [dialect_name, dialect] : library.dialects_) {
-                if (dialect.has_own_names == own && library.can_meet(recipe, dialect)) {
+        for (const auto& [name, recipe] : recipes_) {
+            for (const auto& [dialect_name, dialect] : dialects_) {
+                if (dialect.has_own_names == own && can_meet(recipe, dialect)) {
                     check_meeting(recipe, own_names(recipe, dialect));
                 }
             }
         }
     }
-    return library;
 }
 
 const Recipe* RecipeLibrary::find_recipe(std::string_view name) const {
@@ -210,6 +217,10 @@ const RecipeFile* RecipeLibrary::source_of(std::string_view name) const {
 
 bool RecipeLibrary::can_meet(const Recipe& recipe, const Dialect& dialect) const {
     if (dialect.has_own_names) {
+        return true;
+    }
+    const auto& families = dialect.families;
+    if (std::find(families.begin(), families.end(), recipe.name) != families.end()) {
         return true;
     }
     const auto& used = recipe.dialects;

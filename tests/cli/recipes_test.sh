@@ -18,7 +18,7 @@ for name in llama qwen2 qwen3 qwen2_moe qwen3_moe mixtral deepseek_v3 gemma gemm
     for fixture in $fixtures; do
         checks=$((checks + 1))
         # Its name tells what kind it is counted as in the list.
-        kinds=(torch)
+        kinds=(torch world)
         [[ ! "$fixture" =~ -(legacy|torchdist|zarr) ]] || kinds=(megatron megatron_more)
         found="$(cd "$TESTS/data" && find "${kinds[@]}" -maxdepth 1 -name "$fixture")"
         [[ -n "$found" ]] || fail "$name is verified by $fixture, which is not there"

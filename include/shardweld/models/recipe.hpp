@@ -145,7 +145,8 @@ struct Dialect {
     std::map<std::string, Definition> defaults;
     std::vector<std::string> facts;  ///< symbols given by the reader
     std::map<std::string, std::vector<std::string>>
-        fuse;  ///< axis -> the axes (outermost first) that make it up
+        fuse;                           ///< axis -> the axes (outermost first) that make it up
+    std::vector<std::string> families;  ///< recipes that meet it without `uses`, and only they
     /// The stored names are the recipe's own (`names recipe`): see own_names.
     bool has_own_names = false;
     std::optional<LoraNames> lora;  ///< see lora_form
@@ -213,7 +214,11 @@ const std::vector<RecipeFile>& built_in_sources();
 /// segment) use the same axes after `fuse`, in all dialects and recipes together where they meet.
 class RecipeLibrary {
   public:
+    /// The built-in files and those of the user. Only with the latter it checks all meetings: those
+    /// of the built-in ones are the same at every start, and a unit test checks them.
     static RecipeLibrary load(const std::vector<RecipeFile>& extra = {});
+    /// Checks each recipe with each dialect that it can meet. Throws usage, naming the line.
+    void check_meetings() const;
     [[nodiscard]] const Recipe* find_recipe(std::string_view name) const;
     [[nodiscard]] const Dialect* find_dialect(std::string_view name) const;
     [[nodiscard]] std::vector<const Recipe*> recipes() const;
@@ -221,8 +226,8 @@ class RecipeLibrary {
     /// Text of the file that declares `name` (recipe or dialect), for `shardweld recipes NAME`.
     [[nodiscard]] const RecipeFile* source_of(std::string_view name) const;
 
-    /// Whether the recipe's `uses` names the dialect, or one it extends; always for one with the
-    /// recipe's own names.
+    /// Whether the recipe's `uses` names the dialect, or one it extends, or the dialect's
+    /// `families` the recipe; always for one with the recipe's own names.
     [[nodiscard]] bool can_meet(const Recipe& recipe, const Dialect& dialect) const;
 
   private:

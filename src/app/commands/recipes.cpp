@@ -67,8 +67,12 @@ std::vector<std::string> types_of(const models::RecipeLibrary& library, const st
 
 /// The form of a checkpoint, which its name tells.
 std::string_view form_of(std::string_view checkpoint) {
-    constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kForms = {
-        {{"-legacy", "legacy"}, {"-torchdist", "torch_dist"}, {"-zarr", "zarr"}, {"dcp_", "DCP"}}};
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kForms = {
+        {{"-legacy", "legacy"},
+         {"-torchdist", "torch_dist"},
+         {"-zarr", "zarr"},
+         {"dcp_", "DCP"},
+         {"torchtitan_", "torchtitan"}}};
     for (const auto& [part, form] : kForms) {
         if (checkpoint.find(part) != std::string_view::npos) {
             return form;
@@ -78,7 +82,7 @@ std::string_view form_of(std::string_view checkpoint) {
 }
 
 bool is_megatron(std::string_view form) {
-    return form != "FSDP" && form != "DCP";
+    return form != "FSDP" && form != "DCP" && form != "torchtitan";
 }
 
 /// "3 legacy, 2 torch_dist": the checkpoints of a kind that verify a recipe; "" if there are none.

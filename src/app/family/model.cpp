@@ -8,6 +8,7 @@
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/formats/format.hpp"
 #include "shardweld/models/claims.hpp"
 #include "shardweld/publish/config_edits.hpp"
 
@@ -22,10 +23,24 @@ namespace {
 
 constexpr const char* kModuleTree = "module_tree";
 
+/// Whose names the tensors have. With --names module a framework's own spelling of a module tree
+/// is left as it is stored: the tensors are read as the format's.
+const models::Dialect* dialect_of(const PreparedModel& prepared,
+                                  const catalogue::Catalogue& catalogue) {
+    const models::Dialect* stated = prepared.library->find_dialect(catalogue.dialect);
+    if (prepared.choice.names != TensorNames::module ||
+        (stated != nullptr && stated->has_own_names)) {
+        return stated;
+    }
+    const auto& formats = formats::all_formats();
+    const auto at = std::ranges::find(formats, catalogue.format, &formats::Format::name);
+    return at == formats.end() ? stated : prepared.library->find_dialect((*at)->dialect());
+}
+
 /// Module-tree names need no recipe: without one, or when asked to, they stay as they are.
 const models::Recipe& recipe_of(PreparedModel& prepared, const catalogue::Catalogue& catalogue) {
     const ModelChoice& choice = prepared.choice;
-    const models::Dialect* dialect = prepared.library->find_dialect(catalogue.dialect);
+    const models::Dialect* dialect = dialect_of(prepared, catalogue);
     const bool is_free = dialect != nullptr && dialect->has_own_names;
     if (is_free &&
         (choice.names == TensorNames::module || is_adapter_alone(choice.lora, catalogue))) {
@@ -51,20 +66,25 @@ const models::Recipe& recipe_of(PreparedModel& prepared, const catalogue::Catalo
     }
 }
 
-const models::Dialect& dialect_for(const models::RecipeLibrary& library,
-                                   const models::Recipe& recipe,
+const models::Dialect& dialect_for(const PreparedModel& prepared,
                                    const catalogue::Catalogue& catalogue) {
-    const models::Dialect* dialect = library.find_dialect(catalogue.dialect);
+    const models::Recipe& recipe = *prepared.recipe;
+    const models::Dialect* dialect = dialect_of(prepared, catalogue);
     if (dialect == nullptr) {
         throw Error(ErrorCode::unsupported, "there is no dialect " + catalogue.dialect,
                     "give one with --recipe");
     }
-    if (!library.can_meet(recipe, *dialect)) {
-        throw Error(ErrorCode::unsupported,
-                    "the recipe " + recipe.name + " does not know the names of " +
-                        catalogue.dialect + " checkpoints (it knows " +
-                        joined(recipe.dialects, ", ") + ")",
-                    "give a recipe that does with --recipe");
+    if (!prepared.library->can_meet(recipe, *dialect)) {
+        throw Error(
+            ErrorCode::unsupported,
+            "the recipe " + recipe.name + " does not know the names of " + catalogue.dialect +
+                " checkpoints" +
+                (dialect->families.empty() ? " (it knows " + joined(recipe.dialects, ", ") + ")"
+                                           : ", only " + joined(dialect->families, ", ") + " do"),
+            "give a recipe that does with --recipe" +
+                std::string(dialect->families.empty()
+                                ? ""
+                                : ", or keep the stored names with --names module"));
     }
     return *dialect;
 }
@@ -182,8 +202,8 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
         std::make_shared<const models::RecipeLibrary>(models::RecipeLibrary::load(files.recipes));
     prepared.config = edited_config(files, choice);
     prepared.recipe = &recipe_of(prepared, catalogue);
-    prepared.dialect = std::make_shared<const models::Dialect>(models::own_names(
-        *prepared.recipe, dialect_for(*prepared.library, *prepared.recipe, catalogue)));
+    prepared.dialect = std::make_shared<const models::Dialect>(
+        models::own_names(*prepared.recipe, dialect_for(prepared, catalogue)));
     check_config(prepared, catalogue.claims);
     models::require_fit(*prepared.recipe, *prepared.dialect, prepared.config, catalogue.claims);
     const ScoreHead head = find_score_head(catalogue, *prepared.dialect);

@@ -1,6 +1,7 @@
 #include "model_files.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "shardweld/adapters/run_config.hpp"
 #include "shardweld/core/error.hpp"
@@ -77,6 +78,16 @@ std::vector<std::string> names_of(const std::vector<publish::Asset>& assets) {
     return names;
 }
 
+/// Those of a directory that has no config.json; they give way to what lies beside one.
+void add_tokenizer(const fs::path& directory, const publish::Opener& open, ModelFiles& files) {
+    std::vector<publish::Asset> assets = publish::collect_assets(directory, open);
+    std::erase_if(assets, [&](const publish::Asset& asset) {
+        return std::ranges::count(files.assets, asset.name, &publish::Asset::name) > 0;
+    });
+    std::ranges::move(assets, std::back_inserter(files.assets));
+    files.has_tokenizer = publish::has_tokenizer(names_of(files.assets));
+}
+
 }  // namespace
 
 fs::path hf_directory(const Options& options, const formats::Location& location) {
@@ -111,6 +122,10 @@ ModelFiles read_model_files(const Options& options, const ModelPlaces& places) {
         files.assets = publish::collect_assets(files.hf_directory, open);
         files.lost_assets = publish::lost_assets(files.hf_directory);
         files.has_tokenizer = publish::has_tokenizer(names_of(files.assets));
+        if (!files.has_tokenizer && model.tokenizer_directory) {
+            const fs::path& directory = *model.tokenizer_directory;
+            add_tokenizer(directory, own_opener(directory, options.local_dir), files);
+        }
         if (options.is_verl) {
             add_generation_config(files);
         }

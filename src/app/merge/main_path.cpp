@@ -42,6 +42,16 @@ ReadCheckpoint survey_checkpoint(Session& session, Sources& sources, Destination
     return read;
 }
 
+/// How it was proved fills lines: the report has it.
+void tell_provenance(Log& log, const catalogue::Provenance& provenance) {
+    if (provenance.standing == catalogue::Standing::proved) {
+        log.info("provenance proved: every file says which rank and which save it belongs to");
+        log.debug("provenance " + catalogue::text_of(provenance));
+    } else {
+        log.info("provenance " + catalogue::text_of(provenance));
+    }
+}
+
 void tell(Session& session, const ReadCheckpoint& read) {
     const catalogue::Catalogue& catalogue = read.survey.catalogue;
     for (const std::string& note : catalogue.notes) {
@@ -50,7 +60,7 @@ void tell(Session& session, const ReadCheckpoint& read) {
     session.log.info(
         "read the metadata of " + std::to_string(catalogue.files.size()) + " shard files: " +
         std::to_string(catalogue.tensors.size() + catalogue.shards.size()) + " stored tensors");
-    session.log.info("provenance " + catalogue::text_of(read.survey.provenance));
+    tell_provenance(session.log, read.survey.provenance);
     for (const auto& [code, text] : catalogue.warnings) {
         warn(session, plan::Warning{code, "", text});
     }

@@ -35,6 +35,9 @@ void rebase(Location& location, const fs::path& from, const fs::path& to) {
     if (location.hf_directory) {
         location.hf_directory = moved(*location.hf_directory);
     }
+    if (location.tokenizer_directory) {
+        location.tokenizer_directory = moved(*location.tokenizer_directory);
+    }
     if (location.claims_file) {
         location.claims_file = moved(*location.claims_file);
     }

@@ -22,6 +22,7 @@
 #include "../shared/hints.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "../shared/module_names.hpp"
+#include "../shared/only_state.hpp"
 #include "../shared/unnamed_files.hpp"
 
 namespace shardweld::formats::bytecheckpoint {
@@ -126,9 +127,8 @@ class ByteCheckpoint final : public Format {
                                     std::vector<Catalogue> scans) const override {
         Catalogue out = std::move(scans.front());
         if (out.tensors.empty()) {
-            throw Error(ErrorCode::not_found,
-                        location.directory.string() + " holds training state but no model tensor",
-                        "give the directory above, or its model/");
+            refuse_only_state(location.directory.string(), out,
+                              "give the directory above, or its model/");
         }
         try {
             for (const Tensor& tensor : out.tensors) {

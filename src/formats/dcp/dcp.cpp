@@ -31,6 +31,16 @@ using catalogue::Catalogue;
 
 constexpr std::string_view kMetadata = ".metadata";
 constexpr std::string_view kRankPrefix = "__";
+constexpr const char* kTorchtitan = "torchtitan";
+
+// The hub's models have no such names.
+bool are_torchtitans(const std::vector<catalogue::Tensor>& tensors) {
+    return std::ranges::any_of(tensors, [](const catalogue::Tensor& tensor) {
+        return tensor.name == "tok_embeddings.weight" ||
+               (tensor.name.starts_with("layers.") &&
+                tensor.name.ends_with(".attention_norm.weight"));
+    });
+}
 
 // "__12.metadata": 12.
 std::optional<Index> rank_of_metadata(std::string_view file) {
@@ -189,6 +199,10 @@ class Dcp final : public Format {
         }
         Catalogue out = join(std::move(scans), Shapes::stated);
         select_model(location.prefix, out);
+        if (are_torchtitans(out.tensors)) {
+            out.dialect = kTorchtitan;
+            out.notes.emplace_back("its names are torchtitan's");
+        }
         try {
             require_complete(out, hint);
         } catch (Error& error) {

@@ -9,9 +9,9 @@
 #include "shardweld/core/text.hpp"
 
 #include "../directory_listing.hpp"
-#include "../shared/hints.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "../shared/module_names.hpp"
+#include "../shared/only_state.hpp"
 #include "../shared/training_keys.hpp"
 
 namespace shardweld::formats::dcp {
@@ -114,8 +114,7 @@ Counts models_in(const Catalogue& catalogue) {
 std::string choose_model(const Catalogue& catalogue) {
     const Counts models = models_in(catalogue);
     if (models.empty()) {
-        throw Error(ErrorCode::not_found, "the checkpoint holds training state but no model tensor",
-                    kWhereModel);
+        refuse_only_state("the checkpoint", catalogue);
     }
     if (models.size() > 1) {
         throw Error(ErrorCode::usage,
@@ -178,6 +177,33 @@ void keep(const NameOf& name_of, Catalogue& catalogue) {
     catalogue.ignored = ignored.take();
 }
 
+// The name under which a LightningModule holds the model, with its dot: "net." of
+// "net.model.layers.0..." and "net.lm_head.weight"; "" where the names are a model's own.
+std::string holder_of(const std::vector<Tensor>& tensors) {
+    const std::string& first = tensors.front().name;
+    const std::string holder = first.substr(0, first.find('.') + 1);
+    const bool is_everywhere = std::ranges::all_of(
+        tensors, [&](const Tensor& tensor) { return tensor.name.starts_with(holder); });
+    const bool holds_model =
+        is_everywhere && std::ranges::any_of(tensors, [&](const Tensor& tensor) {
+            const std::string_view rest = std::string_view(tensor.name).substr(holder.size());
+            return rest.starts_with("model.") || rest.starts_with("lm_head.");
+        });
+    return holds_model ? holder : "";
+}
+
+void remove_holder(Catalogue& catalogue) {
+    const std::string holder = holder_of(catalogue.tensors);
+    if (holder.empty()) {
+        return;
+    }
+    for (Tensor& tensor : catalogue.tensors) {
+        tensor.name.erase(0, holder.size());
+    }
+    catalogue.notes.push_back("all names begin with " + printable(holder) +
+                              ", the name of the model in the module around it, which is left out");
+}
+
 }  // namespace
 
 std::string path_name(const std::vector<std::string>& components) {
@@ -233,6 +259,9 @@ void select_model(const std::string& prefix, Catalogue& catalogue) {
     if (!model.empty() || !wanted.empty()) {
         catalogue.notes.push_back("using what lies below " +
                                   printable(wanted.empty() ? dotted(model) : wanted));
+    }
+    if (wanted.empty()) {
+        remove_holder(catalogue);
     }
 }
 

@@ -93,7 +93,7 @@ void DTensorReader::check_rank(const RankMesh& mesh) const {
         throw Error(ErrorCode::mismatch,
                     "its mesh was saved by rank " + std::to_string(*mesh.rank) + " (at " +
                         shape_text(mesh.coordinate) + " of " + mesh_text(mesh) +
-                        "), which belongs in " + file_name({rank_.world, *mesh.rank}) +
+                        "), which belongs in " + file_name({rank_.world, *mesh.rank, rank_.stem}) +
                         "; the file is named " + file_name(rank_),
                     "give each file the name that it was saved with");
     }

@@ -1,6 +1,8 @@
-// verl's FSDP checkpoints: model_world_size_W_rank_R.pt.
+// FSDP checkpoints of a file for each rank: verl's model_world_size_W_rank_R.pt, accelerate's
+// pytorch_model_fsdp_0_rankR.bin.
 // Knows how the ranks' files are found and put together; never how a tensor is sharded.
-// Source: verl 0.9.1 verl/utils/checkpoint/fsdp_checkpoint_manager.py.
+// Sources: verl 0.9.1 verl/utils/checkpoint/fsdp_checkpoint_manager.py; accelerate 1.15
+// utils/fsdp_utils.py.
 #include "fsdp.hpp"
 
 #include <algorithm>
@@ -20,6 +22,7 @@
 #include "mesh.hpp"
 #include "rank_files.hpp"
 #include "scan.hpp"
+#include "training_state.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;
@@ -91,8 +94,9 @@ constexpr std::array<KnownName, 3> kNames = {{
     {"lora_train_meta.json", "settings of the adapter"},
 }};
 
-std::string summary(const Catalogue& out, const std::vector<std::string>& meshes, Index world) {
-    std::string text = "verl FSDP checkpoint";
+std::string summary(std::string_view noun, const Catalogue& out,
+                    const std::vector<std::string>& meshes, Index world) {
+    std::string text(noun);
     for (const auto& [fact, label] :
          {std::pair("iteration", ", iteration "), std::pair("fsdp_version", ", FSDP version ")}) {
         if (const auto at = out.facts.find(fact); at != out.facts.end()) {
@@ -136,7 +140,17 @@ void add_mesh(const std::vector<std::string>& meshes, Index world, Catalogue& ou
     }
 }
 
-class Fsdp final : public Format {
+/// The first of the scans' words about training state; "" if there are none.
+std::string unread_state(const std::vector<Catalogue>& scans) {
+    for (const Catalogue& scan : scans) {
+        if (const auto found = scan.warnings.find(kUnreadState); found != scan.warnings.end()) {
+            return found->second;
+        }
+    }
+    return "";
+}
+
+class Fsdp : public Format {
   public:
     [[nodiscard]] std::string_view name() const override { return "verl fsdp"; }
     [[nodiscard]] std::string_view backend() const override { return "fsdp"; }
@@ -149,7 +163,7 @@ class Fsdp final : public Format {
         return "model_world_size_*_rank_*.pt";
     }
     [[nodiscard]] std::string_view subject_of(InputOption option) const override {
-        return option == InputOption::mesh ? "verl's FSDP checkpoints" : "";
+        return option == InputOption::mesh ? "FSDP checkpoints" : "";
     }
 
     [[nodiscard]] std::span<const KnownName> known_names() const override { return kNames; }
@@ -168,6 +182,29 @@ class Fsdp final : public Format {
                                     std::vector<Catalogue> scans) const override;
 };
 
+/// As verl's, with other names: LOCAL_STATE_DICT, and SHARDED_STATE_DICT with use_dcp=False.
+class AccelerateFsdp final : public Fsdp {
+  public:
+    [[nodiscard]] std::string_view name() const override { return "accelerate fsdp"; }
+    [[nodiscard]] std::string_view noun() const override {
+        return "checkpoint of accelerate's FSDP";
+    }
+    [[nodiscard]] bool is_told_by(const Listing& listing) const override {
+        return !choose_accelerate_files(listing.files).empty();
+    }
+    [[nodiscard]] std::string_view looks_for() const override {
+        return "pytorch_model_fsdp*_rank*.bin";
+    }
+    [[nodiscard]] std::span<const KnownName> known_names() const override { return {}; }
+
+    [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
+        const Listing listing = try_list_directory(directory);
+        Location location = begun_at(directory, &listing);
+        location.shard_files = choose_accelerate_files(listing.files);
+        return location.shard_files.empty() ? std::nullopt : std::optional(std::move(location));
+    }
+};
+
 std::optional<Location> Fsdp::probe(const fs::path& directory) const {
     const Listing listing = try_list_directory(directory);
     std::optional<FsdpConfig> config;
@@ -183,7 +220,7 @@ std::optional<Location> Fsdp::probe(const fs::path& directory) const {
         throw Error(
             ErrorCode::not_found,
             directory.string() + " has " + kConfigFile + " but no rank file (" +
-                file_name({config->world_size, 0}) + "...)",
+                file_name({config->world_size, 0, ""}) + "...)",
             "copy the files of all ranks; if the model was not saved, take an earlier save");
     }
     if (!config) {
@@ -206,12 +243,15 @@ Catalogue Fsdp::combine(const Location& location, std::vector<Catalogue> scans) 
     Catalogue out;
     out.facts = location.facts;
     add_mesh_facts(location.mesh, world, out);
-    out.warnings = location.warnings;
+    const std::string unread = unread_state(scans);
     const auto meshes = scans.front().notes;
     add_mesh(meshes, world, out);
     join_ranks(std::move(scans), missing_files(ranks), out);
     refuse_copies(out);
-    out.notes.insert(out.notes.begin(), summary(out, meshes, world));
+    out.notes.insert(out.notes.begin(), summary(noun(), out, meshes, world));
+    if (!unread.empty()) {
+        out.notes.push_back(unread);
+    }
     return out;
 }
 
@@ -219,6 +259,11 @@ Catalogue Fsdp::combine(const Location& location, std::vector<Catalogue> scans) 
 
 const Format& fsdp_format() {
     static const Fsdp format;
+    return format;
+}
+
+const Format& accelerate_format() {
+    static const AccelerateFsdp format;
     return format;
 }
 

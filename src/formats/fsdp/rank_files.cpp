@@ -21,6 +21,9 @@ namespace {
 constexpr std::string_view kPrefix = "model_world_size_";
 constexpr std::string_view kMiddle = "_rank_";
 constexpr std::string_view kSuffix = ".pt";
+constexpr std::string_view kAccelerate = "pytorch_model_fsdp";
+constexpr std::string_view kAccelerateMiddle = "_rank";
+constexpr std::string_view kAccelerateSuffix = ".bin";
 constexpr Bytes kLargestConfig = 1U << 20U;
 // Far above any job; bounds the lists of missing files.
 constexpr Index kLargestWorld = 1 << 20;
@@ -54,9 +57,40 @@ std::optional<Index> number_in(const nlohmann::json& root, const char* key) {
                                                        : std::nullopt;
 }
 
+// "pytorch_model_fsdp_rank0.bin", and of the prepared model 1 "pytorch_model_fsdp_1_rank0.bin".
+std::optional<RankFile> parse_accelerate(std::string_view name) {
+    const std::size_t middle = name.rfind(kAccelerateMiddle);
+    if (!name.starts_with(kAccelerate) || !name.ends_with(kAccelerateSuffix) ||
+        middle == name.npos || middle < kAccelerate.size()) {
+        return std::nullopt;
+    }
+    const std::string_view stem = name.substr(0, middle);
+    const std::string_view number = stem.substr(kAccelerate.size());
+    const bool is_named =
+        number.empty() || (number.front() == '_' && parse_index(number.substr(1)).has_value());
+    name.remove_prefix(middle + kAccelerateMiddle.size());
+    name.remove_suffix(std::min(name.size(), kAccelerateSuffix.size()));
+    const auto rank = parse_index(name);
+    return is_named && rank ? std::optional(RankFile{0, *rank, std::string(stem)}) : std::nullopt;
+}
+
+[[noreturn]] void refuse_several(const std::string& a, const std::string& b, bool are_models) {
+    throw Error(ErrorCode::mismatch,
+                are_models
+                    ? "rank files of several models lie in one directory (" + a + ", " + b + ")"
+                    : "rank files of several world sizes lie in one directory (" + a + ", " + b +
+                          ") and fsdp_config.json is not there to choose",
+                are_models ? "move those of each to a directory of its own"
+                           : "remove those of the older save");
+}
+
 }  // namespace
 
 std::string file_name(const RankFile& file) {
+    if (!file.stem.empty()) {
+        return file.stem + std::string(kAccelerateMiddle) + std::to_string(file.rank) +
+               std::string(kAccelerateSuffix);
+    }
     return std::string(kPrefix) + std::to_string(file.world) + std::string(kMiddle) +
            std::to_string(file.rank) + std::string(kSuffix);
 }
@@ -65,12 +99,12 @@ std::optional<RankFile> parse_file_name(std::string_view name) {
     const std::size_t middle = name.find(kMiddle);
     if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix) || middle == name.npos ||
         middle < kPrefix.size() || middle + kMiddle.size() + kSuffix.size() > name.size()) {
-        return std::nullopt;
+        return parse_accelerate(name);
     }
     const auto world = parse_index(name.substr(kPrefix.size(), middle - kPrefix.size()));
     const std::size_t begin = middle + kMiddle.size();
     const auto rank = parse_index(name.substr(begin, name.size() - kSuffix.size() - begin));
-    return world && rank ? std::optional(RankFile{*world, *rank}) : std::nullopt;
+    return world && rank ? std::optional(RankFile{*world, *rank, ""}) : std::nullopt;
 }
 
 FsdpConfig read_fsdp_config(const fs::path& file) {
@@ -88,7 +122,7 @@ std::vector<std::string> choose_rank_files(const std::vector<std::string>& names
                                            const std::optional<FsdpConfig>& config) {
     std::map<Index, std::vector<std::string>> by_world;
     for (const std::string& name : names) {
-        if (const auto file = parse_file_name(name)) {
+        if (const auto file = parse_file_name(name); file && file->stem.empty()) {
             by_world[file->world].push_back(name);
         }
     }
@@ -96,12 +130,7 @@ std::vector<std::string> choose_rank_files(const std::vector<std::string>& names
         return {};
     }
     if (!config && by_world.size() > 1) {
-        throw Error(ErrorCode::mismatch,
-                    "rank files of several world sizes lie in one directory (" +
-                        by_world.begin()->second.front() + ", " +
-                        by_world.rbegin()->second.front() +
-                        ") and fsdp_config.json is not there to choose",
-                    "remove those of the older save");
+        refuse_several(by_world.begin()->second.front(), by_world.rbegin()->second.front(), false);
     }
     if (config && !by_world.contains(config->world_size)) {
         throw Error(ErrorCode::mismatch,
@@ -115,11 +144,39 @@ std::vector<std::string> choose_rank_files(const std::vector<std::string>& names
     return by_world[world];
 }
 
+std::vector<std::string> choose_accelerate_files(const std::vector<std::string>& names) {
+    std::map<std::string, std::vector<std::string>> by_stem;
+    for (const std::string& name : names) {
+        if (const auto file = parse_file_name(name); file && !file->stem.empty()) {
+            by_stem[file->stem].push_back(name);
+        }
+    }
+    if (by_stem.size() > 1) {
+        refuse_several(by_stem.begin()->second.front(), by_stem.rbegin()->second.front(), true);
+    }
+    return by_stem.empty() ? std::vector<std::string>() : by_stem.begin()->second;
+}
+
+RankFile rank_among(const std::vector<std::string>& names, const std::string& name) {
+    RankFile file = ranks_of({name}).front();
+    // All files would be looked at for each of them.
+    if (!file.stem.empty() && !names.empty()) {
+        const auto last = parse_file_name(names.back());
+        file.world = std::max(file.world, last ? checked_add(last->rank, 1, "a world size") : 0);
+    }
+    return file;
+}
+
 std::vector<RankFile> ranks_of(const std::vector<std::string>& names) {
     std::vector<RankFile> ranks;
+    Index highest = 0;
+    for (const std::string& name : names) {
+        highest = std::max(highest, parse_file_name(name).value_or(RankFile{}).rank);
+    }
     std::map<Index, const std::string*> seen;
     for (const std::string& name : names) {
-        const RankFile file = parse_file_name(name).value_or(RankFile{});
+        RankFile file = parse_file_name(name).value_or(RankFile{});
+        file.world = file.stem.empty() ? file.world : checked_add(highest, 1, "a world size");
         const Index world = ranks.empty() ? file.world : ranks.front().world;
         const auto [at, is_new] = seen.emplace(file.rank, &name);
         if (file.world != world || !is_new) {
@@ -132,7 +189,7 @@ std::vector<RankFile> ranks_of(const std::vector<std::string>& names) {
             throw Error(ErrorCode::mismatch, name + " is of a rank outside of its world size",
                         kOneSave);
         }
-        ranks.push_back(file);
+        ranks.push_back(std::move(file));
     }
     return ranks;
 }
@@ -146,7 +203,7 @@ std::vector<std::string> missing_files(const std::vector<RankFile>& present) {
     const Index world = present.empty() ? 0 : present.front().world;
     for (Index rank = 0; rank < world; ++rank) {
         if (!ranks.contains(rank)) {
-            missing.push_back(file_name({world, rank}));
+            missing.push_back(file_name({world, rank, present.front().stem}));
         }
     }
     return missing;

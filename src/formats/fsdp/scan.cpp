@@ -92,8 +92,9 @@ class RankScan {
             return;
         }
         if (is_flat_parameter(key)) {
-            refuse_flat_parameter("this is FSDP's LOCAL_STATE_DICT",
-                                  "save with SHARDED_STATE_DICT instead");
+            refuse_flat_parameter(
+                "this is FSDP's LOCAL_STATE_DICT",
+                "load it in the trainer that wrote it, and save with SHARDED_STATE_DICT instead");
         }
         std::string name = without_wrappers(key);
         names_.push_back(name == key ? key : bare_.emplace_back(name));
@@ -170,15 +171,19 @@ class RankScan {
 };
 
 catalogue::Claims claims_of(const RankFile& rank) {
-    return {{"world size", std::to_string(rank.world)}, {"rank", std::to_string(rank.rank)}};
+    catalogue::Claims claims{{"rank", std::to_string(rank.rank)}};
+    if (rank.stem.empty()) {
+        claims["world size"] = std::to_string(rank.world);
+    }
+    return claims;
 }
 
 // What tells which rank's file it is. torch.save keeps the name that it was given.
-void add_statements(const std::string& file, const TorchFile& torch_file, bool knows_rank,
-                    Catalogue& out) {
-    const RankFile rank = ranks_of({file}).front();
+void add_statements(const std::string& file, const RankFile& rank, const TorchFile& torch_file,
+                    bool knows_rank, Catalogue& out) {
     out.statements.push_back({file, "its name", claims_of(rank), {}, false});
-    if (const auto inner = parse_file_name(torch_file.archive_name() + ".pt")) {
+    const std::string suffix = fs::path(file).extension().string();
+    if (const auto inner = parse_file_name(torch_file.archive_name() + suffix)) {
         out.statements.push_back(
             {file, "the name of the archive in it", claims_of(*inner), {}, true});
     }
@@ -196,11 +201,11 @@ Catalogue scan_rank(const Location& location, const std::string& file) {
             throw Error(ErrorCode::corrupt,
                         "holds no dictionary of tensors but " + describe(torch_file.root()));
         }
-        RankScan scan(torch_file, ranks_of({file}).front(), location.mesh, out);
+        const RankFile rank = rank_among(location.shard_files, file);
+        RankScan scan(torch_file, rank, location.mesh, out);
         scan.add_entries(torch_file.root());
-        add_statements(file, torch_file, scan.knows_rank(), out);
-        const auto state = statements_of_state(location, ranks_of({file}).front());
-        out.statements.insert(out.statements.end(), state.begin(), state.end());
+        add_statements(file, rank, torch_file, scan.knows_rank(), out);
+        add_training_state(location, rank, out);
     });
 }
 

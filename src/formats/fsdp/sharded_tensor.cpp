@@ -68,8 +68,8 @@ void check_rank(std::optional<Index> found, const RankFile& expected) {
     if (found && *found != expected.rank) {
         throw Error(ErrorCode::mismatch,
                     "it was saved by rank " + std::to_string(*found) + ", which belongs in " +
-                        file_name({expected.world, *found}) + "; the file is named " +
-                        file_name(expected),
+                        file_name({expected.world, *found, expected.stem}) +
+                        "; the file is named " + file_name(expected),
                     "give each file the name that it was saved with");
     }
 }

@@ -17,6 +17,7 @@ namespace shardweld::formats::fsdp {
 
 namespace {
 
+using catalogue::Catalogue;
 using catalogue::Claims;
 
 constexpr std::string_view kModel = "model_";
@@ -100,31 +101,35 @@ constexpr std::array<StateSource, 2> kSources = {{
     {"optim_", "its optimizer", optimizer_step},
 }};
 
-Claims claims_in(const fs::path& path, const StateSource& source) {
+// Whatever is wrong with it, it is no part of the model.
+Claims claims_in(const fs::path& path, const StateSource& source, Catalogue& out) {
     try {
         const auto input = io::InputFile::open(path);
         return source.read(input, TorchFile::read(input));
-    } catch (const Error&) {
-        return {};  // whatever is wrong with it, it is no part of the model
+    } catch (const Error& error) {
+        out.warnings.try_emplace(kUnreadState, printable(path.filename().string()) +
+                                                   " cannot be read (" + error.what() +
+                                                   "): it does not show which save it belongs to");
+        return {};
     }
 }
 
 }  // namespace
 
-std::vector<catalogue::Statement> statements_of_state(const Location& location,
-                                                      const RankFile& rank) {
-    std::vector<catalogue::Statement> statements;
+void add_training_state(const Location& location, const RankFile& rank, Catalogue& out) {
+    if (!rank.stem.empty()) {
+        return;  // accelerate's are of the whole job
+    }
     for (const StateSource& source : kSources) {
         const std::string file = std::string(source.prefix) + file_name(rank).substr(kModel.size());
         if (!is_beside_shards(location, file)) {
             continue;
         }
-        Claims claims = claims_in(location.directory / file, source);
+        Claims claims = claims_in(location.directory / file, source, out);
         if (!claims.empty()) {
-            statements.push_back({file, source.words, {}, std::move(claims), true});
+            out.statements.push_back({file, source.words, {}, std::move(claims), true});
         }
     }
-    return statements;
 }
 
 }  // namespace shardweld::formats::fsdp

@@ -3,18 +3,17 @@
 // Source: verl 0.9.1 verl/utils/checkpoint/fsdp_checkpoint_manager.py.
 #pragma once
 
-#include <vector>
-
-#include "shardweld/catalogue/statement.hpp"
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/formats/format.hpp"
 
 #include "rank_files.hpp"
 
 namespace shardweld::formats::fsdp {
 
-/// The statements of the rank's two files, as far as they lie beside its model file and can be
-/// read: they are no part of the model, so none of them has to be sound. Local.
-std::vector<catalogue::Statement> statements_of_state(const Location& location,
-                                                      const RankFile& rank);
+inline constexpr const char* kUnreadState = "state_unread";
+
+/// Adds the statements of the rank's two files, as far as they lie beside its model file. One that
+/// cannot be read is no part of the model: a warning of the scan, kUnreadState. Local.
+void add_training_state(const Location& location, const RankFile& rank, catalogue::Catalogue& out);
 
 }  // namespace shardweld::formats::fsdp

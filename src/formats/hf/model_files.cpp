@@ -20,6 +20,9 @@ struct WeightsKind {
 constexpr std::array<WeightsKind, 2> kKinds = {
     {{"model", ".safetensors"}, {"pytorch_model", ".bin"}}};
 
+// Parts of a model, one for each rank.
+constexpr std::string_view kAccelerateRanks = "pytorch_model_fsdp*_rank*.bin";
+
 // model.safetensors, or else all model*.safetensors, or else everything of that kind that is no
 // adapter and no shard of a distributed save.
 std::vector<std::string> weights_of(const Listing& listing, const WeightsKind& kind) {
@@ -27,7 +30,7 @@ std::vector<std::string> weights_of(const Listing& listing, const WeightsKind& k
     std::vector<std::string> others;
     for (const std::string& file : listing.files) {
         if (!file.ends_with(kind.suffix) || file.starts_with("adapter_") ||
-            file.starts_with("shard-")) {
+            file.starts_with("shard-") || glob_matches(kAccelerateRanks, file)) {
             continue;
         }
         (file.starts_with(kind.stem) ? named : others).push_back(file);

@@ -19,9 +19,10 @@
 #include "../shared/dcp_blobs.hpp"
 #include "../shared/dcp_pieces.hpp"
 #include "../shared/dcp_statements.hpp"
-#include "../shared/hints.hpp"
 #include "../shared/ignored_rows.hpp"
+#include "../shared/only_state.hpp"
 #include "../shared/unnamed_files.hpp"
+#include "adapter.hpp"
 #include "dist_state.hpp"
 #include "megatron.hpp"
 #include "model_names.hpp"
@@ -112,11 +113,10 @@ void require_model(const Location& location, const Catalogue& catalogue) {
     if (!catalogue.tensors.empty()) {
         return;
     }
-    throw Error(ErrorCode::not_found,
-                location.directory.string() + " holds training state but no model tensor",
-                location.hf_directory
-                    ? "look for the model's weights in " + location.hf_directory->string()
-                    : kWhereModel);
+    refuse_only_state(location.directory.string(), catalogue,
+                      location.hf_directory
+                          ? "look for the model's weights in " + location.hf_directory->string()
+                          : "");
 }
 
 std::string summary(const Catalogue& catalogue) {

@@ -10,8 +10,8 @@ namespace shardweld::formats {
 
 namespace {
 
-constexpr std::array<std::string_view, 3> kWrappers = {"_orig_mod", "_checkpoint_wrapped_module",
-                                                       "_fsdp_wrapped_module"};
+constexpr std::array<std::string_view, 4> kWrappers = {"_orig_mod", "_checkpoint_wrapped_module",
+                                                       "_fsdp_wrapped_module", "_forward_module"};
 
 bool is_wrapper(std::string_view component) {
     return std::find(kWrappers.begin(), kWrappers.end(), component) != kWrappers.end();

@@ -2,7 +2,7 @@
 // Knows the wrappers' spellings; nothing of models.
 // Sources: torch 2.15 torch/_dynamo/eval_frame.py (OptimizedModule),
 // torch/distributed/algorithms/_checkpoint/checkpoint_wrapper.py,
-// torch/distributed/fsdp/_common_utils.py.
+// torch/distributed/fsdp/_common_utils.py; lightning 2.6 fabric/wrappers.py (_forward_module).
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace shardweld::formats {
 
-/// `name` without the components `_orig_mod`, `_checkpoint_wrapped_module` and
-/// `_fsdp_wrapped_module` anywhere and without leading `module.` (data parallel) and
+/// `name` without the components `_orig_mod`, `_checkpoint_wrapped_module`, `_fsdp_wrapped_module`
+/// and `_forward_module` anywhere and without leading `module.` (data parallel) and
 /// `pretrained_model.` (trl's models with a value head).
 std::string without_wrappers(std::string_view name);
 

@@ -409,11 +409,11 @@ TEST(Recipes, lists_all_and_prints_one) {
     std::ostringstream list;
     EXPECT_EQ(recipes(options, list), 0);
     for (const char* row :
-         {"\nqwen3_moe      qwen3_moe      ", "2 legacy, 3 torch_dist  by shape\n",
+         {"\nqwen3_moe      qwen3_moe      ", "2 legacy, 3 torch_dist  1 torchtitan\n",
           "\nllama          llama, mistral, ministral  "}) {
         EXPECT_NE(list.str().find(row), std::string::npos) << list.str();
     }
-    EXPECT_NE(list.str().find("dialects: hf_module megatron_core"), std::string::npos);
+    EXPECT_NE(list.str().find("dialects: hf_module megatron_core torchtitan"), std::string::npos);
     options.topic = "qwen3_moe";
     std::ostringstream one;
     EXPECT_EQ(recipes(options, one), 0);

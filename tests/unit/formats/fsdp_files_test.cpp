@@ -447,6 +447,30 @@ TEST(FsdpFiles, make_up_one_world) {
 }
 
 // Work is bounded by the file's size, whatever its values share.
+TEST(FsdpFiles, have_accelerates_names) {
+    const Scratch scratch;
+    InputRequest request;
+    request.directory = scratch.path();
+    const auto locate_here = [&] { return locate(request); };
+    for (const char* name : {"pytorch_model_fsdp.bin", "pytorch_model_fsdp_1.bin",
+                             "pytorch_model_fsdp_x_rank0.bin", "pytorch_model_fsdp_rank.bin"}) {
+        scratch.file(name, "");
+    }
+    expect_error(ErrorCode::not_found, "HuggingFace model already", [&] { locate_here(); });
+    scratch.file("pytorch_model_fsdp_0_rank10.bin", "");
+    scratch.file("pytorch_model_fsdp_0_rank9.bin", "");
+    EXPECT_EQ(locate_here().format, "accelerate fsdp");
+    EXPECT_EQ(locate_here().shard_files,
+              (std::vector<std::string>{"pytorch_model_fsdp_0_rank9.bin",
+                                        "pytorch_model_fsdp_0_rank10.bin"}));
+    scratch.file("pytorch_model_fsdp_rank0.bin", "");
+    expect_error(ErrorCode::mismatch, "rank files of several models lie in one directory",
+                 [&] { locate_here(); });
+    fs::remove(scratch.path() / "pytorch_model_fsdp_rank0.bin");
+    scratch.file("pytorch_model_fsdp_0_rank9223372036854775807.bin", "");
+    EXPECT_ANY_THROW(read_catalogue(locate_here()));
+}
+
 TEST(FsdpFiles, are_read_in_bounded_time) {
     const auto mesh = mesh_215(layout_of({{"shape", counts({1})}}), {0}, 0);
     Counts many(2000, 1);

@@ -191,8 +191,12 @@ TEST(Fsdp, training_state_tells_ranks_of_other_steps) {
     expect_error(ErrorCode::mismatch,
                  "lr_scheduler.last_epoch is 0 in extra_state_world_size_2_rank_0.pt",
                  [&] { judge(scratch); });
+    const std::size_t n_notes = read_fsdp(scratch.path()).notes.size();
     scratch.file(state, "damaged");
     judge(scratch);
+    const auto notes = read_fsdp(scratch.path()).notes;
+    ASSERT_EQ(notes.size(), n_notes + 1);
+    EXPECT_TRUE(notes.back().starts_with(state)) << notes.back();
 }
 
 // So do optimizers: of the first parameter that was stepped, or of their groups.

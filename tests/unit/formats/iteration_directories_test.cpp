@@ -124,6 +124,34 @@ TEST(IterationDirectory, has_to_be_chosen_among_several) {
                  [&] { choose(scratch); });
 }
 
+TEST(IterationDirectory, is_the_newest_where_trainers_write_no_tracker) {
+    for (const auto& [before, after] :
+         std::vector<std::pair<std::string, std::string>>{{"checkpoint-", ""},
+                                                          {"step-", ""},
+                                                          {"epoch=0-step=", ".ckpt"},
+                                                          {"llama--loss=1-step=", "-last"}}) {
+        const Scratch scratch;
+        scratch.directory(before + "9" + after);
+        EXPECT_EQ(choose(scratch)->directory, before + "9" + after);
+        EXPECT_EQ(choose(scratch)->note, "");
+        scratch.directory(before + "10" + after);
+        EXPECT_EQ(choose(scratch)->directory, before + "10" + after);
+        EXPECT_EQ(choose(scratch)->note,
+                  "took " + before + "10" + after + ", the newest of 2 checkpoints in " +
+                      scratch.path().string() + ": --iteration N takes another");
+        EXPECT_EQ(choose(scratch, 9)->directory, before + "9" + after);
+        // Another trainer's save beside them: which one is meant?
+        scratch.directory("iter_0000003");
+        expect_error(ErrorCode::usage, "choose one with --iteration", [&] { choose(scratch); });
+    }
+    const Scratch twins;
+    twins.directory("checkpoint-10");
+    twins.directory("checkpoint_10");
+    expect_error(ErrorCode::mismatch, "have the same number", [&] { choose(twins); });
+    EXPECT_FALSE(parse_step("misstep=3"));
+    EXPECT_FALSE(parse_step("epoch=0-step="));
+}
+
 TEST(IterationDirectory, named_by_the_tracker_has_to_be_there) {
     const Scratch scratch;
     scratch.directory("iter_0000010");

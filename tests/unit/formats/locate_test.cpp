@@ -61,7 +61,7 @@ TEST(Locate, refuses_options_of_other_formats) {
                  [&] { (void)locate(request); });
     request.prefix.clear();
     request.mesh.shape = {4};
-    expect_error(ErrorCode::usage, "--mesh_dim_names and --mesh_shape are about verl's FSDP",
+    expect_error(ErrorCode::usage, "--mesh_dim_names and --mesh_shape are about FSDP",
                  [&] { (void)locate(request); });
 }
 

@@ -59,6 +59,22 @@ TEST(DcpSelection, removes_wrappers) {
     });
 }
 
+// "model" is Lightning's dictionary, the next one the module's attribute.
+TEST(DcpSelection, removes_the_name_that_a_module_around_the_model_gives_it) {
+    EXPECT_EQ(selected({{"model", "net.model.norm.weight"}, {"model", "net.lm_head.weight"}}),
+              (Names{"lm_head.weight", "model.norm.weight"}));
+    EXPECT_EQ(selected({{"model", "_forward_module.model.model.norm.weight"}}),
+              Names{"model.norm.weight"});
+    // The model's own, without a head.
+    EXPECT_EQ(selected({{"model", "model.norm.weight"}, {"model", "model.layers.0.weight"}}),
+              (Names{"model.layers.0.weight", "model.norm.weight"}));
+    // Beside something else: --prefix.
+    EXPECT_EQ(selected({{"model", "net.model.norm.weight"}, {"model", "loss.scale.weight"}}),
+              (Names{"loss.scale.weight", "net.model.norm.weight"}));
+    EXPECT_EQ(selected({{"model", "net.model.norm.weight"}}, "model.net"),
+              Names{"model.norm.weight"});
+}
+
 TEST(DcpSelection, asks_where_there_are_several) {
     const std::vector<Path> both = {{"model", "a.weight"}, {"ema", "a.weight"}, {"ema", "b.w"}};
     expect_error(ErrorCode::usage,
@@ -72,7 +88,8 @@ TEST(DcpSelection, asks_where_there_are_several) {
                  "ema (2 tensors), model "
                  "(1 tensors)",
                  [&] { selected(both, "mod"); });
-    expect_error(ErrorCode::not_found, "no model tensor", [&] { selected({}); });
+    expect_error(ErrorCode::not_found, "holds only training state and no weights: nothing",
+                 [&] { selected({}); });
 }
 
 TEST(DcpSelection, counts_what_is_left_aside) {

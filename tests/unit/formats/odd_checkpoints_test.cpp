@@ -157,8 +157,9 @@ TEST(OddDcp, strips_wrappers_from_keys_in_both_serialisations) {
 TEST(OddDcp, refuses_two_keys_for_one_tensor_and_saves_without_a_model) {
     expect_error(ErrorCode::corrupt, "two keys name tensor decoder.final_layernorm.weight",
                  [] { read_odd("dcp_clash"); });
-    expect_error(ErrorCode::not_found, "holds training state but no model tensor",
-                 [] { read_odd("dcp_optimizer_only"); });
+    expect_error(ErrorCode::not_found, "holds only optimizer state and no weights: ", [] {
+        read_odd("dcp_optimizer_only");
+    });
 }
 
 // The index and its shard disagree: another shape, dtype or number of chunks than the file has.

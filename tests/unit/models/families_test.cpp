@@ -336,6 +336,12 @@ TEST(Families, those_that_megatron_does_not_train_say_so) {
     EXPECT_TRUE(library.can_meet(*library.find_recipe("qwen2_vl"), megatron));
 }
 
+TEST(Families, fit_every_dialect_that_they_can_meet) {
+    const RecipeLibrary library = RecipeLibrary::load();
+    EXPECT_GT(library.recipes().size(), 30U);
+    EXPECT_NO_THROW(library.check_meetings());
+}
+
 TEST(Families, verified_ones_name_their_fixtures) {
     const RecipeLibrary library = RecipeLibrary::load();
     std::set<std::string> verified;
@@ -348,7 +354,8 @@ TEST(Families, verified_ones_name_their_fixtures) {
               (std::set<std::string>{"deepseek_v3", "gemma", "gemma3", "glm4_moe", "gpt_oss",
                                      "llama", "mixtral", "module_tree", "phi3", "qwen2",
                                      "qwen2_moe", "qwen2_vl", "qwen3", "qwen3_moe", "qwen3_next"}));
-    EXPECT_EQ(library.find_recipe("qwen3")->verified, "verl-qwen3-tp2-pp2-torchdist-bf16");
+    EXPECT_EQ(library.find_recipe("qwen3")->verified,
+              "verl-qwen3-tp2-pp2-torchdist-bf16, torchtitan_qwen3");
 }
 
 }  // namespace
