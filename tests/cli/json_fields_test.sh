@@ -37,6 +37,7 @@ fields "$SHARDWELD" plan --local_dir "$CASE/source" --hf_config "$CASE/hf" --tar
 expect_code 0 mpirun -n 2 "$SHARDWELD" merge --local_dir "$CASE/source" --hf_config "$CASE/hf" --target_dir "$model" --report "$WORK/report.json"
 described "$WORK/report.json"
 fields "$SHARDWELD" verify "$model" --report "$WORK/report.json"
+fields "$SHARDWELD" check "$model"
 fields "$SHARDWELD" diff "$model" "$CASE/expected"
 mkdir "$WORK/io"
 fields "$SHARDWELD" iobench "$WORK/io" --size 1MB --repeats 1

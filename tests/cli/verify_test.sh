@@ -27,6 +27,19 @@ for ranks in 1 3; do
     expect_out "39 tensors as the report's checksums say, root $(python3 -c 'import json,sys;print(json.load(open(sys.argv[1]))["root"])' "$WORK/single.json")"
 done
 
+# check: whether it would load, and where it would not.
+expect_code 0 "$SHARDWELD" check "$WORK/sharded"
+expect_out "nothing found that would keep $WORK/sharded from loading in transformers"
+expect_code 14 "$SHARDWELD" check "$WORK/sharded" --target vllm --tp 3
+expect_out "attention heads do not divide by 3 devices"
+expect_text "would not load rightly in vllm on 3 devices"
+fresh
+cp "$WORK/single/model.safetensors" "$good"
+expect_code 14 "$SHARDWELD" check "$good"
+expect_out "model.safetensors is not in the index: a stale file that some loaders would load"
+expect_code 3 "$SHARDWELD" check "$WORK/none"
+expect_code 2 "$SHARDWELD" check "$good" --target onnx
+
 # One flipped bit of a tensor: the tensor is named, at any number of ranks, and nothing else.
 fresh
 shard="$good/model-00002-of-00004.safetensors"

@@ -89,6 +89,18 @@ const std::vector<CommandRow>& command_rows() {
          "  shardweld verify merged --report merged.json\n",
          {"local_dir", "report", "sha256", "bw_limit", "json", "log_dir", "progress", "verbose",
           "quiet", "help"}},
+        {"check",
+         Command::check,
+         {"local_dir"},
+         "shardweld check DIR [--target NAME] [--tp N] [--pp N] [options]",
+         "tell whether a model directory would load where it is to be served",
+         "Looks at names, shapes and configurations, and runs nothing. Exit code 14 if it would "
+         "not load.\n"
+         "\n"
+         "Examples:\n"
+         "  shardweld check merged\n"
+         "  shardweld check merged --target vllm --tp 8\n",
+         {"local_dir", "target", "tp", "pp", "json", "verbose", "quiet", "help"}},
         {"upload",
          Command::upload,
          {"local_dir"},

@@ -15,8 +15,9 @@ const std::vector<OptionRow>& option_rows() {
     static const std::string backend = choice_help("auto", formats::backends());
     static const std::string output_format = output_format_help();
     static const std::vector<OptionRow> rows = {
-        {"local_dir", "DIR", kInput | kVerify, "Input",
-         "checkpoint: a step, iteration or shard directory; verify: the model that was written",
+        {"local_dir", "DIR", kInput | kVerify | kCheck, "Input",
+         "checkpoint: a step, iteration or shard directory; verify, check: the model that was "
+         "written",
          text(&Options::local_dir), Touches::input},
         {"backend", "NAME", kInput, "Input", backend,
          Setter(value(&Options::backend, backend_in), backend_words()), Touches::output},
@@ -131,6 +132,14 @@ const std::vector<OptionRow>& option_rows() {
          "count another dtype as a difference (default: compare in the narrower one)",
          flag(&Options::strict_dtype)},
 
+        {"target", "NAME", kCheck, "Serving",
+         "what loads it: transformers (default), vllm, sglang, tgi or llama.cpp",
+         word(&Options::loader, loaders_by_name())},
+        {"tp", "N", kCheck, "Serving", "devices that share each layer (tensor parallel; default 1)",
+         number(&Options::n_devices, 1)},
+        {"pp", "N", kCheck, "Serving", "stages of layers (pipeline parallel; default 1)",
+         number(&Options::n_stages, 1)},
+
         {"size", "SIZE", kIobench, "Measuring", "bytes written by all ranks (default 4GB)",
          value(&Options::bench_size, size_in)},
         {"source", "DIR", kIobench, "Measuring",
@@ -212,7 +221,7 @@ const std::vector<OptionRow>& option_rows() {
          "(default 200MB)",
          set_rate},
 
-        {"json", "", kPlan | kInspect | kTest | kDiff | kVerify | kIobench, "Messages",
+        {"json", "", kPlan | kInspect | kTest | kDiff | kVerify | kCheck | kIobench, "Messages",
          "print JSON", flag(&Options::json)},
         {"html", "FILE", kReport, "Output", "write one page of HTML instead of text",
          text(&Options::html)},

@@ -98,7 +98,8 @@ void check_together(const Arguments& arguments, const Options& options) {
 }
 
 constexpr const char* kCommands =
-    "give one of merge, test, plan, inspect, diff, verify, upload, iobench, report, recipes and "
+    "give one of merge, test, plan, inspect, diff, verify, check, upload, iobench, report, recipes "
+    "and "
     "help";
 
 std::string usage_of(const CommandRow& command) {

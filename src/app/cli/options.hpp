@@ -9,6 +9,7 @@
 #include "shardweld/core/dtype.hpp"
 #include "shardweld/core/path.hpp"
 #include "shardweld/formats/format.hpp"
+#include "shardweld/loaders/check.hpp"
 #include "shardweld/outputs/format.hpp"
 #include "shardweld/plan/choice.hpp"
 #include "shardweld/publish/striping.hpp"
@@ -27,6 +28,7 @@ enum class Command {
     test,
     diff,
     verify,
+    check,
     upload,
     iobench,
     report,
@@ -117,6 +119,11 @@ struct Options {
     double atol = 1e-6;
     double rtol = 1e-6;
     bool strict_dtype = false;
+
+    // Checking whether it would load.
+    loaders::Loader loader = loaders::Loader::transformers;
+    Index n_devices = 1;  ///< --tp
+    Index n_stages = 1;   ///< --pp
 
     // Measuring storage.
     std::optional<fs::path> roof;  ///< merge: the report of an iobench in the same place

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "shardweld/core/dtype.hpp"
+#include "shardweld/loaders/check.hpp"
 #include "shardweld/publish/striping.hpp"
 
 #include "option_value.hpp"
@@ -13,6 +14,7 @@ namespace shardweld::app {
 std::string choice_help(const std::string& first, const std::vector<std::string>& others);
 std::string output_format_help();
 Words<const outputs::Format*> output_formats();
+Words<loaders::Loader> loaders_by_name();
 
 // All of the following: Error(usage) when the text is no such value.
 

@@ -20,6 +20,10 @@ int recipes(const Options& options, std::ostream& out);
 /// read_run_record; Error(io) when the page cannot be written.
 int show_report(const Options& options, std::ostream& out);
 
+/// Tells whether the model directory options.local_dir would load in options.loader. Error(strict)
+/// where it would not; errors of look_at_written_model and of reading the files beside it.
+int check(const Options& options, std::ostream& out);
+
 // Collective; errors are the same on all ranks. The first rank prints.
 
 int merge(mpi::Comm& comm, const Options& options, Log& log);

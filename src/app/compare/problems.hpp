@@ -30,6 +30,8 @@ class Problems {
                     "merge it again, or copy it again from where it was written");
     }
 
+    [[nodiscard]] const std::vector<std::string>& texts() const { return texts_; }
+
   private:
     std::vector<std::string> texts_;
     bool is_missing_only_ = true;

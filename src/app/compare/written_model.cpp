@@ -43,7 +43,8 @@ std::vector<std::string> list(const fs::path& directory) {
 /// Reads one directory; each member adds what it finds wrong.
 class DirectoryCheck {
   public:
-    explicit DirectoryCheck(const fs::path& directory) : directory_(directory) {}
+    DirectoryCheck(const fs::path& directory, Problems& problems)
+        : directory_(directory), problems_(problems) {}
 
     WrittenModel run() {
         const std::vector<std::string> names = list(directory_);
@@ -57,7 +58,6 @@ class DirectoryCheck {
         }
         check_adapter();
         check_config();
-        problems_.require_none(directory_.string());
         for (auto& [name, tensor] : tensors_) {
             model_.tensors.push_back(std::move(tensor));
         }
@@ -261,7 +261,7 @@ class DirectoryCheck {
     std::set<std::string> unreadable_;
     std::map<std::string, catalogue::Tensor> tensors_;
     WrittenModel model_;
-    Problems problems_;
+    Problems& problems_;
 };
 
 }  // namespace
@@ -274,8 +274,15 @@ Bytes WrittenModel::tensor_bytes() const {
     return total;
 }
 
+WrittenModel look_at_written_model(const fs::path& directory, Problems& problems) {
+    return DirectoryCheck(directory, problems).run();
+}
+
 WrittenModel read_written_model(const fs::path& directory) {
-    return DirectoryCheck(directory).run();
+    Problems problems;
+    WrittenModel model = look_at_written_model(directory, problems);
+    problems.require_none(directory.string());
+    return model;
 }
 
 }  // namespace shardweld::app

@@ -11,6 +11,8 @@
 #include "shardweld/core/codec.hpp"
 #include "shardweld/core/path.hpp"
 
+#include "problems.hpp"
+
 namespace shardweld::app {
 
 struct WrittenModel {
@@ -34,5 +36,8 @@ struct WrittenModel {
 /// Local. One Error that lists all broken rules: not_found when all that is wrong is something
 /// missing, else corrupt; Error(unsupported) for other kinds of weights.
 WrittenModel read_written_model(const fs::path& directory);
+
+/// The same, but broken rules are added to `problems`. Error only where there are no weights.
+WrittenModel look_at_written_model(const fs::path& directory, Problems& problems);
 
 }  // namespace shardweld::app

@@ -30,7 +30,7 @@ std::string sample_of(const OptionRow& row) {
         {"names", "module"},        {"lora", "fold"},      {"output_format", "hdf5"},
         {"strategy", "collective"}, {"replicas", "trust"}, {"read_ahead", "no"},
         {"log_level", "debug"},     {"mesh_shape", "2"},   {"progress", "json"},
-        {"weights", "model"}};
+        {"weights", "model"},       {"target", "vllm"}};
     static const std::map<std::string_view, std::string> kinds = {{"SIZE", "1GiB"},
                                                                   {"N", "7"},
                                                                   {"X", "0.5"},

@@ -1,0 +1,76 @@
+// What rules share: the directory with its configuration parsed, and where findings go.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "shardweld/loaders/check.hpp"
+
+#include "scheme.hpp"
+
+namespace shardweld::loaders {
+
+/// A directory that rules look at.
+struct Case {
+    const Directory& directory;
+    const Request& request;
+    nlohmann::json config;  ///< an object; empty without config.json
+    Scheme scheme;
+
+    /// A field of config.json or of its text_config; null where there is none.
+    [[nodiscard]] nlohmann::json field(const char* name) const;
+    /// The same as a whole number; nullopt for anything else.
+    [[nodiscard]] std::optional<Index> number(const char* name) const;
+    /// The tensor whose name ends in one of `endings`, nullptr if there is none.
+    [[nodiscard]] const std::pair<const std::string, StoredTensor>* ending_in(
+        const std::vector<std::string_view>& endings) const;
+};
+
+/// Adds the findings of one rule. Those of many tensors are told once, by the first of them.
+class Findings {
+  public:
+    Findings(std::string_view rule, std::vector<Finding>& out) : rule_(rule), out_(out) {}
+
+    void fatal(const std::string& text, const std::string& hint) { add(true, text, hint); }
+    void doubtful(const std::string& text, const std::string& hint) { add(false, text, hint); }
+
+  private:
+    void add(bool is_fatal, const std::string& text, const std::string& hint) {
+        out_.push_back({is_fatal, std::string(rule_), text, hint});
+    }
+
+    std::string_view rule_;
+    std::vector<Finding>& out_;
+};
+
+/// Bits of Loader.
+constexpr unsigned bit(Loader loader) {
+    return 1U << static_cast<unsigned>(loader);
+}
+inline constexpr unsigned kPython = bit(Loader::transformers);
+inline constexpr unsigned kServers = bit(Loader::vllm) | bit(Loader::sglang) | bit(Loader::tgi);
+inline constexpr unsigned kHub = kPython | kServers;
+
+struct Rule {
+    std::string_view name;
+    unsigned loaders = 0;
+    void (*look)(const Case&, Findings&) = nullptr;
+    std::string_view text;
+    std::string_view source;
+};
+
+/// Files beside the weights, and config.json against the tensors' names and shapes.
+const std::vector<Rule>& directory_rules();
+/// quantization_config against the tensors.
+const std::vector<Rule>& quantisation_rules();
+/// What must divide by the number of devices.
+const std::vector<Rule>& parallel_rules();
+
+/// "layer.weight and 31 more".
+std::string first_of(const std::vector<std::string>& names);
+
+}  // namespace shardweld::loaders
