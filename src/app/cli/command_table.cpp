@@ -100,7 +100,8 @@ const std::vector<CommandRow>& command_rows() {
          "Examples:\n"
          "  shardweld check merged\n"
          "  shardweld check merged --target vllm --tp 8\n",
-         {"local_dir", "target", "tp", "pp", "json", "verbose", "quiet", "help"}},
+         {"local_dir", "target", "tp", "pp", "json", "log_dir", "progress", "verbose", "quiet",
+          "help"}},
         {"upload",
          Command::upload,
          {"local_dir"},
