@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Families without a Megatron checkpoint of the real framework: small models written as Megatron stores them, one file for each
+# Families without a Megatron checkpoint of the real framework, and MTP layers and settings that the real ones lack: small models written as Megatron stores them, one file for each
 # tensor-parallel rank and whole tensors in zarr directories, come back bit for bit.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -22,6 +22,7 @@ for family in phi3 gemma2 gemma3_text glm glm4 glm4_moe glm4_moe_lite qwen3_next
     written "$family"
     comes_back "$family" legacy 2
     comes_back "$family" zarr 0
+    [[ "$family" == @(phi3|glm|glm4_moe_lite|qwen3_5_text) ]] || continue
     expect_code 14 "$SHARDWELD" merge --local_dir "$WORK/$family/legacy/source" --hf_config "$WORK/$family/hf" --target_dir "$WORK/strict" --strict &&
         expect_text "was never compared with a model exported by the framework"
 done
@@ -72,7 +73,7 @@ P
 
 # What no shape shows is refused.
 for change in "gemma2 apply_layernorm_1p False" "qwen3_next apply_layernorm_1p False" "nemotron apply_layernorm_1p False" \
-    "phi3 apply_layernorm_1p True" "glm4 rotary_interleaved False" "glm4_moe rotary_interleaved True"; do
+    "phi3 apply_layernorm_1p True" "glm4_moe rotary_interleaved True"; do
     read -r family name value <<<"$change"
     for file in "$WORK/$family"/legacy/source/*/*.pt; do
         python3 "$TESTS/support/damage.py" set_args "$file" "$name" "$value" || fail "cannot set $name"

@@ -10,7 +10,8 @@ done
 checks=$((checks + 2))
 [[ -z "$(grep -E '^.{101}' "$WORK/out")" ]] || fail "the list of recipes is wider than 100 columns"
 grep -qE '^mixtral +mixtral +1 legacy +1 FSDP$' "$WORK/out" || fail "mixtral in the list of recipes: $(grep ^mixtral "$WORK/out")"
-for name in llama qwen2 qwen3 qwen2_moe qwen3_moe mixtral deepseek_v3 gemma gemma3 glm4_moe phi3 qwen2_vl; do
+for name in llama qwen2 qwen3 qwen2_moe qwen3_moe mixtral deepseek_v3 gemma gemma2 gemma3 gemma3_text \
+    exaone4 glm4 glm4_moe gpt2 gpt_oss nemotron olmoe qwen3_next phi3 qwen2_vl; do
     expect_code 0 "$SHARDWELD" recipes "$name"
     fixtures="$(sed -n 's/^verified by //p' "$WORK/out" | tr -d ' ' | tr ',' ' ')"
     checks=$((checks + 1))
@@ -19,7 +20,7 @@ for name in llama qwen2 qwen3 qwen2_moe qwen3_moe mixtral deepseek_v3 gemma gemm
         checks=$((checks + 1))
         # Its name tells what kind it is counted as in the list.
         kinds=(torch world)
-        [[ ! "$fixture" =~ -(legacy|torchdist|zarr) ]] || kinds=(megatron megatron_more)
+        [[ ! "$fixture" =~ -(legacy|torchdist|zarr) ]] || kinds=(megatron megatron_more megatron_families)
         found="$(cd "$TESTS/data" && find "${kinds[@]}" -maxdepth 1 -name "$fixture")"
         [[ -n "$found" ]] || fail "$name is verified by $fixture, which is not there"
     done

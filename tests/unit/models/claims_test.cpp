@@ -127,12 +127,17 @@ TEST(Claims, latent_attention_has_its_own_sizes) {
 
 TEST(Claims, gated_delta_net_has_sizes_of_equal_products) {
     EXPECT_EQ(disagreements(R"({"linear_num_key_heads": 4, "linear_key_head_dim": 8})",
-                            {{"linear_num_key_heads", "8"}, {"linear_key_head_dim", "4"}}),
+                            {{"linear_num_key_heads", "8"},
+                             {"linear_key_head_dim", "4"},
+                             {"experimental_attention_variant", "gated_delta_net"}}),
               (std::vector<std::string>{
                   "config.json says linear_num_key_heads 4, the checkpoint's args say "
                   "linear_num_key_heads 8",
                   "config.json says linear_key_head_dim 8, the checkpoint's args say "
                   "linear_key_head_dim 4"}));
+    // Megatron's arguments hold defaults for models without such layers.
+    EXPECT_EQ(disagreements(R"({"linear_num_key_heads": 4})", {{"linear_num_key_heads", "16"}}),
+              std::vector<std::string>());
 }
 
 TEST(Claims, speak_of_fields_and_claims_only) {

@@ -66,13 +66,39 @@ TEST(MegatronDialect, latent_attention_decides_what_a_norm_is) {
               "layer.{l}.attn_out : h (n dv)");
 }
 
+TEST(MegatronDialect, experts_of_one_projection) {
+    const std::string json = R"({"model_type": "nemotron", "num_attention_heads": 4})";
+    const std::string at = "decoder.layers.3.mlp.";
+    EXPECT_EQ(lines_for(json, {}, at + "experts.linear_fc1.weight2", 2),
+              "layer.{l}.fc1_e : up: (te fe) he");
+    EXPECT_EQ(lines_for(json, {}, at + "experts.weight1", 2),
+              "layer.{l}.fc1_e : te (e he [up: fe])");
+    EXPECT_EQ(lines_for(json, {}, at + "shared_experts.linear_fc1.weight", 2),
+              "layer.{l}.shared_fc1 : up: (t fs) h");
+}
+
+TEST(MegatronDialect, mamba_in_parts_and_whole) {
+    const std::string at = "decoder.layers.0.mixer.";
+    EXPECT_EQ(lines_for(kLlamaConfig, {}, at + "conv1d.weight", 3),
+              "layer.{l}.mamba_conv : (t [x: nm hm | B: ng ds | C: ng ds]) one c");
+    for (const char* name : {"mixer.conv1d_weight", "mamba_mixer.conv1d.weight"}) {
+        EXPECT_EQ(lines_for(kLlamaConfig, {}, "decoder.layers.0." + std::string(name), 3),
+                  lines_for(kLlamaConfig, {}, at + "conv1d.weight", 3));
+    }
+    EXPECT_EQ(lines_for(kLlamaConfig, {}, at + "in_proj.weight.dt", 2),
+              "layer.{l}.mamba_in : dt: (t nm) h");
+    EXPECT_EQ(lines_for(kLlamaConfig, {}, at + "conv1d.bias.B", 1),
+              "layer.{l}.mamba_conv_bias : B: (t ng ds)");
+}
+
 TEST(MegatronDialect, mtp_layers_under_both_names) {
     for (const char* inner : {"transformer_layer", "mtp_model_layer"}) {
         EXPECT_EQ(lines_for(kDeepseek, {},
                             "mtp.layers.0." + std::string(inner) + ".mlp.router.weight", 2),
                   "mtp.{k}.router : e h");
     }
-    EXPECT_EQ(lines_for(kDeepseek, {}, "mtp.layers.0.eh_proj.weight", 2), "mtp.{k}.proj : h hh");
+    EXPECT_EQ(lines_for(kDeepseek, {}, "mtp.layers.0.eh_proj.weight", 2),
+              "mtp.{k}.proj : h [token: h1 | hidden: h2]");
 }
 
 TEST(MegatronDialect, old_names_depend_on_the_checkpoint_version) {

@@ -175,16 +175,15 @@ TEST(RecipeFor, prefers_a_recipe_given_at_run_time) {
 }
 
 TEST(RecipeFor, lists_the_families_it_knows) {
-    EXPECT_EQ(
-        error_of([] { recipe_for(RecipeLibrary::load(), config_of(R"({"model_type": "bert"})")); }),
-        "unsupported: config.json: model_type is \"bert\", which has no recipe; give a "
-        "recipe with --recipe; there are recipes for cohere, deepseek_v3, deepseek_v32, exaone4, "
-        "gemma, gemma2, gemma3, "
-        "gemma3_text, "
-        "glm, glm4, glm4_moe, glm4_moe_lite, gpt2, gpt_oss, granite, llama, llava, minimax_m2, "
-        "mixtral, nemotron, olmo2, olmoe, paligemma, phi3, qwen2, qwen2_moe, qwen2_vl, qwen3, "
-        "qwen3_5, "
-        "qwen3_5_vl, qwen3_moe, qwen3_next, qwen3_vl, qwen3_vl_moe, seed_oss, smollm3");
+    const std::string error =
+        error_of([] { recipe_for(RecipeLibrary::load(), config_of(R"({"model_type": "bert"})")); });
+    EXPECT_TRUE(error.starts_with(
+        "unsupported: config.json: model_type is \"bert\", which has no recipe; give a recipe with "
+        "--recipe; there are recipes for "))
+        << error;
+    for (const char* family : {"cohere", "deepseek_v3", "gemma3_text", "llama", "smollm3"}) {
+        EXPECT_NE((error + ",").find(" " + std::string(family) + ","), std::string::npos) << family;
+    }
 }
 
 TEST(RecipeFor, holds_the_class_against_the_model_type) {
