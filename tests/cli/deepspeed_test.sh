@@ -80,9 +80,12 @@ assert len(header) == int(sys.argv[2]) and sys.argv[3] in header, sorted(header)
 P
 done
 
-# refused TEXT CODE CASE-DIR: on two ranks.
+# Masters of experts, each divided among the ranks that have it.
+merge_in_many_ways "$data/moe_zero1_w4" "2 3" --names module
+
+# refused TEXT CODE CASE-DIR [options]: on two ranks.
 refused() {
-    expect_code "$2" mpirun -n 2 "$SHARDWELD" merge --local_dir "$3/source" --hf_config "$3/hf" --target_dir "$WORK/refused" -q
+    expect_code "$2" mpirun -n 2 "$SHARDWELD" merge --local_dir "$3/source" --hf_config "$3/hf" --target_dir "$WORK/refused" -q "${@:4}"
     expect_text "$1"
     expect_absent "$WORK/refused"
 }
@@ -91,6 +94,9 @@ rm "$WORK/missing/source/global_step2/bf16_zero_pp_rank_1_mp_rank_00_optim_state
 refused "1 of 2 optimizer files are missing: bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt" 3 "$WORK/missing"
 merge_case "$WORK/missing" "$WORK/missing_model" 0 --weights model
 like "$data/zero2_w2_oddsizes/expected_16bit" "$WORK/missing_model"
+cp -r "$data/moe_zero1_w4" "$WORK/expert"
+cp "$WORK/expert/source/global_step2/layer_0_expert_1_mp_rank_00_model_states.pt" "$WORK/expert/source/global_step2/layer_1_expert_1_mp_rank_00_model_states.pt"
+refused "the file is not the one its place says" 6 "$WORK/expert" --names module
 cp -r "$data/zero2_w2_oddsizes" "$WORK/exchanged"
 (cd "$WORK/exchanged/source/global_step2" && mv bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt x &&
     mv bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt && mv x bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt)

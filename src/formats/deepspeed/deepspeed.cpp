@@ -36,7 +36,6 @@ constexpr std::array<KnownName, 8> kZeroNames = {{
 // Location::counts.
 constexpr const char* kModelFiles = "model states";
 constexpr const char* kModelPartFiles = "model states of ZeRO-3";
-constexpr const char* kExpertFiles = "experts";
 constexpr const char* kPartitionFiles = "partitions";
 
 std::string first_of(const FileName& states) {
@@ -50,9 +49,6 @@ void count_files(Location& location) {
     for (const std::string& file : location.shard_files) {
         const FileName name = parse_file_name(file).value_or(FileName{});
         switch (name.kind) {
-            case FileKind::expert:
-                ++location.counts[kExpertFiles];
-                break;
             case FileKind::partition:
                 ++location.counts[kPartitionFiles];
                 break;
@@ -69,12 +65,10 @@ void count_files(Location& location) {
     }
 }
 
-/// ZeRO-3 has no weights but in partitions, and before it there is a choice. The weights of experts
-/// are spread over groups of ranks of their own.
+/// ZeRO-3 has no weights but in partitions, and before it there is a choice.
 Weights weights_of(const Location& location) {
     const auto has = [&](const char* kind) { return location.counts.contains(kind); };
     const bool is_split = has(kModelPartFiles) && !has(kModelFiles);
-    const bool has_masters = has(kPartitionFiles) && (is_split || !has(kExpertFiles));
     switch (location.weights) {
         case WeightsFrom::master:
             return Weights::master;
@@ -83,7 +77,7 @@ Weights weights_of(const Location& location) {
         case WeightsFrom::automatic:
             break;
     }
-    return has_masters || is_split ? Weights::master : Weights::model;
+    return has(kPartitionFiles) || is_split ? Weights::master : Weights::model;
 }
 
 bool is_scanned(const std::string& file, Weights weights) {
@@ -113,10 +107,7 @@ std::string source_note(const Location& location) {
             break;
     }
     return "weights: those of the module" +
-           (!why.empty() ? why
-            : location.counts.contains(kExpertFiles)
-                ? ": the partitions of experts' fp32 masters are not joined"
-                : ": there are no fp32 masters in partitions (*_optim_states.pt)");
+           (!why.empty() ? why : ": there are no fp32 masters in partitions (*_optim_states.pt)");
 }
 
 class Zero final : public Format {

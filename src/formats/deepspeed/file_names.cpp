@@ -66,8 +66,7 @@ std::optional<FileName> parse_layer(Rest rest) {
 std::optional<FileName> parse_expert(Rest rest) {
     FileName name;
     name.kind = FileKind::expert;
-    Index layer = 0;
-    if (rest.take("layer_", layer) && !rest.take("_")) {
+    if (rest.take("layer_", name.layer) && !rest.take("_")) {
         return std::nullopt;
     }
     const bool is_expert =

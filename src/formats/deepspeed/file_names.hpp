@@ -25,6 +25,7 @@ struct FileName {
     Index mp = 0;        ///< model-parallel rank: tensor and pipeline; of a layer tensor alone
     Index dp = 0;        ///< data-parallel rank; expert-parallel of expert_optimizer
     Index number = 0;    ///< of a layer, or of an expert
+    Index layer = 0;     ///< of an expert: counted among layers with experts
     std::string prefix;  ///< "bf16_", "fp16_" or ""
 };
 

@@ -85,11 +85,13 @@ class Joiner {
         for (WholeTensor& whole : wholes_) {
             add_whole(whole);
         }
-        for (auto& [name, joined] : tensors_) {
+        for (const auto& [name, joined] : tensors_) {
             settle(joined);
-            out_.tensors.push_back(std::move(joined.tensor));
         }
         add_aliases();
+        for (auto& [name, joined] : tensors_) {
+            out_.tensors.push_back(std::move(joined.tensor));
+        }
         if (const auto absent = grid_.absent_states(ranks_); !absent.empty()) {
             out_.warnings["states_absent"] =
                 name_list(absent) + ": not there, and not needed: other ranks' say the same";
@@ -223,8 +225,8 @@ class Joiner {
         return at == whole_shapes_.end() ? LocalShapes{} : at->second;
     }
 
-    void settle(Joined& joined) const {
-        Tensor& tensor = joined.tensor;
+    void settle(const Joined& joined) const {
+        const Tensor& tensor = joined.tensor;
         const CoverFault fault = find_cover_fault(tensor);
         if (fault.kind == Cover::Kind::exact) {
             return;
@@ -244,19 +246,12 @@ class Joiner {
 
     void add_aliases() {
         for (const auto& [alias, original] : aliases_) {
-            const auto by_name = [](const Tensor& tensor, const std::string& name) {
-                return tensor.name < name;
-            };
-            const auto at =
-                std::lower_bound(out_.tensors.begin(), out_.tensors.end(), original, by_name);
-            if (at != out_.tensors.end() && at->name == original && !tensors_.contains(alias)) {
-                shared_.push_back(*at);
-                shared_.back().name = alias;
+            if (const auto at = tensors_.find(original); at != tensors_.end()) {
+                Joined joined = at->second;
+                joined.tensor.name = alias;
+                tensors_.try_emplace(alias, std::move(joined));
             }
         }
-        std::move(shared_.begin(), shared_.end(), std::back_inserter(out_.tensors));
-        std::sort(out_.tensors.begin(), out_.tensors.end(),
-                  [](const Tensor& a, const Tensor& b) { return a.name < b.name; });
     }
 
     Weights weights_;
@@ -267,7 +262,6 @@ class Joiner {
     std::map<std::string, LocalShapes> whole_shapes_;
     std::map<std::string, std::string> aliases_;
     std::map<std::string, Joined> tensors_;
-    std::vector<Tensor> shared_;
     IgnoredRows ignored_;
 };
 

@@ -16,14 +16,9 @@ namespace {
 
 using catalogue::Tensor;
 
-constexpr Index kMostRanks = 1 << 20;
 constexpr std::size_t kMostLost = 4;
 // Of more, what is lost with them is not told.
 constexpr std::size_t kMostMissing = 1000;
-// DeepSpeed pads a group to a multiple of twice its ranks (nccl_start_alignment_factor); with
-// parameter_alignment also of 16 bytes.
-constexpr Index kSlackOfRank = 16;
-
 Index numel(const Tensor& tensor) {
     return volume_of(tensor.shape, tensor.name);
 }
@@ -69,17 +64,6 @@ void ModelRank::add_states(const std::string& file, const catalogue::Catalogue& 
     }
 }
 
-void ModelRank::add_partition(Partition partition) {
-    const Index dp = partition.name.dp;
-    const auto [at, is_new] = partitions_.try_emplace(dp, std::move(partition));
-    if (!is_new) {
-        throw Error(ErrorCode::mismatch,
-                    printable(at->second.file) + " and " + printable(partition.file) +
-                        " are of the same rank",
-                    kOneSave);
-    }
-}
-
 const std::vector<Index>* ModelRank::shape_of(const std::string& name) const {
     const auto at = shapes_.find(name);
     return at == shapes_.end() ? nullptr : &at->second;
@@ -90,86 +74,62 @@ const Tensor* ModelRank::rule_for(const std::string& name) const {
     return at == rules_.end() ? nullptr : &at->second;
 }
 
-// Optimizers say among how many ranks they divide; that of experts is another number.
-void ModelRank::count_ranks() {
-    const Partition* first = nullptr;
-    for (const auto& [dp, partition] : partitions_) {
-        for (std::size_t group = 0; group < partition.groups.size(); ++group) {
-            const auto said = partition.facts.find(ranks_key(group));
-            if (said == partition.facts.end()) {
-                continue;
+void ModelRank::arrange(bool is_split) {
+    is_split_ = is_split;
+    partitions_.count(facts_, states_file_, is_split);
+    missing_ = partitions_.missing();
+    if (!is_split && !partitions_.is_empty()) {
+        expand_groups();
+    }
+}
+
+// What is declared once, every expert-parallel rank has for its own experts.
+void ModelRank::expand_groups() {
+    ExpertNumbers numbers;
+    for (const Tensor& tensor : parameters_) {
+        numbers.note(tensor.name);
+    }
+    const std::vector<Tensor> declared = std::exchange(parameters_, {});
+    shapes_.clear();
+    std::size_t next = 0;
+    for (std::size_t group = 0; group < partitions_.first().groups.size(); ++group) {
+        const auto count = facts_.find(count_key(group));
+        const std::size_t n = count == facts_.end() ? 0 : static_cast<std::size_t>(count->second);
+        const std::size_t end = std::min(next + n, declared.size());
+        const Index n_expert = partitions_.n_expert_ranks(group);
+        for (Index rank = 0; rank < n_expert; ++rank) {
+            const std::size_t begin = parameters_.size();
+            for (std::size_t i = next; i < end; ++i) {
+                Tensor tensor = n_expert == 1 ? declared[i] : named_on(rank, numbers, declared[i]);
+                shapes_.emplace(tensor.name, tensor.shape);
+                parameters_.push_back(std::move(tensor));
             }
-            if (first == nullptr) {
-                first = &partition;
-                n_ranks_ = said->second;
-            } else if (said->second != n_ranks_) {
-                throw Error(
-                    first == &partition ? ErrorCode::unsupported : ErrorCode::mismatch,
-                    "partition_count is " + std::to_string(n_ranks_) + " in " +
-                        printable(first->file) + " but " + std::to_string(said->second) + " in " +
-                        printable(partition.file),
-                    first == &partition
-                        ? "groups of experts are not joined: take the model's own weights with "
-                          "--weights model"
-                        : kOneSave);
-            }
+            groups_.push_back({group, rank, begin, parameters_.size()});
         }
+        next = end;
     }
-    const Index found = partitions_.empty() ? 0 : partitions_.rbegin()->first + 1;
-    const auto states = facts_.find(kDataRanks);
-    const std::string speaker = first != nullptr ? first->file : states_file_;
-    if (first == nullptr) {
-        n_ranks_ = states == facts_.end() ? std::max<Index>(found, 1) : states->second;
-    }
-    if (n_ranks_ < 1 || n_ranks_ > kMostRanks || found > n_ranks_) {
-        throw Error(
-            ErrorCode::mismatch,
-            printable(speaker) + " says that " + std::to_string(n_ranks_) +
-                " data-parallel ranks saved, but there are files of " + std::to_string(found) +
-                (partitions_.empty() ? "" : ": " + printable(partitions_.rbegin()->second.file)),
-            kOneSave);
-    }
-    // With sequence parallelism a rank counts more than once.
-    if (states != facts_.end() && (states->second < 1 || n_ranks_ % states->second != 0)) {
+    if (next != declared.size()) {
         throw Error(ErrorCode::mismatch,
-                    "dp_world_size is " + std::to_string(states->second) + " in " +
-                        printable(states_file_) + ", but the weights are divided among " +
-                        std::to_string(n_ranks_) + " ranks by " + printable(speaker),
+                    printable(states_file_) + " names parameters of more flat groups than the " +
+                        std::to_string(partitions_.first().groups.size()) + " of " +
+                        printable(partitions_.first().file),
                     kOneSave);
     }
 }
 
-void ModelRank::arrange(bool is_split) {
-    is_split_ = is_split;
-    count_ranks();
-    for (Index dp = 0; dp < n_ranks_; ++dp) {
-        if (!partitions_.contains(dp)) {
-            missing_.push_back(dp);
-        }
+Tensor ModelRank::named_on(Index expert_rank, const ExpertNumbers& numbers, Tensor tensor) const {
+    auto name = numbers.name_on(expert_rank, tensor.name);
+    if (!name) {
+        const bool is_other_expert = tensor.name.find(".experts.") != std::string::npos;
+        throw Error(
+            is_other_expert ? ErrorCode::unsupported : ErrorCode::mismatch,
+            printable(tensor.name) + " is divided among fewer ranks than others in " +
+                printable(partitions_.first().file) +
+                ", as DeepSpeed-MoE's experts are, but is none of them",
+            is_other_expert ? "take the model's own weights with --weights model" : kOneSave);
     }
-    for (const auto& [dp, partition] : partitions_) {
-        const Partition& first = partitions_.begin()->second;
-        if (!is_split_ && partition.groups.size() != first.groups.size()) {
-            throw Error(ErrorCode::mismatch,
-                        printable(first.file) + " holds " + std::to_string(first.groups.size()) +
-                            " flat groups, but " + printable(partition.file) + " " +
-                            std::to_string(partition.groups.size()),
-                        kOneSave);
-        }
-    }
-}
-
-// A missing partition is as long as those that are there.
-FlatLine ModelRank::line_of_group(std::size_t group) const {
-    FlatLine line;
-    for (Index dp = 0; dp < n_ranks_; ++dp) {
-        const auto at = partitions_.find(dp);
-        const bool is_there = at != partitions_.end();
-        const catalogue::Shard& shard =
-            (is_there ? at->second : partitions_.begin()->second).groups[group];
-        line.append(is_there ? &shard : nullptr, shard.shape.front(), dp);
-    }
-    return line;
+    tensor.name = *std::move(name);
+    return tensor;
 }
 
 void ModelRank::require_length(Index used, Index length, const std::string& where,
@@ -183,68 +143,62 @@ void ModelRank::require_length(Index used, Index length, const std::string& wher
     }
 }
 
-// All parameters of a group follow one another; partitions cut them anywhere.
 std::vector<ModelRank::Parameter> ModelRank::locate_in_groups() const {
-    const Partition& first = partitions_.begin()->second;
     std::vector<Parameter> found;
-    std::size_t next = 0;
-    for (std::size_t group = 0; group < first.groups.size(); ++group) {
-        const FlatLine line = line_of_group(group);
-        const auto count = facts_.find(count_key(group));
-        const std::size_t end =
-            next + (count == facts_.end() ? 0 : static_cast<std::size_t>(count->second));
-        Index at = 0;
-        const std::size_t begin = next;
-        for (; next < end && next < parameters_.size(); ++next) {
-            const Index size = numel(parameters_[next]);
-            Parameter parameter{&parameters_[next], {}};
-            if (at <= line.length() && size <= line.length() - at) {
-                line.find(at, size, 0, parameter.runs);
-            }
-            found.push_back(std::move(parameter));
-            const auto gap = first.facts.find(gap_key(group, next - begin));
-            at = checked_add(at, size, "a flat group");
-            at = checked_add(at, gap == first.facts.end() ? 0 : gap->second, "a flat group");
-        }
-        require_length(at, line.length(), "flat group " + std::to_string(group),
-                       checked_mul(kSlackOfRank, n_ranks_, "padding"));
-    }
-    if (next != parameters_.size()) {
-        throw Error(ErrorCode::mismatch,
-                    printable(states_file_) + " names parameters of more flat groups than the " +
-                        std::to_string(first.groups.size()) + " of " + printable(first.file),
-                    kOneSave);
+    for (const Group& group : groups_) {
+        locate_in_group(group, found);
     }
     return found;
 }
 
+// All parameters of a group follow one another; partitions cut them anywhere.
+void ModelRank::locate_in_group(const Group& group, std::vector<Parameter>& found) const {
+    const FlatLine line = partitions_.line_of_group(group.number, group.expert_rank);
+    const auto& facts = partitions_.first().facts;
+    Index at = 0;
+    for (std::size_t i = group.begin; i < group.end; ++i) {
+        const Index size = numel(parameters_[i]);
+        Parameter parameter{&parameters_[i], {}};
+        if (at <= line.length() && size <= line.length() - at) {
+            line.find(at, size, 0, parameter.runs);
+        }
+        found.push_back(std::move(parameter));
+        const auto gap = facts.find(gap_key(group.number, i - group.begin));
+        at = checked_add(at, size, "a flat group");
+        at = checked_add(at, gap == facts.end() ? 0 : gap->second, "a flat group");
+    }
+    require_length(at, line.length(), "flat group " + std::to_string(group.number),
+                   checked_mul(kSlackOfRank, partitions_.n_ranks(), "padding"));
+    std::vector<Run> padding;
+    line.find(at, line.length() - at, 0, padding);
+    for (const Run& run : padding) {
+        partitions_.require_zero(group.number, run);
+    }
+}
+
 // Every rank has an equally long part of every parameter; the last ones are padded.
 std::vector<ModelRank::Parameter> ModelRank::locate_in_ranks() const {
-    std::vector<FlatLine> lines(static_cast<std::size_t>(n_ranks_));
-    for (const auto& [dp, partition] : partitions_) {
-        for (const catalogue::Shard& shard : partition.groups) {
-            lines[static_cast<std::size_t>(dp)].append(&shard, shard.shape.front(), dp);
-        }
-    }
+    const Index n_ranks = partitions_.n_ranks();
+    const auto part_of = [&](const Tensor& tensor) {
+        const Index size = numel(tensor);
+        return size / n_ranks + (size % n_ranks == 0 ? 0 : 1);
+    };
     Index length = 0;
     for (const Tensor& tensor : parameters_) {
-        const Index size = numel(tensor);
-        length = checked_add(length, size / n_ranks_ + (size % n_ranks_ == 0 ? 0 : 1), "a rank");
+        length = checked_add(length, part_of(tensor), "a rank");
     }
-    for (Index dp = 0; dp < n_ranks_; ++dp) {
-        FlatLine& line = lines[static_cast<std::size_t>(dp)];
-        if (!partitions_.contains(dp)) {
-            line.append(nullptr, length, dp);
-        }
-        require_length(length, line.length(), "rank " + std::to_string(dp), 0);
+    std::vector<FlatLine> lines;
+    for (Index dp = 0; dp < n_ranks; ++dp) {
+        lines.push_back(partitions_.line_of_rank(dp, length));
+        require_length(length, lines.back().length(), "rank " + std::to_string(dp), 0);
     }
     std::vector<Parameter> found;
     Index at = 0;
     for (const Tensor& tensor : parameters_) {
         const Index size = numel(tensor);
-        const Index part = size / n_ranks_ + (size % n_ranks_ == 0 ? 0 : 1);
+        const Index part = part_of(tensor);
         Parameter parameter{&tensor, {}};
-        for (Index dp = 0; dp < n_ranks_; ++dp) {
+        for (Index dp = 0; dp < n_ranks; ++dp) {
             const Index begin = std::min(dp * part, size);
             const Index end = std::min(begin + part, size);
             lines[static_cast<std::size_t>(dp)].find(at, end - begin, begin, parameter.runs);
@@ -255,20 +209,14 @@ std::vector<ModelRank::Parameter> ModelRank::locate_in_ranks() const {
     return found;
 }
 
-void ModelRank::require_all(const std::vector<Parameter>& parameters) const {
-    if (missing_.empty()) {
-        return;
-    }
-    FileName like;
-    if (!partitions_.empty()) {
-        like = partitions_.begin()->second.name;
-    }
+void ModelRank::fail_missing(const std::vector<Parameter>& parameters) const {
+    const FileName like = partitions_.is_empty() ? FileName{} : partitions_.first().name;
     std::vector<std::string> names;
     for (const Index dp : missing_) {
         names.push_back(partition_name(like, dp));
     }
     Error error(ErrorCode::not_found,
-                std::to_string(missing_.size()) + " of " + std::to_string(n_ranks_) +
+                std::to_string(missing_.size()) + " of " + std::to_string(partitions_.n_ranks()) +
                     " optimizer files are missing: " + name_list(names),
                 is_split_ ? kCopyAll
                           : "copy the files of all ranks, or take the model's own weights with "
@@ -280,26 +228,23 @@ void ModelRank::require_all(const std::vector<Parameter>& parameters) const {
 }
 
 std::vector<ModelRank::Parameter> ModelRank::locate() const {
-    if (partitions_.empty() || missing_.size() > kMostMissing) {
-        require_all({});
+    if (partitions_.is_empty() || missing_.size() > kMostMissing) {
+        fail_missing({});
     }
     auto found = is_split_ ? locate_in_ranks() : locate_in_groups();
-    require_all(found);
+    if (!missing_.empty()) {
+        fail_missing(found);
+    }
     return found;
 }
 
 Bytes ModelRank::padding_bytes() const {
-    Bytes padding = 0;
-    for (const auto& [dp, partition] : partitions_) {
-        for (const catalogue::Shard& shard : partition.groups) {
-            padding += to_bytes(shard.shape.front(), "elements") * size_of(shard.dtype);
-        }
-    }
+    Bytes padding = partitions_.stored_bytes();
     for (const Tensor& tensor : parameters_) {
         if (padding == 0) {
             break;  // nothing but empty ones
         }
-        const DType dtype = partitions_.begin()->second.groups.front().dtype;
+        const DType dtype = partitions_.first().groups.front().dtype;
         padding -= to_bytes(numel(tensor), "elements") * size_of(dtype);
     }
     return padding;

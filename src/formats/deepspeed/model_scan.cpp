@@ -1,7 +1,5 @@
 #include <array>
 #include <charconv>
-#include <map>
-#include <set>
 #include <utility>
 
 #include "shardweld/core/error.hpp"
@@ -9,13 +7,10 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/torch_file.hpp"
 
-#include "../containers/duplicate_names.hpp"
 #include "../containers/torch_storage.hpp"
 #include "../shared/file_scan.hpp"
 #include "../shared/ignored_rows.hpp"
-#include "../shared/module_names.hpp"
-#include "../shared/stored_piece.hpp"
-#include "flat_groups.hpp"
+#include "module_scan.hpp"
 #include "parameter_lists.hpp"
 #include "pickled.hpp"
 #include "rules.hpp"
@@ -28,9 +23,6 @@ namespace {
 using catalogue::Catalogue;
 using catalogue::Tensor;
 
-/// Where a tensor lies in its file: equal places are one tensor under two names.
-using Place = std::pair<Bytes, Index>;
-
 // Collects one file.
 class ModelScan {
   public:
@@ -38,22 +30,19 @@ class ModelScan {
         : file_(file), name_(name), wish_(wish), out_(out) {}
 
     void add(const PickleValue& root) {
-        if (wish_.wanted == Wanted::rest) {
+        if (wish_.wanted != Wanted::all) {
             add_shared(root);
+        }
+        if (wish_.wanted == Wanted::rest) {
             add_fragments(root);
         }
         add_parameters(root);
         add_buffer_names(root);
         const bool is_flat = name_.kind == FileKind::layer || name_.kind == FileKind::expert;
         if (const PickleValue* const module = is_flat ? &root : present(root, "module")) {
-            add_module(*module);
+            add_module(*module, file_, name_, wish_, listed_, ignored_, out_);
         }
-        for (const char* const fact : {kDataRanks, kModelRanks}) {
-            add_fact(fact, present(root, fact));
-        }
-        if (const PickleValue* const sizes = present(root, "checkpoint_parallel_dimensions")) {
-            add_fact(kTensorRanks, present(*sizes, kTensorRanks));
-        }
+        add_facts(root);
         add_joining(root);
         if (const auto steps = integer_of(present(root, "global_steps"))) {
             state_.save["global steps"] = std::to_string(*steps);
@@ -66,6 +55,20 @@ class ModelScan {
     }
 
   private:
+    void add_facts(const PickleValue& root) {
+        for (const char* const fact : {kDataRanks, kModelRanks}) {
+            add_fact(fact, present(root, fact));
+        }
+        if (const PickleValue* const sizes = present(root, "checkpoint_parallel_dimensions")) {
+            add_fact(kTensorRanks, present(*sizes, kTensorRanks));
+        }
+        const PickleValue* const config = present(root, "ds_config");
+        const PickleValue* const order = config == nullptr ? nullptr : present(*config, kDataFirst);
+        if (order != nullptr && order->kind == PickleKind::boolean) {
+            out_.facts[kDataFirst] = order->integer;
+        }
+    }
+
     void add_fact(const char* name, const PickleValue* value) {
         if (const auto number = integer_of(value)) {
             out_.facts[name] = *number;
@@ -83,14 +86,14 @@ class ModelScan {
         if (info == nullptr || n_ranks <= 1) {
             return;
         }
-        Shapes shapes = shapes_;
+        Shapes shapes = listed_.shapes;
         for (const Tensor& tensor : out_.tensors) {
-            if (!buffers_.contains(tensor.name)) {
+            if (!listed_.buffers.contains(tensor.name)) {
                 shapes.emplace(tensor.name, tensor.shape);
             }
         }
         add_rules(*info, name_.mp % n_ranks, shapes, out_);
-        for (const std::string& buffer : buffers_) {
+        for (const std::string& buffer : listed_.buffers) {
             Tensor rule;
             rule.name = buffer;
             rule.placement = kRuleReplicated;
@@ -130,7 +133,7 @@ class ModelScan {
     }
 
     void add_parameter(NamedShape parameter, Fingerprint& names) {
-        if (!shapes_.emplace(parameter.name, parameter.shape).second) {
+        if (!listed_.shapes.emplace(parameter.name, parameter.shape).second) {
             throw Error(ErrorCode::corrupt,
                         "names " + printable(parameter.name) + " twice in its param_shapes");
         }
@@ -154,9 +157,11 @@ class ModelScan {
             return;
         }
         for (Frozen& frozen : frozen_parameters(file_, *shapes, *fragments, name_.dp)) {
-            widen(frozen.tensor);
-            frozen_.insert(frozen.tensor.name);
-            leave_aside("padding of frozen parameters", 0, frozen.padding);
+            widen(frozen.tensor, wish_);
+            listed_.frozen.insert(frozen.tensor.name);
+            if (frozen.padding > 0) {
+                ignored_.add({"*", "padding of frozen parameters"}, 0, frozen.padding);
+            }
             out_.tensors.push_back(std::move(frozen.tensor));
         }
     }
@@ -167,138 +172,16 @@ class ModelScan {
             return;
         }
         for (const PickleValue* const name : names->elements()) {
-            buffers_.insert(parameter_name(*name));
+            listed_.buffers.insert(parameter_name(*name));
         }
-    }
-
-    void add_module(const PickleValue& module) {
-        if (!module.is_mapping()) {
-            throw Error(ErrorCode::corrupt,
-                        "holds no dictionary of tensors but " + describe(module));
-        }
-        // A pipeline's layers are numbered, and their tensors called as in the layer.
-        const bool is_layer = name_.kind == FileKind::layer;
-        const std::string prefix = is_layer ? std::to_string(name_.number) + "." : "";
-        std::vector<std::string> names;
-        for (std::size_t i = 0; i < module.pair_count(); ++i) {
-            names.push_back(prefix + parameter_name(module.key(i)));
-        }
-        require_distinct(std::vector<std::string_view>(names.begin(), names.end()));
-        note_places(module, names);
-        for (std::size_t i = 0; i < module.pair_count(); ++i) {
-            try {
-                add_entry(names[i], module.value(i));
-            } catch (Error& error) {
-                error.add_context("tensor " + printable(names[i]));
-                throw;
-            }
-        }
-        require_no_renamed(names);
-    }
-
-    // The module has every parameter of the optimizer, but for experts, which have files of their
-    // own. Where one lacks and another of its shape is in no list, a name has changed.
-    void require_no_renamed(const std::vector<std::string>& names) const {
-        std::map<std::vector<Index>, std::string> unlisted;
-        for (const Tensor& tensor : out_.tensors) {
-            if (tensor.placement.empty() && !buffers_.contains(tensor.name)) {
-                unlisted[tensor.shape] = tensor.name;
-            }
-        }
-        const std::set<std::string> there(names.begin(), names.end());
-        for (const auto& [name, shape] : shapes_) {
-            const auto other = unlisted.find(shape);
-            if (other != unlisted.end() && !there.contains(name) &&
-                name.find("deepspeed_experts") == std::string::npos) {
-                throw Error(ErrorCode::corrupt, "its param_shapes name " + printable(name) +
-                                                    ", its module has " + printable(other->second) +
-                                                    " instead");
-            }
-        }
-    }
-
-    // The 16-bit dtypes of parameters, and where these lie: old saves do not name shared
-    // parameters.
-    void note_places(const PickleValue& module, const std::vector<std::string>& names) {
-        std::map<std::string, std::size_t> parameters;
-        for (std::size_t i = 0; i < out_.tensors.size(); ++i) {
-            if (out_.tensors[i].placement == kParameter) {
-                parameters[out_.tensors[i].name] = i;
-            }
-        }
-        for (std::size_t i = 0; i < names.size() && !parameters.empty(); ++i) {
-            const auto at = parameters.find(names[i]);
-            if (at != parameters.end() && file_.read_tensor(module.value(i), stored_)) {
-                out_.tensors[at->second].dtype = stored_.dtype;
-                if (stored_.volume() > 0) {
-                    places_[{stored_.storage_offset, stored_.element_offset}] = at->second;
-                }
-            }
-        }
-    }
-
-    void add_entry(const std::string& name, const PickleValue& value) {
-        if (is_extra_state(name) || !file_.read_tensor(value, stored_)) {
-            if (!is_extra_state(name) && !is_no_weight(value)) {
-                throw Error(ErrorCode::unsupported,
-                            "it is " + describe(value) + " where a tensor is expected");
-            }
-            ignored_.add({pattern_of(printable(name)), "not a tensor"}, 1, 0);
-            return;
-        }
-        const bool is_buffer = buffers_.contains(name);
-        const Bytes bytes = to_bytes(stored_.volume(), "elements") * size_of(stored_.dtype);
-        // A universal checkpoint's copies of them are fp32, whatever they are.
-        if (stored_.volume() == 0 || (wish_.wanted == Wanted::buffers && !is_buffer) ||
-            (wish_.wanted == Wanted::rest && is_elsewhere(name))) {
-            leave_aside("copies of weights that are taken from the optimizer's partitions",
-                        stored_.volume() == 0 ? 0 : 1, bytes);
-            return;
-        }
-        Tensor tensor{name, stored_.dtype, stored_.shape, {piece_of(stored_)}};
-        if (!is_buffer) {
-            widen(tensor);
-        }
-        out_.tensors.push_back(std::move(tensor));
-    }
-
-    // Beside fp32 weights of others.
-    void widen(Tensor& tensor) const {
-        if (wish_.in_fp32 && is_float(tensor.dtype) &&
-            size_of(tensor.dtype) < size_of(DType::f32)) {
-            tensor.written_as = DType::f32;
-        }
-    }
-
-    void leave_aside(const char* reason, Index count, Bytes bytes) {
-        if (count > 0 || bytes > 0) {
-            ignored_.add({"*", reason}, count, bytes);
-        }
-    }
-
-    // In a flat group, or another name of what is there.
-    bool is_elsewhere(const std::string& name) {
-        if (shapes_.contains(name) || frozen_.contains(name) || out_.claims.contains(name)) {
-            return true;
-        }
-        const auto at = places_.find({stored_.storage_offset, stored_.element_offset});
-        if (at == places_.end() || out_.tensors[at->second].shape != stored_.shape) {
-            return false;
-        }
-        out_.claims[name] = out_.tensors[at->second].name;
-        return true;
     }
 
     const TorchFile& file_;
     const FileName& name_;
     Wish wish_;
     Catalogue& out_;
-    Shapes shapes_;  // of parameters, on this rank
-    std::set<std::string> frozen_;
-    std::set<std::string> buffers_;
-    std::map<Place, std::size_t> places_;  // of parameters: positions among the tensors
+    Listed listed_;
     catalogue::Statement state_{"", "its state", {}, {}, true};
-    StoredTensor stored_;  // that is read; its memory is used again
     IgnoredRows ignored_;
 };
 

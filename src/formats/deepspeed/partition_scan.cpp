@@ -22,7 +22,7 @@ using catalogue::Catalogue;
 
 constexpr const char* kPartitions = "single_partition_of_fp32_groups";
 constexpr const char* kFlatGroups = "fp32_flat_groups";
-constexpr Index kMostPadding = 1 << 16;
+constexpr Index kMostSlackRanks = 1 << 16;
 constexpr Index kPartitionedWeights = 3;
 
 // Collects one file.
@@ -46,7 +46,7 @@ class PartitionScan {
         add_counts(*state);
         if (groups == nullptr) {
             add_gaps(*state);
-            check_paddings(*state);
+            add_ends();
         }
         add_step(*state);
         Bytes flat = 0;
@@ -123,43 +123,30 @@ class PartitionScan {
         }
     }
 
-    // What a rank adds to its partition is zero, and stays so in training. Anything else is weights
-    // of another model.
-    void check_paddings(const PickleValue& state) {
-        const PickleValue* const paddings = present(state, "group_paddings");
-        if (paddings == nullptr) {
-            return;
-        }
-        const auto groups = paddings->elements();
-        for (std::size_t group = 0; group < std::min(groups.size(), out_.shards.size()); ++group) {
+    // What follows the parameters is padding, which is zero and stays so in training. Where they
+    // end is not known here.
+    void add_ends() {
+        for (std::size_t group = 0; group < out_.shards.size(); ++group) {
             const catalogue::Shard& shard = out_.shards[group];
+            const auto counted = out_.facts.find(ranks_key(group));
+            const Index ranks = counted == out_.facts.end() ? 1 : counted->second;
             const Index length = shard.shape.front();
             const Index padding =
-                std::min({integer_of(groups[group]).value_or(0), length, kMostPadding});
-            if (padding > 0) {
-                check_zero(shard, length - padding, padding);
-            }
+                std::min(length, std::clamp<Index>(ranks, 1, kMostSlackRanks) * kSlackOfRank);
+            out_.facts[end_key(group)] = end_of(shard, length - padding, padding);
         }
     }
 
-    void check_zero(const catalogue::Shard& shard, Index begin, Index count) {
+    // One past the last of these elements that is not zero, or `begin`.
+    Index end_of(const catalogue::Shard& shard, Index begin, Index count) {
         const Bytes element = size_of(shard.dtype);
         std::vector<std::byte> bytes(to_size(to_bytes(count, "padding") * element, "padding"));
         const auto at = to_bytes(shard.piece.patch.offset + begin, "padding") * element;
         io::InputFile::open(path_).read_at(shard.piece.base + at, bytes);
-        const auto first = std::find_if(bytes.begin(), bytes.end(),
-                                        [](std::byte byte) { return byte != std::byte{0}; });
-        if (first == bytes.end()) {
-            return;
+        while (!bytes.empty() && bytes.back() == std::byte{0}) {
+            bytes.pop_back();
         }
-        const Index element_at =
-            begin + static_cast<Index>(static_cast<Bytes>(first - bytes.begin()) / element);
-        throw Error(ErrorCode::mismatch,
-                    "the last " + std::to_string(count) + " elements of flat group " + shard.name +
-                        " are padding, but element " + std::to_string(element_at) + " of " +
-                        std::to_string(shard.shape.front()) + " is not zero",
-                    "copy the file again from where it was saved: it is damaged, or of another "
-                    "model");
+        return begin + to_index((bytes.size() + element - 1) / element, "padding");
     }
 
     /// How often the optimizer has stepped: files of one save agree on it.
@@ -179,6 +166,9 @@ class PartitionScan {
     // tensor, or in that of a group.
     std::string step_of(const PickleValue& base) {
         std::vector<const PickleValue*> places;
+        if (base.kind == PickleKind::list && !base.elements().empty()) {
+            places.push_back(base.elements().front());
+        }
         if (const PickleValue* const states = present(base, "state");
             states != nullptr && states->is_mapping() && states->pair_count() > 0) {
             places.push_back(&states->value(0));
@@ -236,6 +226,7 @@ void state_names(const std::string& file, const FileName& name, const std::strin
                 claims["layer"] = std::to_string(said.number);
                 break;
             case FileKind::expert:
+                claims["layer"] = std::to_string(said.layer);
                 claims["expert"] = std::to_string(said.number);
                 break;
             case FileKind::model:

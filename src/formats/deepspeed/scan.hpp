@@ -32,6 +32,7 @@ inline constexpr const char* kStage = "zero_stage";
 inline constexpr const char* kDataRanks = "dp_world_size";
 inline constexpr const char* kModelRanks = "mp_world_size";
 inline constexpr const char* kTensorRanks = "tp_degree";
+inline constexpr const char* kDataFirst = "use_data_before_expert_parallelism";
 /// Parameters of a flat group.
 inline std::string count_key(std::size_t group) {
     return "parameters of group " + std::to_string(group);
@@ -44,6 +45,14 @@ inline std::string ranks_key(std::size_t group) {
 inline std::string gap_key(std::size_t group, std::size_t parameter) {
     return "gap " + std::to_string(group) + " " + std::to_string(parameter);
 }
+
+/// A rank's elements of a flat group up to the last that is not zero.
+inline std::string end_key(std::size_t group) {
+    return "end of group " + std::to_string(group);
+}
+/// DeepSpeed pads a group to a multiple of twice its ranks (nccl_start_alignment_factor); with
+/// parameter_alignment also of 16 bytes.
+inline constexpr Index kSlackOfRank = 16;
 
 /// Which weights of a module are wanted of a file of model states.
 enum class Wanted {

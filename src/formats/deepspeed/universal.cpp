@@ -83,25 +83,27 @@ class UniversalJoiner {
                 (is_parameter ? parameters_ : buffers_).try_emplace(tensor.name, std::move(tensor));
             }
         }
+        aliases_.merge(scan.claims);
         const auto ranks = scan.facts.find(kModelRanks);
         is_whole_ = is_whole_ && (ranks == scan.facts.end() || ranks->second == 1);
     }
 
     void finish() {
-        for (auto& [name, tensor] : parameters_) {
-            if (buffers_.contains(name)) {
-                ignored_.add({"*", "fp32 copies of buffers"}, 1, catalogue::stored_bytes(tensor));
-                continue;
+        for (const auto& [name, tensor] : buffers_) {
+            if (const auto copy = parameters_.extract(name)) {
+                ignored_.add({"*", "fp32 copies of buffers"}, 1,
+                             catalogue::stored_bytes(copy.mapped()));
             }
+        }
+        for (auto& [name, tensor] : parameters_) {
             give_shape(tensor);
-            out_.tensors.push_back(std::move(tensor));
         }
         require_all();
-        for (auto& [name, tensor] : buffers_) {
+        share();
+        parameters_.merge(buffers_);
+        for (auto& [name, tensor] : parameters_) {
             out_.tensors.push_back(std::move(tensor));
         }
-        std::sort(out_.tensors.begin(), out_.tensors.end(),
-                  [](const Tensor& a, const Tensor& b) { return a.name < b.name; });
         out_.ignored = ignored_.take();
     }
 
@@ -126,6 +128,24 @@ class UniversalJoiner {
         piece.patch = layout::dense_shape(tensor.shape, piece.patch.offset);
     }
 
+    // DeepSpeed's tool takes what has no optimizer state, such as another name of a parameter, from
+    // the module, where it is rounded.
+    void share() {
+        for (const auto& [alias, original] : aliases_) {
+            const auto at = parameters_.find(original);
+            if (at == parameters_.end()) {
+                continue;
+            }
+            if (const auto copy = parameters_.extract(alias)) {
+                ignored_.add({"*", "rounded copies of shared parameters"}, 1,
+                             catalogue::stored_bytes(copy.mapped()));
+            }
+            Tensor shared = at->second;
+            shared.name = alias;
+            parameters_.emplace(alias, std::move(shared));
+        }
+    }
+
     void require_all() const {
         std::vector<std::string> missing;
         for (const auto& [name, shape] : declared_) {
@@ -143,6 +163,7 @@ class UniversalJoiner {
     std::map<std::string, Tensor> parameters_;
     std::map<std::string, Tensor> buffers_;
     std::map<std::string, std::vector<Index>> declared_;  // shapes on the first rank
+    catalogue::Claims aliases_;                           // other names of parameters
     bool is_whole_ = true;                                // and these are the whole ones
     IgnoredRows ignored_;
 };

@@ -39,9 +39,12 @@ struct Save {
     std::int64_t ranks = 2;
     std::vector<std::vector<Parameter>> groups;
     std::string prefix = "bf16_";
-    Fields more_states;           ///< of model states
-    std::int64_t counted = 0;     ///< partition_count; 0: ranks
-    std::int64_t said_stage = 0;  ///< zero_stage; 0: stage
+    Fields more_states;                                ///< of model states
+    std::int64_t counted = 0;                          ///< partition_count; 0: ranks
+    std::int64_t said_stage = 0;                       ///< zero_stage; 0: stage
+    std::map<std::size_t, std::int64_t> expert_ranks;  ///< by group: how many have other experts
+    bool data_first = false;                           ///< neighbours have the same experts
+    bool is_cut = false;  ///< stage 1 and 2: padding is not saved; BF16_Optimizer saves it
     float padding = 0;
     float frozen_tail = -7;  ///< what fills parts of ZeRO-3 that are longer than the parameter
 };
@@ -114,11 +117,14 @@ inline std::string optimizer_states(const Save& save, const std::vector<std::vec
     }
     const std::int64_t counted = save.counted == 0 ? save.ranks : save.counted;
     const bool is_split = save.stage == 3;
+    Counts divisions(save.groups.size(), counted);
+    for (const auto& [group, n_expert] : save.expert_ranks) {
+        divisions[group] = counted / n_expert;
+    }
     Fields state = {
         {"zero_stage", call("deepspeed.runtime.zero.config ZeroStageEnum",
                             {integer(save.said_stage == 0 ? save.stage : save.said_stage)})},
-        {"partition_count",
-         is_split ? integer(counted) : list_of(Counts(save.groups.size(), counted))},
+        {"partition_count", is_split ? integer(counted) : list_of(divisions)},
         {is_split ? "fp32_flat_groups" : "single_partition_of_fp32_groups", list(tensors)}};
     if (!is_split) {
         state.emplace_back("group_paddings", list_of(paddings));
@@ -132,34 +138,69 @@ inline std::string optimizer_name(const Save& save, std::int64_t dp, std::int64_
            "_optim_states.pt";
 }
 
-/// Stage 1 and 2: each group flat, padded to a multiple of twice the ranks, cut into equal parts.
-inline void write_partitions(const formats::Scratch& scratch, const Save& save,
-                             std::int64_t mp = 0) {
-    const auto n_ranks = static_cast<std::size_t>(save.ranks);
-    std::vector<std::vector<std::vector<float>>> parts(n_ranks);
-    Counts paddings;
-    for (const auto& group : save.groups) {
-        std::vector<float> flat;
-        for (const Parameter& parameter : group) {
-            const auto values = values_of(parameter);
-            flat.insert(flat.end(), values.begin(), values.end());
-            flat.insert(flat.end(), static_cast<std::size_t>(parameter.gap), 0.0F);
-        }
-        const std::size_t unit = 2 * n_ranks;
-        const std::size_t length = (flat.size() + unit - 1) / unit * unit;
-        paddings.push_back(static_cast<std::int64_t>(length - flat.size()));
-        flat.resize(length, save.padding);
-        const std::size_t part = length / n_ranks;
-        for (std::size_t rank = 0; rank < n_ranks; ++rank) {
-            const auto begin = flat.begin() + static_cast<std::ptrdiff_t>(rank * part);
-            parts[rank].emplace_back(begin, begin + static_cast<std::ptrdiff_t>(part));
+/// Parameters of a group as the expert-parallel rank `expert` has them, which calls them as all do:
+/// "experts.deepspeed_experts.0.w" of two is number 2 on rank 1.
+inline std::vector<Parameter> on_expert_rank(std::vector<Parameter> group, std::int64_t expert) {
+    const std::string before = "deepspeed_experts.";
+    for (Parameter& parameter : group) {
+        if (const auto at = parameter.name.find(before); at != std::string::npos) {
+            const auto number = static_cast<std::int64_t>(group.size()) * expert;
+            parameter.name = parameter.name.substr(0, at + before.size()) +
+                             std::to_string(number + parameter.name[at + before.size()] - '0') +
+                             parameter.name.substr(at + before.size() + 1);
         }
     }
-    for (std::size_t rank = 0; rank < n_ranks; ++rank) {
-        const bool is_last = rank + 1 == n_ranks;
-        scratch.file(
-            optimizer_name(save, static_cast<std::int64_t>(rank), mp),
-            optimizer_states(save, parts[rank], is_last ? paddings : Counts(paddings.size(), 0)));
+    return group;
+}
+
+/// A group flat and padded to a multiple of twice the ranks, in equal parts.
+inline std::vector<std::vector<float>> parts_of(const std::vector<Parameter>& group,
+                                                std::size_t n_ranks, float padding) {
+    std::vector<float> flat;
+    for (const Parameter& parameter : group) {
+        const auto values = values_of(parameter);
+        flat.insert(flat.end(), values.begin(), values.end());
+        flat.insert(flat.end(), static_cast<std::size_t>(parameter.gap), 0.0F);
+    }
+    const std::size_t unit = 2 * n_ranks;
+    flat.resize((flat.size() + unit - 1) / unit * unit, padding);
+    const auto part = static_cast<std::ptrdiff_t>(flat.size() / n_ranks);
+    std::vector<std::vector<float>> parts;
+    for (auto begin = flat.begin(); begin != flat.end(); begin += part) {
+        parts.emplace_back(begin, begin + part);
+    }
+    return parts;
+}
+
+inline std::int64_t padding_of(const std::vector<Parameter>& group, std::int64_t n_ranks) {
+    std::int64_t used = 0;
+    for (const Parameter& parameter : group) {
+        used += parameter.numel() + parameter.gap;
+    }
+    return (2 * n_ranks - used % (2 * n_ranks)) % (2 * n_ranks);
+}
+
+/// Stage 1 and 2: each group divided among all ranks, or among those that have the same experts.
+inline void write_partitions(const formats::Scratch& scratch, const Save& save,
+                             std::int64_t mp = 0) {
+    for (std::int64_t rank = 0; rank < save.ranks; ++rank) {
+        std::vector<std::vector<float>> flat;
+        Counts paddings;
+        for (std::size_t group = 0; group < save.groups.size(); ++group) {
+            const auto at = save.expert_ranks.find(group);
+            const std::int64_t n_expert = at == save.expert_ranks.end() ? 1 : at->second;
+            const std::int64_t n_copies = save.ranks / n_expert;
+            const std::int64_t expert = save.data_first ? rank / n_copies : rank % n_expert;
+            const std::int64_t part = save.data_first ? rank % n_copies : rank / n_expert;
+            const auto own = on_expert_rank(save.groups[group], expert);
+            flat.push_back(parts_of(own, static_cast<std::size_t>(n_copies),
+                                    save.padding)[static_cast<std::size_t>(part)]);
+            paddings.push_back(part + 1 == n_copies ? padding_of(own, n_copies) : 0);
+            if (save.is_cut) {
+                flat.back().resize(flat.back().size() - static_cast<std::size_t>(paddings.back()));
+            }
+        }
+        scratch.file(optimizer_name(save, rank, mp), optimizer_states(save, flat, paddings));
     }
 }
 

@@ -98,6 +98,54 @@ TEST(DeepSpeed, names_a_missing_rank_and_what_is_lost_with_it) {
     }
 }
 
+TEST(DeepSpeed, reads_partitions_whose_padding_is_cut_off) {
+    for (const Index ranks : {2, 3, 5}) {
+        const Scratch scratch;
+        Save save = odd_save(1, ranks);
+        save.is_cut = true;
+        ds::write(scratch, save);
+        const auto catalogue = read_deepspeed(scratch.path());
+        expect_positions(scratch.path(), catalogue, ds::first_of);
+        EXPECT_EQ(ignored_bytes(catalogue, "padding of flat partitions"), 0U);
+    }
+}
+
+// Experts 0 and 1 of each rank are 2 and 3 of all on the second expert-parallel one.
+TEST(DeepSpeed, numbers_experts_and_joins_their_masters) {
+    for (const bool data_first : {false, true}) {
+        for (const auto& [ranks, n_expert] :
+             std::vector<std::pair<Index, Index>>{{2, 2}, {4, 2}, {6, 3}, {4, 4}, {3, 1}}) {
+            const Scratch scratch;
+            Save save = odd_save(2, ranks);
+            save.groups.push_back({{"moe.experts.deepspeed_experts.0.w", {3, 5}},
+                                   {"moe.experts.deepspeed_experts.1.w", {3, 5}}});
+            save.expert_ranks = {{2, n_expert}};
+            save.data_first = data_first;
+            save.more_states = {{"ds_config", ds::dict({{"use_data_before_expert_parallelism",
+                                                         data_first ? "\x88" : "\x89"}})}};
+            ds::write(scratch, save);
+            const auto catalogue = read_deepspeed(scratch.path());
+            EXPECT_EQ(catalogue.tensors.size(), static_cast<std::size_t>(6 + 2 * n_expert));
+            expect_positions(scratch.path(), catalogue, ds::first_of);
+            EXPECT_EQ(catalogue.facts.at("dp_world_size"), ranks);
+        }
+    }
+}
+
+TEST(DeepSpeed, refuses_divided_groups_that_are_no_experts) {
+    const auto refused = [](const std::string& name, ErrorCode code) {
+        const Scratch scratch;
+        Save save = odd_save(2, 4);
+        save.groups.push_back({{name, {4, 4}}});
+        save.expert_ranks = {{2, 2}};
+        ds::write(scratch, save);
+        expect_error(code, name + " is divided among fewer ranks than others",
+                     [&] { read_deepspeed(scratch.path()); });
+    };
+    refused("p9", ErrorCode::mismatch);
+    refused("mlp.experts.w1", ErrorCode::unsupported);
+}
+
 TEST(DeepSpeed, refuses_files_that_contradict_each_other) {
     const auto text_with = [](const std::function<void(Save&)>& change, ErrorCode code) {
         const Scratch scratch;
@@ -118,7 +166,7 @@ TEST(DeepSpeed, refuses_files_that_contradict_each_other) {
     has(text_with([](Save& save) { save.said_stage = 3; }, ErrorCode::mismatch),
         "says that it is of ZeRO stage 3 but holds single_partition_of_fp32_groups");
     has(text_with([](Save& save) { save.padding = 1; }, ErrorCode::mismatch),
-        "are padding, but element 21 of 24 is not zero");
+        "are padding, but element 23 of 24 is not zero");
     has(text_with(
             [](Save& save) {
                 save.more_states = {{"dp_world_size", test::integer(2)}};
@@ -317,6 +365,29 @@ TEST(DeepSpeed, reads_universal_checkpoints) {
                  [&] { read_deepspeed(scratch.path()); });
 }
 
+// What DeepSpeed's tool finds no optimizer state of, it takes from the module, rounded.
+TEST(DeepSpeed, shares_parameters_of_universal_checkpoints_instead_of_rounded_copies) {
+    const Scratch scratch;
+    const auto write_parameter = [&](const std::string& name, float first) {
+        scratch.file("zero/" + name + "/fp32.pt",
+                     test::torch_file(ds::dict({{"param", ds::local_tensor("0", {2})}}),
+                                      {{"0", ds::bytes_of({first, first + 1})}}));
+    };
+    write_parameter("p1", 10000);
+    write_parameter("q2", -1);  // another name of p1
+    write_parameter("r3", 30000);
+    Save save;
+    save.groups = {{{"p1", {2}}}};
+    scratch.file(
+        "mp_rank_00_model_states.pt",
+        ds::model_states(save, {{"shared_params", ds::dict({{"q2", test::unicode("p1")}})}}));
+    const auto catalogue = read_deepspeed(scratch.path());
+    ASSERT_EQ(catalogue.tensors.size(), 3U);
+    EXPECT_EQ(tensor_of(catalogue, "q2").pieces.front().file,
+              tensor_of(catalogue, "p1").pieces.front().file);
+    EXPECT_EQ(ignored_bytes(catalogue, "rounded copies of shared parameters"), 8U);
+}
+
 // Masters and layers' files have the same names.
 TEST(DeepSpeed, numbers_the_layers_of_pipelines) {
     const auto masters = read_deepspeed(deepspeed_case("pipe_w2"));
@@ -338,8 +409,8 @@ TEST(DeepSpeed, says_which_weights_it_takes) {
         return read_deepspeed(deepspeed_case(name), weights).notes.at(1);
     };
     EXPECT_EQ(note("moe_w2", WeightsFrom::automatic),
-              "weights: those of the module: the partitions of experts' fp32 masters are not "
-              "joined");
+              "weights: those of the module: there are no fp32 masters in partitions "
+              "(*_optim_states.pt)");
     EXPECT_EQ(note("zero3_w2_buffers", WeightsFrom::model),
               "weights: the fp32 masters in the optimizer's partitions, rounded to the module's "
               "dtype: ZeRO-3 keeps no other copy");
