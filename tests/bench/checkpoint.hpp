@@ -1,5 +1,5 @@
-// Synthetic checkpoints on disk: Megatron's legacy and torch_dist directories and verl's FSDP ones,
-// and the hub configuration that goes with them.
+// Synthetic checkpoints on disk: Megatron's legacy and torch_dist directories, verl's FSDP ones and
+// DeepSpeed's, and the hub configuration that goes with them.
 // Knows names, dictionaries and files; how tensors are cut is model.hpp's.
 #pragma once
 
@@ -29,5 +29,10 @@ Bytes write_torch_dist(const std::filesystem::path& out, const Checkpoint& check
 /// every tensor's rows.
 Bytes write_fsdp(const std::filesystem::path& out, const Checkpoint& checkpoint,
                  unsigned n_threads);
+
+/// Writes OUT/source as DeepSpeed's ZeRO-3 does: as many ranks as Megatron had. Weights are fp32,
+/// whatever the dtype, which is that of the module.
+Bytes write_zero3(const std::filesystem::path& out, const Checkpoint& checkpoint,
+                  unsigned n_threads);
 
 }  // namespace shardweld::bench

@@ -1,4 +1,4 @@
-// make_checkpoint OUT ...: a synthetic Megatron checkpoint of a given size, for benches and tests.
+// make_checkpoint OUT ...: a synthetic checkpoint of a given size, for benches and tests.
 // make_checkpoint --check DIR ...: compares a merge of it with what it must be.
 #include <algorithm>
 #include <chrono>
@@ -27,10 +27,9 @@ using shardweld::ErrorCode;
 using shardweld::Index;
 
 cxxopts::Options make_options() {
-    cxxopts::Options options(
-        "make_checkpoint",
-        "Writes OUT/source (a Megatron checkpoint) and OUT/hf (its config), or "
-        "compares a merged directory with it.");
+    cxxopts::Options options("make_checkpoint",
+                             "Writes OUT/source (a checkpoint) and OUT/hf (its config), or "
+                             "compares a merged directory with it.");
     auto add = options.add_options();
     add("out", "directory to write", cxxopts::value<std::string>());
     add("gb", "size of the weights in GB", cxxopts::value<double>()->default_value("1"));
@@ -40,7 +39,7 @@ cxxopts::Options make_options() {
         cxxopts::value<Index>()->default_value("0"));
     add("layers", "of models with experts; 0: their own number",
         cxxopts::value<Index>()->default_value("0"));
-    add("format", "legacy, torch_dist or fsdp",
+    add("format", "legacy, torch_dist, fsdp or zero3",
         cxxopts::value<std::string>()->default_value("legacy"));
     add("tp", "tensor parallel ranks", cxxopts::value<Index>()->default_value("2"));
     add("pp", "pipeline stages", cxxopts::value<Index>()->default_value("1"));
@@ -123,11 +122,12 @@ int make(const cxxopts::ParseResult& given, const Checkpoint& checkpoint, unsign
     const std::map<std::string, decltype(&bench::write_legacy)> writers = {
         {"legacy", &bench::write_legacy},
         {"torch_dist", &bench::write_torch_dist},
-        {"fsdp", &bench::write_fsdp}};
+        {"fsdp", &bench::write_fsdp},
+        {"zero3", &bench::write_zero3}};
     const auto writer = writers.find(format);
     if (writer == writers.end()) {
         throw Error(ErrorCode::usage,
-                    "--format is " + format + ", expected legacy, torch_dist or fsdp");
+                    "--format is " + format + ", expected legacy, torch_dist, fsdp or zero3");
     }
     const auto begin = std::chrono::steady_clock::now();
     const Bytes bytes = writer->second(out, checkpoint, n_threads);

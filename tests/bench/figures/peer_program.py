@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runs one other merger in the Python that has it, or makes what one reads:
+"""Runs one other merger in the Python that has it, or makes what one reads and only the framework can write:
 
     peer_program.py NAME SOURCE HF TARGET
-    peer_program.py make_NAME OUT GB
+    peer_program.py make_fsdp OUT GB
 
 The last line printed by the former is JSON: seconds of the work, imports left out, and versions. Peers run as their authors wrote them, in one process
 on the CPU; what is replaced is said at each."""
@@ -203,27 +203,6 @@ def make_fsdp(out, gigabytes):
             json.dump(content, file)
 
 
-def make_zero(out, gigabytes):
-    """A ZeRO-3 checkpoint of fp32 weights in OUT/source. Layout: deepspeed 0.19, deepspeed/utils/zero_to_fp32.py. Holds no optimizer moments, which
-    the converter would load and drop."""
-    import deepspeed
-    import torch
-    from deepspeed.runtime.zero.config import ZeroStageEnum
-    wanted = {name: torch.Size(shape) for name, shape in shapes(layers_of(gigabytes, 4))}
-    folder = f"{out}/source/global_step1"
-    os.makedirs(folder)
-    for rank in range(WORLD):
-        state = {"module": {}, "buffer_names": [], "param_shapes": [wanted], "frozen_param_shapes": {}, "frozen_param_fragments": {}, "shared_params": {},
-                 "dp_world_size": WORLD, "mp_world_size": 1, "ds_version": deepspeed.__version__}
-        torch.save(state, f"{folder}/zero_pp_rank_{rank}_mp_rank_00_model_states.pt")
-        n_elements = sum(-(-math.prod(shape) // WORLD) for shape in wanted.values())
-        flat = torch.randn(n_elements, generator=torch.Generator().manual_seed(rank))
-        optimizer = {"zero_stage": ZeroStageEnum.weights, "partition_count": WORLD, "fp32_flat_groups": [flat]}
-        torch.save({"optimizer_state_dict": optimizer, "ds_version": deepspeed.__version__}, f"{folder}/bf16_zero_pp_rank_{rank}_mp_rank_00_optim_states.pt")
-    with open(f"{out}/source/latest", "w", encoding="ascii") as file:
-        file.write("global_step1")
-
-
 def _version(package):
     import importlib.metadata
     return importlib.metadata.version(package)
@@ -231,9 +210,8 @@ def _version(package):
 
 def main():
     name, *paths = sys.argv[1:]
-    makers = {"make_fsdp": make_fsdp, "make_zero": make_zero}
-    if name in makers:
-        makers[name](paths[0], float(paths[1]))
+    if name == "make_fsdp":
+        make_fsdp(paths[0], float(paths[1]))
         return
     work, version = {"verl_fsdp": verl_fsdp, "verl_megatron": verl_megatron, "torch_consolidate": torch_consolidate, "zero_to_fp32": zero_to_fp32}[name]()
     begin = time.perf_counter()

@@ -11,7 +11,7 @@ import synthetic
 from place import Model, mpirun
 
 PEERS = {"verl_fsdp": "fsdp", "verl_megatron": "torch_dist", "torch_consolidate": "hf", "zero_to_fp32": "zero3"}
-MAKERS = {"verl_fsdp": "make_fsdp", "zero_to_fp32": "make_zero"}  # of peer_program.py: what only the framework can write
+MAKERS = {"verl_fsdp": "make_fsdp"}  # of peer_program.py: what only the framework can write
 RANKS = 2
 _PROGRAM = os.path.join(os.path.dirname(os.path.realpath(__file__)), "peer_program.py")
 
@@ -33,8 +33,6 @@ class Beside:
 
     def sides(self):
         peer = pairs.Side("peer", self._run_peer, (self.target,), lambda: os.rename(self.target, self.kept))
-        if PEERS[self.name] == "zero3":  # not read by shardweld
-            return [pairs.Side("peer", self._run_peer, (self.target,))]
         return [peer, pairs.Side("merge", self._run_merge, (self.target,), self._compare)]
 
     def _run_peer(self, sampled):
@@ -44,8 +42,8 @@ class Beside:
         return merging.figures(taken, {"work_s": said["work_s"]})
 
     def _run_merge(self, sampled):
-        command = [*mpirun(RANKS), self.place.program("shardweld"), "merge", "--local_dir", self.source, "--hf_config", self.hf, "--dtype", "bf16",
-                   "--target_dir", self.target, "--no_fsync", "-q"]
+        command = [*mpirun(RANKS), self.place.program("shardweld"), "merge", "--local_dir", self.source, "--hf_config", self.hf, "--dtype",
+                   key(self.name, 0)["dtype"], "--target_dir", self.target, "--no_fsync", "-q"]
         return merging.figures(process.run(command, self.place.log, sampled))
 
     def _compare(self):
@@ -58,9 +56,9 @@ def _input(place, name, gb, python):
     if name in MAKERS:
         made = place.made(f"{MAKERS[name]}-{gb:g}gb", lambda path: process.run([python, _PROGRAM, MAKERS[name], path, str(gb)], place.log))
         return f"{made}/source", f"{made}/hf"
-    model = Model("torch_dist" if name == "verl_megatron" else "legacy", "bf16", gb)
+    model = Model({"verl_megatron": "torch_dist", "zero_to_fp32": "zero3"}.get(name, "legacy"), "bf16", gb)
     checkpoint = place.checkpoint(model)
-    if name == "verl_megatron":
+    if model.layout != "legacy":
         return f"{checkpoint}/source", f"{checkpoint}/hf"
     tensors = synthetic.planned_tensors(place, model, checkpoint)
     return place.made(f"hf-sharded-{gb:g}gb", lambda path: synthetic.write_shards(path, tensors)), f"{checkpoint}/hf"
@@ -72,4 +70,4 @@ def record(place, name, gb, n_pairs, python):
     inputs = page_cache.files_below(beside.source)
     pairs.measure(sides, n_pairs, inputs, "warm")
     return dict(key(name, gb), input_bytes=sum(map(os.path.getsize, inputs)), pairs=n_pairs, peer=beside.version, peer_peak_bytes=sides[0].peak_bytes,
-                peak_bytes=sides[1].peak_bytes if len(sides) > 1 else 0, samples={side.name: side.samples for side in sides})
+                peak_bytes=sides[1].peak_bytes, samples={side.name: side.samples for side in sides})

@@ -15,7 +15,7 @@ PROGRAMS = ("shardweld", "make_checkpoint")
 @dataclass(frozen=True)
 class Model:
     """A synthetic checkpoint and what is to be made of it."""
-    layout: str         # legacy, torch_dist, fsdp
+    layout: str         # legacy, torch_dist, fsdp, zero3
     dtype: str          # bf16, or fp32_bf16: fp32 in the files, merged with --dtype bf16
     gb: float           # of tensors in the checkpoint
     tp: int = 4
@@ -27,7 +27,7 @@ class Model:
         return ["--gb", f"{self.gb:g}", "--tp", str(self.tp), "--pp", str(self.pp), "--dtype", self.dtype.partition("_")[0], *sparse]
 
     def merged_with(self):
-        backend = "fsdp" if self.layout == "fsdp" else "megatron"
+        backend = {"fsdp": "fsdp", "zero3": "deepspeed"}.get(self.layout, "megatron")
         return ["--backend", backend, *(["--dtype", "bf16"] if self.dtype == "fp32_bf16" else [])]
 
     def name(self):
