@@ -116,13 +116,21 @@ std::vector<Tensor> file_all(Catalogue& catalogue, const Model& model, const Sto
     return unknown;
 }
 
-/// Module-tree names in the hub's spelling.
-void rename_all(Catalogue& catalogue, const models::Recipe& recipe) {
+/// Names in the hub's spelling: all of a module tree, of a framework those of what passes, such as
+/// a vision tower.
+void rename_all(Catalogue& catalogue, const Model& model) {
+    const models::Recipe& recipe = *model.recipe;
+    const auto rename = [&](std::string& name) {
+        std::string own = renamed(recipe, name);
+        if (model.dialect->has_own_names || passes_unlisted(recipe, own)) {
+            name = std::move(own);
+        }
+    };
     for (Tensor& tensor : catalogue.tensors) {
-        tensor.name = renamed(recipe, tensor.name);
+        rename(tensor.name);
     }
     for (catalogue::Shard& shard : catalogue.shards) {
-        shard.name = renamed(recipe, shard.name);
+        rename(shard.name);
     }
     if (const Tensor* const twice = sort_by_name(catalogue.tensors)) {
         throw Error(ErrorCode::mismatch,
@@ -210,9 +218,7 @@ Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {
     Binding binding;
     binding.ledger.ignored = std::move(catalogue.ignored);
     const StoreMatcher matcher(*model.dialect, *model.recipe, *model.symbols);
-    if (model.dialect->has_own_names) {
-        rename_all(catalogue, *model.recipe);
-    }
+    rename_all(catalogue, model);
     std::set<std::string> presumed;
     if (!catalogue.shards.empty()) {
         JoinedShards joined = join_shards(catalogue, model, matcher);
