@@ -1,5 +1,7 @@
 #include "shardweld/models/config.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <limits>
 #include <utility>
@@ -67,7 +69,10 @@ nlohmann::ordered_json parse_config_text(const std::string& text, const std::str
 using nlohmann::ordered_json;
 
 // Where composite models keep what describes their language model.
-constexpr const char* kInner = "text_config";
+constexpr std::array<std::string_view, 5> kInner = {
+    "text_config", "llm_config", "language_config", "thinker_config.text_config", "thinker_config"};
+constexpr std::string_view kEach = ".*.";       // in a path: of each member of a list
+constexpr std::size_t kMostMembers = 100'000;  // that numbers as names may promise
 
 /// The value at a dotted path below `from`; nullptr when absent or null.
 const ordered_json* below(const ordered_json& from, std::string_view path) {
@@ -85,17 +90,48 @@ const ordered_json* below(const ordered_json& from, std::string_view path) {
     return at->is_null() ? nullptr : at;
 }
 
-const ordered_json* inner_of(const ordered_json& root) {
-    const auto found = root.find(kInner);
-    return found != root.end() && found->is_object() ? &*found : nullptr;
+/// A field and the object below which its path begins.
+struct Place {
+    const ordered_json* base = nullptr;
+    const ordered_json* found = nullptr;
+};
+
+Place place_in(const ordered_json& root, std::string_view path) {
+    if (const ordered_json* const found = below(root, path)) {
+        return {&root, found};
+    }
+    for (const std::string_view name : kInner) {
+        const ordered_json* const inner = below(root, name);
+        const ordered_json* const found = inner == nullptr ? nullptr : below(*inner, path);
+        if (found != nullptr) {
+            return {inner, found};
+        }
+    }
+    return {};
 }
 
 const ordered_json* look_up(const ordered_json& root, std::string_view path) {
-    if (const ordered_json* const found = below(root, path)) {
-        return found;
+    return place_in(root, path).found;
+}
+
+/// A copy of the field's owner to change: the root, or what the field was found in.
+ordered_json* base_to_change(ordered_json& root, std::string_view path) {
+    return const_cast<ordered_json*>(  // NOLINT(cppcoreguidelines-pro-type-const-cast): is root's
+        place_in(root, path).base);
+}
+
+/// The members of a list, or of an object whose names are numbers ("3"), by these; null for gaps.
+std::vector<const ordered_json*> members_of(const ordered_json& list) {
+    std::vector<const ordered_json*> members;
+    for (const auto& [name, value] : list.items()) {  // a list's names are its positions
+        const auto at = parse_index(name);
+        if (!at || *at < 0 || static_cast<std::size_t>(*at) >= kMostMembers) {
+            continue;
+        }
+        members.resize(std::max(members.size(), static_cast<std::size_t>(*at) + 1));
+        members[static_cast<std::size_t>(*at)] = &value;
     }
-    const ordered_json* const inner = inner_of(root);
-    return inner == nullptr ? nullptr : below(*inner, path);
+    return members;
 }
 
 FieldValue value_of(const ordered_json& json) {
@@ -175,11 +211,26 @@ FieldValue Config::element(std::string_view path, Index at) const {
 }
 
 std::optional<std::vector<FieldValue>> Config::list(std::string_view path) const {
-    const ordered_json* const found = look_up(state_->root, path);
+    const std::size_t each = path.find(kEach);
+    const ordered_json* const found = look_up(state_->root, path.substr(0, each));
+    std::vector<FieldValue> values;
+    if (found != nullptr && each != std::string_view::npos) {
+        for (const ordered_json* member : members_of(*found)) {
+            const ordered_json* const value =
+                member == nullptr ? nullptr : below(*member, path.substr(each + kEach.size()));
+            values.push_back(value == nullptr ? FieldValue() : value_of(*value));
+        }
+        return values;
+    }
+    if (found != nullptr && found->is_string()) {
+        for (const char letter : found->get<std::string>()) {
+            values.emplace_back(std::string(1, letter));
+        }
+        return values;
+    }
     if (found == nullptr || !found->is_array()) {
         return std::nullopt;
     }
-    std::vector<FieldValue> values;
     for (const ordered_json& element : *found) {
         values.push_back(value_of(element));
     }
@@ -188,6 +239,9 @@ std::optional<std::vector<FieldValue>> Config::list(std::string_view path) const
 
 std::optional<Index> Config::count(std::string_view path) const {
     const ordered_json* const found = look_up(state_->root, path);
+    if (found != nullptr && found->is_string()) {
+        return static_cast<Index>(found->get<std::string>().size());
+    }
     const bool is_list = found != nullptr && (found->is_array() || found->is_object());
     return is_list ? std::optional(static_cast<Index>(found->size())) : std::nullopt;
 }
@@ -229,8 +283,7 @@ void Config::set(std::string_view path, const std::string& json_value) {
         return;
     }
     auto state = std::make_shared<State>(*state_);
-    const bool is_inner = found != nullptr && below(state->root, path) == nullptr;
-    ordered_json* at = is_inner ? &state->root[kInner] : &state->root;
+    ordered_json* at = found != nullptr ? base_to_change(state->root, path) : &state->root;
     for (const std::string_view part : split(path, '.')) {
         if (!at->is_object()) {
             *at = ordered_json::object();
@@ -248,8 +301,7 @@ void Config::remove(std::string_view path) {
         return;
     }
     auto state = std::make_shared<State>(*state_);
-    const bool is_inner = below(state->root, path) == nullptr;
-    ordered_json* at = is_inner ? &state->root[kInner] : &state->root;
+    ordered_json* at = base_to_change(state->root, path);
     const std::size_t dot = path.rfind('.');
     const std::string key(dot == std::string_view::npos ? path : path.substr(dot + 1));
     if (dot != std::string_view::npos) {

@@ -181,6 +181,9 @@ std::string format(const Pattern& pattern, const Captures& captures, const Symbo
 Captures captures_for_condition(const Pattern& pattern, const Captures& captures,
                                 const SymbolValue& value_of) {
     Captures seen = captures;
+    if (captures.contains(kLayer)) {
+        return seen;  // the sum counts something else
+    }
     for (std::size_t i = 0; i < pattern.captures.size(); ++i) {
         if (!pattern.plus[i].empty()) {
             seen[kLayer] = value_at(pattern, i, captures, value_of);

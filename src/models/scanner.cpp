@@ -75,9 +75,13 @@ void Scanner::scan_path(Token& token) {
     // A dot joins names only when a name follows, so that a sentence's end is no path.
     const std::size_t begin = ++at_;
     std::size_t end = end_of_name(text_, begin);
-    while (end > begin && end + 1 < text_.size() && text_[end] == '.' &&
-           is_name_start(text_[end + 1])) {
-        end = end_of_name(text_, end + 1);
+    while (end > begin && end + 1 < text_.size() && text_[end] == '.') {
+        const std::string_view each = ".*.";
+        const std::size_t next = end + (text_.substr(end).starts_with(each) ? each.size() : 1);
+        if (next == text_.size() || !is_name_start(text_[next])) {
+            break;
+        }
+        end = end_of_name(text_, next);
     }
     if (end == begin || is_digit(text_[begin])) {
         fail(token.column, "expected a name after '" + std::string(1, text_[begin - 1]) + "'");
