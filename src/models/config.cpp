@@ -69,9 +69,9 @@ nlohmann::ordered_json parse_config_text(const std::string& text, const std::str
 using nlohmann::ordered_json;
 
 // Where composite models keep what describes their language model.
-constexpr std::array<std::string_view, 5> kInner = {
-    "text_config", "llm_config", "language_config", "thinker_config.text_config", "thinker_config"};
-constexpr std::string_view kEach = ".*.";       // in a path: of each member of a list
+constexpr std::array<std::string_view, 5> kInner = {"text_config", "llm_config", "language_config",
+                                                    "thinker_config.text_config", "thinker_config"};
+constexpr std::string_view kEach = ".*.";      // in a path: of each member of a list
 constexpr std::size_t kMostMembers = 100'000;  // that numbers as names may promise
 
 /// The value at a dotted path below `from`; nullptr when absent or null.

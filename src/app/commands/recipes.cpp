@@ -57,7 +57,7 @@ std::vector<std::string> broken(const std::string& text, std::size_t width) {
 /// The model types that a recipe is for, "llama, mistral"; any other condition as it stands.
 std::vector<std::string> types_of(const models::RecipeLibrary& library, const std::string& name) {
     constexpr std::string_view kTypes = "@model_type = ";
-    constexpr std::size_t kTypesWidth = 42;
+    constexpr std::size_t kTypesWidth = 36;
     std::string text = match_text(library, name);
     if (text.starts_with(kTypes) && text.find(" and ") == std::string::npos) {
         text = replaced(replaced(text.substr(kTypes.size()), " |", ","), "\"", "");

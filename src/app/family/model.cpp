@@ -13,6 +13,7 @@
 #include "shardweld/publish/config_edits.hpp"
 
 #include "../cli/selection.hpp"
+#include "base_prefix.hpp"
 #include "lora.hpp"
 #include "score_head.hpp"
 #include "vocabulary_padding.hpp"
@@ -87,6 +88,37 @@ const models::Dialect& dialect_for(const PreparedModel& prepared,
                                 : ", or keep the stored names with --names module"));
     }
     return *dialect;
+}
+
+/// Classes of transformers that have no language model's head.
+bool is_headless_class(const models::Config& config) {
+    const auto names = config.architectures();
+    return !names.empty() && config.model_class() == models::ModelClass::other &&
+           names.front().find("LMHead") == std::string::npos;
+}
+
+/// Fits the recipe to a checkpoint without a language model's head: a bare base model, or one with
+/// another head.
+void fit_recipe(PreparedModel& prepared, const catalogue::Catalogue& catalogue) {
+    const models::Dialect* dialect = dialect_of(prepared, catalogue);
+    if (dialect == nullptr || !dialect->has_own_names || prepared.recipe->hub.empty()) {
+        return;
+    }
+    const auto prefix = find_base_prefix(catalogue, *prepared.recipe);
+    models::Recipe own = prefix ? with_base_prefix(*prepared.recipe, *prefix) : *prepared.recipe;
+    const bool is_headless =
+        (prefix || is_headless_class(prepared.config)) && !has_language_head(catalogue, own);
+    if (!is_headless) {
+        return;
+    }
+    prepared.own_recipe =
+        std::make_shared<const models::Recipe>(without_language_head(std::move(own)));
+    prepared.recipe = prepared.own_recipe.get();
+    if (prefix) {
+        prepared.notes.emplace_back("names begin with \"" + prefix->stored + "\", not \"" +
+                                    prefix->of_recipe +
+                                    "\": a base model without a language model's head, written so");
+    }
 }
 
 /// The config as the rest of the run sees it.
@@ -202,6 +234,7 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
         std::make_shared<const models::RecipeLibrary>(models::RecipeLibrary::load(files.recipes));
     prepared.config = edited_config(files, choice);
     prepared.recipe = &recipe_of(prepared, catalogue);
+    fit_recipe(prepared, catalogue);
     prepared.dialect = std::make_shared<const models::Dialect>(
         models::own_names(*prepared.recipe, dialect_for(prepared, catalogue)));
     check_config(prepared, catalogue.claims);

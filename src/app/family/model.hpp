@@ -43,6 +43,8 @@ struct PreparedModel {
     ModelChoice choice;
     std::shared_ptr<const models::RecipeLibrary> library;  ///< owns recipe and dialect
     const models::Recipe* recipe = nullptr;
+    std::shared_ptr<const models::Recipe>
+        own_recipe;  ///< the recipe, where the checkpoint changes it
     std::shared_ptr<const models::Dialect> dialect;
     models::Config config;  ///< with the command line's changes
     std::shared_ptr<const models::Symbols> symbols;
