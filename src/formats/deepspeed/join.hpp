@@ -1,5 +1,5 @@
 // The files of one ZeRO checkpoint put together.
-// Knows what scans hand over (scanned.hpp); opens nothing.
+// Knows what scans hand over (scan.hpp); opens nothing.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
 // Where the part of a tensor-parallel rank belongs in the whole tensor.
-// Knows rules (scanned.hpp) and shapes; nothing of files.
+// Knows rules (scan.hpp) and shapes; nothing of files.
 #pragma once
 
 #include <map>

@@ -19,7 +19,7 @@ namespace shardweld::formats::deepspeed {
 /// Local shapes by parameter.
 using Shapes = std::map<std::string, std::vector<Index>>;
 
-/// Puts a rule (scanned.hpp) for each of `shapes` that `info` speaks of among `out`'s tensors; of
+/// Puts a rule (scan.hpp) for each of `shapes` that `info` speaks of among `out`'s tensors; of
 /// boxes those of `rank`. Error(corrupt) for what contradicts the shapes, Error(unsupported) for
 /// rules that are not known.
 void add_rules(const PickleValue& info, Index rank, const Shapes& shapes,

@@ -284,7 +284,12 @@ TEST(DeepSpeed, joins_tensor_parallel_ranks_by_patterns) {
         n_replicas += piece.replica > 0 ? piece.patch.volume() : 0;
     }
     EXPECT_EQ(n_replicas, 7);
-    saved.info = ds::dict({});
+    saved.info = ds::dict({{"autotp_unsupported_parameter_patterns",
+                            ds::dict({{"^rows\\.1$", test::unicode("of another shape")}})}});
+    const Scratch unsupported;
+    write_tensor_parallel(unsupported, saved);
+    expect_error(ErrorCode::unsupported, "cannot be joined: of another shape",
+                 [&] { read_deepspeed(unsupported.path()); });
     const Scratch bare;
     saved.info = "N";
     write_tensor_parallel(bare, saved);
