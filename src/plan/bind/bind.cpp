@@ -116,22 +116,19 @@ std::vector<Tensor> file_all(Catalogue& catalogue, const Model& model, const Sto
     return unknown;
 }
 
-/// Names in the hub's spelling: all of a module tree, of a framework those of what passes, such as
-/// a vision tower.
-void rename_all(Catalogue& catalogue, const Model& model) {
+/// The recipe's rename rules: for all names of a module tree; of a framework's, where that leads to
+/// a name that passes, such as a vision tower's, or to one that the dialect has.
+void rename_all(Catalogue& catalogue, const Model& model, const StoreMatcher& matcher) {
     const models::Recipe& recipe = *model.recipe;
-    const auto rename = [&](std::string& name) {
-        std::string own = renamed(recipe, name);
-        if (model.dialect->has_own_names || passes_unlisted(recipe, own)) {
-            name = std::move(own);
+    const auto rename = [&](auto& one) {
+        std::string name = renamed(recipe, one.name);
+        if (name != one.name && (model.dialect->has_own_names || passes_unlisted(recipe, name) ||
+                                 matcher.find(name, one.shape.size()))) {
+            one.name = std::move(name);
         }
     };
-    for (Tensor& tensor : catalogue.tensors) {
-        rename(tensor.name);
-    }
-    for (catalogue::Shard& shard : catalogue.shards) {
-        rename(shard.name);
-    }
+    std::ranges::for_each(catalogue.tensors, rename);
+    std::ranges::for_each(catalogue.shards, rename);
     if (const Tensor* const twice = sort_by_name(catalogue.tensors)) {
         throw Error(ErrorCode::mismatch,
                     "two stored tensors would both be written as " + twice->name +
@@ -218,7 +215,7 @@ Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {
     Binding binding;
     binding.ledger.ignored = std::move(catalogue.ignored);
     const StoreMatcher matcher(*model.dialect, *model.recipe, *model.symbols);
-    rename_all(catalogue, model);
+    rename_all(catalogue, model, matcher);
     std::set<std::string> presumed;
     if (!catalogue.shards.empty()) {
         JoinedShards joined = join_shards(catalogue, model, matcher);
