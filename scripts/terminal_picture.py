@@ -42,14 +42,16 @@ def run(command, columns):
 
 
 class Screen:
-    """Lines of (character, style), as long as they get."""
+    """Lines of (character, style), broken where the terminal ends."""
 
-    def __init__(self):
-        self.lines, self.row, self.column, self.style = [[]], 0, 0, ""
+    def __init__(self, columns):
+        self.columns, self.lines, self.row, self.column, self.style = columns, [[]], 0, 0, ""
 
     def put(self, text):
-        line = self.lines[self.row]
         for character in text:
+            if self.column == self.columns:
+                self.go_to(self.row + 1, 0)
+            line = self.lines[self.row]
             while len(line) <= self.column:
                 line.append((" ", ""))
             line[self.column] = (character, self.style)
@@ -123,7 +125,7 @@ def main():
     parser.add_argument("--title", default="shardweld in a terminal")
     parser.add_argument("--hide", action="append", default=[], metavar="TEXT=SHOWN")
     given = parser.parse_args()
-    screen = Screen()
+    screen = Screen(given.columns)
     for command in given.commands:
         shown = run(command, given.columns)
         line = command

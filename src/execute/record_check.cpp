@@ -32,6 +32,11 @@ struct OpenRecord {
     std::vector<RecordStretch> missing;
 };
 
+struct ToRead {
+    std::uint32_t record = 0;
+    RecordStretch stretch;
+};
+
 /// Consecutive numbers [begin, end).
 struct NumberRange {
     std::uint32_t begin = 0;
@@ -56,12 +61,23 @@ class Check {
           visibility_(visibility),
           proved_(sums.records().all.size(), false) {}
 
-    RecordCounts run(Completion completion, const mpi::WhyStop& why_stop) {
+    RecordCounts run(Completion completion, const mpi::WhyStop& why_stop,
+                     const mpi::OnShare& on_read) {
         share_known();
-        const std::vector<OpenRecord> chosen = choose(completion);
+        const std::vector<ToRead> mine = share_of(choose(completion));
         std::vector<RangeSum> read;
-        mpi::run_freely(comm_, why_stop,
-                        [&](const mpi::OnStep& step) { read = read_share(chosen, step); });
+        mpi::run_freely(comm_, why_stop, [&](const mpi::OnStep& step) {
+            const auto before_part = [&] {
+                step();
+                if (on_read) {
+                    on_read(static_cast<Index>(done_), static_cast<Index>(own_),
+                            static_cast<Index>(bytes_read_));
+                }
+            };
+            for (const ToRead& part : mine) {
+                read.push_back(this->read(part, before_part));
+            }
+        });
         for (const RangeSum& sum : mpi::gather_all(comm_, read)) {
             known_[sum.record].push_back(sum);
         }
@@ -160,23 +176,24 @@ class Check {
         return first;
     }
 
-    std::vector<RangeSum> read_share(const std::vector<OpenRecord>& chosen,
-                                     const mpi::OnStep& step) {
+    /// Sets how much there is to read.
+    std::vector<ToRead> share_of(const std::vector<OpenRecord>& chosen) {
         for (const OpenRecord& open : chosen) {
             bytes_read_ += open.bytes;
         }
-        std::vector<RangeSum> sums;
+        std::vector<ToRead> mine;
         Bytes before = 0;
         for (const OpenRecord& open : chosen) {
             for (const RecordStretch& stretch : open.missing) {
                 const double share = static_cast<double>(before) / static_cast<double>(bytes_read_);
                 before += stretch.end - stretch.begin;
                 if (reader_of(record(open.record).file, share) == comm_.rank()) {
-                    sums.push_back(read(open.record, stretch, step));
+                    mine.push_back({open.record, stretch});
+                    own_ += stretch.end - stretch.begin;
                 }
             }
         }
-        return sums;
+        return mine;
     }
 
     const io::InputFile& opened(std::uint32_t file) {
@@ -191,17 +208,19 @@ class Check {
         return file_;
     }
 
-    RangeSum read(std::uint32_t i, const RecordStretch& stretch, const mpi::OnStep& step) {
+    RangeSum read(const ToRead& part, const mpi::OnStep& before_part) {
+        const auto& [i, stretch] = part;
         const io::InputFile& file = opened(record(i).file);
         RangeSum sum{stretch.begin, stretch.end, i, 0};
         for (Bytes at = stretch.begin; at < stretch.end; at += part_.size()) {
-            step();
+            before_part();
             part_.resize(std::min(kPart, stretch.end - at));
             if (source_.throttle) {
                 source_.throttle->take(part_.size());
             }
             file.read_at(record(i).offset + at, part_);
             sum.crc32 = crc32(part_, sum.crc32);
+            done_ += part_.size();
         }
         if (stretch.end - stretch.begin == record(i).bytes && sum.crc32 != record(i).crc32) {
             throw sums_.wrong(i, sum.crc32);
@@ -246,15 +265,17 @@ class Check {
     io::InputFile file_;
     std::uint32_t opened_ = 0;
     std::vector<std::byte> part_;
-    Bytes bytes_read_ = 0;
+    Bytes bytes_read_ = 0;  ///< by all ranks
+    Bytes own_ = 0;         ///< of these, by this one
+    Bytes done_ = 0;        ///< so far
 };
 
 }  // namespace
 
 RecordCounts check_records(mpi::Comm& comm, const RecordSums& sums, const SourceFiles& source,
                            const plan::Visibility& visibility, Completion completion,
-                           const mpi::WhyStop& why_stop) {
-    return Check(comm, sums, source, visibility).run(completion, why_stop);
+                           const mpi::WhyStop& why_stop, const mpi::OnShare& on_read) {
+    return Check(comm, sums, source, visibility).run(completion, why_stop, on_read);
 }
 
 }  // namespace shardweld::execute

@@ -73,6 +73,15 @@ std::span<const DoneBlock> share_of(const std::vector<DoneBlock>& blocks, const 
                                      static_cast<std::size_t>(last - first));
 }
 
+Index bytes_of(std::span<const DoneBlock> blocks, const BlockPlaces& places) {
+    Bytes bytes = 0;
+    for (const DoneBlock& block : blocks) {
+        const plan::LineRange line = places.line(block);
+        bytes += line.end - line.begin;
+    }
+    return static_cast<Index>(bytes);
+}
+
 std::vector<plan::LineRange> shared(mpi::Comm& comm, const std::vector<plan::LineRange>& mine) {
     return plan::united(mpi::gather_all(comm, mine));
 }
@@ -89,11 +98,18 @@ std::vector<plan::LineRange> reuse(mpi::Comm& comm, const plan::Plan& plan,
     const auto mine = share_of(options.resumption.blocks, places, comm);
     std::vector<DoneBlock> good;
     BlockReader reader(plan, directory, options.sync);
+    const Index own = bytes_of(mine, places);
+    const Index total = comm.all_sum(own);
+    Index done = 0;
     mpi::run_freely(comm, options.why_stop, [&](const mpi::OnStep& step) {
         for (const DoneBlock& block : mine) {
             step();
+            if (options.on_read_back) {
+                options.on_read_back(done, own, total);
+            }
             const plan::Slice slice = places.slice(block);
             const auto bytes = reader.read(slice);
+            done += static_cast<Index>(bytes.size());
             if (digest_of(bytes) != block.digest) {
                 counts.bytes_damaged += bytes.size();
                 continue;

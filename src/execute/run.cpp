@@ -53,6 +53,7 @@ class Worker {
             mine_);
         const plan::LineRange mine{plan_.cuts[own()], plan_.cuts[own() + 1]};
         done_bytes_ = mine.end - mine.begin - plan::total_of(plan::without(mine, done_));
+        tell_progress();
     }
 
     /// A run that ends early keeps what it has done.
@@ -212,6 +213,10 @@ class Worker {
         }
         ++mine_.rounds;
         done_bytes_ += range.end - range.begin;
+        tell_progress();
+    }
+
+    void tell_progress() const {
         if (options_.on_progress) {
             options_.on_progress(done_bytes_);
         }

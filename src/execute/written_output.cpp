@@ -44,6 +44,20 @@ std::vector<StretchInFile> pieces_of(const plan::Plan& plan, const Written& writ
     return pieces;
 }
 
+/// What reading everything back takes.
+Index bytes_of(const CreatedFiles& created, const std::vector<StretchInFile>& pieces) {
+    Bytes bytes = 0;
+    for (const io::WrittenFile& frame : created.frames) {
+        for (const io::WrittenStretch& stretch : frame.stretches) {
+            bytes += stretch.size;
+        }
+    }
+    for (const StretchInFile& piece : pieces) {
+        bytes += piece.stretch.size;
+    }
+    return static_cast<Index>(bytes);
+}
+
 std::string tensor_at(const plan::Plan& plan, std::uint32_t file, Bytes offset) {
     for (const std::uint32_t tensor : plan.placement.files[file].tensors) {
         const Bytes begin = plan.placement.slots[tensor].offset;
@@ -58,10 +72,18 @@ std::string tensor_at(const plan::Plan& plan, std::uint32_t file, Bytes offset) 
 
 void check_written(mpi::Comm& comm, const plan::Plan& plan, const io::Directory& directory,
                    const CreatedFiles& created, const Written& written, const CheckManner& how) {
+    const auto pieces = pieces_of(plan, written);
+    const Index own = how.all ? bytes_of(created, pieces) : 0;
+    const Index total = comm.all_sum(own);
     mpi::run_freely(comm, how.why_stop, [&](const mpi::OnStep& step) {
         directory.require_same();
+        Index done = 0;
         const auto before_read = [&](Bytes bytes) {
             step();
+            if (how.on_read && how.all) {
+                how.on_read(done, own, total);
+            }
+            done += static_cast<Index>(bytes);
             if (how.throttle && how.all) {
                 how.throttle->take(bytes);
             }
@@ -69,7 +91,6 @@ void check_written(mpi::Comm& comm, const plan::Plan& plan, const io::Directory&
         for (const io::WrittenFile& frame : created.frames) {
             io::require_as_written(directory, frame, {true, how.all, before_read});
         }
-        const auto pieces = pieces_of(plan, written);
         for (auto begin = pieces.begin(); begin != pieces.end();) {
             const auto end = std::find_if(begin, pieces.end(), [&](const StretchInFile& piece) {
                 return piece.file != begin->file;

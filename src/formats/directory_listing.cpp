@@ -59,6 +59,12 @@ Listing try_list_directory(const fs::path& directory) {
     return io::is_directory(directory) ? list_directory(directory) : Listing{};
 }
 
+Listing readable_listing(const fs::path& directory) {
+    std::error_code failed;
+    const fs::directory_iterator readable(directory, failed);
+    return failed ? Listing{} : list_directory(directory);
+}
+
 std::optional<std::string> first_with_suffix(const Listing& listing, std::string_view suffix) {
     const auto at = std::find_if(listing.files.begin(), listing.files.end(),
                                  [&](const std::string& name) { return name.ends_with(suffix); });

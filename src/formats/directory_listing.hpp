@@ -28,6 +28,9 @@ Listing list_directory(const fs::path& directory);
 /// As above, or an empty listing when there is no such directory.
 Listing try_list_directory(const fs::path& directory);
 
+/// As above, or an empty listing when it cannot be read.
+Listing readable_listing(const fs::path& directory);
+
 /// The first file of a listing that ends in `suffix`.
 std::optional<std::string> first_with_suffix(const Listing& listing, std::string_view suffix);
 

@@ -3,7 +3,7 @@
 // verl_directories.cpp.
 
 #include <algorithm>
-#include <system_error>
+#include <iterator>
 #include <utility>
 
 #include "shardweld/core/error.hpp"
@@ -24,6 +24,11 @@ namespace {
 
 // Root, step, role, model, dist_ckpt and a parent make six; links could go on for ever.
 constexpr int kDeepestCheckpoint = 8;
+
+// How far below a user may have meant, and how much is looked at for that.
+constexpr int kLevelsBelow = 4;
+constexpr std::size_t kMostListed = 1000;
+constexpr std::size_t kMostNamed = 3;
 
 // How far above the shards a role or an iteration can be named.
 constexpr int kLevelsAbove = 4;
@@ -68,12 +73,7 @@ void leave_training_state(std::vector<std::string>& names) {
 std::optional<fs::path> only_checkpoint_below(const fs::path& directory, const Listing& listing) {
     std::vector<std::string> found;
     for (const std::string& name : listing.directories) {
-        std::error_code failed;
-        fs::directory_iterator readable(directory / name, failed);
-        if (failed == std::errc::permission_denied) {
-            continue;
-        }
-        if (looks_like_checkpoint(list_directory(directory / name))) {
+        if (looks_like_checkpoint(readable_listing(directory / name))) {
             found.push_back(name);
         }
     }
@@ -84,6 +84,31 @@ std::optional<fs::path> only_checkpoint_below(const fs::path& directory, const L
                     "give one of them");
     }
     return found.empty() ? std::nullopt : std::optional(directory / found.front());
+}
+
+// What looks like a checkpoint further down, nearest first and relative to `directory`.
+std::vector<std::string> checkpoints_below(const fs::path& directory, const Listing& listing) {
+    std::vector<std::string> found;
+    std::vector<fs::path> level(listing.directories.begin(), listing.directories.end());
+    std::size_t n_listed = 0;
+    for (int depth = 1; depth <= kLevelsBelow && !level.empty(); ++depth) {
+        std::vector<fs::path> next;
+        for (const fs::path& path : level) {
+            if (found.size() == kMostNamed || n_listed++ == kMostListed) {
+                return found;
+            }
+            const Listing below = readable_listing(directory / path);
+            if (looks_like_checkpoint(below)) {
+                found.push_back(path.string());
+                continue;
+            }
+            std::transform(below.directories.begin(), below.directories.end(),
+                           std::back_inserter(next),
+                           [&](const std::string& name) { return path / name; });
+        }
+        level = std::move(next);
+    }
+    return found;
 }
 
 // One level down.
@@ -106,7 +131,7 @@ fs::path step_below(const fs::path& directory, const InputRequest& request,
     if (const auto below = only_checkpoint_below(directory, listing)) {
         return *below;
     }
-    refuse_unknown(directory, listing, request);
+    refuse_unknown(directory, listing, request, checkpoints_below(directory, listing));
 }
 
 // The names of the shards' directory and those above, nearest first.

@@ -78,11 +78,7 @@ void refuse_signs(const fs::path& directory, const Listing& listing) {
         refuse(directory, *sign);
     }
     for (const std::string& name : listing.directories) {
-        std::error_code failed;
-        if (fs::directory_iterator(directory / name, failed); failed) {
-            continue;
-        }
-        if (const auto sign = sign_in(list_directory(directory / name))) {
+        if (const auto sign = sign_in(readable_listing(directory / name))) {
             refuse(directory / name, *sign);
         }
     }
@@ -163,7 +159,7 @@ void refuse_others(const fs::path& directory, const Listing& listing, const Inpu
 }
 
 void refuse_unknown(const fs::path& directory, const Listing& listing,
-                    const InputRequest& request) {
+                    const InputRequest& request, const std::vector<std::string>& below) {
     for (const Format* const format : all_formats()) {
         if (const std::string fault(format->fault_of(listing)); !fault.empty()) {
             throw Error(ErrorCode::not_found, directory.string() + " " + fault);
@@ -175,7 +171,12 @@ void refuse_unknown(const fs::path& directory, const Listing& listing,
     throw Error(ErrorCode::not_found,
                 "no " + noun_of(request.backend) + " in " + directory.string() + ", which has " +
                     (found.empty() ? "no files" : name_list(found)),
-                "point --local_dir at the directory that has " + looked_for(request.backend));
+                below.empty()
+                    ? "point --local_dir at the directory that has " + looked_for(request.backend)
+                    : "give one of those below it, such as " +
+                          joined(below, ", ", [&](const std::string& path) {
+                              return printable((directory / path).string());
+                          }));
 }
 
 void refuse_unmerged(const fs::path& directory) {

@@ -21,8 +21,10 @@ void refuse_another(const Location& found);
 void refuse_others(const fs::path& directory, const Listing& listing, const InputRequest& request);
 
 /// Refuses a directory in which and below which nothing was found. Error(unsupported) where its
-/// names, or those one level below, give away what it is; Error(not_found).
+/// names, or those one level below, give away what it is; Error(not_found), which names the
+/// checkpoints `below`.
 [[noreturn]] void refuse_unknown(const fs::path& directory, const Listing& listing,
-                                 const InputRequest& request);
+                                 const InputRequest& request,
+                                 const std::vector<std::string>& below);
 
 }  // namespace shardweld::formats

@@ -46,7 +46,7 @@ expect_code 0 "$SHARDWELD" merge -h && stdout_has "Usage: shardweld merge" && st
 checks=$((checks + 1))
 [[ "$(grep -cE '^ +(-[a-z], )?--' "$WORK/out")" == 10 ]] || fail "merge -h does not list ten options"
 for shell in bash zsh fish; do
-    expect_code 0 "$SHARDWELD" help "--completion=$shell" && stdout_has "split fold drop"
+    expect_code 0 "$SHARDWELD" help "--completion=$shell" && [[ "$(<"$WORK/out")" =~ split(\\t)?\ fold(\\t)?\ drop ]] || fail "$shell: no values"
 done
 expect_code 2 "$SHARDWELD" help --completion=tcsh && expect_text "bash, zsh, fish"
 

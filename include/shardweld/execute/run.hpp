@@ -17,6 +17,7 @@
 #include "shardweld/io/stamp.hpp"
 #include "shardweld/io/throttle.hpp"
 #include "shardweld/mpi/comm.hpp"
+#include "shardweld/mpi/free_run.hpp"
 
 namespace shardweld::plan {
 struct Plan;
@@ -43,7 +44,7 @@ struct SourceFiles {
     std::shared_ptr<RecordSums> sums = nullptr;
 };
 
-/// Called on every rank after each round with the bytes of the output this rank has finished.
+/// Called on every rank before the first and after each round with the bytes of the output this rank has finished.
 using OnProgress = std::function<void(Bytes done_by_this_rank)>;
 
 /// Called on the rank that owns a slice of the output with its finished bytes, in the order of the
@@ -104,6 +105,7 @@ struct RunOptions {
     bool write = true;     ///< false: nothing is written
     OnSlice on_slice;      ///< not empty: gets all finished bytes
     OnProgress on_progress;
+    mpi::OnShare on_read_back;  ///< of what an earlier run has written
     fs::path factors;  ///< the file that the plan's folds read their factors from
     /// What create_files made: nothing else is written to, and files that do not keep their size
     /// while they are written end the run with Error(io). Empty: not checked.

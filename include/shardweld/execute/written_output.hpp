@@ -12,6 +12,7 @@
 #include "shardweld/io/throttle.hpp"
 #include "shardweld/io/written.hpp"
 #include "shardweld/mpi/comm.hpp"
+#include "shardweld/mpi/free_run.hpp"
 
 namespace shardweld::plan {
 struct Plan;
@@ -50,6 +51,7 @@ struct CheckManner {
     bool all = false;  ///< everything is read back from the disk, not samples
     std::shared_ptr<io::Throttle> throttle = nullptr;  ///< that reading all keeps to
     std::function<std::string()> why_stop = {};        ///< as RunOptions::why_stop
+    mpi::OnShare on_read = {};                         ///< told of reading all
 };
 
 /// Collective. Every rank holds the files it made and what it wrote against the disk: the file of

@@ -16,6 +16,9 @@ using WhyStop = std::function<std::string()>;
 /// sign of life; it may throw, which ends the work.
 using OnStep = std::function<void()>;
 
+/// Told how far a phase is: `done` of this rank's `own` part; the parts of all ranks make `total`.
+using OnShare = std::function<void(Index done, Index own, Index total)>;
+
 /// Error(stopped) when there is a reason.
 void stop_if_asked(const WhyStop& why_stop);
 

@@ -222,8 +222,11 @@ std::string fish_value(const OptionRow& row) {
     if (row.names_directory()) {
         return " -x -a " + fish_quoted(kFishDirectories);
     }
-    const std::vector<std::string>& words = row.set.words();
-    return words.empty() ? " -x" : " -x -a " + fish_quoted(joined(words, " "));
+    // Behind the tab is a value's own description: none, or fish shows the option's beside each.
+    const std::string words = joined(row.set.words(), " ", [](const std::string& word) {
+        return word + "\\t";
+    });
+    return words.empty() ? " -x" : " -x -a '" + words + "'";
 }
 
 /// The option in all commands that take it.

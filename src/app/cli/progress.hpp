@@ -83,6 +83,10 @@ class Progress {
 /// `why_stop`, which long work asks again and again, and a look at the progress each time.
 std::function<std::string()> ticking(Progress& progress, std::function<std::string()> why_stop);
 
+/// Shows work that tells how far it is (mpi::OnShare): the phase begins when it is first told.
+std::function<void(Index done, Index own, Index total)> shown(Progress& progress, std::string phase,
+                                                              const char* noun = "B");
+
 /// The style that is meant by `asked` where the log speaks, and where its reader sits.
 ProgressStyle style_for(ProgressStyle asked, const Log& log, bool is_quiet);
 

@@ -1,5 +1,7 @@
 #include "run_progress.hpp"
 
+#include <utility>
+
 #include "shardweld/core/text.hpp"
 #include "shardweld/core/usage.hpp"
 #include "shardweld/plan/plan.hpp"
@@ -11,29 +13,21 @@ namespace {
 // Between two lines in a rank's own log.
 constexpr double kNoteSeconds = 10;
 
-Bytes share_of(const plan::Plan& plan, int rank) {
-    const auto own = static_cast<std::size_t>(rank);
-    return plan.cuts[own + 1] - plan.cuts[own];
-}
-
 }  // namespace
 
-RunProgress::RunProgress(const std::string& phase, const plan::Plan& plan, int rank,
-                         Progress& progress, Log& log)
-    : progress_(progress),
-      log_(log),
-      own_share_(" of " + human_bytes(share_of(plan, rank))),
-      noted_(wall_seconds()) {
-    progress_.begin(phase, {static_cast<Index>(plan.placement.tensor_bytes),
-                            static_cast<Index>(share_of(plan, rank))});
-}
-
-void RunProgress::update(Bytes done) {
-    progress_.update(static_cast<Index>(done));
-    if (wall_seconds() - noted_ >= kNoteSeconds) {
-        noted_ = wall_seconds();
-        log_.note("this rank's part: " + human_bytes(done) + own_share_);
-    }
+std::function<void(Bytes)> moving_shown(std::string phase, const plan::Plan& plan, int rank,
+                                        Progress& progress, Log& log) {
+    const auto at = static_cast<std::size_t>(rank);
+    const Bytes own = plan.cuts[at + 1] - plan.cuts[at];
+    const Bytes total = plan.placement.tensor_bytes;
+    return [show = shown(progress, std::move(phase)), own, total, &log,
+            noted = wall_seconds()](Bytes done) mutable {
+        show(static_cast<Index>(done), static_cast<Index>(own), static_cast<Index>(total));
+        if (wall_seconds() - noted >= kNoteSeconds) {
+            noted = wall_seconds();
+            log.note("this rank's part: " + human_bytes(done) + " of " + human_bytes(own));
+        }
+    };
 }
 
 }  // namespace shardweld::app

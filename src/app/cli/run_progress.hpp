@@ -2,7 +2,10 @@
 // Knows a plan's sizes; nothing of what is run.
 #pragma once
 
+#include <functional>
 #include <string>
+
+#include "shardweld/core/index.hpp"
 
 #include "log.hpp"
 #include "progress.hpp"
@@ -13,24 +16,8 @@ struct Plan;
 
 namespace shardweld::app {
 
-class RunProgress {
-  public:  /// Begins a phase.
-    RunProgress(const std::string& phase, const plan::Plan& plan, int rank, Progress& progress,
-                Log& log);
-    ~RunProgress() { progress_.end(); }
-    RunProgress(const RunProgress&) = delete;
-    RunProgress& operator=(const RunProgress&) = delete;
-    RunProgress(RunProgress&&) = delete;
-    RunProgress& operator=(RunProgress&&) = delete;
-
-    /// `done` bytes of this rank's part are finished.
-    void update(Bytes done);
-
-  private:
-    Progress& progress_;
-    Log& log_;
-    std::string own_share_;
-    double noted_;  ///< when a line was last put into the rank's log
-};
+/// Shows a phase that is told how many bytes of this rank's part are finished.
+std::function<void(Bytes done)> moving_shown(std::string phase, const plan::Plan& plan, int rank,
+                                             Progress& progress, Log& log);
 
 }  // namespace shardweld::app

@@ -17,8 +17,9 @@ namespace {
 
 constexpr double kGb = 1e9;
 constexpr int kMostRanks = 512;
-// Twice the ranks are worth it if they save a fifth of the time.
+// Twice the ranks are worth it if they save a fifth of the time, and more than asking for them takes.
 constexpr double kWorth = 0.8;
+constexpr double kWorthSeconds = 1;
 
 /// A node of an ordinary cluster with a parallel file system of the smaller kind.
 plan::Machine ordinary() {
@@ -77,7 +78,8 @@ int step_for(const plan::Plan& plan) {
 }
 
 bool is_worth(const Forecast& more, const Forecast& fewer) {
-    return more.time.total_s <= kWorth * fewer.time.total_s;
+    return more.time.total_s <= kWorth * fewer.time.total_s &&
+           fewer.time.total_s - more.time.total_s >= kWorthSeconds;
 }
 
 /// Until two steps in a row are not worth it.

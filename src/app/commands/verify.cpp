@@ -95,7 +95,7 @@ void check_contents(Session& session, Findings& findings) {
                        : std::optional(io::InputFile::open(path));
         };
         const auto hashed = hash_files(comm, open, 0, listed_names, session.throttle.get(), {},
-                                       hashing(session.progress));
+                                       shown(session.progress, "hashing files"));
         const auto more = file_differences(reported.files, hashed);
         differences.insert(differences.end(), more.begin(), more.end());
         findings.n_hashed = reported.files.size();

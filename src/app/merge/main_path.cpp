@@ -42,14 +42,17 @@ ReadCheckpoint survey_checkpoint(Session& session, Sources& sources, Destination
     return read;
 }
 
-/// How it was proved fills lines: the report has it.
+/// What speaks for it fills lines: the report and `inspect` have it. What is not known at all is a
+/// warning.
 void tell_provenance(Log& log, const catalogue::Provenance& provenance) {
     if (provenance.standing == catalogue::Standing::proved) {
         log.info("provenance proved: every file says which rank and which save it belongs to");
-        log.debug("provenance " + catalogue::text_of(provenance));
-    } else {
-        log.info("provenance " + catalogue::text_of(provenance));
+    } else if (provenance.standing == catalogue::Standing::consistent) {
+        log.info(
+            "provenance consistent: what files say of their rank and save agrees, but not every "
+            "file says both");
     }
+    log.debug("provenance " + catalogue::text_of(provenance));
 }
 
 void tell(Session& session, const ReadCheckpoint& read) {

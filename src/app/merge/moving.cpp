@@ -65,11 +65,7 @@ void check_crcs(Session& session, const Planned& planned, const mpi::WhyStop& wh
     }
     const Input& input = planned.input;
     input.sums->want_all();
-    session.progress.begin("checking checksums");
-    session.report.crc = execute::check_records(
-        session.comm, *input.sums, source_of(session, input), input.visibility,
-        execute::Completion::all, ticking(session.progress, why_stop));
-    session.progress.end();
+    session.report.crc = check_shown(session, input, execute::Completion::all, why_stop);
     session.watch.lap("check_crc").bytes_read = session.report.crc->bytes_read;
 }
 
@@ -94,19 +90,18 @@ execute::Written move_tensors(Session& session, Planned& planned, const io::Dire
     if (!blocks.empty()) {
         plan::share_rest(plan, execute::BlockPlaces(plan).lines(blocks), planned.choice.alignment);
     }
-    std::optional<RunProgress> progress(std::in_place,
-                                        options.write ? "moving tensors" : "comparing tensors",
-                                        plan, comm.rank(), session.progress, session.log);
     options.sync = session.options.sync;
     options.direct = session.options.is_direct;
     options.digests = session.options.report.has_value();
-    options.on_progress = [&](Bytes done) { progress->update(done); };
+    options.on_progress = moving_shown(options.write ? "moving tensors" : "comparing tensors", plan,
+                                       comm.rank(), session.progress, session.log);
+    options.on_read_back = shown(session.progress, "reading back what was written earlier");
     if (planned.input.sums) {
         planned.input.sums->add_earlier(options.resumption.sums);
     }
     execute::Result result =
         execute::run(comm, plan, source_of(session, planned.input), directory, options);
-    progress.reset();
+    session.progress.end();
     report_what_was_read(session, planned.input, options.why_stop);
     mpi::collectively(comm, [&] {
         if (planned.factors && comm.rank() == 0) {
@@ -125,7 +120,8 @@ void check_written(Session& session, const Planned& planned, const io::Directory
                    const execute::CreatedFiles& created, const execute::Written& written,
                    const mpi::WhyStop& why_stop) {
     execute::check_written(session.comm, planned.plan, directory, created, written,
-                           {session.options.paranoid, session.throttle, why_stop});
+                           {session.options.paranoid, session.throttle, why_stop,
+                            shown(session.progress, "reading back what was written")});
 }
 
 }  // namespace shardweld::app

@@ -152,7 +152,7 @@ void hash(Session& session, const Planned& planned, const io::Directory& directo
         return all;
     };
     session.report.files = hash_files(session.comm, open, planned.input.home, names,
-                                      session.throttle.get(), why_stop, hashing(session.progress));
+                                      session.throttle.get(), why_stop, shown(session.progress, "hashing files"));
     session.watch.lap("sha256");
 }
 

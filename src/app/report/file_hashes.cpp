@@ -49,7 +49,7 @@ std::vector<std::size_t> shares(const std::vector<FileEntry>& files, std::size_t
 std::vector<FileEntry> hash_files(mpi::Comm& comm, const OpenFile& open, int home,
                                   const std::function<std::vector<std::string>()>& names,
                                   io::Throttle* throttle, const mpi::WhyStop& why_stop,
-                                  const OnHashed& on_hashed) {
+                                  const mpi::OnShare& on_hashed) {
     std::vector<FileEntry> files = shared_list(comm, open, home, names);
     const auto rank_of = shares(files, static_cast<std::size_t>(comm.size()));
     std::map<std::size_t, std::string> mine;
@@ -64,7 +64,8 @@ std::vector<FileEntry> hash_files(mpi::Comm& comm, const OpenFile& open, int hom
         const auto before_part = [&](Bytes bytes) {
             step();
             if (on_hashed) {
-                on_hashed(done, own, total);
+                on_hashed(static_cast<Index>(done), static_cast<Index>(own),
+                          static_cast<Index>(total));
             }
             done += bytes;
             if (throttle != nullptr) {
@@ -86,15 +87,6 @@ std::vector<FileEntry> hash_files(mpi::Comm& comm, const OpenFile& open, int hom
         }
     }
     return files;
-}
-
-OnHashed hashing(Progress& progress) {
-    return [&progress, is_begun = false](Bytes done, Bytes own, Bytes total) mutable {
-        if (!std::exchange(is_begun, true)) {
-            progress.begin("hashing files", {static_cast<Index>(total), static_cast<Index>(own)});
-        }
-        progress.update(static_cast<Index>(done));
-    };
 }
 
 std::vector<std::string> file_differences(const std::vector<FileEntry>& reported,

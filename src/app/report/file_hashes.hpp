@@ -13,8 +13,6 @@
 #include "shardweld/io/throttle.hpp"
 #include "shardweld/mpi/free_run.hpp"
 
-#include "../cli/progress.hpp"
-
 namespace shardweld::app {
 
 struct FileEntry {
@@ -30,17 +28,13 @@ struct FileEntry {
 /// Opens a file of a model; nullopt where it may be absent, and is.
 using OpenFile = std::function<std::optional<io::InputFile>(const std::string& name)>;
 
-/// Told how many bytes this rank has read, of how many; of all ranks `total`.
-using OnHashed = std::function<void(Bytes done, Bytes own, Bytes total)>;
-
 /// Collective. The files that rank `home` names, of a model that all ranks see, sorted by name;
 /// each is read by one rank, the largest first, no faster than its `throttle` (may be null) lets
 /// it. One that is not there has no checksum. Equal on every rank. Error(io), Error(stopped).
 std::vector<FileEntry> hash_files(mpi::Comm& comm, const OpenFile& open, int home,
                                   const std::function<std::vector<std::string>()>& names,
                                   io::Throttle* throttle, const mpi::WhyStop& why_stop,
-                                  const OnHashed& on_hashed = {});  /// Shows hashing as a phase.
-OnHashed hashing(Progress& progress);
+                                  const mpi::OnShare& on_hashed = {});
 
 /// What differs between the files a report names and what was found of the same files, for people.
 /// Pure.

@@ -23,8 +23,8 @@ code,pre,.path{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sa
 .badge.good{background:var(--good)}.badge.bad{background:var(--bad)}
 .card{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:20px;margin-top:18px;min-width:0}
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(132px,1fr));gap:12px;margin-top:20px}
-.tile{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px 16px}
-.tile b{display:block;font-size:22px;line-height:1.25;font-variant-numeric:tabular-nums;white-space:nowrap}
+.tile{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px}
+.tile b{display:block;font-size:20px;line-height:1.25;font-variant-numeric:tabular-nums;white-space:nowrap}
 .tile span,small{color:var(--soft);font-size:13px}
 .error{border-color:var(--bad);white-space:pre-wrap;overflow-wrap:anywhere}
 .two{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,420px),1fr));gap:0 18px}

@@ -41,12 +41,8 @@ FoundCheckpoint find_shown(Session& session, const formats::InputRequest& reques
 }
 
 Survey survey_shown(Session& session, FoundCheckpoint found, const std::string& of) {
-    Survey read = survey(session.comm, std::move(found), [&](Index done, Index own, Index total) {
-        if (done == 0) {
-            session.progress.begin("reading metadata" + of, {total, own, "files"});
-        }
-        session.progress.update(done);
-    });
+    Survey read = survey(session.comm, std::move(found),
+                         shown(session.progress, "reading metadata" + of, "files"));
     session.progress.end();
     return read;
 }
@@ -83,13 +79,20 @@ execute::SourceFiles source_of(const Session& session, const Input& input) {
     return source;
 }
 
+execute::RecordCounts check_shown(Session& session, const Input& input,
+                                  execute::Completion completion, const mpi::WhyStop& why_stop) {
+    const execute::RecordCounts counts = execute::check_records(
+        session.comm, *input.sums, source_of(session, input), input.visibility, completion,
+        why_stop, shown(session.progress, "checking checksums"));
+    session.progress.end();
+    return counts;
+}
+
 std::optional<execute::RecordCounts> check_what_was_read(Session& session, const Input& input,
                                                          const mpi::WhyStop& why_stop) {
-    const execute::SourceFiles source = source_of(session, input);
-    return source.sums ? std::optional(execute::check_records(session.comm, *source.sums, source,
-                                                              input.visibility,
-                                                              execute::Completion::cheap, why_stop))
-                       : std::nullopt;
+    return input.is_checked && input.sums
+               ? std::optional(check_shown(session, input, execute::Completion::cheap, why_stop))
+               : std::nullopt;
 }
 
 std::shared_ptr<execute::RecordSums> record_sums(const fs::path& directory,

@@ -48,6 +48,10 @@ Input input_of(Survey& survey, const MemoryMeter& meter, bool is_checked);
 /// Where the tensors are read from; points into `input`.
 execute::SourceFiles source_of(const Session& session, const Input& input);
 
+/// Collective. execute::check_records, whatever the options say, with progress.
+execute::RecordCounts check_shown(Session& session, const Input& input,
+                                  execute::Completion completion, const mpi::WhyStop& why_stop);
+
 /// Collective. What all passes so far have read is held against the records' checksums; nullopt
 /// unless they are checked. Error(corrupt), Error(stopped).
 std::optional<execute::RecordCounts> check_what_was_read(Session& session, const Input& input,

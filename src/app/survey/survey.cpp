@@ -148,7 +148,7 @@ std::pair<Location, int> find_location(mpi::Comm& comm, const formats::InputRequ
 /// Each file scanned by one rank that sees it, on all ranks.
 std::vector<Catalogue> share_scans(mpi::Comm& comm, const Views& views, const SizesByGroup& sizes,
                                    const Location& location, const std::vector<std::string>& files,
-                                   const OnScan& on_scan) {
+                                   const mpi::OnShare& on_scan) {
     const formats::Format& format = formats::format_of(location);
     std::vector<std::size_t> own;
     for (std::size_t file = 0; file < files.size(); ++file) {
@@ -177,7 +177,7 @@ std::vector<Catalogue> share_scans(mpi::Comm& comm, const Views& views, const Si
     return scans;
 }
 
-Catalogue scan_all(mpi::Comm& comm, const FoundCheckpoint& found, const OnScan& on_scan) {
+Catalogue scan_all(mpi::Comm& comm, const FoundCheckpoint& found, const mpi::OnShare& on_scan) {
     auto scans =
         share_scans(comm, found.sights.views(), found.sizes, found.location, found.files, on_scan);
     return mpi::collectively_get(
@@ -234,7 +234,7 @@ FoundCheckpoint find_checkpoint(mpi::Comm& comm, const formats::InputRequest& re
     return {std::move(location), home, std::move(sights), std::move(files), std::move(sizes)};
 }
 
-Survey survey(mpi::Comm& comm, FoundCheckpoint found, const OnScan& on_scan) {
+Survey survey(mpi::Comm& comm, FoundCheckpoint found, const mpi::OnShare& on_scan) {
     Survey survey;
     survey.home = found.home;
     survey.catalogue = scan_all(comm, found, on_scan);

@@ -11,6 +11,7 @@
 #include "shardweld/formats/format.hpp"
 #include "shardweld/io/stamp.hpp"
 #include "shardweld/mpi/comm.hpp"
+#include "shardweld/mpi/free_run.hpp"
 #include "shardweld/plan/visibility.hpp"
 
 #include "input_digests.hpp"
@@ -43,11 +44,8 @@ struct FoundCheckpoint {
 /// Error(mismatch) when two groups see different checkpoints or sizes.
 FoundCheckpoint find_checkpoint(mpi::Comm& comm, const formats::InputRequest& request);
 
-/// Told how many of this rank's files have been scanned, of how many; of all ranks `total`.
-using OnScan = std::function<void(Index done, Index own, Index total)>;
-
 /// Collective. Error(not_found) and Error(mismatch) as above, of what the metadata name, and when
-/// files contradict each other.
-Survey survey(mpi::Comm& comm, FoundCheckpoint found, const OnScan& on_scan = {});
+/// files contradict each other. `on_scan` is told of files.
+Survey survey(mpi::Comm& comm, FoundCheckpoint found, const mpi::OnShare& on_scan = {});
 
 }  // namespace shardweld::app

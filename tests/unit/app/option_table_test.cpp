@@ -194,10 +194,8 @@ TEST(OptionTable, completes_the_values_that_there_are) {
     const std::string fish = help_text("--completion=fish");
     for (const OptionRow& row : option_rows()) {
         const std::string name(row.name);
-        std::string words;
-        for (const std::string& word : row.set.words()) {
-            words += (words.empty() ? "" : " ") + word;
-        }
+        const std::string words = joined(row.set.words(), " ");
+        const std::string tabbed = joined(row.set.words(), "\\t ");
         const auto in = [](const std::string& text, const std::string& part) {
             return text.find(part) != std::string::npos;
         };
@@ -205,7 +203,7 @@ TEST(OptionTable, completes_the_values_that_there_are) {
             << name;
         if (!words.empty() && !row.group.empty()) {
             EXPECT_TRUE(in(zsh, "(" + words + ")'")) << name;
-            EXPECT_TRUE(in(fish, " -l " + name + " -x -a '" + words + "'")) << name;
+            EXPECT_TRUE(in(fish, " -l " + name + " -x -a '" + tabbed + "\\t'")) << name;
         }
     }
 }
