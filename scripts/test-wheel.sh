@@ -105,9 +105,9 @@ if ((EUID == 0)); then
 else
     skip "hiding this machine's MPI needs root"
 fi
-"$venv/bin/shardweld" merge --local_dir "$case_dir/source" --hf_config "$case_dir/hf" --target_dir "$work/hdf5" --output_format hdf5 -q ||
+"$venv/bin/shardweld" merge --local_dir "$case_dir/source" --hf_config "$case_dir/hf" --target_dir "$work/as-hdf5" --output_format hdf5 -q ||
     fail "HDF5 output"
-"$venv/bin/shardweld" inspect "$work/hdf5" --backend hdf5 >/dev/null || fail "HDF5 input"
+"$venv/bin/shardweld" inspect "$work/as-hdf5" --backend hdf5 >/dev/null || fail "HDF5 input"
 echo "ok: HDF5"
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1

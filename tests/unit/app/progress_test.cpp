@@ -92,6 +92,17 @@ TEST(Progress, draws_one_line_over_itself_and_takes_it_away_for_messages) {
               "\r\x1b[Kuploading...\r\x1b[Kshardweld: a message\n\r\x1b[Kuploading...\r\x1b[K");
 }
 
+TEST(Progress, begins_with_the_first_that_is_told_of_work) {
+    Watched watched(ProgressStyle::bar);
+    const auto show = shown(watched.progress, "hashing files");
+    EXPECT_EQ(watched.out.str(), "");
+    show(0, 2 * kGB, 8 * kGB);
+    EXPECT_NE(watched.out.str().find("hashing files"), std::string::npos);
+    watched.now += 1;
+    show(kGB, 2 * kGB, 8 * kGB);
+    EXPECT_NE(watched.out.str().find(" 50 %"), std::string::npos);
+}
+
 TEST(Progress, tells_programs_in_objects) {
     Watched watched(ProgressStyle::json);
     watched.progress.begin("moving tensors", {8 * kGB, 2 * kGB});

@@ -378,6 +378,17 @@ TEST(Locate, takes_the_one_checkpoint_below_a_parent) {
                  [&] { at(scratch.path() / "a"); });
 }
 
+TEST(Locate, names_checkpoints_further_down) {
+    const Scratch scratch;
+    scratch.copy(fixture("llama-tp4-legacy-bf16") / "source", "project/run/checkpoints");
+    scratch.directory("project/logs/more");
+    const std::string found = (scratch.path() / "project" / "run" / "checkpoints").string();
+    expect_error(ErrorCode::not_found,
+                 "no checkpoint in " + scratch.path().string() +
+                     ", which has project; give one of those below it, such as " + found,
+                 [&] { at(scratch.path()); });
+}
+
 TEST(Locate, leaves_training_state_beside_the_model) {
     const fs::path save = fixture("../torch/dcp_w2_bf16_qwen2") / "source";
     const Scratch scratch;
