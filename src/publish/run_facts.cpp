@@ -113,9 +113,20 @@ std::string only_in(std::vector<std::string> some, std::vector<std::string> othe
     std::vector<std::string> only;
     std::set_difference(some.begin(), some.end(), others.begin(), others.end(),
                         std::back_inserter(only));
-    const std::string text =
-        joined(only, ", ", [](const std::string& option) { return printable(option); });
-    return text.empty() ? "none" : text;
+    return joined(only, ", ", [](const std::string& option) { return printable(option); });
+}
+
+/// How the options differ that the output depends on; "" if they do not.
+std::string change_of_options(const std::vector<std::string>& begun,
+                              const std::vector<std::string>& now) {
+    const std::string before = only_in(begun, now);
+    const std::string after = only_in(now, begun);
+    if (before.empty() && after.empty()) {
+        return "";
+    }
+    return before.empty()  ? "it began without " + after
+           : after.empty() ? "it began with " + before
+                           : "it began with " + before + ", this is " + after;
 }
 
 }  // namespace
@@ -178,12 +189,11 @@ void require_same(const RunFacts& begun, const RunFacts& now, const fs::path& wh
         refuse(ErrorCode::mismatch, change, where);
     }
     if (begun.plan != now.plan) {
-        const std::string before = only_in(begun.options, now.options);
-        const std::string after = only_in(now.options, begun.options);
+        const std::string change = change_of_options(begun.options, now.options);
         refuse(ErrorCode::mismatch,
-               before == after
+               change.empty()
                    ? "config.json, a recipe or the base model has changed since this merge began"
-                   : "options changed: " + before + " became " + after,
+                   : change,
                where);
     }
     // What was compared less strictly is not compared again.

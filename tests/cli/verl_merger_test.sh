@@ -24,31 +24,55 @@ PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>", bos_token
 P
 }
 
-# same_as_verl BACKEND CASE-DIR [merger's options]
-same_as_verl() {
-    local backend="$1" name source hf
-    name="$(basename "$2")"
-    cp -r "$2/source" "$WORK/$name"
-    hf="$(find "$WORK/$name" -type d -name huggingface)"
-    source="$(dirname "$hf")"
-    [[ "$backend" == fsdp ]] || source="$(dirname "$source")"
-    beside "$hf"
-    mkdir "$WORK/$name-verl"
+# with_head VERL OURS: verl makes a value head the first row of an lm_head that is zero otherwise, and leaves generation_config.json behind.
+with_head() {
     checks=$((checks + 1))
-    "$python" "$TESTS/support/run_verl_merger.py" "$backend" "$source" "$WORK/$name-verl" "${@:3}" >"$WORK/out" 2>"$WORK/err" ||
-        { fail "$name: verl's merger: $(tail -3 "$WORK/err")"; return; }
-    expect_code 0 mpirun -n 2 "$SHARDWELD" merge --backend "$backend" --local_dir "$source" --target_dir "$WORK/$name-ours" --verl -q "${@:3}" || return
-    checks=$((checks + 2))
-    python3 "$TESTS/support/compare_safetensors.py" "$WORK/$name-ours" "$WORK/$name-verl" >/dev/null 2>"$WORK/compare" ||
-        fail "$name: $(cat "$WORK/compare")"
-    python3 "$TESTS/support/compare_side_files.py" "$WORK/$name-verl" "$WORK/$name-ours" 2>"$WORK/compare" || fail "$name: $(cat "$WORK/compare")"
+    PYTHONPATH="$TESTS/support" python3 - "$@" <<'P' || fail "$2: the value head"
+import os, sys
+from edit_safetensors import read, write
+(verl, ours), name = sys.argv[1:], "model.safetensors"
+tensors, (_, shape, head) = read(f"{verl}/{name}"), read(f"{ours}/{name}")["score.weight"]
+_, _, rows = tensors.pop("lm_head.weight")
+assert rows[:len(head)] == head and not any(rows[len(head):])
+tensors["score.weight"] = ["BF16", shape, head]
+write(f"{verl}/{name}", tensors)
+os.remove(f"{ours}/generation_config.json")
+P
 }
 
-for name in fsdp1_w2_fp32_llama fsdp2_w4_bf16_qwen2_tied hsdp2_w4_bf16_llama fsdp2_value_w2_bf16_qwen2; do
-    same_as_verl fsdp "$TESTS/data/torch/$name"
+# same_as_verl BACKEND ROLE-DIR NAME [merger's options]: ROLE-DIR is a copy.
+same_as_verl() {
+    local backend="$1" source="$2" name="$3"
+    beside "$(find "$source" -type d -name huggingface)"
+    mkdir "$WORK/$name-verl"
+    checks=$((checks + 1))
+    "$python" "$TESTS/support/run_verl_merger.py" "$backend" "$source" "$WORK/$name-verl" "${@:4}" >"$WORK/out" 2>"$WORK/err" ||
+        { fail "$name: verl's merger: $(tail -3 "$WORK/err")"; return; }
+    expect_code 0 mpirun -n 2 "$SHARDWELD" merge --backend "$backend" --local_dir "$source" --target_dir "$WORK/$name-ours" --verl -q "${@:4}" || return
+    [[ "$*" != *--is-value-model* ]] || with_head "$WORK/$name-verl" "$WORK/$name-ours"
+    checks=$((checks + 3))
+    compare_models "$name" || fail "$name: $(cat "$WORK/compare")"
+}
+
+compare_models() { # NAME
+    local ours="$WORK/$1-ours" verl="$WORK/$1-verl" part
+    for part in . lora_adapter; do
+        [[ ! -e "$verl/$part" ]] || python3 "$TESTS/support/compare_safetensors.py" "$ours/$part" "$verl/$part" >/dev/null 2>"$WORK/compare" || return
+    done
+    python3 "$TESTS/support/compare_side_files.py" "$verl" "$ours" 2>"$WORK/compare"
+}
+
+for name in fsdp1_w2_fp32_llama fsdp2_w4_bf16_qwen2_tied hsdp2_w4_bf16_llama fsdp2_value_w2_bf16_qwen2 fsdp2_lora_w2_fp32_qwen2; do
+    cp -r "$TESTS/data/torch/$name/source" "$WORK/$name"
+    same_as_verl fsdp "$(dirname "$(find "$WORK/$name" -type d -name huggingface)")" "$name"
 done
 if "$python" -c 'import megatron.core' 2>/dev/null; then
-    same_as_verl megatron "$TESTS/data/megatron/verl-qwen3-tp2-pp2-torchdist-bf16"
+    # verl looks for model/ in the role's directory; the saves are of different releases.
+    cp -r "$TESTS"/data/megatron/verl-qwen3-tp2-pp2-torchdist-bf16/source/global_step_*/actor "$WORK/actor"
+    same_as_verl megatron "$WORK/actor" actor
+    mkdir "$WORK/critic"
+    cp -r "$TESTS"/data/megatron/verl-value-llama-tp2-torchdist-bf16/source/global_step_*/critic "$WORK/critic/model"
+    same_as_verl megatron "$WORK/critic" critic --is-value-model
 else
     echo "SKIPPED in part: $python has no megatron-core"
 fi

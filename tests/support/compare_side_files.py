@@ -4,7 +4,7 @@
     compare_side_files.py VERL OURS
 
 docs/using/verl.md names what may differ: config.json and the tokenizer are the trained model's own here, and transformers' new edition of
-them there. Exits 1 and says what else does.
+them there; an adapter's settings are the trainer's, which say more. Exits 1 and says what else does.
 """
 import json
 import os
@@ -12,6 +12,7 @@ import sys
 
 # What the installed transformers writes of itself: its version, and the name that it has for the dtype.
 OWN = {"transformers_version", "dtype", "torch_dtype", "_name_or_path"}
+ADAPTER = "lora_adapter/adapter_config.json"
 
 
 def read(directory, name):
@@ -35,6 +36,13 @@ def differences(verl, ours):
             for field, value in own.items() if field.split(".")[-1] not in OWN and value is not None and theirs.get(field) != value]
 
 
+def settings(directory):
+    """Of an adapter, as far as the weights depend on them; modules in any order."""
+    config = read(directory, ADAPTER) or {}
+    return {**{name: config.get(name) for name in ("peft_type", "task_type", "r", "lora_alpha", "use_rslora", "use_dora", "bias", "fan_in_fan_out")},
+            "target_modules": sorted(config.get("target_modules", []))}
+
+
 def main():
     verl, ours = sys.argv[1:3]
     found = []
@@ -45,6 +53,8 @@ def main():
         elif theirs is not None:
             found += [f"{name}: {text}" for text in differences(theirs, own)]
             found += [f"{name}: {text}" for text in differences(own, theirs)] if name == "generation_config.json" else []
+    found += [f"{ADAPTER}: {field}: {value} by verl, {settings(ours)[field]} by shardweld"
+              for field, value in settings(verl).items() if settings(ours)[field] != value]
     dtypes = [config.get("dtype", config.get("torch_dtype")) for config in (read(verl, "config.json"), read(ours, "config.json"))]
     if dtypes[0] != dtypes[1]:
         found.append(f"config.json: dtype {dtypes[0]} by verl, {dtypes[1]} by shardweld")

@@ -6,9 +6,12 @@
 #include <thread>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/core/usage.hpp"
 #include "shardweld/formats/recognise.hpp"
 #include "shardweld/upload/client_progress.hpp"
 
+#include "../cli/shown_numbers.hpp"
 #include "commands.hpp"
 
 namespace shardweld::app {
@@ -78,6 +81,7 @@ void upload_directory(mpi::Comm& comm, const Options& options, const fs::path& d
     upload::ClientProgress sent(directory);
     const Index total = to_index(sent.total(), "files");
     progress.begin("uploading", {total, total});
+    const double begun = wall_seconds();
     while_others_sleep(comm, [&] {
         upload::upload(request, access, [&](std::string_view line) {
             log.debug("client: " + std::string(line));
@@ -85,7 +89,8 @@ void upload_directory(mpi::Comm& comm, const Options& options, const fs::path& d
         });
     });
     progress.end();
-    log.info("uploaded " + directory.string() + " to " + request.repository);
+    log.info("uploaded " + directory.string() + " to " + request.repository + ": " +
+             human_bytes(sent.total()) + " in " + duration_text(wall_seconds() - begun));
 }
 
 int upload_model(mpi::Comm& comm, const Options& options, Log& log) {

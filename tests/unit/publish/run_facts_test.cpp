@@ -124,7 +124,11 @@ TEST(RequireSame, explains_another_plan_by_the_options) {
     EXPECT_EQ(refusal(now), "no error") << "options that change nothing do not matter";
     now.plan = "999";
     EXPECT_EQ(refusal(now),
-              expected("mismatch", "options changed: --dtype bf16 became --dtype fp32"));
+              expected("mismatch", "it began with --dtype bf16, this is --dtype fp32"));
+    now.options = {"--names hub"};
+    EXPECT_EQ(refusal(now), expected("mismatch", "it began with --dtype bf16"));
+    now.options = {"--dtype bf16", "--names hub", "--verl"};
+    EXPECT_EQ(refusal(now), expected("mismatch", "it began without --verl"));
     now.options = facts().options;
     EXPECT_EQ(
         refusal(now),
