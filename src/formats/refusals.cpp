@@ -158,8 +158,8 @@ void refuse_others(const fs::path& directory, const Listing& listing, const Inpu
     refuse_finished(directory);
 }
 
-void refuse_unknown(const fs::path& directory, const Listing& listing,
-                    const InputRequest& request, const std::vector<std::string>& below) {
+void refuse_unknown(const fs::path& directory, const Listing& listing, const InputRequest& request,
+                    const std::vector<std::string>& below) {
     for (const Format* const format : all_formats()) {
         if (const std::string fault(format->fault_of(listing)); !fault.empty()) {
             throw Error(ErrorCode::not_found, directory.string() + " " + fault);

@@ -44,7 +44,7 @@ struct SourceFiles {
     std::shared_ptr<RecordSums> sums = nullptr;
 };
 
-/// Called on every rank before the first and after each round with the bytes of the output this rank has finished.
+/// Called on every rank, first and after each round, with the bytes of the output it has finished.
 using OnProgress = std::function<void(Bytes done_by_this_rank)>;
 
 /// Called on the rank that owns a slice of the output with its finished bytes, in the order of the
@@ -106,7 +106,7 @@ struct RunOptions {
     OnSlice on_slice;      ///< not empty: gets all finished bytes
     OnProgress on_progress;
     mpi::OnShare on_read_back;  ///< of what an earlier run has written
-    fs::path factors;  ///< the file that the plan's folds read their factors from
+    fs::path factors;           ///< the file that the plan's folds read their factors from
     /// What create_files made: nothing else is written to, and files that do not keep their size
     /// while they are written end the run with Error(io). Empty: not checked.
     std::vector<io::Identity> made = {};

@@ -223,9 +223,8 @@ std::string fish_value(const OptionRow& row) {
         return " -x -a " + fish_quoted(kFishDirectories);
     }
     // Behind the tab is a value's own description: none, or fish shows the option's beside each.
-    const std::string words = joined(row.set.words(), " ", [](const std::string& word) {
-        return word + "\\t";
-    });
+    const std::string words =
+        joined(row.set.words(), " ", [](const std::string& word) { return word + "\\t"; });
     return words.empty() ? " -x" : " -x -a '" + words + "'";
 }
 

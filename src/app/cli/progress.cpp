@@ -155,8 +155,8 @@ std::function<std::string()> ticking(Progress& progress, std::function<std::stri
 
 std::function<void(Index, Index, Index)> shown(Progress& progress, std::string phase,
                                                const char* noun) {
-    return [&progress, phase = std::move(phase), noun, is_begun = false](
-               Index done, Index own, Index total) mutable {
+    return [&progress, phase = std::move(phase), noun, is_begun = false](Index done, Index own,
+                                                                         Index total) mutable {
         if (!std::exchange(is_begun, true)) {
             progress.begin(phase, {total, own, noun});
         }

@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kGb = 1e9;
 constexpr int kMostRanks = 512;
-// Twice the ranks are worth it if they save a fifth of the time, and more than asking for them takes.
+// Twice the ranks are worth it if they save a fifth of the time, and not just a moment.
 constexpr double kWorth = 0.8;
 constexpr double kWorthSeconds = 1;
 

@@ -151,8 +151,9 @@ void hash(Session& session, const Planned& planned, const io::Directory& directo
         }
         return all;
     };
-    session.report.files = hash_files(session.comm, open, planned.input.home, names,
-                                      session.throttle.get(), why_stop, shown(session.progress, "hashing files"));
+    session.report.files =
+        hash_files(session.comm, open, planned.input.home, names, session.throttle.get(), why_stop,
+                   shown(session.progress, "hashing files"));
     session.watch.lap("sha256");
 }
 
