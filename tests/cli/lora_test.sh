@@ -2,6 +2,7 @@
 # LoRA adapters in checkpoints of PEFT models: split off, folded, dropped, at several numbers of ranks and with both strategies. What is
 # expected was written by peft (save_pretrained, merge_and_unload) under FSDP2.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/merge_cases.sh"
 torch="$TESTS/data/torch"
 full="$torch/fsdp2_lora_w2_fp32_qwen2"
 only="$torch/fsdp2_loraonly_w2_fp32_qwen2"
@@ -34,23 +35,21 @@ copy_of() {
     echo "$WORK/$2"
 }
 
-# every_way SOURCE [OPTIONS]: merges at several numbers of ranks with both strategies, all to the same bytes; the last one stays in $WORK/way.
-every_way() {
-    local first="" ranks strategy
-    for ranks in 0 2 3 5 8; do
-        for strategy in direct collective; do
-            [[ "$ranks" != 0 || "$strategy" == direct ]] || continue
-            rm -rf "$WORK/way"
-            lora 0 "$ranks" --local_dir "$1" --target_dir "$WORK/way" --strategy "$strategy" "${@:2}" || continue
-            checks=$((checks + 1))
-            first="${first:-$(sum_of "$WORK/way")}"
-            [[ "$(sum_of "$WORK/way")" == "$first" ]] || fail "other bytes with $ranks ranks, $strategy: $*"
-        done
+# many_ways SOURCE [OPTIONS]: merges without mpirun and at other numbers of ranks, all to the same bytes; the last one stays in $WORK/way.
+many_ways() {
+    local first="" way
+    ways_of 2 3 5 8
+    for way in "0 direct" "${ways[@]}"; do
+        rm -rf "$WORK/way"
+        lora 0 "${way% *}" --local_dir "$1" --target_dir "$WORK/way" --strategy "${way#* }" "${@:2}" || continue
+        checks=$((checks + 1))
+        first="${first:-$(sum_of "$WORK/way")}"
+        [[ "$(sum_of "$WORK/way")" == "$first" ]] || fail "other bytes with $way: $*"
     done
 }
 
 # Split: the base as it was before the training, the adapter as peft saves it, and a plain word about it.
-every_way "$full/source"
+many_ways "$full/source"
 same "$WORK/way" "$full/expected/base"
 same "$WORK/way/lora_adapter" "$full/expected/lora_adapter"
 expect_text "WITHOUT the LoRA adapter"
@@ -78,7 +77,7 @@ config_says "$WORK/bare_out/lora_adapter/adapter_config.json" \
     'c["target_modules"] == ["down_proj", "gate_proj", "o_proj", "q_proj", "up_proj", "v_proj"]'
 
 # Folded: bit for bit what peft's merge gives in fp32, and nothing of the factors stays.
-every_way "$full/source" --lora fold
+many_ways "$full/source" --lora fold
 same "$WORK/way" "$full/expected/merged"
 expect_absent "$WORK/way/lora_adapter"
 expect_absent "$WORK/way/.factors.safetensors"
@@ -128,7 +127,7 @@ lora 4 0 --local_dir "$bare" --target_dir "$WORK/none"
 expect_text "lora_train_meta.json"
 
 # Only the adapter was saved: it is written alone; a model needs its base.
-every_way "$only/source"
+many_ways "$only/source"
 same "$WORK/way/lora_adapter" "$only/expected/lora_adapter"
 expect_absent "$WORK/way/config.json"
 expect_absent "$WORK/way/model.safetensors"
@@ -152,7 +151,7 @@ expect_absent "$WORK/none"
 
 # --base: the model the adapter was trained on comes from a directory of its own.
 lora 0 1 --local_dir "$full/source" --target_dir "$WORK/base_model" --lora drop
-every_way "$only/source" --base "$WORK/base_model" --lora fold
+many_ways "$only/source" --base "$WORK/base_model" --lora fold
 cp -r "$WORK/way" "$WORK/folded_with_base"
 expect_code 13 "$SHARDWELD" diff "$WORK/way" "$WORK/base_model" --atol 1e-3 --rtol 1e-3
 lora 0 2 --local_dir "$only/source" --target_dir "$WORK/with_base" --base "$WORK/base_model" --strategy collective
@@ -179,12 +178,12 @@ expect_absent "$WORK/none"
 # DoRA on linear layers (norms of rows) and on embeddings (of columns), and a module trained as a whole: peft's norms have no fixed order, so its
 # merge may differ in the last bits; everything else is exact.
 dora="$torch/lora_dora_embed_w2"
-every_way "$dora/source"
+many_ways "$dora/source"
 same "$WORK/way" "$dora/expected/base"
 same "$WORK/way/lora_adapter" "$dora/expected/lora_adapter"
 config_says "$WORK/way/lora_adapter/adapter_config.json" 'c["use_dora"] and c["modules_to_save"] == ["lm_head"]'
 cp -r "$WORK/way" "$WORK/dora_split"
-every_way "$dora/source" --lora fold
+many_ways "$dora/source" --lora fold
 expect_code 0 "$SHARDWELD" diff "$WORK/way" "$dora/expected/merged" --atol 1e-6 --rtol 1e-6
 rm -r "$WORK/dora_split/lora_adapter"
 expect_code 13 "$SHARDWELD" diff "$WORK/way" "$WORK/dora_split" --atol 1e-3 --rtol 1e-3
@@ -240,7 +239,7 @@ patterns="$torch/lora_patterns_bias_w1"
 lora 0 2 --local_dir "$patterns/source" --target_dir "$WORK/patterns"
 same "$WORK/patterns" "$patterns/expected/base"
 same "$WORK/patterns/lora_adapter" "$patterns/expected/lora_adapter"
-every_way "$patterns/source" --lora fold
+many_ways "$patterns/source" --lora fold
 expect_code 0 "$SHARDWELD" diff "$WORK/way" "$patterns/expected/merged" --atol 1e-6 --rtol 1e-6
 
 # peft itself loads what is written. Needs a Python with torch, transformers and peft: $SHARDWELD_PYTHON, else python3.

@@ -25,28 +25,32 @@ merge_again() {
     rm -rf "$WORK/again"
 }
 
-# merge_in_many_ways CASE-DIR "RANKS ..." [options]: without mpirun as expected, then at several numbers of ranks the same files; the first
-# one stays in $WORK/merged. With SHARDWELD_ALL_WAYS=1 each number of ranks with both strategies; else each case takes another number with
-# either strategy, so that all cases together take all ways.
+# ways_of RANKS...: sets ${ways[@]}, "RANKS STRATEGY" each. With SHARDWELD_ALL_WAYS=1 each number of ranks with both strategies; else one of
+# these in turn, so that the cases of a test together take all ways: starting ranks is most of what a small merge costs.
 case_number=0
+ways_of() {
+    local ranks
+    ways=()
+    for ranks in "$@"; do
+        ways+=("$ranks collective" "$ranks direct")
+    done
+    [[ -n "${SHARDWELD_ALL_WAYS:-}" ]] || ways=("${ways[case_number % ${#ways[@]}]}")
+    case_number=$((case_number + 1))
+}
+
+# merge_in_many_ways CASE-DIR "RANKS ..." [options]: without mpirun as expected, then in ways_of RANKS the same files; the first one stays
+# in $WORK/merged.
 merge_in_many_ways() {
-    local dir="$1" ranks sum
-    local -a counts=($2)
+    local dir="$1" way sum
+    ways_of $2
     shift 2
     rm -rf "$WORK/merged"
     merge_case "$dir" "$WORK/merged" 0 "$@" || return 1
     same_as_expected "$dir" "$WORK/merged"
     sum="$(sum_of "$WORK/merged")"
-    case_number=$((case_number + 1))
-    if [[ -n "${SHARDWELD_ALL_WAYS:-}" ]]; then
-        for ranks in "${counts[@]}"; do
-            merge_again "$dir" "$sum" "$ranks" direct "$@"
-            merge_again "$dir" "$sum" "$ranks" collective "$@"
-        done
-    else
-        merge_again "$dir" "$sum" "${counts[case_number % ${#counts[@]}]}" direct "$@"
-        merge_again "$dir" "$sum" "${counts[(case_number + 1) % ${#counts[@]}]}" collective "$@"
-    fi
+    for way in "${ways[@]}"; do
+        merge_again "$dir" "$sum" $way "$@"
+    done
 }
 
 # merge_in_small_messages CASE-DIR [options]: the files of $WORK/merged, sent in steps of 64 bytes. Without SHARDWELD_ALL_WAYS every third case.
