@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# clang-format and the include graph of all sources, links and names in the documents; `--tidy BUILD_DIR` adds clang-tidy (needs a configured build).
+# clang-format, the include graph and the includes of all sources, links and names in the documents; `--tidy BUILD_DIR` adds clang-tidy (needs a configured build).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 mapfile -t sources < <(find include src tests -name '*.[ch]pp' | sort)
-clang-format --dry-run -Werror "${sources[@]}"
+printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -n 100 clang-format --dry-run -Werror
 scripts/check_includes.sh
+python3 -B scripts/check_headers.py
 python3 scripts/check_docs.py
 if [[ "${1:-}" == "--tidy" ]]; then
     mapfile -t units < <(find src -name '*.cpp' -not -path 'src/torch/*' | sort)

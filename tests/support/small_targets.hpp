@@ -3,6 +3,9 @@
 
 #include <vector>
 
+#include "shardweld/plan/plan.hpp"
+#include "shardweld/plan/visibility.hpp"
+
 #include "support/flat_target.hpp"
 
 namespace shardweld::test {
