@@ -23,7 +23,7 @@ find_hf() {
     elif [[ -x "$beside" ]]; then
         echo "$beside"
     else
-        python3 -m venv "$WORK/venv" >/dev/null 2>&1 || return 1
+        "$python" -m venv "$WORK/venv" >/dev/null 2>&1 || return 1
         timeout 120 "$WORK/venv/bin/pip" install -q --disable-pip-version-check huggingface_hub >/dev/null 2>&1 || return 1
         echo "$WORK/venv/bin/hf"
     fi
