@@ -39,10 +39,14 @@ def _roof(record, _):
 
 
 def _faster(record, _):
+    if "merge" not in record["samples"]:  # a peer measured alone
+        return None
     return median_ratio(record, "peer", "merge", ("work_s", "wall_s"))
 
 
 def _smaller(record, _):
+    if not record["peak_bytes"]:
+        return None
     return record["peer_peak_bytes"] / record["peak_bytes"]
 
 
@@ -55,7 +59,7 @@ def _beside_better(record, known):
 
 _MERGE = {"kind": "merge", "ranks": 2}
 _PLAIN, _CAST = dict(_MERGE, dtype="bf16"), dict(_MERGE, dtype="fp32_bf16")
-_FSDP, _MEGATRON = {"kind": "peer-verl_fsdp"}, {"kind": "peer-verl_megatron"}
+_FSDP, _MEGATRON, _ZERO = ({"kind": f"peer-{name}"} for name in ("verl_fsdp", "verl_megatron", "zero_to_fp32"))
 
 BOUNDS = (
     Bound("% of the roof, 2 ranks", ">=", 85, _MERGE, _roof),
@@ -67,7 +71,9 @@ BOUNDS = (
     Bound("`auto` / the better strategy", "<=", 1.15, {"kind": "merge", "strategy": "auto"}, _beside_better),
     Bound("times faster than verl's FSDP merger", ">=", 10, _FSDP, _faster),
     Bound("times faster than verl's Megatron merger", ">=", 15, _MEGATRON, _faster),
+    Bound("times faster than DeepSpeed's zero_to_fp32", ">=", 10, _ZERO, _faster),
     Bound("memory of verl's FSDP merger / ours, all ranks", ">=", 10, _FSDP, _smaller),
     Bound("memory of verl's Megatron merger / ours, all ranks", ">=", 10, _MEGATRON, _smaller),
+    Bound("memory of DeepSpeed's zero_to_fp32 / ours, all ranks", ">=", 10, _ZERO, _smaller),
     Bound("seconds of a tiny model on 4 ranks, all in", "<=", 1, {"kind": "launch", "ranks": 4}, lambda record, _: median_wall(record)),
 )

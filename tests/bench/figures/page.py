@@ -115,8 +115,9 @@ def _launches(content):
 
 def _memory(content):
     numbers = _run_numbers(content)
-    heads = ("GB", "input", "command", "ranks", "peak of all ranks, MiB", "metadata of a rank, MiB", "passes under RLIMIT_DATA of", "run")
-    return _table(heads, [(f"{record['gb']:g}", record["input"], "`" + record["kind"].split("-")[1] + "`", record["ranks"], _mib(record["peak_bytes"]),
+    heads = ("GB", "input", "command", "ranks", "GB/s", "peak of all ranks, MiB", "metadata of a rank, MiB", "passes under RLIMIT_DATA of", "run")
+    return _table(heads, [(f"{record['gb']:g}", record["input"], "`" + record["kind"].split("-")[1] + "`", record["ranks"],
+                           f"{record['gb'] / record['wall_s']:.1f}" if "wall_s" in record else "", _mib(record["peak_bytes"]),
                            f"{record['metadata_bytes'] / 2**20:.1f}", f"{_mib(record['limit_bytes'])} MiB", numbers[_run_of(record)])
                           for record in _of_kind(content, "memory-.*")])
 

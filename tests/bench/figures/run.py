@@ -65,7 +65,8 @@ def arguments():
     parser.add_argument("--peer", **listed(*peers.PEERS))
     parser.add_argument("--python", default=os.environ.get("SHARDWELD_PYTHON", "python3"), help="for peers ($SHARDWELD_PYTHON, python3)")
     parser.add_argument("--memory", type=values_in, default=["merge-1", "merge-4", "test-1", "test-8", "test-64"],
-                        help="LIST of COMMAND-GB: merge writes as much to the disk, test writes nothing (merge-1,merge-4,test-1,test-8,test-64)")
+                        help="LIST of COMMAND-GB[-FORMAT]: merge writes as much to the disk, test writes nothing; more than 500 GB lie in "
+                             "thousands of files with test-1000-torch_dist (merge-1,merge-4,test-1,test-8,test-64)")
     parser.add_argument("--dir", default=os.path.join(tempfile.gettempdir(), "shardweld-bench"), help="where to work; keeps checkpoints for the next time")
     parser.add_argument("--bin", default=os.path.join(ROOT, "build/bin"), help="where the programs are (build/bin)")
     parser.add_argument("--json", default=os.path.join(ROOT, "docs/measurements/performance.json"), help="where records are kept")
@@ -106,9 +107,10 @@ def jobs(given):
         for name in given.peer:
             yield [dict(peers.key(name, peer_gb), pairs=peer_pairs)], lambda place, n=name: [peers.record(place, n, peer_gb, peer_pairs, given.python)], []
     if "memory" in given.kind:
-        for how, _, size in (item.partition("-") for item in given.memory):
-            sparse_gb = float(size)
-            yield [dict(small.memory_key(how, sparse_gb, "legacy"), pairs=1)], lambda place, h=how, g=sparse_gb: [small.memory_record(place, h, g, "legacy")], []
+        for item in given.memory:
+            how, size, layout = (item + "-legacy").split("-")[:3]
+            case = how, float(size), layout
+            yield [dict(small.memory_key(*case), pairs=1)], lambda place, c=case: [small.memory_record(place, *c)], []
 
 
 def is_measured(beginnings, known, tool):

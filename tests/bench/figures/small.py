@@ -10,6 +10,7 @@ import synthetic
 from place import Model, mpirun
 
 TINY_GB = 0.001
+MANY_FILES_GB = 500  # more is saved by a thousand ranks
 LIMIT = 512 << 20  # bytes of RLIMIT_DATA, per process: heap and private mappings, libraries' own included
 
 
@@ -36,7 +37,8 @@ def memory_key(how, gb, layout):
 def memory_record(place, how, gb, layout):
     """Peak memory with a checkpoint of holes. `merge` writes its output and takes as much disk; `test` runs the same loop without writing, beside a
     reference of holes. A second run has to pass under RLIMIT_DATA."""
-    model, key = Model(layout, "bf16", gb, sparse=True), memory_key(how, gb, layout)
+    ranks = {"tp": 8, "pp": 128} if gb > MANY_FILES_GB else {}
+    model, key = Model(layout, "bf16", gb, sparse=True, **ranks), memory_key(how, gb, layout)
     checkpoint = place.checkpoint(model)
     target, report = os.path.join(place.work, "merged"), os.path.join(place.work, "report.json")
     command = merging.merge_command(place, model, checkpoint, target, "direct", report)
@@ -54,4 +56,4 @@ def memory_record(place, how, gb, layout):
     with open(report, encoding="utf-8") as file:
         said = json.load(file)
     return dict(key, pairs=1, peak_bytes=taken.peak_bytes, own_peak_bytes=sum(rank["peak_bytes"] for rank in said["ranks"]),
-                metadata_bytes=said["plan"]["metadata_bytes"], limit_bytes=LIMIT, samples={})
+                metadata_bytes=said["plan"]["metadata_bytes"], limit_bytes=LIMIT, wall_s=taken.wall_s, cpu_s=taken.cpu_s, samples={})
