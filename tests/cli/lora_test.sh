@@ -76,6 +76,14 @@ config_says "$WORK/bare_out/lora_adapter/adapter_config.json" \
 config_says "$WORK/bare_out/lora_adapter/adapter_config.json" \
     'c["target_modules"] == ["down_proj", "gate_proj", "o_proj", "q_proj", "up_proj", "v_proj"]'
 
+# As transformers' trainer leaves it beside the shards' directory, above what is given here.
+rm "$bare/lora_train_meta.json"
+cp "$full/source/lora_adapter/adapter_config.json" "$(dirname "$bare")/"
+lora 0 0 --local_dir "$bare" --target_dir "$WORK/beside_out"
+same "$WORK/beside_out/lora_adapter" "$full/expected/lora_adapter"
+config_says "$WORK/beside_out/lora_adapter/adapter_config.json" 'c["lora_alpha"] == 10'
+rm "$(dirname "$bare")/adapter_config.json"
+
 # Folded: bit for bit what peft's merge gives in fp32, and nothing of the factors stays.
 many_ways "$full/source" --lora fold
 same "$WORK/way" "$full/expected/merged"

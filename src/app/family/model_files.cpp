@@ -38,12 +38,13 @@ std::string read_named(const fs::path& path, Bytes limit, const std::string& opt
     }
 }
 
-/// A small file beside the shards of the checkpoint in `given`; text "" when there is none.
+/// A small file of the checkpoint in `given`, or above it; text "" when there is none.
 adapters::ConfigFile read_if_there(const fs::path& path, const fs::path& given) {
     if (!io::is_file(path)) {
         return {path.string(), ""};
     }
-    return {path.string(), io::text_of(open_own(path, given), models::kMaxConfig)};
+    const publish::Opener open = own_opener(path.parent_path(), given);
+    return {path.string(), io::text_of(open(path), models::kMaxConfig)};
 }
 
 /// PEFT saves an adapter's weights and settings together: a directory of one without the settings
@@ -55,6 +56,18 @@ void require_adapter_config(const adapters::ConfigFile& config) {
                     directory.string() + " has no adapter_config.json, which every adapter has",
                     "copy it again; without the whole directory PEFT's defaults apply");
     }
+}
+
+/// verl keeps an adapter's settings below the shards, transformers' trainer beside their directory.
+adapters::ConfigFile adapter_config_of(const fs::path& shards, const fs::path& given) {
+    adapters::ConfigFile below = read_if_there(shards / kAdapterConfig, given);
+    require_adapter_config(below);
+    if (!below.text.empty()) {
+        return below;
+    }
+    const fs::path name = fs::path(kAdapterConfig).filename();
+    adapters::ConfigFile beside = read_if_there(shards.parent_path() / name, given);
+    return beside.text.empty() ? below : beside;
 }
 
 /// Where there is none, as save_pretrained makes one.
@@ -133,9 +146,7 @@ ModelFiles read_model_files(const Options& options, const ModelPlaces& places) {
             files.tokens = tokenizer_tokens(files.assets);
         }
     }
-    files.adapter_config =
-        read_if_there(places.checkpoint.directory / kAdapterConfig, options.local_dir);
-    require_adapter_config(files.adapter_config);
+    files.adapter_config = adapter_config_of(places.checkpoint.directory, options.local_dir);
     files.train_meta = read_if_there(places.checkpoint.directory / kTrainMeta, options.local_dir);
     if (files.train_meta.text.empty()) {
         const auto run_config =

@@ -15,6 +15,7 @@
 #include "file_names.hpp"
 #include "grid.hpp"
 #include "model_rank.hpp"
+#include "parameter_lists.hpp"
 #include "part_places.hpp"
 #include "scan.hpp"
 
@@ -169,12 +170,6 @@ class Joiner {
     [[nodiscard]] std::uint32_t copy_number(Joined& joined, const std::vector<Index>& local,
                                             Index mp) const {
         return joined.parts[local == joined.tensor.shape ? kAll : mp % grid_.n_tensor_ranks()]++;
-    }
-
-    /// A frozen parameter's part, which lies in its place already.
-    static bool is_fragment(const Tensor& tensor) {
-        return tensor.pieces.size() != 1 ||
-               tensor.pieces.front().patch.volume() != volume_of(tensor.shape, tensor.name);
     }
 
     Joined& joined_for(const std::string& name, DType dtype, const std::string& file) {

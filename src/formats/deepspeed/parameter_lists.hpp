@@ -31,4 +31,7 @@ struct Frozen {
 std::vector<Frozen> frozen_parameters(const TorchFile& file, const PickleValue& shapes,
                                       const PickleValue& fragments, Index rank);
 
+/// Whether a file has a part of the tensor only, which lies in its place already.
+bool is_fragment(const catalogue::Tensor& tensor);
+
 }  // namespace shardweld::formats::deepspeed

@@ -58,7 +58,7 @@ inline constexpr Index kSlackOfRank = 16;
 enum class Wanted {
     all,      ///< as they are
     rest,     ///< those that are in no flat group; of these the parameters' shapes
-    buffers,  ///< what no optimizer knows
+    buffers,  ///< only these, and the parameters' shapes
 };
 struct Wish {
     Wanted wanted = Wanted::all;

@@ -18,9 +18,11 @@
 #include "../shared/hints.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "../shared/module_names.hpp"
+#include "../shared/replicas.hpp"
 #include "../shared/stored_piece.hpp"
 #include "deepspeed.hpp"
 #include "file_names.hpp"
+#include "parameter_lists.hpp"
 #include "pickled.hpp"
 #include "scan.hpp"
 
@@ -33,6 +35,9 @@ using catalogue::Tensor;
 
 constexpr std::string_view kParameters = "zero/";
 constexpr std::string_view kWeights = "/fp32.pt";
+// Location::counts.
+constexpr const char* kFirstStates = "first model states";
+constexpr const char* kParts = "model states of other model-parallel ranks";
 constexpr std::array<KnownName, 6> kUniversalNames = {{
     {"zero/*/exp_avg.pt", kTrainingState},
     {"zero/*/exp_avg_sq.pt", kTrainingState},
@@ -53,10 +58,12 @@ std::string_view parameter_of(std::string_view file) {
 
 Catalogue scan_parameter(const Location& location, const std::string& file) {
     return scan_torch_file(location, file, [&](const TorchFile& torch_file, Catalogue& out) {
-        const PickleValue* const value = present(torch_file.root(), "param");
+        // Of ZeRO-3 the tensor itself is saved.
+        const PickleValue& root = torch_file.root();
+        const PickleValue* const value = root.is_mapping() ? present(root, "param") : &root;
         const auto stored = value == nullptr ? std::nullopt : torch_file.tensor(*value);
         if (!stored) {
-            throw Error(ErrorCode::corrupt, "holds no tensor called param");
+            throw Error(ErrorCode::corrupt, "holds no tensor, nor one called param");
         }
         Tensor tensor;
         tensor.name = without_wrappers(parameter_of(file));
@@ -79,8 +86,10 @@ class UniversalJoiner {
             if (tensor.placement == kParameter) {
                 declared_.emplace(tensor.name, std::move(tensor.shape));
             } else if (tensor.placement.empty()) {
-                tensor.pieces.front().file = file;
-                (is_parameter ? parameters_ : buffers_).try_emplace(tensor.name, std::move(tensor));
+                for (catalogue::Piece& piece : tensor.pieces) {
+                    piece.file = file;
+                }
+                add_tensor(std::move(tensor), is_parameter ? parameters_ : rest_);
             }
         }
         aliases_.merge(scan.claims);
@@ -89,9 +98,10 @@ class UniversalJoiner {
     }
 
     void finish() {
-        for (const auto& [name, tensor] : buffers_) {
+        for (const auto& [name, tensor] : rest_) {
+            require_covered(tensor);
             if (const auto copy = parameters_.extract(name)) {
-                ignored_.add({"*", "fp32 copies of buffers"}, 1,
+                ignored_.add({"*", "fp32 copies of what the model states hold"}, 1,
                              catalogue::stored_bytes(copy.mapped()));
             }
         }
@@ -100,7 +110,7 @@ class UniversalJoiner {
         }
         require_all();
         share();
-        parameters_.merge(buffers_);
+        parameters_.merge(rest_);
         for (auto& [name, tensor] : parameters_) {
             out_.tensors.push_back(std::move(tensor));
         }
@@ -108,6 +118,34 @@ class UniversalJoiner {
     }
 
   private:
+    // ZeRO-3 has a part of each frozen parameter on every rank, and copies of buffers.
+    static void add_tensor(Tensor tensor, std::map<std::string, Tensor>& tensors) {
+        const auto [at, is_new] = tensors.try_emplace(tensor.name, tensor);
+        if (is_new) {
+            return;
+        }
+        Tensor& known = at->second;
+        if (known.dtype != tensor.dtype || known.shape != tensor.shape) {
+            throw Error(ErrorCode::mismatch,
+                        printable(tensor.name) + " has another shape or type in other files",
+                        kOneSave);
+        }
+        const bool is_part = is_fragment(tensor);
+        for (catalogue::Piece& piece : tensor.pieces) {
+            piece.replica = is_part ? 0 : static_cast<std::uint32_t>(known.pieces.size());
+            known.pieces.push_back(piece);
+        }
+    }
+
+    static void require_covered(const Tensor& tensor) {
+        if (const CoverFault fault = find_cover_fault(tensor); fault.kind != Cover::Kind::exact) {
+            throw Error(ErrorCode::not_found,
+                        "the model states of some ranks are missing, and with them elements " +
+                            fault.text + " of " + printable(tensor.name),
+                        kCopyAll);
+        }
+    }
+
     // Some versions leave parameters flat.
     void give_shape(Tensor& tensor) const {
         const auto declared = declared_.find(tensor.name);
@@ -161,7 +199,7 @@ class UniversalJoiner {
 
     Catalogue& out_;
     std::map<std::string, Tensor> parameters_;
-    std::map<std::string, Tensor> buffers_;
+    std::map<std::string, Tensor> rest_;  // of the model states: buffers, frozen parameters
     std::map<std::string, std::vector<Index>> declared_;  // shapes on the first rank
     catalogue::Claims aliases_;                           // other names of parameters
     bool is_whole_ = true;                                // and these are the whole ones
@@ -197,15 +235,7 @@ class Universal final : public Format {
         if (location.shard_files.empty()) {
             return std::nullopt;
         }
-        const auto states =
-            std::find_if(listing.files.begin(), listing.files.end(), [](const std::string& file) {
-                const auto name = parse_file_name(file);
-                return name && name->mp == 0 &&
-                       (name->kind == FileKind::model || name->kind == FileKind::model_part);
-            });
-        if (states != listing.files.end()) {
-            location.shard_files.push_back(*states);
-        }
+        add_states(listing, location);
         return location;
     }
 
@@ -224,7 +254,10 @@ class Universal final : public Format {
             return scan_parameter(location, file);
         }
         const FileName name = parse_file_name(file).value_or(FileName{});
-        return scan_model_states(location, file, name, {Wanted::buffers, false, true});
+        const bool is_first = location.counts.at(kFirstStates) == name.dp;
+        // What tensor-parallel ranks hold beside buffers is no whole tensor.
+        const Wanted wanted = location.counts.contains(kParts) ? Wanted::buffers : Wanted::rest;
+        return scan_model_states(location, file, name, {wanted, true, is_first});
     }
 
     [[nodiscard]] Catalogue combine(const Location& location,
@@ -236,6 +269,24 @@ class Universal final : public Format {
         join.finish();
         out.notes = {"universal checkpoint of DeepSpeed: fp32 weights"};
         return out;
+    }
+
+  private:
+    // Of the first model-parallel rank.
+    static void add_states(const Listing& listing, Location& location) {
+        for (const std::string& file : listing.files) {
+            const auto name = parse_file_name(file);
+            if (!name || (name->kind != FileKind::model && name->kind != FileKind::model_part)) {
+                continue;
+            }
+            if (name->mp > 0) {
+                ++location.counts[kParts];
+                continue;
+            }
+            location.shard_files.push_back(file);
+            Index& first = location.counts.try_emplace(kFirstStates, name->dp).first->second;
+            first = std::min(first, name->dp);
+        }
     }
 };
 

@@ -393,6 +393,35 @@ TEST(DeepSpeed, shares_parameters_of_universal_checkpoints_instead_of_rounded_co
     EXPECT_EQ(ignored_bytes(catalogue, "rounded copies of shared parameters"), 8U);
 }
 
+// Of ZeRO-3 flat tensors are saved, and frozen parameters stay in parts on all ranks.
+TEST(DeepSpeed, reads_universal_checkpoints_of_zero3) {
+    const Scratch scratch;
+    const Parameter trained{"p1", {2, 3}};
+    scratch.file("zero/p1/fp32.pt",
+                 test::torch_file(ds::local_tensor("0", {6}),
+                                  {{"0", ds::bytes_of(ds::values_of(trained))}}));
+    const Parameter frozen{"p9", {3}};
+    const auto values = ds::values_of(frozen);
+    for (Index rank = 0; rank < 2; ++rank) {
+        const std::vector<float> part = rank == 0 ? std::vector<float>{values[0], values[1]}
+                                                  : std::vector<float>{values[2], -1};
+        const ds::Fields states = {
+            {"module", ds::dict({})},
+            {"param_shapes", ds::list({ds::shapes_of({trained})})},
+            {"frozen_param_shapes", ds::shapes_of({frozen})},
+            {"frozen_param_fragments", ds::dict({{"p9", ds::local_tensor("9", {2})}})}};
+        scratch.file("zero_pp_rank_" + std::to_string(rank) + "_mp_rank_00_model_states.pt",
+                     test::torch_file(ds::dict(states), {{"9", ds::bytes_of(part)}}));
+    }
+    const auto catalogue = read_deepspeed(scratch.path());
+    ASSERT_EQ(catalogue.tensors.size(), 2U);
+    EXPECT_EQ(tensor_of(catalogue, "p1").shape, (std::vector<Index>{2, 3}));
+    expect_positions(scratch.path(), catalogue, ds::first_of);
+    fs::remove(scratch.path() / "zero_pp_rank_1_mp_rank_00_model_states.pt");
+    expect_error(ErrorCode::not_found, "the model states of some ranks are missing",
+                 [&] { read_deepspeed(scratch.path()); });
+}
+
 // Masters and layers' files have the same names.
 TEST(DeepSpeed, numbers_the_layers_of_pipelines) {
     const auto masters = read_deepspeed(deepspeed_case("pipe_w2"));
