@@ -54,7 +54,7 @@ std::vector<std::string> progress_figures(const ProgressState& state) {
         return {};
     }
     std::vector<std::string> figures;
-    const bool goes_on = state.done > 0 && state.done < state.work.total;
+    const bool goes_on = state.done > state.earlier && state.done < state.work.total;
     if (goes_on) {
         figures.push_back(time_left_text(seconds_left(state)));
     }
@@ -86,7 +86,7 @@ int ProgressState::percent() const {
 }
 
 double ProgressState::rate() const {
-    return static_cast<double>(done) / std::max(elapsed, 1e-9);
+    return static_cast<double>(done - earlier) / std::max(elapsed, 1e-9);
 }
 
 std::string progress_line(const ProgressState& state) {
@@ -158,7 +158,7 @@ std::function<void(Index, Index, Index)> shown(Progress& progress, std::string p
     return [&progress, phase = std::move(phase), noun, is_begun = false](Index done, Index own,
                                                                          Index total) mutable {
         if (!std::exchange(is_begun, true)) {
-            progress.begin(phase, {total, own, noun});
+            progress.begin(phase, {total, own, noun}, done);
         }
         progress.update(done);
     };
@@ -167,13 +167,14 @@ std::function<void(Index, Index, Index)> shown(Progress& progress, std::string p
 Progress::Progress(Log& log, ProgressStyle style, Clock clock)
     : log_(&log), style_(style), clock_(std::move(clock)) {}
 
-void Progress::begin(const std::string& phase, const Workload& work) {
+void Progress::begin(const std::string& phase, const Workload& work, Index done) {
     end();
-    state_ = {phase, work, 0, 0};
-    own_ = 0;
+    state_ = {phase, work};
+    state_.done = state_.earlier = of_total(done);
+    own_ = done;
     start_ = clock_();
     shown_ = start_;
-    shown_percent_ = 0;
+    shown_percent_ = state_.percent();
     if (style_ == ProgressStyle::bar || style_ == ProgressStyle::json) {
         show();
     }
@@ -191,11 +192,7 @@ void Progress::update(Index done) {
     if (now - shown_ < every) {
         return;
     }
-    if (state_.work.share > 0) {
-        const double part = static_cast<double>(std::min(done, state_.work.share)) /
-                            static_cast<double>(state_.work.share);
-        state_.done = static_cast<Index>(part * static_cast<double>(state_.work.total));
-    }
+    state_.done = std::max(state_.done, of_total(done));
     if (style_ == ProgressStyle::lines && state_.work.total > 0 &&
         state_.percent() - shown_percent_ < kLinePercent) {
         return;
@@ -203,6 +200,14 @@ void Progress::update(Index done) {
     shown_ = now;
     state_.elapsed = now - start_;
     show();
+}
+
+Index Progress::of_total(Index own) const {
+    const Workload& work = state_.work;
+    return work.share > 0 ? static_cast<Index>(static_cast<double>(std::min(own, work.share)) /
+                                               static_cast<double>(work.share) *
+                                               static_cast<double>(work.total))
+                          : 0;
 }
 
 void Progress::end() {

@@ -37,6 +37,7 @@ struct ProgressState {
     Workload work;
     Index done = 0;  ///< of the total
     double elapsed = 0;
+    Index earlier = 0;  ///< of what is done, by an earlier run: it says nothing of the rate
 
     [[nodiscard]] int percent() const;
     [[nodiscard]] double rate() const;  ///< a second
@@ -58,8 +59,8 @@ class Progress {
     Progress(Progress&&) = delete;
     Progress& operator=(Progress&&) = delete;
 
-    /// Ends the phase before.
-    void begin(const std::string& phase, const Workload& work = {});
+    /// Ends the phase before. `done` of this rank's share is there already.
+    void begin(const std::string& phase, const Workload& work = {}, Index done = 0);
     /// `done` of this rank's share is finished.
     void update(Index done);
     /// Something happens still.
@@ -69,6 +70,7 @@ class Progress {
 
   private:
     void show();
+    [[nodiscard]] Index of_total(Index own) const;
 
     Log* log_;
     ProgressStyle style_;

@@ -103,6 +103,16 @@ TEST(Progress, begins_with_the_first_that_is_told_of_work) {
     EXPECT_NE(watched.out.str().find(" 50 %"), std::string::npos);
 }
 
+TEST(Progress, rates_what_this_run_does_alone) {
+    Watched watched(ProgressStyle::lines);
+    const auto show = shown(watched.progress, "moving tensors");
+    show(kGB, 2 * kGB, 8 * kGB);
+    watched.now += 20;
+    show(kGB + kGB / 2, 2 * kGB, 8 * kGB);
+    EXPECT_EQ(watched.out.str(),
+              "shardweld: moving tensors: 75 %, 20s left, 6.00 GB of 8.00 GB, 100 MB/s\n");
+}
+
 TEST(Progress, tells_programs_in_objects) {
     Watched watched(ProgressStyle::json);
     watched.progress.begin("moving tensors", {8 * kGB, 2 * kGB});
