@@ -1,6 +1,7 @@
 #include "prefetch.hpp"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "shardweld/layout/copy.hpp"
@@ -43,27 +44,27 @@ bool Prefetch::next(std::vector<plan::LineRange>& ranges) {
         // What is read at once needs no announcement.
         for (std::size_t owner = 0; !coming_.empty() && owner < made.size(); ++owner) {
             if (made[owner].begin < made[owner].end) {
-                announce(static_cast<int>(owner), made[owner]);
+                announce(static_cast<int>(owner), made[owner], rounds_.term());
             }
         }
-        coming_.push_back(std::move(made));
+        coming_.emplace_back(std::move(made), rounds_.term());
     }
     if (coming_.empty()) {
         return false;
     }
-    ranges = std::move(coming_.front());
+    std::tie(ranges, term_) = std::move(coming_.front());
     coming_.pop_front();
     return true;
 }
 
-void Prefetch::announce(int owner, plan::LineRange range) {
+void Prefetch::announce(int owner, plan::LineRange range, std::uint32_t term) {
     for (const plan::Slice& slice : plan::slices_of(plan_, range)) {
         const plan::Target& target = plan_.targets[slice.target];
-        const Bytes element_bytes = size_of(target.stored);
         for (const plan::Operand& operand : target.operands) {
-            if (plan_.reader_of(operand, target, owner) != rank_) {
+            if (operand.term != term || plan_.reader_of(operand, target, owner) != rank_) {
                 continue;
             }
+            const Bytes element_bytes = size_of(target.stored_as(operand));
             for (const layout::Copy& part :
                  layout::restrict_dst(operand.copy, slice.begin, slice.end)) {
                 const layout::Range span = layout::src_span(part);

@@ -3,7 +3,9 @@
 // reads; reads none.
 #pragma once
 
+#include <cstdint>
 #include <deque>
+#include <utility>
 #include <vector>
 
 #include "shardweld/plan/line_range.hpp"
@@ -24,18 +26,21 @@ class Prefetch {
     /// As Rounds::next; asks for what the rounds behind it read. Error(io) when a file of theirs
     /// cannot be opened.
     bool next(std::vector<plan::LineRange>& ranges);
+    /// As Rounds::term.
+    [[nodiscard]] std::uint32_t term() const { return term_; }
 
   private:
     using Ranges = std::vector<plan::LineRange>;
 
-    void announce(int owner, plan::LineRange range);
+    void announce(int owner, plan::LineRange range, std::uint32_t term);
 
     const plan::Plan& plan_;
     plan::Rounds rounds_;
     int rank_;
     Reader& reader_;
     std::size_t n_ahead_;  ///< rounds
-    std::deque<Ranges> coming_;
+    std::deque<std::pair<Ranges, std::uint32_t>> coming_;  ///< with their terms
+    std::uint32_t term_ = 0;
 };
 
 }  // namespace shardweld::execute

@@ -21,7 +21,8 @@ bool is_in_order(const RangeSum& a, const RangeSum& b) {
 }  // namespace
 
 void RecordSums::mark(const plan::Target& target, const plan::Operand& operand, RecordUse use) {
-    const Bytes first = static_cast<Bytes>(operand.copy.src_offset) * size_of(target.stored);
+    const Bytes first =
+        static_cast<Bytes>(operand.copy.src_offset) * size_of(target.stored_as(operand));
     if (const auto record = records_.at(operand.file, operand.base + first)) {
         uses_[*record] = std::max(uses_[*record], use);
     }

@@ -100,8 +100,10 @@ class RoundMaker {
     }
 
     [[nodiscard]] Bytes stored_bytes(const Slice& slice) const {
-        return static_cast<Bytes>(slice.end - slice.begin) *
-               size_of(plan_.targets[slice.target].stored);
+        const Target& target = plan_.targets[slice.target];
+        const bool is_met = target.mix || round_.term + 1 == plan_.n_terms;
+        const DType stored = target.mix ? target.mix->terms[round_.term].stored : target.stored;
+        return is_met ? static_cast<Bytes>(slice.end - slice.begin) * size_of(stored) : 0;
     }
 
     void add_slice(int owner, const Slice& slice, std::span<std::byte> place) {
@@ -113,7 +115,8 @@ class RoundMaker {
         for (std::uint32_t i = 0; i < target.replicas.size(); ++i) {
             // Replicas take turns: what they cost is spread over the line, and each is looked at.
             const Bytes phase = every * i / target.replicas.size();
-            if (every == 0 || (slice.line_begin / kSampleBytes + phase) % every != 0) {
+            if (every == 0 || target.replicas[i].term != round_.term ||
+                (slice.line_begin / kSampleBytes + phase) % every != 0) {
                 continue;
             }
             Index* n_different = nullptr;
@@ -127,12 +130,15 @@ class RoundMaker {
     }
 
     void add_operand(int owner, const Slice& slice, const Operand& operand, Transfer transfer) {
+        if (operand.term != round_.term) {
+            return;
+        }
         const Target& target = plan_.targets[slice.target];
         const int reader = plan_.reader_of(operand, target, owner);
         if (reader != rank_ && owner != rank_) {
             return;
         }
-        transfer.element_bytes = static_cast<std::uint32_t>(size_of(target.stored));
+        transfer.element_bytes = static_cast<std::uint32_t>(size_of(target.stored_as(operand)));
         for (layout::Copy part : layout::restrict_dst(operand.copy, slice.begin, slice.end)) {
             part.dst_offset -= slice.begin;
             transfer.copy = part;
@@ -183,9 +189,10 @@ Bytes file_offset_of(const plan::Plan& plan, const plan::Slice& slice) {
            static_cast<Bytes>(slice.begin) * size_of(plan.targets[slice.target].dtype);
 }
 
-Round make_round(const Plan& plan, std::vector<plan::LineRange> ranges, int rank,
-                 RoundBuffers& buffers) {
+Round make_round(const Plan& plan, std::vector<plan::LineRange> ranges, std::uint32_t term,
+                 int rank, RoundBuffers& buffers) {
     Round round;
+    round.term = term;
     RoundMaker maker(plan, rank, buffers, round);
     for (std::size_t owner = 0; owner < ranges.size(); ++owner) {
         if (ranges[owner].begin < ranges[owner].end) {

@@ -50,7 +50,8 @@ class Buffer {
     Bytes used_ = 0;
 };
 
-/// A slice of this rank's part of the line and where its elements are assembled, as stored.
+/// A slice of this rank's part of the line and where its elements of one term are assembled, as
+/// stored; nowhere if it has none of that term.
 struct Assembled {
     plan::Slice slice;
     std::span<std::byte> stored;
@@ -74,6 +75,7 @@ struct ComparedReplica {
 
 struct Round {
     std::vector<plan::LineRange> ranges;  ///< by owner; empty after the last round
+    std::uint32_t term = 0;               ///< of the plan's terms: the only one that is read
     std::vector<Assembled> slices;        ///< this rank's own part
     std::vector<Move> reads;              ///< into slices and outgoing messages
     std::vector<Move>
@@ -96,10 +98,10 @@ struct RoundBuffers {
     [[nodiscard]] Bytes used() const { return assembled.used() + sent.used() + received.used(); }
 };
 
-/// Lays out round `ranges` (one range per owner) for `rank`. Sender and receiver go through
+/// Lays out round `ranges` (one range per owner) of a term for `rank`. Sender and receiver go through
 /// operands in the same order, so no description travels with the data.
-Round make_round(const plan::Plan& plan, std::vector<plan::LineRange> ranges, int rank,
-                 RoundBuffers& buffers);
+Round make_round(const plan::Plan& plan, std::vector<plan::LineRange> ranges, std::uint32_t term,
+                 int rank, RoundBuffers& buffers);
 
 /// Where a slice's first byte lies in its file.
 Bytes file_offset_of(const plan::Plan& plan, const plan::Slice& slice);

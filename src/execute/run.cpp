@@ -174,7 +174,7 @@ class Worker {
         if (!rounds.next(ranges)) {
             return {};
         }
-        Round round = make_round(plan_, std::move(ranges), comm_.rank(), buffers);
+        Round round = make_round(plan_, std::move(ranges), rounds.term(), comm_.rank(), buffers);
         const double begin = wall_seconds();
         reader_.read(std::move(round.reads));
         round.read_s = wall_seconds() - begin;
@@ -212,6 +212,9 @@ class Worker {
             mine_.write_s += wall_seconds() - begin;
         }
         ++mine_.rounds;
+        if (round.term + 1 < plan_.n_terms) {
+            return;
+        }
         done_bytes_ += range.end - range.begin;
         tell_progress();
     }

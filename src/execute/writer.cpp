@@ -25,8 +25,9 @@ Writer::Writer(const plan::Plan& plan, const SourceFiles& source, const io::Dire
             {options.sync, options.direct, source.throttle, source.on_open, options.made}),
       digests_(plan, options.digests),
       factors_(plan, options.factors),
+      sums_(plan),
       converted_(plan.limits.converted),
-      sums_(source.sums),
+      record_sums_(source.sums),
       flushed_at_(wall_seconds()) {
     const Resumption& resumption = options.resumption;
     if (!resumption.journal.empty()) {
@@ -40,6 +41,10 @@ bool Writer::is_wanted() const {
 
 void Writer::put(const Round& round, plan::LineRange range) {
     try {
+        sums_.add(round);
+        if (round.term + 1 < plan_.n_terms) {
+            return;
+        }
         make(round, range);
     } catch (...) {
         // Once a write or a sync has failed, the next sync may succeed without the bytes being
@@ -64,12 +69,13 @@ void Writer::make(const Round& round, plan::LineRange range) {
     const std::span<std::byte> out =
         is_plain ? std::span(round.slices.front().stored.data(), range.end - range.begin)
                  : converted_.get(range.end - range.begin, file_offset_of(plan_, first));
-    for (const Assembled& one : round.slices) {
+    for (std::size_t i = 0; i < round.slices.size(); ++i) {
+        const Assembled& one = round.slices[i];
         const Bytes size = static_cast<Bytes>(one.slice.end - one.slice.begin) *
                            size_of(plan_.targets[one.slice.target].dtype);
         const auto place = out.subspan(one.slice.line_begin - range.begin, size);
         if (!is_plain) {
-            convert(one, place);
+            convert(round, i, place);
         }
         if (has_digests_) {
             digests_.add(one.slice, place);
@@ -94,8 +100,13 @@ void Writer::hand_out(const plan::Slice& slice, std::span<const std::byte> bytes
     }
 }
 
-void Writer::convert(const Assembled& one, std::span<std::byte> out) {
+void Writer::convert(const Round& round, std::size_t i, std::span<std::byte> out) {
+    const Assembled& one = round.slices[i];
     const plan::Target& target = plan_.targets[one.slice.target];
+    if (target.mix) {
+        sums_.finish(round, i, out);
+        return;
+    }
     if (target.fold) {
         factors_.fold(one.slice.target, one.slice.begin, one.slice.end, one.stored, out);
         return;
@@ -142,7 +153,7 @@ void Writer::keep() noexcept {
 void Writer::write_journal() {
     // Sums alone are no work to go on with.
     if (journal_ && !digests_.finished().empty()) {
-        const auto sums = sums_ ? sums_->take_new() : std::vector<RangeSum>();
+        const auto sums = record_sums_ ? record_sums_->take_new() : std::vector<RangeSum>();
         journal_->append(digests_.finished().subspan(n_written_down_), sums);
         n_written_down_ = digests_.finished().size();
     }

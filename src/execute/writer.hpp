@@ -14,6 +14,7 @@
 #include "factors.hpp"
 #include "round.hpp"
 #include "sink.hpp"
+#include "sums.hpp"
 #include "tally.hpp"
 
 namespace shardweld::execute {
@@ -26,8 +27,8 @@ class Writer {
 
     /// Whether anybody wants the bytes at all.
     [[nodiscard]] bool is_wanted() const;
-    /// Makes the output's bytes of this rank's part of a round. Error(io), Error(space): then
-    /// nothing is written down any more.
+    /// Makes the output's bytes of this rank's part of a round, when its last term is there.
+    /// Error(io), Error(space): then nothing is written down any more.
     void put(const Round& round, plan::LineRange range);
     /// A block found on the disk as it should be.
     void put_done(const DoneBlock& block, const plan::Slice& slice,
@@ -55,12 +56,13 @@ class Writer {
     /// What this rank has written, beside what it took over.
     [[nodiscard]] Tally tally(Bytes reused) const { return {bytes_written(), reused, put_}; }
     [[nodiscard]] Bytes buffer_bytes() const {
-        return converted_.used() + factors_.buffer_bytes() + digests_.buffer_bytes();
+        return converted_.used() + factors_.buffer_bytes() + sums_.buffer_bytes() +
+               digests_.buffer_bytes();
     }
 
   private:
     void make(const Round& round, plan::LineRange range);
-    void convert(const Assembled& one, std::span<std::byte> out);
+    void convert(const Round& round, std::size_t i, std::span<std::byte> out);
     void hand_out(const plan::Slice& slice, std::span<const std::byte> bytes);
     void write(plan::LineRange range, std::span<const std::byte> bytes);
     [[nodiscard]] bool is_flush_due() const;
@@ -72,9 +74,10 @@ class Writer {
     Sink sink_;
     BlockDigests digests_;
     Factors factors_;
+    Sums sums_;
     Buffer converted_;
     std::optional<Journal> journal_;
-    std::shared_ptr<RecordSums> sums_;  ///< of what is read; may be null
+    std::shared_ptr<RecordSums> record_sums_;  ///< of what is read; may be null
     std::size_t n_written_down_ = 0;    ///< of the finished blocks
     std::vector<plan::LineRange> put_;  ///< in the order of the line
     Bytes since_flush_ = 0;

@@ -106,6 +106,11 @@ class Sample {
 
     /// Runs and returns all output files' bytes in the order of their names.
     std::string merge(plan::Plan plan, execute::Result& result) {
+        return merge(std::move(plan), result, files_);
+    }
+    /// The same of files that others have put into its directory.
+    std::string merge(plan::Plan plan, execute::Result& result,
+                      const std::vector<catalogue::File>& files) {
         const fs::path out = directory_ / "out";
         if (comm_.rank() == 0) {
             fs::remove_all(out);
@@ -115,7 +120,7 @@ class Sample {
         execute::create_files(comm_, plan, out);
         execute::RunOptions options;
         options.digests = true;
-        result = execute::run(comm_, plan, {directory_, &files_, 2}, out, options);
+        result = execute::run(comm_, plan, {directory_, &files, 2}, out, options);
         comm_.barrier();
         std::string bytes;
         for (const outputs::PlacedFile& file : plan.placement.files) {

@@ -13,6 +13,7 @@
 #include "shardweld/models/recipe.hpp"
 #include "shardweld/models/symbols.hpp"
 #include "shardweld/plan/fold.hpp"
+#include "shardweld/plan/mix.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;
@@ -27,6 +28,7 @@ struct Operand {
     std::uint32_t file = 0;
     Bytes base = 0;
     layout::Copy copy;
+    std::uint32_t term = 0;  ///< of the plan's terms: the one whose rounds read it
 };
 
 /// One output tensor.
@@ -41,10 +43,15 @@ struct Target {
     std::string source = {};  ///< the stored tensor all elements come from, "" if there are several
     std::string file = {};    ///< the file it has to lie in; "": one of the model's own
     std::optional<Fold> fold = {};  ///< changes it on the way
+    std::optional<Mix> mix = {};    ///< it is made of several: operands of each cover it once
 
+    /// As the elements of an operand or a replica are stored.
+    [[nodiscard]] DType stored_as(const Operand& operand) const {
+        return mix ? mix->terms[operand.term].stored : stored;
+    }
     [[nodiscard]] Index volume() const;
     [[nodiscard]] Bytes bytes() const;  ///< as written
-    /// Whether its bytes change on the way: cast, added to or folded.
+    /// Whether its bytes change on the way: cast, added to, folded or mixed.
     [[nodiscard]] bool is_converted() const;
 };
 
@@ -73,6 +80,7 @@ struct SamePair {
     enum class Why {
         tied,      ///< the recipe says so (`same a = b`)
         presumed,  ///< plain tensors of several ranks that might also be shards
+        averaged,  ///< integers and booleans of several checkpoints, which no average is of
     };
     std::string stored_name;        ///< the copy, e.g. "output_layer.weight"
     std::size_t target = 0;         ///< index of the target it must equal
@@ -109,6 +117,11 @@ struct Model {
     const models::Dialect* dialect = nullptr;
     const models::Symbols* symbols = nullptr;
 };
+
+/// Bytes of an operand's elements as stored.
+Bytes source_bytes(const Target& target, const Operand& operand);
+/// The same of all its operands.
+Bytes source_bytes(const Target& target);
 
 /// The hub's spelling of a module-tree name: the longest matching `rename` rule's. Where a dialect
 /// has the recipe's own names, bind sees all stored names so.

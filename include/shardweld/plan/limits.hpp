@@ -22,6 +22,7 @@ struct Limits {
     Bytes compare = 0;    ///< one read of replicas
     Bytes message = 0;    ///< travels between a pair of ranks in one step
     Bytes fold = 0;       ///< factors and values of folded targets
+    Bytes sums = 0;       ///< a round of mixed targets in fp32
     Bytes ahead = 0;      ///< the next round, read while one is exchanged, converted and written
     Bytes digests = 0;    ///< of a block that another rank begins, for checksums
     Bytes edges = 0;      ///< lost to aligning buffers to a disk's blocks
@@ -35,6 +36,7 @@ struct LimitNeeds {
     bool is_lockstep = false;   ///< messages are sent and received
     bool is_scattered = false;  ///< some target is scattered
     bool is_folding = false;    ///< some target is folded
+    Bytes n_strips = 0;         ///< as Mix::n_strips, the most of all targets
     bool is_ahead = false;      ///< the next round is read meanwhile
     bool has_replicas = false;  ///< some are compared
     bool has_digests = false;   ///< checksums are computed
@@ -42,8 +44,8 @@ struct LimitNeeds {
     double written_share = 0;   ///< the same as it is written; 0: nothing is converted
 };
 
-/// Notes how much of a round's bytes, which count the wider type of each target, is what is stored
-/// and what is written.
+/// Notes how much of a round's bytes, which count the widest type of each target, is what is stored
+/// and what is written, and how many strips its mixed targets need.
 void note_shares(const std::vector<Target>& targets, LimitNeeds& needs);
 
 /// A split of `memory_limit`; `message_limit` 0: as large as what is sent in a round. Error(usage)
@@ -54,7 +56,8 @@ Limits split_memory(Bytes memory_limit, Bytes message_limit, const LimitNeeds& n
 /// reference with the other half.
 inline constexpr Bytes kLeastMemory = Bytes{512} << 10U;
 
-/// Bytes that one round of a target costs per written byte: the wider of stored and written type.
+/// Bytes that elements of a target take in a round's buffer: the widest of the types in which they
+/// are stored, summed and written.
 Bytes buffer_bytes(const Target& target, Index n_elements);
 
 /// Whether some operand has no run that is contiguous in source and target (a transpose).

@@ -52,6 +52,9 @@ struct Plan {
     Visibility visibility;
     Limits limits;
     std::vector<bool> scattered;  ///< by target
+    /// Each part of the line takes so many rounds, one for each checkpoint of a mix. What is not
+    /// mixed is read in the last.
+    std::uint32_t n_terms = 1;
 
     [[nodiscard]] int n_ranks() const { return static_cast<int>(cuts.size()) - 1; }
     /// The rank that reads an operand for an owner.

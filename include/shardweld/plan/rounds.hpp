@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -12,7 +13,8 @@ namespace shardweld::plan {
 
 struct Plan;
 
-/// Makes the rounds one after the other, the same on all ranks. In a lockstep plan a round has one
+/// Makes the rounds one after the other, the same on all ranks; each part of the line comes once for
+/// every term of the plan. In a lockstep plan a round has one
 /// range per rank (possibly empty); no owner assembles more than Limits::round bytes and no reader
 /// sends more than Limits::send. Otherwise rounds are those of one rank. What the united list
 /// `done` holds is left out.
@@ -25,6 +27,8 @@ class Rounds {
 
     /// False when nothing is left. `ranges` gets one range per rank.
     bool next(std::vector<LineRange>& ranges);
+    /// The term that the last of them is for.
+    [[nodiscard]] std::uint32_t term() const { return term_; }
 
     /// The most that one rank had in one round so far.
     struct Most {
@@ -35,6 +39,7 @@ class Rounds {
     [[nodiscard]] const Most& most() const { return most_; }
 
   private:
+    bool next_part(std::vector<LineRange>& ranges);
     [[nodiscard]] Bytes step_end(Bytes begin, Bytes run_end, Bytes most) const;
     void fill(int owner, LineRange& range, std::vector<Bytes>& sent);
     [[nodiscard]] bool has_more(std::size_t owner);
@@ -48,6 +53,8 @@ class Rounds {
 
     const Plan& plan_;
     std::vector<Run> runs_;
+    std::vector<LineRange> ranges_;  ///< the last, while terms are left
+    std::uint32_t term_ = 0;
     Most most_;
 };
 

@@ -15,7 +15,8 @@ namespace {
 const plan::Operand& original_of(const plan::Target& target, const plan::Operand& replica) {
     const auto found = std::find_if(target.operands.begin(), target.operands.end(),
                                     [&](const plan::Operand& operand) {
-                                        return operand.copy.dst_offset == replica.copy.dst_offset;
+                                        return operand.term == replica.term &&
+                                               operand.copy.dst_offset == replica.copy.dst_offset;
                                     });
     return found == target.operands.end() ? target.operands.front() : *found;
 }

@@ -104,7 +104,7 @@ Roof compare_with_roof(const MeasuredRoof& roof, const std::vector<Phase>& phase
                        const plan::Plan& plan) {
     Bytes read = 0;
     for (const plan::Target& target : plan.targets) {
-        read += target.bytes() / size_of(target.dtype) * size_of(target.stored);
+        read += plan::source_bytes(target);
     }
     const double speed = merge_gbs(phases, read, plan.placement.tensor_bytes);
     return {roof.copy_gbs, speed, 100 * speed / roof.copy_gbs};

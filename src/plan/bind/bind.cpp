@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "shardweld/catalogue/catalogue.hpp"
@@ -208,7 +209,17 @@ Bytes Target::bytes() const {
 }
 
 bool Target::is_converted() const {
-    return stored != dtype || add != 0 || fold;
+    return stored != dtype || add != 0 || fold || mix;
+}
+
+Bytes source_bytes(const Target& target, const Operand& operand) {
+    return bytes_of(operand.copy.volume(), target.stored_as(operand));
+}
+
+Bytes source_bytes(const Target& target) {
+    return std::accumulate(
+        target.operands.begin(), target.operands.end(), Bytes{0},
+        [&](Bytes sum, const Operand& operand) { return sum + source_bytes(target, operand); });
 }
 
 Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {

@@ -31,10 +31,19 @@ void note_shares(const std::vector<Target>& targets, LimitNeeds& needs) {
     needs.stored_share = 0;
     double written = 0;
     bool any = false;
+    const auto note_stored = [&](DType stored, double width) {
+        needs.stored_share =
+            std::max(needs.stored_share, static_cast<double>(size_of(stored)) / width);
+    };
     for (const Target& target : targets) {
         const auto width = static_cast<double>(buffer_bytes(target, 1));
-        needs.stored_share =
-            std::max(needs.stored_share, static_cast<double>(size_of(target.stored)) / width);
+        note_stored(target.stored, width);
+        if (target.mix) {
+            needs.n_strips = std::max(needs.n_strips, static_cast<Bytes>(target.mix->n_strips()));
+            for (const Term& term : target.mix->terms) {
+                note_stored(term.stored, width);
+            }
+        }
         written = std::max(written, static_cast<double>(size_of(target.dtype)) / width);
         any = any || target.is_converted();
     }
@@ -59,9 +68,10 @@ Limits split_memory(Bytes memory_limit, Bytes message_limit, const LimitNeeds& n
     limits.digests = digests;
     limits.edges = kEdge * ((needs.is_ahead ? 2 : 1) * of_round + 1);
     // Assembled, sent and received, all twice where rounds are read ahead; converted; one or two
-    // reads of two steps; for folding factors and values.
+    // reads of two steps; for folding factors and values; for mixing sums.
     const Bytes parts = of_round * (needs.is_ahead ? 2 : 1) + (needs.written_share > 0 ? 1 : 0) +
-                        (needs.has_replicas ? 4 : 2) + (needs.is_folding ? 2 : 0);
+                        (needs.has_replicas ? 4 : 2) + (needs.is_folding ? 2 : 0) +
+                        needs.n_strips;
     const Bytes part = (rest - limits.edges) / parts;
     limits.step = std::min(kCacheStep, part);
     limits.round = needs.is_scattered ? std::min(kLargestRound, part) : limits.step;
@@ -73,13 +83,14 @@ Limits split_memory(Bytes memory_limit, Bytes message_limit, const LimitNeeds& n
     limits.receive = receives * limits.round;
     limits.message = message_limit == 0 ? limits.send : message_limit;
     limits.fold = needs.is_folding ? std::min(kLargestFold, 2 * part) : 0;
+    limits.sums = needs.n_strips * limits.round;
     limits.ahead = needs.is_ahead ? limits.assembled + limits.send + limits.receive : 0;
     return limits;
 }
 
 Bytes Limits::total() const {
-    return assembled + converted + send + receive + scratch + compare + fold + ahead + digests +
-           edges;
+    return assembled + converted + send + receive + scratch + compare + fold + sums + ahead +
+           digests + edges;
 }
 
 }  // namespace shardweld::plan

@@ -54,8 +54,22 @@ std::string hash_text(const Fingerprint& hash) {
     return out.data();
 }
 
+std::string mix_text(const Mix& mix) {
+    std::string text = mix.kind == Mix::Kind::sum ? "sum" : "deltas";
+    for (const Term& term : mix.terms) {
+        std::array<char, 32> weight{};
+        (void)std::snprintf(weight.data(), weight.size(), "%.9g", static_cast<double>(term.weight));
+        text += " " + std::string(weight.data()) + " " +
+                std::string(safetensors_name(term.stored)) + " " + std::to_string(term.add);
+    }
+    return text;
+}
+
 /// What happens to a target's elements on the way, beside the cast.
 std::string steps_text(const Target& target) {
+    if (target.mix) {
+        return mix_text(*target.mix);
+    }
     if (!target.fold) {
         return std::to_string(target.add);
     }
@@ -69,6 +83,23 @@ std::string steps_text(const Target& target) {
     return std::string(scale.data()) + " rank " + std::to_string(fold.rank) + " " +
            (fold.left ? text_of(*fold.left) : "ones") + " " + text_of(fold.right) + " norm " +
            std::to_string(static_cast<int>(fold.norm)) + " " + std::to_string(fold.magnitudes);
+}
+
+/// How many rounds a part of the line takes; what is not mixed belongs to the last.
+std::uint32_t settle_terms(std::vector<Target>& targets) {
+    std::size_t n_terms = 1;
+    for (const Target& target : targets) {
+        n_terms = std::max(n_terms, target.mix ? target.mix->terms.size() : 1);
+    }
+    const auto last = static_cast<std::uint32_t>(n_terms - 1);
+    for (Target& target : targets) {
+        for (auto* const operands : {&target.operands, &target.replicas}) {
+            for (Operand& operand : *operands) {
+                operand.term = target.mix ? operand.term : last;
+            }
+        }
+    }
+    return last + 1;
 }
 
 void set_strategy(Plan& plan, Strategy strategy, bool hides_files, const PlanChoice& choice) {
@@ -143,7 +174,14 @@ std::vector<outputs::OutputTensor> output_tensors(const std::vector<Target>& tar
 }
 
 Bytes buffer_bytes(const Target& target, Index n_elements) {
-    return static_cast<Bytes>(n_elements) * std::max(size_of(target.stored), size_of(target.dtype));
+    Bytes width = std::max(size_of(target.stored), size_of(target.dtype));
+    if (target.mix) {
+        width = std::max<Bytes>(width, sizeof(float));
+        for (const Term& term : target.mix->terms) {
+            width = std::max(width, size_of(term.stored));
+        }
+    }
+    return static_cast<Bytes>(n_elements) * width;
 }
 
 Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& files,
@@ -164,6 +202,7 @@ Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& 
         plan.scattered.push_back(is_scattered(target));
     }
     plan.targets = std::move(targets);
+    plan.n_terms = settle_terms(plan.targets);
     choose_samples(plan, choice.replicas, choice.records);
     choose_strategy(plan, files, choice);
     return plan;
@@ -196,6 +235,9 @@ std::string Plan::hash() const {
         print.add(steps_text(target));
         for (const Operand& operand : target.operands) {
             print.add(std::to_string(operand.file));
+            if (operand.term > 0) {
+                print.add("term " + std::to_string(operand.term));
+            }
             print.add(std::to_string(operand.base));
             print.add(layout::to_text(operand.copy));
         }

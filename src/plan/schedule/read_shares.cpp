@@ -112,7 +112,7 @@ class Sharing {
             for (const layout::Copy& part :
                  layout::restrict_dst(operand.copy, static_cast<Index>(begin / size),
                                       static_cast<Index>(end / size))) {
-                bytes += static_cast<Bytes>(part.volume()) * size_of(target.stored);
+                bytes += static_cast<Bytes>(part.volume()) * size_of(target.stored_as(operand));
             }
             loads_[owner] += bytes / every;
             own += bytes;
@@ -180,7 +180,8 @@ class Sharing {
 }  // namespace
 
 Bytes address_of(const Target& target, const Operand& operand) {
-    return operand.base + static_cast<Bytes>(operand.copy.src_offset) * size_of(target.stored);
+    return operand.base +
+           static_cast<Bytes>(operand.copy.src_offset) * size_of(target.stored_as(operand));
 }
 
 std::vector<ReadCut> share_reading(const Plan& plan) {

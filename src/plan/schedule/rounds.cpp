@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
 
 #include "shardweld/plan/plan.hpp"
 
@@ -10,8 +9,9 @@ namespace shardweld::plan {
 
 namespace {
 
-/// Bytes each reader sends to `owner` for a part of the line, added to `sent`.
+/// Bytes each reader sends to `owner` for a part of the line, added to `sent`: by term, then reader.
 void add_sent(const Plan& plan, int owner, LineRange range, std::vector<Bytes>& sent) {
+    const auto n_ranks = static_cast<std::size_t>(plan.n_ranks());
     for (const Slice& slice : slices_of(plan, range)) {
         const Target& target = plan.targets[slice.target];
         for (const auto* operands : {&target.operands, &target.replicas}) {
@@ -22,12 +22,26 @@ void add_sent(const Plan& plan, int owner, LineRange range, std::vector<Bytes>& 
                 }
                 for (const layout::Copy& part :
                      layout::restrict_dst(operand.copy, slice.begin, slice.end)) {
-                    sent[static_cast<std::size_t>(reader)] +=
-                        static_cast<Bytes>(part.volume()) * size_of(target.stored);
+                    sent[operand.term * n_ranks + static_cast<std::size_t>(reader)] +=
+                        static_cast<Bytes>(part.volume()) * size_of(target.stored_as(operand));
                 }
             }
         }
     }
+}
+
+/// What all ranks send in the round of one term beyond what they did before, the most of any.
+Bytes most_added(const std::vector<Bytes>& with, const std::vector<Bytes>& before,
+                 std::size_t n_ranks) {
+    Bytes most = 0;
+    for (std::size_t first = 0; first < with.size(); first += n_ranks) {
+        Bytes added = 0;
+        for (std::size_t i = first; i < first + n_ranks; ++i) {
+            added += with[i] - before[i];
+        }
+        most = std::max(most, added);
+    }
+    return most;
 }
 
 /// The line position nearest below `end` at which the file's offset is a multiple of the part's
@@ -110,10 +124,7 @@ void Rounds::fill(int owner, LineRange& range, std::vector<Bytes>& sent) {
     const Bytes limit = step_end(run.at, end, plan_.limits.round);
     const bool is_first =
         std::all_of(sent.begin(), sent.end(), [](Bytes bytes) { return bytes == 0; });
-    const auto total = [](const std::vector<Bytes>& bytes) {
-        return std::accumulate(bytes.begin(), bytes.end(), Bytes{0});
-    };
-    const Bytes before = total(sent);
+    const std::vector<Bytes> before = sent;
     Bytes received = 0;
     while (range.end < limit) {
         // Small limits need small steps: one step never sends more than a round holds.
@@ -125,7 +136,7 @@ void Rounds::fill(int owner, LineRange& range, std::vector<Bytes>& sent) {
             stop = std::min(limit, step_end(range.end, end, most));
             with = sent;
             add_sent(plan_, owner, {range.end, stop}, with);
-            received = total(with) - before;
+            received = most_added(with, before, runs_.size());
             most /= 2;
         } while (received > plan_.limits.receive && range.end == range.begin && most > 0);
         const bool fits = received <= plan_.limits.receive &&
@@ -143,8 +154,20 @@ void Rounds::fill(int owner, LineRange& range, std::vector<Bytes>& sent) {
 }
 
 bool Rounds::next(std::vector<LineRange>& ranges) {
+    if (term_ + 1 < plan_.n_terms && !ranges_.empty()) {
+        ++term_;
+        ranges = ranges_;
+        return true;
+    }
+    term_ = 0;
+    const bool any = next_part(ranges);
+    ranges_ = any && plan_.n_terms > 1 ? ranges : std::vector<LineRange>();
+    return any;
+}
+
+bool Rounds::next_part(std::vector<LineRange>& ranges) {
     ranges.assign(runs_.size(), {});
-    std::vector<Bytes> sent(runs_.size(), 0);
+    std::vector<Bytes> sent(runs_.size() * plan_.n_terms, 0);
     bool any = false;
     for (std::size_t owner = 0; owner < runs_.size(); ++owner) {
         Run& run = runs_[owner];

@@ -1,8 +1,9 @@
 #include "strategy.hpp"
 
 #include <algorithm>
+#include <map>
 #include <optional>
-#include <unordered_map>
+#include <utility>
 
 #include "shardweld/catalogue/records.hpp"
 #include "shardweld/core/text.hpp"
@@ -48,13 +49,14 @@ bool drop_equal(Target& target, const catalogue::Records& records) {
     if (target.replicas.empty()) {
         return true;
     }
-    std::unordered_map<Index, const Operand*> originals;
+    // By term and place.
+    std::map<std::pair<std::uint32_t, Index>, const Operand*> originals;
     for (const Operand& operand : target.operands) {
-        originals.emplace(operand.copy.dst_offset, &operand);
+        originals.emplace(std::pair(operand.term, operand.copy.dst_offset), &operand);
     }
     bool is_unlike = false;
     std::erase_if(target.replicas, [&](const Operand& replica) {
-        const auto original = originals.find(replica.copy.dst_offset);
+        const auto original = originals.find({replica.term, replica.copy.dst_offset});
         if (original == originals.end() || original->second->copy != replica.copy) {
             return false;
         }
@@ -84,9 +86,10 @@ Bytes read_again(const Plan& plan) {
         const Target& target = plan.targets[i];
         if (plan.scattered[i]) {
             const auto round = static_cast<Index>(room / buffer_bytes(target, 1));
-            const ReadingSteps steps{size_of(target.stored), std::max<Index>(round, 1), 0,
-                                     std::max<Bytes>(plan.limits.scratch / 2, 1)};
             for (const Operand& operand : target.operands) {
+                const ReadingSteps steps{size_of(target.stored_as(operand)),
+                                         std::max<Index>(round, 1), 0,
+                                         std::max<Bytes>(plan.limits.scratch / 2, 1)};
                 again += reading_of(operand.copy, steps).bytes - source_bytes(target, operand);
             }
         }
@@ -103,10 +106,6 @@ Bytes replica_bytes(const Target& target) {
 }
 
 }  // namespace
-
-Bytes source_bytes(const Target& target, const Operand& operand) {
-    return static_cast<Bytes>(operand.copy.volume()) * size_of(target.stored);
-}
 
 std::size_t hidden_files(const Visibility& visibility, const std::vector<catalogue::File>& files) {
     std::size_t n_hidden = 0;
@@ -164,7 +163,7 @@ void choose_samples(Plan& plan, Replicas asked, const catalogue::Records* record
     const bool is_small = unknown <= std::max(plan.placement.tensor_bytes / 10, kLittle);
     for (std::size_t i = 0; i < of_target.size(); ++i) {
         const Target& target = plan.targets[i];
-        const auto stored = static_cast<Bytes>(target.volume()) * size_of(target.stored);
+        const Bytes stored = source_bytes(target);
         Bytes every = 1;
         if (asked == Replicas::trust) {
             every = 0;

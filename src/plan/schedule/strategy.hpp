@@ -33,7 +33,4 @@ Decision decide(const Plan& plan, const std::vector<catalogue::File>& files,
 /// owner reads more than a twentieth on top. `records` may be null.
 void choose_samples(Plan& plan, Replicas asked, const catalogue::Records* records);
 
-/// Bytes of an operand's elements as stored.
-Bytes source_bytes(const Target& target, const Operand& operand);
-
 }  // namespace shardweld::plan

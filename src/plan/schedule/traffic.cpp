@@ -85,7 +85,7 @@ class TrafficCounter {
                 add_slice(owner, slice, rounds);
                 last_file = file;
             }
-            traffic_.ranks[index_of(owner)].rounds = rounds.count();
+            traffic_.ranks[index_of(owner)].rounds = rounds.count() * plan_.n_terms;
         }
         for (const auto& [operand, read] : gappy_) {
             Reading once = read.most;
@@ -130,7 +130,7 @@ class TrafficCounter {
         }
         const int reader = plan_.reader_of(operand, target, owner);
         const Index round = rounds.elements(target);
-        ReadingSteps steps{size_of(target.stored), round, 0,
+        ReadingSteps steps{size_of(target.stored_as(operand)), round, 0,
                            std::max<Bytes>(plan_.limits.scratch / 2, 1), reader != owner};
         Bytes bytes = 0;
         for (const layout::Copy& part : parts) {

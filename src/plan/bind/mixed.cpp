@@ -1,0 +1,182 @@
+#include "shardweld/plan/mixed.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+namespace shardweld::plan {
+
+namespace {
+
+constexpr const char* kOneModel = "give checkpoints of one model, saved with one vocabulary";
+
+using ByName = std::map<std::string, const Target*>;
+
+ByName by_name(const Share& share) {
+    ByName targets;
+    for (const Target& target : share.binding.targets) {
+        targets.emplace(target.name, &target);
+    }
+    return targets;
+}
+
+std::string kind_of(const Target& target) {
+    return std::string(torch_name(target.stored)) + " " + shape_text(target.shape);
+}
+
+/// Names that one has and the other lacks.
+void require_names(const Share& has, const Share& lacks) {
+    const ByName known = by_name(lacks);
+    std::vector<std::string> names;
+    for (const Target& target : has.binding.targets) {
+        if (!known.contains(target.name)) {
+            names.push_back(printable(target.name));
+        }
+    }
+    if (!names.empty()) {
+        throw Error(ErrorCode::mismatch,
+                    counted(names.size(), "tensor") + " of " + has.name + " " +
+                        (names.size() == 1 ? "is" : "are") + " not in " + lacks.name + ": " +
+                        listed(names),
+                    kOneModel);
+    }
+}
+
+/// Tensors of one name are of one shape, and both of them floats or of the same other type.
+void require_alike(const Share& lead, const Share& other) {
+    const ByName known = by_name(lead);
+    std::vector<std::string> texts;
+    for (const Target& target : other.binding.targets) {
+        const Target& first = *known.at(target.name);
+        const bool are_floats = is_float(first.stored) && is_float(target.stored);
+        if (first.shape != target.shape || !(are_floats || first.stored == target.stored)) {
+            texts.push_back(printable(target.name) + " is " + kind_of(first) + " in " + lead.name +
+                            " and " + kind_of(target) + " in " + other.name);
+        }
+    }
+    if (!texts.empty()) {
+        throw Error(ErrorCode::mismatch, listed(texts), kOneModel);
+    }
+}
+
+/// Floats of 8 bits are multiples of scales that lie elsewhere.
+void require_addable(const Share& share) {
+    for (const Target& target : share.binding.targets) {
+        if (is_float(target.stored) && size_of(target.stored) == 1) {
+            throw Error(ErrorCode::unsupported,
+                        printable(target.name) + " in " + share.name + " is " +
+                            std::string(torch_name(target.stored)) +
+                            ": quantised weights cannot be added up",
+                        "give the checkpoints in bf16, fp16 or fp32");
+        }
+        if (target.fold || !target.file.empty()) {
+            throw Error(ErrorCode::unsupported,
+                        "a LoRA adapter in " + share.name + " cannot be added up",
+                        "fold it first: merge that checkpoint alone with --lora fold");
+        }
+    }
+}
+
+/// Puts the operands of a share's target behind the others', as those of its term.
+void append(std::vector<Operand>& all, std::vector<Operand>& more, std::size_t term) {
+    for (Operand& operand : more) {
+        operand.term = static_cast<std::uint32_t>(term);
+        all.push_back(std::move(operand));
+    }
+    more = {};
+}
+
+/// The target whose own elements are those of `parts[lead]`, as a mix of all.
+Target mix(const std::vector<Target*>& parts, const std::vector<Share>& shares, Mix::Kind kind,
+           std::size_t lead) {
+    Mix terms{kind, {}};
+    std::vector<Operand> operands;
+    std::vector<Operand> replicas;
+    for (std::size_t term = 0; term < parts.size(); ++term) {
+        Target& part = *parts[term];
+        terms.terms.push_back({part.stored, part.add, shares[term].weight});
+        append(operands, part.operands, term);
+        append(replicas, part.replicas, term);
+    }
+    Target mixed = std::move(*parts[lead]);
+    mixed.operands = std::move(operands);
+    mixed.replicas = std::move(replicas);
+    mixed.add = 0;
+    mixed.mix = std::move(terms);
+    return mixed;
+}
+
+/// The lead's target; the others' elements become copies that are to be compared with it, and so do
+/// their own replicas.
+Target equal(const std::vector<Target*>& parts, std::size_t lead, std::vector<Operand>& copies,
+             Ledger& ledger) {
+    Target one = std::move(*parts[lead]);
+    for (std::size_t term = 0; term < parts.size(); ++term) {
+        if (term != lead) {
+            const Bytes bytes = source_bytes(*parts[term]);
+            ledger.consumed -= bytes;
+            ledger.replica += bytes;
+            append(copies, parts[term]->operands, 0);
+            append(copies, parts[term]->replicas, 0);
+        }
+    }
+    return one;
+}
+
+void add_up(const Ledger& more, Ledger& sum) {
+    sum.stored += more.stored;
+    sum.consumed += more.consumed;
+    sum.replica += more.replica;
+    sum.padding += more.padding;
+    sum.ignored.insert(sum.ignored.end(), more.ignored.begin(), more.ignored.end());
+}
+
+void require_one_model(const std::vector<Share>& shares, std::size_t lead) {
+    for (const Share& share : shares) {
+        if (&share != &shares[lead]) {
+            require_names(shares[lead], share);
+            require_names(share, shares[lead]);
+            require_alike(shares[lead], share);
+        }
+        require_addable(share);
+    }
+}
+
+}  // namespace
+
+Binding mixed(std::vector<Share> shares, Mix::Kind kind, std::size_t lead) {
+    require_one_model(shares, lead);
+    Binding all;
+    all.logicals = shares[lead].binding.logicals;
+    for (Share& share : shares) {
+        add_up(share.binding.ledger, all.ledger);
+        for (Warning& warning : share.binding.warnings) {
+            warning.text = share.name + ": " + warning.text;
+            all.warnings.push_back(std::move(warning));
+        }
+    }
+    // All have the same names, in the same order.
+    for (std::size_t i = 0; i < shares[lead].binding.targets.size(); ++i) {
+        std::vector<Target*> parts;
+        for (Share& share : shares) {
+            parts.push_back(&share.binding.targets[i]);
+        }
+        if (is_float(parts[lead]->stored)) {
+            all.targets.push_back(mix(parts, shares, kind, lead));
+            continue;
+        }
+        std::vector<Operand> copies;
+        Target one = equal(parts, lead, copies, all.ledger);
+        all.same.push_back({one.name, all.targets.size(), one.replicas.size(), copies.size(),
+                            SamePair::Why::averaged});
+        std::move(copies.begin(), copies.end(), std::back_inserter(one.replicas));
+        all.targets.push_back(std::move(one));
+    }
+    return all;
+}
+
+}  // namespace shardweld::plan
