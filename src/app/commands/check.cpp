@@ -99,7 +99,7 @@ std::string text_of(const std::vector<Finding>& findings, const Options& options
            label_of(options) + "\n";
 }
 
-std::string json_of(const std::vector<Finding>& findings, const Options& options) {
+std::string findings_json(const std::vector<Finding>& findings, const Options& options) {
     ordered_json json = {{"schema", kCheckSchema},
                          {"directory", options.local_dir.string()},
                          {"target", loaders::name_of(options.loader)},
@@ -121,7 +121,7 @@ int check(const Options& options, std::ostream& out) {
     const std::vector<Finding> findings =
         loaders::check(read_directory(options.local_dir, options.loader),
                        {options.loader, options.n_devices, options.n_stages});
-    out << (options.json ? json_of(findings, options) : text_of(findings, options));
+    out << (options.json ? findings_json(findings, options) : text_of(findings, options));
     const auto fatal = std::ranges::count(findings, true, &Finding::is_fatal);
     if (fatal > 0) {
         throw Error(ErrorCode::strict,
