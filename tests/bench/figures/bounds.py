@@ -63,6 +63,7 @@ _FSDP, _MEGATRON, _ZERO = ({"kind": f"peer-{name}"} for name in ("verl_fsdp", "v
 
 BOUNDS = (
     Bound("% of the roof, 2 ranks", ">=", 85, _MERGE, _roof),
+    Bound("average of four: % of the roof of reading them, 2 ranks", ">=", 85, {"kind": "average", "ranks": 2}, _roof),
     Bound("merge / `cp -r`, 2 ranks, warm, no fsync", "<=", 0.7, dict(_PLAIN, cache="warm", fsync="no"), _copy_ratio),
     Bound("merge / `cp -r`, 2 ranks, cold, no fsync", "<=", 1.0, dict(_PLAIN, cache="cold", fsync="no"), _copy_ratio),
     Bound("merge / `cp -r`, 2 ranks, fsync", "<=", 0.8, dict(_PLAIN, fsync="yes"), _copy_ratio),

@@ -12,7 +12,7 @@ sys.path.append(os.path.join(os.path.dirname(__file__), "../../support"))
 import marked_page
 from marked_page import table as _table
 
-_INPUTS = ("legacy", "torch_dist", "fsdp", "hf", "zero3")  # the order of rows
+_INPUTS = ("legacy", "torch_dist", "fsdp", "hf", "zero3", "mixed")  # the order of rows
 _DTYPES = {"bf16": "bf16", "fp32_bf16": "fp32 to bf16"}
 
 
@@ -144,6 +144,8 @@ def line_of(record):
     samples = record["samples"]
     if record["kind"] == "merge":
         text += f": merge / cp {_spread(ratios(samples['merge']['wall_s'], samples['copy']['wall_s']))}, {_middle(of_roof(record), 0)} % of the roof"
+    elif "roof" in samples:
+        text += f": {_spread(samples['merge']['wall_s'])} s, {_middle(of_roof(record), 0)} % of the roof"
     elif "peer" in samples:
         text += f": peer {_middle(samples['peer']['work_s'])} s" + (f", merge {_middle(samples['merge']['wall_s'])} s" if "merge" in samples else "")
     elif "merge" in samples:

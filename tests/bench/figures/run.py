@@ -6,6 +6,7 @@ import sys
 import tempfile
 import time
 
+import averaging
 import merging
 import page
 import peers
@@ -21,6 +22,7 @@ kinds:
   merge   beside `cp -r` of the same files and plain parallel copying of them (shardweld iobench), for each format, dtype, number of ranks, cache
           and fsync; all strategies in the same run
   peer    beside other mergers, in a Python that has them (--python): verl's for FSDP and Megatron, torch's consolidation, DeepSpeed's zero_to_fp32
+  average of four checkpoints of several formats, beside plain parallel reading of them (--gb: of each, 1)
   launch  a merge of next to nothing
   memory  checkpoints of holes of growing size
 
@@ -53,7 +55,7 @@ def listed(*known, default=None, note=""):
 
 def arguments():
     parser = argparse.ArgumentParser(prog="scripts/bench.sh", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kind", **listed("merge", "peer", "launch", "memory", default=["merge", "launch"], note=" (default merge,launch)"))
+    parser.add_argument("--kind", **listed("merge", "average", "peer", "launch", "memory", default=["merge", "launch"], note=" (default merge,launch)"))
     parser.add_argument("--gb", type=float, help="size of the checkpoint's tensors (4; peers: 2)")
     parser.add_argument("--pairs", type=int, help="runs of each side (9; peers: 2)")
     parser.add_argument("--format", **listed("legacy", "torch_dist", "fsdp"))
@@ -98,6 +100,11 @@ def jobs(given):
         for case, strategies in merge_cases(given):
             yield ([dict(case.record(name), pairs=n_pairs) for name in strategies], lambda place, c=case, s=strategies: merging.measure(place, c, s, n_pairs),
                    [case.model])
+    if "average" in given.kind:
+        n_averages = given.pairs or 9
+        for ranks, cache in itertools.product(map(int, given.ranks), given.cache):
+            yield ([dict(averaging.key(given.gb or 1, ranks, cache), pairs=n_averages)],
+                   lambda place, n=ranks, c=cache: [averaging.record(place, given.gb or 1, n, c, n_averages)], [])
     if "launch" in given.kind:
         for ranks in map(int, given.ranks):
             n_launches = given.pairs or 9

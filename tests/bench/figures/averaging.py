@@ -1,0 +1,58 @@
+"""An average of checkpoints of several formats beside plain parallel reading of the same files (shardweld iobench). Knows their command lines and
+reports."""
+import json
+import os
+
+import merging
+import page_cache
+import pairs
+import process
+from place import Model, mpirun
+
+LAYOUTS = ("legacy", "fsdp", "torch_dist", "legacy")
+
+
+def key(gb, ranks, cache):
+    """`gb`: of each checkpoint."""
+    return {"kind": "average", "input": "mixed", "dtype": "bf16", "ranks": ranks, "strategy": "direct", "cache": cache, "fsync": "no", "gb": gb}
+
+
+def _make(place, gb, parent):
+    os.makedirs(parent)
+    for seed, layout in enumerate(LAYOUTS):
+        model = Model(layout, "bf16", gb)
+        process.run([place.program("make_checkpoint"), "--format", layout, *model.made_with(), "--seed", str(seed), os.path.join(parent, str(seed))], place.log)
+
+
+def _report_in(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def record(place, gb, ranks, cache, n_pairs):
+    """The merge's speed counts the bytes that it reads, from the first file made to the model published."""
+    parent = place.made(f"average-{len(LAYOUTS)}x{gb:g}gb", lambda path: _make(place, gb, path))
+    inputs = page_cache.files_below(parent)
+    merged, report, roof = (os.path.join(place.work, name) for name in ("merged", "report.json", "roof.json"))
+    checkpoints = [os.path.join(parent, str(seed), "source") for seed in range(len(LAYOUTS))]
+    merge = [place.program("shardweld"), "merge", "--average", *checkpoints, "--target_dir", merged, "--hf_config", os.path.join(parent, "0/hf"),
+             "--strategy", "direct", "--no_fsync", "--report", report, "-q"]
+    read = [place.program("shardweld"), "iobench", place.work, "--source", parent, "--repeats", "1", "--no_fsync", "--report", roof,
+            *(["--cold"] if cache == "cold" else [])]
+
+    def run_merge(sampled):
+        taken = process.run([*mpirun(ranks), *merge], place.log, sampled)
+        said = _report_in(report)
+        names = [phase["name"] for phase in said["phases"]]
+        moving = said["phases"][names.index("create"):names.index("publish") + 1]
+        read_gb = sum(rank["bytes_read"] for rank in said["ranks"]) / 1e9
+        return merging.figures(taken, {"gbs": read_gb / sum(phase["wall_s"] for phase in moving)})
+
+    def run_roof(_):
+        process.run([*mpirun(ranks), *read], place.log)
+        return {name: _report_in(roof)["read"][name] for name in ("wall_s", "cpu_s", "gbs")}
+
+    sides = [pairs.Side("roof", run_roof), pairs.Side("merge", run_merge, (merged,))]
+    pairs.measure(sides, n_pairs, inputs, cache)
+    return dict(key(gb, ranks, cache), pairs=n_pairs, input_bytes=sum(map(os.path.getsize, inputs)), peak_bytes=sides[1].peak_bytes,
+                samples={side.name: side.samples for side in sides})
