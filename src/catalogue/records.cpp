@@ -1,6 +1,7 @@
 #include "shardweld/catalogue/records.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 
 #include "shardweld/catalogue/catalogue.hpp"
@@ -48,6 +49,15 @@ std::optional<std::uint32_t> Records::at(std::uint32_t file, Bytes byte) const {
     const std::size_t i = first_behind(file, byte);
     const bool is_in = i < all.size() && all[i].file == file && all[i].offset <= byte;
     return is_in ? std::optional(static_cast<std::uint32_t>(i)) : std::nullopt;
+}
+
+void append(Records& records, Records later) {
+    const auto n_tensors = static_cast<std::uint32_t>(records.tensors.size());
+    for (Record& record : later.all) {
+        record.tensor += n_tensors;
+        records.all.push_back(record);
+    }
+    std::move(later.tensors.begin(), later.tensors.end(), std::back_inserter(records.tensors));
 }
 
 Records records_of(const Catalogue& catalogue) {

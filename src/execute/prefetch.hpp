@@ -38,7 +38,7 @@ class Prefetch {
     plan::Rounds rounds_;
     int rank_;
     Reader& reader_;
-    std::size_t n_ahead_;  ///< rounds
+    std::size_t n_ahead_;                                  ///< rounds
     std::deque<std::pair<Ranges, std::uint32_t>> coming_;  ///< with their terms
     std::uint32_t term_ = 0;
 };

@@ -98,8 +98,8 @@ struct RoundBuffers {
     [[nodiscard]] Bytes used() const { return assembled.used() + sent.used() + received.used(); }
 };
 
-/// Lays out round `ranges` (one range per owner) of a term for `rank`. Sender and receiver go through
-/// operands in the same order, so no description travels with the data.
+/// Lays out round `ranges` (one range per owner) of a term for `rank`. Sender and receiver go
+/// through operands in the same order, so no description travels with the data.
 Round make_round(const plan::Plan& plan, std::vector<plan::LineRange> ranges, std::uint32_t term,
                  int rank, RoundBuffers& buffers);
 

@@ -78,8 +78,8 @@ class Writer {
     Buffer converted_;
     std::optional<Journal> journal_;
     std::shared_ptr<RecordSums> record_sums_;  ///< of what is read; may be null
-    std::size_t n_written_down_ = 0;    ///< of the finished blocks
-    std::vector<plan::LineRange> put_;  ///< in the order of the line
+    std::size_t n_written_down_ = 0;           ///< of the finished blocks
+    std::vector<plan::LineRange> put_;         ///< in the order of the line
     Bytes since_flush_ = 0;
     double flushed_at_;
 };

@@ -208,9 +208,7 @@ void require_iteration(Location& location, std::optional<Index> wanted) {
     }
 }
 
-}  // namespace
-
-Location locate(const InputRequest& request) {
+Location locate_checkpoint(const InputRequest& request) {
     require_sensible(request);
     std::vector<std::string> notes;
     fs::path directory = io::without_dots(request.directory);
@@ -237,6 +235,23 @@ Location locate(const InputRequest& request) {
     location->check_crc = request.check_crc;
     location->neighbours = look_around(io::without_dots(request.directory), *location);
     return std::move(*location);
+}
+
+}  // namespace
+
+Location locate(const InputRequest& request) {
+    InputRequest model = request;
+    model.backend = "hf";
+    try {
+        return locate_checkpoint(request);
+    } catch (const Error& error) {
+        const bool may_be_model = request.wants_model && request.backend == "auto" &&
+                                  error.code() == ErrorCode::not_found;
+        if (!may_be_model || !probe(io::without_dots(request.directory), model.backend)) {
+            throw;
+        }
+    }
+    return locate_checkpoint(model);
 }
 
 }  // namespace shardweld::formats

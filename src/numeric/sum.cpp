@@ -53,10 +53,9 @@ const SumKernels& best_sums() {
 void load_sum_of_f64(std::span<const std::byte> elements, float add, std::span<float> x) {
     Summed<double> wide{};
     std::memcpy(wide.data(), elements.data(), elements.size());
-    std::transform(wide.begin(), wide.begin() + static_cast<std::ptrdiff_t>(x.size()), x.begin(),
-                   [&](double value) {
-                       return static_cast<float>(value + static_cast<double>(add));
-                   });
+    std::transform(
+        wide.begin(), wide.begin() + static_cast<std::ptrdiff_t>(x.size()), x.begin(),
+        [&](double value) { return static_cast<float>(value + static_cast<double>(add)); });
 }
 
 void load_addend(const Addend& addend, std::size_t first, std::span<float> x) {
@@ -120,8 +119,8 @@ void add_difference(const Addend& addend, std::span<const float> base, std::span
         throw Error(ErrorCode::internal, "a difference from a base of another size");
     }
     for_each_summed(addend, sum.size(), [&](std::span<const float> x, std::size_t first) {
-        best_sums().add_difference(x.data(), base.data() + first, addend.weight,
-                                   sum.data() + first, x.size());
+        best_sums().add_difference(x.data(), base.data() + first, addend.weight, sum.data() + first,
+                                   x.size());
     });
 }
 

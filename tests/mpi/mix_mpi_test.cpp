@@ -94,7 +94,8 @@ class Checkpoints {
                 if (mix.kind == Mix::Kind::deltas) {
                     x = rounded(double{x} - double{first});
                 }
-                sum = rounded(double{sum} + double{rounded(double{mix.terms[i].weight} * double{x})});
+                sum =
+                    rounded(double{sum} + double{rounded(double{mix.terms[i].weight} * double{x})});
             }
             sums.push_back(sum);
         }
@@ -139,7 +140,8 @@ TEST(Mix, gives_the_same_sums_with_any_strategy_in_the_memory_of_one_checkpoint)
                 plan::PlanChoice choice;
                 choice.strategy = strategy;
                 choice.read_ahead = is_ahead;
-                choice.memory_limit = Bytes{1} << 20U;
+                choice.digests = true;
+                choice.memory_limit = Bytes{4} << 20U;
                 const plan::Plan plan = plan::make_plan(
                     checkpoints.targets(mix, written), checkpoints.files(),
                     plan::Visibility::everywhere(comm.size(), checkpoints.files().size()), choice);

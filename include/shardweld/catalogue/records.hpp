@@ -37,4 +37,7 @@ struct Records {
 /// states nothing. Pure.
 Records records_of(const Catalogue& catalogue);
 
+/// Puts the records of later files behind.
+void append(Records& records, Records later);
+
 }  // namespace shardweld::catalogue

@@ -13,11 +13,10 @@ namespace shardweld::plan {
 
 struct Plan;
 
-/// Makes the rounds one after the other, the same on all ranks; each part of the line comes once for
-/// every term of the plan. In a lockstep plan a round has one
-/// range per rank (possibly empty); no owner assembles more than Limits::round bytes and no reader
-/// sends more than Limits::send. Otherwise rounds are those of one rank. What the united list
-/// `done` holds is left out.
+/// Makes the rounds one after the other, the same on all ranks; each part of the line comes once
+/// for every term of the plan. In a lockstep plan a round has one range per rank (possibly empty);
+/// no owner assembles more than Limits::round bytes and no reader sends more than Limits::send.
+/// Otherwise rounds are those of one rank. What the united list `done` holds is left out.
 class Rounds {
   public:
     /// All ranks' rounds.

@@ -16,6 +16,7 @@ struct Arguments {
     /// By the names of rows; "true" for flags.
     std::map<std::string, std::string, std::less<>> values;
     std::vector<std::string> others;
+    std::vector<std::string> checkpoints;  ///< of several, those behind the first
 
     [[nodiscard]] bool has(std::string_view name) const { return values.contains(name); }
 };

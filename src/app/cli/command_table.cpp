@@ -16,7 +16,8 @@ const std::vector<CommandRow>& command_rows() {
          "Examples:\n"
          "  shardweld merge --local_dir ckpt/global_step_100/actor --target_dir merged\n"
          "  mpirun -n 8 shardweld merge --local_dir iter_0000010 --hf_config Qwen3-8B \\\n"
-         "      --target_dir merged --dtype bf16\n",
+         "      --target_dir merged --dtype bf16\n"
+         "  shardweld merge --average step_100 step_200 step_300 merged\n",
          {"local_dir", "hf_config", "target_dir", "overwrite", "backend", "dtype", "max_shard_size",
           "lora", "report", "resume"}},
         {"plan",

@@ -68,6 +68,20 @@ double duration_in(const Given& given) {
     return number * (at == end ? 1 : unit->second);
 }
 
+std::vector<double> reals_in(const Given& given) {
+    std::vector<double> numbers;
+    for (const std::string_view text : split(given.text, ',')) {
+        double number = 0;
+        const char* const end = text.data() + text.size();
+        const auto [at, error] = std::from_chars(text.data(), end, number);
+        if (error != std::errc() || at != end || !std::isfinite(static_cast<float>(number))) {
+            refuse(given, "is no list of numbers", "give for example 0.2,0.8");
+        }
+        numbers.push_back(number);
+    }
+    return numbers;
+}
+
 std::vector<std::string> names_in(const Given& given) {
     const auto names = split(given.text, ',');
     return {names.begin(), names.end()};

@@ -35,6 +35,8 @@ Bytes size_in(const Given& given);
 Index number_in(const Given& given, Index least);
 /// A finite number that is not negative.
 double real_in(const Given& given);
+/// Finite numbers: "0.2,0.8".
+std::vector<double> reals_in(const Given& given);
 /// Seconds: "90", "90s", "5m", "1.5h".
 double duration_in(const Given& given);
 /// "ddp,fsdp".
@@ -108,6 +110,12 @@ Setter word(T Options::*field, std::type_identity_t<Words<T>> words) {
 template <typename T, typename Read>
 Setter value(T Options::*field, Read read) {
     return [=](const Given& given, Options& options) { options.*field = read(given); };
+}
+
+/// What the option alone says of a part of a value.
+template <typename Whole>
+Setter flag(Whole Options::*whole, bool Whole::*part) {
+    return [=](const Given&, Options& options) { options.*whole.*part = true; };
 }
 
 /// The same, for a part of a value.

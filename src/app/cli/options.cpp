@@ -1,6 +1,7 @@
 #include "options.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/paths.hpp"
@@ -84,6 +85,7 @@ void check_job(const Arguments& arguments, const Options& options) {
 /// After all options are read. Error(usage).
 void check_together(const Arguments& arguments, const Options& options) {
     check_mesh(options.mesh);
+    check_averaging(options.averaging);
     check_needs(options);
     check_bench(arguments, options);
     if (options.max_readers > 0 && options.strategy == plan::Strategy::direct) {
@@ -111,6 +113,24 @@ void read_options(const Arguments& arguments, Options& options) {
             row.set({row.name, given->second}, options);
         }
     }
+}
+
+/// Of several checkpoints all plain arguments are one, but for the last where it stands for what
+/// the command writes to or compares with.
+void place_checkpoints(const CommandRow& command, Arguments& given, Averaging& averaging) {
+    std::vector<std::string> others = std::exchange(given.others, {});
+    const std::string_view last = command.others.back();
+    const bool has_last = command.command != Command::plan && !given.has(last) && others.size() > 1;
+    if (has_last) {
+        given.values.emplace(last, others.back());
+        others.pop_back();
+    }
+    if (!given.has("local_dir") && !others.empty()) {
+        given.values.emplace("local_dir", others.front());
+        others.erase(others.begin());
+    }
+    averaging.others.assign(others.begin(), others.end());
+    given.checkpoints = std::move(others);
 }
 
 /// A plain argument is the value of the option that it stands for.
@@ -201,6 +221,9 @@ Options parse_options(const std::vector<std::string>& arguments) {
     }
     options.command = command.command;
     Arguments given = split_arguments(command, rest);
+    if (given.has("average") || given.has("delta")) {
+        place_checkpoints(command, given, options.averaging);
+    }
     place_others(command, given);
     read_options(given, options);
     require_directories(command, options);
@@ -212,9 +235,11 @@ Options parse_options(const std::vector<std::string>& arguments) {
 }
 
 formats::InputRequest input_request(const Options& options) {
-    return {
+    formats::InputRequest request{
         options.local_dir, options.backend, options.iteration, options.role,
         options.mesh,      options.prefix,  options.weights,   options.check_crc != CheckCrc::off};
+    request.wants_model = options.averaging.is_asked();  // where there is no checkpoint
+    return request;
 }
 
 }  // namespace shardweld::app

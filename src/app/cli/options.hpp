@@ -14,6 +14,7 @@
 #include "shardweld/plan/choice.hpp"
 #include "shardweld/publish/striping.hpp"
 
+#include "averaging.hpp"
 #include "log.hpp"
 #include "progress.hpp"
 #include "selection.hpp"
@@ -89,6 +90,7 @@ struct Options {
     formats::Mesh mesh;  ///< empty: as the checkpoint says
     std::string prefix;  ///< dcp: part of the state dict, "" if not given
     formats::WeightsFrom weights = formats::WeightsFrom::automatic;  ///< deepspeed
+    Averaging averaging;  ///< of several checkpoints, the first of which is local_dir
 
     // Output.
     fs::path target_dir = "tmp";

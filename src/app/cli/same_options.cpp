@@ -16,6 +16,9 @@ std::string text_of(const OptionRow& row, const std::string& value) {
 
 std::string shared_text(const CommandRow& command, const Arguments& arguments) {
     std::string text(command.name);
+    for (std::size_t i = 0; i < arguments.checkpoints.size(); ++i) {
+        text += "\nanother checkpoint";  // which may be called otherwise on other nodes
+    }
     for (const auto& [name, value] : arguments.values) {
         const OptionRow& row = *find_option(name);
         if (row.touches != Touches::loudness) {

@@ -33,6 +33,9 @@ std::vector<std::string> words_for(Command step, const Arguments& arguments, Pat
             words.insert(words.end(), {"--" + given->first, value});
         }
     }
+    for (const std::string& checkpoint : arguments.checkpoints) {
+        words.push_back(paths == Paths::absolute ? fs::absolute(checkpoint).string() : checkpoint);
+    }
     return words;
 }
 

@@ -150,6 +150,18 @@ double lora_alpha_in(const Given& given) {
     return alpha;
 }
 
+double decay_in(const Given& given) {
+    const double decay = real_in(given);
+    if (decay == 0) {
+        refuse(given, "would leave the last checkpoint alone", "give a number such as 0.9");
+    }
+    return decay;
+}
+
+fs::path path_in(const Given& given) {
+    return given.text;
+}
+
 Bytes extent_in(const Given& given) {
     const Bytes extent = size_in(given);
     if (extent % kLeastExtent != 0 || extent > kLargestExtent) {

@@ -31,6 +31,9 @@ publish::Striping striping_in(const Given& given);
 /// A regular expression.
 std::string expression_in(const Given& given);
 double lora_alpha_in(const Given& given);
+/// More than 0.
+double decay_in(const Given& given);
+fs::path path_in(const Given& given);
 /// Bytes that are read or written at once.
 Bytes extent_in(const Given& given);
 Bytes memory_limit_in(const Given& given);

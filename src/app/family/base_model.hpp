@@ -18,12 +18,8 @@ bool is_base_of_adapter(const Options& options, Destination sink,
 /// Where --base is looked for: a HuggingFace model directory.
 formats::InputRequest base_request(const Options& options);
 
-/// Puts the base's tensors and files into a checkpoint's catalogue; `directory` is where this rank
-/// sees the base's files. Error(unsupported) when the base has other names.
-void add_base(catalogue::Catalogue& checkpoint, const fs::path& directory,
-              catalogue::Catalogue base);
-
-/// The same for a survey; the base's files keep their visibility.
+/// Puts the base's tensors and files into a checkpoint's survey; the files keep their visibility.
+/// Error(unsupported) when the base has other names.
 void add_base(Survey& checkpoint, Survey base);
 
 }  // namespace shardweld::app

@@ -14,7 +14,6 @@
 #include "../family/lora.hpp"
 #include "../runtime/resources.hpp"
 #include "equal_replicas.hpp"
-#include "tied.hpp"
 
 namespace shardweld::app {
 
@@ -25,20 +24,26 @@ struct ReadCheckpoint {
     Survey survey;
     std::optional<formats::Location> base;  ///< --base, of an adapter
     bool holds_adapter_only = false;
+    std::vector<SurveyedCheckpoint> others;  ///< that are mixed into it
     Input input;
 };
 
 ReadCheckpoint survey_checkpoint(Session& session, Sources& sources, Destination sink) {
     const MemoryMeter meter;
     const Options& options = session.options;
-    ReadCheckpoint read{survey_shown(session, std::move(sources.checkpoint)), {}, false, {}};
+    ReadCheckpoint read{survey_shown(session, std::move(sources.checkpoint)), {}, false, {}, {}};
     read.holds_adapter_only = adapters::holds_adapter_only(read.survey.catalogue);
     if (is_base_of_adapter(options, sink, read.survey.catalogue)) {
         Survey base = survey_shown(session, std::move(sources.base).value(), " of the base");
         read.base = base.location;
         mpi::collectively(session.comm, [&] { add_base(read.survey, std::move(base)); });
     }
-    read.input = input_of(read.survey, meter, options.check_crc == CheckCrc::during);
+    read.others = survey_others(session, std::move(sources.others), read.survey);
+    std::vector<const Survey*> behind;
+    for (const SurveyedCheckpoint& other : read.others) {
+        behind.push_back(&other.survey);
+    }
+    read.input = input_of(read.survey, meter, options.check_crc == CheckCrc::during, behind);
     return read;
 }
 
@@ -116,96 +121,6 @@ plan::PlanChoice choice_for(const Session& session, const Terms& terms, const In
     return choice;
 }
 
-/// The metadata where the recipe ties two tensors that may turn out to differ and are bound anew
-/// then: a binding consumes them. Models with a tied head are small.
-std::optional<catalogue::Catalogue> kept_if_tied(const PreparedModel& prepared,
-                                                 const catalogue::Catalogue& catalogue) {
-    const auto& rules = prepared.recipe->same;
-    const bool is_tied = std::any_of(rules.begin(), rules.end(), [&](const auto& rule) {
-        return prepared.symbols->holds(rule.condition);
-    });
-    return is_tied ? std::optional(catalogue) : std::nullopt;
-}
-
-BoundModel bind(Session& session, const Input& input, ModelFiles files, const ModelChoice& choice,
-                catalogue::Catalogue catalogue) {
-    const std::string& trace = session.options.trace;
-    BoundModel model{std::move(files), {}, {}, {}, {}};
-    mpi::collectively(session.comm, [&] {
-        model.prepared = prepare_with_adapter(model.files, choice, catalogue);
-        model.kept = kept_if_tied(model.prepared, catalogue);
-        if (!trace.empty()) {
-            model.trace = plan::trace_stored(catalogue, model.prepared.model(), trace);
-        }
-        model.bound =
-            bind_model(model.prepared, model.files, session.options, std::move(catalogue));
-    });
-    input.sums->want(model.bound.binding.targets);
-    input.sums->want(model.bound.factors);
-    return model;
-}
-
-std::string text_of(const Untied& untied) {
-    return untied.stored_name + " differs from " + untied.target + " in " +
-           std::to_string(untied.n_elements) + " elements, though the model ties them";
-}
-
-/// Plain tensors of which nothing tells the shape, and that are no replicas.
-void require_known_shape(const Untied& untied) {
-    if (untied.why == plan::SamePair::Why::presumed) {
-        throw Error(
-            ErrorCode::mismatch,
-            untied.stored_name + " is a plain tensor that differs between ranks in " +
-                std::to_string(untied.n_elements) + " elements, and no recipe states its shape",
-            "if the ranks hold shards of dim 0, say so with --mesh_dim_names fsdp --mesh_shape N");
-    }
-}
-
-bool shares_embeddings(const catalogue::Catalogue& catalogue) {
-    const auto shared = catalogue.facts.find("shared_embeddings");
-    return shared != catalogue.facts.end() && shared->second == 1;
-}
-
-/// Both are kept, unless the checkpoint itself says that they are one.
-BoundModel bind_untied(Session& session, const Input& input, BoundModel tied,
-                       const Untied& untied) {
-    const std::string text = text_of(untied);
-    catalogue::Catalogue catalogue = std::move(tied.kept).value();
-    if (shares_embeddings(catalogue)) {
-        throw Error(ErrorCode::mismatch, text + " and the training job shared them",
-                    "copy all files from one save: the checkpoint contradicts itself");
-    }
-    ModelFiles files = std::move(tied.files);
-    ModelChoice choice = tied.prepared.choice;
-    tied = {};
-    models::Config config = models::Config::parse(files.config_text, files.config_path);
-    config.set("tie_word_embeddings", "false");
-    files.config_text = config.text_to_write();
-    choice.is_tied = false;
-    BoundModel model = bind(session, input, std::move(files), choice, std::move(catalogue));
-    warn(session,
-         plan::Warning{
-             "tied_differs", untied.stored_name,
-             text + ": both are written and config.json's tie_word_embeddings is set to false"});
-    return model;
-}
-
-/// Copies that must equal another tensor are compared with it, by the ranks that are here.
-BoundModel resolve_ties(Session& session, const Input& input, BoundModel model,
-                        const plan::PlanChoice& choice) {
-    const auto untied = compare_same(session.comm, model.bound.binding, source_of(session, input),
-                                     input.visibility, choice);
-    if (untied.empty()) {
-        model.kept.reset();
-        return model;
-    }
-    report_what_was_read(session, input, {});
-    for (const Untied& one : untied) {
-        require_known_shape(one);
-    }
-    return bind_untied(session, input, std::move(model), untied.front());
-}
-
 void tell(Session& session, const BoundModel& model) {
     for (const std::string& note : model.prepared.notes) {
         session.log.info(note);
@@ -272,7 +187,7 @@ void tell(Session& session, const Planned& planned) {
 
 Sources find_sources(Session& session, const Terms& terms) {
     const Options& options = session.options;
-    Sources sources{find_shown(session, input_request(options)), {}, {}};
+    Sources sources{find_shown(session, input_request(options)), find_others(session), {}, {}};
     if (options.base) {
         sources.base = find_shown(session, base_request(options), " of the base");
     } else {
@@ -291,9 +206,11 @@ Planned make_ready(Session& session, const Terms& terms, Sources sources,
     ModelFiles files = settled_files(session, read, std::move(sources.files), terms, wanted.lora);
     plan::PlanChoice choice =
         choice_for(session, terms, read.input, shared_resources(session.comm));
-    BoundModel model =
-        bind(session, read.input, std::move(files), wanted, std::move(read.survey.catalogue));
-    model = resolve_ties(session, read.input, std::move(model), choice);
+    BoundModel model = bind_checkpoint(session, read.input, std::move(files), wanted,
+                                       std::move(read.survey.catalogue), choice);
+    if (!read.others.empty()) {
+        model = mix_in(session, read.input, std::move(model), std::move(read.others), choice);
+    }
     tell(session, model);
     between_steps();
     if (terms.crew) {
@@ -318,12 +235,6 @@ Planned make_ready_as_stored(Session& session, const Terms& terms, Input input,
     model.bound.binding.targets = std::move(targets);
     plan::PlanChoice choice = choice_for(session, terms, input, shared_resources(session.comm));
     return make_plans(session, terms, std::move(input), std::move(model), std::move(choice));
-}
-
-void report_what_was_read(Session& session, const Input& input, const mpi::WhyStop& why_stop) {
-    if (auto counts = check_what_was_read(session, input, why_stop)) {
-        session.report.crc = counts;
-    }
 }
 
 void report_plan(Session& session, const Planned& planned) {

@@ -14,6 +14,8 @@
 #include "../report/session.hpp"
 #include "../runtime/memory.hpp"
 #include "../survey/input.hpp"
+#include "bound_model.hpp"
+#include "mixed_model.hpp"
 
 namespace shardweld::app {
 
@@ -28,16 +30,6 @@ struct Terms {
     Destination sink = Destination::model;
     bool halves_memory = false;     ///< the other half reads a model to compare with
     std::optional<Crew> crew = {};  ///< moves the tensors; nullopt: the session's ranks do
-};
-
-/// A model whose tensors are bound.
-struct BoundModel {
-    ModelFiles files;
-    PreparedModel prepared;
-    Bound bound;
-    std::vector<std::string> trace;  ///< --trace: what is stored of it
-    /// What was bound, until it is known whether head and embedding are one.
-    std::optional<catalogue::Catalogue> kept;
 };
 
 /// All that is known before the first tensor byte moves.
@@ -73,6 +65,7 @@ struct Planned {
 /// All that is known before the checkpoint's metadata are read.
 struct Sources {
     FoundCheckpoint checkpoint;
+    std::vector<OtherCheckpoint> others;  ///< --average, --delta
     std::optional<FoundCheckpoint> base;  ///< --base
     /// The model's; nullopt: with --base the checkpoint's metadata tell whose they are.
     std::optional<ModelFiles> files;
@@ -92,10 +85,6 @@ Planned make_ready(
 /// Collective. The way of a model whose tensors stay as they are stored.
 Planned make_ready_as_stored(Session& session, const Terms& terms, Input input,
                              std::vector<plan::Target> targets);
-
-/// Collective. What all passes so far have read is held against the records' checksums, and the
-/// report counts them; nothing where they are not checked. Error(corrupt), Error(stopped).
-void report_what_was_read(Session& session, const Input& input, const mpi::WhyStop& why_stop);
 
 /// Local. Puts the plan into the first rank's report.
 void report_plan(Session& session, const Planned& planned);

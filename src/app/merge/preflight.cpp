@@ -113,6 +113,9 @@ void check_inputs_apart(mpi::Comm& comm, const Options& options, const Sources& 
         if (sources.base) {
             add_files(*sources.base, inputs);
         }
+        for (const OtherCheckpoint& other : sources.others) {
+            add_files(other.found, inputs);
+        }
         publish::require_apart(options.target_dir, inputs);
     });
 }

@@ -12,7 +12,9 @@ namespace shardweld::app {
 inline publish::TargetRequest target_request(const Options& options) {
     publish::TargetRequest request{
         options.target_dir, {options.local_dir}, options.overwrite, !options.restart, job_name()};
-    for (const auto& input : {options.hf_config, options.base}) {
+    const Averaging& averaging = options.averaging;
+    request.inputs.insert(request.inputs.end(), averaging.others.begin(), averaging.others.end());
+    for (const auto& input : {options.hf_config, options.base, averaging.base}) {
         if (input) {
             request.inputs.push_back(*input);
         }

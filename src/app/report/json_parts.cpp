@@ -44,6 +44,18 @@ ordered_json json_of(const plan::Ledger& ledger) {
             {"ignored", json_list(ledger.ignored)}};
 }
 
+ordered_json json_of(const MixedInput& input) {
+    return {{"dir", input.directory},
+            {"format", input.format},
+            {"facts", ordered_json(input.facts)},
+            {"files", input.n_files},
+            {"bytes", input.bytes},
+            {"provenance", json_of(input.provenance)},
+            {"is_base", input.is_base},
+            {"weight", input.weight},
+            {"ledger", json_of(input.ledger)}};
+}
+
 ordered_json json_of(const plan::Warning& warning) {
     return {{"code", warning.code}, {"tensor", warning.tensor}, {"text", warning.text}};
 }
@@ -100,6 +112,7 @@ template ordered_json json_list(const std::vector<catalogue::Ignored>& values);
 template ordered_json json_list(const std::vector<plan::Warning>& values);
 template ordered_json json_list(const std::vector<OddTensor>& values);
 template ordered_json json_list(const std::vector<FileEntry>& values);
+template ordered_json json_list(const std::vector<MixedInput>& values);
 
 std::string json_text(const ordered_json& json) {
     return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";

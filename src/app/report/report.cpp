@@ -162,6 +162,7 @@ std::string to_json(const Report& report) {
                      {"facts", ordered_json(report.facts)}, {"notes", report.input_notes},
                      {"files", report.n_input_files},       {"bytes", report.input_bytes}};
     json["provenance"] = json_of(report.provenance);
+    json["mixed"] = json_list(report.mixed);
     json["plan"] = {{"hash", known(report.plan_hash)},
                     {"strategy", known(report.strategy)},
                     {"why", report.why},

@@ -63,6 +63,19 @@ struct TensorEntry {
     std::vector<std::string> sources;  ///< files its elements come from, without repeats
 };
 
+/// One of several checkpoints that became one model.
+struct MixedInput {
+    std::string directory;
+    std::string format;
+    std::map<std::string, Index> facts;
+    std::size_t n_files = 0;
+    Bytes bytes = 0;
+    catalogue::Provenance provenance;
+    bool is_base = false;  ///< of --delta: the others' differences from it are added
+    float weight = 1;
+    plan::Ledger ledger;
+};
+
 /// What was taken over of an earlier run.
 struct Resumed {
     Index blocks_reused = 0;
@@ -86,6 +99,7 @@ struct Report {
     std::size_t n_input_files = 0;
     Bytes input_bytes = 0;
     catalogue::Provenance provenance;
+    std::vector<MixedInput> mixed;  ///< in the order in which they are added; empty: there was one
 
     std::string plan_hash;
     std::string strategy;

@@ -30,6 +30,20 @@ std::string record_at(const fs::path& path, Bytes offset) {
     return "the record ";
 }
 
+/// The sums of records, none of them wanted yet.
+std::shared_ptr<execute::RecordSums> record_sums(const fs::path& directory,
+                                                 const std::vector<catalogue::File>& files,
+                                                 catalogue::Records records) {
+    const auto name_of = [directory, files,
+                          tensors = records.tensors](const catalogue::Record& record) {
+        const fs::path path = directory / files[record.file].path;
+        return path.string() + ": " + record_at(path, record.offset) + "(" +
+               std::to_string(record.bytes) + " bytes at " + std::to_string(record.offset) +
+               ", tensor " + printable(tensors[record.tensor]) + ")";
+    };
+    return std::make_shared<execute::RecordSums>(std::move(records), name_of);
+}
+
 }  // namespace
 
 FoundCheckpoint find_shown(Session& session, const formats::InputRequest& request,
@@ -51,14 +65,19 @@ Survey survey_shown(Session& session, const formats::InputRequest& request, cons
     return survey_shown(session, find_shown(session, request, of), of);
 }
 
-Input input_of(Survey& survey, const MemoryMeter& meter, bool is_checked) {
+Input input_of(Survey& survey, const MemoryMeter& meter, bool is_checked,
+               std::span<const Survey* const> behind) {
+    catalogue::Records records = catalogue::records_of(survey.catalogue);
+    for (const Survey* const more : behind) {
+        catalogue::append(records, catalogue::records_of(more->catalogue));
+    }
     return {survey.location.directory,
             survey.catalogue.files,
             std::move(survey.visibility),
             std::move(survey.stamps),
             std::move(survey.digests),
             survey.home,
-            record_sums(survey.location.directory, survey.catalogue),
+            record_sums(survey.location.directory, survey.catalogue.files, std::move(records)),
             is_checked,
             meter};
 }
@@ -93,19 +112,6 @@ std::optional<execute::RecordCounts> check_what_was_read(Session& session, const
     return input.is_checked && input.sums
                ? std::optional(check_shown(session, input, execute::Completion::cheap, why_stop))
                : std::nullopt;
-}
-
-std::shared_ptr<execute::RecordSums> record_sums(const fs::path& directory,
-                                                 const catalogue::Catalogue& catalogue) {
-    catalogue::Records records = catalogue::records_of(catalogue);
-    const auto name_of = [directory, files = catalogue.files,
-                          tensors = records.tensors](const catalogue::Record& record) {
-        const fs::path path = directory / files[record.file].path;
-        return path.string() + ": " + record_at(path, record.offset) + "(" +
-               std::to_string(record.bytes) + " bytes at " + std::to_string(record.offset) +
-               ", tensor " + printable(tensors[record.tensor]) + ")";
-    };
-    return std::make_shared<execute::RecordSums>(std::move(records), name_of);
 }
 
 std::string text_of(const execute::RecordCounts& counts, CheckCrc when) {

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,10 +15,6 @@
 #include "../report/session.hpp"
 #include "../runtime/memory.hpp"
 #include "survey.hpp"
-
-namespace shardweld::catalogue {
-struct Catalogue;
-}  // namespace shardweld::catalogue
 
 namespace shardweld::app {
 
@@ -42,8 +39,9 @@ Survey survey_shown(Session& session, const formats::InputRequest& request,
                     const std::string& of = "");
 
 /// Local. Takes out of a survey all but its location, catalogue and provenance; `meter` was made
-/// before it.
-Input input_of(Survey& survey, const MemoryMeter& meter, bool is_checked);
+/// before it. `behind`: those whose files are put behind its own, in order.
+Input input_of(Survey& survey, const MemoryMeter& meter, bool is_checked,
+               std::span<const Survey* const> behind = {});
 
 /// Where the tensors are read from; points into `input`.
 execute::SourceFiles source_of(const Session& session, const Input& input);
@@ -56,10 +54,6 @@ execute::RecordCounts check_shown(Session& session, const Input& input,
 /// unless they are checked. Error(corrupt), Error(stopped).
 std::optional<execute::RecordCounts> check_what_was_read(Session& session, const Input& input,
                                                          const mpi::WhyStop& why_stop);
-
-/// The sums of a directory's records, none of them wanted yet.
-std::shared_ptr<execute::RecordSums> record_sums(const fs::path& directory,
-                                                 const catalogue::Catalogue& catalogue);
 
 /// What came of them, for people; "" where there is nothing to tell.
 std::string text_of(const execute::RecordCounts& counts, CheckCrc when);

@@ -70,8 +70,7 @@ Limits split_memory(Bytes memory_limit, Bytes message_limit, const LimitNeeds& n
     // Assembled, sent and received, all twice where rounds are read ahead; converted; one or two
     // reads of two steps; for folding factors and values; for mixing sums.
     const Bytes parts = of_round * (needs.is_ahead ? 2 : 1) + (needs.written_share > 0 ? 1 : 0) +
-                        (needs.has_replicas ? 4 : 2) + (needs.is_folding ? 2 : 0) +
-                        needs.n_strips;
+                        (needs.has_replicas ? 4 : 2) + (needs.is_folding ? 2 : 0) + needs.n_strips;
     const Bytes part = (rest - limits.edges) / parts;
     limits.step = std::min(kCacheStep, part);
     limits.round = needs.is_scattered ? std::min(kLargestRound, part) : limits.step;

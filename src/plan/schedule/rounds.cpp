@@ -9,7 +9,8 @@ namespace shardweld::plan {
 
 namespace {
 
-/// Bytes each reader sends to `owner` for a part of the line, added to `sent`: by term, then reader.
+/// Bytes each reader sends to `owner` for a part of the line, added to `sent`: by term, then
+/// reader.
 void add_sent(const Plan& plan, int owner, LineRange range, std::vector<Bytes>& sent) {
     const auto n_ranks = static_cast<std::size_t>(plan.n_ranks());
     for (const Slice& slice : slices_of(plan, range)) {

@@ -1,5 +1,7 @@
 #include "../../../src/app/cli/options.hpp"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "shardweld/core/text.hpp"
@@ -123,6 +125,37 @@ TEST(ParseOptions, reads_every_option_with_either_dash) {
     EXPECT_TRUE(options.strict);
     EXPECT_TRUE(options.is_quiet);
     EXPECT_EQ(options.log_level, LogLevel::error);
+}
+
+TEST(ParseOptions, takes_all_directories_of_an_average_and_the_last_as_the_target) {
+    const Options three = parsed({"merge", "--average", "a", "b", "c", "out"});
+    EXPECT_EQ(three.local_dir, "a");
+    EXPECT_EQ(three.averaging.others, (std::vector<fs::path>{"b", "c"}));
+    EXPECT_EQ(three.target_dir, "out");
+    const Options named = parsed({"merge", "--average", "a", "b", "--target_dir", "out"});
+    EXPECT_EQ(named.averaging.others, (std::vector<fs::path>{"b"}));
+    EXPECT_EQ(named.target_dir, "out");
+    EXPECT_EQ(parsed({"plan", "--average", "a", "b"}).averaging.others.size(), 1U);
+    const Options test = parsed({"test", "--average", "a", "b", "model"});
+    EXPECT_EQ(test.reference, "model");
+    EXPECT_EQ(parsed({"merge", "--delta", "base", "--scale", "0.5", "a", "out"}).local_dir, "a");
+    // A job script names them all.
+    const Options job = parsed({"plan", "--average", "a", "b", "--target_dir", "out", "--sbatch"});
+    EXPECT_EQ(std::ranges::count(job.job->words, fs::absolute("b").string()), 1);
+}
+
+TEST(ParseOptions, weighs_checkpoints_in_fp32) {
+    const auto factors = [](Words words) {
+        words.insert(words.begin(), {"plan", "a", "b", "c"});
+        return parsed(words).averaging.factors();
+    };
+    EXPECT_EQ(factors({"--average"}), (std::vector<float>(3, 1.0F / 3.0F)));
+    EXPECT_EQ(factors({"--average", "--average_weights", "0.2,-0.5,2"}),
+              (std::vector<float>{0.2F, -0.5F, 2.0F}));
+    EXPECT_EQ(factors({"--average", "--average_decay", "0.5"}),
+              (std::vector<float>{static_cast<float>(0.25 / 1.75), static_cast<float>(0.5 / 1.75),
+                                  static_cast<float>(1 / 1.75)}));
+    EXPECT_EQ(factors({"--delta", "base", "--scale", "0.3"}), (std::vector<float>(3, 0.3F)));
 }
 
 TEST(ParseOptions, keeps_commas_dashes_and_equals_signs_in_values) {

@@ -1,0 +1,211 @@
+#include "mixed_model.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "shardweld/core/text.hpp"
+#include "shardweld/mpi/share.hpp"
+#include "shardweld/plan/mixed.hpp"
+
+#include "../compare/comparison_output.hpp"
+#include "../survey/join_surveys.hpp"
+#include "tied.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+/// The session of a checkpoint as if it were merged alone.
+Session alone(Session& session, const Options& options) {
+    return {session.comm,  options,          session.log,     session.report,
+            session.watch, session.progress, session.throttle};
+}
+
+OtherCheckpoint find_other(Session& session, const fs::path& directory) {
+    Options options = session.options;
+    options.local_dir = directory;
+    FoundCheckpoint found =
+        find_shown(session, input_request(options), " of " + directory.string());
+    return {std::move(options), std::move(found)};
+}
+
+void tell(Session& session, const std::string& name, const Survey& survey) {
+    const catalogue::Catalogue& catalogue = survey.catalogue;
+    for (const std::string& note : catalogue.notes) {
+        session.log.info(note);
+    }
+    session.log.info("provenance of " + name + " " +
+                     catalogue::name_of(survey.provenance.standing));
+    session.log.debug("provenance of " + name + " " + catalogue::text_of(survey.provenance));
+    for (const auto& [code, text] : catalogue.warnings) {
+        warn(session, plan::Warning{code, "", name + ": " + text});
+    }
+}
+
+MixedInput described(const Survey& survey) {
+    MixedInput input;
+    Report report;
+    describe_input(report, survey.location.directory, survey.catalogue);
+    input.directory = report.input_directory;
+    input.format = report.input_format;
+    input.facts = report.facts;
+    input.n_files = report.n_input_files;
+    input.bytes = report.input_bytes;
+    input.provenance = survey.provenance;
+    return input;
+}
+
+/// Fields that say nothing of what weights mean.
+bool is_meant_otherwise(const ConfigDifference& difference) {
+    constexpr std::array<std::string_view, 6> kHarmless = {
+        "_name_or_path", "dtype", "torch_dtype", "use_cache", "name_or_path", "auto_map"};
+    return std::find(kHarmless.begin(), kHarmless.end(), difference.field) == kHarmless.end();
+}
+
+void compare_configs(Session& session, const std::string& name, const ModelFiles& files,
+                     const BoundModel& lead) {
+    std::vector<std::string> texts;
+    for (const ConfigDifference& one :
+         config_differences(files.config_text, lead.files.config_text)) {
+        if (is_meant_otherwise(one)) {
+            texts.push_back(printable(one.field) + " " +
+                            printable(one.tested.empty() ? "(absent)" : one.tested) + ", not " +
+                            printable(one.reference.empty() ? "(absent)" : one.reference));
+        }
+    }
+    if (!texts.empty()) {
+        warn(session, plan::Warning{"config_differs", "",
+                                    "config.json of " + name + " says " + listed(texts) +
+                                        "; that of " + lead.files.config_path + " is written"});
+    }
+}
+
+/// Its own config.json where it has one; what lies beside it is not written.
+ModelFiles files_of(Session& own, const Survey& survey, const BoundModel& lead) {
+    ModelFiles files = mpi::share(own.comm, survey.home, [&] {
+        return read_model_files(own.options, {survey.location, std::nullopt, false});
+    });
+    if (files.config_path.empty()) {
+        files.config_path = lead.files.config_path;
+        files.config_text = lead.files.config_text;
+        files.tokens = lead.files.tokens;
+    } else {
+        compare_configs(own, own.options.local_dir.string(), files, lead);
+    }
+    files.has_tokenizer = true;
+    files.lost_assets.clear();
+    files.assets.clear();
+    return files;
+}
+
+/// Binds a checkpoint as it would be alone.
+BoundModel bind_other(Session& session, const Input& input, SurveyedCheckpoint other,
+                      const BoundModel& lead, const plan::PlanChoice& choice) {
+    Session own = alone(session, other.options);
+    try {
+        ModelFiles files = files_of(own, other.survey, lead);
+        return bind_checkpoint(own, input, std::move(files), lead.prepared.choice,
+                               std::move(other.survey.catalogue), choice);
+    } catch (Error& error) {
+        error.add_context("checkpoint " + other.options.local_dir.string());
+        throw;
+    }
+}
+
+/// Integers and booleans have no average.
+void require_equal(Session& session, const Input& input, plan::Binding& binding,
+                   const plan::PlanChoice& choice) {
+    const auto differing =
+        compare_same(session.comm, binding, source_of(session, input), input.visibility, choice);
+    if (!differing.empty()) {
+        throw Error(ErrorCode::mismatch,
+                    differing.front().target +
+                        " holds no floats and differs between the "
+                        "checkpoints in " +
+                        counted(static_cast<std::size_t>(differing.front().n_elements), "element"),
+                    "give checkpoints of one model, or leave it out with --exclude");
+    }
+}
+
+/// The checkpoints in the order in which they are added: a base, the lead, the others.
+std::vector<plan::Share> shares_of(const Options& options, plan::Binding lead,
+                                   std::vector<std::pair<std::string, plan::Binding>> others) {
+    const std::vector<float> factors = options.averaging.factors();
+    const std::size_t n_bases = options.averaging.base ? 1 : 0;
+    std::vector<plan::Share> shares;
+    for (auto& [name, binding] : others) {
+        const std::size_t at = shares.size() + 1 - n_bases;
+        shares.push_back({std::move(binding), name, shares.size() < n_bases ? 1.0F : factors[at]});
+    }
+    shares.insert(shares.begin() + static_cast<std::ptrdiff_t>(n_bases),
+                  {std::move(lead), options.local_dir.string(), factors[0]});
+    return shares;
+}
+
+void report_shares(Report& report, const std::vector<plan::Share>& shares, std::size_t lead) {
+    // Until now the inputs stand in the order in which they were surveyed: the lead is the first.
+    std::rotate(report.mixed.begin(), report.mixed.begin() + 1,
+                report.mixed.begin() + static_cast<std::ptrdiff_t>(lead) + 1);
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+        report.mixed[i].weight = shares[i].weight;
+        report.mixed[i].is_base = i < lead;
+        report.mixed[i].ledger = shares[i].binding.ledger;
+    }
+}
+
+}  // namespace
+
+std::vector<OtherCheckpoint> find_others(Session& session) {
+    const Averaging& averaging = session.options.averaging;
+    std::vector<OtherCheckpoint> found;
+    if (averaging.base) {
+        found.push_back(find_other(session, *averaging.base));
+    }
+    for (const fs::path& directory : averaging.others) {
+        found.push_back(find_other(session, directory));
+    }
+    return found;
+}
+
+std::vector<SurveyedCheckpoint> survey_others(Session& session, std::vector<OtherCheckpoint> others,
+                                              Survey& first) {
+    if (others.empty()) {
+        return {};
+    }
+    session.report.mixed = {described(first)};
+    std::vector<SurveyedCheckpoint> read;
+    for (OtherCheckpoint& other : others) {
+        const std::string name = other.options.local_dir.string();
+        Survey survey = survey_shown(session, std::move(other.found), " of " + name);
+        tell(session, name, survey);
+        session.report.mixed.push_back(described(survey));
+        put_files_behind(first, survey);
+        read.push_back({std::move(other.options), std::move(survey)});
+    }
+    return read;
+}
+
+BoundModel mix_in(Session& session, const Input& input, BoundModel lead,
+                  std::vector<SurveyedCheckpoint> others, const plan::PlanChoice& choice) {
+    std::vector<std::pair<std::string, plan::Binding>> bindings;
+    for (SurveyedCheckpoint& other : others) {
+        const std::string name = other.options.local_dir.string();
+        BoundModel bound = bind_other(session, input, std::move(other), lead, choice);
+        for (std::string& line : bound.trace) {
+            lead.trace.push_back(name + ": " + line);
+        }
+        bindings.emplace_back(name, std::move(bound.bound.binding));
+    }
+    const std::size_t place = session.options.averaging.base ? 1 : 0;
+    plan::Binding& binding = lead.bound.binding;
+    auto shares = shares_of(session.options, std::move(binding), std::move(bindings));
+    report_shares(session.report, shares, place);
+    const auto kind = place == 0 ? plan::Mix::Kind::sum : plan::Mix::Kind::deltas;
+    binding = mpi::collectively_get(session.comm,
+                                    [&] { return plan::mixed(std::move(shares), kind, place); });
+    require_equal(session, input, binding, choice);
+    return lead;
+}
+
+}  // namespace shardweld::app

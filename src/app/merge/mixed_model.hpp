@@ -1,0 +1,42 @@
+// Several checkpoints that become one model (--average, --delta): each is found, surveyed and bound
+// as if it were alone, then their bindings are mixed.
+// Knows the order of the steps; how tensors are mixed is plan's.
+#pragma once
+
+#include <vector>
+
+#include "shardweld/plan/choice.hpp"
+
+#include "../report/session.hpp"
+#include "../survey/input.hpp"
+#include "bound_model.hpp"
+
+namespace shardweld::app {
+
+/// A checkpoint beside the first one.
+struct OtherCheckpoint {
+    Options options;  ///< as if it were merged alone
+    FoundCheckpoint found;
+};
+
+/// The same, when its metadata are read.
+struct SurveyedCheckpoint {
+    Options options;
+    Survey survey;
+};
+
+/// Collective. The base of --delta comes first, then the others in their order. Errors as
+/// find_checkpoint.
+std::vector<OtherCheckpoint> find_others(Session& session);
+
+/// Collective. Their files are put behind those of `first`.
+std::vector<SurveyedCheckpoint> survey_others(Session& session, std::vector<OtherCheckpoint> others,
+                                              Survey& first);
+
+/// Collective. The lead's model, whose tensors are mixed of its own and the others'; the report has
+/// each checkpoint's part. Errors as plan::mixed; Error(mismatch) where integers or booleans
+/// differ.
+BoundModel mix_in(Session& session, const Input& input, BoundModel lead,
+                  std::vector<SurveyedCheckpoint> others, const plan::PlanChoice& choice);
+
+}  // namespace shardweld::app
