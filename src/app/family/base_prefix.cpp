@@ -13,7 +13,7 @@ namespace shardweld::app {
 namespace {
 
 constexpr std::string_view kEmbedding = "embed";  // logical names
-constexpr std::string_view kHead = "head";
+constexpr std::string_view kHeadModule = "head";
 // transformers' GenericForQuestionAnswering keeps the base under this name in most families.
 constexpr std::string_view kOfQuestions = "transformer.";
 // Composite models keep the language model under this one, whatever the hub's names say.
@@ -97,7 +97,7 @@ std::optional<BasePrefix> find_base_prefix(const catalogue::Catalogue& catalogue
 }
 
 bool has_language_head(const catalogue::Catalogue& catalogue, const models::Recipe& recipe) {
-    const models::Line* const head = line_of(recipe, kHead);
+    const models::Line* const head = line_of(recipe, kHeadModule);
     return head != nullptr && stored_names(catalogue, recipe).contains(head->name.text);
 }
 
@@ -122,7 +122,7 @@ models::Recipe with_base_prefix(models::Recipe recipe, const BasePrefix& prefix)
 
 models::Recipe without_language_head(models::Recipe recipe) {
     for (auto* lines : {&recipe.hub, &recipe.module}) {
-        std::erase_if(*lines, [](const models::Line& line) { return line.logical == kHead; });
+        std::erase_if(*lines, [](const models::Line& line) { return line.logical == kHeadModule; });
     }
     return recipe;
 }
