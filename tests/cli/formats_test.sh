@@ -38,8 +38,10 @@ traced() {
 }
 as_hdf5() {
     ((has_hdf5 == 1)) || return 0
-    rm -rf "$WORK/hdf5" "$WORK/back"
-    expect_code 0 mpirun -n 3 "$SHARDWELD" merge "${given[@]}" --target_dir "$WORK/hdf5" --output_format hdf5 --no_fsync -q || return
+    rm -rf "$WORK/hdf5"
+    local adapter=()
+    [[ ! -d "$model/lora_adapter" ]] || adapter=(--lora drop) # which is written as safetensors only
+    expect_code 0 mpirun -n 3 "$SHARDWELD" merge "${given[@]}" "${adapter[@]}" --target_dir "$WORK/hdf5" --output_format hdf5 --no_fsync -q || return
     expect_code 0 "$SHARDWELD" test --backend hdf5 --local_dir "$WORK/hdf5" --test_hf_dir "$model" -q
 }
 # Killed when all is written and nothing is published yet: what was written is used again.
