@@ -1,0 +1,45 @@
+// How near quantised values are to what they were made of. Knows values; nothing of encodings.
+#pragma once
+
+#include <cmath>
+
+#include "shardweld/core/index.hpp"
+
+namespace shardweld::numeric {
+
+/// Sums over values, in fp64; adding parts in one order gives the same.
+struct Quality {
+    struct Tile {
+        Index row = 0;
+        Index column = 0;
+        double error = -1;  ///< relative
+    };
+
+    double error_squares = 0;
+    double value_squares = 0;
+    Index n_saturated = 0;  ///< beyond the largest value that the scale allows
+    Index n_zeroed = 0;     ///< not zero, but read as zero
+    Tile worst;             ///< the first one of equal tiles
+
+    /// A value, what it is read as, and the largest value there is.
+    void add(float value, float read, float most) {
+        const double error = static_cast<double>(value) - static_cast<double>(read);
+        error_squares += error * error;
+        value_squares += static_cast<double>(value) * static_cast<double>(value);
+        n_saturated += std::fabs(value) > most ? 1 : 0;
+        n_zeroed += value != 0 && read == 0 ? 1 : 0;
+    }
+    void add(const Quality& other) {
+        error_squares += other.error_squares;
+        value_squares += other.value_squares;
+        n_saturated += other.n_saturated;
+        n_zeroed += other.n_zeroed;
+        worst = other.worst.error > worst.error ? other.worst : worst;
+    }
+    /// Root of the squared errors over that of the squared values; 0 where there are only zeros.
+    [[nodiscard]] double relative_error() const {
+        return value_squares > 0 ? std::sqrt(error_squares / value_squares) : 0;
+    }
+};
+
+}  // namespace shardweld::numeric

@@ -1,0 +1,95 @@
+#include "shardweld/core/encoding.hpp"
+
+#include <array>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+namespace shardweld {
+
+namespace {
+
+constexpr Index kBlock = 128;
+constexpr Index kByteBits = 8;
+
+// In the order of the enumeration. Sources: transformers 5.23 finegrained_fp8.py and mxfp4.py;
+// compressed-tensors 0.20 quant_scheme.py (presets) and compressors.
+constexpr std::array kEncodings = {
+    EncodingFacts{Encoding::fp8_block, "fp8-block", "", kBlock, kBlock, false, DType::f8_e4m3, 8,
+                  DType::f32, "", "_scale_inv", false, false, false},
+    EncodingFacts{Encoding::fp8_block_ue8m0, "fp8-block-ue8m0", "", kBlock, kBlock, false,
+                  DType::f8_e4m3, 8, DType::f8_e8m0, "", "_scale_inv", false, false, false},
+    EncodingFacts{Encoding::fp8_channel, "fp8-channel", "FP8_DYNAMIC", 1, 0, true, DType::f8_e4m3,
+                  8, std::nullopt, "", "_scale", false, false, true},
+    EncodingFacts{Encoding::fp8_block_ct, "fp8-block-ct", "FP8_BLOCK", kBlock, kBlock, true,
+                  DType::f8_e4m3, 8, std::nullopt, "", "_scale", false, false, true},
+    EncodingFacts{Encoding::w8a16, "w8a16", "W8A16", 1, kBlock, true, DType::i32, 8, std::nullopt,
+                  "_packed", "_scale", true, false, true},
+    EncodingFacts{Encoding::w8a16_channel, "w8a16-channel", "", 1, 0, true, DType::i32, 8,
+                  std::nullopt, "_packed", "_scale", true, false, true},
+    EncodingFacts{Encoding::w4a16, "w4a16", "W4A16", 1, kBlock, true, DType::i32, 4, std::nullopt,
+                  "_packed", "_scale", true, false, true},
+    EncodingFacts{Encoding::nvfp4a16, "nvfp4a16", "NVFP4A16", 1, 16, true, DType::u8, 4,
+                  DType::f8_e4m3, "_packed", "_scale", false, true, true},
+    EncodingFacts{Encoding::mxfp4, "mxfp4", "MXFP4A16", 1, 32, true, DType::u8, 4, DType::u8,
+                  "_packed", "_scale", false, false, true},
+    EncodingFacts{Encoding::gptoss_mxfp4, "gptoss-mxfp4", "", 1, 32, true, DType::u8, 4, DType::u8,
+                  "_blocks", "_scales", false, false, false},
+};
+
+Index parts(Index whole, Index part) {
+    return whole / part + (whole % part != 0 ? 1 : 0);
+}
+
+}  // namespace
+
+Index EncodingFacts::code_columns(Index columns) const {
+    return parts(checked_mul(columns, code_bits, "a row of codes"),
+                 kByteBits * static_cast<Index>(size_of(codes)));
+}
+
+Index EncodingFacts::scale_rows(Index rows) const {
+    return parts(rows, tile_rows);
+}
+
+Index EncodingFacts::scale_columns(Index columns) const {
+    return tile_columns == 0 ? 1 : parts(columns, tile_columns);
+}
+
+std::string EncodingFacts::refusal(Index rows, Index columns) const {
+    if (tile_columns != 0 && columns % tile_columns != 0) {
+        return std::to_string(columns) + " columns are no multiple of " +
+               std::to_string(tile_columns);
+    }
+    if (!takes_part_rows && rows % tile_rows != 0) {
+        return std::to_string(rows) + " rows are no multiple of " + std::to_string(tile_rows);
+    }
+    return "";
+}
+
+const EncodingFacts& facts_of(Encoding encoding) {
+    const auto at = static_cast<std::size_t>(encoding);
+    if (at >= kEncodings.size()) {
+        throw Error(ErrorCode::internal, "an encoding out of range");
+    }
+    return kEncodings[at];
+}
+
+std::optional<Encoding> encoding_from(std::string_view name) {
+    for (const EncodingFacts& facts : kEncodings) {
+        if (facts.name == name || (!facts.alias.empty() && facts.alias == name)) {
+            return facts.encoding;
+        }
+    }
+    return std::nullopt;
+}
+
+std::vector<std::string> encoding_names() {
+    std::vector<std::string> names;
+    for (const EncodingFacts& facts : kEncodings) {
+        names.emplace_back(facts.name);
+    }
+    return names;
+}
+
+}  // namespace shardweld

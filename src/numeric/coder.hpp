@@ -1,0 +1,91 @@
+// What an encoding does with one tile: its scale from the largest value, codes from values, values
+// from codes. Knows a tile; nothing of how matrices are walked through (quantise.cpp).
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "shardweld/numeric/quantise.hpp"
+
+#include "lanes.hpp"
+#include "scalar.hpp"
+
+namespace shardweld::numeric {
+
+struct Coder {
+    /// Stores the scale of a tile whose largest magnitude (finite) this is; gives the operand of
+    /// `encode`.
+    float (*scale)(const QuantisedRows& rows, float largest, std::byte* stored);
+    /// One code for each of `n` values of a row, unpacked.
+    void (*encode)(const QuantisedRows& rows, const Lanes& lanes, const float* values,
+                   float operand, std::uint8_t* codes, std::size_t n);
+    /// What codes' values are multiplied with, by the stored scale; NaN: no scale.
+    float (*step)(const QuantisedRows& rows, const std::byte* stored);
+    /// By unpacked code.
+    const std::array<float, 256>& (*values)();
+    std::uint8_t largest_code;
+};
+
+const Coder& fp8_coder(Encoding encoding);
+const Coder& integer_coder(Encoding encoding);
+const Coder& fp4_coder(Encoding encoding);
+
+/// The value of an E4M3FN code.
+const std::array<float, 256>& e4m3_values();
+
+/// Rounded once to a type of weights, to nearest even.
+inline float rounded_to(DType dtype, float value) {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    switch (dtype) {
+        case DType::bf16:
+            return std::bit_cast<float>(f32_from_bf16(bf16_from_f32(bits)));
+        case DType::f16:
+            return std::bit_cast<float>(f32_from_f16(f16_from_f32(bits)));
+        default:
+            return value;
+    }
+}
+
+/// A value of f32, or one that the type holds exactly.
+inline void store_value(DType dtype, float value, std::byte* out) {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    const std::uint16_t half = dtype == DType::bf16 ? bf16_from_f32(bits) : f16_from_f32(bits);
+    if (dtype == DType::f32) {
+        std::memcpy(out, &bits, sizeof(bits));
+    } else {
+        std::memcpy(out, &half, sizeof(half));
+    }
+}
+
+inline float load_value(DType dtype, const std::byte* stored) {
+    if (dtype == DType::f32) {
+        float value = 0;
+        std::memcpy(&value, stored, sizeof(value));
+        return value;
+    }
+    std::uint16_t half = 0;
+    std::memcpy(&half, stored, sizeof(half));
+    return std::bit_cast<float>(dtype == DType::bf16 ? f32_from_bf16(half) : f32_from_f16(half));
+}
+
+/// 2^(byte - 127), the value of an E8M0 scale; 255 is no number.
+inline float power_of_two(std::uint32_t byte) {
+    return byte == 0 ? 0x1p-127F
+                     : std::bit_cast<float>(byte == 255 ? kF32Infinity | kF32Quiet : byte << 23U);
+}
+
+/// compressed-tensors' scale: an exact zero becomes the epsilon of the weight's type.
+inline float store_scale(const QuantisedRows& rows, float largest, float range, std::byte* stored) {
+    const float scale = rounded_to(rows.weight, largest / range);
+    const float epsilon = rows.weight == DType::bf16  ? 0x1p-7F
+                          : rows.weight == DType::f16 ? 0x1p-10F
+                                                      : 0x1p-23F;
+    const float used = scale == 0 ? epsilon : scale;
+    store_value(rows.weight, used, stored);
+    return used;
+}
+
+}  // namespace shardweld::numeric

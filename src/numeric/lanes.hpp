@@ -1,0 +1,34 @@
+// Loops over runs of fp32 values that quantising is made of, one set per instruction set; all sets
+// give the same bits. Knows element codes; nothing of scales' rules.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace shardweld::numeric {
+
+struct Lanes {
+    /// Bits of the largest magnitude; a NaN's are above an infinity's.
+    std::uint32_t (*largest)(const float* x, std::size_t n);
+    /// E4M3FN of x * factor, x / divisor: nearest even, 448 at most. No NaN. A quotient of -0
+    /// counts as 0: compressed-tensors adds a zero point.
+    void (*e4m3_of_product)(const float* x, float factor, std::uint8_t* codes, std::size_t n);
+    void (*e4m3_of_quotient)(const float* x, float divisor, std::uint8_t* codes, std::size_t n);
+    /// x / divisor, at least -half and at most half - 1, to nearest even, plus half.
+    void (*integer_of_quotient)(const float* x, float divisor, float half, std::uint8_t* codes,
+                                std::size_t n);
+    /// E2M1 of x / divisor, 6 at most; the sign is that of quotients below -`zero` only.
+    void (*e2m1_of_quotient)(const float* x, float divisor, float zero, std::uint8_t* codes,
+                             std::size_t n);
+    /// E2M1 of x * factor; the sign is x's.
+    void (*e2m1_of_product)(const float* x, float factor, std::uint8_t* codes, std::size_t n);
+    /// Two codes of four bits in a byte, the first one low; `n` bytes.
+    void (*pack_nibbles)(const std::uint8_t* codes, std::uint8_t* bytes, std::size_t n);
+};
+
+const Lanes& portable_lanes();
+const Lanes* avx2_lanes();    ///< nullptr where the processor (or the build) has none
+const Lanes* avx512_lanes();  ///< the same
+const Lanes& best_lanes();
+
+}  // namespace shardweld::numeric

@@ -1,0 +1,235 @@
+// Held against what the real libraries made of the same tensors (tests/data/quant/edge).
+#include "shardweld/numeric/quantise.hpp"
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "shardweld/core/error.hpp"
+
+#include "../../../src/numeric/lanes.hpp"
+
+namespace shardweld::numeric {
+namespace {
+
+struct SavedTensor {
+    DType dtype = DType::u8;
+    std::vector<Index> shape;
+    std::vector<std::byte> bytes;
+};
+using SavedTensors = std::map<std::string, SavedTensor>;
+
+SavedTensors read(const std::string& name) {
+    std::ifstream file(std::string(SHARDWELD_TEST_DATA) + "/quant/edge/" + name + ".safetensors",
+                       std::ios::binary);
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    std::uint64_t length = 0;
+    std::memcpy(&length, text.data(), sizeof(length));
+    SavedTensors tensors;
+    const auto header = nlohmann::json::parse(text.substr(8, length));
+    for (const auto& [key, entry] : header.items()) {
+        if (key == "__metadata__") {
+            continue;
+        }
+        const auto at = entry["data_offsets"].get<std::vector<std::size_t>>();
+        const auto* first = reinterpret_cast<const std::byte*>(text.data()) + 8 + length;
+        tensors[key] = {dtype_from_safetensors(entry["dtype"].get<std::string>()).value(),
+                        entry["shape"].get<std::vector<Index>>(),
+                        {first + at[0], first + at[1]}};
+    }
+    return tensors;
+}
+
+struct Quantised {
+    std::vector<std::byte> codes, scales;
+};
+
+QuantisedRows rows_of(Encoding encoding, const SavedTensor& tensor) {
+    return {encoding, tensor.dtype, tensor.shape[0], tensor.shape[1],
+            nvfp4_global(largest_magnitude(tensor.dtype, tensor.bytes), tensor.dtype)};
+}
+
+Quantised quantised(const QuantisedRows& rows, const SavedTensor& tensor) {
+    const EncodingFacts& facts = facts_of(rows.encoding);
+    Quantised out;
+    out.codes.resize(static_cast<std::size_t>(rows.n_rows * facts.code_columns(rows.n_columns)) *
+                     size_of(facts.codes));
+    out.scales.resize(static_cast<std::size_t>(facts.scale_rows(rows.n_rows) *
+                                               facts.scale_columns(rows.n_columns)) *
+                      size_of(facts.scale_type(rows.weight)));
+    quantise(rows, tensor.bytes, out.codes, out.scales);
+    return out;
+}
+
+class QuantiseEdge : public testing::TestWithParam<std::pair<Encoding, const char*>> {};
+
+/// The integers' codes of this file come from a division in bf16: only their scales are compared.
+TEST_P(QuantiseEdge, gives_the_bytes_of_the_libraries) {
+    const auto [encoding, file] = GetParam();
+    const EncodingFacts& facts = facts_of(encoding);
+    const SavedTensors expected = read(file);
+    SavedTensors inputs = read("input");
+    inputs.merge(read("fp4-input"));
+    int n_compared = 0;
+    for (const auto& [name, tensor] : inputs) {
+        const std::string codes = name + std::string(facts.codes_ending);
+        const std::string scales = name + std::string(facts.scales_ending);
+        if (!expected.contains(codes) || name.starts_with("nan") || name.starts_with("inf")) {
+            continue;
+        }
+        // What the libraries make NaN or zeros of: see keeps_safe_edges.
+        const bool is_unsafe =
+            (encoding == Encoding::mxfp4 && (name == "finite.weight" || name == "huge.weight")) ||
+            (encoding == Encoding::fp8_block && name == "tiny.weight") ||
+            (encoding == Encoding::fp8_block_ue8m0 && name == "tiny.weight");
+        if (is_unsafe) {
+            continue;
+        }
+        const QuantisedRows rows = rows_of(encoding, tensor);
+        const Quantised found = quantised(rows, tensor);
+        EXPECT_EQ(found.scales, expected.at(scales).bytes) << name;
+        if (facts.code_bits == 4 && facts.codes == DType::u8) {
+            EXPECT_EQ(found.codes, expected.at(codes).bytes) << name;
+        } else if (facts.takes_part_rows == false) {
+            EXPECT_EQ(found.codes, expected.at(codes).bytes) << name;
+        }
+        if (facts.has_global) {
+            const SavedTensor& global = expected.at(name + "_global_scale");
+            EXPECT_EQ(std::memcmp(&rows.global, global.bytes.data(), sizeof(float)), 0) << name;
+        }
+        ++n_compared;
+    }
+    EXPECT_GE(n_compared, 3);
+}
+
+INSTANTIATE_TEST_SUITE_P(files, QuantiseEdge,
+                         testing::Values(std::pair(Encoding::fp8_block, "fp8-block"),
+                                         std::pair(Encoding::fp8_block_ue8m0, "fp8-block-ue8m0"),
+                                         std::pair(Encoding::fp8_channel, "ct-fp8-dynamic"),
+                                         std::pair(Encoding::w8a16, "ct-w8a16-g128"),
+                                         std::pair(Encoding::w4a16, "ct-w4a16-g128"),
+                                         std::pair(Encoding::nvfp4a16, "ct-nvfp4a16"),
+                                         std::pair(Encoding::mxfp4, "ct-mxfp4")));
+
+SavedTensor filled(Index rows, Index columns, float value) {
+    SavedTensor tensor{DType::f32, {rows, columns}, {}};
+    tensor.bytes.resize(static_cast<std::size_t>(rows * columns) * sizeof(float));
+    for (std::size_t at = 0; at < tensor.bytes.size(); at += sizeof(float)) {
+        std::memcpy(tensor.bytes.data() + at, &value, sizeof(value));
+    }
+    return tensor;
+}
+
+TEST(Quantise, keeps_safe_edges) {
+    const SavedTensor tiny = filled(128, 128, 0x1p-121F);
+    const Quantised found = quantised(rows_of(Encoding::fp8_block, tiny), tiny);
+    EXPECT_EQ(found.codes, std::vector<std::byte>(128UL * 128, std::byte{0}));
+    float scale = 0;
+    std::memcpy(&scale, found.scales.data(), sizeof(scale));
+    EXPECT_EQ(scale, 1.0F);
+    const SavedTensor huge = filled(1, 32, 3e38F);
+    const Quantised at_the_end = quantised(rows_of(Encoding::mxfp4, huge), huge);
+    EXPECT_EQ(at_the_end.scales, std::vector<std::byte>(1, std::byte{252}));
+    EXPECT_EQ(at_the_end.codes, std::vector<std::byte>(16, std::byte{0x77}));
+}
+
+TEST(Quantise, refuses_what_has_no_code) {
+    for (const Encoding encoding : {Encoding::fp8_block, Encoding::fp8_channel, Encoding::w8a16,
+                                    Encoding::nvfp4a16, Encoding::mxfp4, Encoding::gptoss_mxfp4}) {
+        for (const float value : {std::nanf(""), -std::nanf(""), HUGE_VALF, -HUGE_VALF}) {
+            SavedTensor tensor = filled(128, 128, 1.0F);
+            std::memcpy(tensor.bytes.data() + 400, &value, sizeof(value));
+            EXPECT_THROW((void)quantised(rows_of(encoding, tensor), tensor), Error)
+                << facts_of(encoding).name << value;
+        }
+    }
+}
+
+/// What fits a code exactly comes back as it was, whatever the encoding.
+TEST(Quantise, gives_back_what_fits) {
+    for (const std::string& name : encoding_names()) {
+        const Encoding encoding = encoding_from(name).value();
+        SavedTensor tensor = filled(128, 256, 0.0F);
+        tensor.dtype = DType::bf16;
+        tensor.bytes.resize(tensor.bytes.size() / 2);
+        for (std::size_t i = 0; i < tensor.bytes.size() / 2; ++i) {
+            // 0, 1, -1 and -0 among powers of two that every scale meets.
+            constexpr std::array<std::uint16_t, 4> kBits{0x0000, 0x3F80, 0xBF80, 0x3F80};
+            std::memcpy(tensor.bytes.data() + 2 * i, &kBits[i % 4], 2);
+        }
+        const QuantisedRows rows = rows_of(encoding, tensor);
+        const Quantised found = quantised(rows, tensor);
+        std::vector<std::byte> back(tensor.bytes.size());
+        dequantise(rows, found.codes, found.scales, back);
+        const float tolerance = facts_of(encoding).codes == DType::i32 ? 0.08F : 0.01F;
+        for (std::size_t i = 0; i < back.size() / 2; ++i) {
+            std::uint16_t bits = 0;
+            std::memcpy(&bits, back.data() + 2 * i, 2);
+            const float value = std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
+            const float wanted = i % 4 == 0 ? 0.0F : i % 4 == 2 ? -1.0F : 1.0F;
+            ASSERT_NEAR(value, wanted, tolerance) << name << " " << i;
+        }
+    }
+}
+
+/// Every loop over values of all magnitudes, ties among them, at lengths that fill no register.
+TEST(Quantise, gives_the_same_bits_on_every_instruction_set) {
+    std::vector<float> values;
+    for (std::uint32_t bits = 0; bits < 0x7F800000U; bits += 0x0001FFFDU) {
+        values.push_back(std::bit_cast<float>(bits));
+        values.push_back(-values.back());
+    }
+    for (int i = -2048; i < 2048; ++i) {
+        values.push_back(static_cast<float>(i) / 8);
+    }
+    const std::size_t n = values.size() - 3;
+    for (const Lanes* lanes : {avx2_lanes(), avx512_lanes()}) {
+        if (lanes == nullptr) {
+            continue;
+        }
+        const auto same = [&](auto&& loop) {
+            std::vector<std::uint8_t> wanted(n + 1), found(n + 1);
+            loop(portable_lanes(), wanted.data());
+            loop(*lanes, found.data());
+            EXPECT_EQ(wanted, found);
+        };
+        EXPECT_EQ(lanes->largest(values.data(), n), portable_lanes().largest(values.data(), n));
+        for (const float operand : {1.0F, 0.37F, 0x1p-126F, 0x1p100F}) {
+            same([&](const Lanes& of, std::uint8_t* out) {
+                of.e4m3_of_product(values.data(), operand, out, n);
+            });
+            same([&](const Lanes& of, std::uint8_t* out) {
+                of.e4m3_of_quotient(values.data(), operand, out, n);
+            });
+            same([&](const Lanes& of, std::uint8_t* out) {
+                of.integer_of_quotient(values.data(), operand, 128, out, n);
+            });
+            same([&](const Lanes& of, std::uint8_t* out) {
+                of.integer_of_quotient(values.data(), operand, 8, out, n);
+            });
+            same([&](const Lanes& of, std::uint8_t* out) {
+                of.e2m1_of_quotient(values.data(), operand, 0x1p-134F, out, n);
+            });
+            same([&](const Lanes& of, std::uint8_t* out) {
+                of.e2m1_of_product(values.data(), operand, out, n);
+            });
+        }
+        same([&](const Lanes& of, std::uint8_t* out) {
+            std::vector<std::uint8_t> codes(n);
+            of.e2m1_of_product(values.data(), 1, codes.data(), n);
+            of.pack_nibbles(codes.data(), out, n / 2);
+        });
+    }
+}
+
+}  // namespace
+}  // namespace shardweld::numeric
