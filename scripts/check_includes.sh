@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The include graph of docs/design.md as a check: a module may include only the modules listed for it, third-party headers stay
-# where they belong. Prints each violation; exits 1 if there is one.
+# The include graph of docs/design.md as a check: a module may include only the modules listed for it, no files and no folders
+# include each other in a circle, third-party headers stay where they belong. Prints each violation; exits 1 if there is one.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -78,6 +78,19 @@ for directory in src/*/*/; do
         done
     done
 done
+includes() { # each file, and a file that it includes
+    find include src -name '*.[ch]pp' -print0 | xargs -0 awk '
+        function clean(path) { while (sub(/[^\/]+\/\.\.\//, "", path)) { } return path }
+        /^#include "/ { split($0, quoted, "\""); directory = FILENAME; sub(/[^\/]*$/, "", directory)
+            print FILENAME, quoted[2] ~ /^shardweld\// ? "include/" quoted[2] : clean(directory quoted[2]) }'
+}
+no_circle() { # WHAT; reads pairs
+    local circle
+    circle=$(awk '$1 != $2' | tsort 2>&1 >/dev/null) || complain "$1 include each other in a circle: $circle"
+}
+# A header and its source are one.
+no_circle files < <(includes | sed -E 's,include/shardweld/,src/,g; s/\.[a-z]+( |$)/\1/g')
+no_circle folders < <(includes | sed -E 's,/[^/ ]+( |$),\1,g')
 third_party() { # HEADER-PATTERN ALLOWED-PATHS WHAT
     for file in $(grep -rlE "^#include <$1" include src || true); do
         [[ "$file" =~ $2 ]] || complain "$file includes $3 outside its place"

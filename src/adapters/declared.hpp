@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/adapters/settings.hpp"
+#include "shardweld/adapters/config_file.hpp"
 
 namespace shardweld::adapters {
 

@@ -5,7 +5,6 @@
 #include <string_view>
 #include <vector>
 
-#include "shardweld/adapters/separate.hpp"
 #include "shardweld/core/text.hpp"
 
 namespace shardweld::adapters {

@@ -6,6 +6,9 @@
 
 namespace shardweld::adapters {
 
+/// What stands in front of every name that PEFT saves.
+inline constexpr const char* kPrefix = "base_model.model.";
+
 enum class TensorRole {
     base,      ///< a tensor PEFT left as it is
     wrapped,   ///< of a module that LoRA wraps (`.base_layer.`)

@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "shardweld/adapters/modules.hpp"
-#include "shardweld/adapters/settings.hpp"
 
 namespace shardweld::adapters {
 

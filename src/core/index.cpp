@@ -13,38 +13,40 @@ namespace {
     throw Error(ErrorCode::corrupt, std::string(what) + " is larger than 64-bit arithmetic holds");
 }
 
+template <typename T>
+T product_of(T a, T b, std::string_view what) {
+    T result = 0;
+    if (__builtin_mul_overflow(a, b, &result)) {
+        throw_overflow(what);
+    }
+    return result;
+}
+
+template <typename T>
+T sum_of(T a, T b, std::string_view what) {
+    T result = 0;
+    if (__builtin_add_overflow(a, b, &result)) {
+        throw_overflow(what);
+    }
+    return result;
+}
+
 }  // namespace
 
 Index checked_mul(Index a, Index b, std::string_view what) {
-    Index result = 0;
-    if (__builtin_mul_overflow(a, b, &result)) {
-        throw_overflow(what);
-    }
-    return result;
+    return product_of(a, b, what);
 }
 
 Index checked_add(Index a, Index b, std::string_view what) {
-    Index result = 0;
-    if (__builtin_add_overflow(a, b, &result)) {
-        throw_overflow(what);
-    }
-    return result;
+    return sum_of(a, b, what);
 }
 
 Bytes checked_mul_bytes(Bytes a, Bytes b, std::string_view what) {
-    Bytes result = 0;
-    if (__builtin_mul_overflow(a, b, &result)) {
-        throw_overflow(what);
-    }
-    return result;
+    return product_of(a, b, what);
 }
 
 Bytes checked_add_bytes(Bytes a, Bytes b, std::string_view what) {
-    Bytes result = 0;
-    if (__builtin_add_overflow(a, b, &result)) {
-        throw_overflow(what);
-    }
-    return result;
+    return sum_of(a, b, what);
 }
 
 Index volume_of(std::span<const Index> shape, std::string_view what) {

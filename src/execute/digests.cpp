@@ -6,7 +6,7 @@
 #include <xxhash.h>
 
 #include "shardweld/core/codec.hpp"
-#include "shardweld/execute/run.hpp"
+#include "shardweld/execute/run_options.hpp"
 #include "shardweld/mpi/share.hpp"
 #include "shardweld/plan/plan.hpp"
 

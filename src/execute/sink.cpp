@@ -8,6 +8,7 @@
 #include "shardweld/core/usage.hpp"
 #include "shardweld/io/input_file.hpp"
 #include "shardweld/io/output_file.hpp"
+#include "shardweld/io/written.hpp"
 #include "shardweld/plan/plan.hpp"
 
 #include "round.hpp"

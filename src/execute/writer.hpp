@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "shardweld/execute/journal.hpp"
-#include "shardweld/execute/run.hpp"
+#include "shardweld/execute/run_options.hpp"
 
 #include "digests.hpp"
 #include "factors.hpp"

@@ -12,9 +12,9 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/paths.hpp"
 
-#include "iteration_directories.hpp"
-#include "neighbour_names.hpp"
 #include "shared/ignored_rows.hpp"
+#include "shared/iteration_directories.hpp"
+#include "shared/neighbour_names.hpp"
 #include "shared/training_keys.hpp"
 
 namespace shardweld::formats {

@@ -12,9 +12,9 @@
 #include "shardweld/io/paths.hpp"
 
 #include "closed_world.hpp"
-#include "directory_listing.hpp"
-#include "iteration_directories.hpp"
 #include "refusals.hpp"
+#include "shared/directory_listing.hpp"
+#include "shared/iteration_directories.hpp"
 #include "shared/training_keys.hpp"
 #include "verl_directories.hpp"
 
@@ -28,7 +28,7 @@ constexpr int kDeepestCheckpoint = 8;
 // How far below a user may have meant, and how much is looked at for that.
 constexpr int kLevelsBelow = 4;
 constexpr std::size_t kMostListed = 1000;
-constexpr std::size_t kMostNamed = 3;
+constexpr std::size_t kMostCandidates = 3;
 
 // How far above the shards a role or an iteration can be named.
 constexpr int kLevelsAbove = 4;
@@ -94,7 +94,7 @@ std::vector<std::string> checkpoints_below(const fs::path& directory, const List
     for (int depth = 1; depth <= kLevelsBelow && !level.empty(); ++depth) {
         std::vector<fs::path> next;
         for (const fs::path& path : level) {
-            if (found.size() == kMostNamed || n_listed++ == kMostListed) {
+            if (found.size() == kMostCandidates || n_listed++ == kMostListed) {
                 return found;
             }
             const Listing below = readable_listing(directory / path);

@@ -12,7 +12,7 @@
 #include "shardweld/io/paths.hpp"
 
 #include "closed_world.hpp"
-#include "directory_listing.hpp"
+#include "shared/directory_listing.hpp"
 #include "shared/hints.hpp"
 
 namespace shardweld::formats {

@@ -7,8 +7,8 @@
 #include "shardweld/formats/recognise.hpp"
 #include "shardweld/io/paths.hpp"
 
-#include "iteration_directories.hpp"
-#include "signs.hpp"
+#include "shared/iteration_directories.hpp"
+#include "shared/signs.hpp"
 #include "verl_directories.hpp"
 
 namespace shardweld::formats {

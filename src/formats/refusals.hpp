@@ -4,7 +4,7 @@
 
 #include "shardweld/formats/format.hpp"
 
-#include "directory_listing.hpp"
+#include "shared/directory_listing.hpp"
 
 namespace shardweld::formats {
 

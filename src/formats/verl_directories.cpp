@@ -13,10 +13,10 @@
 #include "shardweld/io/paths.hpp"
 #include "shardweld/io/whole_file.hpp"
 
-#include "iteration_directories.hpp"
-#include "json_text.hpp"
 #include "shared/hints.hpp"
-#include "signs.hpp"
+#include "shared/iteration_directories.hpp"
+#include "shared/json_text.hpp"
+#include "shared/signs.hpp"
 
 namespace shardweld::formats {
 

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "shardweld/core/index.hpp"
-#include "shardweld/layout/patch.hpp"
+#include "shardweld/layout/box.hpp"
 
 namespace shardweld::layout {
 

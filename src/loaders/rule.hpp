@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/loaders/check.hpp"
+#include "shardweld/loaders/directory.hpp"
 
 #include "scheme.hpp"
 

@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shardweld/core/regex.hpp"
-#include "shardweld/loaders/check.hpp"
+#include "shardweld/loaders/directory.hpp"
 
 namespace shardweld::loaders {
 

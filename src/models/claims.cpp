@@ -7,7 +7,6 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
-#include "claim_value.hpp"
 #include "evaluator.hpp"
 
 namespace shardweld::models {

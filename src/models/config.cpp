@@ -13,8 +13,6 @@
 #include "shardweld/core/json.hpp"
 #include "shardweld/core/text.hpp"
 
-#include "claim_value.hpp"
-
 namespace shardweld::models {
 
 namespace {

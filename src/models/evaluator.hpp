@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "shardweld/core/error.hpp"
-#include "shardweld/models/symbols.hpp"
+#include "shardweld/models/config.hpp"
+#include "shardweld/models/recipe.hpp"
 
 #include "expr.hpp"
 

@@ -126,7 +126,7 @@ class FileParser {
             {"place", For::recipe, &FileParser::rule<parse_place>},
             {"pass", For::recipe, &FileParser::pass},
             {"names", For::dialect, &FileParser::own_names},
-            {"lora", For::dialect, &FileParser::lora},
+            {"lora", For::dialect, &FileParser::rule<parse_lora>},
             {"config", For::recipe, &FileParser::rule<parse_config>},
             {"claim", For::dialect, &FileParser::rule<parse_claim>},
             {"refuse", For::dialect, &FileParser::rule<parse_refuse>},
@@ -255,23 +255,6 @@ class FileParser {
             in.fail_expected("'recipe'");
         }
         out_.has_own_names = true;
-    }
-
-    void lora(Scanner& in) {
-        LoraNames names;
-        names.down = in.word("the end of A's name");
-        names.up = in.word("the end of B's name");
-        if (!in.accept_name("parts")) {
-            in.fail_expected("'parts'");
-        }
-        names.part_down = in.word("the end of the name of a segment's A");
-        names.part_up = in.word("the end of the name of a segment's B");
-        for (const std::string* part : {&names.part_down, &names.part_up}) {
-            if (part->find('*') == std::string::npos) {
-                in.fail(1, "the names of parts need a '*' for the segment's label");
-            }
-        }
-        out_.lora = std::move(names);
     }
 
     void fuse(Scanner& in) {

@@ -1,11 +1,9 @@
 // Folding of what comes from config.json and from the checkpoint's claims.
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "shardweld/core/text.hpp"
 
-#include "claim_value.hpp"
 #include "node.hpp"
 
 namespace shardweld::models {
@@ -44,35 +42,6 @@ std::shared_ptr<const std::vector<FieldValue>> list_of(const std::optional<Confi
 }
 
 }  // namespace
-
-FieldValue claim_value(const std::string& text) {
-    if (text == "true" || text == "false") {
-        return Index{text == "true" ? 1 : 0};
-    }
-    Index whole = 0;
-    double real = 0;
-    const char* const begin = text.data();
-    const char* const end = begin + text.size();
-    if (const auto [rest, status] = std::from_chars(begin, end, whole);
-        status == std::errc() && rest == end) {
-        return whole;
-    }
-    if (const auto [rest, status] = std::from_chars(begin, end, real);
-        status == std::errc() && rest == end) {
-        return integral(real);
-    }
-    return text;
-}
-
-FieldValue integral(double value) {
-    // Exactly the doubles below 2^63 in size fit; beyond 2^53 they are whole anyway.
-    constexpr double kLimit = 9223372036854775808.0;
-    if (value >= -kLimit && value < kLimit &&
-        static_cast<double>(static_cast<Index>(value)) == value) {
-        return static_cast<Index>(value);
-    }
-    return value;
-}
 
 NodePtr Folder::fold_field(const Expr& expr) const {
     const FieldValue value = scope_.config ? scope_.config->field(expr.name) : FieldValue();

@@ -148,4 +148,21 @@ void parse_refuse(Scanner& in, Declaration& out) {
     out.refusals.push_back(std::move(rule));
 }
 
+void parse_lora(Scanner& in, Declaration& out) {
+    LoraNames names;
+    names.down = in.word("the end of A's name");
+    names.up = in.word("the end of B's name");
+    if (!in.accept_name("parts")) {
+        in.fail_expected("'parts'");
+    }
+    names.part_down = in.word("the end of the name of a segment's A");
+    names.part_up = in.word("the end of the name of a segment's B");
+    for (const std::string* part : {&names.part_down, &names.part_up}) {
+        if (part->find('*') == std::string::npos) {
+            in.fail(1, "the names of parts need a '*' for the segment's label");
+        }
+    }
+    out.lora = std::move(names);
+}
+
 }  // namespace shardweld::models

@@ -1,5 +1,5 @@
 // The statements that state rules: `at`, `same`, `ignore`, `rename`, `place`, `config`, `claim`,
-// `refuse`.
+// `refuse`, `lora`.
 // Knows one statement at a time, behind its first word.
 #pragma once
 
@@ -16,5 +16,6 @@ void parse_place(Scanner& in, Declaration& out);
 void parse_config(Scanner& in, Declaration& out);
 void parse_claim(Scanner& in, Declaration& out);
 void parse_refuse(Scanner& in, Declaration& out);
+void parse_lora(Scanner& in, Declaration& out);
 
 }  // namespace shardweld::models

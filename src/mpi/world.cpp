@@ -3,7 +3,7 @@
 #include "shardweld/mpi/comm.hpp"
 #include "shardweld/mpi/library.hpp"
 
-#include "binding.hpp"
+#include "entry.hpp"
 
 namespace shardweld::mpi {
 
@@ -19,7 +19,7 @@ const char* variable(const char* name) {
 
 std::string library_name() {
     try {
-        return binding_to(library_of(variable)).name();
+        return entry_to(library_of(variable)).name();
     } catch (const Error&) {
         return "none";
     }
@@ -35,7 +35,7 @@ std::unique_ptr<Comm> world_comm() {
     if (promised == 0) {
         return serial_comm();
     }
-    std::unique_ptr<Comm> comm = binding_to(library).start();
+    std::unique_ptr<Comm> comm = entry_to(library).start();
     // More than promised is possible (Slurm counts the tasks of one component of a job); fewer
     // means that the tasks did not find each other.
     if (comm->size() < promised) {

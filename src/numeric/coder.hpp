@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "shardweld/numeric/quantise.hpp"
+#include "shardweld/numeric/quantised_rows.hpp"
 
 #include "lanes.hpp"
 #include "scalar.hpp"

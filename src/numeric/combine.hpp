@@ -2,7 +2,10 @@
 // Knows nothing of instruction sets.
 #pragma once
 
-#include "shardweld/numeric/convert.hpp"
+#include <cstddef>
+#include <span>
+
+#include "shardweld/core/dtype.hpp"
 
 #include "kernels.hpp"
 

@@ -1,3 +1,5 @@
+#include "shardweld/numeric/low_rank.hpp"
+
 #include "low_rank_kernels.hpp"
 
 #if defined(__x86_64__)

@@ -1,9 +1,9 @@
 // The loops behind add_low_rank, one per instruction set; all give the same bits.
 #pragma once
 
-#include "shardweld/numeric/low_rank.hpp"
-
 namespace shardweld::numeric {
+
+struct LowRankUpdate;
 
 using LowRankKernel = void (*)(const LowRankUpdate& update);
 

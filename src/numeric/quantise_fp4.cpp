@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "shardweld/numeric/quantise.hpp"
+
 #include "coder.hpp"
 
 namespace shardweld::numeric {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "shardweld/numeric/quantise.hpp"
+
 #include "coder.hpp"
 
 namespace shardweld::numeric {

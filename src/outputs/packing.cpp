@@ -1,4 +1,4 @@
-#include "packing.hpp"
+#include "shardweld/outputs/packing.hpp"
 
 #include <algorithm>
 #include <array>

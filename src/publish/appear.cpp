@@ -116,13 +116,13 @@ void sync_tree(const io::Directory& directory) {
     io::sync(directory);
 }
 
-void require_files(const io::Directory& directory, const PlannedFiles& files) {
+void require_files(const io::Directory& directory, const io::Identities& files) {
     for (const auto& [name, identity] : files) {
         io::require_same_file(directory, name, identity);
     }
 }
 
-void require_no_others(const io::Directory& partial, const PlannedFiles& files) {
+void require_no_others(const io::Directory& partial, const io::Identities& files) {
     for (const fs::path& file : files_below(partial)) {
         // NFS keeps removed files that are open under such names.
         const bool is_kept_by_nfs = file.filename().string().starts_with(".nfs");
@@ -155,7 +155,7 @@ std::optional<NameInDirectory> replace_directory(Renames& renames, const NameInD
 }
 
 NameInDirectory move_files(Renames& renames, const io::Directory& partial,
-                           const io::Directory& target, const PlannedFiles& files, bool sync) {
+                           const io::Directory& target, const io::Identities& files, bool sync) {
     NameInDirectory aside{target, kOldInside};
     restore(aside, target);
     std::vector<fs::path> names;

@@ -15,7 +15,7 @@
 
 namespace shardweld::publish {
 
-void PartialDirectory::commit(const PlannedFiles& files, bool sync) {
+void PartialDirectory::commit(const io::Identities& files, bool sync) {
     Renames renames;
     std::optional<NameInDirectory> old;
     const auto failure = mpi::error_of([&] { publish(renames, old, files, sync); });
@@ -48,7 +48,7 @@ void PartialDirectory::commit(const PlannedFiles& files, bool sync) {
 /// What was written is held against its names before they are changed, and again behind that: what
 /// has the target's name is what was written.
 void PartialDirectory::publish(Renames& renames, std::optional<NameInDirectory>& old,
-                               const PlannedFiles& files, bool sync) {
+                               const io::Identities& files, bool sync) {
     require_in_place();
     require_replaceable({held_->parent, target_.filename()});
     require_files(held_->partial, files);

@@ -1,4 +1,4 @@
-#include "quota.hpp"
+#include "shardweld/publish/quota.hpp"
 
 #include <algorithm>
 #include <array>

@@ -10,8 +10,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/errno.hpp"
-
-#include "quota.hpp"
+#include "shardweld/publish/quota.hpp"
 
 namespace shardweld::publish {
 

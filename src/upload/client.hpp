@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "shardweld/process/process.hpp"
-#include "shardweld/upload/upload.hpp"
+#include "shardweld/upload/request.hpp"
 
 namespace shardweld::upload {
 

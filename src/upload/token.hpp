@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/upload/upload.hpp"
+#include "shardweld/upload/request.hpp"
 
 namespace shardweld::upload {
 

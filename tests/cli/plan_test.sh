@@ -18,13 +18,14 @@ agree() {
 # options_of CASE-DIR: where its checkpoint and its config are.
 options_of() {
     echo --local_dir "$1/source"
+    [[ "$1" != */hdf5/* ]] || echo --backend hdf5
     [[ -n "$(find "$1/source" -type d -name huggingface -print -quit)" || ! -d "$1/hf" ]] || echo --hf_config "$1/hf"
 }
 
 # shellcheck disable=SC2046
-for source in "$data"/{megatron,megatron_more,torch}/*/source; do
+for source in "$data"/*/*/source; do
     dir="$(dirname "$source")"
-    agree "$(basename "$dir")" 1 $(options_of "$dir")
+    agree "$(basename "$(dirname "$dir")")-$(basename "$dir")" 1 $(options_of "$dir")
 done
 for dir in "$data"/hf/*/; do
     agree "$(basename "$dir")" 1 --local_dir "$dir" --backend hf
@@ -60,6 +61,6 @@ for path in sorted(pathlib.Path(sys.argv[1]).glob("*.plan")):
     warnings = plan["warnings"]
     assert warnings == report["warnings"][:len(warnings)], (path.name, warnings, report["warnings"])
     assert not path.name.startswith("untied") or any(warning["code"] == "tied_differs" for warning in warnings), path.name
-assert n_planned > 65, n_planned
+assert n_planned > 100, n_planned
 P
 finish

@@ -7,7 +7,7 @@
 #include "shardweld/models/config.hpp"
 
 #include "../../src/formats/fsdp/rank_files.hpp"
-#include "../../src/formats/hf/model_files.hpp"
+#include "../../src/formats/hf/weight_files.hpp"
 #include "../../src/formats/megatron/args.hpp"
 #include "../../src/formats/megatron/dist_state.hpp"
 #include "../../src/formats/megatron/zarr_array.hpp"

@@ -7,6 +7,7 @@
 #include "shardweld/core/text.hpp"
 
 #include "../../src/app/cli/options.hpp"
+#include "../../src/app/cli/parse_options.hpp"
 #include "expect.hpp"
 
 namespace {

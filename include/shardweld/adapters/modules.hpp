@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,5 +35,12 @@ struct Module {
 /// In the order of the paths. Error(mismatch) for a factor without its partner and for shapes that
 /// do not fit each other. Tensors that are no factors are passed over.
 std::vector<Module> modules_of(std::span<const SavedTensor> tensors);
+
+/// What else the adapter's configuration depends on.
+struct KnownModules {
+    std::vector<std::string> whole_modules;  ///< trained as a whole
+    std::set<std::string> base_modules;      ///< all modules of the base with a weight
+    std::optional<Index> n_layers;           ///< stands in for base_modules where there is no base
+};
 
 }  // namespace shardweld::adapters

@@ -11,9 +11,6 @@
 
 namespace shardweld::adapters {
 
-/// What stands in front of every name that PEFT saves.
-inline constexpr const char* kPrefix = "base_model.model.";
-
 /// Which biases of the base were trained and belong to the adapter too (`bias` of
 /// adapter_config.json).
 enum class Biases { none, all, of_wrapped };

@@ -3,24 +3,15 @@
 #pragma once
 
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
-#include <tuple>
 #include <vector>
 
+#include "shardweld/adapters/config_file.hpp"
 #include "shardweld/adapters/modules.hpp"
 #include "shardweld/adapters/separate.hpp"
 
 namespace shardweld::adapters {
-
-/// A small JSON file beside the checkpoint; text "" when there is none.
-struct ConfigFile {
-    std::string path;  ///< for messages
-    std::string text;
-
-    static constexpr auto fields = [](auto& self) { return std::tie(self.path, self.text); };
-};
 
 /// Where settings come from, the surest first.
 struct SettingsSources {
@@ -30,25 +21,11 @@ struct SettingsSources {
     std::string base_model;       ///< base_model_name_or_path where the config names none; "" none
 };
 
-/// What else the adapter's configuration depends on.
-struct KnownModules {
-    std::vector<std::string> whole_modules;  ///< trained as a whole
-    std::set<std::string> base_modules;      ///< all modules of the base with a weight
-    std::optional<Index> n_layers;           ///< stands in for base_modules where there is no base
-};
-
 struct Settings {
     std::vector<double> scales;      ///< by module: alpha / r or alpha / sqrt(r)
     bool fan_in_fan_out = false;     ///< weights are stored [n_in, n_out]
     std::string config_text;         ///< adapter_config.json as it is written
     std::vector<std::string> notes;  ///< contradictions and how they were settled
-};
-
-/// What becomes of an adapter.
-enum class AdapterUse {
-    beside,             ///< written as it is, for PEFT to read
-    folded,             ///< added into the base that was saved with it
-    folded_into_given,  ///< added into another copy of the base
 };
 
 /// Error(unsupported) where adapter_config.json declares what this program does not read right, as

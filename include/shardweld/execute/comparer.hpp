@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "shardweld/catalogue/tensor.hpp"
-#include "shardweld/execute/run.hpp"
+#include "shardweld/execute/run_options.hpp"
+#include "shardweld/execute/source.hpp"
 #include "shardweld/mpi/comm.hpp"
 #include "shardweld/numeric/compare.hpp"
 

@@ -3,7 +3,8 @@
 #pragma once
 
 #include "shardweld/core/path.hpp"
-#include "shardweld/execute/run.hpp"
+#include "shardweld/execute/run_options.hpp"
+#include "shardweld/execute/source.hpp"
 #include "shardweld/mpi/free_run.hpp"
 
 namespace shardweld::plan {

@@ -3,9 +3,10 @@
 #pragma once
 
 #include "shardweld/execute/record_sums.hpp"
-#include "shardweld/execute/run.hpp"
+#include "shardweld/execute/source.hpp"
 #include "shardweld/mpi/comm.hpp"
 #include "shardweld/mpi/free_run.hpp"
+#include "shardweld/plan/visibility.hpp"
 
 namespace shardweld::execute {
 

@@ -142,6 +142,8 @@ class Format {
 
     /// Whose names its tensors have, unless its metadata say otherwise: a dialect of the recipes.
     [[nodiscard]] virtual std::string_view dialect() const { return "hf_module"; }
+    /// Whether the embedding may have rows that no token has.
+    [[nodiscard]] virtual bool pads_vocabulary() const { return false; }
     /// Whether a file of scan_list holds weights and nothing else of size, none of them twice.
     [[nodiscard]] virtual bool holds_weights_only() const { return false; }
 

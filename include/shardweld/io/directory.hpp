@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -48,6 +49,9 @@ struct Identity {
     std::uint32_t mode = 0;  ///< kind and rights, of st_mode
     friend bool operator==(const Identity&, const Identity&) = default;
 };
+
+/// Files below a directory by their names.
+using Identities = std::map<fs::path, Identity>;
 
 /// Of a name below a directory, links not followed; nullopt: nothing is there. Error(io).
 std::optional<Identity> identity_at(const Directory& directory, const fs::path& name);

@@ -10,12 +10,9 @@
 
 #include "shardweld/core/index.hpp"
 #include "shardweld/core/inline_vector.hpp"
+#include "shardweld/layout/box.hpp"
 
 namespace shardweld::layout {
-
-inline constexpr std::size_t kMaxAxes = 8;
-/// Stacked layers of stacked experts have four; more lie on the heap.
-inline constexpr std::size_t kUsualAxes = 4;
 
 /// One axis of a patch: logical indices [lo, lo + extent), `stride` storage elements apart.
 struct Axis {
@@ -41,14 +38,6 @@ struct Patch {
 
     static constexpr auto fields = [](auto& self) { return std::tie(self.offset, self.axes); };
 };
-
-/// Half-open range of one axis as (lo, extent).
-struct Range {
-    Index lo = 0;
-    Index extent = 0;
-    friend bool operator==(const Range&, const Range&) = default;
-};
-using Box = InlineVector<Range, kMaxAxes, kUsualAxes>;
 
 /// Row-major patch over a box. Throws Error(corrupt) when its volume overflows.
 Patch dense(const Box& box, Index offset = 0);

@@ -6,10 +6,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/models/field_value.hpp"
 
 namespace shardweld::models {
 
@@ -17,9 +17,6 @@ inline constexpr Bytes kMaxConfig = 16 * kMiB;  ///< of a config.json
 
 /// What kind of model class config.json names, as verl detects it.
 enum class ModelClass { causal_lm, token_classification, vision_to_text, other };
-
-/// A value as recipes see it.
-using FieldValue = std::variant<std::monostate, Index, double, std::string>;
 
 /// config.json in memory. Values are looked up at the top level, then in `text_config`. Copyable.
 class Config {

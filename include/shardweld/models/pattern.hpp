@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "shardweld/models/recipe.hpp"
-#include "shardweld/models/symbols.hpp"
 
 namespace shardweld::models {
 

@@ -23,6 +23,9 @@ inline constexpr Bytes kMaxRecipe = 1'000'000;  ///< of a recipe file
 struct Expr;
 using ExprPtr = std::shared_ptr<const Expr>;
 
+/// Values of the indices in a name: {l} is 3.
+using Captures = std::map<std::string, Index>;
+
 /// A name with captures. Hub patterns may hold '{k+L}' (capture plus symbol). No alternatives:
 /// those are expanded to lines.
 struct Pattern {

@@ -14,8 +14,6 @@
 
 namespace shardweld::models {
 
-using Captures = std::map<std::string, Index>;
-
 /// Evaluates expressions. Errors: Error(mismatch) naming the symbol, its text and origin, and the
 /// config field that is absent or does not divide exactly; every overflow likewise; Error(usage)
 /// for a cyclic definition.

@@ -6,19 +6,10 @@
 #include <span>
 
 #include "shardweld/core/dtype.hpp"
-#include "shardweld/core/encoding.hpp"
 #include "shardweld/numeric/quality.hpp"
+#include "shardweld/numeric/quantised_rows.hpp"
 
 namespace shardweld::numeric {
-
-/// Consecutive rows of a matrix, a multiple of the encoding's tile or the matrix' last ones.
-struct QuantisedRows {
-    Encoding encoding = Encoding::fp8_block;
-    DType weight = DType::bf16;  ///< f32, f16 or bf16
-    Index n_rows = 0;
-    Index n_columns = 0;
-    float global = 1;  ///< NVFP4: see nvfp4_global
-};
 
 /// The rows' codes and scales, dense and row-major; sizes are EncodingFacts'. The same bits on
 /// every processor. Scales and quotients are rounded as the reference implementations round them:

@@ -8,15 +8,9 @@
 
 #include "shardweld/core/index.hpp"
 #include "shardweld/core/path.hpp"
+#include "shardweld/publish/quota.hpp"
 
 namespace shardweld::publish {
-
-/// What one quota leaves; nullopt: not limited.
-struct Quota {
-    std::string whose;  ///< "user 1000"
-    std::optional<Bytes> bytes_left;
-    std::optional<Bytes> files_left;
-};
 
 struct Room {
     Bytes bytes_free = 0;             ///< for this user
@@ -35,10 +29,6 @@ Room room_at(const fs::path& directory, const std::string& path);
 /// `is_least`: it may be more. Pure.
 std::vector<std::string> shortages(const Room& room, const fs::path& directory, Bytes bytes,
                                    Index n_files, bool is_least = false);
-
-/// The answer of `lfs quota -q` (Lustre manual 25.4): the file system, then kilobytes, their quota,
-/// limit and grace, then the same for files. nullopt when it is none. Pure.
-std::optional<Quota> parse_lfs_quota(const std::string& said, const std::string& whose);
 
 /// Error(space) with all shortages. Pure.
 void require_room(const Room& room, const fs::path& directory, Bytes bytes, Index n_files,

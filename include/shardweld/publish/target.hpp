@@ -2,7 +2,6 @@
 // that makes it visible. Knows directories and locks; knows nothing of what is written into them.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -18,9 +17,6 @@ namespace shardweld::publish {
 
 class Renames;
 struct NameInDirectory;
-
-/// What is to be published: names relative to the directory, and which files they are.
-using PlannedFiles = std::map<fs::path, io::Identity>;
 
 /// What the command line says about the output.
 struct TargetRequest {
@@ -91,7 +87,7 @@ class PartialDirectory {
     /// now and may not be overwritten, when the target's parent or the partial directory was
     /// renamed or replaced, or got files of others; Error(io), also when a file is not the one that
     /// was written: everything is as it was before, or the message says what is not.
-    void commit(const PlannedFiles& files, bool sync);
+    void commit(const io::Identities& files, bool sync);
 
     PartialDirectory(PartialDirectory&& other) noexcept;
     PartialDirectory& operator=(PartialDirectory&&) = delete;
@@ -110,7 +106,7 @@ class PartialDirectory {
     void require_replaceable(const NameInDirectory& place) const;
     void require_in_place() const;
     std::optional<NameInDirectory> publish_beside(Renames& renames);
-    void publish(Renames& renames, std::optional<NameInDirectory>& old, const PlannedFiles& files,
+    void publish(Renames& renames, std::optional<NameInDirectory>& old, const io::Identities& files,
                  bool sync);
     void remove_left(const NameInDirectory& left);
     void discard() noexcept;

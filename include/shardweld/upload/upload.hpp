@@ -4,30 +4,13 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "shardweld/core/path.hpp"
+#include "shardweld/upload/request.hpp"
 
 namespace shardweld::upload {
-
-/// Reads an environment variable; nullopt when it is not set.
-using Environment = std::function<std::optional<std::string>(const std::string& name)>;
-
-struct UploadRequest {
-    fs::path directory;
-    std::string repository;  ///< ORG/NAME
-    bool is_private = false;
-    std::optional<fs::path> client;  ///< not given: `hf`, else `huggingface-cli`, on PATH
-};
-
-/// What an upload needs besides the model.
-struct Access {
-    fs::path client;
-    std::vector<std::string> secrets;  ///< never shown: *** stands for them
-};
 
 /// Error(usage) unless the Hub can take `name` as ORG/NAME (huggingface_hub 2.4,
 /// utils/_validators.py: letters, digits, '-', '_', '.', at most 96).

@@ -2,11 +2,16 @@
 
 #include <cmath>
 
-#include "option_value.hpp"
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
 
 namespace shardweld::app {
 
 namespace {
+
+[[noreturn]] void refuse_averaging(const std::string& message, const std::string& hint) {
+    throw Error(ErrorCode::usage, message, hint);
+}
 
 std::size_t count(const Averaging& averaging) {
     return averaging.others.size() + 1;
@@ -14,9 +19,9 @@ std::size_t count(const Averaging& averaging) {
 
 void require_as_many(const std::string& option, std::size_t n_given, std::size_t n_checkpoints) {
     if (n_given != n_checkpoints) {
-        refuse("--" + option + " has " + std::to_string(n_given) + " numbers for " +
-                   counted(n_checkpoints, "checkpoint"),
-               "give one number for each, in the order of the checkpoints");
+        refuse_averaging("--" + option + " has " + std::to_string(n_given) + " numbers for " +
+                             counted(n_checkpoints, "checkpoint"),
+                         "give one number for each, in the order of the checkpoints");
     }
 }
 
@@ -54,21 +59,24 @@ std::vector<float> Averaging::factors() const {
 
 void check_averaging(const Averaging& averaging) {
     if (!averaging.is_average && (!averaging.weights.empty() || averaging.decay)) {
-        refuse("--average_weights and --average_decay weigh the checkpoints of an average",
-               "add --average");
+        refuse_averaging(
+            "--average_weights and --average_decay weigh the checkpoints of an average",
+            "add --average");
     }
     if (averaging.base.has_value() == averaging.scales.empty()) {
-        refuse("--delta and --scale belong together", "give both: --delta BASE --scale 0.5");
+        refuse_averaging("--delta and --scale belong together",
+                         "give both: --delta BASE --scale 0.5");
     }
     if (averaging.is_average && averaging.base) {
-        refuse("--average and --delta exclude each other", "give one of them");
+        refuse_averaging("--average and --delta exclude each other", "give one of them");
     }
     if (!averaging.weights.empty() && averaging.decay) {
-        refuse("--average_weights and --average_decay exclude each other", "give one of them");
+        refuse_averaging("--average_weights and --average_decay exclude each other",
+                         "give one of them");
     }
     if (averaging.is_average && averaging.others.empty()) {
-        refuse("an average needs two checkpoints or more",
-               "list them all, and the target behind them: --average DIR DIR OUT");
+        refuse_averaging("an average needs two checkpoints or more",
+                         "list them all, and the target behind them: --average DIR DIR OUT");
     }
     if (!averaging.weights.empty()) {
         require_as_many("average_weights", averaging.weights.size(), count(averaging));

@@ -7,6 +7,7 @@
 #include "manual.hpp"
 #include "nearest.hpp"
 #include "option_table.hpp"
+#include "parse_options.hpp"
 
 namespace shardweld::app {
 

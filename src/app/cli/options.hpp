@@ -184,16 +184,4 @@ struct Options {
     friend bool operator==(const Options&, const Options&) = default;
 };
 
-/// Parses the command line (argv[0] is skipped). Option names may be written with '-' or '_'.
-/// Error(usage) says what is wrong with which option; Error(unsupported) for options and commands
-/// of verl's mergers that this version does not have.
-Options parse_options(const std::vector<std::string>& arguments);
-
-/// The text of `shardweld help [TOPIC]`; short: of `shardweld TOPIC -h`. Error(usage) for an
-/// unknown topic.
-std::string help_text(const std::string& topic, bool is_short = false);
-
-/// What the formats need to know.
-formats::InputRequest input_request(const Options& options);
-
 }  // namespace shardweld::app

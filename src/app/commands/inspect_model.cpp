@@ -8,8 +8,8 @@
 #include "shardweld/mpi/share.hpp"
 
 #include "../cli/log.hpp"
+#include "../family/bind_model.hpp"
 #include "../family/framework_adapter.hpp"
-#include "../family/lora.hpp"
 
 namespace shardweld::app {
 

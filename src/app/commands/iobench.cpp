@@ -19,6 +19,7 @@
 #include "../cli/version.hpp"
 #include "../merge/striping.hpp"
 #include "../report/json_parts.hpp"
+#include "../report/report_json.hpp"
 #include "../report/reported.hpp"
 #include "../report/roof.hpp"
 #include "../report/session.hpp"

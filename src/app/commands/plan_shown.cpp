@@ -1,4 +1,5 @@
-// What a planned merge is, as text and as JSON.
+#include "plan_shown.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -11,8 +12,6 @@
 #include "../cli/table.hpp"
 #include "../merge/target_room.hpp"
 #include "../report/json_parts.hpp"
-#include "advice.hpp"
-#include "print_plan.hpp"
 
 namespace shardweld::app {
 

@@ -1,41 +1,12 @@
-// `shardweld plan`: what a merge would do, shown.
-// Knows plans and their figures; makes no decision of its own.
+// `shardweld plan`: what a merge would do.
 #pragma once
-
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "shardweld/mpi/comm.hpp"
 
 #include "../cli/options.hpp"
-#include "../report/figures.hpp"
-#include "../report/report.hpp"
-#include "../runtime/memory.hpp"
-#include "advice.hpp"
+#include "plan_shown.hpp"
 
 namespace shardweld::app {
-
-/// Everything that is shown of a planned merge.
-struct PlannedMerge {
-    std::string input;   ///< directory
-    std::string format;  ///< of the checkpoint
-    std::string recipe;
-    std::vector<catalogue::File> files;
-    plan::Plan plan;
-    plan::Ledger ledger;
-    std::vector<plan::Warning> warnings;
-    std::vector<std::string> trace;  ///< --trace
-    MemoryForecast memory;
-    /// With a target: whose quotas were looked at there; empty: they are unknown.
-    std::optional<std::vector<std::string>> quotas;
-    std::optional<Advice> advice;    ///< none for a job script
-    std::vector<std::string> words;  ///< what the merge is given
-};
-
-std::string plan_text(const PlannedMerge& merge);
-/// Fields are never renamed or removed.
-std::string plan_json(const PlannedMerge& merge);
 
 /// Collective: the ranks that are here go a merge's way up to the plan, for --ranks ranks that all
 /// see the checkpoint. The same on all, but for what each has measured of its memory.

@@ -22,6 +22,7 @@
 
 #include "../cli/log.hpp"
 #include "../cli/options.hpp"
+#include "../cli/parse_options.hpp"
 #include "../cli/same_options.hpp"
 #include "../cli/version.hpp"
 #include "../report/circumstances.hpp"
@@ -60,8 +61,7 @@ void refuse_torchrun(const std::vector<std::string>& arguments) {
     }
     throw Error(ErrorCode::launch,
                 "torchrun started " + std::to_string(processes) +
-                    " processes that MPI cannot join: each would do the whole "
-                    "work",
+                    " processes that MPI cannot join: each would do all the work",
                 "type instead: mpirun -n " + std::to_string(processes) + " " +
                     process::shell_line(arguments));
 }

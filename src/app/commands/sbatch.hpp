@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "print_plan.hpp"
+#include "plan_shown.hpp"
 
 namespace shardweld::app {
 

@@ -8,6 +8,7 @@
 #include "../cli/shown_numbers.hpp"
 #include "../cli/table.hpp"
 #include "../report/report.hpp"
+#include "../report/report_json.hpp"
 #include "../report/run_page.hpp"
 #include "../report/run_record.hpp"
 #include "commands.hpp"

@@ -7,7 +7,7 @@
 
 #include "../compare/comparison.hpp"
 #include "../compare/comparison_output.hpp"
-#include "../compare/model_directory.hpp"
+#include "../compare/reference_model.hpp"
 #include "../merge/main_path.hpp"
 #include "../merge/moving.hpp"
 #include "../merge/preflight.hpp"

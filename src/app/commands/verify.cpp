@@ -11,7 +11,7 @@
 #include "shardweld/mpi/share.hpp"
 
 #include "../cli/table.hpp"
-#include "../compare/model_directory.hpp"
+#include "../compare/reference_model.hpp"
 #include "../compare/written_model.hpp"
 #include "../merge/main_path.hpp"
 #include "../merge/moving.hpp"

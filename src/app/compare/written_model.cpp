@@ -19,8 +19,8 @@
 #include "shardweld/outputs/format.hpp"
 #include "shardweld/publish/config_edits.hpp"
 
-#include "model_directory.hpp"
 #include "problems.hpp"
+#include "reference_model.hpp"
 
 namespace shardweld::app {
 

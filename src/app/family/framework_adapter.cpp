@@ -184,10 +184,6 @@ Catalogue as_peft(Catalogue catalogue, const PreparedModel& prepared, const Mode
 
 }  // namespace
 
-bool holds_framework_adapter(const Catalogue& catalogue) {
-    return catalogue.facts.contains("lora_rank");
-}
-
 PreparedModel prepare_with_adapter(const ModelFiles& files, const ModelChoice& choice,
                                    Catalogue& catalogue) {
     PreparedModel prepared = prepare_model(files, choice, catalogue);

@@ -7,9 +7,6 @@
 
 namespace shardweld::app {
 
-/// Whether the reader found such factors: it gives their rank as the fact `lora_rank`.
-bool holds_framework_adapter(const catalogue::Catalogue& catalogue);
-
 /// prepare_model for a catalogue that may hold a framework's adapter: then all its tensors, but for
 /// a base given with --base, get PEFT's names of the module tree, and the model is prepared for
 /// these. Pure. Errors of prepare_model and plan::bind.

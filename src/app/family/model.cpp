@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "shardweld/adapters/separate.hpp"
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
@@ -14,7 +15,6 @@
 
 #include "../cli/selection.hpp"
 #include "base_prefix.hpp"
-#include "lora.hpp"
 #include "score_head.hpp"
 #include "vocabulary_padding.hpp"
 
@@ -219,7 +219,21 @@ void judge_recipe(PreparedModel& prepared) {
     prepared.warnings.push_back({"recipe_unverified", "", "the recipe " + recipe.name + text});
 }
 
+/// A comparison has no place for an adapter: it sees the base, unless it is asked to fold.
+Lora lora_for(Lora asked, Destination sink) {
+    return asked == Lora::split && sink == Destination::comparison ? Lora::drop : asked;
+}
+
 }  // namespace
+
+bool holds_framework_adapter(const catalogue::Catalogue& catalogue) {
+    return catalogue.facts.contains("lora_rank");
+}
+
+bool is_adapter_alone(Lora lora, const catalogue::Catalogue& catalogue) {
+    return lora == Lora::split && adapters::holds_adapter_only(catalogue) &&
+           !holds_framework_adapter(catalogue);
+}
 
 ModelChoice model_choice(const Options& options, Destination sink) {
     return {options.names, options.tie_word_embedding, options.is_value_model, options.vocab_size,
@@ -254,32 +268,6 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
         judge_side_files(prepared, files);
     }
     return prepared;
-}
-
-Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
-                 catalogue::Catalogue catalogue) {
-    const Bytes stored = catalogue::stored_bytes(catalogue);
-    Bound bound;
-    if (prepared.dialect->has_own_names && adapters::holds_adapter(catalogue)) {
-        bound = bind_peft(prepared, files, options, std::move(catalogue));
-    } else {
-        if (options.lora != Lora::split) {
-            bound.notes.emplace_back("the checkpoint holds no LoRA adapter: --lora has no effect");
-        }
-        bound.binding = plan::bind(std::move(catalogue), prepared.model(), {options.dtype});
-        if (!options.vocab_size) {
-            require_only_padding(bound.binding.padding, files.tokens);
-        }
-        for (std::string& note : padding_notes(bound.binding.padding)) {
-            bound.notes.push_back(std::move(note));
-        }
-    }
-    if (options.selection.include || options.selection.exclude) {
-        select(bound.binding, options.selection);
-    }
-    bound.binding.ledger.stored = stored;
-    bound.binding.ledger.require_closed();
-    return bound;
 }
 
 plan::PlanChoice plan_choice(const Options& options, const Resources& resources) {

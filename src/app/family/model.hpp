@@ -55,23 +55,18 @@ struct PreparedModel {
     [[nodiscard]] plan::Model model() const { return {recipe, dialect.get(), symbols.get()}; }
 };
 
+/// Whether a framework keeps LoRA factors beside its own weights: the reader gives their rank as
+/// the fact `lora_rank`.
+bool holds_framework_adapter(const catalogue::Catalogue& catalogue);
+
+/// Whether the run is about an adapter and nothing else: no model is written and no config needed.
+/// A framework's own forms cannot be read without one.
+bool is_adapter_alone(Lora lora, const catalogue::Catalogue& catalogue);
+
 /// Pure. Error(unsupported) for a family or dialect without a recipe; Error(mismatch) listing every
 /// field in which config.json contradicts the checkpoint.
 PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
                             const catalogue::Catalogue& catalogue);
-
-/// What the checkpoint's tensors become.
-struct Bound {
-    plan::Binding binding;              ///< the model's targets, and behind them a split adapter's
-    std::vector<plan::Target> factors;  ///< what folding reads, in a file of their own
-    std::string adapter_config;         ///< written beside a split adapter, "" if there is none
-    bool has_model = true;              ///< false: only an adapter was saved
-    std::vector<std::string> notes;     ///< for people
-};
-
-/// Binds base and adapter. Pure; `catalogue` moves into the result.
-Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
-                 catalogue::Catalogue catalogue);
 
 /// What plan::make_plan is to choose by; options win over `resources`.
 plan::PlanChoice plan_choice(const Options& options, const Resources& resources);

@@ -14,7 +14,6 @@
 #include "shardweld/publish/config_edits.hpp"
 
 #include "../survey/own_files.hpp"
-#include "lora.hpp"
 #include "vocabulary_padding.hpp"
 
 namespace shardweld::app {
@@ -142,7 +141,7 @@ ModelFiles read_model_files(const Options& options, const ModelPlaces& places) {
         if (options.is_verl) {
             add_generation_config(files);
         }
-        if (may_be_padded(model)) {
+        if (formats::format_of(model).pads_vocabulary()) {
             files.tokens = tokenizer_tokens(files.assets);
         }
     }

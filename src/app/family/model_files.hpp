@@ -19,6 +19,11 @@
 namespace shardweld::app {
 
 inline constexpr const char* kConfigName = "config.json";
+/// The adapter's directory in a model's, and its files.
+inline constexpr const char* kAdapterWeights = "lora_adapter/adapter_model.safetensors";
+inline constexpr const char* kAdapterConfig = "lora_adapter/adapter_config.json";
+/// Where factors lie while a model is folded, below the output's partial directory.
+inline constexpr const char* kFactors = ".factors.safetensors";
 
 /// Texts from files outside the checkpoint's shards; read by one rank, shared with all.
 struct ModelFiles {

@@ -34,10 +34,6 @@ void set_vocabulary(models::Config& config, Index size) {
     }
 }
 
-bool may_be_padded(const formats::Location& location) {
-    return location.format.starts_with("megatron");
-}
-
 std::map<std::string, Index> known_facts(const catalogue::Catalogue& catalogue,
                                          const models::Dialect& dialect) {
     std::map<std::string, Index> facts = catalogue.facts;

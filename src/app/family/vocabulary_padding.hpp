@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/formats/format.hpp"
 #include "shardweld/models/config.hpp"
 #include "shardweld/models/recipe.hpp"
 #include "shardweld/plan/binding.hpp"
@@ -25,9 +24,6 @@ inline constexpr const char* kVocabularyField = "vocab_size";
 
 /// --vocab_size N: config.json says N wherever it says the size.
 void set_vocabulary(models::Config& config, Index size);
-
-/// Whether checkpoints of the format may hold rows that no token has.
-bool may_be_padded(const formats::Location& location);
 
 /// The catalogue's facts, and those the dialect asks for that the checkpoint states (whole numbers
 /// among its claims).

@@ -11,7 +11,7 @@
 #include "shardweld/plan/binding.hpp"
 
 #include "../compare/comparison.hpp"
-#include "../compare/model_directory.hpp"
+#include "../compare/reference_model.hpp"
 #include "../report/report.hpp"
 #include "main_path.hpp"
 

@@ -9,6 +9,7 @@
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/plan/choice.hpp"
 
+#include "../family/bind_model.hpp"
 #include "../family/model.hpp"
 #include "../report/session.hpp"
 #include "../survey/input.hpp"

@@ -10,8 +10,8 @@
 #include "shardweld/plan/trace.hpp"
 
 #include "../family/base_model.hpp"
+#include "../family/bind_model.hpp"
 #include "../family/framework_adapter.hpp"
-#include "../family/lora.hpp"
 #include "../runtime/resources.hpp"
 #include "equal_replicas.hpp"
 

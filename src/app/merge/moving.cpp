@@ -8,7 +8,7 @@
 #include "shardweld/plan/plan.hpp"
 
 #include "../cli/run_progress.hpp"
-#include "../family/lora.hpp"
+#include "../family/bind_model.hpp"
 #include "../survey/input.hpp"
 #include "equal_replicas.hpp"
 #include "resumption.hpp"

@@ -2,8 +2,8 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/plan/plan.hpp"
 
-#include "../compare/model_directory.hpp"
-#include "../family/lora.hpp"
+#include "../compare/reference_model.hpp"
+#include "../family/bind_model.hpp"
 #include "main_path.hpp"
 
 namespace shardweld::app {

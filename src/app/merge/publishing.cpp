@@ -101,9 +101,8 @@ std::vector<io::WrittenFile> write_beside(Session& session, const Planned& plann
 }
 
 /// Collective. Every file of the model, and which one it is.
-publish::PlannedFiles all_files(Session& session, const Planned& planned,
-                                const WrittenOutput& made) {
-    publish::PlannedFiles files;
+io::Identities all_files(Session& session, const Planned& planned, const WrittenOutput& made) {
+    io::Identities files;
     for (std::size_t at = 0; at < made.created.files.size(); ++at) {
         files[planned.plan.placement.files[at].name] = made.created.files[at];
     }
@@ -122,7 +121,7 @@ publish::PlannedFiles all_files(Session& session, const Planned& planned,
 }
 
 /// What is there beside the weights.
-std::vector<std::string> side_files_of(const publish::PlannedFiles& files,
+std::vector<std::string> side_files_of(const io::Identities& files,
                                        const outputs::Placement& placement) {
     std::vector<std::string> names;
     for (const auto& [name, identity] : files) {
@@ -136,7 +135,7 @@ std::vector<std::string> side_files_of(const publish::PlannedFiles& files,
 
 /// In the partial directory: what is published is what was hashed.
 void hash(Session& session, const Planned& planned, const io::Directory& directory,
-          const publish::PlannedFiles& files, const mpi::WhyStop& why_stop) {
+          const io::Identities& files, const mpi::WhyStop& why_stop) {
     if (!session.options.sha256) {
         return;
     }
@@ -173,7 +172,7 @@ void check(Session& session, const Planned& planned, const io::Directory& direct
     session.watch.lap("check");
 }
 
-void publish_all(Session& session, Draft& draft, const publish::PlannedFiles& files) {
+void publish_all(Session& session, Draft& draft, const io::Identities& files) {
     mpi::collectively(session.comm, [&] {
         if (draft.partial) {
             draft.partial->commit(files, session.options.sync);
@@ -206,7 +205,7 @@ void write(Session& session, Planned& planned, Draft& draft, const mpi::WhyStop&
     made.written = write_tensors(session, planned, directory, std::move(options));
     watchdog.enter("publishing");
     made.beside = write_beside(session, planned, directory);
-    const publish::PlannedFiles files = all_files(session, planned, made);
+    const io::Identities files = all_files(session, planned, made);
     session.report.side_files = side_files_of(files, planned.plan.placement);
     hash(session, planned, directory, files, why_stop);
     check(session, planned, directory, made, why_stop);

@@ -1,5 +1,5 @@
-// The report of a run: what was found, planned and done, as JSON (schema 1).
-// Knows the report's form; values come from the parts that know them.
+// The report of a run: what was found, planned and done.
+// Values come from the parts that know them.
 #pragma once
 
 #include <map>
@@ -137,15 +137,5 @@ void describe_input(Report& report, const fs::path& directory,
                     const catalogue::Catalogue& catalogue);
 void describe_plan(Report& report, const plan::Plan& plan,
                    const std::vector<catalogue::File>& files);
-
-/// The report as JSON text.
-std::string to_json(const Report& report);
-
-/// Writes JSON text under a temporary name, synced if asked, and renames it; a link is followed,
-/// what is not a regular file is left alone. Local. Error(io), Error(space).
-void write_json(const std::string& text, const fs::path& path, bool sync);
-
-/// Writes the report in the same way. Local; one rank calls it. Error(io), Error(space).
-void write_report(const Report& report, const fs::path& path, bool sync);
 
 }  // namespace shardweld::app

@@ -13,6 +13,7 @@
 #include "shardweld/publish/report_file.hpp"
 
 #include "../runtime/resources.hpp"
+#include "report_json.hpp"
 
 namespace shardweld::app {
 

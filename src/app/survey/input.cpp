@@ -131,4 +131,12 @@ std::string text_of(const execute::RecordCounts& counts, CheckCrc when) {
     return text;
 }
 
+formats::InputRequest input_request(const Options& options) {
+    formats::InputRequest request{
+        options.local_dir, options.backend, options.iteration, options.role,
+        options.mesh,      options.prefix,  options.weights,   options.check_crc != CheckCrc::off};
+    request.wants_model = options.averaging.is_asked();  // where there is no checkpoint
+    return request;
+}
+
 }  // namespace shardweld::app

@@ -14,7 +14,6 @@
 #include "shardweld/mpi/share.hpp"
 
 #include "own_files.hpp"
-#include "views.hpp"
 
 namespace shardweld::app {
 

@@ -15,7 +15,7 @@
 #include "shardweld/plan/visibility.hpp"
 
 #include "input_digests.hpp"
-#include "views.hpp"
+#include "sights.hpp"
 
 namespace shardweld::app {
 

@@ -14,11 +14,11 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/dcp_metadata.hpp"
 
-#include "../directory_listing.hpp"
 #include "../megatron/model_names.hpp"
 #include "../shared/dcp_blobs.hpp"
 #include "../shared/dcp_pieces.hpp"
 #include "../shared/dcp_statements.hpp"
+#include "../shared/directory_listing.hpp"
 #include "../shared/hints.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "../shared/module_names.hpp"

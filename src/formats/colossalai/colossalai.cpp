@@ -13,10 +13,10 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
-#include "../directory_listing.hpp"
 #include "../hf/join_files.hpp"
-#include "../hf/model_files.hpp"
-#include "../neighbour_names.hpp"
+#include "../hf/weight_files.hpp"
+#include "../shared/directory_listing.hpp"
+#include "../shared/neighbour_names.hpp"
 #include "shard_names.hpp"
 
 namespace shardweld::formats::colossalai {
@@ -195,10 +195,7 @@ class Single final : public ColossalAi {
             return std::nullopt;
         }
         Location location = begun_at(directory, &listing);
-        location.shard_files = std::move(model->weights);
-        if (!model->index.empty()) {
-            location.shard_files.push_back(model->index);
-        }
+        location.shard_files = model->all();
         return location;
     }
 

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "shardweld/formats/containers/dcp_metadata.hpp"
+#include "shardweld/formats/containers/dcp_tensor.hpp"
 #include "shardweld/formats/containers/pickle.hpp"
 
 #include "dcp_records.hpp"

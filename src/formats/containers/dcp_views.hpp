@@ -10,8 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/formats/containers/dcp_metadata.hpp"
+#include "shardweld/formats/containers/dcp_tensor.hpp"
 #include "shardweld/formats/containers/pickle.hpp"
+#include "shardweld/formats/containers/torch_file.hpp"
 
 #include "dcp_records.hpp"
 

@@ -6,6 +6,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/formats/containers/zip.hpp"
 #include "shardweld/io/input_file.hpp"
 
 #include "pickle_bytes.hpp"
@@ -13,7 +14,7 @@
 #include "serialization_id.hpp"
 #include "torch_storage.hpp"
 #include "torch_stream.hpp"
-#include "zip_reader.hpp"
+#include "zip_end.hpp"
 
 namespace shardweld::formats {
 

@@ -12,8 +12,8 @@
 #include "shardweld/io/input_file.hpp"
 
 #include "duplicate_names.hpp"
+#include "zip_end.hpp"
 #include "zip_layout.hpp"
-#include "zip_reader.hpp"
 
 namespace shardweld::formats {
 

@@ -1,11 +1,11 @@
 // Finding a zip's central directory from its end.
+#include "zip_end.hpp"
+
 #include <algorithm>
 #include <optional>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/io/cursor.hpp"
-
-#include "zip_reader.hpp"
 
 namespace shardweld::formats {
 

@@ -14,10 +14,10 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/dcp_metadata.hpp"
 
-#include "../directory_listing.hpp"
 #include "../shared/dcp_blobs.hpp"
 #include "../shared/dcp_pieces.hpp"
 #include "../shared/dcp_statements.hpp"
+#include "../shared/directory_listing.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "../shared/unnamed_files.hpp"
 #include "join_scans.hpp"

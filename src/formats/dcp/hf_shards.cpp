@@ -11,8 +11,8 @@
 #include "shardweld/formats/containers/safetensors_header.hpp"
 #include "shardweld/io/input_file.hpp"
 
-#include "../directory_listing.hpp"
 #include "../hf/hf.hpp"
+#include "../shared/directory_listing.hpp"
 #include "../shared/numbered_files.hpp"
 #include "../shared/stored_piece.hpp"
 #include "dcp.hpp"

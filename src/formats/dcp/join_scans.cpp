@@ -10,8 +10,8 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
-#include "../directory_listing.hpp"
 #include "../shared/dcp_pieces.hpp"
+#include "../shared/directory_listing.hpp"
 #include "../shared/hints.hpp"
 #include "../shared/ignored_rows.hpp"
 

@@ -3,7 +3,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
-#include "../json_text.hpp"
+#include "../shared/json_text.hpp"
 
 namespace shardweld::formats::dcp {
 

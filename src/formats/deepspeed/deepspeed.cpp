@@ -9,8 +9,8 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
-#include "../directory_listing.hpp"
-#include "../neighbour_names.hpp"
+#include "../shared/directory_listing.hpp"
+#include "../shared/neighbour_names.hpp"
 #include "file_names.hpp"
 #include "join.hpp"
 #include "scan.hpp"

@@ -6,7 +6,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
-#include "../directory_listing.hpp"
+#include "../shared/directory_listing.hpp"
 #include "../shared/hints.hpp"
 #include "scan.hpp"
 

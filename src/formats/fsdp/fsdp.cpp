@@ -17,7 +17,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
-#include "../directory_listing.hpp"
+#include "../shared/directory_listing.hpp"
 #include "join_ranks.hpp"
 #include "mesh.hpp"
 #include "rank_files.hpp"

@@ -9,7 +9,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
-#include "../directory_listing.hpp"
+#include "../shared/directory_listing.hpp"
 #include "../shared/file_scan.hpp"
 #include "../shared/hints.hpp"
 #include "../shared/ignored_rows.hpp"

@@ -1,13 +1,15 @@
 #include "mesh.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <span>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
 #include "../containers/torch_storage.hpp"
 #include "mesh_layout.hpp"
-#include "mesh_order.hpp"
 #include "short_list.hpp"
 
 namespace shardweld::formats::fsdp {
@@ -74,6 +76,125 @@ std::optional<Index> read_rank(const PickleValue& mesh, const RankMesh& known) {
     return read_count(*list->elements()[at], "a rank of the DeviceMesh");
 }
 
+const std::string kStrides = "the strides of a DeviceMesh";
+
+/// One dimension: several factors where it was made by flattening, outermost first.
+struct FlattenedDim {
+    std::vector<Index> extents;
+    std::vector<Index> strides;
+};
+
+std::vector<Index> factors(const PickleValue& value) {
+    return is_sequence(value) ? short_counts(value, kStrides)
+                              : std::vector<Index>{read_count(value, kStrides)};
+}
+
+// Empty where the strides are not told.
+std::vector<FlattenedDim> axes_of(const PickleValue& layout) {
+    std::vector<FlattenedDim> axes;
+    for (const MeshAxis& axis : mesh_axes(layout).value_or(std::vector<MeshAxis>())) {
+        if (axis.stride == nullptr) {
+            return {};
+        }
+        axes.push_back({factors(*axis.shape), factors(*axis.stride)});
+        if (axes.back().extents.size() != axes.back().strides.size()) {
+            return {};
+        }
+    }
+    return axes;
+}
+
+std::vector<FlattenedDim> row_major(const RankMesh& mesh) {
+    std::vector<FlattenedDim> axes;
+    Index stride = 1;
+    for (std::size_t d = mesh.extents.size(); d-- > 0;) {
+        axes.insert(axes.begin(), {{mesh.extents[d]}, {stride}});
+        stride *= mesh.extents[d];
+    }
+    return axes;
+}
+
+Index offset_of(const FlattenedDim& axis, Index at) {
+    Index offset = 0;
+    for (std::size_t i = axis.extents.size(); i-- > 0 && axis.extents[i] > 0;) {
+        offset = checked_add(offset, checked_mul(at % axis.extents[i], axis.strides[i], kStrides),
+                             kStrides);
+        at /= axis.extents[i];
+    }
+    return offset;
+}
+
+using MeshRanks = std::span<const PickleValue* const>;
+
+/// nullopt outside of the list.
+std::optional<Index> rank_at(MeshRanks ranks, Index position) {
+    if (position < 0 || position >= static_cast<Index>(ranks.size())) {
+        return std::nullopt;
+    }
+    return read_count(*ranks[static_cast<std::size_t>(position)], "a rank of the DeviceMesh");
+}
+
+enum class Order { ascending, other, outside };
+
+Order order_along(MeshRanks ranks, const FlattenedDim& axis, Index extent, Index begin) {
+    auto order = Order::ascending;
+    Index last = -1;
+    for (Index at = 0; at < extent; ++at) {
+        const auto rank = rank_at(ranks, checked_add(begin, offset_of(axis, at), kStrides));
+        if (!rank) {
+            return Order::outside;
+        }
+        order = *rank > last ? order : Order::other;
+        last = *rank;
+    }
+    return order;
+}
+
+std::optional<Index> position_of(MeshRanks ranks, Index rank) {
+    const auto at = std::find_if(ranks.begin(), ranks.end(), [&](const PickleValue* value) {
+        return value->kind == PickleKind::integer && value->integer == rank;
+    });
+    return at == ranks.end() ? std::nullopt : std::optional<Index>(at - ranks.begin());
+}
+
+bool keeps_order(const PickleValue& mesh) {
+    const PickleValue* const keeps = mesh.attribute("_preserve_rank_order");
+    return keeps != nullptr && keeps->kind == PickleKind::boolean && keeps->integer != 0;
+}
+
+/// For each dimension of `known`, which was read from `mesh`: whether the ranks along it through
+/// the file's rank ascend. torch's process groups sort their members, so along other dimensions
+/// collectives number the parts otherwise than the mesh does. Dimensions count as ascending where
+/// the file lists no ranks or keeps the mesh's order in its groups. Error(corrupt) when the layout
+/// leaves the list of ranks.
+std::vector<bool> ascending_dims(const PickleValue& mesh, const RankMesh& known) {
+    std::vector<bool> ascending(known.extents.size(), true);
+    const PickleValue* list = mesh.attribute("_flatten_rank_map");
+    const PickleValue* const layout = mesh_attribute(mesh, "layout");
+    const bool is_laid_out = list != nullptr && layout != nullptr;
+    list = is_laid_out ? list : mesh.attribute("_flatten_mesh_list");
+    if (list == nullptr || !known.rank || keeps_order(mesh)) {
+        return ascending;
+    }
+    const std::vector<FlattenedDim> axes = is_laid_out ? axes_of(*layout) : row_major(known);
+    const auto own = position_of(list->elements(), *known.rank);
+    if (!own || axes.size() != known.extents.size()) {
+        return ascending;
+    }
+    for (std::size_t d = 0; d < axes.size(); ++d) {
+        const Index begin = *own - offset_of(axes[d], known.coordinate[d]);
+        const Order order = order_along(list->elements(), axes[d], known.extents[d], begin);
+        if (order == Order::outside) {
+            throw Error(ErrorCode::corrupt,
+                        "its DeviceMesh " + mesh_text(known) + " puts this file's rank at " +
+                            shape_text(known.coordinate) + ", which contradicts its list of " +
+                            std::to_string(list->elements().size()) + " ranks");
+        }
+        ascending[d] = order == Order::ascending;
+    }
+    return ascending;
+}
+
 }  // namespace
 
 std::vector<std::string> mesh_dim_names(const PickleValue& mesh) {
@@ -110,73 +231,6 @@ RankMesh read_mesh(const TorchFile& file, const PickleValue& mesh) {
     read.rank = read_rank(mesh, read);
     read.ascending = ascending_dims(mesh, read);
     return read;
-}
-
-RankMesh mesh_by_hand(const Mesh& mesh, Index rank, Index world) {
-    RankMesh made{mesh.shape, mesh.names, std::vector<Index>(mesh.shape.size(), 0), rank, {}};
-    if (volume_of(mesh.shape, "--mesh_shape") != world || rank >= world) {
-        throw Error(ErrorCode::usage,
-                    "--mesh_shape " + shape_text(mesh.shape) + " has " +
-                        std::to_string(volume_of(mesh.shape, "--mesh_shape")) +
-                        " ranks, but the checkpoint has " + std::to_string(world),
-                    "give a mesh of that many ranks");
-    }
-    for (std::size_t d = mesh.shape.size(); d-- > 0;) {
-        made.coordinate[d] = rank % mesh.shape[d];
-        rank /= mesh.shape[d];
-    }
-    return made;
-}
-
-RankMesh part_of_mesh(const RankMesh& whole, const std::vector<std::string>& names) {
-    RankMesh part;
-    part.rank = whole.rank;
-    for (const std::string& name : names) {
-        const auto at = std::find(whole.names.begin(), whole.names.end(), name);
-        if (at == whole.names.end()) {
-            throw Error(ErrorCode::mismatch,
-                        "it is placed over the mesh dimension '" + name +
-                            "', which the mesh on the command line (" + mesh_text(whole) +
-                            ") does not have",
-                        "name that dimension too: --mesh_dim_names");
-        }
-        const auto d = static_cast<std::size_t>(at - whole.names.begin());
-        part.names.push_back(name);
-        part.extents.push_back(whole.extents[d]);
-        part.coordinate.push_back(whole.coordinate[d]);
-    }
-    return part;
-}
-
-bool is_replicating(std::string_view name) {
-    return name == "ddp" || name == "dp_replicate" || name == "replicate";
-}
-
-std::string mesh_text(const RankMesh& mesh) {
-    std::string text;
-    for (std::size_t d = 0; d < mesh.extents.size(); ++d) {
-        text += d == 0 ? "" : " x ";
-        text += mesh.names.empty() ? "" : mesh.names[d] + " ";
-        text += std::to_string(mesh.extents[d]);
-    }
-    return text;
-}
-
-std::vector<catalogue::MeshDim> dims_in_text(std::string_view text) {
-    constexpr std::string_view kTimes = " x ";
-    std::vector<catalogue::MeshDim> dims;
-    while (!text.empty()) {
-        const std::size_t end = std::min(text.find(kTimes), text.size());
-        const std::string_view dim = text.substr(0, end);
-        const std::size_t number = dim.rfind(' ') + 1;  // 0 where there is no name
-        const auto extent = parse_index(dim.substr(number));
-        if (!extent || *extent < 1) {
-            return {};
-        }
-        dims.push_back({std::string(trim(dim.substr(0, number))), *extent});
-        text.remove_prefix(std::min(end + kTimes.size(), text.size()));
-    }
-    return dims;
 }
 
 }  // namespace shardweld::formats::fsdp

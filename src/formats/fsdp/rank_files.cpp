@@ -11,7 +11,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/whole_file.hpp"
 
-#include "../directory_listing.hpp"
+#include "../shared/directory_listing.hpp"
 #include "../shared/hints.hpp"
 
 namespace shardweld::formats::fsdp {

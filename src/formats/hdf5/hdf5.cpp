@@ -14,7 +14,7 @@
 #include "shardweld/hdf5/parts.hpp"
 #include "shardweld/io/input_file.hpp"
 
-#include "../directory_listing.hpp"
+#include "../shared/directory_listing.hpp"
 #include "../shared/hints.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "../shared/numbered_files.hpp"

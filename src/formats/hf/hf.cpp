@@ -11,10 +11,10 @@
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 
-#include "../directory_listing.hpp"
-#include "../signs.hpp"
+#include "../shared/directory_listing.hpp"
+#include "../shared/signs.hpp"
 #include "join_files.hpp"
-#include "model_files.hpp"
+#include "weight_files.hpp"
 
 namespace shardweld::formats::hf {
 
@@ -53,10 +53,7 @@ class HuggingFace final : public Format {
             return std::nullopt;
         }
         Location location = begun_at(directory, &listing);
-        location.shard_files = std::move(model->weights);
-        if (!model->index.empty()) {
-            location.shard_files.push_back(model->index);
-        }
+        location.shard_files = model->all();
         return location;
     }
 

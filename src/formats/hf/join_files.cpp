@@ -12,13 +12,13 @@
 #include "shardweld/formats/containers/torch_file.hpp"
 #include "shardweld/io/input_file.hpp"
 
-#include "../directory_listing.hpp"
+#include "../shared/directory_listing.hpp"
 #include "../shared/file_scan.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "../shared/module_names.hpp"
 #include "../shared/numbered_files.hpp"
 #include "../shared/stored_piece.hpp"
-#include "model_files.hpp"
+#include "weight_files.hpp"
 
 namespace shardweld::formats::hf {
 

@@ -10,8 +10,8 @@
 #include "shardweld/core/fingerprint.hpp"
 #include "shardweld/core/text.hpp"
 
-#include "../json_text.hpp"
 #include "../shared/hints.hpp"
+#include "../shared/json_text.hpp"
 
 namespace shardweld::formats::megatron {
 

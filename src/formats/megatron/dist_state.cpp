@@ -9,7 +9,7 @@
 #include "shardweld/io/paths.hpp"
 #include "shardweld/io/whole_file.hpp"
 
-#include "../json_text.hpp"
+#include "../shared/json_text.hpp"
 #include "adapter.hpp"
 #include "args.hpp"
 #include "save_state.hpp"

@@ -10,7 +10,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
-#include "../directory_listing.hpp"
+#include "../shared/directory_listing.hpp"
 #include "../shared/file_scan.hpp"
 #include "../shared/hints.hpp"
 #include "../shared/ignored_rows.hpp"
@@ -170,6 +170,7 @@ class Legacy final : public Format {
     [[nodiscard]] std::string_view backend() const override { return "megatron"; }
     [[nodiscard]] std::string_view noun() const override { return "Megatron checkpoint"; }
     [[nodiscard]] std::string_view dialect() const override { return "megatron_core"; }
+    [[nodiscard]] bool pads_vocabulary() const override { return true; }
     [[nodiscard]] std::string detail_of(const Location& location) const override {
         return "legacy, " + std::to_string(location.shard_files.size()) + " rank files";
     }

@@ -15,10 +15,10 @@
 #include "shardweld/io/input_file.hpp"
 #include "shardweld/io/paths.hpp"
 
-#include "../directory_listing.hpp"
 #include "../shared/dcp_blobs.hpp"
 #include "../shared/dcp_pieces.hpp"
 #include "../shared/dcp_statements.hpp"
+#include "../shared/directory_listing.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "../shared/only_state.hpp"
 #include "../shared/unnamed_files.hpp"
@@ -133,6 +133,7 @@ class TorchDist final : public Format {
     [[nodiscard]] std::string_view backend() const override { return "megatron"; }
     [[nodiscard]] std::string_view noun() const override { return "Megatron checkpoint"; }
     [[nodiscard]] std::string_view dialect() const override { return "megatron_core"; }
+    [[nodiscard]] bool pads_vocabulary() const override { return true; }
     [[nodiscard]] std::string detail_of(const Location& /*location*/) const override {
         return "torch_dist";
     }

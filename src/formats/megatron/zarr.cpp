@@ -16,7 +16,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/paths.hpp"
 
-#include "../directory_listing.hpp"
+#include "../shared/directory_listing.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "dist_state.hpp"
 #include "megatron.hpp"
@@ -145,6 +145,7 @@ class Zarr final : public Format {
     [[nodiscard]] std::string_view backend() const override { return "megatron"; }
     [[nodiscard]] std::string_view noun() const override { return "Megatron checkpoint"; }
     [[nodiscard]] std::string_view dialect() const override { return "megatron_core"; }
+    [[nodiscard]] bool pads_vocabulary() const override { return true; }
     [[nodiscard]] std::string detail_of(const Location& /*location*/) const override {
         return "zarr";
     }

@@ -14,8 +14,8 @@
 #include "shardweld/io/links.hpp"
 #include "shardweld/io/whole_file.hpp"
 
-#include "../json_text.hpp"
 #include "../shared/hints.hpp"
+#include "../shared/json_text.hpp"
 
 namespace shardweld::formats::megatron {
 

@@ -10,7 +10,7 @@
 #include "shardweld/core/dtype.hpp"
 #include "shardweld/core/index.hpp"
 
-#include "../directory_listing.hpp"
+#include "../shared/directory_listing.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;

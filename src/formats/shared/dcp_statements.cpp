@@ -7,7 +7,7 @@
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/fingerprint.hpp"
 
-#include "../iteration_directories.hpp"
+#include "iteration_directories.hpp"
 
 namespace shardweld::formats {
 

@@ -10,7 +10,7 @@
 #include "shardweld/core/index.hpp"
 #include "shardweld/core/text.hpp"
 
-#include "../directory_listing.hpp"
+#include "directory_listing.hpp"
 
 namespace shardweld::formats {
 

@@ -1,14 +1,14 @@
 // For a program that is linked with one MPI library.
-#include "../binding.hpp"
+#include "../entry.hpp"
 
 namespace shardweld::mpi {
 
 MpiLibrary library_of(const Lookup& /*environment*/) {
-    return own_binding().library;
+    return own_entry().library;
 }
 
-const Binding& binding_to(MpiLibrary /*library*/) {
-    return own_binding();
+const MpiEntry& entry_to(MpiLibrary /*library*/) {
+    return own_entry();
 }
 
 }  // namespace shardweld::mpi

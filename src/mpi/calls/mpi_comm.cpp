@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "../binding.hpp"
+#include "../entry.hpp"
 #include "../host.hpp"
 #include "../launch.hpp"
 #include "alarm.hpp"
@@ -149,10 +149,10 @@ class MpiComm final : public Comm {
 
 }  // namespace
 
-const Binding& own_binding() {
-    static const Binding binding{kLibrary, own_name,
-                                 [] { return std::unique_ptr<Comm>(new MpiComm()); }};
-    return binding;
+const MpiEntry& own_entry() {
+    static const MpiEntry entry{kLibrary, own_name,
+                                [] { return std::unique_ptr<Comm>(new MpiComm()); }};
+    return entry;
 }
 
 }  // namespace shardweld::mpi

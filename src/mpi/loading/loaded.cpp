@@ -6,7 +6,7 @@
 
 #include "shardweld/core/shared_object.hpp"
 
-#include "../binding.hpp"
+#include "../entry.hpp"
 
 namespace shardweld::mpi {
 
@@ -60,7 +60,7 @@ std::string why_not_loaded(const Family& family) {
     return why;
 }
 
-const Binding* load_module(const Family& family) {
+const MpiEntry* load_module(const Family& family) {
     const std::string what(family.what);
     if (const std::string why = why_not_loaded(family); !why.empty()) {
         throw Error(ErrorCode::launch,
@@ -72,8 +72,8 @@ const Binding* load_module(const Family& family) {
     }
     const SharedObject module = SharedObject::load_installed(
         family.module, {"the part for " + what, "install shardweld as a whole"});
-    module.require_abi(module.function<int()>("shardweld_mpi_abi")(), kBindingAbi);
-    return module.function<const Binding*()>("shardweld_mpi_binding")();
+    module.require_abi(module.function<int()>("shardweld_mpi_abi")(), kEntryAbi);
+    return module.function<const MpiEntry*()>("shardweld_mpi_entry")();
 }
 
 }  // namespace
@@ -84,9 +84,9 @@ MpiLibrary library_of(const Lookup& environment) {
                                                           : MpiLibrary::open_mpi;
 }
 
-const Binding& binding_to(MpiLibrary library) {
-    static const Binding* const binding = load_module(family_of(library));
-    return *binding;
+const MpiEntry& entry_to(MpiLibrary library) {
+    static const MpiEntry* const entry = load_module(family_of(library));
+    return *entry;
 }
 
 }  // namespace shardweld::mpi

@@ -9,8 +9,6 @@
 #include "shardweld/hdf5/parts.hpp"
 #include "shardweld/outputs/hdf5_library.hpp"
 
-#include "hdf5_output.hpp"
-
 namespace shardweld::outputs {
 
 namespace {

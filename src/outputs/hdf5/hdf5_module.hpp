@@ -10,6 +10,9 @@
 
 namespace shardweld::outputs {
 
+/// The dataset that holds config.json; a file's header is its text.
+inline constexpr const char* kConfigDataset = "__config__";
+
 class Hdf5Module {
   public:
     /// Error(unsupported) when this build has no HDF5, saying how to get it.

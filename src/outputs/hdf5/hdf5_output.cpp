@@ -5,8 +5,8 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/outputs/packing.hpp"
 
-#include "../packing.hpp"
 #include "hdf5_module.hpp"
 
 namespace shardweld::outputs {

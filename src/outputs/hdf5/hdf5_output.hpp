@@ -15,9 +15,6 @@ namespace shardweld::outputs {
 /// kConfigDataset).
 const Format& hdf5_format();
 
-/// The dataset that holds config.json; a file's header is its text.
-inline constexpr const char* kConfigDataset = "__config__";
-
 /// `offsets`: of the file's tensors in its order, then of the header. Error(io) unless they all lie
 /// inside the file and apart from each other.
 void settle(Placement& placement, std::size_t file, const std::vector<OutputTensor>& tensors,

@@ -6,8 +6,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-
-#include "../packing.hpp"
+#include "shardweld/outputs/packing.hpp"
 
 namespace shardweld::outputs {
 

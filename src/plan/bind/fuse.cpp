@@ -12,6 +12,9 @@ namespace {
 using layout::Axis;
 using layout::Patch;
 
+// Layers times experts of one stack: 61 x 384 are a tenth.
+constexpr Index kMostParts = Index{1} << 18U;
+
 /// Axes `outer` and `inner` (of extent n) of a patch seen as one axis at `inner`'s place; `outer`
 /// stays with a unit extent. Several patches when the two do not lie behind one another in storage.
 void fuse_pair(const Patch& patch, std::size_t outer, std::size_t inner, Index n,
@@ -48,6 +51,15 @@ void sort_axes(SegmentPlan& plan, std::vector<Patch>& patches) {
 }
 
 }  // namespace
+
+void require_few_parts(Index n_parts) {
+    if (n_parts > kMostParts) {
+        throw Error(ErrorCode::mismatch,
+                    "config.json cuts one tensor into " + std::to_string(n_parts) +
+                        " parts, at most " + std::to_string(kMostParts) + " are expected",
+                    "correct config.json: no model has so many layers or experts");
+    }
+}
 
 void fuse_axes(const FuseRules& rules, const std::vector<Index>& extents, SegmentPlan& plan,
                std::vector<Patch>& patches) {

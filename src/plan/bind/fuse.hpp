@@ -1,14 +1,35 @@
-// Axes that a dialect declares to be made of two (`fuse g = t gt`).
-// Pure; knows patches and axis names, nothing of what they mean.
+// How the axes of one segment are filed, and those that a dialect declares to be made of two
+// (`fuse g = t gt`). Pure; knows patches and axis names, nothing of what they mean.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "instances.hpp"
+#include "shardweld/layout/patch.hpp"
 
 namespace shardweld::plan {
+
+/// How one segment of one line's layout is filed: which axes stay, which become part of the key.
+struct SegmentPlan {
+    std::uint32_t id = 0;           ///< segment id
+    std::vector<std::string> axes;  ///< of the lowered patch, in its order, after fuse
+    std::vector<int> key_slot;      ///< per axis: position in the key, or -1 for an axis that stays
+    std::vector<std::pair<int, std::string>>
+        captured;  ///< key positions filled by captures of the name
+    std::size_t n_keys = 0;
+};
+
+/// Values of SegmentPlan::key_slot beside key positions.
+inline constexpr int kStays = -1;
+inline constexpr int kGone = -2;  ///< an outer axis that was fused into another one
+inline constexpr int kCopy = -3;  ///< an axis that counts equal copies
+
+/// Error(mismatch) when what one tensor falls into are more parts than any model's layers times
+/// experts; called before they are made.
+void require_few_parts(Index n_parts);
 
 /// Rules of a dialect: axis -> the two axes that make it up, outermost first.
 using FuseRules = std::map<std::string, std::vector<std::string>>;

@@ -9,17 +9,12 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/plan/plan.hpp"
 
-#include "fuse.hpp"
-
 namespace shardweld::plan {
 
 namespace {
 
 using layout::Axis;
 using layout::Patch;
-
-// Layers times experts of one stack: 61 x 384 are a tenth.
-constexpr Index kMostParts = Index{1} << 18U;
 
 void collect_axes(const std::vector<layout::LayoutItem>& items, std::vector<std::string>& names) {
     for (const layout::LayoutItem& item : items) {
@@ -69,15 +64,6 @@ void split_keys(const SegmentPlan& plan, const Patch& patch, Filed filed, std::v
 }
 
 }  // namespace
-
-void require_few_parts(Index n_parts) {
-    if (n_parts > kMostParts) {
-        throw Error(ErrorCode::mismatch,
-                    "config.json cuts one tensor into " + std::to_string(n_parts) +
-                        " parts, at most " + std::to_string(kMostParts) + " are expected",
-                    "correct config.json: no model has so many layers or experts");
-    }
-}
 
 std::vector<Index> extents_of(const layout::Layout& layout, const models::Symbols& symbols,
                               const models::Captures& captures) {

@@ -11,6 +11,8 @@
 #include "shardweld/catalogue/tensor.hpp"
 #include "shardweld/plan/binding.hpp"
 
+#include "fuse.hpp"
+
 namespace shardweld::plan {
 
 /// Some elements of an instance and where they lie.
@@ -42,21 +44,6 @@ struct InstanceKey {
 struct InstanceKeyHash {
     std::size_t operator()(const InstanceKey& key) const;
 };
-
-/// How one segment of one line's layout is filed: which axes stay, which become part of the key.
-struct SegmentPlan {
-    std::uint32_t id = 0;           ///< segment id
-    std::vector<std::string> axes;  ///< of the lowered patch, in its order, after fuse
-    std::vector<int> key_slot;      ///< per axis: position in the key, or -1 for an axis that stays
-    std::vector<std::pair<int, std::string>>
-        captured;  ///< key positions filled by captures of the name
-    std::size_t n_keys = 0;
-};
-
-/// Values of SegmentPlan::key_slot beside key positions.
-inline constexpr int kStays = -1;
-inline constexpr int kGone = -2;  ///< an outer axis that was fused into another one
-inline constexpr int kCopy = -3;  ///< an axis that counts equal copies
 
 /// A patch and the key it is filed under.
 struct Filed {
@@ -124,10 +111,6 @@ class Instances {
     std::vector<std::string> names_;
     std::set<std::string> given_up_;
 };
-
-/// Error(mismatch) when what one tensor falls into are more parts than any model's layers times
-/// experts; called before they are made.
-void require_few_parts(Index n_parts);
 
 /// Extents of all axes a layout names, in a fixed order (the cache key of a bound layout).
 std::vector<Index> extents_of(const layout::Layout& layout, const models::Symbols& symbols,

@@ -7,8 +7,6 @@
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/text.hpp"
 
-#include "join_shards.hpp"
-
 namespace shardweld::plan {
 
 using catalogue::Catalogue;

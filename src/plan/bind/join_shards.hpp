@@ -21,9 +21,6 @@ namespace shardweld::plan {
 /// rank.
 inline constexpr const char* kExpertAxis = "e";
 
-/// Fact of a catalogue whose device mesh was given by hand.
-inline constexpr const char* kMeshFact = "mesh_by_hand";
-
 /// What joining made of a catalogue's shards.
 struct JoinedShards {
     std::vector<catalogue::Tensor> tensors;

@@ -15,6 +15,9 @@ struct Catalogue;
 
 namespace shardweld::plan {
 
+/// Fact of a catalogue whose device mesh was given by hand.
+inline constexpr const char* kMeshFact = "mesh_by_hand";
+
 /// All shards of one global name, and the line that takes them (null: none).
 struct ShardGroup {
     const models::Line* line = nullptr;

@@ -6,8 +6,6 @@
 
 #include "shardweld/plan/plan.hpp"
 
-#include "strategy.hpp"
-
 namespace shardweld::plan {
 
 namespace {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "../../../src/adapters/peft_names.hpp"
 #include "support/error_text.hpp"
 
 namespace shardweld::adapters {

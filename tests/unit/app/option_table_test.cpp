@@ -11,6 +11,7 @@
 #include "shardweld/core/text.hpp"
 
 #include "../../../src/app/cli/options.hpp"
+#include "../../../src/app/cli/parse_options.hpp"
 #include "support/error_text.hpp"
 
 namespace shardweld::app {

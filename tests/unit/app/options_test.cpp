@@ -7,6 +7,8 @@
 #include "shardweld/core/text.hpp"
 
 #include "../../../src/app/cli/option_table.hpp"
+#include "../../../src/app/cli/parse_options.hpp"
+#include "../../../src/app/survey/input.hpp"
 #include "support/error_text.hpp"
 
 namespace shardweld::app {

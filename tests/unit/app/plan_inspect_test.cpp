@@ -11,11 +11,13 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/plan/plan.hpp"
 
+#include "../../../src/app/cli/parse_options.hpp"
 #include "../../../src/app/commands/advice.hpp"
 #include "../../../src/app/commands/commands.hpp"
 #include "../../../src/app/commands/print_plan.hpp"
 #include "../../../src/app/family/model.hpp"
 #include "../../../src/app/merge/equal_replicas.hpp"
+#include "../../../src/app/survey/input.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
 

@@ -9,6 +9,7 @@
 #include "shardweld/plan/plan.hpp"
 
 #include "../../../src/app/cli/version.hpp"
+#include "../../../src/app/report/report_json.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
 

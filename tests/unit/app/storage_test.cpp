@@ -4,6 +4,7 @@
 #include "shardweld/core/error.hpp"
 
 #include "../../../src/app/cli/options.hpp"
+#include "../../../src/app/cli/parse_options.hpp"
 #include "../../../src/app/report/roof.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"

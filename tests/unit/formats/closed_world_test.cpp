@@ -4,7 +4,7 @@
 
 #include "shardweld/catalogue/catalogue.hpp"
 
-#include "../../../src/formats/neighbour_names.hpp"
+#include "../../../src/formats/shared/neighbour_names.hpp"
 #include "../../../src/formats/shared/numbered_files.hpp"
 #include "safetensors_builder.hpp"
 #include "scratch.hpp"

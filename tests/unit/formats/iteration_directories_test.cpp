@@ -1,4 +1,4 @@
-#include "../../../src/formats/iteration_directories.hpp"
+#include "../../../src/formats/shared/iteration_directories.hpp"
 
 #include "scratch.hpp"
 

@@ -8,9 +8,9 @@
 
 #include <gtest/gtest.h>
 
+#include "shardweld/publish/quota.hpp"
 #include "shardweld/publish/target.hpp"
 
-#include "../../../src/publish/quota.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
 

@@ -33,8 +33,8 @@ std::vector<std::string> names_in(const fs::path& directory) {
 using Names = std::vector<std::string>;
 
 /// What lies in a partial directory, but its journal, as files that were written.
-PlannedFiles written_in(const fs::path& partial) {
-    PlannedFiles files;
+io::Identities written_in(const fs::path& partial) {
+    io::Identities files;
     const io::Directory directory(partial);
     for (const io::Below& entry : io::listed_below(directory)) {
         if (!entry.is_directory && *entry.name.begin() != "journal") {
@@ -397,7 +397,7 @@ TEST(PartialDirectory, publishes_nothing_but_what_was_written) {
                 std::ofstream(partial.path() / name) << "new";
                 ::chmod((partial.path() / name).c_str(), 0644);
             }
-            const PlannedFiles files = written_in(partial.path());
+            const io::Identities files = written_in(partial.path());
             one.act(place, partial.path());
             std::string expected = one.refusal;
             if (const auto at = expected.find("PARTIAL"); at != std::string::npos) {

@@ -6,35 +6,17 @@
 
 #include <map>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "shardweld/core/dtype.hpp"
 #include "shardweld/core/index.hpp"
 #include "shardweld/core/path.hpp"
+#include "shardweld/formats/containers/dcp_tensor.hpp"
 #include "shardweld/formats/containers/torch_file.hpp"
 
 namespace shardweld::formats {
 
 class PickleArena;
-
-/// Compact: there are millions of them. The numbers are DcpMetadata's.
-struct DcpChunk {
-    std::span<const Index> offsets;
-    std::span<const Index> sizes;
-    std::uint32_t file = 0;  ///< index into DcpMetadata::files
-    std::uint32_t view = 0;  ///< index into DcpMetadata::views, if there are any
-    Bytes offset = 0;        ///< of the blob in that file
-    Bytes length = 0;
-};
-
-struct DcpTensor {
-    std::string name;
-    DType dtype = DType::f32;
-    std::vector<Index> shape;
-    std::vector<DcpChunk> chunks;
-};
 
 /// Byte objects (extra state, RNG): name, file and length only.
 struct DcpObject {
@@ -68,11 +50,5 @@ struct DcpMetadata {
 /// Whether a `.metadata` begins as ByteCheckpoint's do, with its class. Reads a few bytes; false
 /// where there is no such file.
 bool is_bytecheckpoint(const fs::path& path);
-
-/// Checks that the chunks cover the tensor exactly once. Error(corrupt) naming the tensor and the
-/// chunk or place where two overlap or none is. Near linear in the number of chunks for tilings
-/// that can be cut apart axis by axis (all grids and row splits); Error(unsupported) for large
-/// irregular ones.
-void check_tiling(const DcpTensor& tensor);
 
 }  // namespace shardweld::formats

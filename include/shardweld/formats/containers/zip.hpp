@@ -60,6 +60,9 @@ class ZipArchive {
     std::vector<std::byte> names_;  // the central directory
 };
 
+/// As ZipArchive::read, over the reader's range, so that its caller shares the pages read.
+ZipArchive read_zip(RangeReader& reader);
+
 /// Error(corrupt) naming the record unless its bytes have the CRC-32 that is stated; 0 states none
 /// (torch.serialization.set_crc32_options(False)).
 void require_crc32(std::string_view record, std::span<const std::byte> bytes, std::uint32_t stated);

@@ -8,7 +8,7 @@
 #include "shardweld/io/paths.hpp"
 #include "shardweld/io/whole_file.hpp"
 
-#include "shared/hints.hpp"
+#include "hints.hpp"
 
 namespace shardweld::formats {
 

@@ -1,4 +1,4 @@
-#include "options.hpp"
+#include "parse_options.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -232,14 +232,6 @@ Options parse_options(const std::vector<std::string>& arguments) {
     options.shared = shared_text(command, given);
     options.output_options = output_options(given);
     return options;
-}
-
-formats::InputRequest input_request(const Options& options) {
-    formats::InputRequest request{
-        options.local_dir, options.backend, options.iteration, options.role,
-        options.mesh,      options.prefix,  options.weights,   options.check_crc != CheckCrc::off};
-    request.wants_model = options.averaging.is_asked();  // where there is no checkpoint
-    return request;
 }
 
 }  // namespace shardweld::app

@@ -1,12 +1,15 @@
-// Values as the checkpoint states them, in the types config.json's values have.
+// A value of config.json as recipes see it, and a checkpoint's statement as such a value.
 // Knows no field and no rule.
 #pragma once
 
 #include <string>
+#include <variant>
 
-#include "shardweld/models/config.hpp"
+#include "shardweld/core/index.hpp"
 
 namespace shardweld::models {
+
+using FieldValue = std::variant<std::monostate, Index, double, std::string>;
 
 /// "true"/"false" as 1/0, numbers as numbers, anything else as text.
 FieldValue claim_value(const std::string& text);

@@ -1,10 +1,11 @@
 // Do the chunks of a tensor cover it exactly once?
+#include "shardweld/formats/containers/dcp_tensor.hpp"
+
 #include <string>
 #include <vector>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/formats/containers/dcp_metadata.hpp"
 #include "shardweld/layout/cover.hpp"
 
 namespace shardweld::formats {

@@ -1,4 +1,4 @@
-#include "model_directory.hpp"
+#include "reference_model.hpp"
 
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/text.hpp"

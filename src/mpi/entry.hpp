@@ -11,7 +11,8 @@
 
 namespace shardweld::mpi {
 
-struct Binding {
+/// Where a program enters an MPI library.
+struct MpiEntry {
     MpiLibrary library = MpiLibrary::open_mpi;
     std::string (*name)() = nullptr;             ///< "Open MPI v4.1.4"; starts nothing
     std::unique_ptr<Comm> (*start)() = nullptr;  ///< initialises MPI; collective
@@ -21,13 +22,13 @@ struct Binding {
 MpiLibrary library_of(const Lookup& environment);
 
 /// Error(launch) when the library has to be loaded and is not there.
-const Binding& binding_to(MpiLibrary library);
+const MpiEntry& entry_to(MpiLibrary library);
 
-/// The interface between the program and a module with a binding; raised when Comm or Binding
+/// The interface between the program and a module for one MPI library; raised when Comm or MpiEntry
 /// changes.
-inline constexpr int kBindingAbi = 1;
+inline constexpr int kEntryAbi = 1;
 
-/// The binding to the MPI library whose header this folder is compiled with.
-const Binding& own_binding();
+/// Of the MPI library whose header mpi/calls is compiled with.
+const MpiEntry& own_entry();
 
 }  // namespace shardweld::mpi

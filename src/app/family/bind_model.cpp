@@ -1,4 +1,4 @@
-#include "lora.hpp"
+#include "bind_model.hpp"
 
 #include <set>
 
@@ -11,7 +11,8 @@
 #include "shardweld/outputs/output.hpp"
 #include "shardweld/plan/plan.hpp"
 
-#include "framework_adapter.hpp"
+#include "../cli/selection.hpp"
+#include "vocabulary_padding.hpp"
 
 namespace shardweld::app {
 
@@ -252,18 +253,30 @@ class PeftBinder {
 
 }  // namespace
 
-Lora lora_for(Lora asked, Destination sink) {
-    return asked == Lora::split && sink == Destination::comparison ? Lora::drop : asked;
-}
-
-bool is_adapter_alone(Lora lora, const Catalogue& catalogue) {
-    return lora == Lora::split && adapters::holds_adapter_only(catalogue) &&
-           !holds_framework_adapter(catalogue);
-}
-
-Bound bind_peft(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
-                Catalogue catalogue) {
-    return PeftBinder(prepared, files, options).bind(std::move(catalogue));
+Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
+                 Catalogue catalogue) {
+    const Bytes stored = catalogue::stored_bytes(catalogue);
+    Bound bound;
+    if (prepared.dialect->has_own_names && adapters::holds_adapter(catalogue)) {
+        bound = PeftBinder(prepared, files, options).bind(std::move(catalogue));
+    } else {
+        if (options.lora != Lora::split) {
+            bound.notes.emplace_back("the checkpoint holds no LoRA adapter: --lora has no effect");
+        }
+        bound.binding = plan::bind(std::move(catalogue), prepared.model(), {options.dtype});
+        if (!options.vocab_size) {
+            require_only_padding(bound.binding.padding, files.tokens);
+        }
+        for (std::string& note : padding_notes(bound.binding.padding)) {
+            bound.notes.push_back(std::move(note));
+        }
+    }
+    if (options.selection.include || options.selection.exclude) {
+        select(bound.binding, options.selection);
+    }
+    bound.binding.ledger.stored = stored;
+    bound.binding.ledger.require_closed();
+    return bound;
 }
 
 }  // namespace shardweld::app

@@ -1,8 +1,10 @@
-// Reading a zip's directory through a RangeReader, so that its caller shares the pages read.
-// Knows nothing of what the entries hold.
+// Where a zip's central directory lies, as the records at its end say.
+// Knows nothing of entries.
 #pragma once
 
-#include "shardweld/formats/containers/zip.hpp"
+#include <string>
+
+#include "shardweld/core/index.hpp"
 
 #include "range_reader.hpp"
 
@@ -23,8 +25,5 @@ struct ZipDirectory {
 
 /// Error(corrupt) when there is none or it does not lie inside the archive.
 ZipDirectory find_zip_directory(RangeReader& reader);
-
-/// As ZipArchive::read, over the reader's range.
-ZipArchive read_zip(RangeReader& reader);
 
 }  // namespace shardweld::formats

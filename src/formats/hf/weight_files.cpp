@@ -1,4 +1,4 @@
-#include "model_files.hpp"
+#include "weight_files.hpp"
 
 #include <algorithm>
 #include <array>
@@ -79,6 +79,14 @@ std::optional<WeightFiles> find_kind(const fs::path& directory, const Listing& l
 
 WeightMap read_weight_map(const fs::path& index) {
     return parse_weight_map(io::read_text(index, kLongestWeightMap), index.string());
+}
+
+std::vector<std::string> WeightFiles::all() const {
+    std::vector<std::string> files = weights;
+    if (!index.empty()) {
+        files.push_back(index);
+    }
+    return files;
 }
 
 std::optional<WeightFiles> find_model_files(const fs::path& directory, const Listing& listing) {

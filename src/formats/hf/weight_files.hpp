@@ -10,13 +10,16 @@
 #include "shardweld/core/weight_map.hpp"
 #include "shardweld/formats/format.hpp"
 
-#include "../directory_listing.hpp"
+#include "../shared/directory_listing.hpp"
 
 namespace shardweld::formats::hf {
 
 struct WeightFiles {
     std::string index;                 ///< file with the weight map, "" if there is none
     std::vector<std::string> weights;  ///< relative to the directory, natural order
+
+    /// The weights, and behind them the index.
+    [[nodiscard]] std::vector<std::string> all() const;
 };
 
 /// nullopt when the directory holds no weights. safetensors come before torch files, an index

@@ -1,0 +1,27 @@
+// What becomes of a checkpoint's tensors: the model's, and an adapter's, which is written beside it
+// or folded into it, as --lora says. Knows options and
+// the order of the steps; names and formulas are the adapters module's.
+#pragma once
+
+#include "shardweld/adapters/separate.hpp"
+
+#include "model.hpp"
+
+namespace shardweld::app {
+
+/// What the checkpoint's tensors become.
+struct Bound {
+    plan::Binding binding;              ///< the model's targets, and behind them a split adapter's
+    std::vector<plan::Target> factors;  ///< what folding reads, in a file of their own
+    std::string adapter_config;         ///< written beside a split adapter, "" if there is none
+    bool has_model = true;              ///< false: only an adapter was saved
+    std::vector<std::string> notes;     ///< for people
+};
+
+/// Binds base and adapter. Pure; `catalogue` moves into the result. Error(usage) where the options
+/// leave nothing to write or no base to fold into; else as plan::bind, adapters::separate, settle
+/// and attach.
+Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
+                 catalogue::Catalogue catalogue);
+
+}  // namespace shardweld::app

@@ -1,0 +1,60 @@
+// Which files the groups of ranks see, and that they see the same.
+// Knows ranks and file names; nothing of formats.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "shardweld/core/index.hpp"
+#include "shardweld/core/path.hpp"
+#include "shardweld/io/stamp.hpp"
+#include "shardweld/mpi/comm.hpp"
+
+#include "views.hpp"
+
+namespace shardweld::app {
+
+/// Sizes of files by group; -1: the group does not see it.
+using SizesByGroup = std::vector<std::vector<Index>>;
+
+/// What the groups see below a directory. A group's ranks share the looking among them, and no file
+/// is looked at twice by a group: on a parallel file system each look is a request to one server.
+class Sights {
+  public:
+    Sights(mpi::Comm& comm, Views views, fs::path directory)
+        : comm_(&comm), views_(std::move(views)), directory_(std::move(directory)) {}
+
+    [[nodiscard]] const Views& views() const { return views_; }
+
+    /// Collective. Looks for the files that were not asked for before.
+    /// Error(mismatch) when two groups see different contents under one name, Error(io) listing
+    /// files that may not be read.
+    SizesByGroup sizes_of(const std::vector<std::string>& files);
+    /// What files that were asked for before were as this rank's group saw them first
+    /// (FileStatus::stamp). Local.
+    [[nodiscard]] std::vector<io::FileStamp> stamps(const std::vector<std::string>& files) const;
+
+  private:
+    struct KnownFile {
+        std::vector<Index> sizes;  ///< by group
+        io::FileStamp stamp;       ///< for this rank's group
+    };
+    void look_for(const std::vector<std::string>& files);
+
+    mpi::Comm* comm_;
+    Views views_;
+    fs::path directory_;
+    std::unordered_map<std::string, KnownFile> known_;
+};
+
+/// Error(not_found) listing all files that no group sees; Error(mismatch) when two groups see
+/// different sizes.
+void check_seen(const SizesByGroup& sizes, const std::vector<std::string>& files,
+                const fs::path& directory);
+
+/// The rank that handles file number `file`: spread over those that see it.
+int rank_for_file(std::size_t file, const SizesByGroup& sizes, const Views& views);
+
+}  // namespace shardweld::app
