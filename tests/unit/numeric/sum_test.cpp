@@ -20,7 +20,7 @@ namespace shardweld::numeric {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kNoNumber = std::numeric_limits<float>::quiet_NaN();
 
 std::vector<float> numbers(std::size_t n, unsigned seed) {
     std::mt19937 random(seed);
@@ -133,7 +133,7 @@ TEST(Sum, ElementsAreWhatAMergeToFp32WouldWrite) {
 }
 
 TEST(Sum, EveryNanBecomesOne) {
-    std::vector<float> sum{-kNan, std::bit_cast<float>(0x7F800001U), kInf, -kInf, -0.0F};
+    std::vector<float> sum{-kNoNumber, std::bit_cast<float>(0x7F800001U), kInf, -kInf, -0.0F};
     std::vector<float> out(5);
     round_sum(sum, DType::f32, std::as_writable_bytes(std::span(out)));
     EXPECT_EQ(bits_of(out), (std::vector<std::uint32_t>{0x7FC00000, 0x7FC00000, 0x7F800000,
