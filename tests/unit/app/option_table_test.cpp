@@ -26,12 +26,22 @@ Options parsed_line(WordList words) {
 
 /// A value that is not the default.
 std::string sample_of(const OptionRow& row) {
-    static const std::map<std::string_view, std::string> names = {
-        {"backend", "hdf5"},        {"role", "critic"},    {"dtype", "bf16"},
-        {"names", "module"},        {"lora", "fold"},      {"output_format", "hdf5"},
-        {"strategy", "collective"}, {"replicas", "trust"}, {"read_ahead", "no"},
-        {"log_level", "debug"},     {"mesh_shape", "2"},   {"progress", "json"},
-        {"weights", "model"},       {"target", "vllm"}};
+    static const std::map<std::string_view, std::string> names = {{"backend", "hdf5"},
+                                                                  {"role", "critic"},
+                                                                  {"dtype", "bf16"},
+                                                                  {"names", "module"},
+                                                                  {"lora", "fold"},
+                                                                  {"output_format", "hdf5"},
+                                                                  {"strategy", "collective"},
+                                                                  {"replicas", "trust"},
+                                                                  {"read_ahead", "no"},
+                                                                  {"log_level", "debug"},
+                                                                  {"mesh_shape", "2"},
+                                                                  {"progress", "json"},
+                                                                  {"weights", "model"},
+                                                                  {"target", "vllm"},
+                                                                  {"average_weights", "0.2,0.8"},
+                                                                  {"scale", "0.5"}};
     static const std::map<std::string_view, std::string> kinds = {{"SIZE", "1GiB"},
                                                                   {"N", "7"},
                                                                   {"X", "0.5"},
