@@ -5,6 +5,7 @@
 
 #include "shardweld/core/error.hpp"
 
+#include "../../../src/outputs/hdf5/hdf5_module.hpp"
 #include "../../../src/outputs/safetensors/safetensors.hpp"
 
 namespace shardweld::outputs {
