@@ -36,10 +36,10 @@ struct LimitNeeds {
     bool is_lockstep = false;   ///< messages are sent and received
     bool is_scattered = false;  ///< some target is scattered
     bool is_folding = false;    ///< some target is folded
-    Bytes n_strips = 0;         ///< as Mix::n_strips, the most of all targets
     bool is_ahead = false;      ///< the next round is read meanwhile
     bool has_replicas = false;  ///< some are compared
     bool has_digests = false;   ///< checksums are computed
+    Bytes n_strips = 0;         ///< as Mix::n_strips, the most of all targets
     double stored_share = 1;    ///< of a round's bytes, at most, as it is stored
     double written_share = 0;   ///< the same as it is written; 0: nothing is converted
 };
