@@ -1,7 +1,8 @@
-# Compiles src/models/recipes/*.{recipe,dialect} into the program as text.
+# Compiles src/models/recipes/*.{recipe,dialect} into the program as text, and the list of what they were checked against.
 function(shardweld_embed_recipes target)
   file(GLOB files CONFIGURE_DEPENDS
-    ${PROJECT_SOURCE_DIR}/src/models/recipes/*.recipe ${PROJECT_SOURCE_DIR}/src/models/recipes/*.dialect)
+    ${PROJECT_SOURCE_DIR}/src/models/recipes/*.recipe ${PROJECT_SOURCE_DIR}/src/models/recipes/*.dialect
+    ${PROJECT_SOURCE_DIR}/src/models/recipes/verified.list)
   set(out ${CMAKE_BINARY_DIR}/generated/built_in_recipes.cpp)
   add_custom_command(OUTPUT ${out}
     COMMAND ${CMAKE_COMMAND} "-DFILES=${files}" -DOUT=${out} -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake

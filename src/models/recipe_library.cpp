@@ -4,6 +4,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/models/recipe.hpp"
+#include "shardweld/models/verification.hpp"
 
 #include "check.hpp"
 #include "expr.hpp"
@@ -149,7 +150,9 @@ std::vector<const T*> pointers_to(const std::map<std::string, T, std::less<>>& l
 RecipeLibrary RecipeLibrary::load(const std::vector<RecipeFile>& extra) {
     Entries entries;
     for (const RecipeFile& source : built_in_sources()) {
-        add(entries, source, false);
+        if (source.file_name != kVerifiedList) {
+            add(entries, source, false);
+        }
     }
     for (const RecipeFile& source : extra) {
         add(entries, source, true);

@@ -38,6 +38,7 @@ void config(const JsonFile& file) {
     static_cast<void>(config.field("text_config.rope_scaling.factor"));
     static_cast<void>(config.element("layer_types", 1));
     static_cast<void>(config.list("layer_types"));
+    static_cast<void>(config.list("per_layer_config.*.head_dim"));
     fuzz::require(config.text_to_write() == file.text);
     config.remove("quantization_config");
     config.remove("rope_scaling.type");

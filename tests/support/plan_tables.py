@@ -89,4 +89,5 @@ def main():
     sys.exit(n_failed > 0 or n_plans == 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

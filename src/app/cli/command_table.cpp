@@ -50,12 +50,20 @@ const std::vector<CommandRow>& command_rows() {
           "quiet", "help"}},
         {"recipes",
          Command::recipes,
-         {"topic"},
-         "shardweld recipes [NAME] [options]",
-         "list the model families, or print one recipe or dialect",
+         {"topic", "recipe"},
+         "shardweld recipes [NAME | suggest | check FILE] [options]",
+         "list the model families, print one recipe or dialect, write a new one",
+         "suggest prints a recipe for a finished model (--ref), which inherits from the nearest "
+         "family, and\n"
+         "what it could not place; with --local_dir also what the checkpoint stores. check says "
+         "what a\n"
+         "recipe makes otherwise than the model has it (exit code 13).\n"
+         "\n"
          "Examples:\n"
          "  shardweld recipes\n"
-         "  shardweld recipes qwen3_moe > mine.recipe\n"},
+         "  shardweld recipes qwen3_moe > mine.recipe\n"
+         "  shardweld recipes suggest --ref new-model --local_dir ckpt > mine.recipe\n"
+         "  shardweld recipes check mine.recipe --ref new-model\n"},
         {"test",
          Command::test,
          {"local_dir", "test_hf_dir"},

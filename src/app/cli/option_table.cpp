@@ -15,7 +15,7 @@ const std::vector<OptionRow>& option_rows() {
     static const std::string backend = choice_help("auto", formats::backends());
     static const std::string output_format = output_format_help();
     static const std::vector<OptionRow> rows = {
-        {"local_dir", "DIR", kInput | kVerify | kCheck, "Input",
+        {"local_dir", "DIR", kInput | kVerify | kCheck | kRecipes, "Input",
          "checkpoint: a step, iteration or shard directory; verify, check: the model that was "
          "written",
          text(&Options::local_dir), Touches::input},
@@ -30,7 +30,11 @@ const std::vector<OptionRow>& option_rows() {
          number(&Options::iteration, 0), Touches::output},
         {"role", "NAME", kInput, "Input", "actor or critic, if there are both",
          word(&Options::role, {{"actor", "actor"}, {"critic", "critic"}}), Touches::output},
-        {"topic", "NAME", kRecipes, "", "the family to print", text(&Options::topic)},
+        {"topic", "NAME", kRecipes, "", "the family to print; suggest; check",
+         text(&Options::topic)},
+        {"ref", "DIR", kRecipes, "Input",
+         "recipes suggest, check: a finished model of the family, with config.json",
+         text(&Options::reference)},
         {"recipe", "FILE", kModel | kRecipes, "Input",
          "recipe or dialect file to add to the built-in ones", text(&Options::recipe),
          Touches::output},

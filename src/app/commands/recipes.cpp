@@ -1,19 +1,20 @@
 // `shardweld recipes`: the model families that are known.
 // Knows recipes as texts; nothing of checkpoints.
 
+#include <algorithm>
 #include <array>
-#include <map>
-#include <utility>
 #include <vector>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/whole_file.hpp"
 #include "shardweld/models/recipe.hpp"
+#include "shardweld/models/verification.hpp"
 
 #include "../cli/nearest.hpp"
 #include "../cli/table.hpp"
 #include "commands.hpp"
+#include "suggest_recipe.hpp"
 
 namespace shardweld::app {
 
@@ -65,76 +66,71 @@ std::vector<std::string> types_of(const models::RecipeLibrary& library, const st
     return broken(text, kTypesWidth);
 }
 
-/// The form of a checkpoint, which its name tells.
-std::string_view form_of(std::string_view checkpoint) {
-    constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kForms = {
-        {{"-legacy", "legacy"},
-         {"-torchdist", "torch_dist"},
-         {"-zarr", "zarr"},
-         {"dcp_", "DCP"},
-         {"torchtitan_", "torchtitan"}}};
-    for (const auto& [part, form] : kForms) {
-        if (checkpoint.find(part) != std::string_view::npos) {
-            return form;
-        }
-    }
-    return "FSDP";
-}
+/// Which formats a column stands for: those whose names begin so, or all that no other one has.
+struct Column {
+    std::string_view head;
+    std::string_view begins;  ///< "" for the rest
+};
+constexpr std::array<Column, 4> kColumns = {
+    {{"Megatron", "megatron"}, {"FSDP", "verl fsdp"}, {"DCP", "torch dcp"}, {"others", ""}}};
 
-bool is_megatron(std::string_view form) {
-    return form != "FSDP" && form != "DCP" && form != "torchtitan";
-}
-
-/// "3 legacy, 2 torch_dist": the checkpoints of a kind that verify a recipe; "" if there are none.
-std::string verified_by(const models::Recipe& recipe, bool by_megatron) {
-    std::map<std::string_view, int> counts;
-    for (const std::string_view checkpoint : split(recipe.verified, ',')) {
-        const std::string_view form = form_of(checkpoint);
-        if (!checkpoint.empty() && is_megatron(form) == by_megatron) {
-            ++counts[form];
-        }
+bool is_in(const Column& column, const models::Verification& one) {
+    if (one.level != models::Verified::files) {
+        return false;
     }
-    return joined(counts, ", ", [](const auto& form) {
-        return std::to_string(form.second) + " " + std::string(form.first);
+    if (!column.begins.empty()) {
+        return one.format.starts_with(column.begins);
+    }
+    return std::none_of(kColumns.begin(), kColumns.end(), [&](const Column& other) {
+        return !other.begins.empty() && one.format.starts_with(other.begins);
     });
 }
 
-std::string megatron_cell(const models::RecipeLibrary& library, const models::Recipe& recipe) {
-    const models::Dialect* dialect = library.find_dialect("megatron_core");
-    if (dialect == nullptr || !library.can_meet(recipe, *dialect)) {
-        return "-";
+/// How many files checked the recipe; "names" where names and shapes did.
+std::string cell(const models::RecipeLibrary& library, const models::Recipe& recipe,
+                 const Column& column) {
+    const auto all = models::verifications_of(recipe);
+    std::size_t n_files = 0;
+    bool has_names = false;
+    for (const models::Verification& one : all) {
+        n_files += is_in(column, one) ? one.by.size() : 0;
+        has_names = has_names || one.level == models::Verified::names;
     }
-    const std::string text = verified_by(recipe, true);
-    return text.empty() ? "unverified" : text;
-}
-
-std::string module_cell(const models::Recipe& recipe) {
-    const std::string text = verified_by(recipe, false);
-    return text.empty() ? "by shape" : text;
+    if (n_files > 0) {
+        return std::to_string(n_files);
+    }
+    if (column.begins != kColumns.front().begins) {
+        return has_names ? "names" : "no";
+    }
+    const models::Dialect* dialect = library.find_dialect("megatron_core");
+    return dialect != nullptr && library.can_meet(recipe, *dialect) ? "no" : "-";
 }
 
 /// Families by formats.
 std::string listing(const models::RecipeLibrary& library) {
-    std::vector<std::vector<std::string>> cells{
-        {"recipe", "model_type in config.json", "Megatron", "FSDP, DCP, HF"}};
+    std::vector<std::vector<std::string>> cells{{"recipe", "model_type in config.json"}};
+    for (const Column& column : kColumns) {
+        cells.front().emplace_back(column.head);
+    }
     for (const models::Recipe* recipe : library.recipes()) {
         const std::vector<std::string> types = types_of(library, recipe->name);
-        cells.push_back(
-            {recipe->name, types.front(), megatron_cell(library, *recipe), module_cell(*recipe)});
+        cells.push_back({recipe->name, types.front()});
+        for (const Column& column : kColumns) {
+            cells.back().push_back(cell(library, *recipe, column));
+        }
         for (std::size_t i = 1; i < types.size(); ++i) {
             cells.push_back({"", types[i]});
         }
     }
-    std::string text = table(std::vector<Align>(4, Align::left), cells);
+    std::string text = table(std::vector<Align>(2 + kColumns.size(), Align::left), cells);
     text +=
-        "\n3 legacy: compared bit by bit with what the framework makes of 3 such checkpoints; "
-        "shardweld\n"
-        "recipes NAME names them. unverified: read, with a warning: compare the result. by shape: "
-        "the "
-        "same,\n"
-        "and every name and shape is checked. -: refused. Families without a row keep the names "
-        "of FSDP,\n"
-        "DCP, HF.\n"
+        "\n3: compared byte for byte with 3 checkpoints of the real framework; shardweld recipes "
+        "NAME\n"
+        "names them. names: held against names and shapes of real models. no: read, with a "
+        "warning:\n"
+        "compare the result. -: Megatron's names are not known. Families without a row keep the "
+        "names\n"
+        "of FSDP, DCP and HuggingFace.\n"
         "dialects:";
     for (const models::Dialect* dialect : library.dialects()) {
         text += " " + dialect->name;
@@ -142,10 +138,27 @@ std::string listing(const models::RecipeLibrary& library) {
     return text + "\n";
 }
 
+/// As comments behind a recipe: what it was checked against.
+std::string checks_text(const models::Recipe& recipe) {
+    std::string text;
+    for (const models::Verification& one : models::verifications_of(recipe)) {
+        if (!one.format.empty()) {
+            text += "# Checked against " + one.format + ": " + joined(one.by, ", ") + "\n";
+        }
+    }
+    return text;
+}
+
 }  // namespace
 
 int recipes(const Options& options, std::ostream& out) {
     const models::RecipeLibrary library = load(options);
+    if (options.topic == "suggest") {
+        return suggest_recipe(library, options, out);
+    }
+    if (options.topic == "check") {
+        return check_recipe(library, options, out);
+    }
     if (options.topic.empty()) {
         out << listing(library);
         return 0;
@@ -160,6 +173,9 @@ int recipes(const Options& options, std::ostream& out) {
                     suggestion(options.topic, known) + " (shardweld recipes lists them)");
     }
     out << source->text;
+    if (const models::Recipe* const recipe = library.find_recipe(options.topic)) {
+        out << checks_text(*recipe);
+    }
     return 0;
 }
 

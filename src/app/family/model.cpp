@@ -203,11 +203,32 @@ void judge_side_files(PreparedModel& prepared, const ModelFiles& files) {
     }
 }
 
+/// The format's name, or that of the framework whose names it holds.
+std::string format_of(const catalogue::Catalogue& catalogue) {
+    const auto& formats = formats::all_formats();
+    const auto at = std::ranges::find(formats, catalogue.format, &formats::Format::name);
+    return at == formats.end() || (*at)->dialect() == catalogue.dialect ? catalogue.format
+                                                                        : catalogue.dialect;
+}
+
+/// Whether files of any format with the dialect's names checked the recipe.
+bool is_verified(const models::Recipe& recipe, const models::Dialect& dialect) {
+    const auto& formats = formats::all_formats();
+    const auto all = models::verifications_of(recipe);
+    return std::ranges::any_of(all, [&](const models::Verification& one) {
+        const auto at = std::ranges::find(formats, one.format, &formats::Format::name);
+        const std::string_view names = at == formats.end() ? one.format : (*at)->dialect();
+        return one.level == models::Verified::files && (names.empty() || names == dialect.name);
+    });
+}
+
 /// Exact cover proves that nothing is missing, not that everything means what the recipe says.
-void judge_recipe(PreparedModel& prepared) {
+void judge_recipe(PreparedModel& prepared, const catalogue::Catalogue& catalogue) {
     const models::Recipe& recipe = *prepared.recipe;
     const models::Dialect& dialect = *prepared.dialect;
-    if (!recipe.verified.empty() && std::ranges::count(recipe.unverified, dialect.name) == 0) {
+    prepared.verification =
+        models::verification_in(recipe, format_of(catalogue), dialect.has_own_names);
+    if (recipe.hub.empty() || is_verified(recipe, dialect)) {
         return;
     }
     const std::string text = dialect.has_own_names
@@ -263,7 +284,7 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
     prepared.symbols = std::make_shared<const models::Symbols>(
         *prepared.recipe, *prepared.dialect, prepared.config, std::move(facts), given);
     check_tying(prepared, catalogue);
-    judge_recipe(prepared);
+    judge_recipe(prepared, catalogue);
     if (!is_adapter_alone(choice.lora, catalogue)) {
         judge_side_files(prepared, files);
     }

@@ -10,6 +10,7 @@
 #include "shardweld/models/config.hpp"
 #include "shardweld/models/recipe.hpp"
 #include "shardweld/models/symbols.hpp"
+#include "shardweld/models/verification.hpp"
 #include "shardweld/mpi/comm.hpp"
 #include "shardweld/plan/binding.hpp"
 
@@ -46,6 +47,7 @@ struct PreparedModel {
     std::shared_ptr<const models::Recipe>
         own_recipe;  ///< the recipe, where the checkpoint changes it
     std::shared_ptr<const models::Dialect> dialect;
+    models::Verification verification;  ///< of the recipe in the checkpoint's format
     models::Config config;  ///< with the command line's changes
     std::shared_ptr<const models::Symbols> symbols;
     bool is_value = false;                ///< the head is score.weight

@@ -128,6 +128,8 @@ void tell(Session& session, const BoundModel& model) {
     for (const std::string& note : model.bound.notes) {
         session.log.info(note);
     }
+    session.report.recipe = model.prepared.recipe->name;
+    session.report.verification = model.prepared.verification;
     warn(session, model.prepared.warnings);
     warn(session, model.bound.binding.warnings);
     session.report.ledger = model.bound.binding.ledger;

@@ -13,6 +13,7 @@
 #include "shardweld/core/path.hpp"
 #include "shardweld/execute/record_check.hpp"
 #include "shardweld/execute/run.hpp"
+#include "shardweld/models/verification.hpp"
 #include "shardweld/plan/binding.hpp"
 
 #include "../runtime/memory.hpp"
@@ -100,6 +101,8 @@ struct Report {
     Bytes input_bytes = 0;
     catalogue::Provenance provenance;
     std::vector<MixedInput> mixed;  ///< in the order in which they are added; empty: there was one
+    std::string recipe;                 ///< "" before it is known
+    models::Verification verification;  ///< of the recipe in the checkpoint's format
 
     std::string plan_hash;
     std::string strategy;

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/models/verification.hpp"
 #include "shardweld/publish/report_file.hpp"
 
 #include "../cli/log.hpp"
@@ -103,6 +104,9 @@ std::string to_json(const Report& report) {
                      {"files", report.n_input_files},       {"bytes", report.input_bytes}};
     json["provenance"] = json_of(report.provenance);
     json["mixed"] = json_list(report.mixed);
+    json["recipe"] = {{"name", known(report.recipe)},
+                      {"verified", std::string(models::name_of(report.verification.level))},
+                      {"by", report.verification.by}};
     json["plan"] = {{"hash", known(report.plan_hash)},
                     {"strategy", known(report.strategy)},
                     {"why", report.why},

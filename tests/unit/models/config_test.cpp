@@ -30,6 +30,37 @@ TEST(Config, looks_fields_up_at_the_top_and_then_in_text_config) {
     EXPECT_EQ(config.element("architectures", -1), FieldValue());
 }
 
+TEST(Config, a_text_is_a_list_of_its_letters) {
+    const Config config = config_of(R"({"pattern": "M-*", "n": 3})");
+    using Values = std::vector<FieldValue>;
+    EXPECT_EQ(config.list("pattern"), (Values{"M", "-", "*"}));
+    EXPECT_EQ(config.count("pattern"), 3);
+    EXPECT_EQ(config.list("n"), std::nullopt);
+}
+
+TEST(Config, a_field_of_each_member_of_a_list_or_of_numbered_fields) {
+    const Config config = config_of(
+        R"({"text_config": {"list": [{"a": {"b": 1}}, {}, {"a": {"b": 3}}]},
+            "numbered": {"2": {"a": 5}, "x": {"a": 7}, "0": 4, "99999999999": {"a": 9}}})");
+    using Values = std::vector<FieldValue>;
+    EXPECT_EQ(config.list("list.*.a.b"), (Values{Index{1}, {}, Index{3}}));
+    EXPECT_EQ(config.list("numbered.*.a"), (Values{{}, {}, Index{5}}));
+    EXPECT_EQ(config.list("absent.*.a"), std::nullopt);
+}
+
+TEST(Config, composite_models_describe_their_language_model_below) {
+    Config config = config_of(
+        R"({"model_type": "omni", "thinker_config": {"k": 1, "text_config": {"h": 8}},
+            "llm_config": {"n": 4}})");
+    EXPECT_EQ(config.integer("h"), 8);
+    EXPECT_EQ(config.integer("n"), 4);
+    EXPECT_EQ(config.integer("k"), 1);
+    config.set("h", "9");
+    EXPECT_EQ(config.integer("thinker_config.text_config.h"), 9);
+    config.remove("n");
+    EXPECT_EQ(config.field("llm_config.n"), FieldValue());
+}
+
 TEST(Config, numbers) {
     const Config config = config_of(
         R"({"t": true, "f": false, "i": 10000.0, "x": 1.5, "big": 9223372036854775808, "m": -3})");

@@ -7,7 +7,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/models/pattern.hpp"
+#include "shardweld/models/hub_tensors.hpp"
 #include "shardweld/models/recipe.hpp"
 #include "shardweld/models/symbols.hpp"
 
@@ -66,26 +66,8 @@ inline Config config_of(const std::string& json) {
 /// "name [shape]" of every tensor that is written, in the order of the lines.
 inline std::vector<std::string> hub_names(const Recipe& recipe, const Symbols& symbols) {
     std::vector<std::string> names;
-    const SymbolValue value = [&](const std::string& name) { return symbols.value(name); };
-    for (const Line& line : recipe.hub) {
-        const std::function<void(std::size_t, Captures)> count = [&](std::size_t i,
-                                                                     Captures captures) {
-            if (i == line.name.captures.size()) {
-                const Captures seen = captures_for_condition(line.name, captures, value);
-                if (symbols.holds(line.condition, seen)) {
-                    const auto bound = layout::BoundLayout::bind(
-                        line.layout, [&](const std::string& axis) { return value(axis); });
-                    names.push_back(format(line.name, captures, value) + " " +
-                                    shape_text(bound.shape()));
-                }
-                return;
-            }
-            for (Index at = 0; at < value(line.name.captures[i]); ++at) {
-                captures[line.name.captures[i]] = at;
-                count(i + 1, captures);
-            }
-        };
-        count(0, {});
+    for (const HubTensor& tensor : hub_tensors(recipe, symbols)) {
+        names.push_back(tensor.name + " " + shape_text(tensor.shape));
     }
     return names;
 }

@@ -76,6 +76,23 @@ TEST(Symbols, captures) {
     EXPECT_FALSE(symbols.is_index("i"));
 }
 
+TEST(Symbols, letters_and_fields_of_elements) {
+    const Recipe recipe =
+        *RecipeLibrary::load(
+             {toy_dialect(),
+              toy_recipe(
+                  "flag mamba = @letters[l] = \"M\"\nlet heads = @layers_of.*.heads[l] else 6\n")})
+             .find_recipe("toy_model");
+    const Config config =
+        config_of(R"({"letters": "M-", "layers_of": {"1": {"heads": 9}}, "layers": 2})");
+    const Dialect none;
+    const Symbols symbols(recipe, none, config, {}, {});
+    EXPECT_EQ(symbols.value("mamba", {{"l", 0}}), 1);
+    EXPECT_EQ(symbols.value("mamba", {{"l", 1}}), 0);
+    EXPECT_EQ(symbols.value("heads", {{"l", 0}}), 6);
+    EXPECT_EQ(symbols.value("heads", {{"l", 1}}), 9);
+}
+
 TEST(Symbols, facts_givens_and_defaults) {
     EXPECT_EQ(symbols_with("").value("i"), 12);
     EXPECT_EQ(symbols_with("", {{"t", 4}, {"vocab", 1}}).value("i"), 3);

@@ -1,0 +1,48 @@
+#include "shardweld/models/hub_tensors.hpp"
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/models/pattern.hpp"
+
+namespace shardweld::models {
+
+namespace {
+
+constexpr std::size_t kMostTensors = 1'000'000;
+
+/// Adds a line's tensors for all values of its captures from the i-th on.
+void add_from(const Line& line, const Symbols& symbols, std::size_t i, Captures captures,
+              std::vector<HubTensor>& out) {
+    const SymbolValue value = [&](const std::string& name) { return symbols.value(name); };
+    if (i < line.name.captures.size()) {
+        const std::string& capture = line.name.captures[i];
+        const Index extent = symbols.value(capture);
+        for (Index at = 0; at < extent; ++at) {
+            captures[capture] = at;
+            add_from(line, symbols, i + 1, captures, out);
+        }
+        return;
+    }
+    const Captures seen = captures_for_condition(line.name, captures, value);
+    if (!symbols.holds(line.condition, seen)) {
+        return;
+    }
+    if (out.size() == kMostTensors) {
+        throw Error(ErrorCode::mismatch, "config.json promises more than a million tensors",
+                    "correct config.json: no model has so many layers or experts");
+    }
+    const auto bound = layout::BoundLayout::bind(
+        line.layout, [&](const std::string& axis) { return symbols.value(axis, seen); });
+    out.push_back({format(line.name, captures, value), bound.shape(), &line});
+}
+
+}  // namespace
+
+std::vector<HubTensor> hub_tensors(const Recipe& recipe, const Symbols& symbols) {
+    std::vector<HubTensor> tensors;
+    for (const Line& line : recipe.hub) {
+        add_from(line, symbols, 0, {}, tensors);
+    }
+    return tensors;
+}
+
+}  // namespace shardweld::models
