@@ -139,7 +139,7 @@ std::string listing(const models::RecipeLibrary& library) {
 }
 
 /// As comments behind a recipe: what it was checked against.
-std::string checks_text(const models::Recipe& recipe) {
+std::string comments_of(const models::Recipe& recipe) {
     std::string text;
     for (const models::Verification& one : models::verifications_of(recipe)) {
         if (!one.format.empty()) {
@@ -174,7 +174,7 @@ int recipes(const Options& options, std::ostream& out) {
     }
     out << source->text;
     if (const models::Recipe* const recipe = library.find_recipe(options.topic)) {
-        out << checks_text(*recipe);
+        out << comments_of(*recipe);
     }
     return 0;
 }

@@ -48,7 +48,7 @@ struct PreparedModel {
         own_recipe;  ///< the recipe, where the checkpoint changes it
     std::shared_ptr<const models::Dialect> dialect;
     models::Verification verification;  ///< of the recipe in the checkpoint's format
-    models::Config config;  ///< with the command line's changes
+    models::Config config;              ///< with the command line's changes
     std::shared_ptr<const models::Symbols> symbols;
     bool is_value = false;                ///< the head is score.weight
     std::vector<plan::Warning> warnings;  ///< e.g. recipe_unverified

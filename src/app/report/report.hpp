@@ -101,7 +101,7 @@ struct Report {
     Bytes input_bytes = 0;
     catalogue::Provenance provenance;
     std::vector<MixedInput> mixed;  ///< in the order in which they are added; empty: there was one
-    std::string recipe;                 ///< "" before it is known
+    std::string recipe;             ///< "" before it is known
     models::Verification verification;  ///< of the recipe in the checkpoint's format
 
     std::string plan_hash;
