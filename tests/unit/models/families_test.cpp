@@ -2,9 +2,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
-#include <sstream>
 
 #include <gtest/gtest.h>
+
+#include "shardweld/models/verification.hpp"
 
 #include "support.hpp"
 
@@ -353,15 +354,17 @@ TEST(Families, verified_ones_name_fixtures_that_are_there) {
     std::set<std::string> named;
     const RecipeLibrary library = RecipeLibrary::load();
     for (const Recipe* recipe : library.recipes()) {
-        std::istringstream names(recipe->verified);
-        for (std::string name; std::getline(names >> std::ws, name, ',');) {
-            EXPECT_TRUE(fixtures.contains(name)) << recipe->name << " is verified by " << name;
-            named.insert(name);
+        for (const Verification& one : verifications_of(*recipe)) {
+            for (const std::string& name : one.by) {
+                EXPECT_TRUE(fixtures.contains(name) || fixtures.contains(name + ".json"))
+                    << recipe->name << " was checked against " << name;
+                named.insert(name);
+            }
         }
     }
     EXPECT_GT(named.size(), 40U);
-    EXPECT_EQ(library.find_recipe("qwen3")->verified,
-              "verl-qwen3-tp2-pp2-torchdist-bf16, torchtitan_qwen3");
+    EXPECT_EQ(verification_in(*library.find_recipe("qwen3"), "torchtitan", false).by,
+              std::vector<std::string>{"torchtitan_qwen3"});
 }
 
 }  // namespace
