@@ -52,7 +52,7 @@ BlockDigests::~BlockDigests() = default;
 void BlockDigests::add(const plan::Slice& slice, std::span<const std::byte> bytes) {
     const plan::Target& target = plan_.targets[slice.target];
     const Bytes size = size_of(target.dtype);
-    const auto block = static_cast<Index>(kDigestBlock / size);
+    const Index block = plan::block_elements(target);
     for (Index at = slice.begin; at < slice.end;) {
         const Index end = std::min({slice.end, (at / block + 1) * block, target.volume()});
         const auto part = bytes.subspan(static_cast<std::size_t>(at - slice.begin) * size,
@@ -79,7 +79,7 @@ void BlockDigests::add(const plan::Slice& slice, std::span<const std::byte> byte
 void BlockDigests::add_fragment(const plan::Slice& part, std::span<const std::byte> bytes) {
     const plan::Target& target = plan_.targets[part.target];
     const Bytes size = size_of(target.dtype);
-    const auto block = static_cast<Index>(kDigestBlock / size);
+    const Index block = plan::block_elements(target);
     if (!first_) {
         (void)XXH3_128bits_reset(state_->hash);
         first_ = {part.target, part.begin, part.begin, {}};
@@ -106,7 +106,7 @@ Written BlockDigests::take_written() {
     }
     if (edges_.open != kNone) {
         const plan::Target& target = plan_.targets[edges_.open_tensor];
-        const auto block = static_cast<Index>(kDigestBlock / size_of(target.dtype));
+        const Index block = plan::block_elements(target);
         written.edges.push_back({edges_.open_tensor, edges_.open * block, end_,
                                  canonical(XXH3_128bits_digest(state_->hash))});
     }

@@ -37,10 +37,14 @@ Factors::Factors(const plan::Plan& plan, fs::path file)
       budget_(static_cast<Index>(plan.limits.fold / sizeof(float))) {}
 
 void Factors::read(Bytes offset, std::span<float> out) {
+    read(offset, std::as_writable_bytes(out));
+}
+
+void Factors::read(Bytes offset, std::span<std::byte> out) {
     if (!file_.is_open()) {
         file_ = io::InputFile::open(path_);
     }
-    file_.read_at(offset, std::as_writable_bytes(out));
+    file_.read_at(offset, out);
 }
 
 /// An eighth of the memory each for staging and gains, three for the right factor and three for
@@ -170,13 +174,13 @@ void Factors::apply_gains(const plan::Fold& fold, const MatrixBlock& block) {
 void Factors::fold(std::uint32_t target, Index begin, Index end, std::span<const std::byte> stored,
                    std::span<std::byte> out) {
     const plan::Target& whole = plan_.targets[target];
-    const Bytes size = size_of(whole.dtype);
+    const Bytes size = size_of(whole.cast());
     update(target, begin, end, stored, [&](const MatrixBlock& block) {
         apply_gains(*whole.fold, block);
         for (Index i = 0; i < block.n_rows; ++i) {
             const Index at = (block.row + i) * whole.fold->n_cols + block.col - begin;
             const auto row = block.values.subspan(count(i * block.n_cols), count(block.n_cols));
-            numeric::convert(DType::f32, std::as_bytes(row), whole.dtype,
+            numeric::convert(DType::f32, std::as_bytes(row), whole.cast(),
                              out.subspan(static_cast<Bytes>(at) * size, row.size() * size));
         }
     });

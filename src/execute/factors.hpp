@@ -44,6 +44,8 @@ class Factors {
 
     /// Reads `out.size()` fp32 values at a file offset.
     void read(Bytes offset, std::span<float> out);
+    /// The same of bytes as they are stored.
+    void read(Bytes offset, std::span<std::byte> out);
 
     [[nodiscard]] Bytes buffer_bytes() const {
         return (right_.size() + left_.size() + values_.size() + staging_.size() + gains_.size()) *

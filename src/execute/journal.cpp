@@ -99,7 +99,8 @@ std::size_t most_sums(const BlockPlaces& places) {
 }
 
 std::size_t n_blocks_of(const plan::Target& target) {
-    return (target.bytes() + plan::kDigestBlock - 1) / plan::kDigestBlock;
+    const auto block = static_cast<Bytes>(plan::block_elements(target)) * size_of(target.dtype);
+    return (target.bytes() + block - 1) / block;
 }
 
 /// The session in a file's name "SESSION-RANK"; 0 when it is none, or none that another can follow.
@@ -129,8 +130,11 @@ std::vector<std::pair<Index, fs::path>> files_by_session(const fs::path& directo
 BlockPlaces::BlockPlaces(const plan::Plan& plan) : plan_(plan), begins_(plan.targets.size()) {
     for (std::size_t i = 0; i < plan.line.order.size(); ++i) {
         const std::uint32_t target = plan.line.order[i];
-        begins_[target] = {plan.line.begins[i], n_blocks_};
-        n_blocks_ += n_blocks_of(plan.targets[target]);
+        const bool has_scales = plan.targets[target].holds_codes();
+        for (std::uint32_t part = 0; part < (has_scales ? 2U : 1U); ++part) {
+            begins_[target + part] = {plan.line.begins[i], n_blocks_};
+        }
+        n_blocks_ += n_blocks_of(plan.targets[target]) * (has_scales ? 2 : 1);
     }
 }
 
@@ -140,21 +144,35 @@ bool BlockPlaces::has(const DoneBlock& block) const {
 }
 
 std::size_t BlockPlaces::index(const DoneBlock& block) const {
-    return begins_[block.target].block + static_cast<std::size_t>(block.number);
+    const plan::Target& target = plan_.targets[block.target];
+    const auto number = static_cast<std::size_t>(block.number);
+    return begins_[block.target].block + (target.holds_codes() || target.is_scales()
+                                              ? 2 * number + (target.is_scales() ? 1 : 0)
+                                              : number);
 }
 
 plan::LineRange BlockPlaces::line(const DoneBlock& block) const {
-    const Bytes begin = static_cast<Bytes>(block.number) * plan::kDigestBlock;
-    const Bytes end = std::min(begin + plan::kDigestBlock, plan_.targets[block.target].bytes());
-    return {begins_[block.target].line + begin, begins_[block.target].line + end};
+    const plan::Slice part = slice(block);
+    const Bytes bytes =
+        static_cast<Bytes>(part.end - part.begin) * size_of(plan_.targets[block.target].dtype);
+    return {part.line_begin, part.line_begin + bytes};
 }
 
 plan::Slice BlockPlaces::slice(const DoneBlock& block) const {
-    const plan::LineRange range = line(block);
-    const Bytes size = size_of(plan_.targets[block.target].dtype);
-    const Bytes begin = begins_[block.target].line;
-    return {block.target, static_cast<Index>((range.begin - begin) / size),
-            static_cast<Index>((range.end - begin) / size), range.begin};
+    const plan::Target& target = plan_.targets[block.target];
+    const Index n = plan::block_elements(target);
+    const Index begin = block.number * n;
+    const auto number = static_cast<Bytes>(block.number);
+    const auto size = static_cast<Bytes>(n) * size_of(target.dtype);
+    Bytes line = begins_[block.target].line + number * size;
+    if (target.quantised) {
+        const std::uint32_t codes = block.target - (target.is_scales() ? 1 : 0);
+        const Bytes left =
+            plan_.targets[codes].bytes() - number * plan::strip_of(plan_, codes).codes;
+        line = begins_[codes].line + number * plan::strip_of(plan_, codes).both() +
+               (target.is_scales() ? std::min(left, plan::strip_of(plan_, codes).codes) : 0);
+    }
+    return {block.target, begin, std::min(begin + n, target.volume()), line};
 }
 
 std::vector<plan::LineRange> BlockPlaces::lines(std::span<const DoneBlock> blocks) const {

@@ -65,8 +65,9 @@ void Prefetch::announce(int owner, plan::LineRange range, std::uint32_t term) {
                 continue;
             }
             const Bytes element_bytes = size_of(target.stored_as(operand));
+            const layout::Range wanted = target.sources(slice.begin, slice.end);
             for (const layout::Copy& part :
-                 layout::restrict_dst(operand.copy, slice.begin, slice.end)) {
+                 layout::restrict_dst(operand.copy, wanted.lo, wanted.lo + wanted.extent)) {
                 const layout::Range span = layout::src_span(part);
                 // Of what lies far apart most would be fetched for nothing.
                 if (span.extent / 2 <= part.volume()) {

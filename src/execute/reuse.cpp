@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "shardweld/core/codec.hpp"
 #include "shardweld/io/input_file.hpp"
@@ -55,8 +56,8 @@ class BlockReader {
 };
 
 /// A rank's part of the blocks: runs of the list with about as many bytes each.
-std::span<const DoneBlock> share_of(const std::vector<DoneBlock>& blocks, const BlockPlaces& places,
-                                    const mpi::Comm& comm) {
+std::span<const DoneBlock> share_of(const std::vector<DoneBlock>& blocks, const plan::Plan& plan,
+                                    const BlockPlaces& places, const mpi::Comm& comm) {
     std::vector<Bytes> ends;
     Bytes total = 0;
     for (const DoneBlock& block : blocks) {
@@ -67,8 +68,14 @@ std::span<const DoneBlock> share_of(const std::vector<DoneBlock>& blocks, const 
         const Bytes at = total / static_cast<Bytes>(comm.size()) * static_cast<Bytes>(rank);
         return rank == comm.size() ? ends.end() : std::upper_bound(ends.begin(), ends.end(), at);
     };
-    const auto first = cut(comm.rank()) - ends.begin();
-    const auto last = cut(comm.rank() + 1) - ends.begin();
+    // Codes and their scales stay together.
+    const auto whole = [&](std::ptrdiff_t at) {
+        const bool divides = at > 0 && at < std::ssize(blocks) &&
+                             plan.targets[blocks[static_cast<std::size_t>(at)].target].is_scales();
+        return divides ? at + 1 : at;
+    };
+    const auto first = whole(cut(comm.rank()) - ends.begin());
+    const auto last = whole(cut(comm.rank() + 1) - ends.begin());
     return std::span(blocks).subspan(static_cast<std::size_t>(first),
                                      static_cast<std::size_t>(last - first));
 }
@@ -95,29 +102,42 @@ std::vector<plan::LineRange> reuse(mpi::Comm& comm, const plan::Plan& plan,
         return {};
     }
     const BlockPlaces places(plan);
-    const auto mine = share_of(options.resumption.blocks, places, comm);
+    const auto mine = share_of(options.resumption.blocks, plan, places, comm);
     std::vector<DoneBlock> good;
     BlockReader reader(plan, directory, options.sync);
     const Index own = bytes_of(mine, places);
     const Index total = comm.all_sum(own);
     Index done = 0;
     mpi::run_freely(comm, options.why_stop, [&](const mpi::OnStep& step) {
+        const auto accept = [&](const DoneBlock& block, std::span<const std::byte> bytes) {
+            good.push_back(block);
+            on_reused(block, places.slice(block), bytes);
+            ++counts.blocks_reused;
+            counts.bytes_reused += bytes.size();
+        };
+        std::optional<DoneBlock> codes;  // without their scales they have to be made again
+        std::vector<std::byte> held;
         for (const DoneBlock& block : mine) {
             step();
             if (options.on_read_back) {
                 options.on_read_back(done, own, total);
             }
-            const plan::Slice slice = places.slice(block);
-            const auto bytes = reader.read(slice);
+            const auto bytes = reader.read(places.slice(block));
             done += static_cast<Index>(bytes.size());
-            if (digest_of(bytes) != block.digest) {
-                counts.bytes_damaged += bytes.size();
-                continue;
+            const bool is_good = digest_of(bytes) == block.digest;
+            counts.bytes_damaged += is_good ? 0 : bytes.size();
+            const auto last = std::exchange(codes, std::nullopt);
+            const plan::Target& target = plan.targets[block.target];
+            if (is_good && target.holds_codes()) {
+                codes = block;
+                held.assign(bytes.begin(), bytes.end());
+            } else if (is_good && !target.is_scales()) {
+                accept(block, bytes);
+            } else if (is_good && last && last->target + 1 == block.target &&
+                       last->number == block.number) {
+                accept(*last, held);
+                accept(block, bytes);
             }
-            good.push_back(block);
-            on_reused(block, slice, bytes);
-            ++counts.blocks_reused;
-            counts.bytes_reused += bytes.size();
         }
         reader.finish();
     });

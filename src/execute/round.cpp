@@ -103,7 +103,8 @@ class RoundMaker {
         const Target& target = plan_.targets[slice.target];
         const bool is_met = target.mix || round_.term + 1 == plan_.n_terms;
         const DType stored = target.mix ? target.mix->terms[round_.term].stored : target.stored;
-        return is_met ? static_cast<Bytes>(slice.end - slice.begin) * size_of(stored) : 0;
+        const auto n = static_cast<Bytes>(target.sources(slice.begin, slice.end).extent);
+        return is_met ? n * size_of(stored) : 0;
     }
 
     void add_slice(int owner, const Slice& slice, std::span<std::byte> place) {
@@ -139,8 +140,10 @@ class RoundMaker {
             return;
         }
         transfer.element_bytes = static_cast<std::uint32_t>(size_of(target.stored_as(operand)));
-        for (layout::Copy part : layout::restrict_dst(operand.copy, slice.begin, slice.end)) {
-            part.dst_offset -= slice.begin;
+        const layout::Range wanted = target.sources(slice.begin, slice.end);
+        for (layout::Copy part :
+             layout::restrict_dst(operand.copy, wanted.lo, wanted.lo + wanted.extent)) {
+            part.dst_offset -= wanted.lo;
             transfer.copy = part;
             if (reader == owner) {
                 auto& reads = transfer.is_replica ? round_.compares : round_.reads;

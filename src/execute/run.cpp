@@ -102,6 +102,7 @@ class Worker {
         share(result);
         if (options_.digests) {
             result.tensor_digests = writer_.gather_digests(comm_);
+            result.quality = writer_.gather_quality(comm_);
         }
         result.written = writer_.take_written();
         return result;

@@ -133,8 +133,8 @@ void Sink::write(plan::LineRange range, std::span<const std::byte> bytes) {
 bool Sink::follows(const plan::Slice& before, const plan::Slice& slice) const {
     const outputs::Slot& end = plan_.placement.slots[before.target];
     const outputs::Slot& begin = plan_.placement.slots[slice.target];
-    return begin.file == end.file &&
-           begin.offset == end.offset + plan_.targets[before.target].bytes();
+    const plan::Slice behind{before.target, before.end, before.end, 0};
+    return begin.file == end.file && file_offset_of(plan_, slice) == file_offset_of(plan_, behind);
 }
 
 void Sink::sync() {

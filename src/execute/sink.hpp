@@ -65,7 +65,7 @@ class Sink {
     void hold(const OpenOutput& open);
     void put(const OpenOutput& open, Bytes offset, std::span<const std::byte> bytes);
     void put_cached(const io::OutputFile& file, Bytes offset, std::span<const std::byte> bytes);
-    /// Whether `slice`, the next of the line, begins where the tensor of `before` ends in its file.
+    /// Whether `slice`, the next of the line, begins where `before` ends in its file.
     [[nodiscard]] bool follows(const plan::Slice& before, const plan::Slice& slice) const;
 
     const plan::Plan& plan_;

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 
+#include "shardweld/core/codec.hpp"
 #include "shardweld/core/usage.hpp"
+#include "shardweld/mpi/share.hpp"
 #include "shardweld/numeric/convert.hpp"
+#include "shardweld/numeric/quantise.hpp"
 #include "shardweld/plan/plan.hpp"
 
 namespace shardweld::execute {
@@ -27,6 +30,7 @@ Writer::Writer(const plan::Plan& plan, const SourceFiles& source, const io::Dire
       factors_(plan, options.factors),
       sums_(plan),
       converted_(plan.limits.converted),
+      staged_(plan.limits.staged),
       record_sums_(source.sums),
       flushed_at_(wall_seconds()) {
     const Resumption& resumption = options.resumption;
@@ -69,12 +73,18 @@ void Writer::make(const Round& round, plan::LineRange range) {
     const std::span<std::byte> out =
         is_plain ? std::span(round.slices.front().stored.data(), range.end - range.begin)
                  : converted_.get(range.end - range.begin, file_offset_of(plan_, first));
-    for (std::size_t i = 0; i < round.slices.size(); ++i) {
-        const Assembled& one = round.slices[i];
+    const auto place_of = [&](const Assembled& one) {
         const Bytes size = static_cast<Bytes>(one.slice.end - one.slice.begin) *
                            size_of(plan_.targets[one.slice.target].dtype);
-        const auto place = out.subspan(one.slice.line_begin - range.begin, size);
-        if (!is_plain) {
+        return out.subspan(one.slice.line_begin - range.begin, size);
+    };
+    for (std::size_t i = 0; i < round.slices.size(); ++i) {
+        const Assembled& one = round.slices[i];
+        const auto place = place_of(one);
+        const plan::Target& target = plan_.targets[one.slice.target];
+        if (target.holds_codes()) {
+            quantise(round, i, place, place_of(round.slices[i + 1]));
+        } else if (!is_plain && !target.is_scales()) {
             convert(round, i, place);
         }
         if (has_digests_) {
@@ -100,26 +110,93 @@ void Writer::hand_out(const plan::Slice& slice, std::span<const std::byte> bytes
     }
 }
 
+/// A strip of a weight becomes codes and scales.
+void Writer::quantise(const Round& round, std::size_t i, std::span<std::byte> out,
+                      std::span<std::byte> scales) {
+    const Assembled& codes = round.slices[i];
+    const plan::Target& target = plan_.targets[codes.slice.target];
+    const plan::Quantised& how = *target.quantised;
+    const Index n = target.sources(codes.slice.begin, codes.slice.end).extent;
+    std::span<const std::byte> values = codes.stored;
+    if (plan::staged_width(target) > 0) {
+        const auto staged = staged_.get(static_cast<Bytes>(n) * size_of(how.weight));
+        convert(round, i, staged);
+        values = staged;
+    }
+    try {
+        const numeric::QuantisedRows rows{how.encoding, how.weight, n / how.n_columns,
+                                          how.n_columns, how.global};
+        numeric::quantise(rows, values, out, scales);
+        if (options_.digests) {
+            const Index first = codes.slice.begin / how.row_elements();
+            quality_.push_back({codes.slice.target, codes.slice.begin,
+                                numeric::quality_of(rows, first, values, out, scales)});
+        }
+    } catch (Error& error) {
+        error.add_context("tensor " + target.name);
+        throw;
+    }
+}
+
+/// Codes become rows of a weight, with the scales in the file of factors.
+void Writer::dequantise(const Assembled& codes, std::span<std::byte> out) {
+    const plan::Target& target = plan_.targets[codes.slice.target];
+    const plan::Quantised& how = *target.quantised;
+    const EncodingFacts& facts = facts_of(how.encoding);
+    numeric::QuantisedRows rows{how.encoding, how.weight,
+                                (codes.slice.end - codes.slice.begin) / how.n_columns,
+                                how.n_columns};
+    const Index tile = how.is_turned() ? facts.tile_columns : facts.tile_rows;
+    const Index columns = how.is_turned() ? how.n_columns : facts.scale_columns(how.n_columns);
+    const Bytes tile_row = static_cast<Bytes>(columns) * size_of(facts.scale_type(how.weight));
+    const auto first = static_cast<Bytes>(codes.slice.begin / how.n_columns / tile);
+    const auto n_tiles = static_cast<Bytes>((rows.n_rows + tile - 1) / tile);
+    const auto scales = scales_.get(n_tiles * tile_row);
+    factors_.read(how.scales_at + first * tile_row, scales);
+    if (facts.has_global) {
+        factors_.read(how.global_at, std::span(&rows.global, 1));
+    }
+    try {
+        (how.is_turned() ? numeric::dequantise_turned : numeric::dequantise)(rows, codes.stored,
+                                                                             scales, out);
+    } catch (Error& error) {
+        error.add_context("tensor " + target.name);
+        throw;
+    }
+}
+
 void Writer::convert(const Round& round, std::size_t i, std::span<std::byte> out) {
     const Assembled& one = round.slices[i];
     const plan::Target& target = plan_.targets[one.slice.target];
+    if (!target.literal.empty()) {
+        const auto size = static_cast<Index>(size_of(target.dtype));
+        std::copy(target.literal.begin() + one.slice.begin * size,
+                  target.literal.begin() + one.slice.end * size, out.begin());
+        return;
+    }
+    if (target.is_dequantised()) {
+        dequantise(one, out);
+        return;
+    }
     if (target.mix) {
         sums_.finish(round, i, out);
         return;
     }
     if (target.fold) {
-        factors_.fold(one.slice.target, one.slice.begin, one.slice.end, one.stored, out);
+        const layout::Range elements = target.sources(one.slice.begin, one.slice.end);
+        factors_.fold(one.slice.target, elements.lo, elements.lo + elements.extent, one.stored,
+                      out);
         return;
     }
     // Added in the wider of both types: the sum is rounded to the one that is written.
-    const bool adds_before = size_of(target.stored) >= size_of(target.dtype);
+    const bool adds_before = size_of(target.stored) >= size_of(target.cast());
     const auto constant = static_cast<float>(target.add);
     if (target.add != 0 && adds_before) {
         numeric::add_constant(target.stored, one.stored, constant);
     }
-    numeric::convert(target.stored, one.stored, target.dtype, out);
+    numeric::convert(target.stored, one.stored, target.cast(), out);
     if (target.add != 0 && !adds_before) {
-        numeric::add_constant(target.dtype, out, constant);
+        numeric::add_constant(target.cast(), out, constant);
     }
 }
 
@@ -157,6 +234,18 @@ void Writer::write_journal() {
         journal_->append(digests_.finished().subspan(n_written_down_), sums);
         n_written_down_ = digests_.finished().size();
     }
+}
+
+std::map<std::uint32_t, numeric::Quality> Writer::gather_quality(mpi::Comm& comm) const {
+    std::vector<StripQuality> all = mpi::gather_all(comm, quality_);
+    // Sums of fractions depend on their order.
+    std::ranges::sort(
+        all, {}, [](const StripQuality& strip) { return std::pair(strip.target, strip.begin); });
+    std::map<std::uint32_t, numeric::Quality> sums;
+    for (const StripQuality& strip : all) {
+        sums[strip.target].add(strip.found);
+    }
+    return sums;
 }
 
 void Writer::close() {

@@ -2,6 +2,7 @@
 // the files and the journal. Knows slices in buffers; nothing of where they come from.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +19,13 @@
 #include "tally.hpp"
 
 namespace shardweld::execute {
+
+/// How near the codes of a strip are to the weight.
+struct StripQuality {
+    std::uint32_t target = 0;
+    Index begin = 0;  ///< elements of the codes
+    numeric::Quality found;
+};
 
 /// One rank's finished bytes.
 class Writer {
@@ -46,6 +54,8 @@ class Writer {
 
     /// Collective: every tensor's digest in hex, on rank 0 (empty elsewhere).
     std::vector<std::string> gather_digests(mpi::Comm& comm) { return digests_.gather(comm); }
+    /// Collective: how near codes are to weights, by target, on rank 0; with the digests.
+    std::map<std::uint32_t, numeric::Quality> gather_quality(mpi::Comm& comm) const;
     /// What this rank has written, to be checked; at the end.
     [[nodiscard]] Written take_written() {
         Written written = digests_.take_written();
@@ -56,13 +66,16 @@ class Writer {
     /// What this rank has written, beside what it took over.
     [[nodiscard]] Tally tally(Bytes reused) const { return {bytes_written(), reused, put_}; }
     [[nodiscard]] Bytes buffer_bytes() const {
-        return converted_.used() + factors_.buffer_bytes() + sums_.buffer_bytes() +
+        return converted_.used() + staged_.used() + factors_.buffer_bytes() + sums_.buffer_bytes() +
                digests_.buffer_bytes();
     }
 
   private:
     void make(const Round& round, plan::LineRange range);
     void convert(const Round& round, std::size_t i, std::span<std::byte> out);
+    void dequantise(const Assembled& codes, std::span<std::byte> out);
+    void quantise(const Round& round, std::size_t i, std::span<std::byte> out,
+                  std::span<std::byte> scales);
     void hand_out(const plan::Slice& slice, std::span<const std::byte> bytes);
     void write(plan::LineRange range, std::span<const std::byte> bytes);
     [[nodiscard]] bool is_flush_due() const;
@@ -76,6 +89,9 @@ class Writer {
     Factors factors_;
     Sums sums_;
     Buffer converted_;
+    std::vector<StripQuality> quality_;
+    Buffer staged_;  ///< a strip as it is quantised
+    Buffer scales_;  ///< of a strip that is dequantised
     std::optional<Journal> journal_;
     std::shared_ptr<RecordSums> record_sums_;  ///< of what is read; may be null
     std::size_t n_written_down_ = 0;           ///< of the finished blocks

@@ -61,6 +61,7 @@ struct Declaration {
     std::vector<RenameRule> renames;
     std::vector<RenameRule> places;
     std::vector<std::string> passes;
+    std::vector<std::vector<std::string>> linear;
     bool has_own_names = false;
     std::optional<LoraNames> lora;
 };

@@ -97,8 +97,8 @@ class FileParser {
         throw Error(ErrorCode::usage, source_.file_name + " " + what);
     }
 
-    static const std::array<Row, 31>& table() {
-        static const std::array<Row, 31> rows = {{
+    static const std::array<Row, 32>& table() {
+        static const std::array<Row, 32> rows = {{
             {"recipe", For::both, &FileParser::recipe},
             {"dialect", For::both, &FileParser::dialect},
             {"format", For::both, &FileParser::format},
@@ -125,6 +125,7 @@ class FileParser {
             {"rename", For::recipe, &FileParser::rule<parse_rename>},
             {"place", For::recipe, &FileParser::rule<parse_place>},
             {"pass", For::recipe, &FileParser::pass},
+            {"linear", For::recipe, &FileParser::linear},
             {"names", For::dialect, &FileParser::own_names},
             {"lora", For::dialect, &FileParser::rule<parse_lora>},
             {"config", For::recipe, &FileParser::rule<parse_config>},
@@ -247,6 +248,14 @@ class FileParser {
     void pass(Scanner& in) {
         do {
             out_.passes.push_back(in.word("a name, may hold '*'"));
+        } while (!in.at_end());
+    }
+
+    void linear(Scanner& in) {
+        do {
+            const std::string word = in.word("a logical name, or several with '+'");
+            const auto parts = split(word, '+');
+            out_.linear.emplace_back(parts.begin(), parts.end());
         } while (!in.at_end());
     }
 

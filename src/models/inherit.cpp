@@ -121,6 +121,7 @@ FullDeclaration inherit(const FullDeclaration& base, Declaration child) {
     put_before(child.renames, base.declaration.renames);
     put_before(child.places, base.declaration.places);
     put_before(child.passes, base.declaration.passes);
+    put_before(child.linear, base.declaration.linear);
     child.has_own_names = child.has_own_names || base.declaration.has_own_names;
     child.lora = child.lora ? child.lora : base.declaration.lora;
     put_before(child.config, base.declaration.config);

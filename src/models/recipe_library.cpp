@@ -118,6 +118,7 @@ Recipe recipe_of(FullDeclaration whole) {
     recipe.ignore = std::move(declaration.ignore);
     recipe.renames = std::move(declaration.renames);
     recipe.passes = std::move(declaration.passes);
+    recipe.linear = std::move(declaration.linear);
     recipe.config = std::move(declaration.config);
     recipe.lets = std::move(declaration.lets);
     recipe.indices = std::move(declaration.indices);

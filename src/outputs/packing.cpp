@@ -14,17 +14,24 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Consecutive tensors whose bytes fit the limit, at least one each.
+/// Consecutive tensors whose bytes fit the limit, at least one each; those that are made together
+/// count as one.
 std::vector<std::vector<std::uint32_t>> cut(const std::vector<OutputTensor>& tensors, Bytes limit) {
     std::vector<std::vector<std::uint32_t>> files(1);
     Bytes used = 0;
-    for (std::uint32_t i = 0; i < tensors.size(); ++i) {
-        const Bytes bytes = tensors[i].bytes();
+    for (std::uint32_t i = 0; i < tensors.size();) {
+        const std::uint32_t first = i;
+        Bytes bytes = 0;
+        do {
+            bytes = checked_add_bytes(bytes, tensors[i].bytes(), "an output file");
+        } while (++i < tensors.size() && tensors[i].is_made_with_last);
         if (!files.back().empty() && checked_add_bytes(used, bytes, "an output file") > limit) {
             files.emplace_back();
             used = 0;
         }
-        files.back().push_back(i);
+        for (std::uint32_t at = first; at < i; ++at) {
+            files.back().push_back(at);
+        }
         used += bytes;
     }
     return files;

@@ -40,6 +40,11 @@ constexpr Index kMostLabels = 20'000;
 constexpr std::string_view kCausal = "ForCausalLM";
 constexpr std::string_view kTokenClasses = "ForTokenClassification";
 
+/// Codes that are no floats, by the names that compressed-tensors and gpt-oss give them.
+bool is_codes(const std::string& name) {
+    return name.ends_with(".weight_packed") || name.ends_with("_blocks");
+}
+
 bool is_eight_bit_float(DType dtype) {
     return size_of(dtype) == 1 && (is_float(dtype) || dtype == DType::f8_e8m0);
 }
@@ -191,10 +196,12 @@ Facts facts_of(const std::vector<plan::Target>& targets, const std::set<std::str
         if (!target.file.empty()) {
             continue;  // an adapter's: beside the model
         }
-        if (is_float(target.dtype)) {
-            bytes_of[target.dtype] += target.bytes();
+        // Codes count as what they are computed with, scales not at all.
+        if (is_float(target.cast()) && target.literal.empty() && !target.is_scales()) {
+            bytes_of[target.cast()] += target.bytes();
         }
-        facts.is_quantised = facts.is_quantised || is_eight_bit_float(target.dtype);
+        facts.is_quantised =
+            facts.is_quantised || is_eight_bit_float(target.dtype) || is_codes(target.name);
         if (target.name == "score.weight" && !target.shape.empty()) {
             facts.labels = target.shape.front();
         }
@@ -224,7 +231,9 @@ models::Config true_config(models::Config config, const Facts& facts) {
     for (const models::ConfigEdit& edit : facts.edits) {
         apply(config, edit, facts.logicals);
     }
-    if (!facts.is_quantised && config.count("quantization_config")) {
+    if (!facts.quantisation.empty()) {
+        config.set("quantization_config", facts.quantisation);
+    } else if (!facts.is_quantised && config.count("quantization_config")) {
         config.remove("quantization_config");
     }
     return config;

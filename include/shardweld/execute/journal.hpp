@@ -18,7 +18,7 @@ namespace shardweld::execute {
 
 using io::Digest;
 
-/// A block of a target: its bytes [number * plan::kDigestBlock, ...), as far as it reaches.
+/// A block of a target: its elements [number * plan::block_elements, ...), as far as it reaches.
 struct DoneBlock {
     Index number = 0;
     std::uint32_t target = 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <tuple>
@@ -12,6 +13,7 @@
 #include "shardweld/execute/written_output.hpp"
 #include "shardweld/io/directory.hpp"
 #include "shardweld/mpi/free_run.hpp"
+#include "shardweld/numeric/quality.hpp"
 
 namespace shardweld::plan {
 struct Plan;
@@ -59,6 +61,7 @@ struct Result {
     std::vector<std::string>
         tensor_digests;  ///< xxh3-128 in hex by target, on rank 0 when asked for
     Written written;     ///< this rank's part
+    std::map<std::uint32_t, numeric::Quality> quality;  ///< of codes' targets, with the digests
 };
 
 /// What is written down of a run, and what an earlier one has done of it.

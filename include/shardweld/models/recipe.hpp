@@ -170,6 +170,9 @@ struct Recipe {
     std::vector<IgnoreRule> ignore;
     std::vector<RenameRule> renames;
     std::vector<std::string> passes;  ///< globs of hub names that are written as they are stored
+    /// Last parts of the names of logical tensors that are weights of linear layers, which may be
+    /// written with fewer bits; those of one list are read as one tensor by servers.
+    std::vector<std::vector<std::string>> linear;
     std::vector<ConfigEdit> config;
     std::map<std::string, Definition> lets;
     std::map<std::string, Definition> indices;

@@ -17,6 +17,10 @@ struct OutputTensor {
     std::string name;
     DType dtype = DType::f32;
     std::vector<Index> shape;
+    /// Elements of one strip, where the tensor is made strip by strip together with another; else
+    /// 0.
+    Index strip = 0;
+    bool is_made_with_last = false;  ///< that is the one before it, in the same file
 
     [[nodiscard]] Bytes bytes() const;
 };

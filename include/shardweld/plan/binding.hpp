@@ -14,6 +14,7 @@
 #include "shardweld/models/symbols.hpp"
 #include "shardweld/plan/fold.hpp"
 #include "shardweld/plan/mix.hpp"
+#include "shardweld/plan/quantised.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;
@@ -44,14 +45,34 @@ struct Target {
     std::string file = {};    ///< the file it has to lie in; "": one of the model's own
     std::optional<Fold> fold = {};  ///< changes it on the way
     std::optional<Mix> mix = {};    ///< it is made of several: operands of each cover it once
+    std::optional<Quantised> quantised = {};  ///< it holds codes or scales
+    std::vector<std::byte> literal = {};      ///< its bytes, where it has no operands
+    Index block = 0;  ///< elements under one checksum, where that is not what block_elements says
 
     /// As the elements of an operand or a replica are stored.
     [[nodiscard]] DType stored_as(const Operand& operand) const {
         return mix ? mix->terms[operand.term].stored : stored;
     }
     [[nodiscard]] Index volume() const;
+    /// The elements of the operands that written elements [begin, end) are made of.
+    [[nodiscard]] layout::Range sources(Index begin, Index end) const;
+    /// Bytes of the operands' elements for one written element, at most.
+    [[nodiscard]] Bytes stored_width() const;
+    /// What the operands' elements are cast to.
+    [[nodiscard]] DType cast() const { return holds_codes() ? quantised->weight : dtype; }
+    [[nodiscard]] bool holds_codes() const {
+        return quantised && quantised->part == Quantised::Part::codes;
+    }
+    /// A weight that is made of codes.
+    [[nodiscard]] bool is_dequantised() const {
+        return quantised && quantised->part == Quantised::Part::weight;
+    }
+    /// Made together with the target before it.
+    [[nodiscard]] bool is_scales() const {
+        return quantised && quantised->part == Quantised::Part::scales;
+    }
     [[nodiscard]] Bytes bytes() const;  ///< as written
-    /// Whether its bytes change on the way: cast, added to, folded or mixed.
+    /// Whether its bytes change on the way: cast, added to, folded, mixed, quantised or made.
     [[nodiscard]] bool is_converted() const;
 };
 

@@ -23,6 +23,7 @@ struct Limits {
     Bytes message = 0;    ///< travels between a pair of ranks in one step
     Bytes fold = 0;       ///< factors and values of folded targets
     Bytes sums = 0;       ///< a round of mixed targets in fp32
+    Bytes staged = 0;     ///< a round as it is quantised, where it is cast before
     Bytes ahead = 0;      ///< the next round, read while one is exchanged, converted and written
     Bytes digests = 0;    ///< of a block that another rank begins, for checksums
     Bytes edges = 0;      ///< lost to aligning buffers to a disk's blocks
@@ -42,6 +43,8 @@ struct LimitNeeds {
     Bytes n_strips = 0;         ///< as Mix::n_strips, the most of all targets
     double stored_share = 1;    ///< of a round's bytes, at most, as it is stored
     double written_share = 0;   ///< the same as it is written; 0: nothing is converted
+    double staged_share = 0;    ///< the same between both
+    Bytes strip = 0;            ///< of the largest strip: a round holds a whole one
 };
 
 /// Notes how much of a round's bytes, which count the widest type of each target, is what is stored
@@ -59,6 +62,10 @@ inline constexpr Bytes kLeastMemory = Bytes{512} << 10U;
 /// Bytes that elements of a target take in a round's buffer: the widest of the types in which they
 /// are stored, summed and written.
 Bytes buffer_bytes(const Target& target, Index n_elements);
+/// Of the elements that a written one is quantised from, where they are not taken as stored.
+Bytes staged_width(const Target& target);
+/// What one strip costs of the target at `at`, with its scales where it holds codes.
+Bytes strip_buffer(const std::vector<Target>& targets, std::size_t at);
 
 /// Whether some operand has no run that is contiguous in source and target (a transpose).
 bool is_scattered(const Target& target);

@@ -19,7 +19,8 @@
 
 namespace shardweld::plan {
 
-/// Bytes of a tensor in one block of its checksum; its last block may have less.
+/// Bytes of a tensor in one block of its checksum; its last block may have less. Codes and scales
+/// have a strip in a block.
 inline constexpr Bytes kDigestBlock = Bytes{1} << 20U;
 
 /// A place in the source line (file, address): from here to the next one `reader` reads what owners
@@ -84,7 +85,13 @@ struct Slice {
     Bytes line_begin = 0;  ///< line position of `begin`
 };
 
-/// The slices of a part of the line, in line order.
+/// The slices of a part of the line, in line order; a strip's codes come right before its scales.
 std::vector<Slice> slices_of(const Plan& plan, LineRange range);
+
+/// Of a target that is made strip by strip, with its scales where it holds codes.
+Strip strip_of(const Plan& plan, std::uint32_t codes);
+
+/// A target's block for checksums and the journal: kDigestBlock, or a strip.
+Index block_elements(const Target& target);
 
 }  // namespace shardweld::plan

@@ -21,6 +21,7 @@ struct Facts {
     std::optional<Index> labels;    ///< rows of the classification head, when there is one
     bool to_token_classes = false;  ///< name the class that has the head
     bool is_quantised = false;      ///< some tensor is written in an 8-bit float type
+    std::string quantisation;       ///< what quantization_config must say, in JSON; "": leave it
     std::vector<models::ConfigEdit> edits;  ///< the recipe's
     std::set<std::string> logicals;         ///< logical tensors that are written ("mtp.0.proj")
 };

@@ -83,6 +83,12 @@ const std::vector<OptionRow>& option_rows() {
         {"dtype", "TYPE", kModel, "Output",
          "write floats as bf16, fp16 or fp32 (default: as stored); torch's names are fine too",
          value(&Options::dtype, dtype_in), Touches::output},
+        {"quantize", "ENCODING", kModel, "Output", quantise_help(),
+         value(&Options::quantise, encoding_in), Touches::output},
+        {"quantize_ignore", "REGEX", kModel, "Output",
+         "leave weights in whose names REGEX matches as they are, and those that servers fuse with "
+         "them",
+         value(&Options::quantise_ignore, expression_in), Touches::output},
         {"verl", "", kModel, "Output",
          "write what verl 0.9.1's merger writes: bf16 unless --dtype says otherwise, and a "
          "generation_config.json where there is none",

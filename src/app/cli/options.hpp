@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "shardweld/core/dtype.hpp"
+#include "shardweld/core/encoding.hpp"
 #include "shardweld/core/path.hpp"
 #include "shardweld/formats/format.hpp"
 #include "shardweld/loaders/check.hpp"
@@ -96,7 +97,9 @@ struct Options {
     fs::path target_dir = "tmp";
     bool has_target = false;  ///< --target_dir is given
     std::optional<DType> dtype;
-    bool is_verl = false;  ///< --verl: as verl's merger gives it
+    std::optional<Encoding> quantise;            ///< --quantize
+    std::optional<std::string> quantise_ignore;  ///< names of weights that stay as they are
+    bool is_verl = false;                        ///< --verl: as verl's merger gives it
     Bytes max_shard_size = 5'000'000'000;
     bool overwrite = false;
     bool sync = true;

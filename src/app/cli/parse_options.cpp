@@ -95,6 +95,12 @@ void check_together(const Arguments& arguments, const Options& options) {
     if (options.resume && options.restart) {
         refuse("--resume and --restart exclude each other", "give one of them");
     }
+    if (options.quantise && options.output_format != &outputs::default_format()) {
+        refuse("--quantize writes safetensors only", "leave --output_format out");
+    }
+    if (options.quantise_ignore && !options.quantise) {
+        refuse("--quantize_ignore needs --quantize", "add it, or leave both out");
+    }
     check_loudness(arguments);
     check_job(arguments, options);
 }

@@ -50,6 +50,12 @@ std::string output_format_help() {
     return choice_help(std::string(outputs::default_format().name()), others);
 }
 
+const std::string& quantise_help() {
+    static const std::string text =
+        "write the weights of linear layers with fewer bits, as " + joined(encoding_names(), ", ");
+    return text;
+}
+
 Words<const outputs::Format*> output_formats() {
     Words<const outputs::Format*> words;
     for (const outputs::Format* const format : outputs::all_formats()) {
@@ -135,6 +141,14 @@ publish::Striping striping_in(const Given& given) {
         striping.size = *size;
     }
     return striping;
+}
+
+Encoding encoding_in(const Given& given) {
+    const auto encoding = encoding_from(given.text);
+    if (!encoding) {
+        refuse(given, "is no encoding", "give one of " + joined(encoding_names(), ", "));
+    }
+    return *encoding;
 }
 
 std::string expression_in(const Given& given) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "shardweld/core/dtype.hpp"
+#include "shardweld/core/encoding.hpp"
 #include "shardweld/loaders/check.hpp"
 #include "shardweld/publish/striping.hpp"
 
@@ -13,6 +14,7 @@ namespace shardweld::app {
 /// "auto (default), fsdp or dcp".
 std::string choice_help(const std::string& first, const std::vector<std::string>& others);
 std::string output_format_help();
+const std::string& quantise_help();
 Words<const outputs::Format*> output_formats();
 Words<loaders::Loader> loaders_by_name();
 
@@ -24,6 +26,8 @@ std::vector<std::string> backend_words();
 std::string backend_in(const Given& given);
 /// "bf16", "bfloat16", "torch.bfloat16"; Error(unsupported) for types of 8 bits and fewer.
 DType dtype_in(const Given& given);
+/// "fp8-block", or a preset's name of compressed-tensors.
+Encoding encoding_in(const Given& given);
 /// "2,4": one or more, none of them 0.
 std::vector<Index> extents_in(const Given& given);
 /// "8", "all", "8,4MiB".

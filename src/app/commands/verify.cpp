@@ -2,6 +2,7 @@
 // Knows the order of the steps; each step is another module's.
 
 #include <algorithm>
+#include <map>
 
 #include <nlohmann/json.hpp>
 
@@ -37,20 +38,33 @@ struct Findings {
 };
 
 /// Collective. Reads all tensors; checksums on rank 0.
-ReportedOutput compute_output(Session& session, const WrittenModel& model) {
+ReportedOutput compute_output(Session& session, const WrittenModel& model,
+                              const ReportedOutput& reported) {
     Input input;
     input.directory = session.options.local_dir;
     input.files = model.files;
     input.visibility = plan::Visibility::everywhere(session.comm.size(), model.files.size());
-    Planned planned =
-        make_ready_as_stored(session, {}, std::move(input), targets_of(model.tensors));
+    auto targets = targets_of(model.tensors);
+    const auto blocks = mpi::share(session.comm, 0, [&] {
+        std::map<std::string, Bytes> by_name;
+        for (const ReportedTensor& tensor : reported.tensors) {
+            by_name[tensor.name] = tensor.block;
+        }
+        return by_name;
+    });
+    for (plan::Target& target : targets) {
+        const auto block = blocks.find(target.name);
+        target.block =
+            block == blocks.end() ? 0 : static_cast<Index>(block->second / size_of(target.dtype));
+    }
+    Planned planned = make_ready_as_stored(session, {}, std::move(input), std::move(targets));
     execute::RunOptions run;
     run.write = false;
     (void)move_tensors(session, planned, fs::path(), std::move(run));
     ReportedOutput output;
     for (const TensorEntry& tensor : session.report.tensors) {
         output.tensors.push_back(
-            {tensor.name, std::string(torch_name(tensor.dtype)), tensor.shape, tensor.digest});
+            {tensor.name, std::string(torch_name(tensor.dtype)), tensor.shape, tensor.digest, 0});
     }
     output.root = session.report.root;
     return output;
@@ -76,7 +90,7 @@ void check_contents(Session& session, Findings& findings) {
             require_hashes(reported, options);
         }
     });
-    const ReportedOutput found = compute_output(session, findings.model);
+    const ReportedOutput found = compute_output(session, findings.model, reported);
     findings.has_report = true;
     findings.root = found.root;
     std::vector<std::string> differences = output_differences(reported, found);

@@ -12,6 +12,7 @@
 #include "shardweld/plan/plan.hpp"
 
 #include "../cli/selection.hpp"
+#include "quantised.hpp"
 #include "vocabulary_padding.hpp"
 
 namespace shardweld::app {
@@ -263,7 +264,9 @@ Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const O
         if (options.lora != Lora::split) {
             bound.notes.emplace_back("the checkpoint holds no LoRA adapter: --lora has no effect");
         }
+        const auto encoded = encoded_weights(prepared.config, options, catalogue);
         bound.binding = plan::bind(std::move(catalogue), prepared.model(), {options.dtype});
+        dequantise_bound(encoded, bound);
         if (!options.vocab_size) {
             require_only_padding(bound.binding.padding, files.tokens);
         }

@@ -3,7 +3,10 @@
 // the order of the steps; names and formulas are the adapters module's.
 #pragma once
 
+#include <optional>
+
 #include "shardweld/adapters/separate.hpp"
+#include "shardweld/plan/quantise.hpp"
 
 #include "model.hpp"
 
@@ -12,10 +15,12 @@ namespace shardweld::app {
 /// What the checkpoint's tensors become.
 struct Bound {
     plan::Binding binding;              ///< the model's targets, and behind them a split adapter's
-    std::vector<plan::Target> factors;  ///< what folding reads, in a file of their own
-    std::string adapter_config;         ///< written beside a split adapter, "" if there is none
-    bool has_model = true;              ///< false: only an adapter was saved
-    std::vector<std::string> notes;     ///< for people
+    std::vector<plan::Target>
+        factors;                 ///< what folding or dequantising reads, in a file of their own
+    std::string adapter_config;  ///< written beside a split adapter, "" if there is none
+    bool has_model = true;       ///< false: only an adapter was saved
+    std::optional<plan::Quantisation> quantisation;  ///< --quantize
+    std::vector<std::string> notes;                  ///< for people
 };
 
 /// Binds base and adapter. Pure; `catalogue` moves into the result. Error(usage) where the options

@@ -12,6 +12,7 @@
 #include "../family/base_model.hpp"
 #include "../family/bind_model.hpp"
 #include "../family/framework_adapter.hpp"
+#include "../family/quantised.hpp"
 #include "../runtime/resources.hpp"
 #include "equal_replicas.hpp"
 
@@ -152,7 +153,8 @@ std::vector<std::string> whole_trace(std::vector<std::string> trace, const plan:
 
 Planned make_plans(Session& session, const Terms& terms, Input input, BoundModel model,
                    plan::PlanChoice choice) {
-    Planned planned{std::move(input), std::move(model), {}, {}, std::move(choice), {}, false, {}};
+    Planned planned{
+        std::move(input), std::move(model), {}, {}, {}, std::move(choice), {}, false, {}};
     const std::vector<catalogue::File>& files = planned.input.files;
     Bound& bound = planned.model.bound;
     const plan::Visibility visibility =
@@ -166,6 +168,14 @@ Planned make_plans(Session& session, const Terms& terms, Input input, BoundModel
         all.replicas = plan::Replicas::verify;
         planned.factors = mpi::collectively_get(session.comm, [&] {
             return plan::make_plan(std::move(bound.factors), files, visibility, all);
+        });
+    }
+    if (bound.quantisation && !bound.quantisation->measured.empty()) {
+        plan::PlanChoice once = planned.choice;
+        once.replicas = plan::Replicas::trust;  // compared when the weights are written
+        planned.measured = mpi::collectively_get(session.comm, [&] {
+            return plan::make_plan(std::move(bound.quantisation->measured), files, visibility,
+                                   once);
         });
     }
     planned.trace =
@@ -213,6 +223,8 @@ Planned make_ready(Session& session, const Terms& terms, Sources sources,
     if (!read.others.empty()) {
         model = mix_in(session, read.input, std::move(model), std::move(read.others), choice);
     }
+    mpi::collectively(session.comm,
+                      [&] { quantise_bound(model.prepared, session.options, model.bound); });
     tell(session, model);
     between_steps();
     if (terms.crew) {

@@ -37,11 +37,12 @@ struct Planned {
     Input input;
     BoundModel model;  ///< its targets are the plan's
     plan::Plan plan;
-    std::optional<plan::Plan> factors;  ///< of a fold's factors, which are gathered first
-    plan::PlanChoice choice;            ///< that the plan was made by
-    std::vector<std::string> trace;     ///< --trace
-    bool holds_adapter_only = false;    ///< nothing but an adapter, without a base
-    std::string config_text;            ///< config.json as it is written
+    std::optional<plan::Plan> factors;   ///< of a fold's factors, which are gathered first
+    std::optional<plan::Plan> measured;  ///< NVFP4: of the weights whose largest values come first
+    plan::PlanChoice choice;             ///< that the plan was made by
+    std::vector<std::string> trace;      ///< --trace
+    bool holds_adapter_only = false;     ///< nothing but an adapter, without a base
+    std::string config_text;             ///< config.json as it is written
 
     /// Of the file with a fold's factors, which lies beside the output meanwhile; 0: none.
     [[nodiscard]] Bytes factor_bytes() const {

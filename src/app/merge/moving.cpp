@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "shardweld/core/text.hpp"
+#include "shardweld/execute/divisors.hpp"
 #include "shardweld/execute/norms.hpp"
 #include "shardweld/plan/plan.hpp"
 
@@ -35,6 +36,27 @@ void make_factors(Session& session, Planned& planned, const io::Directory& direc
     session.watch.lap("factors");
 }
 
+/// NVFP4's divisors: the largest value of all weights that share one, before any row is written.
+void take_divisors(Session& session, Planned& planned, const io::Directory& directory,
+                   const fs::path& factors, const mpi::WhyStop& why_stop) {
+    mpi::Comm& comm = session.comm;
+    const plan::Plan& measured = *planned.measured;
+    execute::LargestValues largest(measured);
+    execute::RunOptions options;
+    options.why_stop = why_stop;
+    options.write = false;
+    options.factors = factors;
+    options.on_slice = [&](const plan::Slice& slice, std::span<const std::byte> bytes) {
+        largest.add(slice, bytes);
+    };
+    const auto result =
+        execute::run(comm, measured, source_of(session, planned.input), directory, options);
+    require_equal_replicas(result, measured, planned.input.files);
+    execute::set_divisors(planned.plan, largest.gather(comm),
+                          planned.model.bound.quantisation->shares);
+    session.watch.lap("divisors");
+}
+
 void tell(Session& session, const Planned& planned, const execute::Result& result,
           bool has_digests) {
     Report& report = session.report;
@@ -52,7 +74,7 @@ void tell(Session& session, const Planned& planned, const execute::Result& resul
     session.log.note("read " + human_bytes(phase.bytes_read) + ", sent " +
                      human_bytes(phase.bytes_sent) + ", wrote " + human_bytes(phase.bytes_written));
     if (has_digests && session.comm.rank() == 0) {
-        report.tensors = tensor_entries(planned.plan, files, result.tensor_digests);
+        report.tensors = tensor_entries(planned.plan, files, result);
         report.root = execute::root_digest(planned.plan, result.tensor_digests);
     }
 }
@@ -85,6 +107,9 @@ execute::Written move_tensors(Session& session, Planned& planned, const io::Dire
     if (planned.factors) {
         make_factors(session, planned, directory, options.why_stop);
         options.factors = directory.path() / kFactors;
+    }
+    if (planned.measured) {
+        take_divisors(session, planned, directory, options.factors, options.why_stop);
     }
     const auto& blocks = options.resumption.blocks;
     if (!blocks.empty()) {

@@ -1,6 +1,7 @@
 // What a plan says about the files beside the tensors, and about memory.
 #include "shardweld/core/text.hpp"
 #include "shardweld/plan/plan.hpp"
+#include "shardweld/publish/quantisation_config.hpp"
 
 #include "../compare/reference_model.hpp"
 #include "../family/bind_model.hpp"
@@ -12,6 +13,9 @@ publish::Facts Planned::facts() const {
     publish::Facts facts =
         publish::facts_of(plan.targets, model.bound.binding.logicals, *model.prepared.recipe);
     facts.to_token_classes = model.prepared.is_value;
+    if (const auto& made = model.bound.quantisation) {
+        facts.quantisation = publish::quantisation_config(made->encoding, made->kept);
+    }
     return facts;
 }
 

@@ -14,6 +14,22 @@ nlohmann::json parse_json(const std::string& text) {
     return shardweld::parse_json<nlohmann::json>(without_nonfinite(text));
 }
 
+namespace {
+
+/// How near codes are to the weight.
+ordered_json json_of(const numeric::Quality& quality, const std::string& encoding) {
+    return {{"encoding", encoding},
+            {"relative_error", quality.relative_error()},
+            {"saturated", quality.n_saturated},
+            {"zeroed", quality.n_zeroed},
+            {"worst_tile",
+             {{"row", quality.worst.row},
+              {"column", quality.worst.column},
+              {"relative_error", quality.worst.error}}}};
+}
+
+}  // namespace
+
 ordered_json json_of(const TensorEntry& tensor) {
     ordered_json json = {
         {"name", tensor.name},     {"dtype", std::string(torch_name(tensor.dtype))},
@@ -21,6 +37,12 @@ ordered_json json_of(const TensorEntry& tensor) {
         {"offset", tensor.offset}, {"bytes", tensor.bytes}};
     json["xxh3_128"] = tensor.digest.empty() ? ordered_json() : ordered_json(tensor.digest);
     json["sources"] = tensor.sources;
+    if (tensor.block != 0) {
+        json["xxh3_block"] = tensor.block;
+    }
+    if (tensor.quality) {
+        json["quantised"] = json_of(*tensor.quality, tensor.encoding);
+    }
     return json;
 }
 

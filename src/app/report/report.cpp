@@ -28,7 +28,8 @@ std::vector<std::string> sources_of(const plan::Target& target,
 
 std::vector<TensorEntry> tensor_entries(const plan::Plan& plan,
                                         const std::vector<catalogue::File>& files,
-                                        const std::vector<std::string>& digests) {
+                                        const execute::Result& result) {
+    const std::vector<std::string>& digests = result.tensor_digests;
     std::vector<TensorEntry> entries;
     entries.reserve(plan.targets.size());
     for (std::size_t i = 0; i < plan.targets.size(); ++i) {
@@ -37,6 +38,14 @@ std::vector<TensorEntry> tensor_entries(const plan::Plan& plan,
         entries.push_back({target.name, target.dtype, target.shape,
                            plan.placement.files[slot.file].name, slot.offset, target.bytes(),
                            i < digests.size() ? digests[i] : "", sources_of(target, files)});
+        const Bytes block =
+            static_cast<Bytes>(plan::block_elements(target)) * size_of(target.dtype);
+        entries.back().block = block == plan::kDigestBlock ? 0 : block;
+        if (const auto at = result.quality.find(static_cast<std::uint32_t>(i));
+            at != result.quality.end()) {
+            entries.back().encoding = facts_of(target.quantised->encoding).name;
+            entries.back().quality = at->second;
+        }
     }
     return entries;
 }

@@ -62,6 +62,9 @@ struct TensorEntry {
     Bytes bytes = 0;
     std::string digest;                ///< xxh3-128, "" when not computed
     std::vector<std::string> sources;  ///< files its elements come from, without repeats
+    Bytes block = 0;                   ///< under one checksum, where that is not 1 MiB
+    std::string encoding = {};         ///< of codes, with how near they are to the weight
+    std::optional<numeric::Quality> quality = {};
 };
 
 /// One of several checkpoints that became one model.
@@ -130,10 +133,10 @@ struct Report {
     std::string root;  ///< digest over all tensors, "" when not computed
 };
 
-/// Where every tensor of a plan lies, in the order of its targets; `digests` by target, or empty.
+/// Where every tensor of a plan lies, in the order of its targets, with the checksums of a run.
 std::vector<TensorEntry> tensor_entries(const plan::Plan& plan,
                                         const std::vector<catalogue::File>& files,
-                                        const std::vector<std::string>& digests);
+                                        const execute::Result& result);
 
 /// Puts what a catalogue and a plan say into a report.
 void describe_input(Report& report, const fs::path& directory,

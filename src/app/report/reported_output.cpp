@@ -32,6 +32,15 @@ ReportedTensor tensor_in(const Json& entry) {
     }
     const Json& digest = entry.at("xxh3_128");
     tensor.digest = digest.is_null() ? "" : digest.get<std::string>();
+    // A rank holds less than a block of what another one has begun.
+    constexpr Bytes kLargestBlock = Bytes{256} << 20U;
+    tensor.block = entry.value("xxh3_block", Bytes{0});
+    if (tensor.block > kLargestBlock) {
+        throw Error(ErrorCode::corrupt,
+                    "the report has a checksum over " + human_bytes(tensor.block) + " of " +
+                        printable(tensor.name),
+                    kOwnReport);
+    }
     return tensor;
 }
 

@@ -17,6 +17,7 @@ struct ReportedTensor {
     std::string dtype;  ///< as torch spells it
     std::vector<Index> shape;
     std::string digest;  ///< xxh3-128 in hex
+    Bytes block = 0;     ///< that it was made by; 0: 1 MiB
 };
 
 struct ReportedOutput {

@@ -209,7 +209,7 @@ Bytes Target::bytes() const {
 }
 
 bool Target::is_converted() const {
-    return stored != dtype || add != 0 || fold || mix;
+    return stored != dtype || add != 0 || fold || mix || quantised || !literal.empty();
 }
 
 Bytes source_bytes(const Target& target, const Operand& operand) {
@@ -220,6 +220,30 @@ Bytes source_bytes(const Target& target) {
     return std::accumulate(
         target.operands.begin(), target.operands.end(), Bytes{0},
         [&](Bytes sum, const Operand& operand) { return sum + source_bytes(target, operand); });
+}
+
+layout::Range Target::sources(Index begin, Index end) const {
+    if (!literal.empty() || is_scales()) {
+        return {};
+    }
+    if (!quantised) {
+        return {begin, end - begin};
+    }
+    const Index row = quantised->row_elements();
+    const Index first = begin / row;
+    const Index n = (end + row - 1) / row - first;
+    if (is_dequantised()) {
+        return {quantised->codes_in(first), quantised->codes_in(n)};
+    }
+    return {first * quantised->n_columns, n * quantised->n_columns};
+}
+
+Bytes Target::stored_width() const {
+    if (!literal.empty() || is_scales()) {
+        return 0;
+    }
+    const auto packing = static_cast<Bytes>(quantised ? quantised->packing() : 1);
+    return is_dequantised() ? (size_of(stored) + packing - 1) / packing : size_of(stored) * packing;
 }
 
 Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {

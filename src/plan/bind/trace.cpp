@@ -194,10 +194,30 @@ std::vector<std::string> trace_stored(const catalogue::Catalogue& catalogue, con
     return StoredTrace(catalogue, model, name).lines();
 }
 
+namespace {
+
+/// What becomes of stored elements on the way, beside a fold.
+std::string step_text(const Target& target) {
+    const std::string stored(safetensors_name(target.stored));
+    if (target.quantised) {
+        return std::string(target.is_dequantised() ? ", from codes of " : ", quantised as ") +
+               std::string(facts_of(target.quantised->encoding).name);
+    }
+    return target.dtype == target.stored ? "" : ", cast from " + stored;
+}
+
+}  // namespace
+
 std::vector<std::string> trace_target(const Plan& plan, const std::vector<catalogue::File>& files,
                                       const std::string& name) {
-    const auto found = std::find_if(plan.targets.begin(), plan.targets.end(),
-                                    [&](const Target& target) { return target.name == name; });
+    // Codes may have a name of their own.
+    const auto is_it = [&](const Target& target) {
+        return target.name == name ||
+               (target.holds_codes() &&
+                target.name ==
+                    name + std::string(facts_of(target.quantised->encoding).codes_ending));
+    };
+    const auto found = std::find_if(plan.targets.begin(), plan.targets.end(), is_it);
     if (found == plan.targets.end()) {
         return {};
     }
@@ -207,10 +227,7 @@ std::vector<std::string> trace_target(const Plan& plan, const std::vector<catalo
     out.push_back("written " + found->name + " " + std::string(safetensors_name(found->dtype)) +
                   " " + shape_text(found->shape) + ", " + std::to_string(found->bytes()) +
                   " bytes, to " + plan.placement.files[slot.file].name + " at byte " +
-                  std::to_string(slot.offset) +
-                  (found->dtype == found->stored
-                       ? ""
-                       : ", cast from " + std::string(safetensors_name(found->stored))));
+                  std::to_string(slot.offset) + step_text(*found));
     for (std::size_t i = 0; i < std::min(found->operands.size(), kMostPieces); ++i) {
         const Operand& operand = found->operands[i];
         out.push_back("  " + std::to_string(operand.copy.volume()) + " elements from " +

@@ -19,8 +19,8 @@ Bytes held(const Container& container) {
 }
 
 Bytes held_by(const Target& target) {
-    return held(target.name) + held(target.shape) + held(target.operands) + held(target.replicas) +
-           held(target.source) + held(target.file) +
+    return held(target.literal) + held(target.name) + held(target.shape) + held(target.operands) +
+           held(target.replicas) + held(target.source) + held(target.file) +
            (target.mix ? held(target.mix->terms) : Bytes{0});
 }
 
@@ -36,8 +36,9 @@ Bytes buffers_with(const Plan& plan, Bytes sent, Bytes received) {
     constexpr Bytes kWidest = 8;
     const Bytes of_round = std::min(limits.assembled, kWidest * largest) + sent + received;
     return of_round + (limits.ahead > 0 ? of_round : 0) +
-           std::min(limits.converted, kWidest * largest) + limits.scratch + limits.compare +
-           limits.fold + std::min(limits.sums, kWidest * largest) + limits.digests + limits.edges;
+           std::min(limits.converted, kWidest * largest) + limits.staged + limits.scratch +
+           limits.compare + limits.fold + std::min(limits.sums, kWidest * largest) +
+           limits.digests + limits.edges;
 }
 
 }  // namespace

@@ -21,30 +21,51 @@ constexpr Bytes kMostSent = 4;
 // A buffer may begin anywhere in a disk's block, and its last page may hold little.
 constexpr Bytes kEdge = 2 * kPageBytes;
 
+/// Rounds are whole strips, whatever a cache holds.
+void require_strip(Bytes part, Bytes strip, Bytes parts) {
+    if (strip > part) {
+        throw Error(ErrorCode::usage,
+                    "the rows of the widest quantised weight need buffers of " +
+                        human_bytes(strip * parts) + " a rank",
+                    "raise --memory_limit, or leave that weight as it is with --quantize_ignore");
+    }
+}
+
 Bytes share(Bytes bytes, double of) {
     return static_cast<Bytes>(std::ceil(static_cast<double>(bytes) * of));
 }
 
 }  // namespace
 
+Bytes strip_buffer(const std::vector<Target>& targets, std::size_t at) {
+    const auto bytes_of = [](const Target& target) {
+        return buffer_bytes(target, target.quantised->strip());
+    };
+    return bytes_of(targets[at]) + (targets[at].holds_codes() ? bytes_of(targets[at + 1]) : 0);
+}
+
 void note_shares(const std::vector<Target>& targets, LimitNeeds& needs) {
     needs.stored_share = 0;
     double written = 0;
     bool any = false;
-    const auto note_stored = [&](DType stored, double width) {
-        needs.stored_share =
-            std::max(needs.stored_share, static_cast<double>(size_of(stored)) / width);
+    const auto raise = [](double& share, Bytes part, Bytes width) {
+        share = std::max(share, static_cast<double>(part) / static_cast<double>(width));
     };
-    for (const Target& target : targets) {
-        const auto width = static_cast<double>(buffer_bytes(target, 1));
-        note_stored(target.stored, width);
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+        const Target& target = targets[i];
+        const Bytes width = buffer_bytes(target, 1);
+        raise(needs.stored_share, target.stored_width(), width);
+        raise(needs.staged_share, staged_width(target), width);
+        raise(written, size_of(target.dtype), width);
         if (target.mix) {
             needs.n_strips = std::max(needs.n_strips, static_cast<Bytes>(target.mix->n_strips()));
             for (const Term& term : target.mix->terms) {
-                note_stored(term.stored, width);
+                raise(needs.stored_share, size_of(term.stored), width);
             }
         }
-        written = std::max(written, static_cast<double>(size_of(target.dtype)) / width);
+        if (target.holds_codes() || target.is_dequantised()) {
+            needs.strip = std::max(needs.strip, strip_buffer(targets, i));
+        }
         any = any || target.is_converted();
     }
     needs.written_share = any ? written : 0;
@@ -70,13 +91,17 @@ Limits split_memory(Bytes memory_limit, Bytes message_limit, const LimitNeeds& n
     // Assembled, sent and received, all twice where rounds are read ahead; converted; one or two
     // reads of two steps; for folding factors and values; for mixing sums.
     const Bytes parts = of_round * (needs.is_ahead ? 2 : 1) + (needs.written_share > 0 ? 1 : 0) +
-                        (needs.has_replicas ? 4 : 2) + (needs.is_folding ? 2 : 0) + needs.n_strips;
+                        (needs.staged_share > 0 ? 1 : 0) + (needs.has_replicas ? 4 : 2) +
+                        (needs.is_folding ? 2 : 0) + needs.n_strips;
     const Bytes part = (rest - limits.edges) / parts;
-    limits.step = std::min(kCacheStep, part);
+    require_strip(part, needs.strip, parts);
+    const Bytes step = std::min(kCacheStep, part);
+    limits.step = std::max(step, needs.strip);
     limits.round = needs.is_scattered ? std::min(kLargestRound, part) : limits.step;
     limits.assembled = share(limits.round, needs.stored_share);
     limits.converted = share(limits.round, needs.written_share);
-    limits.scratch = 2 * limits.step;
+    limits.staged = share(limits.round, needs.staged_share);
+    limits.scratch = 2 * step;
     limits.compare = needs.has_replicas ? limits.scratch : 0;
     limits.send = sends * limits.round;
     limits.receive = receives * limits.round;
@@ -88,8 +113,8 @@ Limits split_memory(Bytes memory_limit, Bytes message_limit, const LimitNeeds& n
 }
 
 Bytes Limits::total() const {
-    return assembled + converted + send + receive + scratch + compare + fold + sums + ahead +
-           digests + edges;
+    return assembled + converted + staged + send + receive + scratch + compare + fold + sums +
+           ahead + digests + edges;
 }
 
 }  // namespace shardweld::plan

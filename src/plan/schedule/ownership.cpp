@@ -1,6 +1,7 @@
 #include "shardweld/plan/ownership.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace shardweld::plan {
 
@@ -15,14 +16,14 @@ Bytes distance(Bytes a, Bytes b) {
 }
 
 /// Where the tensor bytes of each file begin on the line, and the line's end.
-std::vector<Bytes> file_begins(const OutputLine& line, const outputs::Placement& placement) {
-    std::vector<Bytes> begins;
-    std::size_t at = 0;
+std::vector<Bytes> file_begins(const std::vector<outputs::OutputTensor>& tensors,
+                               const outputs::Placement& placement) {
+    std::vector<Bytes> begins{0};
     for (const outputs::PlacedFile& file : placement.files) {
-        begins.push_back(line.begins[at]);
-        at += file.tensors.size();
+        begins.push_back(std::accumulate(
+            file.tensors.begin(), file.tensors.end(), begins.back(),
+            [&](Bytes sum, std::uint32_t tensor) { return sum + tensors[tensor].bytes(); }));
     }
-    begins.push_back(line.begins.back());
     return begins;
 }
 
@@ -43,6 +44,11 @@ Bytes usable_alignment(Bytes alignment, Bytes share) {
     return alignment;
 }
 
+/// Whether the tensor behind this one is made with it.
+bool has_scales(const std::vector<outputs::OutputTensor>& tensors, std::uint32_t at) {
+    return at + 1 < tensors.size() && tensors[at + 1].is_made_with_last;
+}
+
 class Cutter {
   public:
     Cutter(const std::vector<outputs::OutputTensor>& tensors, const OutputLine& line,
@@ -50,7 +56,7 @@ class Cutter {
         : tensors_(tensors),
           line_(line),
           placement_(placement),
-          files_(file_begins(line, placement)),
+          files_(file_begins(tensors, placement)),
           reach_(share / kSnapPart),
           alignment_(usable_alignment(alignment, share)) {}
 
@@ -79,17 +85,53 @@ class Cutter {
                    : begins[at + 1];
     }
 
-    /// The nearest position of the same file whose offset in it is a multiple of the alignment.
+    /// The nearest position of the same file whose offset in it is a multiple of the alignment;
+    /// among strips the nearest one's begin.
     [[nodiscard]] Bytes aligned(Bytes position) const {
         if (position >= files_.back()) {
             return files_.back();
         }
-        const std::size_t at = interval_of(files_, position);
-        const Bytes data = placement_.slots[placement_.files[at].tensors.front()].offset;
-        const Bytes offset = data + (position - files_[at]);
+        const std::size_t at = interval_of(line_.begins, position);
+        if (is_strips(at)) {
+            return at_strip(at, position);
+        }
+        const Bytes offset = offset_of(at, position);
         const Bytes rounded = (offset + alignment_ / 2) / alignment_ * alignment_;
-        return rounded <= data ? files_[at]
-                               : std::min(files_[at] + (rounded - data), files_[at + 1]);
+        const std::size_t file = interval_of(files_, position);
+        // Before the file's data nothing can be cut.
+        const Bytes back = offset - std::min(rounded, offset);
+        const Bytes there =
+            position - files_[file] < back
+                ? files_[file]
+                : std::min(position - back + (rounded - (offset - back)), files_[file + 1]);
+        return is_at(there, rounded) ? there
+                                     : std::clamp(there, line_.begins[at], line_.begins[at + 1]);
+    }
+
+    [[nodiscard]] bool is_strips(std::size_t at) const {
+        return tensors_[line_.order[at]].strip > 0;
+    }
+    /// Where in its file a position lies that is inside tensor `order[at]`.
+    [[nodiscard]] Bytes offset_of(std::size_t at, Bytes position) const {
+        return placement_.slots[line_.order[at]].offset + (position - line_.begins[at]);
+    }
+    /// Whether line and file go together to here; at the ends of files it does not matter.
+    [[nodiscard]] bool is_at(Bytes position, Bytes offset) const {
+        if (std::binary_search(files_.begin(), files_.end(), position)) {
+            return true;
+        }
+        const std::size_t at = interval_of(line_.begins, position);
+        return !is_strips(at) && offset_of(at, position) == offset;
+    }
+    [[nodiscard]] Bytes at_strip(std::size_t at, Bytes position) const {
+        const std::uint32_t codes = line_.order[at];
+        const auto bytes_of = [&](std::uint32_t tensor) {
+            return static_cast<Bytes>(tensors_[tensor].strip) * size_of(tensors_[tensor].dtype);
+        };
+        const Bytes strip =
+            bytes_of(codes) + (has_scales(tensors_, codes) ? bytes_of(codes + 1) : 0);
+        const Bytes n = (position - line_.begins[at] + strip / 2) / strip;
+        return std::min(line_.begins[at] + n * strip, line_.begins[at + 1]);
     }
 
     /// No element has two owners. Does nothing in safetensors files, where elements are aligned.
@@ -98,7 +140,7 @@ class Cutter {
             return files_.back();
         }
         const std::size_t at = interval_of(line_.begins, position);
-        const Bytes size = size_of(tensors_[line_.order[at]].dtype);
+        const Bytes size = is_strips(at) ? 1 : size_of(tensors_[line_.order[at]].dtype);
         return position - (position - line_.begins[at]) % size;
     }
 
@@ -118,8 +160,12 @@ OutputLine line_of(const std::vector<outputs::OutputTensor>& tensors,
     line.begins.push_back(0);
     for (const outputs::PlacedFile& file : placement.files) {
         for (const std::uint32_t tensor : file.tensors) {
+            if (tensors[tensor].is_made_with_last) {
+                continue;
+            }
+            const Bytes scales = has_scales(tensors, tensor) ? tensors[tensor + 1].bytes() : 0;
             line.order.push_back(tensor);
-            line.begins.push_back(line.begins.back() + tensors[tensor].bytes());
+            line.begins.push_back(line.begins.back() + tensors[tensor].bytes() + scales);
         }
     }
     return line;

@@ -70,8 +70,14 @@ std::string steps_text(const Target& target) {
     if (target.mix) {
         return mix_text(*target.mix);
     }
+    std::string text = std::to_string(target.add);
+    if (target.quantised) {
+        text += (target.is_dequantised() ? " from " : " ") +
+                std::string(facts_of(target.quantised->encoding).name) + " of " +
+                std::string(safetensors_name(target.quantised->weight));
+    }
     if (!target.fold) {
-        return std::to_string(target.add);
+        return text;
     }
     const auto text_of = [](const Matrix& matrix) {
         return std::to_string(matrix.offset) + "+" + std::to_string(matrix.row_stride) + "," +
@@ -80,9 +86,10 @@ std::string steps_text(const Target& target) {
     const Fold& fold = *target.fold;
     std::array<char, 32> scale{};
     (void)std::snprintf(scale.data(), scale.size(), "%.17g", fold.scale);
-    return std::string(scale.data()) + " rank " + std::to_string(fold.rank) + " " +
-           (fold.left ? text_of(*fold.left) : "ones") + " " + text_of(fold.right) + " norm " +
-           std::to_string(static_cast<int>(fold.norm)) + " " + std::to_string(fold.magnitudes);
+    return (target.quantised ? text + " " : "") + scale.data() + " rank " +
+           std::to_string(fold.rank) + " " + (fold.left ? text_of(*fold.left) : "ones") + " " +
+           text_of(fold.right) + " norm " + std::to_string(static_cast<int>(fold.norm)) + " " +
+           std::to_string(fold.magnitudes);
 }
 
 /// How many rounds a part of the line takes; what is not mixed belongs to the last.
@@ -168,13 +175,14 @@ std::vector<outputs::OutputTensor> output_tensors(const std::vector<Target>& tar
     std::vector<outputs::OutputTensor> tensors;
     tensors.reserve(targets.size());
     for (const Target& target : targets) {
-        tensors.push_back({target.name, target.dtype, target.shape});
+        const Index strip = target.quantised ? target.quantised->strip() : 0;
+        tensors.push_back({target.name, target.dtype, target.shape, strip, target.is_scales()});
     }
     return tensors;
 }
 
 Bytes buffer_bytes(const Target& target, Index n_elements) {
-    Bytes width = std::max(size_of(target.stored), size_of(target.dtype));
+    Bytes width = std::max({target.stored_width(), staged_width(target), size_of(target.dtype)});
     if (target.mix) {
         width = std::max<Bytes>(width, sizeof(float));
         for (const Term& term : target.mix->terms) {
@@ -182,6 +190,12 @@ Bytes buffer_bytes(const Target& target, Index n_elements) {
         }
     }
     return static_cast<Bytes>(n_elements) * width;
+}
+
+Bytes staged_width(const Target& target) {
+    const bool is_staged =
+        target.holds_codes() && (target.stored != target.cast() || target.add != 0 || target.fold);
+    return is_staged ? size_of(target.cast()) * static_cast<Bytes>(target.quantised->packing()) : 0;
 }
 
 Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& files,
@@ -199,7 +213,7 @@ Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& 
     plan.visibility = std::move(visibility);
     plan.readers = choose_readers(plan.visibility, files, choice);
     for (const Target& target : targets) {
-        plan.scattered.push_back(is_scattered(target));
+        plan.scattered.push_back(target.is_scales() ? plan.scattered.back() : is_scattered(target));
     }
     plan.targets = std::move(targets);
     plan.n_terms = settle_terms(plan.targets);
@@ -245,6 +259,64 @@ std::string Plan::hash() const {
     return hash_text(print);
 }
 
+Strip strip_of(const Plan& plan, std::uint32_t codes) {
+    const auto bytes_of = [&](const Target& target) {
+        return static_cast<Bytes>(target.quantised->strip()) * size_of(target.dtype);
+    };
+    const Target& target = plan.targets[codes];
+    return {bytes_of(target), target.holds_codes() ? bytes_of(plan.targets[codes + 1]) : 0};
+}
+
+Index block_elements(const Target& target) {
+    return target.block > 0   ? target.block
+           : target.quantised ? target.quantised->strip()
+                              : static_cast<Index>(kDigestBlock / size_of(target.dtype));
+}
+
+namespace {
+
+/// The part of a target's elements from `first` on, `bytes` of them at `begin` on the line, that
+/// lies in a range of it.
+void add_slice(const Plan& plan, LineRange range, const Slice& part, std::vector<Slice>& slices) {
+    const Bytes size = size_of(plan.targets[part.target].dtype);
+    const Bytes begin = part.line_begin;
+    const Bytes end = begin + static_cast<Bytes>(part.end - part.begin) * size;
+    const Bytes lo = std::max(range.begin, begin);
+    const Bytes hi = std::min(range.end, end);
+    if (lo < hi) {
+        slices.push_back({part.target, part.begin + static_cast<Index>((lo - begin) / size),
+                          part.begin + static_cast<Index>((hi - begin) / size), lo});
+    }
+}
+
+void add_strips(const Plan& plan, LineRange range, std::uint32_t codes, Bytes begin,
+                std::vector<Slice>& slices) {
+    const Strip strip = strip_of(plan, codes);
+    const Bytes first = range.begin > begin ? (range.begin - begin) / strip.both() : 0;
+    const Target& target = plan.targets[codes];
+    for (auto at = static_cast<Index>(first); at * target.quantised->strip() < target.volume();
+         ++at) {
+        const Bytes line = begin + static_cast<Bytes>(at) * strip.both();
+        if (line >= range.end) {
+            break;
+        }
+        const auto part_of = [&](const Target& one) {
+            const Index n = one.quantised->strip();
+            return std::pair(at * n, std::min((at + 1) * n, one.volume()));
+        };
+        const auto [lo, hi] = part_of(target);
+        add_slice(plan, range, {codes, lo, hi, line}, slices);
+        if (!target.holds_codes()) {
+            continue;
+        }
+        const auto [scale_lo, scale_hi] = part_of(plan.targets[codes + 1]);
+        const Bytes behind = line + static_cast<Bytes>(hi - lo) * size_of(target.dtype);
+        add_slice(plan, range, {codes + 1, scale_lo, scale_hi, behind}, slices);
+    }
+}
+
+}  // namespace
+
 std::vector<Slice> slices_of(const Plan& plan, LineRange range) {
     std::vector<Slice> slices;
     if (range.begin >= range.end) {
@@ -256,12 +328,10 @@ std::vector<Slice> slices_of(const Plan& plan, LineRange range) {
               1;
     for (; at < plan.line.order.size() && begins[at] < range.end; ++at) {
         const std::uint32_t target = plan.line.order[at];
-        const Bytes size = size_of(plan.targets[target].dtype);
-        const Bytes lo = std::max(range.begin, begins[at]);
-        const Bytes hi = std::min(range.end, begins[at + 1]);
-        if (lo < hi) {
-            slices.push_back({target, static_cast<Index>((lo - begins[at]) / size),
-                              static_cast<Index>((hi - begins[at]) / size), lo});
+        if (plan.targets[target].quantised) {
+            add_strips(plan, range, target, begins[at], slices);
+        } else {
+            add_slice(plan, range, {target, 0, plan.targets[target].volume(), begins[at]}, slices);
         }
     }
     return slices;

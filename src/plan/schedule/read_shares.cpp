@@ -96,7 +96,14 @@ class Sharing {
     Bytes read_by_owners(LineRange range, const Target& target, const Operand& operand,
                          Bytes every) {
         const auto& cuts = plan_.cuts;
-        const Bytes size = size_of(target.dtype);
+        const Bytes all = range.end - range.begin;
+        const auto elements = static_cast<double>(target.sources(0, target.volume()).extent);
+        // Of strips about: a cut lies between two.
+        const auto element_at = [&](Bytes position) {
+            return target.quantised ? static_cast<Index>(elements * static_cast<double>(position) /
+                                                         static_cast<double>(all))
+                                    : static_cast<Index>(position / size_of(target.dtype));
+        };
         Bytes own = 0;
         auto owner = static_cast<std::size_t>(
             std::upper_bound(cuts.begin(), cuts.end() - 1, range.begin) - cuts.begin() - 1);
@@ -108,8 +115,7 @@ class Sharing {
             const Bytes end = std::min(cuts[owner + 1], range.end) - range.begin;
             Bytes bytes = 0;
             for (const layout::Copy& part :
-                 layout::restrict_dst(operand.copy, static_cast<Index>(begin / size),
-                                      static_cast<Index>(end / size))) {
+                 layout::restrict_dst(operand.copy, element_at(begin), element_at(end))) {
                 bytes += static_cast<Bytes>(part.volume()) * size_of(target.stored_as(operand));
             }
             loads_[owner] += bytes / every;

@@ -21,8 +21,9 @@ void add_sent(const Plan& plan, int owner, LineRange range, std::vector<Bytes>& 
                 if (reader == owner) {
                     continue;
                 }
+                const layout::Range wanted = target.sources(slice.begin, slice.end);
                 for (const layout::Copy& part :
-                     layout::restrict_dst(operand.copy, slice.begin, slice.end)) {
+                     layout::restrict_dst(operand.copy, wanted.lo, wanted.lo + wanted.extent)) {
                     sent[operand.term * n_ranks + static_cast<std::size_t>(reader)] +=
                         static_cast<Bytes>(part.volume()) * size_of(target.stored_as(operand));
                 }
@@ -55,6 +56,20 @@ Bytes aligned_end(const Plan& plan, std::size_t at, Bytes begin, Bytes end) {
     const Bytes beyond = offset % extent;
     const bool is_whole = beyond % size_of(plan.targets[target].dtype) == 0;
     return is_whole && beyond < end - std::max(begin, plan.line.begins[at]) ? end - beyond : end;
+}
+
+/// What rounds are made of: an element, or a strip of codes and scales.
+struct Unit {
+    Bytes size = 0;   ///< on the line
+    Bytes width = 0;  ///< in buffers
+};
+
+Unit unit_of(const Plan& plan, std::uint32_t at) {
+    const Target& target = plan.targets[at];
+    if (!target.quantised) {
+        return {size_of(target.dtype), buffer_bytes(target, 1)};
+    }
+    return {strip_of(plan, at).both(), strip_buffer(plan.targets, at)};
 }
 
 }  // namespace
@@ -105,14 +120,16 @@ Bytes Rounds::step_end(Bytes begin, Bytes run_end, Bytes most) const {
         if (plan_.scattered[plan_.line.order[at]] != is_scattered || file_of(at) != file) {
             break;
         }
-        const Bytes size = size_of(target.dtype);
-        const Bytes width = buffer_bytes(target, 1);
-        const Bytes n_left = (std::min(run_end, begins[at + 1]) - end) / size;
+        const Unit unit = unit_of(plan_, plan_.line.order[at]);
+        const Bytes size = unit.size;
+        const Bytes width = unit.width;
+        const Bytes stop = std::min(run_end, begins[at + 1]);
+        const Bytes n_left = (stop - end + size - 1) / size;
         const Bytes n_fit =
             std::min(n_left, std::max(room / width, end == begin ? Bytes{1} : Bytes{0}));
-        end += n_fit * size;
+        end = std::min(end + n_fit * size, stop);
         if (n_fit < n_left) {
-            return aligned_end(plan_, at, begin, end);
+            return target.quantised ? end : aligned_end(plan_, at, begin, end);
         }
         room -= std::min(room, n_fit * width);
     }

@@ -85,7 +85,8 @@ Bytes read_again(const Plan& plan) {
     for (std::size_t i = 0; i < plan.targets.size(); ++i) {
         const Target& target = plan.targets[i];
         if (plan.scattered[i]) {
-            const auto round = static_cast<Index>(room / buffer_bytes(target, 1));
+            const auto written = static_cast<Index>(room / buffer_bytes(target, 1));
+            const Index round = written * (target.quantised ? target.quantised->packing() : 1);
             for (const Operand& operand : target.operands) {
                 const ReadingSteps steps{size_of(target.stored_as(operand)),
                                          std::max<Index>(round, 1), 0,

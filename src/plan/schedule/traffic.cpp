@@ -124,19 +124,21 @@ class TrafficCounter {
     void add_operand(int owner, const Slice& slice, const Operand& operand, Index sample_every,
                      RoundLine& rounds) {
         const Target& target = plan_.targets[slice.target];
-        const auto parts = layout::restrict_dst(operand.copy, slice.begin, slice.end);
+        const layout::Range wanted = target.sources(slice.begin, slice.end);
+        const auto parts = layout::restrict_dst(operand.copy, wanted.lo, wanted.lo + wanted.extent);
         if (parts.empty()) {
             return;
         }
         const int reader = plan_.reader_of(operand, target, owner);
-        const Index round = rounds.elements(target);
+        const Index round =
+            rounds.elements(target) * (target.quantised ? target.quantised->packing() : 1);
         ReadingSteps steps{size_of(target.stored_as(operand)), round, 0,
                            std::max<Bytes>(plan_.limits.scratch / 2, 1), reader != owner};
         Bytes bytes = 0;
         for (const layout::Copy& part : parts) {
             const layout::Range span = layout::dst_span(part);
             const auto place = [&](Index element) {
-                return static_cast<double>(element - slice.begin) / static_cast<double>(round);
+                return static_cast<double>(element - wanted.lo) / static_cast<double>(round);
             };
             const double begin = place(span.lo);
             const double end = place(span.lo + span.extent);

@@ -43,6 +43,8 @@ TEST(RecipeText, statements_are_checked) {
     EXPECT_EQ(error_of_statement("config a = 1 if missing x*"),
               "column 17: expected 'absent' or 'present', found 'missing'");
     EXPECT_EQ(error_of_statement("verified with x"), "column 10: expected 'by', found 'with'");
+    EXPECT_EQ(error_of_statement("linear"),
+              "column 7: expected a logical name, or several with '+', found the end");
     EXPECT_EQ(error_of_load({{"x.recipe", "let a = 1\n"}}),
               "usage: x.recipe:1: column 1: a file begins with 'recipe NAME' or 'dialect NAME'");
     EXPECT_EQ(error_of_load({{"x.recipe", "# nothing\n"}}),

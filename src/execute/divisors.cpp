@@ -1,0 +1,56 @@
+#include "shardweld/execute/divisors.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "shardweld/core/codec.hpp"
+#include "shardweld/core/error.hpp"
+#include "shardweld/mpi/share.hpp"
+#include "shardweld/numeric/quantise.hpp"
+#include "shardweld/plan/plan.hpp"
+
+namespace shardweld::execute {
+
+LargestValues::LargestValues(const plan::Plan& plan)
+    : plan_(plan), largest_(plan.targets.size(), 0) {}
+
+void LargestValues::add(const plan::Slice& slice, std::span<const std::byte> bytes) {
+    const float found = numeric::largest_magnitude(plan_.targets[slice.target].dtype, bytes);
+    std::uint32_t& largest = largest_[slice.target];
+    largest = std::max(largest, std::bit_cast<std::uint32_t>(found));
+}
+
+std::vector<float> LargestValues::gather(mpi::Comm& comm) const {
+    std::vector<std::uint32_t> all(largest_.size(), 0);
+    for (const std::vector<std::uint32_t>& part : mpi::gather(comm, largest_)) {
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            all[i] = std::max(all[i], part[i]);
+        }
+    }
+    std::vector<float> values(all.size());
+    std::ranges::transform(all, values.begin(),
+                           [](std::uint32_t bits) { return std::bit_cast<float>(bits); });
+    return values;
+}
+
+void set_divisors(plan::Plan& plan, const std::vector<float>& largest,
+                  const std::vector<std::uint32_t>& shares) {
+    std::vector<float> of_share(shares.size(), 0);
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+        of_share[shares[i]] = std::max(of_share[shares[i]], largest[i]);
+    }
+    for (std::size_t i = 0; i + 2 < plan.targets.size(); ++i) {
+        plan::Target& codes = plan.targets[i];
+        if (!codes.holds_codes() || !facts_of(codes.quantised->encoding).has_global) {
+            continue;
+        }
+        const float divisor =
+            numeric::nvfp4_global(of_share[codes.quantised->share], codes.quantised->weight);
+        codes.quantised->global = divisor;
+        plan.targets[i + 1].quantised->global = divisor;
+        std::memcpy(plan.targets[i + 2].literal.data(), &divisor, sizeof(divisor));
+    }
+}
+
+}  // namespace shardweld::execute

@@ -1,0 +1,313 @@
+#include "shardweld/plan/dequantise.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/outputs/output.hpp"
+#include "shardweld/plan/plan.hpp"
+
+#include "turned.hpp"
+
+namespace shardweld::plan {
+
+namespace {
+
+using catalogue::Tensor;
+
+/// How codes' tensors are called, and what stands beside them.
+struct NameForm {
+    std::string_view codes;   ///< end of the codes' name, instead of `weight`
+    std::string_view weight;  ///< end of the weight's name
+    std::string_view scales;
+};
+constexpr std::array kForms = {
+    NameForm{".weight_packed", ".weight", ".weight_scale"},
+    NameForm{"_blocks", "", "_scales"},
+    NameForm{".weight", ".weight", ".weight_scale_inv"},
+    NameForm{".weight", ".weight", ".weight_scale"},
+};
+
+class Taker {
+  public:
+    Taker(catalogue::Catalogue& catalogue, std::optional<Index> bits)
+        : catalogue_(catalogue), bits_(bits) {
+        for (std::size_t i = 0; i < catalogue.tensors.size(); ++i) {
+            places_[catalogue.tensors[i].name] = i;
+        }
+    }
+
+    std::vector<EncodedWeight> take() {
+        for (const Tensor& tensor : catalogue_.tensors) {
+            note(tensor);
+        }
+        std::vector<Tensor> others;
+        for (Tensor& tensor : catalogue_.tensors) {
+            if (!taken_.contains(tensor.name)) {
+                others.push_back(std::move(tensor));
+            }
+        }
+        for (const EncodedWeight& weight : weights_) {
+            others.push_back(pretended(weight));
+        }
+        std::ranges::sort(others, natural_less, &Tensor::name);
+        catalogue_.tensors = std::move(others);
+        return std::move(weights_);
+    }
+
+  private:
+    [[nodiscard]] const Tensor* find(const std::string& name) const {
+        const auto at = places_.find(name);
+        return at == places_.end() ? nullptr : &catalogue_.tensors[at->second];
+    }
+
+    /// Notes the weight whose codes a tensor holds, if it holds any.
+    void note(const Tensor& tensor) {
+        if (is_weight(tensor.dtype)) {
+            return;
+        }
+        for (const NameForm& form : kForms) {
+            if (!tensor.name.ends_with(form.codes)) {
+                continue;
+            }
+            const std::string stem = tensor.name.substr(0, tensor.name.size() - form.codes.size());
+            const Tensor* scales = find(stem + std::string(form.scales));
+            if (scales != nullptr) {
+                add(tensor, *scales, stem + std::string(form.weight));
+                return;
+            }
+        }
+    }
+
+    void add(const Tensor& codes, const Tensor& scales, std::string name) {
+        EncodedWeight weight{{}, std::move(name), {}, codes, scales, std::nullopt, 0};
+        if (find(weight.name + "_zero_point") != nullptr ||
+            find(weight.name + "_g_idx") != nullptr) {
+            refuse(weight, "has zero points");
+        }
+        if (const Tensor* global = find(weight.name + "_global_scale")) {
+            weight.global = *global;
+            taken_.insert(global->name);
+        }
+        if (const Tensor* shape = find(weight.name + "_shape")) {
+            weight.rest = catalogue::stored_bytes(*shape);
+            taken_.insert(shape->name);
+        }
+        settle(weight);
+        taken_.insert(codes.name);
+        taken_.insert(scales.name);
+        weights_.push_back(std::move(weight));
+    }
+
+    [[noreturn]] static void refuse(const EncodedWeight& weight, const std::string& what) {
+        throw Error(ErrorCode::unsupported, weight.name + " " + what + ": it cannot be dequantised",
+                    "leave --dtype out to keep what is stored");
+    }
+
+    /// Which encoding it is, and the weight's shape.
+    void settle(EncodedWeight& weight) const {
+        const std::vector<Index>& codes = weight.codes.shape;
+        const bool is_stack = weight.codes.name.ends_with("_blocks");
+        if (is_stack ? codes.size() != 4 : codes.size() != 2 && codes.size() != 3) {
+            refuse(weight, "has codes of shape " + shape_text(codes));
+        }
+        if (is_stack) {
+            weight.encoding = Encoding::gptoss_mxfp4;
+            weight.shape = {codes[0], codes[2] * facts_of(weight.encoding).tile_columns, codes[1]};
+            require_shape(weight, weight.codes,
+                          {codes[0], codes[1], codes[2], codes[3] == 16 ? 16 : -1});
+            require_shape(weight, weight.scales, {codes[0], codes[1], codes[2]});
+            return;
+        }
+        for (const std::string& name : encoding_names()) {
+            weight.encoding = encoding_from(name).value();
+            if (facts_of(weight.encoding).code_bits ==
+                    bits_.value_or(facts_of(weight.encoding).code_bits) &&
+                fits(weight)) {
+                return;
+            }
+        }
+        refuse(weight, "has codes of " + std::string(safetensors_name(weight.codes.dtype)) + " " +
+                           shape_text(codes) + " and scales of " +
+                           std::string(safetensors_name(weight.scales.dtype)) + " " +
+                           shape_text(weight.scales.shape) + ", which belong to no known encoding");
+    }
+
+    /// Whether names, types and shapes are those of weight.encoding; then sets the weight's shape.
+    static bool fits(EncodedWeight& weight) {
+        const EncodingFacts& facts = facts_of(weight.encoding);
+        const bool names =
+            weight.codes.name.ends_with(facts.codes_ending) &&
+            weight.scales.name.ends_with(facts.scales_ending) &&
+            weight.codes.name.size() == weight.name.size() + facts.codes_ending.size();
+        const bool types =
+            weight.codes.dtype == facts.codes &&
+            (facts.scales ? weight.scales.dtype == *facts.scales : is_weight(weight.scales.dtype));
+        if (!names || !types || weight.encoding == Encoding::gptoss_mxfp4 ||
+            facts.has_global != weight.global.has_value()) {
+            return false;
+        }
+        std::vector<Index> shape = weight.codes.shape;
+        std::vector<Index> scales = weight.scales.shape;
+        if (scales.size() != shape.size()) {
+            return false;
+        }
+        const Index per_code = 8 / facts.code_bits * static_cast<Index>(size_of(facts.codes));
+        shape.back() = checked_mul(shape.back(), per_code, weight.name);
+        const std::size_t rows = shape.size() - 2;
+        std::vector<Index> wanted = shape;
+        wanted[rows] = facts.scale_rows(shape[rows]);
+        wanted.back() = facts.scale_columns(shape.back());
+        const bool is_cut = shape.size() == 3 && shape[rows] % facts.tile_rows != 0;
+        if (wanted != scales || is_cut ||
+            (facts.tile_rows == 1 && facts.tile_columns != 0 &&
+             shape.back() % facts.tile_columns != 0)) {
+            return false;
+        }
+        weight.shape = std::move(shape);
+        return true;
+    }
+
+    static bool is_weight(DType dtype) {
+        return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+    }
+
+    static void require_shape(const EncodedWeight& weight, const Tensor& tensor,
+                              const std::vector<Index>& shape) {
+        if (tensor.shape != shape || tensor.dtype != DType::u8) {
+            refuse(weight, "has " + tensor.name + " of " +
+                               std::string(safetensors_name(tensor.dtype)) + " " +
+                               shape_text(tensor.shape));
+        }
+    }
+
+    /// The weight as if it were stored, where its codes are.
+    static Tensor pretended(const EncodedWeight& weight) {
+        Tensor tensor;
+        tensor.name = weight.name;
+        tensor.dtype = DType::bf16;
+        tensor.shape = weight.shape;
+        catalogue::Piece piece;
+        piece.file = weight.codes.pieces.empty() ? 0 : weight.codes.pieces.front().file;
+        piece.patch = layout::dense_shape(weight.shape);
+        piece.storage_bytes =
+            static_cast<Bytes>(volume_of(weight.shape, weight.name)) * size_of(tensor.dtype);
+        tensor.pieces.push_back(std::move(piece));
+        return tensor;
+    }
+
+    catalogue::Catalogue& catalogue_;
+    std::optional<Index> bits_;
+    std::map<std::string, std::size_t> places_;
+    std::set<std::string> taken_;
+    std::vector<EncodedWeight> weights_;
+};
+
+/// Whether a target is one stored tensor, element by element; its segments may have an operand
+/// each.
+bool is_as_stored(const Target& target, const std::vector<Index>& shape) {
+    return target.shape == shape && target.add == 0 && !target.fold &&
+           std::ranges::all_of(target.operands, [](const Operand& operand) {
+               return operand.copy.src_offset == operand.copy.dst_offset &&
+                      std::ranges::all_of(operand.copy.loops, [](const layout::Loop& loop) {
+                          return loop.src_stride == loop.dst_stride;
+                      });
+           });
+}
+
+Target& target_of(Binding& binding, const EncodedWeight& weight) {
+    for (Target& target : binding.targets) {
+        if (target.source == weight.name && is_as_stored(target, weight.shape)) {
+            return target;
+        }
+    }
+    throw Error(ErrorCode::unsupported,
+                weight.name + " cannot be dequantised: it is not written as it is stored",
+                "keep the stored names with --names module");
+}
+
+/// Codes as the operands of the weight's target.
+void give_codes(Target& target, const EncodedWeight& weight) {
+    const EncodingFacts& facts = facts_of(weight.encoding);
+    const bool is_turned = weight.encoding == Encoding::gptoss_mxfp4;
+    Tensor codes = weight.codes;
+    Target made = target_as_stored(codes, codes.name, {});
+    if (is_turned) {
+        Turned({codes.shape[0], codes.shape[1], codes.shape[2] * codes.shape[3]}).turn(made);
+    }
+    const Index columns = weight.shape.back();
+    const Index tile = is_turned ? facts.tile_columns : facts.tile_rows;
+    target.operands = std::move(made.operands);
+    target.replicas = std::move(made.replicas);
+    target.stored = codes.dtype;
+    target.quantised = Quantised{Quantised::Part::weight,
+                                 weight.encoding,
+                                 weight.scales.dtype,
+                                 target.volume() / std::max<Index>(columns, 1),
+                                 columns,
+                                 strip_rows_of(tile, columns)};
+}
+
+/// Scales, and NVFP4's divisor behind them, as they are stored.
+void add_scales(const EncodedWeight& weight, std::vector<Target>& out) {
+    out.push_back(target_as_stored(weight.scales, weight.scales.name, {}));
+    if (weight.encoding == Encoding::gptoss_mxfp4) {
+        const std::vector<Index> shape = out.back().shape;
+        Turned(shape).turn(out.back());
+        out.back().shape = {shape[0], shape[2], shape[1]};
+    }
+    if (weight.global) {
+        out.push_back(target_as_stored(*weight.global, weight.global->name, {}));
+        if (weight.global->dtype != DType::f32 || out.back().volume() != 1) {
+            throw Error(ErrorCode::unsupported, weight.global->name + " is no single F32 value: " +
+                                                    weight.name + " cannot be dequantised");
+        }
+    }
+}
+
+}  // namespace
+
+std::vector<EncodedWeight> take_encoded(catalogue::Catalogue& catalogue,
+                                        std::optional<Index> bits) {
+    return Taker(catalogue, bits).take();
+}
+
+std::vector<Target> make_of_codes(Binding& binding, const std::vector<EncodedWeight>& weights,
+                                  const std::string& file) {
+    std::vector<Target> scales;
+    std::vector<Target*> made;
+    for (const EncodedWeight& weight : weights) {
+        Target& target = target_of(binding, weight);
+        const auto pretended = static_cast<Bytes>(target.volume()) * size_of(DType::bf16);
+        give_codes(target, weight);
+        made.push_back(&target);
+        add_scales(weight, scales);
+        binding.ledger.consumed += catalogue::stored_bytes(weight.codes) +
+                                   catalogue::stored_bytes(weight.scales) +
+                                   (weight.global ? catalogue::stored_bytes(*weight.global) : 0);
+        binding.ledger.consumed -= pretended;
+        if (weight.rest > 0) {
+            binding.ledger.ignore(weight.name + "_shape", "the weight's shape", weight.rest);
+        }
+    }
+    const auto placement = outputs::place_in_one_file(output_tensors(scales), file);
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+        made[i]->quantised->scales_at = placement.slots[at++].offset;
+        if (weights[i].global) {
+            made[i]->quantised->global_at = placement.slots[at++].offset;
+        }
+    }
+    for (Target& target : scales) {
+        target.file = file;
+    }
+    return scales;
+}
+
+}  // namespace shardweld::plan

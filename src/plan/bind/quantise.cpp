@@ -1,0 +1,276 @@
+#include "shardweld/plan/quantise.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <optional>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "hub_names.hpp"
+#include "turned.hpp"
+
+namespace shardweld::plan {
+
+namespace {
+
+/// What a recipe says of a weight.
+struct LinearWeight {
+    std::string fused;   ///< what servers read as one tensor: "layer.0.qkv"
+    std::string served;  ///< what has one encoding: the same, or all experts of a layer
+};
+
+std::string filled(std::string logical, const models::Captures& captures) {
+    for (const auto& [name, value] : captures) {
+        const std::string open = "{" + name + "}";
+        if (const auto at = logical.find(open); at != std::string::npos) {
+            logical.replace(at, open.size(), std::to_string(value));
+        }
+    }
+    return logical;
+}
+
+/// The list of the recipe's `linear` that holds a logical name's last part; nullopt: none does.
+std::optional<std::string> linear_group(const models::Recipe& recipe, const std::string& part) {
+    for (const auto& group : recipe.linear) {
+        if (std::ranges::count(group, part) > 0) {
+            return joined(group, "+");
+        }
+    }
+    return std::nullopt;
+}
+
+std::map<std::string, LinearWeight> linear_weights(const Model& model) {
+    std::map<std::string, LinearWeight> weights;
+    for_each_hub_name(*model.recipe, *model.symbols, [&](const HubName& hub) {
+        const std::string& logical = hub.line->logical;
+        const auto dot = logical.rfind('.');
+        const std::string prefix = dot == std::string::npos ? "" : logical.substr(0, dot + 1);
+        // Towers of other inputs use the same words.
+        const bool is_text = prefix.starts_with("layer.") || prefix.starts_with("mtp.");
+        const auto group = linear_group(*model.recipe, logical.substr(prefix.size()));
+        if (group && is_text) {
+            const std::string layer = filled(prefix, hub.captures);
+            const auto expert = hub.captures.find("e");
+            const bool is_expert = expert != hub.captures.end();
+            weights[hub.name] = {
+                layer + *group + (is_expert ? " " + std::to_string(expert->second) : ""),
+                layer + (is_expert ? "experts" : *group)};
+        }
+        return true;
+    });
+    return weights;
+}
+
+/// A weight as matrices.
+struct Matrices {
+    Index n = 1;
+    Index rows = 0;
+    Index columns = 0;
+};
+
+bool is_float_weight(DType dtype) {
+    return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+}
+
+class Quantiser {
+  public:
+    Quantiser(std::vector<Target>& targets, const Model& model, Encoding encoding)
+        : targets_(targets),
+          model_(model),
+          facts_(facts_of(encoding)),
+          weights_(linear_weights(model)) {
+        result_.encoding = encoding;
+    }
+
+    Quantisation run(const std::function<bool(const std::string&)>& is_ignored) {
+        if (model_.recipe->linear.empty()) {
+            throw Error(ErrorCode::unsupported,
+                        "the recipe " + model_.recipe->name +
+                            " does not say which weights are those of linear layers",
+                        "name them in a recipe with 'linear' and give it with --recipe");
+        }
+        find_refused(is_ignored);
+        std::vector<Target> written;
+        for (Target& target : targets_) {
+            const LinearWeight* weight = taken(target);
+            if (weight == nullptr) {
+                keep(target);
+                written.push_back(std::move(target));
+            } else {
+                replace(std::move(target), *weight, written);
+            }
+        }
+        if (result_.n_quantised == 0) {
+            throw Error(ErrorCode::unsupported,
+                        "no weight of this model can be written as " + std::string(facts_.name) +
+                            (result_.notes.empty() ? "" : ": " + result_.notes.front()));
+        }
+        targets_ = std::move(written);
+        std::ranges::sort(result_.kept);
+        result_.kept.erase(std::unique(result_.kept.begin(), result_.kept.end()),
+                           result_.kept.end());
+        return std::move(result_);
+    }
+
+  private:
+    [[nodiscard]] const LinearWeight* linear(const Target& target) const {
+        const auto found = weights_.find(target.name);
+        return found == weights_.end() || !target.file.empty() ? nullptr : &found->second;
+    }
+
+    [[nodiscard]] const LinearWeight* taken(const Target& target) const {
+        const LinearWeight* weight = linear(target);
+        return weight != nullptr && !refused_.contains(weight->served) ? weight : nullptr;
+    }
+
+    [[nodiscard]] bool is_turned() const { return facts_.encoding == Encoding::gptoss_mxfp4; }
+
+    [[nodiscard]] Matrices matrices_of(const Target& target) const {
+        const std::vector<Index>& shape = target.shape;
+        if (shape.size() == 2) {
+            return {1, shape[0], shape[1]};
+        }
+        return is_turned() ? Matrices{shape[0], shape[2], shape[1]}
+                           : Matrices{shape[0], shape[1], shape[2]};
+    }
+
+    /// Why a weight stays as it is; "" if it need not.
+    [[nodiscard]] std::string refusal(const Target& target) const {
+        if (target.mix) {
+            return "made of several checkpoints";
+        }
+        if (!is_float_weight(target.dtype)) {
+            return "of type " + std::string(safetensors_name(target.dtype));
+        }
+        if (target.shape.size() != 2 && target.shape.size() != 3) {
+            return "no matrices";
+        }
+        if (is_turned() != (target.shape.size() == 3) &&
+            (is_turned() || facts_.is_compressed_tensors)) {
+            return is_turned() ? "no experts in one tensor" : "experts in one tensor";
+        }
+        const Matrices matrices = matrices_of(target);
+        if (target.volume() == 0) {
+            return "empty";
+        }
+        return facts_.refusal(matrices.rows, matrices.columns);
+    }
+
+    /// Servers read with one encoding what they fuse.
+    void find_refused(const std::function<bool(const std::string&)>& is_ignored) {
+        std::map<std::string, std::vector<std::string>> because;
+        for (const Target& target : targets_) {
+            const LinearWeight* weight = linear(target);
+            if (weight == nullptr) {
+                continue;
+            }
+            const std::string why =
+                is_ignored(target.name) ? "in --quantize_ignore" : refusal(target);
+            if (!why.empty() && refused_.try_emplace(weight->served, why).second) {
+                because[why].push_back(target.name);
+            }
+        }
+        for (const auto& [why, names] : because) {
+            result_.notes.push_back(counted(names.size(), "weight") + " or group stays as it is (" +
+                                    why + "): " + listed(names));
+        }
+    }
+
+    /// Of matrices servers have to be told.
+    void keep(const Target& target) {
+        const bool is_matrix = target.shape.size() >= 2 && target.name.ends_with(".weight");
+        if (target.file.empty() && (is_matrix || linear(target) != nullptr)) {
+            result_.kept.push_back(target.name.substr(0, target.name.rfind('.')));
+        }
+    }
+
+    void replace(Target target, const LinearWeight& weight, std::vector<Target>& out) {
+        const Matrices matrices = matrices_of(target);
+        const std::string name = target.name;
+        Quantised quantised{Quantised::Part::codes,
+                            facts_.encoding,
+                            target.dtype,
+                            checked_mul(matrices.n, matrices.rows, name),
+                            matrices.columns,
+                            strip_rows_of(facts_.tile_rows, matrices.columns),
+                            1,
+                            share_of(target, weight)};
+        Target scales;
+        scales.name = name + std::string(facts_.scales_ending);
+        scales.stored = scales.dtype = facts_.scale_type(target.dtype);
+        scales.shape = {facts_.scale_rows(matrices.rows), facts_.scale_columns(matrices.columns)};
+        scales.quantised = quantised;
+        scales.quantised->part = Quantised::Part::scales;
+        scales.source = target.source;
+        if (is_turned()) {
+            Turned(target.shape).turn(target);
+        }
+        target.name += facts_.codes_ending;
+        target.shape = {matrices.rows, facts_.code_columns(matrices.columns)};
+        if (is_turned()) {
+            target.shape = {matrices.rows, matrices.columns / facts_.tile_columns,
+                            facts_.code_columns(facts_.tile_columns)};
+        }
+        if (matrices.n > 1 || is_turned()) {
+            target.shape.insert(target.shape.begin(), matrices.n);
+            scales.shape.insert(scales.shape.begin(), matrices.n);
+        }
+        target.dtype = facts_.codes;
+        target.quantised = quantised;
+        out.push_back(std::move(target));
+        out.push_back(std::move(scales));
+        if (facts_.has_shape) {
+            const std::array<Index, 2> shape{matrices.rows, matrices.columns};
+            out.push_back(literal(name + "_shape", DType::i64, 2, std::as_bytes(std::span(shape))));
+        }
+        if (facts_.has_global) {
+            const std::array<float, 1> global{1};
+            out.push_back(
+                literal(name + "_global_scale", DType::f32, 1, std::as_bytes(std::span(global))));
+        }
+        ++result_.n_quantised;
+    }
+
+    static Target literal(std::string name, DType dtype, Index n,
+                          std::span<const std::byte> bytes) {
+        Target target;
+        target.name = std::move(name);
+        target.stored = target.dtype = dtype;
+        target.shape = {n};
+        target.literal.assign(bytes.begin(), bytes.end());
+        return target;
+    }
+
+    /// Weights of one divisor have one number, from 0 on.
+    std::uint32_t share_of(const Target& target, const LinearWeight& weight) {
+        if (!facts_.has_global) {
+            return 0;
+        }
+        const auto number =
+            share_numbers_.try_emplace(weight.fused, share_numbers_.size()).first->second;
+        result_.measured.push_back(target);
+        result_.measured.back().file.clear();
+        result_.shares.push_back(static_cast<std::uint32_t>(number));
+        return static_cast<std::uint32_t>(number);
+    }
+
+    std::vector<Target>& targets_;
+    const Model& model_;
+    const EncodingFacts& facts_;
+    std::map<std::string, LinearWeight> weights_;
+    std::map<std::string, std::string> refused_;  ///< by LinearWeight::served: why
+    std::map<std::string, std::size_t> share_numbers_;
+    Quantisation result_;
+};
+
+}  // namespace
+
+Quantisation quantise(std::vector<Target>& targets, const Model& model, Encoding encoding,
+                      const std::function<bool(const std::string&)>& is_ignored) {
+    return Quantiser(targets, model, encoding).run(is_ignored);
+}
+
+}  // namespace shardweld::plan

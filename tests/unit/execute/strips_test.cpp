@@ -1,0 +1,127 @@
+// Codes and scales on the line: strips that neither ranks nor rounds nor blocks divide.
+#include <algorithm>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "shardweld/execute/journal.hpp"
+#include "shardweld/plan/plan.hpp"
+#include "shardweld/plan/rounds.hpp"
+
+#include "support/flat_target.hpp"
+
+namespace shardweld::execute {
+namespace {
+
+using plan::Quantised;
+using plan::Target;
+
+/// A weight [rows, columns] as codes and scales, all its elements in file 0.
+void add_quantised(const std::string& name, Index rows, Index columns,
+                   std::vector<Target>& targets) {
+    Target codes = test::flat_target(name, DType::bf16, rows * columns);
+    const EncodingFacts& facts = facts_of(Encoding::fp8_block);
+    codes.shape = {rows, columns};
+    codes.dtype = facts.codes;
+    codes.quantised = Quantised{Quantised::Part::codes,
+                                Encoding::fp8_block,
+                                DType::bf16,
+                                rows,
+                                columns,
+                                plan::strip_rows_of(facts.tile_rows, columns)};
+    Target scales;
+    scales.name = name + "_scale_inv";
+    scales.stored = scales.dtype = DType::f32;
+    scales.shape = {facts.scale_rows(rows), facts.scale_columns(columns)};
+    scales.quantised = codes.quantised;
+    scales.quantised->part = Quantised::Part::scales;
+    targets.push_back(std::move(codes));
+    targets.push_back(std::move(scales));
+}
+
+plan::Plan strips_plan(int n_ranks) {
+    std::vector<Target> targets{test::flat_target("a", DType::bf16, 700'000)};
+    add_quantised("b", 128 * 11, 1024, targets);
+    add_quantised("c", 128 * 3, 8192, targets);
+    return plan::make_plan(std::move(targets), {{"file", 1 << 30}},
+                           plan::Visibility::everywhere(n_ranks, 1), {});
+}
+
+/// Elements of each target that slices hold, each once and in order.
+void expect_whole(const plan::Plan& plan, const std::vector<plan::Slice>& slices) {
+    std::vector<Index> done(plan.targets.size(), 0);
+    for (std::size_t i = 0; i < slices.size(); ++i) {
+        const plan::Slice& slice = slices[i];
+        const Target& target = plan.targets[slice.target];
+        EXPECT_EQ(slice.begin, done[slice.target]) << target.name;
+        done[slice.target] = slice.end;
+        if (!target.quantised) {
+            continue;
+        }
+        EXPECT_EQ(slice.begin % target.quantised->strip(), 0);
+        if (target.holds_codes()) {
+            ASSERT_LT(i + 1, slices.size());
+            EXPECT_EQ(slices[i + 1].target, slice.target + 1);
+            EXPECT_EQ(slices[i + 1].line_begin,
+                      slice.line_begin + static_cast<Bytes>(slice.end - slice.begin));
+        }
+    }
+    for (std::size_t i = 0; i < done.size(); ++i) {
+        EXPECT_EQ(done[i], plan.targets[i].volume()) << plan.targets[i].name;
+    }
+}
+
+TEST(Strips, are_never_divided) {
+    for (const int n_ranks : {1, 2, 3, 5, 8, 13}) {
+        const plan::Plan plan = strips_plan(n_ranks);
+        expect_whole(plan, plan::slices_of(plan, {0, plan.line.begins.back()}));
+        std::vector<plan::Slice> slices;
+        for (int rank = 0; rank < n_ranks; ++rank) {
+            plan::Rounds rounds(plan, rank);
+            std::vector<plan::LineRange> ranges;
+            while (rounds.next(ranges)) {
+                const auto of_round = plan::slices_of(plan, ranges[static_cast<std::size_t>(rank)]);
+                slices.insert(slices.end(), of_round.begin(), of_round.end());
+            }
+        }
+        std::erase_if(slices, [](const plan::Slice& slice) { return slice.target == 0; });
+        slices.insert(slices.begin(), {0, 0, plan.targets[0].volume(), 0});
+        expect_whole(plan, slices);
+    }
+}
+
+TEST(Strips, are_blocks_of_the_journal) {
+    const plan::Plan plan = strips_plan(3);
+    const BlockPlaces places(plan);
+    std::vector<DoneBlock> blocks;
+    std::set<std::size_t> numbers;
+    for (std::uint32_t target = 0; target < plan.targets.size(); ++target) {
+        for (Index number = 0; places.has({number, target, {}}); ++number) {
+            blocks.push_back({number, target, {}});
+            numbers.insert(places.index(blocks.back()));
+            const auto found = plan::slices_of(plan, places.line(blocks.back()));
+            ASSERT_EQ(found.size(), 1U);
+            EXPECT_EQ(found.front().target, target);
+            EXPECT_EQ(found.front().begin, places.slice(blocks.back()).begin);
+            EXPECT_EQ(found.front().end, places.slice(blocks.back()).end);
+        }
+    }
+    EXPECT_EQ(numbers.size(), blocks.size());
+    EXPECT_EQ(numbers.size(), places.count());
+    const auto lines = places.lines(blocks);
+    ASSERT_EQ(lines.size(), 1U);
+    EXPECT_EQ(lines.front(), (plan::LineRange{0, plan.line.begins.back()}));
+}
+
+TEST(Strips, need_memory_for_a_whole_one) {
+    std::vector<Target> targets;
+    add_quantised("wide", 128, 1 << 17, targets);
+    plan::PlanChoice choice;
+    choice.memory_limit = Bytes{16} << 20U;
+    EXPECT_THROW((void)plan::make_plan(std::move(targets), {{"file", 1 << 30}},
+                                       plan::Visibility::everywhere(1, 1), choice),
+                 Error);
+}
+
+}  // namespace
+}  // namespace shardweld::execute
