@@ -138,7 +138,9 @@ TEST(Report, says_null_where_nothing_was_done) {
 
 TEST(Report, says_where_each_tensor_lies_and_comes_from) {
     Report report = full_report();
-    report.tensors = tensor_entries(small_plan(1), kFiles, {"d0", "d1"});
+    execute::Result result;
+    result.tensor_digests = {"d0", "d1"};
+    report.tensors = tensor_entries(small_plan(1), kFiles, result);
     const auto json = ordered_json::parse(to_json(report));
     // f32 before bf16 inside a file.
     EXPECT_EQ(json["tensors"].dump(),
