@@ -6,9 +6,11 @@
 
 #include "shardweld/plan/dequantise.hpp"
 
-#include "bind_model.hpp"
+#include "model.hpp"
 
 namespace shardweld::app {
+
+struct Bound;
 
 /// Weights that are stored as codes, taken out of the catalogue where --dtype asks for their
 /// values: a cast of codes would be wrong. Pure. Error(unsupported) for other types than bf16, and
