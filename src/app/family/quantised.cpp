@@ -3,9 +3,10 @@
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/plan/quantise.hpp"
 
 #include "../cli/selection.hpp"
-#include "lora.hpp"
+#include "bind_model.hpp"
 
 namespace shardweld::app {
 
