@@ -28,7 +28,7 @@ said() {
 said "no command" 2 "no command" --
 said "unknown command" 2 "mrege" "merge" -- mrege
 said "a test without a reference" 2 "--test_hf_dir" -- test --local_dir a
-said "later option" 5 "--quantize" -- merge --local_dir a --quantize fp8-block
+said "later option" 5 "--ref_model_path" -- merge --local_dir a --ref_model_path b
 said "no weights" 2 "--weights" "half" "master" -- merge --local_dir a --weights half
 said "unknown option" 2 "--locl_dir" "--local_dir" -- merge --locl_dir a
 said "repeated option" 2 "--local_dir" "twice" -- merge --local_dir a --local_dir b

@@ -318,8 +318,7 @@ std::vector<const OptionRow*> usual_options(const CommandRow& command) {
 }
 
 bool is_later_option(std::string_view name) {
-    constexpr std::array<std::string_view, 4> kLater = {"map", "quantize", "ref_model_path",
-                                                        "tokenizer"};
+    constexpr std::array<std::string_view, 3> kLater = {"map", "ref_model_path", "tokenizer"};
     return std::find(kLater.begin(), kLater.end(), name) != kLater.end();
 }
 
