@@ -40,8 +40,8 @@ for model in llama128 llama192 qwen3moe128 gptoss; do
         [[ -z "${SHARDWELD_ALL_WAYS:-}" ]] || todo=("${ways[@]}")
         for way in "${todo[@]}"; do
             read -r ranks strategy <<<"$way"
-            merged "$model" "$encoding" "$WORK/out" "$ranks" --strategy "$strategy" --overwrite && same "$model" "$encoding" "$WORK/out"
-            values "$WORK/out" "$ranks" --strategy "$strategy" && same "$model" "bf16 of $encoding" "$WORK/values"
+            merged "$model" "$encoding" "$WORK/codes" "$ranks" --strategy "$strategy" --overwrite && same "$model" "$encoding" "$WORK/codes"
+            values "$WORK/codes" "$ranks" --strategy "$strategy" && same "$model" "bf16 of $encoding" "$WORK/values"
         done
     done
 done
