@@ -14,7 +14,7 @@ namespace shardweld::app {
 
 /// What the checkpoint's tensors become.
 struct Bound {
-    plan::Binding binding;              ///< the model's targets, and behind them a split adapter's
+    plan::Binding binding;  ///< the model's targets, and behind them a split adapter's
     std::vector<plan::Target>
         factors;                 ///< what folding or dequantising reads, in a file of their own
     std::string adapter_config;  ///< written beside a split adapter, "" if there is none
