@@ -252,6 +252,15 @@ class PeftBinder {
     Bound bound_;
 };
 
+/// What is stored as codes becomes values.
+void dequantise(const std::vector<plan::EncodedWeight>& weights, Bound& bound) {
+    if (!weights.empty()) {
+        bound.factors = plan::make_of_codes(bound.binding, weights, kFactors);
+        bound.notes.push_back(counted(weights.size(), "weight") +
+                              " are stored as codes and scales: they are written as bf16");
+    }
+}
+
 }  // namespace
 
 Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
@@ -266,7 +275,7 @@ Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const O
         }
         const auto encoded = encoded_weights(prepared.config, options, catalogue);
         bound.binding = plan::bind(std::move(catalogue), prepared.model(), {options.dtype});
-        dequantise_bound(encoded, bound);
+        dequantise(encoded, bound);
         if (!options.vocab_size) {
             require_only_padding(bound.binding.padding, files.tokens);
         }

@@ -7,12 +7,13 @@
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/plan/plan.hpp"
+#include "shardweld/plan/quantise.hpp"
 #include "shardweld/plan/trace.hpp"
 
+#include "../cli/selection.hpp"
 #include "../family/base_model.hpp"
 #include "../family/bind_model.hpp"
 #include "../family/framework_adapter.hpp"
-#include "../family/quantised.hpp"
 #include "../runtime/resources.hpp"
 #include "equal_replicas.hpp"
 
@@ -149,6 +150,21 @@ std::vector<std::string> whole_trace(std::vector<std::string> trace, const plan:
         trace.push_back("no tensor is called " + printable(name));
     }
     return trace;
+}
+
+/// --quantize: the weights that are bound become codes and scales.
+void quantise_bound(const PreparedModel& prepared, const Options& options, Bound& bound) {
+    if (!options.quantise) {
+        return;
+    }
+    const Selection left{std::nullopt, options.quantise_ignore};
+    bound.quantisation = plan::quantise(
+        bound.binding.targets, prepared.model(), *options.quantise,
+        [is_taken = selects(left)](const std::string& name) { return !is_taken(name); });
+    const plan::Quantisation& made = *bound.quantisation;
+    bound.notes.push_back(counted(static_cast<std::size_t>(made.n_quantised), "weight") +
+                          " are written as " + std::string(facts_of(made.encoding).name));
+    bound.notes.insert(bound.notes.end(), made.notes.begin(), made.notes.end());
 }
 
 Planned make_plans(Session& session, const Terms& terms, Input input, BoundModel model,
