@@ -33,6 +33,14 @@ void for_each_name(const Catalogue& catalogue, Visit&& visit) {
     }
 }
 
+/// Whether `is_it` holds for one of the names; looks no further than the first.
+template <typename Predicate>
+bool holds_name(const Catalogue& catalogue, const Predicate& is_it) {
+    const auto matches = [&](const auto& item) { return is_it(read_name(item.name), item.name); };
+    return std::ranges::any_of(catalogue.tensors, matches) ||
+           std::ranges::any_of(catalogue.shards, matches);
+}
+
 /// What was trained as a whole: modules, and the names of their tensors; and what LoRA wraps.
 struct WholeNames {
     std::set<std::string> modules;
@@ -144,30 +152,25 @@ void sort_by_name(std::vector<Item>& items) {
 }  // namespace
 
 bool holds_adapter(const Catalogue& catalogue) {
-    bool found = false;
-    for_each_name(catalogue, [&](const PeftName& name, const std::string& stored) {
-        found = found || is_adapters(name.role) || stored.starts_with(kPrefix);
+    return holds_name(catalogue, [](const PeftName& name, const std::string& stored) {
+        return is_adapters(name.role) || stored.starts_with(kPrefix);
     });
-    return found;
 }
 
 bool holds_adapter_only(const Catalogue& catalogue) {
     if (catalogue.facts.contains("lora_rank")) {  // under a framework's own names
         return catalogue.facts.contains("lora_only");
     }
-    bool has_base = false;
-    for_each_name(catalogue, [&](const PeftName& name, const std::string&) {
-        has_base = has_base || !is_adapters(name.role);
+    const bool is_empty = catalogue.tensors.empty() && catalogue.shards.empty();
+    return !is_empty && !holds_name(catalogue, [](const PeftName& name, const std::string&) {
+        return !is_adapters(name.role);
     });
-    return !has_base && !(catalogue.tensors.empty() && catalogue.shards.empty());
 }
 
 bool holds_wrapped(const Catalogue& catalogue) {
-    bool found = false;
-    for_each_name(catalogue, [&](const PeftName& name, const std::string&) {
-        found = found || name.role == TensorRole::wrapped;
+    return holds_name(catalogue, [](const PeftName& name, const std::string&) {
+        return name.role == TensorRole::wrapped;
     });
-    return found;
 }
 
 Separated separate(Catalogue catalogue, Biases biases, WholeModules whole) {
