@@ -96,7 +96,8 @@ std::vector<RuleText> loader_rules() {
 }
 
 std::vector<Finding> check(const Directory& directory, const Request& request) {
-    Case looked{directory, request, parsed(directory.config_text), {}};
+    Case looked{
+        directory, request, parsed(directory.config_text), {}, modules_of(directory.tensors)};
     looked.scheme = scheme_of(value_in(looked.config, "quantization_config"));
     std::vector<Finding> found;
     for (const Rule* rule : all_rules()) {

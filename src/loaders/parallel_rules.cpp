@@ -100,7 +100,7 @@ void look_at_extents(const Case& model, Findings& findings) {
     std::vector<std::string> uneven;
     std::vector<std::string> broken;
     Share cut;
-    for (const auto& [name, module] : modules_of(model.directory.tensors)) {
+    for (const auto& [name, module] : model.modules) {
         const Projection* const projection = projection_of(module);
         const auto extents = module.extents(model.scheme);
         if (projection == nullptr || !extents) {

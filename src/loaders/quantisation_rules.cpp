@@ -57,7 +57,7 @@ void look_for_statement(const Case& model, Findings& findings) {
 
 void look_for_scales(const Case& model, Findings& findings) {
     std::vector<std::string> alone;
-    for (const auto& [name, module] : modules_of(model.directory.tensors)) {
+    for (const auto& [name, module] : model.modules) {
         const bool needs_one = module.packed != nullptr ||
                                (module.weight != nullptr && is_eight_bit_float(*module.weight));
         if (needs_one && module.scale == nullptr) {
@@ -91,7 +91,7 @@ void look_at_blocks(const Case& model, Findings& findings) {
     const Index columns = *model.scheme.block_columns;
     std::vector<std::string> wrong;
     std::vector<std::string> misread;
-    for (const auto& [name, module] : modules_of(model.directory.tensors)) {
+    for (const auto& [name, module] : model.modules) {
         const auto extents = module.extents(model.scheme);
         if (module.scale == nullptr || !extents || module.packed != nullptr) {
             continue;
@@ -140,7 +140,7 @@ void look_at_list(const Case& model, Findings& findings) {
     }
     std::vector<std::string> unlisted;
     std::vector<std::string> listed_too;
-    for (const auto& [name, module] : modules_of(model.directory.tensors)) {
+    for (const auto& [name, module] : model.modules) {
         const bool is_ignored = model.scheme.ignores(name);
         if (module.is_quantised() && is_ignored) {
             listed_too.push_back(name);
@@ -168,7 +168,7 @@ void look_at_fused(const Case& model, Findings& findings) {
                                               {"gate_proj", "up_proj"},
                                               {"q_a_proj", "kv_a_proj_with_mqa"},
                                               {"w1", "w3"}};
-    const auto modules = modules_of(model.directory.tensors);
+    const auto& modules = model.modules;
     std::vector<std::string> mixed;
     for (const auto& [name, module] : modules) {
         for (const Group& group : groups) {

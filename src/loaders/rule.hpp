@@ -1,6 +1,7 @@
 // What rules share: the directory with its configuration parsed, and where findings go.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,6 +21,7 @@ struct Case {
     const Request& request;
     nlohmann::json config;  ///< an object; empty without config.json
     Scheme scheme;
+    std::map<std::string, Module> modules;  ///< by name; see modules_of
 
     /// A field of config.json or of its text_config; null where there is none.
     [[nodiscard]] nlohmann::json field(const char* name) const;
