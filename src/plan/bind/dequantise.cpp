@@ -221,15 +221,27 @@ bool is_as_stored(const Target& target, const std::vector<Index>& shape) {
            });
 }
 
-Target& target_of(Binding& binding, const EncodedWeight& weight) {
-    for (Target& target : binding.targets) {
-        if (target.source == weight.name && is_as_stored(target, weight.shape)) {
-            return target;
-        }
+/// Targets by the stored tensor that they are made of.
+using TargetsBySource = std::multimap<std::string, Target*>;
+
+TargetsBySource by_source(std::vector<Target>& targets) {
+    TargetsBySource found;
+    for (Target& target : targets) {
+        found.emplace(target.source, &target);
     }
-    throw Error(ErrorCode::unsupported,
-                weight.name + " cannot be dequantised: it is not written as it is stored",
-                "keep the stored names with --names module");
+    return found;
+}
+
+Target& target_of(const TargetsBySource& targets, const EncodedWeight& weight) {
+    const auto [begin, end] = targets.equal_range(weight.name);
+    const auto at = std::find_if(
+        begin, end, [&](const auto& entry) { return is_as_stored(*entry.second, weight.shape); });
+    if (at == end) {
+        throw Error(ErrorCode::unsupported,
+                    weight.name + " cannot be dequantised: it is not written as it is stored",
+                    "keep the stored names with --names module");
+    }
+    return *at->second;
 }
 
 /// Codes as the operands of the weight's target.
@@ -282,8 +294,9 @@ std::vector<Target> make_of_codes(Binding& binding, const std::vector<EncodedWei
                                   const std::string& file) {
     std::vector<Target> scales;
     std::vector<Target*> made;
+    const TargetsBySource targets = by_source(binding.targets);
     for (const EncodedWeight& weight : weights) {
-        Target& target = target_of(binding, weight);
+        Target& target = target_of(targets, weight);
         const auto pretended = static_cast<Bytes>(target.volume()) * size_of(DType::bf16);
         give_codes(target, weight);
         made.push_back(&target);
