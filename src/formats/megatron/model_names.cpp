@@ -29,6 +29,22 @@ std::string_view without_wrappers_in_front(std::string_view key) {
     return key;
 }
 
+/// "decoder.layers.3.mlp.linear_fc1" or "decoder.layers.mlp.linear_fc1": vision towers of other
+/// frameworks have "blocks.3.mlp.linear_fc1".
+bool holds_feed_forward(std::string_view text) {
+    constexpr std::string_view kName = ".mlp.linear_fc";
+    for (auto at = text.find(kName); at != std::string_view::npos; at = text.find(kName, at + 1)) {
+        std::string_view before = text.substr(0, at);
+        while (!before.empty() && (is_digit(before.back()) || before.back() == '.')) {
+            before.remove_suffix(1);
+        }
+        if (before.ends_with("decoder.layers")) {
+            return true;
+        }
+    }
+    return false;
+}
+
 }  // namespace
 
 std::string model_name(std::string_view key) {
@@ -41,11 +57,12 @@ std::string model_name(std::string_view key) {
 }
 
 bool holds_megatron_name(std::string_view text) {
-    constexpr std::array<std::string_view, 4> kNames = {
-        "embedding.word_embeddings.", "self_attention.linear_", "decoder.final_layernorm.",
-        ".mlp.linear_fc"};
+    constexpr std::array<std::string_view, 3> kNames = {
+        "embedding.word_embeddings.", "self_attention.linear_", "decoder.final_layernorm."};
     return std::ranges::any_of(
-        kNames, [&](std::string_view name) { return text.find(name) != std::string_view::npos; });
+               kNames,
+               [&](std::string_view name) { return text.find(name) != std::string_view::npos; }) ||
+           holds_feed_forward(text);
 }
 
 void sort_tensors(std::vector<catalogue::Tensor>& tensors) {

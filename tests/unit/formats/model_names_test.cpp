@@ -37,6 +37,13 @@ TEST(MegatronNames, are_told_apart) {
                  [&] { sort_tensors(tensors); });
 }
 
+TEST(MegatronNames, are_not_those_of_towers) {
+    EXPECT_TRUE(holds_megatron_name("x decoder.layers.11.mlp.linear_fc1.weight"));
+    EXPECT_TRUE(holds_megatron_name("blocks.0.mlp.linear_fc1 decoder.layers.mlp.linear_fc1.bias"));
+    EXPECT_FALSE(holds_megatron_name("model.visual.blocks.0.mlp.linear_fc1.weight"));
+    EXPECT_FALSE(holds_megatron_name(".mlp.linear_fc1 1.mlp.linear_fc2 decoder.layers.0.mlp.fc1"));
+}
+
 // In rank files too: a fixture whose projection is called an adapter's.
 TEST(MegatronNames, of_adapters_are_refused_in_rank_files) {
     const Scratch scratch;
