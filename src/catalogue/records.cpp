@@ -1,7 +1,6 @@
 #include "shardweld/catalogue/records.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <tuple>
 
 #include "shardweld/catalogue/catalogue.hpp"
@@ -51,13 +50,15 @@ std::optional<std::uint32_t> Records::at(std::uint32_t file, Bytes byte) const {
     return is_in ? std::optional(static_cast<std::uint32_t>(i)) : std::nullopt;
 }
 
-void append(Records& records, Records later) {
+void append(Records& records, const Records& later) {
     const auto n_tensors = static_cast<std::uint32_t>(records.tensors.size());
-    for (Record& record : later.all) {
+    for (Record record : later.all) {
         record.tensor += n_tensors;
         records.all.push_back(record);
     }
-    std::move(later.tensors.begin(), later.tensors.end(), std::back_inserter(records.tensors));
+    for (std::size_t i = 0; i < later.tensors.size(); ++i) {
+        records.tensors.add(later.tensors[i]);
+    }
 }
 
 Records records_of(const Catalogue& catalogue) {
@@ -66,11 +67,11 @@ Records records_of(const Catalogue& catalogue) {
         for (const Piece& piece : tensor.pieces) {
             add(records, piece);
         }
-        records.tensors.push_back(tensor.name);
+        records.tensors.add(tensor.name);
     }
     for (const Shard& shard : catalogue.shards) {
         add(records, shard.piece);
-        records.tensors.push_back(shard.name);
+        records.tensors.add(shard.name);
     }
     std::stable_sort(records.all.begin(), records.all.end(), [](const Record& a, const Record& b) {
         return std::tie(a.file, a.offset, a.bytes) < std::tie(b.file, b.offset, b.bytes);

@@ -170,12 +170,12 @@ Index RecordSums::n_without() const {
 
 Error RecordSums::wrong(std::uint32_t record, std::uint32_t found) const {
     const catalogue::Record& one = records_.all[record];
-    return {ErrorCode::corrupt, name_of_(one) + wrong_crc32(found, one.crc32)};
+    return {ErrorCode::corrupt, name_of(one) + wrong_crc32(found, one.crc32)};
 }
 
 Error RecordSums::unsteady(std::uint32_t record) const {
     return {ErrorCode::corrupt,
-            name_of_(records_.all[record]) +
+            name_of(records_.all[record]) +
                 " was read by several ranks, and some bytes were not the same for all: the nodes "
                 "have different copies of the file, or its storage fails"};
 }

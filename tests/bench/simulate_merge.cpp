@@ -128,10 +128,9 @@ void simulate(const cxxopts::ParseResult& given) {
                 plan::PlanChoice choice;
                 choice.strategy = strategy;
                 ordered_json line = {{"model", given["name"].as<std::string>()}};
-                line.update(simulated(
-                    plan::make_plan(merge.plan.targets, merge.files,
-                                    visibility_of(machine, n_ranks, merge.files.size()), choice),
-                    machine));
+                plan::share_among(merge.plan, merge.files,
+                                  visibility_of(machine, n_ranks, merge.files.size()), choice);
+                line.update(simulated(merge.plan, machine));
                 std::printf("%s\n", line.dump().c_str());
             }
         }

@@ -32,7 +32,7 @@ catalogue::Records records_of(Sample& sample) {
                                    operand.base, bytes,
                                    static_cast<std::uint32_t>(records.tensors.size())});
         }
-        records.tensors.push_back(target.name);
+        records.tensors.add(target.name);
     }
     std::sort(records.all.begin(), records.all.end(), [](const auto& a, const auto& b) {
         return std::tie(a.file, a.offset) < std::tie(b.file, b.offset);
@@ -43,8 +43,8 @@ catalogue::Records records_of(Sample& sample) {
 std::shared_ptr<execute::RecordSums> sums_of(Sample& sample) {
     const catalogue::Records records = records_of(sample);
     auto sums = std::make_shared<execute::RecordSums>(
-        records, [names = records.tensors](const catalogue::Record& record) {
-            return "the record of " + names[record.tensor];
+        records, [](const catalogue::Record&, std::string_view tensor) {
+            return "the record of " + std::string(tensor);
         });
     sums->want(sample.targets());
     return sums;
@@ -122,7 +122,8 @@ TEST(RecordCheck, finds_a_flipped_bit_of_each_record_on_all_ranks) {
             (void)counts_of(sample, plan_of(sample, way, sample.targets()), sums_of(sample));
         });
         EXPECT_TRUE(text.starts_with("corrupt: ")) << text;
-        EXPECT_NE(text.find("the record of " + records.tensors[record.tensor] + " has the CRC-32 "),
+        EXPECT_NE(text.find("the record of " + std::string(records.tensors[record.tensor]) +
+                            " has the CRC-32 "),
                   std::string::npos)
             << text;
         flip(sample, record.file, at);

@@ -9,7 +9,7 @@
 
 namespace shardweld {
 
-/// FNV-1a over texts, numbers and bytes in their order.
+/// FNV-1a over texts and bytes, and over numbers as a whole, in their order.
 class Fingerprint {
   public:
     void add(std::string_view text) {
@@ -19,9 +19,9 @@ class Fingerprint {
         add_byte(0xff);  // no UTF-8 text holds it: "ab", "c" is not "a", "bc"
     }
     void add(std::uint64_t number) {
-        for (unsigned shift = 0; shift < 64; shift += 8) {
-            add_byte(static_cast<unsigned char>(number >> shift));
-        }
+        // As FNV-1a takes a byte; the shift lets high bits reach low ones.
+        value_ = (value_ ^ number) * kPrime;
+        value_ ^= value_ >> 32U;
     }
     /// Without a mark where they end.
     void add(std::span<const std::byte> bytes) {
@@ -32,7 +32,9 @@ class Fingerprint {
     [[nodiscard]] std::uint64_t value() const { return value_; }
 
   private:
-    void add_byte(unsigned char byte) { value_ = (value_ ^ byte) * 0x100000001b3U; }
+    void add_byte(unsigned char byte) { value_ = (value_ ^ byte) * kPrime; }
+
+    static constexpr std::uint64_t kPrime = 0x100000001b3U;
 
     std::uint64_t value_ = 0xcbf29ce484222325U;
 };

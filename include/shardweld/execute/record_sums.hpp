@@ -6,6 +6,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -28,7 +29,7 @@ struct RangeSum {
 class RecordSums {
   public:
     /// What a message calls a record: "x.pt: record a/data/0 (7680 bytes at 12288, tensor w)".
-    using NameOf = std::function<std::string(const catalogue::Record&)>;
+    using NameOf = std::function<std::string(const catalogue::Record&, std::string_view tensor)>;
 
     RecordSums(catalogue::Records records, NameOf name_of)
         : records_(std::move(records)),
@@ -76,6 +77,9 @@ class RecordSums {
     /// Of one record, in order, none overlapping or touching.
     using KnownRanges = std::vector<KnownRange>;
 
+    [[nodiscard]] std::string name_of(const catalogue::Record& record) const {
+        return name_of_(record, records_.tensors[record.tensor]);
+    }
     void mark(const plan::Target& target, const plan::Operand& operand, RecordUse use);
     void add_to(std::uint32_t record, Bytes begin, std::span<const std::byte> bytes);
     void insert(KnownRanges& ranges, const RangeSum& place, std::span<const std::byte> bytes);

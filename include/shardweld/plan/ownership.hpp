@@ -15,7 +15,13 @@ inline constexpr Bytes kPageBytes = 4096;
 /// All tensor bytes of the output as one line [0, tensor_bytes), headers left out: in file order,
 /// but two tensors that are made together take turns, strip by strip, where the first of them lies.
 struct OutputLine {
+    /// What no cut divides: an element, or a strip of two tensors that are made together.
+    struct Unit {
+        Bytes bytes = 0;
+        bool is_strip = false;
+    };
     std::vector<std::uint32_t> order;  ///< tensor indices; the second one of two is left out
+    std::vector<Unit> units;           ///< of order[i]
     std::vector<Bytes>
         begins;  ///< line position of order[i]; begins.back() = total (one more than order)
 };
@@ -36,8 +42,7 @@ OutputLine line_of(const std::vector<outputs::OutputTensor>& tensors,
 /// `alignment` (4096, or a stripe's size) in its file, so that no page or stripe has two writers;
 /// of less where shares are small. It may lie inside a row, never inside an element or a
 /// strip. What the united list `done` holds is not counted.
-std::vector<Bytes> cut_runs(const std::vector<outputs::OutputTensor>& tensors,
-                            const OutputLine& line, const outputs::Placement& placement,
+std::vector<Bytes> cut_runs(const OutputLine& line, const outputs::Placement& placement,
                             int n_ranks, Bytes alignment = kPageBytes,
                             std::span<const LineRange> done = {});
 

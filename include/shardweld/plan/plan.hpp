@@ -74,6 +74,11 @@ void share_rest(Plan& plan, std::span<const LineRange> done, Bytes alignment);
 Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& files,
                Visibility visibility, const PlanChoice& choice);
 
+/// The last step of make_plan, and the only one that depends on ranks: cuts the line and chooses
+/// who reads, for others than those that the plan was made for.
+void share_among(Plan& plan, const std::vector<catalogue::File>& files, Visibility visibility,
+                 const PlanChoice& choice);
+
 /// What outputs need to know of targets.
 std::vector<outputs::OutputTensor> output_tensors(const std::vector<Target>& targets);
 

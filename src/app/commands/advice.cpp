@@ -42,8 +42,8 @@ std::string text_of(const plan::Machine& machine) {
            text_of(shared.system_read_bytes_s) + " and " + text_of(shared.system_write_bytes_s);
 }
 
-Forecast forecast(const Planned& planned, const plan::Plan& plan, const Supposed& supposed,
-                  const mpi::Comm& comm) {
+Forecast forecast(const Planned& planned, const Supposed& supposed, const mpi::Comm& comm) {
+    const plan::Plan& plan = planned.plan;
     const plan::Traffic traffic = plan::traffic_of(plan);
     const int per_node = supposed.machine.shared.ranks_per_node;
     Forecast made;
@@ -53,18 +53,8 @@ Forecast forecast(const Planned& planned, const plan::Plan& plan, const Supposed
     made.time = plan::timeline_of(traffic, supposed.machine, plan.is_lockstep);
     made.time.total_s += kStart_s;
     made.limit = plan::bottleneck_of(traffic, supposed.machine, plan.is_lockstep);
-    made.peak = planned.forecast(plan, comm).peak();
+    made.peak = planned.forecast(comm).peak();
     return made;
-}
-
-Forecast forecast_for(const Planned& planned, int n_ranks, const Supposed& supposed,
-                      const mpi::Comm& comm) {
-    const std::vector<catalogue::File>& files = planned.input.files;
-    return forecast(
-        planned,
-        plan::make_plan(planned.plan.targets, files,
-                        plan::Visibility::everywhere(n_ranks, files.size()), planned.choice),
-        supposed, comm);
 }
 
 /// Large plans take seconds each: then fewer are made.
@@ -82,14 +72,16 @@ bool is_worth(const Forecast& more, const Forecast& fewer) {
            fewer.time.total_s - more.time.total_s >= kWorthSeconds;
 }
 
-/// Until two steps in a row are not worth it.
-std::vector<Forecast> sweep(const Planned& planned, const Supposed& supposed,
-                            const mpi::Comm& comm) {
+/// Until two steps in a row are not worth it. Leaves the plan to the last of them.
+std::vector<Forecast> sweep(Planned& planned, const Supposed& supposed, const mpi::Comm& comm) {
+    const std::vector<catalogue::File>& files = planned.input.files;
     std::vector<Forecast> made;
     const int step = step_for(planned.plan);
     int n_idle = 0;
     for (int n_ranks = 1; n_ranks <= kMostRanks && n_idle < 2; n_ranks *= step) {
-        made.push_back(forecast_for(planned, n_ranks, supposed, comm));
+        plan::share_among(planned.plan, files, plan::Visibility::everywhere(n_ranks, files.size()),
+                          planned.choice);
+        made.push_back(forecast(planned, supposed, comm));
         const bool is_idle = made.size() > 1 && !is_worth(made.back(), made[made.size() - 2]);
         n_idle = is_idle ? n_idle + 1 : 0;
     }
@@ -206,8 +198,10 @@ Supposed supposed(const std::optional<MeasuredRoof>& roof) {
     return made;
 }
 
-Advice advise(const Planned& planned, const Supposed& supposed, const mpi::Comm& comm) {
+Advice advise(Planned& planned, const Supposed& supposed, const mpi::Comm& comm) {
+    const plan::Visibility visibility = planned.plan.visibility;
     Advice advice{supposed, sweep(planned, supposed, comm), 0, 0};
+    plan::share_among(planned.plan, planned.input.files, visibility, planned.choice);
     std::vector<Forecast>& forecasts = advice.forecasts;
     const int knee = forecasts[knee_of(forecasts)].n_ranks;
     const int n_ranks = planned.plan.n_ranks();
@@ -217,7 +211,7 @@ Advice advise(const Planned& planned, const Supposed& supposed, const mpi::Comm&
     };
     auto at = place_of(n_ranks);
     if (at == forecasts.end() || at->n_ranks != n_ranks) {
-        forecasts.insert(at, forecast(planned, planned.plan, supposed, comm));
+        forecasts.insert(at, forecast(planned, supposed, comm));
     }
     advice.planned = static_cast<std::size_t>(place_of(n_ranks) - forecasts.begin());
     advice.knee = static_cast<std::size_t>(place_of(knee) - forecasts.begin());

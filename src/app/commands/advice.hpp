@@ -46,8 +46,9 @@ struct Advice {
 /// Launching, connecting, and the last fsync: seconds that no rank saves.
 inline constexpr double kStart_s = 0.5;
 
-/// Local. Plans `planned` anew for 1, 2, 4, ... ranks, until that hardly helps, and as it is.
-Advice advise(const Planned& planned, const Supposed& supposed, const mpi::Comm& comm);
+/// Local. Shares the plan among 1, 2, 4, ... ranks, until that hardly helps, and among its own, as
+/// it stays.
+Advice advise(Planned& planned, const Supposed& supposed, const mpi::Comm& comm);
 
 /// `words`: what a merge is given. Ends with the command that makes and submits a job of the
 /// knee's size.

@@ -56,11 +56,8 @@ struct Planned {
     [[nodiscard]] std::string dtype_note() const;
     /// All files beside the tensors. Local.
     [[nodiscard]] std::vector<publish::Asset> assets() const;
-    /// The memory that a rank will take, with this plan or another of the same targets.
-    [[nodiscard]] MemoryForecast forecast(const mpi::Comm& comm) const {
-        return forecast(plan, comm);
-    }
-    [[nodiscard]] MemoryForecast forecast(const plan::Plan& other, const mpi::Comm& comm) const;
+    /// The memory that a rank will take.
+    [[nodiscard]] MemoryForecast forecast(const mpi::Comm& comm) const;
 };
 
 /// All that is known before the checkpoint's metadata are read.

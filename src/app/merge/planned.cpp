@@ -53,9 +53,9 @@ std::vector<publish::Asset> Planned::assets() const {
     return assets;
 }
 
-MemoryForecast Planned::forecast(const plan::Plan& other, const mpi::Comm& comm) const {
+MemoryForecast Planned::forecast(const mpi::Comm& comm) const {
     constexpr std::string_view kNoLibrary = "none";
-    return forecast_memory(other, input.meter.memory(), comm.library() != kNoLibrary);
+    return forecast_memory(plan, input.meter.memory(), comm.library() != kNoLibrary);
 }
 
 }  // namespace shardweld::app

@@ -34,14 +34,13 @@ std::string record_at(const fs::path& path, Bytes offset) {
 std::shared_ptr<execute::RecordSums> record_sums(const fs::path& directory,
                                                  const std::vector<catalogue::File>& files,
                                                  catalogue::Records records) {
-    const auto name_of = [directory, files,
-                          tensors = records.tensors](const catalogue::Record& record) {
+    auto name_of = [directory, files](const catalogue::Record& record, std::string_view tensor) {
         const fs::path path = directory / files[record.file].path;
         return path.string() + ": " + record_at(path, record.offset) + "(" +
                std::to_string(record.bytes) + " bytes at " + std::to_string(record.offset) +
-               ", tensor " + printable(tensors[record.tensor]) + ")";
+               ", tensor " + printable(tensor) + ")";
     };
-    return std::make_shared<execute::RecordSums>(std::move(records), name_of);
+    return std::make_shared<execute::RecordSums>(std::move(records), std::move(name_of));
 }
 
 }  // namespace

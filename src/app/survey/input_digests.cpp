@@ -1,7 +1,6 @@
 #include "input_digests.hpp"
 
 #include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/codec.hpp"
 #include "shardweld/core/fingerprint.hpp"
 
 namespace shardweld::app {
@@ -26,10 +25,17 @@ struct FileSays {
     bool has_all_checksums = true;
 
     void add(std::uint64_t tensor, const catalogue::Piece& piece) {
-        ByteWriter encoded;
-        encoded.put(piece);
         print.add(tensor);
-        print.add(encoded.take());
+        for (const std::uint64_t number :
+             {std::uint64_t{piece.replica}, piece.base, piece.storage_bytes,
+              static_cast<std::uint64_t>(piece.patch.offset), std::uint64_t{piece.crc32}}) {
+            print.add(number);
+        }
+        for (const layout::Axis& axis : piece.patch.axes) {
+            for (const Index number : {axis.lo, axis.extent, axis.stride}) {
+                print.add(static_cast<std::uint64_t>(number));
+            }
+        }
         has_all_checksums = has_all_checksums && piece.crc32 != 0;
     }
 };

@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/catalogue/provenance.hpp"
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/fingerprint.hpp"
 #include "shardweld/core/text.hpp"
 
 #include "../shared/directory_listing.hpp"
@@ -68,11 +71,22 @@ bool has_old_names(const std::vector<catalogue::Shard>& shards) {
 
 /// Files whose tensors have the same names and shapes.
 std::string likeness_of(const Catalogue& scan) {
-    catalogue::Claims tensors;
+    std::vector<const catalogue::Shard*> shards;
     for (const catalogue::Shard& shard : scan.shards) {
-        tensors[std::to_string(shard.at.vpp) + shard.name] = shape_text(shard.shape);
+        shards.push_back(&shard);
     }
-    return std::to_string(fingerprint_of(tensors));
+    std::sort(shards.begin(), shards.end(), [](const auto* a, const auto* b) {
+        return std::tie(a->at.vpp, a->name) < std::tie(b->at.vpp, b->name);
+    });
+    Fingerprint print;
+    for (const catalogue::Shard* shard : shards) {
+        print.add(static_cast<std::uint64_t>(shard->at.vpp));
+        print.add(shard->name);
+        for (const Index extent : shard->shape) {
+            print.add(static_cast<std::uint64_t>(extent));
+        }
+    }
+    return std::to_string(print.value());
 }
 
 /// What names and args say about each file's part; args, already compared, also about the save.
@@ -112,6 +126,9 @@ void require_same_args(const Location& location, const std::vector<Catalogue>& s
 
 void join(std::vector<Catalogue> scans, const Grid& grid, Catalogue& out) {
     IgnoredRows ignored;
+    out.shards.reserve(std::accumulate(
+        scans.begin(), scans.end(), std::size_t{0},
+        [](std::size_t sum, const Catalogue& scan) { return sum + scan.shards.size(); }));
     for (std::size_t i = 0; i < scans.size(); ++i) {
         const std::uint32_t file = join_scan(scans[i], ignored, out);
         for (auto& shard : scans[i].shards) {

@@ -145,7 +145,7 @@ Ends ends_of(const std::vector<Shard>& shards) {
 }  // namespace
 
 std::optional<Index> sample_of(const fs::path& file, const std::vector<Shard>& shards) {
-    constexpr std::size_t kTensors = 32;
+    constexpr std::size_t kTensors = 8;
     constexpr Bytes kBytes = 256;
     if (std::any_of(shards.begin(), shards.end(),
                     [](const Shard& shard) { return shard.piece.crc32 != 0; })) {

@@ -246,13 +246,15 @@ JoinedShards join_shards(const Catalogue& catalogue, const Model& model,
     std::map<std::string, ShardGroup> groups = groups_of(catalogue, model, matcher);
     JoinedShards joined;
     joined.tensors.reserve(groups.size());
+    const auto is_lower = [](const Shard* a, const Shard* b) {
+        return std::tie(a->at, a->piece.file) < std::tie(b->at, b->piece.file);
+    };
     for (auto& [name, group] : groups) {
         // The primary copy is the one with the lowest coordinates: the same on every rank of the
-        // run.
-        std::stable_sort(group.shards.begin(), group.shards.end(),
-                         [](const Shard* a, const Shard* b) {
-                             return std::tie(a->at, a->piece.file) < std::tie(b->at, b->piece.file);
-                         });
+        // run. Files mostly come in that order.
+        if (!std::is_sorted(group.shards.begin(), group.shards.end(), is_lower)) {
+            std::stable_sort(group.shards.begin(), group.shards.end(), is_lower);
+        }
         joined.tensors.push_back(join_group(name, group, model, catalogue));
         if (group.line == nullptr && group.shards.size() > 1) {
             joined.presumed.insert(name);

@@ -1,7 +1,6 @@
 #include "shardweld/plan/ownership.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 namespace shardweld::plan {
 
@@ -16,14 +15,15 @@ Bytes distance(Bytes a, Bytes b) {
 }
 
 /// Where the tensor bytes of each file begin on the line, and the line's end.
-std::vector<Bytes> file_begins(const std::vector<outputs::OutputTensor>& tensors,
-                               const outputs::Placement& placement) {
-    std::vector<Bytes> begins{0};
-    for (const outputs::PlacedFile& file : placement.files) {
-        begins.push_back(std::accumulate(
-            file.tensors.begin(), file.tensors.end(), begins.back(),
-            [&](Bytes sum, std::uint32_t tensor) { return sum + tensors[tensor].bytes(); }));
+std::vector<Bytes> file_begins(const OutputLine& line, const outputs::Placement& placement) {
+    std::vector<Bytes> begins;
+    for (std::size_t at = 0; at < line.order.size(); ++at) {
+        // A file without tensors begins where the next one does.
+        while (begins.size() <= placement.slots[line.order[at]].file) {
+            begins.push_back(line.begins[at]);
+        }
     }
+    begins.resize(placement.files.size() + 1, line.begins.back());
     return begins;
 }
 
@@ -44,19 +44,13 @@ Bytes usable_alignment(Bytes alignment, Bytes share) {
     return alignment;
 }
 
-/// Whether the tensor behind this one is made with it.
-bool has_scales(const std::vector<outputs::OutputTensor>& tensors, std::uint32_t at) {
-    return at + 1 < tensors.size() && tensors[at + 1].is_made_with_last;
-}
-
 class Cutter {
   public:
-    Cutter(const std::vector<outputs::OutputTensor>& tensors, const OutputLine& line,
-           const outputs::Placement& placement, Bytes share, Bytes alignment)
-        : tensors_(tensors),
-          line_(line),
+    Cutter(const OutputLine& line, const outputs::Placement& placement, Bytes share,
+           Bytes alignment)
+        : line_(line),
           placement_(placement),
-          files_(file_begins(tensors, placement)),
+          files_(file_begins(line, placement)),
           reach_(share / kSnapPart),
           alignment_(usable_alignment(alignment, share)) {}
 
@@ -108,9 +102,7 @@ class Cutter {
                                      : std::clamp(there, line_.begins[at], line_.begins[at + 1]);
     }
 
-    [[nodiscard]] bool is_strips(std::size_t at) const {
-        return tensors_[line_.order[at]].strip > 0;
-    }
+    [[nodiscard]] bool is_strips(std::size_t at) const { return line_.units[at].is_strip; }
     /// Where in its file a position lies that is inside tensor `order[at]`.
     [[nodiscard]] Bytes offset_of(std::size_t at, Bytes position) const {
         return placement_.slots[line_.order[at]].offset + (position - line_.begins[at]);
@@ -124,12 +116,7 @@ class Cutter {
         return !is_strips(at) && offset_of(at, position) == offset;
     }
     [[nodiscard]] Bytes at_strip(std::size_t at, Bytes position) const {
-        const std::uint32_t codes = line_.order[at];
-        const auto bytes_of = [&](std::uint32_t tensor) {
-            return static_cast<Bytes>(tensors_[tensor].strip) * size_of(tensors_[tensor].dtype);
-        };
-        const Bytes strip =
-            bytes_of(codes) + (has_scales(tensors_, codes) ? bytes_of(codes + 1) : 0);
+        const Bytes strip = line_.units[at].bytes;
         const Bytes n = (position - line_.begins[at] + strip / 2) / strip;
         return std::min(line_.begins[at] + n * strip, line_.begins[at + 1]);
     }
@@ -140,11 +127,10 @@ class Cutter {
             return files_.back();
         }
         const std::size_t at = interval_of(line_.begins, position);
-        const Bytes size = is_strips(at) ? 1 : size_of(tensors_[line_.order[at]].dtype);
+        const Bytes size = is_strips(at) ? 1 : line_.units[at].bytes;
         return position - (position - line_.begins[at]) % size;
     }
 
-    const std::vector<outputs::OutputTensor>& tensors_;
     const OutputLine& line_;
     const outputs::Placement& placement_;
     std::vector<Bytes> files_;
@@ -156,27 +142,39 @@ class Cutter {
 
 OutputLine line_of(const std::vector<outputs::OutputTensor>& tensors,
                    const outputs::Placement& placement) {
+    const auto strip_bytes = [](const outputs::OutputTensor& tensor) {
+        return static_cast<Bytes>(tensor.strip) * size_of(tensor.dtype);
+    };
     OutputLine line;
+    line.order.reserve(tensors.size());
+    line.units.reserve(tensors.size());
+    line.begins.reserve(tensors.size() + 1);
     line.begins.push_back(0);
     for (const outputs::PlacedFile& file : placement.files) {
-        for (const std::uint32_t tensor : file.tensors) {
-            if (tensors[tensor].is_made_with_last) {
+        for (const std::uint32_t at : file.tensors) {
+            const outputs::OutputTensor& tensor = tensors[at];
+            if (tensor.is_made_with_last) {
                 continue;
             }
-            const Bytes scales = has_scales(tensors, tensor) ? tensors[tensor + 1].bytes() : 0;
-            line.order.push_back(tensor);
-            line.begins.push_back(line.begins.back() + tensors[tensor].bytes() + scales);
+            const bool has_scales = at + 1 < tensors.size() && tensors[at + 1].is_made_with_last;
+            const bool is_strip = tensor.strip > 0;
+            line.order.push_back(at);
+            line.units.push_back(
+                {is_strip ? strip_bytes(tensor) + (has_scales ? strip_bytes(tensors[at + 1]) : 0)
+                          : size_of(tensor.dtype),
+                 is_strip});
+            line.begins.push_back(line.begins.back() + tensor.bytes() +
+                                  (has_scales ? tensors[at + 1].bytes() : 0));
         }
     }
     return line;
 }
 
-std::vector<Bytes> cut_runs(const std::vector<outputs::OutputTensor>& tensors,
-                            const OutputLine& line, const outputs::Placement& placement,
+std::vector<Bytes> cut_runs(const OutputLine& line, const outputs::Placement& placement,
                             int n_ranks, Bytes alignment, std::span<const LineRange> done) {
     const Bytes rest = line.begins.back() - total_of(done);
     const auto n = static_cast<Bytes>(n_ranks);
-    const Cutter cutter(tensors, line, placement, rest / n, alignment);
+    const Cutter cutter(line, placement, rest / n, alignment);
     std::vector<Bytes> cuts{0};
     for (Bytes rank = 1; rank < n; ++rank) {
         const Bytes ideal = rest / n * rank + (rest % n) * rank / n;

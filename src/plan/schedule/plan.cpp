@@ -204,22 +204,27 @@ Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& 
         throw Error(ErrorCode::mismatch, "the checkpoint holds no tensor of the model",
                     "give the save that holds the model's weights");
     }
-    const int n_ranks = static_cast<int>(visibility.group_of_rank.size());
     Plan plan;
     const auto tensors = output_tensors(targets);
     plan.placement = place(targets, tensors, choice);
     plan.line = line_of(tensors, plan.placement);
-    plan.cuts = cut_runs(tensors, plan.line, plan.placement, n_ranks, choice.alignment);
-    plan.visibility = std::move(visibility);
-    plan.readers = choose_readers(plan.visibility, files, choice);
     for (const Target& target : targets) {
         plan.scattered.push_back(target.is_scales() ? plan.scattered.back() : is_scattered(target));
     }
     plan.targets = std::move(targets);
     plan.n_terms = settle_terms(plan.targets);
     choose_samples(plan, choice.replicas, choice.records);
-    choose_strategy(plan, files, choice);
+    share_among(plan, files, std::move(visibility), choice);
     return plan;
+}
+
+void share_among(Plan& plan, const std::vector<catalogue::File>& files, Visibility visibility,
+                 const PlanChoice& choice) {
+    const int n_ranks = static_cast<int>(visibility.group_of_rank.size());
+    plan.cuts = cut_runs(plan.line, plan.placement, n_ranks, choice.alignment);
+    plan.visibility = std::move(visibility);
+    plan.readers = choose_readers(plan.visibility, files, choice);
+    choose_strategy(plan, files, choice);
 }
 
 int Plan::reader_of(const Operand& operand, const Target& target, int owner) const {
@@ -232,8 +237,7 @@ int Plan::reader_of(const Operand& operand, const Target& target, int owner) con
 }
 
 void share_rest(Plan& plan, std::span<const LineRange> done, Bytes alignment) {
-    plan.cuts = cut_runs(output_tensors(plan.targets), plan.line, plan.placement, plan.n_ranks(),
-                         alignment, done);
+    plan.cuts = cut_runs(plan.line, plan.placement, plan.n_ranks(), alignment, done);
 }
 
 std::string Plan::hash() const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <unordered_map>
 
 #include "shardweld/plan/plan.hpp"
@@ -109,40 +110,54 @@ class TrafficCounter {
     void add_slice(int owner, const Slice& slice, RoundLine& rounds) {
         const Target& target = plan_.targets[slice.target];
         rounds.enter(plan_.scattered[slice.target]);
+        const Index written = rounds.elements(target);
+        const Wanted wanted{target, target.sources(slice.begin, slice.end),
+                            written * (target.quantised ? target.quantised->packing() : 1)};
         for (const Operand& operand : target.operands) {
-            add_operand(owner, slice, operand, 1, rounds);
+            add_operand(owner, wanted, operand, 1, rounds);
         }
         if (const Index every = plan_.sample_every[slice.target]; every > 0) {
             for (const Operand& replica : target.replicas) {
-                add_operand(owner, slice, replica, every, rounds);
+                add_operand(owner, wanted, replica, every, rounds);
             }
         }
-        rounds.advance(static_cast<double>(slice.end - slice.begin) /
-                       static_cast<double>(rounds.elements(target)));
+        rounds.advance(static_cast<double>(slice.end - slice.begin) / static_cast<double>(written));
     }
 
-    void add_operand(int owner, const Slice& slice, const Operand& operand, Index sample_every,
+    /// Source elements of a target, and those of one round.
+    struct Wanted {
+        const Target& target;
+        layout::Range elements;
+        Index round;
+    };
+
+    void add_operand(int owner, const Wanted& wanted, const Operand& operand, Index sample_every,
                      RoundLine& rounds) {
-        const Target& target = plan_.targets[slice.target];
-        const layout::Range wanted = target.sources(slice.begin, slice.end);
-        const auto parts = layout::restrict_dst(operand.copy, wanted.lo, wanted.lo + wanted.extent);
-        if (parts.empty()) {
+        const Target& target = wanted.target;
+        const layout::Range elements = wanted.elements;
+        const layout::Range all = layout::dst_span(operand.copy);
+        const Index end = elements.lo + elements.extent;
+        if (all.extent == 0 || elements.lo >= all.lo + all.extent || end <= all.lo) {
             return;
         }
+        // Most operands have one owner: nothing is cut then.
+        const bool is_whole = elements.lo <= all.lo && end >= all.lo + all.extent;
+        const std::vector<layout::Copy> cut =
+            is_whole ? std::vector<layout::Copy>{}
+                     : layout::restrict_dst(operand.copy, elements.lo, end);
         const int reader = plan_.reader_of(operand, target, owner);
-        const Index round =
-            rounds.elements(target) * (target.quantised ? target.quantised->packing() : 1);
-        ReadingSteps steps{size_of(target.stored_as(operand)), round, 0,
+        ReadingSteps steps{size_of(target.stored_as(operand)), wanted.round, 0,
                            std::max<Bytes>(plan_.limits.scratch / 2, 1), reader != owner};
         Bytes bytes = 0;
-        for (const layout::Copy& part : parts) {
-            const layout::Range span = layout::dst_span(part);
+        for (const layout::Copy& part : is_whole ? std::span(&operand.copy, 1) : std::span(cut)) {
+            const layout::Range span = is_whole ? all : layout::dst_span(part);
             const auto place = [&](Index element) {
-                return static_cast<double>(element - wanted.lo) / static_cast<double>(round);
+                return static_cast<double>(element - elements.lo) /
+                       static_cast<double>(wanted.round);
             };
             const double begin = place(span.lo);
-            const double end = place(span.lo + span.extent);
-            steps.n_rounds = rounds.met(begin, end);
+            const double behind = place(span.lo + span.extent);
+            steps.n_rounds = rounds.met(begin, behind);
             const Reading reading = sampled(reading_of(part, steps), sample_every);
             const Bytes used = static_cast<Bytes>(part.volume()) * steps.element_bytes /
                                static_cast<Bytes>(sample_every);
@@ -153,7 +168,7 @@ class TrafficCounter {
             }
             bytes += used;
             if (reader != owner) {
-                add_messages(reader, owner, rounds.new_rounds(reader, begin, end));
+                add_messages(reader, owner, rounds.new_rounds(reader, begin, behind));
             }
         }
         if (reader != owner) {

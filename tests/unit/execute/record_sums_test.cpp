@@ -45,9 +45,10 @@ std::unique_ptr<RecordSums> two_records(const Bytestring& file) {
     records.all = {{0, sum_of(100, 1000), 100, 1000, 0},
                    {0, sum_of(1200, 1500), 1200, 1500, 0},
                    {0, 0, 3000, 100, 0}};
-    auto sums =
-        std::make_unique<RecordSums>(std::move(records), [](const catalogue::Record& record) {
-            return "the record at " + std::to_string(record.offset);
+    records.tensors.add("w");
+    auto sums = std::make_unique<RecordSums>(
+        std::move(records), [](const catalogue::Record& record, std::string_view tensor) {
+            return "the record of " + std::string(tensor) + " at " + std::to_string(record.offset);
         });
     sums->want_all();
     return sums;
@@ -87,8 +88,9 @@ TEST(RecordSums, refuse_a_record_with_any_bit_flipped_when_it_is_whole) {
         const std::size_t at = (seed % 2 == 0 ? 100 : 1200) + seed * 37 % 1000;
         changed[at] ^= std::byte{1} << (seed % 8);
         const std::string text = test::error_text([&] { read_all(sums, changed, seed); });
-        EXPECT_TRUE(text.starts_with(seed % 2 == 0 ? "corrupt: the record at 100 has the CRC-32 "
-                                                   : "corrupt: the record at 1200 has the CRC-32 "))
+        EXPECT_TRUE(text.starts_with(seed % 2 == 0
+                                         ? "corrupt: the record of w at 100 has the CRC-32 "
+                                         : "corrupt: the record of w at 1200 has the CRC-32 "))
             << "seed " << seed << ": " << text;
     }
 }

@@ -84,7 +84,7 @@ TEST(CutRuns, balances_within_five_percent_and_cuts_at_pages) {
                                    {odd_decoder(24), 30'000'000}};
     for (const Laid& laid : all) {
         for (const int n_ranks : {1, 2, 3, 5, 8, 64, 512}) {
-            const auto cuts = cut_runs(laid.tensors, laid.line, laid.placement, n_ranks);
+            const auto cuts = cut_runs(laid.line, laid.placement, n_ranks);
             ASSERT_EQ(cuts.size(), static_cast<std::size_t>(n_ranks) + 1);
             expect_balance(laid, cuts);
             const bool is_large =
@@ -101,7 +101,7 @@ TEST(CutRuns, cuts_at_stripes_where_shares_are_large) {
     const Laid laid(odd_decoder(24), 300'000'000);
     for (const Bytes stripe : {Bytes{65536}, Bytes{3} << 16U, Bytes{1} << 20U, Bytes{1} << 26U}) {
         for (const int n_ranks : {2, 5, 64}) {
-            const auto cuts = cut_runs(laid.tensors, laid.line, laid.placement, n_ranks, stripe);
+            const auto cuts = cut_runs(laid.line, laid.placement, n_ranks, stripe);
             expect_balance(laid, cuts);
             const Bytes share = laid.placement.tensor_bytes / static_cast<Bytes>(n_ranks);
             const Bytes unit = stripe <= share / 64 ? stripe : kPageBytes;
@@ -124,14 +124,14 @@ TEST(CutRuns, prefers_the_begin_of_a_file) {
                      {"c", DType::u8, {995'000}},
                      {"d", DType::u8, {1'001'000}}},
                     1'010'000);
-    EXPECT_EQ(cut_runs(laid.tensors, laid.line, laid.placement, 4),
+    EXPECT_EQ(cut_runs(laid.line, laid.placement, 4),
               (std::vector<Bytes>{0, 1'000'000, 2'010'000, 3'005'000, 4'006'000}));
 }
 
 TEST(CutRuns, gives_whole_elements_to_more_ranks_than_there_are) {
     for (const int n_ranks : {4, 7}) {
         const Laid laid({{"a", DType::bf16, {3}}, {"b", DType::f32, {1}}}, 100);
-        const auto cuts = cut_runs(laid.tensors, laid.line, laid.placement, n_ranks);
+        const auto cuts = cut_runs(laid.line, laid.placement, n_ranks);
         EXPECT_TRUE(std::is_sorted(cuts.begin(), cuts.end()));
         EXPECT_EQ(cuts.back(), 10U);
         for (const Bytes cut : cuts) {
