@@ -12,8 +12,14 @@ namespace {
 constexpr Index kBlock = 128;
 constexpr Index kByteBits = 8;
 
+constexpr EncodingFacts ggml(Encoding encoding, std::string_view name, Index values, Bytes bytes,
+                             DType type = DType::u8) {
+    return {encoding,     name, "", 1,     values, true,  type, 8,
+            std::nullopt, "",   "", false, false,  false, bytes};
+}
+
 // In the order of the enumeration. Sources: transformers 5.23 finegrained_fp8.py and mxfp4.py;
-// compressed-tensors 0.20 quant_scheme.py (presets) and compressors.
+// compressed-tensors 0.20 quant_scheme.py (presets) and compressors; gguf 0.19 constants.py.
 constexpr std::array kEncodings = {
     EncodingFacts{Encoding::fp8_block, "fp8-block", "", kBlock, kBlock, false, DType::f8_e4m3, 8,
                   DType::f32, "", "_scale_inv", false, false, false},
@@ -35,6 +41,14 @@ constexpr std::array kEncodings = {
                   "_packed", "_scale", false, false, true},
     EncodingFacts{Encoding::gptoss_mxfp4, "gptoss-mxfp4", "", 1, 32, true, DType::u8, 4, DType::u8,
                   "_blocks", "_scales", false, false, false},
+    ggml(Encoding::gguf_q8_0, "gguf:q8_0", 32, 34),
+    ggml(Encoding::gguf_q5_1, "gguf:q5_1", 32, 24),
+    ggml(Encoding::gguf_q5_0, "gguf:q5_0", 32, 22),
+    ggml(Encoding::gguf_q4_1, "gguf:q4_1", 32, 20),
+    ggml(Encoding::gguf_q4_0, "gguf:q4_0", 32, 18),
+    ggml(Encoding::gguf_f16, "gguf:f16", 1, 2, DType::f16),
+    ggml(Encoding::gguf_bf16, "gguf:bf16", 1, 2, DType::bf16),
+    ggml(Encoding::gguf_f32, "gguf:f32", 1, 4, DType::f32),
 };
 
 Index parts(Index whole, Index part) {
@@ -44,6 +58,10 @@ Index parts(Index whole, Index part) {
 }  // namespace
 
 Index EncodingFacts::code_columns(Index columns) const {
+    if (is_ggml()) {
+        return checked_mul(columns / tile_columns, static_cast<Index>(block_bytes / size_of(codes)),
+                           "a row of blocks");
+    }
     return parts(checked_mul(columns, code_bits, "a row of codes"),
                  kByteBits * static_cast<Index>(size_of(codes)));
 }
@@ -53,7 +71,7 @@ Index EncodingFacts::scale_rows(Index rows) const {
 }
 
 Index EncodingFacts::scale_columns(Index columns) const {
-    return tile_columns == 0 ? 1 : parts(columns, tile_columns);
+    return is_ggml() ? 0 : tile_columns == 0 ? 1 : parts(columns, tile_columns);
 }
 
 std::string EncodingFacts::refusal(Index rows, Index columns) const {

@@ -33,6 +33,9 @@ const Coder& fp8_coder(Encoding encoding);
 const Coder& integer_coder(Encoding encoding);
 const Coder& fp4_coder(Encoding encoding);
 
+/// Error(unsupported) when the bits of a largest magnitude are those of a NaN or an infinity.
+void require_finite(std::uint32_t largest);
+
 /// The value of an E4M3FN code.
 const std::array<float, 256>& e4m3_values();
 

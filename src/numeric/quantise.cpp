@@ -9,6 +9,7 @@
 #include "shardweld/numeric/convert.hpp"
 
 #include "coder.hpp"
+#include "ggml_blocks.hpp"
 
 namespace shardweld::numeric {
 
@@ -61,13 +62,6 @@ struct RowPlaces {
     std::size_t n_columns, tile_rows, tile, n_tiles, scale_bytes, code_bytes;
 };
 
-[[noreturn]] void refuse_value(std::uint32_t largest) {
-    throw Error(
-        ErrorCode::unsupported,
-        std::string(largest > kF32Infinity ? "a NaN" : "an infinity") + " cannot be quantised",
-        "leave the tensor as it is with --quantize_ignore");
-}
-
 class Quantiser {
   public:
     Quantiser(const QuantisedRows& rows, std::span<const std::byte> values)
@@ -116,9 +110,7 @@ class Quantiser {
             }
         }
         for (std::size_t at = 0; at < places_.n_tiles; ++at) {
-            if (largest[at] >= kF32Infinity) {
-                refuse_value(largest[at]);
-            }
+            require_finite(largest[at]);
             operands_[at] = coder_.scale(rows_, std::bit_cast<float>(largest[at]),
                                          scales.data() + at * places_.scale_bytes);
         }
@@ -159,14 +151,31 @@ class Quantiser {
 
 }  // namespace
 
+void require_finite(std::uint32_t largest) {
+    if (largest >= kF32Infinity) {
+        throw Error(
+            ErrorCode::unsupported,
+            std::string(largest > kF32Infinity ? "a NaN" : "an infinity") + " cannot be quantised",
+            "leave the tensor as it is with --quantize_ignore");
+    }
+}
+
 void quantise(const QuantisedRows& rows, std::span<const std::byte> values,
               std::span<std::byte> codes, std::span<std::byte> scales) {
+    if (facts_of(rows.encoding).is_ggml()) {
+        encode_blocks(rows, values, codes);
+        return;
+    }
     RowPlaces(rows).require(rows, codes.size(), scales.size());
     Quantiser(rows, values).run(codes, scales);
 }
 
 void dequantise(const QuantisedRows& rows, std::span<const std::byte> codes,
                 std::span<const std::byte> scales, std::span<std::byte> values) {
+    if (facts_of(rows.encoding).is_ggml()) {
+        decode_blocks(rows, codes, values);
+        return;
+    }
     const RowPlaces places(rows);
     places.require(rows, codes.size(), scales.size());
     const Coder& coder = coder_of(rows.encoding);
@@ -196,6 +205,9 @@ void dequantise(const QuantisedRows& rows, std::span<const std::byte> codes,
 
 Quality quality_of(const QuantisedRows& rows, Index first_row, std::span<const std::byte> values,
                    std::span<const std::byte> codes, std::span<const std::byte> scales) {
+    if (facts_of(rows.encoding).is_ggml()) {
+        return quality_of_blocks(rows, first_row, values, codes);
+    }
     const RowPlaces places(rows);
     places.require(rows, codes.size(), scales.size());
     const Coder& coder = coder_of(rows.encoding);

@@ -24,6 +24,14 @@ enum class Encoding : std::uint8_t {
     nvfp4a16,
     mxfp4,
     gptoss_mxfp4,  ///< blocks and scales of gpt-oss, by columns of the stored experts
+    gguf_q8_0,     ///< GGML's types from here on: blocks of 32 values with their scale
+    gguf_q5_1,
+    gguf_q5_0,
+    gguf_q4_1,
+    gguf_q4_0,
+    gguf_f16,
+    gguf_bf16,
+    gguf_f32,
 };
 
 /// What a matrix [rows, columns] becomes: codes, and a scale for each tile.
@@ -42,11 +50,14 @@ struct EncodingFacts {
     bool has_shape = false;   ///< NAME_shape, i64 [2]
     bool has_global = false;  ///< NAME_global_scale, f32 [1]
     bool is_compressed_tensors = true;
+    Bytes block_bytes = 0;  ///< GGML's types: of `tile_columns` values, scale and all; else 0
 
+    /// One of GGML's types, which have no scales beside them.
+    [[nodiscard]] bool is_ggml() const { return block_bytes != 0; }
     /// Elements of the codes' tensor in one row; the last may be filled up with zeros.
     [[nodiscard]] Index code_columns(Index columns) const;
     [[nodiscard]] Index scale_rows(Index rows) const;
-    [[nodiscard]] Index scale_columns(Index columns) const;
+    [[nodiscard]] Index scale_columns(Index columns) const;  ///< 0: no scales
     [[nodiscard]] DType scale_type(DType weight) const { return scales.value_or(weight); }
     /// Why matrices of this shape stay as they are; "" if they need not.
     [[nodiscard]] std::string refusal(Index rows, Index columns) const;

@@ -16,10 +16,11 @@ namespace shardweld::numeric {
 /// - fp8-block: transformers 5.23 Fp8Quantize: fl(fl(1 / max) * 448), reciprocal and product;
 /// - compressed-tensors 0.20: scale = max / 448, 127.5 or 7.5 in the weight's type, quotients in
 ///   fp32; NVFP4 and MXFP4 as its generate_gparam and calculate_qparams;
-/// - gpt-oss: triton_kernels' downcast_to_mxfp.
+/// - gpt-oss: triton_kernels' downcast_to_mxfp;
+/// - GGML's types: gguf-py 0.19, quants.py. Their blocks are the codes; there are no scales.
 /// A tile whose largest value is below 2^-119 counts as zero in fp8-block, and MXFP4's scales end
 /// at 2^125: the libraries make NaN and zeros there. Error(unsupported) when a value is NaN or
-/// infinite.
+/// infinite, or beyond what the F16 scale of a block of GGML's can reach.
 void quantise(const QuantisedRows& rows, std::span<const std::byte> values,
               std::span<std::byte> codes, std::span<std::byte> scales);
 

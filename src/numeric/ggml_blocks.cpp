@@ -1,0 +1,300 @@
+// GGML's blocks of 32 values, bit for bit those of gguf-py 0.19 (quants.py): an F16 scale, of some
+// types an F16 minimum, then codes. Quotients are those of the fp32 scale; only the stored one is
+// F16. Zero blocks have the scale's sign that gguf-py gives them.
+#include "ggml_blocks.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/numeric/convert.hpp"
+
+#include "coder.hpp"
+
+namespace shardweld::numeric {
+
+namespace {
+
+constexpr std::size_t kValues = 32;
+constexpr std::size_t kHalf = kValues / 2;
+constexpr std::size_t kF16Bytes = 2;
+
+using Codes = std::array<std::uint8_t, kValues>;
+
+void store_f16(float value, std::byte*& out) {
+    const std::uint16_t half = f16_from_f32(std::bit_cast<std::uint32_t>(value));
+    if ((half & 0x7FFFU) == 0x7C00U) {
+        throw Error(ErrorCode::unsupported,
+                    "a value is too large for this type of blocks, whose scales are F16",
+                    "use gguf:bf16 or gguf:f32: does the model hold values like this on purpose?");
+    }
+    std::memcpy(out, &half, kF16Bytes);
+    out += kF16Bytes;
+}
+
+float take_f16(const std::byte*& stored) {
+    std::uint16_t half = 0;
+    std::memcpy(&half, stored, kF16Bytes);
+    stored += kF16Bytes;
+    return std::bit_cast<float>(f32_from_f16(half));
+}
+
+/// 0 where the reciprocal is no number: the block reads as zeros then.
+float reciprocal(float step) {
+    const float inverse = 1.0F / step;
+    return std::isfinite(inverse) ? inverse : 0.0F;
+}
+
+/// Half away from zero.
+float rounded(float value) {
+    const float magnitude = std::fabs(value);
+    const float whole = std::floor(magnitude);
+    return std::copysign(magnitude - whole >= 0.5F ? whole + 1 : whole, value);
+}
+
+/// Codes of `kBits`, of value code * step, less half of all steps or plus the block's minimum.
+template <unsigned kBits, bool kHasMinimum>
+struct Nibbles {
+    static constexpr int kTop = (1 << kBits) - 1;
+    static constexpr int kZero = kHasMinimum ? 0 : 1 << (kBits - 1);
+
+    static void encode(const float* x, std::byte* out) {
+        float low = 0;
+        float step = 0;
+        if constexpr (kHasMinimum) {
+            const auto [least, most] = std::minmax_element(x, x + kValues);
+            low = *least;
+            step = (*most - low) / static_cast<float>(kTop);
+        } else {
+            // The first of the largest magnitudes; its sign is the scale's.
+            const float* largest = std::max_element(
+                x, x + kValues, [](float a, float b) { return std::fabs(a) < std::fabs(b); });
+            step = *largest / static_cast<float>(-kZero);
+        }
+        store_f16(step, out);
+        if constexpr (kHasMinimum) {
+            store_f16(low, out);
+        }
+        pack(codes_of(x, low, reciprocal(step)), out);
+    }
+
+    static Codes codes_of(const float* x, float low, float inverse) {
+        constexpr float kRounds = static_cast<float>(kZero) + 0.5F;
+        Codes codes{};
+        for (std::size_t i = 0; i < kValues; ++i) {
+            const auto code = static_cast<int>((x[i] - low) * inverse + kRounds);
+            codes[i] = static_cast<std::uint8_t>(std::min(code, kTop));
+        }
+        return codes;
+    }
+
+    /// The fifth bits in front, then low halves: values i and i + 16 share a byte.
+    static void pack(const Codes& codes, std::byte* out) {
+        if constexpr (kBits == 5) {
+            std::uint32_t high = 0;
+            for (std::size_t i = 0; i < kValues; ++i) {
+                high |= static_cast<std::uint32_t>(codes[i] >> 4U) << i;
+            }
+            std::memcpy(out, &high, sizeof(high));
+            out += sizeof(high);
+        }
+        for (std::size_t i = 0; i < kHalf; ++i) {
+            out[i] = static_cast<std::byte>((codes[i] & 15U) | (codes[i + kHalf] << 4U));
+        }
+    }
+
+    /// The values; gives the largest magnitude there is.
+    static float decode(const std::byte* stored, float* x) {
+        const float step = take_f16(stored);
+        const float low = kHasMinimum ? take_f16(stored) : 0.0F;
+        std::uint32_t high = 0;
+        if constexpr (kBits == 5) {
+            std::memcpy(&high, stored, sizeof(high));
+            stored += sizeof(high);
+        }
+        for (std::size_t i = 0; i < kValues; ++i) {
+            const auto both = std::to_integer<std::uint32_t>(stored[i % kHalf]);
+            const std::uint32_t code =
+                ((both >> (i < kHalf ? 0U : 4U)) & 15U) | (((high >> i) & 1U) << 4U);
+            x[i] = static_cast<float>(static_cast<int>(code) - kZero) * step + low;
+        }
+        return kHasMinimum ? std::numeric_limits<float>::infinity()
+                           : std::fabs(step) * static_cast<float>(kZero);
+    }
+};
+
+struct Bytes8 {
+    static constexpr float kTop = 127;
+
+    static void encode(const float* x, std::byte* out) {
+        float largest = 0;
+        for (std::size_t i = 0; i < kValues; ++i) {
+            largest = std::max(largest, std::fabs(x[i]));
+        }
+        const float step = largest / kTop;
+        const float inverse = reciprocal(step);
+        store_f16(step, out);
+        for (std::size_t i = 0; i < kValues; ++i) {
+            out[i] = static_cast<std::byte>(static_cast<std::int8_t>(rounded(x[i] * inverse)));
+        }
+    }
+
+    static float decode(const std::byte* stored, float* x) {
+        const float step = take_f16(stored);
+        for (std::size_t i = 0; i < kValues; ++i) {
+            const auto code = std::to_integer<std::uint8_t>(stored[i]);
+            x[i] = static_cast<float>(static_cast<std::int8_t>(code)) * step;
+        }
+        return step * kTop;
+    }
+};
+
+struct BlockCoder {
+    void (*encode)(const float* x, std::byte* out) = nullptr;
+    float (*decode)(const std::byte* stored, float* x) = nullptr;  ///< gives the largest magnitude
+};
+
+template <typename Type>
+constexpr BlockCoder kCoderOf{Type::encode, Type::decode};
+
+/// Of the types that are no plain floats.
+BlockCoder block_coder(Encoding encoding) {
+    switch (encoding) {
+        case Encoding::gguf_q8_0:
+            return kCoderOf<Bytes8>;
+        case Encoding::gguf_q5_1:
+            return kCoderOf<Nibbles<5, true>>;
+        case Encoding::gguf_q5_0:
+            return kCoderOf<Nibbles<5, false>>;
+        case Encoding::gguf_q4_1:
+            return kCoderOf<Nibbles<4, true>>;
+        case Encoding::gguf_q4_0:
+            return kCoderOf<Nibbles<4, false>>;
+        default:
+            return {};
+    }
+}
+
+/// Rows of blocks, one after another.
+class BlockRows {
+  public:
+    explicit BlockRows(const QuantisedRows& rows)
+        : rows_(rows),
+          facts_(facts_of(rows.encoding)),
+          coder_(block_coder(rows.encoding)),
+          n_columns_(static_cast<std::size_t>(rows.n_columns)),
+          n_rows_(static_cast<std::size_t>(rows.n_rows)),
+          row_bytes_(static_cast<std::size_t>(facts_.code_columns(rows.n_columns)) *
+                     size_of(facts_.codes)) {}
+
+    void require(std::size_t value_bytes, std::size_t block_bytes) const {
+        if (value_bytes % std::max<std::size_t>(n_rows_ * n_columns_, 1) != 0 ||
+            block_bytes != n_rows_ * row_bytes_ || rows_.n_columns % facts_.tile_columns != 0) {
+            throw Error(ErrorCode::internal, "blocks that do not fit their rows");
+        }
+    }
+
+    void encode(const std::vector<float>& row, std::span<std::byte> out) const {
+        if (coder_.encode == nullptr) {
+            convert(DType::f32, std::as_bytes(std::span(row)), facts_.codes, out);
+            return;
+        }
+        for (std::size_t at = 0; at < row.size() / kValues; ++at) {
+            coder_.encode(row.data() + at * kValues, out.data() + at * facts_.block_bytes);
+        }
+    }
+
+    /// Largest magnitudes by block; none of plain floats.
+    void decode(std::span<const std::byte> stored, std::vector<float>& row,
+                std::vector<float>& most) const {
+        if (coder_.decode == nullptr) {
+            convert(facts_.codes, stored, DType::f32, std::as_writable_bytes(std::span(row)));
+            most.assign(row.size() / kValues + 1, std::numeric_limits<float>::infinity());
+            return;
+        }
+        most.resize(row.size() / kValues);
+        for (std::size_t at = 0; at < most.size(); ++at) {
+            most[at] =
+                coder_.decode(stored.data() + at * facts_.block_bytes, row.data() + at * kValues);
+        }
+    }
+
+    [[nodiscard]] std::span<const std::byte> values_of(std::span<const std::byte> all,
+                                                       std::size_t row) const {
+        const std::size_t bytes = n_columns_ * size_of(rows_.weight);
+        return all.subspan(row * bytes, bytes);
+    }
+    template <typename Byte>
+    [[nodiscard]] std::span<Byte> blocks_of(std::span<Byte> all, std::size_t row) const {
+        return all.subspan(row * row_bytes_, row_bytes_);
+    }
+    [[nodiscard]] std::size_t n_rows() const { return n_rows_; }
+    [[nodiscard]] std::vector<float> row() const { return std::vector<float>(n_columns_); }
+
+  private:
+    const QuantisedRows& rows_;
+    const EncodingFacts& facts_;
+    BlockCoder coder_;
+    std::size_t n_columns_, n_rows_, row_bytes_;
+};
+
+}  // namespace
+
+void encode_blocks(const QuantisedRows& rows, std::span<const std::byte> values,
+                   std::span<std::byte> blocks) {
+    const BlockRows all(rows);
+    all.require(values.size(), blocks.size());
+    std::vector<float> row = all.row();
+    for (std::size_t r = 0; r < all.n_rows(); ++r) {
+        convert(rows.weight, all.values_of(values, r), DType::f32,
+                std::as_writable_bytes(std::span(row)));
+        require_finite(best_lanes().largest(row.data(), row.size()));
+        all.encode(row, all.blocks_of(blocks, r));
+    }
+}
+
+void decode_blocks(const QuantisedRows& rows, std::span<const std::byte> blocks,
+                   std::span<std::byte> values) {
+    const BlockRows all(rows);
+    all.require(values.size(), blocks.size());
+    std::vector<float> row = all.row();
+    std::vector<float> most;
+    const std::size_t bytes = row.size() * size_of(DType::bf16);
+    for (std::size_t r = 0; r < all.n_rows(); ++r) {
+        all.decode(all.blocks_of(blocks, r), row, most);
+        convert(DType::f32, std::as_bytes(std::span(row)), DType::bf16,
+                values.subspan(r * bytes, bytes));
+    }
+}
+
+Quality quality_of_blocks(const QuantisedRows& rows, Index first_row,
+                          std::span<const std::byte> values, std::span<const std::byte> blocks) {
+    const BlockRows all(rows);
+    all.require(values.size(), blocks.size());
+    std::vector<float> row = all.row();
+    std::vector<float> read = all.row();
+    std::vector<float> most;
+    Quality found;
+    for (std::size_t r = 0; r < all.n_rows(); ++r) {
+        convert(rows.weight, all.values_of(values, r), DType::f32,
+                std::as_writable_bytes(std::span(row)));
+        all.decode(all.blocks_of(blocks, r), read, most);
+        for (std::size_t begin = 0; begin < row.size(); begin += kValues) {
+            Quality tile;
+            for (std::size_t i = begin; i < std::min(begin + kValues, row.size()); ++i) {
+                tile.add(row[i], read[i], most[begin / kValues]);
+            }
+            tile.worst = {first_row + static_cast<Index>(r), static_cast<Index>(begin),
+                          tile.relative_error()};
+            found.add(tile);
+        }
+    }
+    return found;
+}
+
+}  // namespace shardweld::numeric
