@@ -64,6 +64,9 @@ struct Declaration {
     std::vector<std::vector<std::string>> linear;
     bool has_own_names = false;
     std::optional<LoraNames> lora;
+    std::optional<WrittenAs> written;
+    std::vector<KeyRule> keys;
+    std::string rope_factors;
 };
 
 /// Parses one file. Error(usage) naming file, line and column; limits: 1 MB, 10 000 lines, 4096

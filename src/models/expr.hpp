@@ -62,7 +62,9 @@ struct Expr {
 
 /// Parses a condition or expression; Error(usage) naming the column. At most 64 deep.
 ExprPtr parse_expr(Scanner& in);
-/// A sum without comparison, as in `claim SUM = NAME`; with `else`.
+/// A sum without comparison.
+ExprPtr parse_sum(Scanner& in);
+/// The same, as in `claim SUM = NAME`; with `else`.
 ExprPtr parse_sum_else(Scanner& in);
 /// `expr {else expr}`, each on its own.
 std::vector<ExprPtr> parse_alternatives(Scanner& in);

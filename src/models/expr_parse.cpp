@@ -253,13 +253,17 @@ std::vector<ExprPtr> parse_alternatives(Scanner& in) {
     return alternatives;
 }
 
+ExprPtr parse_sum(Scanner& in) {
+    const std::size_t from = in.position();
+    const ExprPtr sum = ExprParser(in).sum();
+    return as_root(sum, in.between(from, in.position()), in.origin());
+}
+
 ExprPtr parse_sum_else(Scanner& in) {
     const std::size_t begin = in.position();
     std::vector<ExprPtr> alternatives;
     do {
-        const std::size_t from = in.position();
-        const ExprPtr sum = ExprParser(in).sum();
-        alternatives.push_back(as_root(sum, in.between(from, in.position()), in.origin()));
+        alternatives.push_back(parse_sum(in));
     } while (in.accept_name("else"));
     return as_root(make_expr(Op::otherwise, std::move(alternatives)),
                    in.between(begin, in.position()), in.origin());

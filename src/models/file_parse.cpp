@@ -97,8 +97,8 @@ class FileParser {
         throw Error(ErrorCode::usage, source_.file_name + " " + what);
     }
 
-    static const std::array<Row, 32>& table() {
-        static const std::array<Row, 32> rows = {{
+    static const std::array<Row, 35>& table() {
+        static const std::array<Row, 35> rows = {{
             {"recipe", For::both, &FileParser::recipe},
             {"dialect", For::both, &FileParser::dialect},
             {"format", For::both, &FileParser::format},
@@ -129,6 +129,9 @@ class FileParser {
             {"names", For::dialect, &FileParser::own_names},
             {"lora", For::dialect, &FileParser::rule<parse_lora>},
             {"config", For::recipe, &FileParser::rule<parse_config>},
+            {"writes", For::dialect, &FileParser::rule<parse_writes>},
+            {"key", For::dialect, &FileParser::rule<parse_key>},
+            {"rope_factors", For::dialect, &FileParser::rope_factors},
             {"claim", For::dialect, &FileParser::rule<parse_claim>},
             {"refuse", For::dialect, &FileParser::rule<parse_refuse>},
         }};
@@ -275,6 +278,7 @@ class FileParser {
         parts.push_back(in.name("the inner axis"));
     }
 
+    void rope_factors(Scanner& in) { out_.rope_factors = in.word("the name of a tensor"); }
     void block(Scanner& in) { edits_ = &out_.blocks[in.name("the name of a block")]; }
     void module(Scanner& in) { edits_ = &out_.modules[in.name("the name of a block")]; }
     void top_line(Scanner& in) { parse_line(in, out_.is_dialect, out_.lines); }

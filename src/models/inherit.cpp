@@ -105,6 +105,27 @@ void inherit_ats(Declaration& child, const Declaration& base) {
     put_before(child.ats, inherited);
 }
 
+/// Keys of the child stand in the place of the inherited ones of their name.
+void inherit_keys(std::vector<KeyRule>& own, const std::vector<KeyRule>& inherited) {
+    const std::vector<KeyRule> of_child = own;
+    std::vector<KeyRule> all;
+    for (const KeyRule& key : inherited) {
+        const bool is_replaced = std::ranges::count(of_child, key.name, &KeyRule::name) > 0;
+        const bool is_first = std::ranges::count(all, key.name, &KeyRule::name) == 0;
+        if (!is_replaced) {
+            all.push_back(key);
+        } else if (is_first) {
+            std::ranges::copy_if(of_child, std::back_inserter(all),
+                                 [&](const KeyRule& child) { return child.name == key.name; });
+        }
+    }
+    std::erase_if(own, [&](const KeyRule& key) {
+        return std::ranges::count(all, key.name, &KeyRule::name) > 0;
+    });
+    std::ranges::copy(own, std::back_inserter(all));
+    own = std::move(all);
+}
+
 }  // namespace
 
 FullDeclaration inherit(const FullDeclaration& base, Declaration child) {
@@ -124,6 +145,10 @@ FullDeclaration inherit(const FullDeclaration& base, Declaration child) {
     put_before(child.linear, base.declaration.linear);
     child.has_own_names = child.has_own_names || base.declaration.has_own_names;
     child.lora = child.lora ? child.lora : base.declaration.lora;
+    child.written = child.written ? child.written : base.declaration.written;
+    child.rope_factors =
+        child.rope_factors.empty() ? base.declaration.rope_factors : child.rope_factors;
+    inherit_keys(child.keys, base.declaration.keys);
     put_before(child.config, base.declaration.config);
     put_before(child.claims, base.declaration.claims);
     put_before(child.refusals, base.declaration.refusals);

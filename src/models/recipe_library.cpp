@@ -5,6 +5,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/models/recipe.hpp"
 #include "shardweld/models/verification.hpp"
+#include "shardweld/models/written_form.hpp"
 
 #include "check.hpp"
 #include "expr.hpp"
@@ -99,6 +100,9 @@ Dialect dialect_of(FullDeclaration whole) {
     dialect.families = std::move(declaration.families);
     dialect.has_own_names = declaration.has_own_names;
     dialect.lora = std::move(declaration.lora);
+    dialect.written = std::move(declaration.written);
+    dialect.keys = std::move(declaration.keys);
+    dialect.rope_factors = std::move(declaration.rope_factors);
     return dialect;
 }
 
@@ -194,7 +198,19 @@ void RecipeLibrary::check_meetings() const {
                 if (dialect.has_own_names == own && can_meet(recipe, dialect)) {
                     check_meeting(recipe, own_names(recipe, dialect));
                 }
+                if (dialect.has_own_names && own) {
+                    check_forms(recipe, own_names(recipe, dialect));
+                }
             }
+        }
+    }
+}
+
+void RecipeLibrary::check_forms(const Recipe& recipe, const Dialect& stored) const {
+    for (const auto& [name, form] : dialects_) {
+        if (form.written && std::ranges::count(form.families, recipe.name) > 0) {
+            const WrittenForm made = written_form(recipe, stored, form);
+            check_meeting(made.recipe, made.dialect);
         }
     }
 }
@@ -220,8 +236,8 @@ const RecipeFile* RecipeLibrary::source_of(std::string_view name) const {
 }
 
 bool RecipeLibrary::can_meet(const Recipe& recipe, const Dialect& dialect) const {
-    if (dialect.has_own_names) {
-        return true;
+    if (dialect.has_own_names || dialect.written) {
+        return dialect.has_own_names;
     }
     const auto& families = dialect.families;
     if (std::find(families.begin(), families.end(), recipe.name) != families.end()) {

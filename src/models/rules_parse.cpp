@@ -1,5 +1,7 @@
 #include "rules_parse.hpp"
 
+#include <array>
+#include <charconv>
 #include <optional>
 #include <string>
 #include <utility>
@@ -30,6 +32,47 @@ std::optional<std::string> config_value(Scanner& in) {
         return "\"" + text + "\"";
     }
     return std::to_string(in.number("a number, a text in quotes, true, false or 'absent'"));
+}
+
+using KeyType = MetadataField::Type;
+
+KeyType key_type(Scanner& in) {
+    constexpr std::array<std::pair<std::string_view, KeyType>, 4> kTypes = {
+        {{"u32", KeyType::u32},
+         {"f32", KeyType::f32},
+         {"bool", KeyType::boolean},
+         {"text", KeyType::text}}};
+    for (const auto& [name, type] : kTypes) {
+        if (in.accept_name(name)) {
+            return type;
+        }
+    }
+    in.fail_expected("u32, f32, bool or text");
+}
+
+double real_in(Scanner& in, const std::string& text) {
+    double value = 0;
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (code != std::errc() || end != text.data() + text.size()) {
+        in.fail(1, "'" + text + "' is no number");
+    }
+    return value;
+}
+
+KeyRule::Value key_value(Scanner& in, KeyType type) {
+    KeyRule::Value value;
+    if (in.next_is('"')) {
+        value.literal = in.take().text;
+    } else {
+        value.expr = parse_sum(in);
+    }
+    if (type == KeyType::f32 && in.accept_name("times")) {
+        value.factor = real_in(in, in.take().text);
+    }
+    if (type == KeyType::f32 && value.literal) {
+        (void)real_in(in, *value.literal);
+    }
+    return value;
 }
 
 }  // namespace
@@ -163,6 +206,26 @@ void parse_lora(Scanner& in, Declaration& out) {
         }
     }
     out.lora = std::move(names);
+}
+
+void parse_key(Scanner& in, Declaration& out) {
+    KeyRule rule;
+    rule.origin = in.origin();
+    rule.name = in.word("the name of a key");
+    rule.type = key_type(in);
+    in.expect_mark("=");
+    do {
+        rule.values.push_back(key_value(in, rule.type));
+    } while (in.accept_name("else"));
+    if (in.accept_name("if")) {
+        rule.condition = parse_expr(in);
+    }
+    rule.optional = in.accept_name("optional");
+    out.keys.push_back(std::move(rule));
+}
+
+void parse_writes(Scanner& in, Declaration& out) {
+    out.written = WrittenAs{in.name("the name of a format"), in.name("an architecture")};
 }
 
 }  // namespace shardweld::models

@@ -1,5 +1,5 @@
 // The statements that state rules: `at`, `same`, `ignore`, `rename`, `place`, `config`, `claim`,
-// `refuse`, `lora`.
+// `refuse`, `lora`, `key`, `writes`.
 // Knows one statement at a time, behind its first word.
 #pragma once
 
@@ -17,5 +17,7 @@ void parse_config(Scanner& in, Declaration& out);
 void parse_claim(Scanner& in, Declaration& out);
 void parse_refuse(Scanner& in, Declaration& out);
 void parse_lora(Scanner& in, Declaration& out);
+void parse_key(Scanner& in, Declaration& out);
+void parse_writes(Scanner& in, Declaration& out);
 
 }  // namespace shardweld::models

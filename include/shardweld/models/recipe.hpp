@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "shardweld/core/dtype.hpp"
+#include "shardweld/core/metadata.hpp"
 #include "shardweld/layout/expression.hpp"
 
 namespace shardweld::models {
@@ -136,6 +137,28 @@ struct LoraNames {
     std::string part_up;
 };
 
+/// `key NAME TYPE = VALUE else VALUE .. if COND`: what a written file says of the model.
+struct KeyRule {
+    /// A text in quotes, or an expression; of a real or a text a field as config.json has it.
+    struct Value {
+        std::optional<std::string> literal;
+        ExprPtr expr;
+        double factor = 1;  ///< of a real: `times "0.1"`
+    };
+    std::string name;  ///< "rope.freq_base"
+    MetadataField::Type type = MetadataField::Type::u32;
+    std::vector<Value> values;  ///< the first one that there is
+    ExprPtr condition;
+    bool optional = false;  ///< left out where there is no value
+    std::string origin;
+};
+
+/// `writes FORMAT ARCHITECTURE`: a dialect in which models are written, not read.
+struct WrittenAs {
+    std::string format;        ///< "gguf"
+    std::string architecture;  ///< what the format calls the family
+};
+
 /// A framework's stored names and forms.
 struct Dialect {
     std::string name;
@@ -153,6 +176,9 @@ struct Dialect {
     /// The stored names are the recipe's own (`names recipe`): see own_names.
     bool has_own_names = false;
     std::optional<LoraNames> lora;  ///< see lora_form
+    std::optional<WrittenAs> written;  ///< its `ignore` then names logical tensors
+    std::vector<KeyRule> keys;
+    std::string rope_factors;  ///< the tensor of Llama 3's rotary factors, "" if there is none
 };
 
 /// A family's hub names; `extends` resolved.
@@ -180,6 +206,8 @@ struct Recipe {
     std::vector<std::string> givens;
     std::string verified;  ///< fixtures that verify it ("verified by A, B"); "" = unverified
     std::vector<std::string> unverified;  ///< dialects that none of these fixtures has
+    bool is_form = false;  ///< its hub lines are a written dialect's, see written_form
+    std::vector<IgnoreRule> left_out = {};  ///< logical tensors that such a form does not have
 };
 
 /// The dialect with the recipe's module and hub lines as its stored names, for checkpoints that
@@ -237,6 +265,9 @@ class RecipeLibrary {
     [[nodiscard]] bool can_meet(const Recipe& recipe, const Dialect& dialect) const;
 
   private:
+    /// The forms in which a family is written.
+    void check_forms(const Recipe& recipe, const Dialect& stored) const;
+
     std::map<std::string, Recipe, std::less<>> recipes_;
     std::map<std::string, Dialect, std::less<>> dialects_;
     std::map<std::string, RecipeFile, std::less<>> sources_;

@@ -1,0 +1,210 @@
+#include "shardweld/models/written_form.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <set>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "expr.hpp"
+
+namespace shardweld::models {
+
+namespace {
+
+using Type = MetadataField::Type;
+
+std::optional<double> number_in(const FieldValue& value) {
+    if (const auto* const whole = std::get_if<Index>(&value)) {
+        return static_cast<double>(*whole);
+    }
+    const auto* const real = std::get_if<double>(&value);
+    return real == nullptr ? std::nullopt : std::optional(*real);
+}
+
+/// The first of several places in which config.json may have a number.
+std::optional<double> number_of(const Config& config, std::initializer_list<const char*> paths) {
+    for (const char* const path : paths) {
+        if (const auto found = number_in(config.field(path))) {
+            return found;
+        }
+    }
+    return std::nullopt;
+}
+
+/// Works out the keys of one model.
+class KeyValues {
+  public:
+    KeyValues(const Symbols& symbols, const Config& config) : symbols_(symbols), config_(config) {}
+
+    [[nodiscard]] bool applies(const KeyRule& rule) const {
+        return symbols_.holds(rule.condition);
+    }
+
+    /// Whether there is a value; it is put into the field.
+    [[nodiscard]] bool find(const KeyRule& rule, MetadataField& field) const {
+        return std::ranges::any_of(rule.values, [&](const KeyRule::Value& value) {
+            return rule.type == Type::text  ? put_text(value, field)
+                   : rule.type == Type::f32 ? put_real(value, field)
+                                            : put_integer(rule, value, field);
+        });
+    }
+
+  private:
+    [[nodiscard]] bool put_text(const KeyRule::Value& value, MetadataField& field) const {
+        const auto text = value.literal ? value.literal : config_.text(value.expr->name);
+        if (text) {
+            field.texts = {*text};
+        }
+        return text.has_value();
+    }
+
+    [[nodiscard]] std::optional<double> real(const KeyRule::Value& value) const {
+        if (value.literal) {
+            double number = 0;
+            std::from_chars(value.literal->data(), value.literal->data() + value.literal->size(),
+                            number);
+            return number;
+        }
+        if (value.expr->op == Op::field) {
+            return number_in(config_.field(value.expr->name));
+        }
+        const auto whole = symbols_.try_expr(value.expr);
+        return whole ? std::optional(static_cast<double>(*whole)) : std::nullopt;
+    }
+
+    [[nodiscard]] bool put_real(const KeyRule::Value& value, MetadataField& field) const {
+        const auto number = real(value);
+        if (number) {
+            field.reals = {static_cast<float>(*number * value.factor)};
+        }
+        return number.has_value();
+    }
+
+    [[nodiscard]] bool put_integer(const KeyRule& rule, const KeyRule::Value& value,
+                                   MetadataField& field) const {
+        const auto number = symbols_.try_expr(value.expr);
+        const Index most = rule.type == Type::boolean ? 1 : std::numeric_limits<std::uint32_t>::max();
+        if (number && (*number < 0 || *number > most)) {
+            throw Error(ErrorCode::mismatch,
+                        value.expr->text + " is " + std::to_string(*number) +
+                            " by config.json, which the key " + rule.name + " cannot hold",
+                        "correct config.json")
+                .set_detail(rule.origin);
+        }
+        if (number) {
+            field.integers = {*number};
+        }
+        return number.has_value();
+    }
+
+    const Symbols& symbols_;
+    const Config& config_;
+};
+
+std::string full_name(const std::string& name, const Dialect& form) {
+    return name.starts_with("general.") ? name : form.written->architecture + "." + name;
+}
+
+/// What a rotary frequency is divided by.
+float rope_factor(float frequency, float factor, float low, float high, float context) {
+    const float wavelength = static_cast<float>(2 * std::numbers::pi) / frequency;
+    if (wavelength < context / high) {
+        return 1;
+    }
+    if (wavelength > context / low) {
+        return factor;
+    }
+    const float smooth = (context / wavelength - low) / (high - low);
+    return 1 / ((1 - smooth) / factor + smooth);
+}
+
+}  // namespace
+
+const Dialect* form_for(const RecipeLibrary& library, const Recipe& recipe,
+                        std::string_view format) {
+    for (const Dialect* const dialect : library.dialects()) {
+        if (dialect->written && dialect->written->format == format &&
+            std::ranges::count(dialect->families, recipe.name) > 0) {
+            return dialect;
+        }
+    }
+    return nullptr;
+}
+
+std::vector<std::string> families_with_form(const RecipeLibrary& library, std::string_view format) {
+    std::set<std::string> families;
+    for (const Dialect* const dialect : library.dialects()) {
+        if (dialect->written && dialect->written->format == format) {
+            families.insert(dialect->families.begin(), dialect->families.end());
+        }
+    }
+    return {families.begin(), families.end()};
+}
+
+WrittenForm written_form(const Recipe& recipe, const Dialect& stored, const Dialect& form) {
+    WrittenForm made{recipe, stored};
+    made.recipe.hub = form.store;
+    made.recipe.is_form = true;
+    made.recipe.left_out = form.ignore;
+    made.dialect.fuse.insert(form.fuse.begin(), form.fuse.end());
+    made.dialect.defaults.insert(form.defaults.begin(), form.defaults.end());
+    made.dialect.facts.insert(made.dialect.facts.end(), form.facts.begin(), form.facts.end());
+    return made;
+}
+
+Metadata metadata_of(const Dialect& form, const Symbols& symbols, const Config& config) {
+    const KeyValues values(symbols, config);
+    Metadata metadata{
+        MetadataField::text("general.architecture", form.written->architecture)};
+    for (const KeyRule& rule : form.keys) {
+        MetadataField field{full_name(rule.name, form), rule.type};
+        if (!values.applies(rule) ||
+            std::ranges::count(metadata, field.key, &MetadataField::key) > 0) {
+            continue;
+        }
+        if (values.find(rule, field)) {
+            metadata.push_back(std::move(field));
+        } else if (!rule.optional) {
+            const KeyRule::Value& last = rule.values.back();
+            throw Error(ErrorCode::mismatch,
+                        config.origin() + " has no value for " + field.key + ": " +
+                            (last.expr ? last.expr->text : *last.literal),
+                        "add the field that the trained model's config.json has")
+                .set_detail(rule.origin);
+        }
+    }
+    return metadata;
+}
+
+std::vector<float> rope_factors(const Symbols& symbols, const Config& config) {
+    constexpr const char* kNew = "rope_parameters.";
+    constexpr const char* kOld = "rope_scaling.";
+    const auto number = [&](const std::string& name, double missing) {
+        return static_cast<float>(
+            number_of(config, {(kNew + name).c_str(), (kOld + name).c_str()}).value_or(missing));
+    };
+    auto type = config.text(kNew + std::string("rope_type"));
+    type = type ? type : config.text(kOld + std::string("rope_type"));
+    if (type != "llama3") {
+        return {};
+    }
+    const double base =
+        number_of(config, {"rope_parameters.rope_theta", "rope_theta"}).value_or(10'000);
+    const Index size = symbols.value("d");
+    std::vector<float> factors;
+    for (Index i = 0; i < size; i += 2) {
+        const float exponent = static_cast<float>(i) / static_cast<float>(size);
+        const float frequency = 1.0F / std::pow(static_cast<float>(base), exponent);
+        factors.push_back(rope_factor(frequency, number("factor", 8), number("low_freq_factor", 1),
+                                      number("high_freq_factor", 4),
+                                      number("original_max_position_embeddings", 8192)));
+    }
+    return factors;
+}
+
+}  // namespace shardweld::models
