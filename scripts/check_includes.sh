@@ -48,6 +48,7 @@ declare -A ROOMS=(
     [formats/megatron]="containers shared"
     [mpi/calls]=""
     [mpi/loading]=""
+    [outputs/gguf]=""
     [outputs/hdf5]=""
     [outputs/safetensors]=""
     [plan/bind]=""

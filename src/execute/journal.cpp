@@ -130,7 +130,7 @@ std::vector<std::pair<Index, fs::path>> files_by_session(const fs::path& directo
 BlockPlaces::BlockPlaces(const plan::Plan& plan) : plan_(plan), begins_(plan.targets.size()) {
     for (std::size_t i = 0; i < plan.line.order.size(); ++i) {
         const std::uint32_t target = plan.line.order[i];
-        const bool has_scales = plan.targets[target].holds_codes();
+        const bool has_scales = plan.targets[target].has_scales();
         for (std::uint32_t part = 0; part < (has_scales ? 2U : 1U); ++part) {
             begins_[target + part] = {plan.line.begins[i], n_blocks_};
         }
@@ -146,7 +146,7 @@ bool BlockPlaces::has(const DoneBlock& block) const {
 std::size_t BlockPlaces::index(const DoneBlock& block) const {
     const plan::Target& target = plan_.targets[block.target];
     const auto number = static_cast<std::size_t>(block.number);
-    return begins_[block.target].block + (target.holds_codes() || target.is_scales()
+    return begins_[block.target].block + (target.has_scales() || target.is_scales()
                                               ? 2 * number + (target.is_scales() ? 1 : 0)
                                               : number);
 }

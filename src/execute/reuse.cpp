@@ -128,7 +128,7 @@ std::vector<plan::LineRange> reuse(mpi::Comm& comm, const plan::Plan& plan,
             counts.bytes_damaged += is_good ? 0 : bytes.size();
             const auto last = std::exchange(codes, std::nullopt);
             const plan::Target& target = plan.targets[block.target];
-            if (is_good && target.holds_codes()) {
+            if (is_good && target.has_scales()) {
                 codes = block;
                 held.assign(bytes.begin(), bytes.end());
             } else if (is_good && !target.is_scales()) {

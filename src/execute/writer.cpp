@@ -83,7 +83,8 @@ void Writer::make(const Round& round, plan::LineRange range) {
         const auto place = place_of(one);
         const plan::Target& target = plan_.targets[one.slice.target];
         if (target.holds_codes()) {
-            quantise(round, i, place, place_of(round.slices[i + 1]));
+            quantise(round, i, place,
+                     target.has_scales() ? place_of(round.slices[i + 1]) : std::span<std::byte>());
         } else if (!is_plain && !target.is_scales()) {
             convert(round, i, place);
         }

@@ -3,6 +3,7 @@
 
 #include "shardweld/outputs/format.hpp"
 
+#include "gguf/gguf_output.hpp"
 #include "hdf5/hdf5_output.hpp"
 #include "safetensors/safetensors.hpp"
 
@@ -12,6 +13,7 @@ const std::vector<const Format*>& all_formats() {
     static const std::vector<const Format*> formats = {
         &safetensors_format(),
         &hdf5_format(),
+        &gguf_format(),
     };
     return formats;
 }

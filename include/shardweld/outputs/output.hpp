@@ -2,10 +2,12 @@
 // and the rest of a merge sees of it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "shardweld/core/dtype.hpp"
+#include "shardweld/core/encoding.hpp"
 #include "shardweld/core/index.hpp"
 
 namespace shardweld::outputs {
@@ -20,7 +22,8 @@ struct OutputTensor {
     /// Elements of one strip, where the tensor is made strip by strip together with another; else
     /// 0.
     Index strip = 0;
-    bool is_made_with_last = false;  ///< that is the one before it, in the same file
+    bool is_made_with_last = false;         ///< that is the one before it, in the same file
+    std::optional<Encoding> encoding = {};  ///< of what it holds codes
 
     [[nodiscard]] Bytes bytes() const;
 };

@@ -63,6 +63,10 @@ struct Target {
     [[nodiscard]] bool holds_codes() const {
         return quantised && quantised->part == Quantised::Part::codes;
     }
+    /// The target behind it holds their scales.
+    [[nodiscard]] bool has_scales() const {
+        return holds_codes() && !facts_of(quantised->encoding).is_ggml();
+    }
     /// A weight that is made of codes.
     [[nodiscard]] bool is_dequantised() const {
         return quantised && quantised->part == Quantised::Part::weight;

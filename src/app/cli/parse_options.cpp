@@ -82,6 +82,26 @@ void check_job(const Arguments& arguments, const Options& options) {
     }
 }
 
+void check_quantise(const Arguments& arguments, const Options& options) {
+    const bool is_ggml = options.quantise && facts_of(*options.quantise).is_ggml();
+    const bool is_gguf = options.output_format->name() == "gguf";
+    if (is_gguf && !is_ggml) {
+        refuse("--output_format gguf needs a type",
+               "give --quantize gguf:q8_0 or another one of gguf:*");
+    }
+    if (options.quantise && !is_gguf && options.output_format != &outputs::default_format()) {
+        refuse("--quantize writes safetensors or, with gguf:*, GGUF", "leave --output_format out");
+    }
+    if (is_ggml && options.command == Command::test) {
+        refuse("--quantize " + std::string(facts_of(*options.quantise).name) +
+                   " writes llama.cpp's names, which no model directory has",
+               "compare what is written without it");
+    }
+    if (is_ggml && arguments.has("max_shard_size")) {
+        refuse("a GGUF model is one file", "leave --max_shard_size out");
+    }
+}
+
 /// After all options are read. Error(usage).
 void check_together(const Arguments& arguments, const Options& options) {
     check_mesh(options.mesh);
@@ -95,9 +115,7 @@ void check_together(const Arguments& arguments, const Options& options) {
     if (options.resume && options.restart) {
         refuse("--resume and --restart exclude each other", "give one of them");
     }
-    if (options.quantise && options.output_format != &outputs::default_format()) {
-        refuse("--quantize writes safetensors only", "leave --output_format out");
-    }
+    check_quantise(arguments, options);
     if (options.quantise_ignore && !options.quantise) {
         refuse("--quantize_ignore needs --quantize", "add it, or leave both out");
     }

@@ -267,6 +267,12 @@ Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const O
                  Catalogue catalogue) {
     const Bytes stored = catalogue::stored_bytes(catalogue);
     Bound bound;
+    if (prepared.form != nullptr && options.lora != Lora::drop &&
+        (adapters::holds_adapter(catalogue) || holds_framework_adapter(catalogue))) {
+        throw Error(ErrorCode::unsupported, "a model with a LoRA adapter is not written to GGUF",
+                    "write it with --lora fold as safetensors, then that with --backend hf; or "
+                    "leave the adapter out with --lora drop");
+    }
     if (prepared.dialect->has_own_names && adapters::holds_adapter(catalogue)) {
         bound = PeftBinder(prepared, files, options).bind(std::move(catalogue));
     } else {

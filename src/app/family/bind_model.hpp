@@ -3,9 +3,11 @@
 // the order of the steps; names and formulas are the adapters module's.
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "shardweld/adapters/separate.hpp"
+#include "shardweld/outputs/format.hpp"
 #include "shardweld/plan/quantise.hpp"
 
 #include "model.hpp"
@@ -20,6 +22,7 @@ struct Bound {
     std::string adapter_config;  ///< written beside a split adapter, "" if there is none
     bool has_model = true;       ///< false: only an adapter was saved
     std::optional<plan::Quantisation> quantisation;  ///< --quantize
+    std::shared_ptr<const outputs::Format> output;   ///< made for this model; null: the option's
     std::vector<std::string> notes;                  ///< for people
 };
 

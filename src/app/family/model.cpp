@@ -11,6 +11,8 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/format.hpp"
 #include "shardweld/models/claims.hpp"
+#include "shardweld/models/written_form.hpp"
+#include "shardweld/outputs/gguf.hpp"
 #include "shardweld/publish/config_edits.hpp"
 
 #include "../cli/selection.hpp"
@@ -240,6 +242,33 @@ void judge_recipe(PreparedModel& prepared, const catalogue::Catalogue& catalogue
     prepared.warnings.push_back({"recipe_unverified", "", "the recipe " + recipe.name + text});
 }
 
+/// Names and forms of llama.cpp, whose files hold whole language models of families that have a
+/// template.
+void take_form(PreparedModel& prepared, const catalogue::Catalogue& catalogue) {
+    constexpr std::string_view kFormat = "gguf";
+    prepared.form = models::form_for(*prepared.library, *prepared.recipe, kFormat);
+    if (prepared.form == nullptr) {
+        throw Error(ErrorCode::unsupported,
+                    "there is no GGUF template for the family " + prepared.recipe->name,
+                    "there is one for " +
+                        joined(models::families_with_form(*prepared.library, kFormat), ", ") +
+                        "; write safetensors, which llama.cpp's convert_hf_to_gguf.py may know");
+    }
+    if (prepared.own_recipe != nullptr || prepared.is_value) {
+        throw Error(ErrorCode::unsupported,
+                    "a model without a language model's head cannot be written to GGUF",
+                    "write safetensors");
+    }
+    models::WrittenForm made =
+        models::written_form(*prepared.recipe, *prepared.dialect, *prepared.form);
+    models::Dialect rules = made.dialect;
+    rules.refusals = prepared.form->refusals;
+    models::require_fit(made.recipe, rules, prepared.config, catalogue.claims);
+    prepared.own_recipe = std::make_shared<const models::Recipe>(std::move(made.recipe));
+    prepared.recipe = prepared.own_recipe.get();
+    prepared.dialect = std::make_shared<const models::Dialect>(std::move(made.dialect));
+}
+
 /// A comparison has no place for an adapter: it sees the base, unless it is asked to fold.
 Lora lora_for(Lora asked, Destination sink) {
     return asked == Lora::split && sink == Destination::comparison ? Lora::drop : asked;
@@ -257,8 +286,13 @@ bool is_adapter_alone(Lora lora, const catalogue::Catalogue& catalogue) {
 }
 
 ModelChoice model_choice(const Options& options, Destination sink) {
-    return {options.names, options.tie_word_embedding, options.is_value_model, options.vocab_size,
-            lora_for(options.lora, sink)};
+    const bool is_ggml = options.quantise && facts_of(*options.quantise).is_ggml();
+    return {options.names,
+            options.tie_word_embedding,
+            options.is_value_model,
+            options.vocab_size,
+            lora_for(options.lora, sink),
+            is_ggml ? options.quantise : std::nullopt};
 }
 
 PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
@@ -276,7 +310,13 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
     models::require_fit(*prepared.recipe, *prepared.dialect, prepared.config, catalogue.claims);
     const ScoreHead head = find_score_head(catalogue, *prepared.dialect);
     settle_head(prepared, head);
+    if (choice.ggml) {
+        take_form(prepared, catalogue);
+    }
     std::map<std::string, Index> facts = known_facts(catalogue, *prepared.dialect);
+    if (choice.ggml) {
+        facts.emplace("file_type", outputs::gguf_file_type(*choice.ggml));
+    }
     if (head.rows) {
         facts.emplace("labels", *head.rows);
     }

@@ -37,6 +37,7 @@ struct ModelChoice {
     bool is_value = false;            ///< it classifies tokens
     std::optional<Index> vocab_size;  ///< instead of config.json's
     Lora lora = Lora::split;          ///< what becomes of an adapter
+    std::optional<Encoding> ggml;     ///< written in llama.cpp's form, mostly of this type
 };
 ModelChoice model_choice(const Options& options, Destination sink);
 
@@ -45,7 +46,8 @@ struct PreparedModel {
     std::shared_ptr<const models::RecipeLibrary> library;  ///< owns recipe and dialect
     const models::Recipe* recipe = nullptr;
     std::shared_ptr<const models::Recipe>
-        own_recipe;  ///< the recipe, where the checkpoint changes it
+        own_recipe;  ///< the recipe, where the checkpoint or the written form changes it
+    const models::Dialect* form = nullptr;  ///< in which it is written, where that is its own
     std::shared_ptr<const models::Dialect> dialect;
     models::Verification verification;  ///< of the recipe in the checkpoint's format
     models::Config config;              ///< with the command line's changes

@@ -6,6 +6,8 @@
 #include "shardweld/adapters/separate.hpp"
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/models/written_form.hpp"
+#include "shardweld/outputs/gguf.hpp"
 #include "shardweld/plan/plan.hpp"
 #include "shardweld/plan/quantise.hpp"
 #include "shardweld/plan/trace.hpp"
@@ -152,15 +154,40 @@ std::vector<std::string> whole_trace(std::vector<std::string> trace, const plan:
     return trace;
 }
 
+/// GGUF files of this model; adds the tensors that only they have.
+std::shared_ptr<const outputs::Format> gguf_output(const PreparedModel& prepared,
+                                                   std::vector<plan::Target>& targets) {
+    constexpr std::int64_t kQuantisationVersion = 2;  // ggml.h, GGML_QNT_VERSION
+    const models::Dialect& form = *prepared.form;
+    Metadata metadata = models::metadata_of(form, *prepared.symbols, prepared.config);
+    metadata.push_back(MetadataField::u32("general.quantization_version", kQuantisationVersion));
+    const auto factors = form.rope_factors.empty()
+                             ? std::vector<float>()
+                             : models::rope_factors(*prepared.symbols, prepared.config);
+    if (!factors.empty()) {
+        plan::Target target =
+            plan::literal_target(form.rope_factors, DType::f32, static_cast<Index>(factors.size()),
+                                 std::as_bytes(std::span(factors)));
+        const auto place =
+            std::ranges::lower_bound(targets, target.name, natural_less, &plan::Target::name);
+        targets.insert(place, std::move(target));
+    }
+    return outputs::gguf_format_of(*prepared.choice.ggml, std::move(metadata));
+}
+
 /// --quantize: the weights that are bound become codes and scales.
 void quantise_bound(const PreparedModel& prepared, const Options& options, Bound& bound) {
     if (!options.quantise) {
         return;
     }
     const Selection left{std::nullopt, options.quantise_ignore};
-    bound.quantisation = plan::quantise(
-        bound.binding.targets, prepared.model(), *options.quantise,
-        [is_taken = selects(left)](const std::string& name) { return !is_taken(name); });
+    const auto quantise = prepared.form == nullptr ? plan::quantise : plan::quantise_ggml;
+    bound.quantisation =
+        quantise(bound.binding.targets, prepared.model(), *options.quantise,
+                 [is_taken = selects(left)](const std::string& name) { return !is_taken(name); });
+    if (prepared.form != nullptr) {
+        bound.output = gguf_output(prepared, bound.binding.targets);
+    }
     const plan::Quantisation& made = *bound.quantisation;
     bound.notes.push_back(counted(static_cast<std::size_t>(made.n_quantised), "weight") +
                           " are written as " + std::string(facts_of(made.encoding).name));
@@ -173,6 +200,9 @@ Planned make_plans(Session& session, const Terms& terms, Input input, BoundModel
         std::move(input), std::move(model), {}, {}, {}, std::move(choice), {}, false, {}};
     const std::vector<catalogue::File>& files = planned.input.files;
     Bound& bound = planned.model.bound;
+    if (bound.output != nullptr) {
+        planned.choice.output_format = bound.output.get();
+    }
     const plan::Visibility visibility =
         terms.crew ? plan::Visibility::everywhere(terms.crew->n_ranks, files.size())
                    : planned.input.visibility;

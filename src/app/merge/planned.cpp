@@ -13,7 +13,8 @@ publish::Facts Planned::facts() const {
     publish::Facts facts =
         publish::facts_of(plan.targets, model.bound.binding.logicals, *model.prepared.recipe);
     facts.to_token_classes = model.prepared.is_value;
-    if (const auto& made = model.bound.quantisation) {
+    const auto& made = model.bound.quantisation;
+    if (made && !facts_of(made->encoding).is_ggml()) {
         facts.quantisation = publish::quantisation_config(made->encoding, made->kept);
     }
     return facts;

@@ -138,8 +138,38 @@ void rename_all(Catalogue& catalogue, const Model& model, const StoreMatcher& ma
     }
 }
 
+/// Why a written form does not have a logical tensor; null: it should.
+const models::IgnoreRule* left_out(const models::Recipe& recipe, const std::string& logical) {
+    const auto rule = std::ranges::find_if(recipe.left_out, [&](const models::IgnoreRule& one) {
+        return std::ranges::any_of(
+            one.globs, [&](const std::string& glob) { return glob_matches(glob, logical); });
+    });
+    return rule == recipe.left_out.end() ? nullptr : &*rule;
+}
+
+/// A form of its own has no place for tensors without a line.
+void leave_out(std::vector<Tensor>& others, const Model& model, Ledger& ledger) {
+    std::vector<std::string> unknown;
+    for (const Tensor& tensor : others) {
+        if (passes_unlisted(*model.recipe, tensor.name)) {
+            ledger.ignore(tensor.name, "not in the written form of the model",
+                          catalogue::stored_bytes(tensor));
+        } else {
+            unknown.push_back(tensor.name);
+        }
+    }
+    if (!unknown.empty()) {
+        throw Error(ErrorCode::unsupported,
+                    std::to_string(unknown.size()) +
+                        " tensor(s) have no place in the form that a " + model.recipe->name +
+                        " model is written in: " + listed(unknown),
+                    "write safetensors, or leave them out with --exclude");
+    }
+    others.clear();
+}
+
 /// Every stored element must have gone somewhere; names the first tensor of which some did not.
-void check_all_used(Instances& instances, Binding& binding) {
+void check_all_used(const Model& model, Instances& instances, Binding& binding) {
     const Instance* worst = nullptr;
     std::uint32_t segment = 0;
     Index n_left = 0;
@@ -149,7 +179,12 @@ void check_all_used(Instances& instances, Binding& binding) {
             continue;
         }
         const Index left = instance.primary_volume - instance.taken;
-        if (instance.dropped) {
+        const models::IgnoreRule* const rule =
+            left == 0 ? nullptr : left_out(*model.recipe, instances.logical_of(key.segment));
+        if (rule != nullptr) {
+            binding.ledger.ignore(instances.stored_name(instance.name), rule->reason,
+                                  bytes_of(left, instance.dtype));
+        } else if (instance.dropped) {
             for (const InstanceSource& source : instance.sources) {
                 binding.ledger.padding += bytes_of(source.patch.volume(), instance.dtype);
             }
@@ -278,8 +313,11 @@ Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {
         });
     }
     build_targets(model, wanted, {matcher, mismatches}, instances, binding);
-    mismatches.check("left", [&] { check_all_used(instances, binding); });
+    mismatches.check("left", [&] { check_all_used(model, instances, binding); });
     mismatches.require_none();
+    if (model.recipe->is_form) {
+        leave_out(others, model, binding.ledger);
+    }
     add_as_stored(std::move(others), presumed, model, wanted, binding);
     sort_targets(binding);
     return binding;

@@ -224,24 +224,15 @@ class Quantiser {
         out.push_back(std::move(scales));
         if (facts_.has_shape) {
             const std::array<Index, 2> shape{matrices.rows, matrices.columns};
-            out.push_back(literal(name + "_shape", DType::i64, 2, std::as_bytes(std::span(shape))));
+            out.push_back(
+                literal_target(name + "_shape", DType::i64, 2, std::as_bytes(std::span(shape))));
         }
         if (facts_.has_global) {
             const std::array<float, 1> global{1};
-            out.push_back(
-                literal(name + "_global_scale", DType::f32, 1, std::as_bytes(std::span(global))));
+            out.push_back(literal_target(name + "_global_scale", DType::f32, 1,
+                                         std::as_bytes(std::span(global))));
         }
         ++result_.n_quantised;
-    }
-
-    static Target literal(std::string name, DType dtype, Index n,
-                          std::span<const std::byte> bytes) {
-        Target target;
-        target.name = std::move(name);
-        target.stored = target.dtype = dtype;
-        target.shape = {n};
-        target.literal.assign(bytes.begin(), bytes.end());
-        return target;
     }
 
     /// Weights of one divisor have one number, from 0 on.
@@ -267,6 +258,15 @@ class Quantiser {
 };
 
 }  // namespace
+
+Target literal_target(std::string name, DType dtype, Index n, std::span<const std::byte> bytes) {
+    Target target;
+    target.name = std::move(name);
+    target.stored = target.dtype = dtype;
+    target.shape = {n};
+    target.literal.assign(bytes.begin(), bytes.end());
+    return target;
+}
 
 Quantisation quantise(std::vector<Target>& targets, const Model& model, Encoding encoding,
                       const std::function<bool(const std::string&)>& is_ignored) {

@@ -68,8 +68,9 @@ class TargetBuilder {
         Target target;
         target.name = hub.name;
         target.shape = bound.shape();
-        // What is added makes up for the framework's form; the module tree has the model's own.
-        target.add = model_.dialect->has_own_names ? 0 : line.add;
+        // What is added makes up for the framework's form, which the module tree does not have, or
+        // gives the written one.
+        target.add = model_.dialect->has_own_names && !model_.recipe->is_form ? 0 : line.add;
         std::vector<Filed> filed;
         for (const layout::SegmentPatch& part : lowered_) {
             instances_.file(line, bound, part, hub.captures, filed);

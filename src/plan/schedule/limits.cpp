@@ -41,7 +41,7 @@ Bytes strip_buffer(const std::vector<Target>& targets, std::size_t at) {
     const auto bytes_of = [](const Target& target) {
         return buffer_bytes(target, target.quantised->strip());
     };
-    return bytes_of(targets[at]) + (targets[at].holds_codes() ? bytes_of(targets[at + 1]) : 0);
+    return bytes_of(targets[at]) + (targets[at].has_scales() ? bytes_of(targets[at + 1]) : 0);
 }
 
 void note_shares(const std::vector<Target>& targets, LimitNeeds& needs) {

@@ -176,7 +176,10 @@ std::vector<outputs::OutputTensor> output_tensors(const std::vector<Target>& tar
     tensors.reserve(targets.size());
     for (const Target& target : targets) {
         const Index strip = target.quantised ? target.quantised->strip() : 0;
-        tensors.push_back({target.name, target.dtype, target.shape, strip, target.is_scales()});
+        tensors.push_back({target.name, target.dtype, target.shape, strip, target.is_scales(), {}});
+        if (target.holds_codes()) {
+            tensors.back().encoding = target.quantised->encoding;
+        }
     }
     return tensors;
 }
@@ -268,7 +271,7 @@ Strip strip_of(const Plan& plan, std::uint32_t codes) {
         return static_cast<Bytes>(target.quantised->strip()) * size_of(target.dtype);
     };
     const Target& target = plan.targets[codes];
-    return {bytes_of(target), target.holds_codes() ? bytes_of(plan.targets[codes + 1]) : 0};
+    return {bytes_of(target), target.has_scales() ? bytes_of(plan.targets[codes + 1]) : 0};
 }
 
 Index block_elements(const Target& target) {
@@ -310,7 +313,7 @@ void add_strips(const Plan& plan, LineRange range, std::uint32_t codes, Bytes be
         };
         const auto [lo, hi] = part_of(target);
         add_slice(plan, range, {codes, lo, hi, line}, slices);
-        if (!target.holds_codes()) {
+        if (!target.has_scales()) {
             continue;
         }
         const auto [scale_lo, scale_hi] = part_of(plan.targets[codes + 1]);

@@ -1,0 +1,229 @@
+#include "gguf_output.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/outputs/gguf.hpp"
+
+namespace shardweld::outputs {
+
+namespace {
+
+constexpr Bytes kAlignment = 32;  // GGUF_DEFAULT_ALIGNMENT
+constexpr std::uint32_t kVersion = 3;
+constexpr std::size_t kLongestName = 63;  // llama.cpp's GGML_MAX_NAME, with its end
+constexpr std::size_t kMostDims = 4;
+constexpr std::uint32_t kList = 9;
+
+/// The numbers of a type: GGMLQuantizationType and LlamaFileType.
+struct TypeNumbers {
+    Encoding encoding;
+    std::uint32_t type;
+    std::uint32_t file_type;
+};
+constexpr std::array<TypeNumbers, 8> kTypes = {{{Encoding::gguf_f32, 0, 0},
+                                                {Encoding::gguf_f16, 1, 1},
+                                                {Encoding::gguf_q4_0, 2, 2},
+                                                {Encoding::gguf_q4_1, 3, 3},
+                                                {Encoding::gguf_q5_0, 6, 8},
+                                                {Encoding::gguf_q5_1, 7, 9},
+                                                {Encoding::gguf_q8_0, 8, 7},
+                                                {Encoding::gguf_bf16, 30, 32}}};
+
+const TypeNumbers& numbers_of(Encoding encoding) {
+    const auto* const found = std::ranges::find(kTypes, encoding, &TypeNumbers::encoding);
+    if (found == kTypes.end()) {
+        throw Error(ErrorCode::internal, "an encoding that is none of GGML's types");
+    }
+    return *found;
+}
+
+std::uint32_t number_of(MetadataField::Type type) {
+    switch (type) {
+        case MetadataField::Type::u32:
+            return 4;
+        case MetadataField::Type::i32:
+            return 5;
+        case MetadataField::Type::f32:
+            return 6;
+        case MetadataField::Type::boolean:
+            return 7;
+        case MetadataField::Type::text:
+            return 8;
+    }
+    return 0;
+}
+
+/// Bytes of a header, little-endian.
+class HeaderText {
+  public:
+    void u32(std::uint32_t value) { little_endian(value, 4); }
+    void u64(std::uint64_t value) { little_endian(value, 8); }
+    void text(const std::string& value) {
+        u64(value.size());
+        bytes_ += value;
+    }
+
+    void field(const MetadataField& field) {
+        text(field.key);
+        const std::uint32_t type = number_of(field.type);
+        if (field.is_list) {
+            u32(kList);
+            u32(type);
+            u64(field.integers.size() + field.reals.size() + field.texts.size());
+        } else {
+            u32(type);
+        }
+        for (const std::int64_t value : field.integers) {
+            little_endian(static_cast<std::uint64_t>(value),
+                          field.type == MetadataField::Type::boolean ? 1 : 4);
+        }
+        for (const float value : field.reals) {
+            u32(std::bit_cast<std::uint32_t>(value));
+        }
+        for (const std::string& value : field.texts) {
+            text(value);
+        }
+    }
+
+    void fill_up() { bytes_.resize((bytes_.size() + kAlignment - 1) / kAlignment * kAlignment); }
+    [[nodiscard]] std::string take() { return std::move(bytes_); }
+
+  private:
+    void little_endian(std::uint64_t value, int n_bytes) {
+        for (int i = 0; i < n_bytes; ++i, value >>= 8U) {
+            bytes_ += static_cast<char>(static_cast<unsigned char>(value & 0xFFU));
+        }
+    }
+
+    std::string bytes_ = "GGUF";
+};
+
+/// Of a tensor's values, the fastest first.
+std::vector<Index> dims_of(const OutputTensor& tensor, const EncodingFacts& facts) {
+    std::vector<Index> dims(tensor.shape.rbegin(), tensor.shape.rend());
+    const auto block = static_cast<Index>(facts.block_bytes / size_of(facts.codes));
+    if (!dims.empty()) {
+        dims.front() = dims.front() / block * facts.tile_columns;
+    }
+    return dims;
+}
+
+/// What the file calls the type of a tensor's elements.
+Encoding encoding_of(const OutputTensor& tensor) {
+    if (tensor.encoding) {
+        return *tensor.encoding;
+    }
+    for (const TypeNumbers& numbers : kTypes) {
+        const EncodingFacts& facts = facts_of(numbers.encoding);
+        if (facts.tile_columns == 1 && facts.codes == tensor.dtype) {
+            return numbers.encoding;
+        }
+    }
+    throw Error(ErrorCode::unsupported, tensor.name + " of type " +
+                                            std::string(safetensors_name(tensor.dtype)) +
+                                            " cannot be written to GGUF");
+}
+
+void require_readable(const OutputTensor& tensor) {
+    if (tensor.name.size() > kLongestName || tensor.shape.size() > kMostDims) {
+        throw Error(ErrorCode::unsupported,
+                    printable(tensor.name) +
+                        " cannot be written to GGUF: llama.cpp reads names of up to 63 letters and "
+                        "tensors of up to 4 dims");
+    }
+}
+
+class Gguf final : public Format {
+  public:
+    Gguf() = default;
+    Gguf(Encoding encoding, Metadata metadata)
+        : encoding_(encoding), metadata_(std::move(metadata)) {}
+
+    [[nodiscard]] std::string_view name() const override { return "gguf"; }
+    [[nodiscard]] std::vector<std::string_view> endings() const override { return {".gguf"}; }
+
+    [[nodiscard]] Placement place(const std::vector<OutputTensor>& tensors,
+                                  Bytes /*max_shard_size*/) const override {
+        if (!encoding_) {
+            throw Error(ErrorCode::usage, "a GGUF file needs a type of its tensors",
+                        "give --quantize gguf:q8_0 or another one of gguf:*");
+        }
+        Placement placement;
+        placement.format = this;
+        placement.slots.resize(tensors.size());
+        PlacedFile file;
+        file.name = "model-" + std::string(facts_of(*encoding_).name.substr(5)) + ".gguf";
+        place_behind_each_other(tensors, placement, file);
+        file.header = header_of(tensors, placement);
+        for (Slot& slot : placement.slots) {
+            slot.offset += file.header.size();
+        }
+        file.size += file.header.size();
+        placement.files.push_back(std::move(file));
+        return placement;
+    }
+
+  private:
+    /// Offsets and size without the header.
+    static void place_behind_each_other(const std::vector<OutputTensor>& tensors,
+                                        Placement& placement, PlacedFile& file) {
+        for (std::uint32_t i = 0; i < tensors.size(); ++i) {
+            require_readable(tensors[i]);
+            const Bytes bytes = tensors[i].bytes();
+            placement.slots[i].offset = file.size;
+            file.tensors.push_back(i);
+            file.size = checked_add_bytes(file.size, bytes + (kAlignment - 1), "an output file") /
+                        kAlignment * kAlignment;
+            placement.tensor_bytes += bytes;
+        }
+    }
+
+    [[nodiscard]] std::string header_of(const std::vector<OutputTensor>& tensors,
+                                        const Placement& placement) const {
+        HeaderText header;
+        header.u32(kVersion);
+        header.u64(tensors.size());
+        header.u64(metadata_.size());
+        for (const MetadataField& field : metadata_) {
+            header.field(field);
+        }
+        for (std::size_t i = 0; i < tensors.size(); ++i) {
+            const Encoding encoding = encoding_of(tensors[i]);
+            const std::vector<Index> dims = dims_of(tensors[i], facts_of(encoding));
+            header.text(tensors[i].name);
+            header.u32(static_cast<std::uint32_t>(dims.size()));
+            for (const Index dim : dims) {
+                header.u64(static_cast<std::uint64_t>(dim));
+            }
+            header.u32(numbers_of(encoding).type);
+            header.u64(placement.slots[i].offset);
+        }
+        header.fill_up();
+        return header.take();
+    }
+
+    std::optional<Encoding> encoding_;
+    Metadata metadata_;
+};
+
+}  // namespace
+
+const Format& gguf_format() {
+    static const Gguf format;
+    return format;
+}
+
+std::shared_ptr<const Format> gguf_format_of(Encoding encoding, Metadata metadata) {
+    return std::make_shared<const Gguf>(encoding, std::move(metadata));
+}
+
+std::uint32_t gguf_file_type(Encoding encoding) {
+    return numbers_of(encoding).file_type;
+}
+
+}  // namespace shardweld::outputs

@@ -1,0 +1,101 @@
+// A model in llama.cpp's form as GGML's types. Knows which tensor has which type; nothing of
+// blocks.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/plan/quantise.hpp"
+
+#include "hub_names.hpp"
+
+namespace shardweld::plan {
+
+namespace {
+
+/// Of lines that `keep f32`.
+std::set<std::string> names_kept(const Model& model) {
+    std::set<std::string> names;
+    for_each_hub_name(*model.recipe, *model.symbols, [&](const HubName& hub) {
+        if (hub.line->keep == DType::f32) {
+            names.insert(hub.name);
+        }
+        return true;
+    });
+    return names;
+}
+
+Encoding ggml_type(DType dtype) {
+    return dtype == DType::f16    ? Encoding::gguf_f16
+           : dtype == DType::bf16 ? Encoding::gguf_bf16
+                                  : Encoding::gguf_f32;
+}
+
+void require_floats(const Target& target) {
+    const bool is_known =
+        target.dtype == DType::f32 || target.dtype == DType::f16 || target.dtype == DType::bf16;
+    if (!is_known || target.mix || target.fold) {
+        throw Error(ErrorCode::unsupported,
+                    target.name + " is " +
+                        (is_known ? "made of several checkpoints"
+                                  : "of type " + std::string(safetensors_name(target.dtype))) +
+                        ": it cannot be written as one of GGML's types",
+                    "write the model as safetensors with --dtype bf16 first, then that with "
+                    "--backend hf");
+    }
+}
+
+/// The whole target as blocks; sums are those of fp32, which nothing rounds before.
+void make_blocks(Target& target, Encoding encoding) {
+    const EncodingFacts& facts = facts_of(encoding);
+    const Index columns = target.shape.empty() ? 1 : target.shape.back();
+    const Index rows = columns == 0 ? 0 : target.volume() / columns;
+    target.quantised = Quantised{Quantised::Part::codes,
+                                 encoding,
+                                 target.add == 0 ? target.dtype : DType::f32,
+                                 rows,
+                                 columns,
+                                 strip_rows_of(facts.tile_rows, columns)};
+    target.dtype = facts.codes;
+    if (!target.shape.empty()) {
+        target.shape.back() = facts.code_columns(columns);
+    }
+}
+
+}  // namespace
+
+Quantisation quantise_ggml(std::vector<Target>& targets, const Model& model, Encoding encoding,
+                           const std::function<bool(const std::string&)>& is_ignored) {
+    const std::set<std::string> kept = names_kept(model);
+    Quantisation result;
+    result.encoding = encoding;
+    std::vector<std::string> odd;
+    for (Target& target : targets) {
+        require_floats(target);
+        Encoding type = encoding;
+        if (target.shape.size() <= 1 || target.name.ends_with("_norm.weight") ||
+            !target.name.ends_with(".weight") || kept.contains(target.name)) {
+            type = Encoding::gguf_f32;
+        } else if (is_ignored(target.name)) {
+            type = ggml_type(target.dtype);
+        } else if (target.shape.back() % facts_of(encoding).tile_columns != 0) {
+            type = Encoding::gguf_f16;
+            odd.push_back(target.name);
+        } else {
+            ++result.n_quantised;
+        }
+        if (target.volume() > 0) {
+            make_blocks(target, type);
+        }
+    }
+    if (!odd.empty()) {
+        result.notes.push_back(counted(odd.size(), "weight") +
+                               " is written as F16, because its rows fill no blocks of " +
+                               std::to_string(facts_of(encoding).tile_columns) + ": " +
+                               listed(odd));
+    }
+    return result;
+}
+
+}  // namespace shardweld::plan
