@@ -185,12 +185,19 @@ RecipeLibrary RecipeLibrary::load(const std::vector<RecipeFile>& extra) {
         }
     }
     if (!extra.empty()) {
-        library.check_meetings();
+        library.check_stored();
     }
     return library;
 }
 
 void RecipeLibrary::check_meetings() const {
+    check_stored();
+    for (const auto& [name, recipe] : recipes_) {
+        check_forms(recipe);
+    }
+}
+
+void RecipeLibrary::check_stored() const {
     // Frameworks' dialects first: what they find is about fewer lines.
     for (const bool own : {false, true}) {
         for (const auto& [name, recipe] : recipes_) {
@@ -198,19 +205,21 @@ void RecipeLibrary::check_meetings() const {
                 if (dialect.has_own_names == own && can_meet(recipe, dialect)) {
                     check_meeting(recipe, own_names(recipe, dialect));
                 }
-                if (dialect.has_own_names && own) {
-                    check_forms(recipe, own_names(recipe, dialect));
-                }
             }
         }
     }
 }
 
-void RecipeLibrary::check_forms(const Recipe& recipe, const Dialect& stored) const {
+void RecipeLibrary::check_forms(const Recipe& recipe) const {
     for (const auto& [name, form] : dialects_) {
-        if (form.written && std::ranges::count(form.families, recipe.name) > 0) {
-            const WrittenForm made = written_form(recipe, stored, form);
-            check_meeting(made.recipe, made.dialect);
+        if (!form.written || std::ranges::count(form.families, recipe.name) == 0) {
+            continue;
+        }
+        for (const auto& [stored_name, stored] : dialects_) {
+            if (can_meet(recipe, stored)) {
+                const WrittenForm made = written_form(recipe, own_names(recipe, stored), form);
+                check_meeting(made.recipe, made.dialect);
+            }
         }
     }
 }

@@ -41,9 +41,7 @@ class KeyValues {
   public:
     KeyValues(const Symbols& symbols, const Config& config) : symbols_(symbols), config_(config) {}
 
-    [[nodiscard]] bool applies(const KeyRule& rule) const {
-        return symbols_.holds(rule.condition);
-    }
+    [[nodiscard]] bool applies(const KeyRule& rule) const { return symbols_.holds(rule.condition); }
 
     /// Whether there is a value; it is put into the field.
     [[nodiscard]] bool find(const KeyRule& rule, MetadataField& field) const {
@@ -88,7 +86,8 @@ class KeyValues {
     [[nodiscard]] bool put_integer(const KeyRule& rule, const KeyRule::Value& value,
                                    MetadataField& field) const {
         const auto number = symbols_.try_expr(value.expr);
-        const Index most = rule.type == Type::boolean ? 1 : std::numeric_limits<std::uint32_t>::max();
+        const Index most =
+            rule.type == Type::boolean ? 1 : std::numeric_limits<std::uint32_t>::max();
         if (number && (*number < 0 || *number > most)) {
             throw Error(ErrorCode::mismatch,
                         value.expr->text + " is " + std::to_string(*number) +
@@ -159,8 +158,7 @@ WrittenForm written_form(const Recipe& recipe, const Dialect& stored, const Dial
 
 Metadata metadata_of(const Dialect& form, const Symbols& symbols, const Config& config) {
     const KeyValues values(symbols, config);
-    Metadata metadata{
-        MetadataField::text("general.architecture", form.written->architecture)};
+    Metadata metadata{MetadataField::text("general.architecture", form.written->architecture)};
     for (const KeyRule& rule : form.keys) {
         MetadataField field{full_name(rule.name, form), rule.type};
         if (!values.applies(rule) ||

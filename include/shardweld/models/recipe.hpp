@@ -175,7 +175,7 @@ struct Dialect {
     std::vector<std::string> families;  ///< recipes that meet it without `uses`, and only they
     /// The stored names are the recipe's own (`names recipe`): see own_names.
     bool has_own_names = false;
-    std::optional<LoraNames> lora;  ///< see lora_form
+    std::optional<LoraNames> lora;     ///< see lora_form
     std::optional<WrittenAs> written;  ///< its `ignore` then names logical tensors
     std::vector<KeyRule> keys;
     std::string rope_factors;  ///< the tensor of Llama 3's rotary factors, "" if there is none
@@ -251,7 +251,8 @@ class RecipeLibrary {
     /// The built-in files and those of the user. Only with the latter it checks all meetings: those
     /// of the built-in ones are the same at every start, and a unit test checks them.
     static RecipeLibrary load(const std::vector<RecipeFile>& extra = {});
-    /// Checks each recipe with each dialect that it can meet. Throws usage, naming the line.
+    /// Checks each recipe with each dialect that it can meet, and each form in which it is written.
+    /// Throws usage, naming the line.
     void check_meetings() const;
     [[nodiscard]] const Recipe* find_recipe(std::string_view name) const;
     [[nodiscard]] const Dialect* find_dialect(std::string_view name) const;
@@ -265,8 +266,9 @@ class RecipeLibrary {
     [[nodiscard]] bool can_meet(const Recipe& recipe, const Dialect& dialect) const;
 
   private:
+    void check_stored() const;
     /// The forms in which a family is written.
-    void check_forms(const Recipe& recipe, const Dialect& stored) const;
+    void check_forms(const Recipe& recipe) const;
 
     std::map<std::string, Recipe, std::less<>> recipes_;
     std::map<std::string, Dialect, std::less<>> dialects_;

@@ -10,6 +10,7 @@
 #include "shardweld/io/whole_file.hpp"
 #include "shardweld/models/recipe.hpp"
 #include "shardweld/models/verification.hpp"
+#include "shardweld/models/written_form.hpp"
 
 #include "../cli/nearest.hpp"
 #include "../cli/table.hpp"
@@ -133,9 +134,9 @@ std::string listing(const models::RecipeLibrary& library) {
         "of FSDP, DCP and HuggingFace.\n"
         "dialects:";
     for (const models::Dialect* dialect : library.dialects()) {
-        text += " " + dialect->name;
+        text += dialect->written || dialect->name == "gguf" ? "" : " " + dialect->name;
     }
-    return text + "\n";
+    return text + "\nGGUF: " + joined(models::families_with_form(library, "gguf"), " ") + "\n";
 }
 
 /// As comments behind a recipe: what it was checked against.

@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# --quantize gguf:... from outside: types, shapes and bytes of every tensor as gguf-py writes them (tests/data/quant/*/gguf.json), the same
+# file at any number of ranks and with both strategies, its keys, other input formats, what is refused.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+data="$TESTS/data/quant"
+
+# written DIR OUT TYPE RANKS [options]
+written() {
+    local dir="$1" out="$2" type="$3" ranks="$4"
+    shift 4
+    local launcher=()
+    ((ranks == 1)) || launcher=(mpirun -n "$ranks")
+    expect_code 0 "${launcher[@]}" "$SHARDWELD" merge --local_dir "$dir" --target_dir "$out" --quantize "gguf:$type" -q --no_fsync --overwrite "$@"
+}
+
+# same_file A B
+same_file() {
+    checks=$((checks + 1))
+    cmp "$1" "$2" || fail "$1 and $2 differ"
+}
+
+# Every type; the ways take turns.
+ways=("1 direct" "2 collective" "3 direct")
+[[ -z "${SHARDWELD_ALL_WAYS:-}" ]] || ways=("1 direct" "2 direct" "3 collective" "5 direct" "8 collective")
+turn=0
+for model in llama128 llama192 qwen3moe128; do
+    for type in q8_0 q5_0 q5_1 q4_0 q4_1 f16 bf16; do
+        todo=("${ways[turn++ % ${#ways[@]}]}")
+        [[ -z "${SHARDWELD_ALL_WAYS:-}" ]] || todo=("${ways[@]}")
+        for way in "${todo[@]}"; do
+            read -r ranks strategy <<<"$way"
+            written "$data/$model/input" "$WORK/model" "$type" "$ranks" --backend hf --strategy "$strategy"
+            checks=$((checks + 1))
+            python3 "$TESTS/cli/gguf_file.py" "$WORK/model/model-$type.gguf" "$data/$model/gguf.json" "gguf:$type" >"$WORK/compare" ||
+                fail "$model $type: $(cat "$WORK/compare")"
+        done
+    done
+done
+
+# Shards of every family with a template: the file of the merged model.
+for case in "torch/fsdp1_w2_fp32_llama 2" "torch/plain_w1_bf16_mixtral 1" "torch/fsdp2_tp_2x2_bf16_qwen2 3" "torch/fsdp2_w2_dim2_qwen3moe 2" \
+    "torch/plain_w1_bf16_gemma3 2" "megatron_families/gemma2-tp2-torchdist-bf16 2" "megatron_more/gemma-tp2-legacy 1" \
+    "megatron/deepseekv3-mtp-pp2-torchdist-bf16 2" "megatron_more/qwen2moe-tp2-ep2-legacy 1"; do
+    read -r name ranks <<<"$case"
+    rm -rf "$WORK/once" "$WORK/twice" "$WORK/plain"
+    merge_case "$TESTS/data/$name" "$WORK/once" "$ranks" --dtype bf16 --quantize gguf:bf16
+    merge_case "$TESTS/data/$name" "$WORK/plain" 0 --dtype bf16
+    written "$WORK/plain" "$WORK/twice" bf16 1 --backend hf
+    same_file "$WORK/once/model-bf16.gguf" "$WORK/twice/model-bf16.gguf"
+    case "$name" in
+    *gemma2*) gemma="$WORK/gemma" && cp -r "$WORK/twice" "$gemma" && cp "$WORK/plain/model.safetensors" "$gemma" ;;
+    *deepseek*) deepseek="$WORK/deepseek" && cp -r "$WORK/twice" "$deepseek" && cp "$WORK/plain/model.safetensors" "$deepseek" ;;
+    esac
+done
+
+# What is no copy of whole rows: Gemma's norms plus 1, DeepSeek's up-projection in two parts.
+checks=$((checks + 1))
+python3 - "$TESTS/cli" "$gemma" "$deepseek" <<'EOF_PYTHON' || fail "norms or up-projections"
+import hashlib, json, pathlib, struct, sys
+sys.path.insert(0, sys.argv[1])
+import gguf_file
+
+def models(directory):
+    directory = pathlib.Path(directory)
+    data = (directory / "model.safetensors").read_bytes()
+    begin = 8 + int.from_bytes(data[:8], "little")
+    def stored(name):
+        first, last = json.loads(data[8:begin])[name]["data_offsets"]
+        return data[begin + first:begin + last]
+    return stored, gguf_file.read(directory / "model-bf16.gguf")[1]
+
+def require(tensor, kind, shape, raw):
+    assert tensor == [kind, shape, hashlib.sha256(raw).hexdigest()], (tensor, kind, shape)
+
+stored, written = models(sys.argv[2])
+raw = stored("model.layers.1.post_feedforward_layernorm.weight")
+weights = [struct.unpack("<f", b"\0\0" + raw[i:i + 2])[0] for i in range(0, len(raw), 2)]
+require(written["blk.1.post_ffw_norm.weight"], "F32", [len(weights)], struct.pack(f"<{len(weights)}f", *(w + 1 for w in weights)))
+
+config = json.loads((pathlib.Path(sys.argv[3]) / "config.json").read_text())
+n, k, v, rank = (config[name] for name in ("num_attention_heads", "qk_nope_head_dim", "v_head_dim", "kv_lora_rank"))
+stored, written = models(sys.argv[3])
+raw = stored("model.layers.0.self_attn.kv_b_proj.weight")
+at = lambda row, column: raw[2 * (row * rank + column):][:2]
+keys = b"".join(at(head * (k + v) + row, column) for head in range(n) for column in range(rank) for row in range(k))
+values = b"".join(at(head * (k + v) + k + row, column) for head in range(n) for row in range(v) for column in range(rank))
+require(written["blk.0.attn_k_b.weight"], "BF16", [n, rank, k], keys)
+require(written["blk.0.attn_v_b.weight"], "BF16", [n, v, rank], values)
+assert not any(name.startswith(f"blk.{config['num_hidden_layers']}.") for name in written)
+EOF_PYTHON
+
+# Keys from config.json, in the order of llama.cpp's converter; Llama 3's rotary factors as a tensor.
+cp -r "$data/llama128/input" "$WORK/llama3"
+python3 - "$WORK/llama3/config.json" <<'EOF_PYTHON'
+import json, sys
+config = json.load(open(sys.argv[1]))
+config["rope_parameters"] = {"rope_theta": 500000.0, "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                             "original_max_position_embeddings": 8192}
+json.dump(config, open(sys.argv[1], "w"))
+EOF_PYTHON
+written "$WORK/llama3" "$WORK/model" q8_0 2 --backend hf --report "$WORK/report.json"
+checks=$((checks + 1))
+python3 "$TESTS/cli/gguf_file.py" "$WORK/model/model-q8_0.gguf" | python3 -c '
+import json, sys
+found = json.load(sys.stdin)
+keys = found["keys"]
+assert list(keys)[:4] == ["general.architecture", "general.type", "llama.block_count", "llama.context_length"], list(keys)
+assert keys["general.file_type"] == 7 and keys["llama.rope.freq_base"] == 500000 and keys["general.quantization_version"] == 2, keys
+assert found["tensors"]["rope_freqs.weight"][:2] == ["F32", [64]]
+' || fail "keys"
+
+# Refused, before anything is written: families without a template, by name; values without a code; options that do not go together.
+expect_code 5 "$SHARDWELD" merge --local_dir "$TESTS/data/megatron_families/phi3-tp2-torchdist-bf16/source" --hf_config \
+    "$TESTS/data/megatron_families/phi3-tp2-torchdist-bf16/hf" --target_dir "$WORK/none" --quantize gguf:q8_0
+expect_text "no GGUF template for the family phi3"
+expect_absent "$WORK/none"
+python3 - "$WORK/llama3/model.safetensors" <<'EOF_PYTHON'
+import json, sys
+data = bytearray(open(sys.argv[1], "rb").read())
+begin = 8 + int.from_bytes(data[:8], "little")
+first = json.loads(data[8:begin])["model.layers.0.self_attn.q_proj.weight"]["data_offsets"][0]
+data[begin + first + 2000:begin + first + 2002] = b"\x80\x7f"
+open(sys.argv[1], "wb").write(data)
+EOF_PYTHON
+expect_code 5 mpirun -n 2 "$SHARDWELD" merge --backend hf --local_dir "$WORK/llama3" --target_dir "$WORK/none" --quantize gguf:q4_0 -q
+expect_text "tensor blk.0.attn_q.weight"
+expect_text "an infinity cannot be quantised"
+expect_absent "$WORK/none"
+expect_code 2 "$SHARDWELD" merge --local_dir "$WORK/llama3" --target_dir "$WORK/none" --output_format gguf
+expect_code 2 "$SHARDWELD" merge --local_dir "$WORK/llama3" --target_dir "$WORK/none" --quantize gguf:q8_0 --max_shard_size 1GB
+expect_code 5 "$SHARDWELD" merge --local_dir "$TESTS/data/torch/fsdp2_lora_w2_fp32_qwen2/source" --target_dir "$WORK/none" --quantize gguf:q8_0
+expect_text "LoRA"
+finish
