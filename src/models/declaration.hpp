@@ -60,6 +60,7 @@ struct Declaration {
     std::map<std::string, std::vector<std::string>> fuse;
     std::vector<RenameRule> renames;
     std::vector<RenameRule> places;
+    std::vector<RenameRule> eithers;
     std::vector<std::string> passes;
     std::vector<std::vector<std::string>> linear;
     bool has_own_names = false;

@@ -97,8 +97,8 @@ class FileParser {
         throw Error(ErrorCode::usage, source_.file_name + " " + what);
     }
 
-    static const std::array<Row, 35>& table() {
-        static const std::array<Row, 35> rows = {{
+    static const std::array<Row, 36>& table() {
+        static const std::array<Row, 36> rows = {{
             {"recipe", For::both, &FileParser::recipe},
             {"dialect", For::both, &FileParser::dialect},
             {"format", For::both, &FileParser::format},
@@ -124,6 +124,7 @@ class FileParser {
             {"ignore", For::both, &FileParser::rule<parse_ignore>},
             {"rename", For::recipe, &FileParser::rule<parse_rename>},
             {"place", For::recipe, &FileParser::rule<parse_place>},
+            {"either", For::recipe, &FileParser::rule<parse_either>},
             {"pass", For::recipe, &FileParser::pass},
             {"linear", For::recipe, &FileParser::linear},
             {"names", For::dialect, &FileParser::own_names},

@@ -141,6 +141,7 @@ FullDeclaration inherit(const FullDeclaration& base, Declaration child) {
     put_before(child.ignore, base.declaration.ignore);
     put_before(child.renames, base.declaration.renames);
     put_before(child.places, base.declaration.places);
+    put_before(child.eithers, base.declaration.eithers);
     put_before(child.passes, base.declaration.passes);
     put_before(child.linear, base.declaration.linear);
     child.has_own_names = child.has_own_names || base.declaration.has_own_names;

@@ -121,6 +121,7 @@ Recipe recipe_of(FullDeclaration whole) {
     recipe.same = std::move(declaration.same);
     recipe.ignore = std::move(declaration.ignore);
     recipe.renames = std::move(declaration.renames);
+    recipe.eithers = std::move(declaration.eithers);
     recipe.passes = std::move(declaration.passes);
     recipe.linear = std::move(declaration.linear);
     recipe.config = std::move(declaration.config);

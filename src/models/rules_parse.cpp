@@ -139,6 +139,14 @@ void parse_place(Scanner& in, Declaration& out) {
     out.places.push_back(std::move(rule));
 }
 
+void parse_either(Scanner& in, Declaration& out) {
+    RenameRule rule;
+    rule.from = in.word("the beginning of a name on the hub");
+    in.expect_mark("=");
+    rule.to = in.word("what such names begin with in other models");
+    out.eithers.push_back(std::move(rule));
+}
+
 void parse_config(Scanner& in, Declaration& out) {
     ConfigEdit edit;
     edit.field = in.word("a field of config.json");

@@ -1,5 +1,5 @@
-// The statements that state rules: `at`, `same`, `ignore`, `rename`, `place`, `config`, `claim`,
-// `refuse`, `lora`, `key`, `writes`.
+// The statements that state rules: `at`, `same`, `ignore`, `rename`, `place`, `either`, `config`,
+// `claim`, `refuse`, `lora`, `key`, `writes`.
 // Knows one statement at a time, behind its first word.
 #pragma once
 
@@ -13,6 +13,7 @@ void parse_same(Scanner& in, Declaration& out);
 void parse_ignore(Scanner& in, Declaration& out);
 void parse_rename(Scanner& in, Declaration& out);
 void parse_place(Scanner& in, Declaration& out);
+void parse_either(Scanner& in, Declaration& out);
 void parse_config(Scanner& in, Declaration& out);
 void parse_claim(Scanner& in, Declaration& out);
 void parse_refuse(Scanner& in, Declaration& out);

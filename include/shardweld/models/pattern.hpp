@@ -27,4 +27,9 @@ Captures captures_for_condition(const Pattern& pattern, const Captures& captures
 /// Error(usage) for unbalanced braces or more than 64 results.
 std::vector<std::string> expand_alternatives(std::string_view text);
 
+/// The name with every run of digits replaced by '#'.
+std::string digits_hidden(std::string_view name);
+/// The same of every name that the pattern matches.
+std::string digits_hidden(const Pattern& pattern);
+
 }  // namespace shardweld::models

@@ -195,6 +195,7 @@ struct Recipe {
     std::vector<SameRule> same;
     std::vector<IgnoreRule> ignore;
     std::vector<RenameRule> renames;
+    std::vector<RenameRule> eithers;  ///< beginnings in use on the hub, instead of one another
     std::vector<std::string> passes;  ///< globs of hub names that are written as they are stored
     /// Last parts of the names of logical tensors that are weights of linear layers, which may be
     /// written with fewer bits; those of one list are read as one tensor by servers.

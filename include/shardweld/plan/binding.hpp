@@ -2,6 +2,7 @@
 // Pure values and functions; knows no files' contents, no ranks, no output format.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -134,6 +135,8 @@ struct Binding {
 /// What the command line says about the targets.
 struct Wanted {
     std::optional<DType> dtype;  ///< --dtype
+    /// Under which name a target is written; empty: under the recipe's.
+    std::function<std::string(const std::string&)> spelled = {};
 };
 
 /// Everything bind needs to know of the model.

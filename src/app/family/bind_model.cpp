@@ -1,5 +1,6 @@
 #include "bind_model.hpp"
 
+#include <functional>
 #include <set>
 
 #include "shardweld/adapters/attach.hpp"
@@ -13,6 +14,7 @@
 
 #include "../cli/selection.hpp"
 #include "quantised.hpp"
+#include "reference.hpp"
 #include "vocabulary_padding.hpp"
 
 namespace shardweld::app {
@@ -252,6 +254,17 @@ class PeftBinder {
     Bound bound_;
 };
 
+/// Names as the reference has them.
+std::function<std::string(const std::string&)> spelling(const PreparedModel& prepared,
+                                                        const ModelFiles& files) {
+    if (files.reference.shapes.empty()) {
+        return {};
+    }
+    return [&](const std::string& name) {
+        return spelled_name(files.reference, *prepared.recipe, name);
+    };
+}
+
 /// What is stored as codes becomes values.
 void dequantise(const std::vector<plan::EncodedWeight>& weights, Bound& bound) {
     if (!weights.empty()) {
@@ -280,7 +293,8 @@ Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const O
             bound.notes.emplace_back("the checkpoint holds no LoRA adapter: --lora has no effect");
         }
         const auto encoded = encoded_weights(prepared.config, options, catalogue);
-        bound.binding = plan::bind(std::move(catalogue), prepared.model(), {options.dtype});
+        bound.binding = plan::bind(std::move(catalogue), prepared.model(),
+                                   {options.dtype, spelling(prepared, files)});
         dequantise(encoded, bound);
         if (!options.vocab_size) {
             require_only_padding(bound.binding.padding, files.tokens);

@@ -17,6 +17,7 @@
 
 #include "../cli/selection.hpp"
 #include "base_prefix.hpp"
+#include "reference.hpp"
 #include "score_head.hpp"
 #include "vocabulary_padding.hpp"
 
@@ -154,6 +155,20 @@ void check_config(const PreparedModel& prepared, const catalogue::Claims& claims
     }
     throw Error(ErrorCode::mismatch, text,
                 "pass --hf_config DIR: the directory with the trained model's config.json");
+}
+
+/// Writes the model as the reference is spelled. An adapter's modules are found by the recipe's own
+/// names.
+void follow_reference(PreparedModel& prepared, const Reference& reference,
+                      const catalogue::Catalogue& catalogue) {
+    if (adapters::holds_adapter(catalogue) || holds_framework_adapter(catalogue)) {
+        return;
+    }
+    Spelled spelled =
+        spelled_as(reference, catalogue, {*prepared.recipe, *prepared.dialect}, *prepared.symbols);
+    prepared.own_recipe = std::make_shared<const models::Recipe>(std::move(spelled.recipe));
+    prepared.recipe = prepared.own_recipe.get();
+    prepared.dialect = std::make_shared<const models::Dialect>(std::move(spelled.dialect));
 }
 
 /// The job said that head and embedding are one.
@@ -324,6 +339,7 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
     prepared.symbols = std::make_shared<const models::Symbols>(
         *prepared.recipe, *prepared.dialect, prepared.config, std::move(facts), given);
     check_tying(prepared, catalogue);
+    follow_reference(prepared, files.reference, catalogue);
     judge_recipe(prepared, catalogue);
     if (!is_adapter_alone(choice.lora, catalogue)) {
         judge_side_files(prepared, files);

@@ -46,7 +46,7 @@ struct PreparedModel {
     std::shared_ptr<const models::RecipeLibrary> library;  ///< owns recipe and dialect
     const models::Recipe* recipe = nullptr;
     std::shared_ptr<const models::Recipe>
-        own_recipe;  ///< the recipe, where the checkpoint or the written form changes it
+        own_recipe;  ///< the recipe, where checkpoint, reference or written form change it
     const models::Dialect* form = nullptr;  ///< in which it is written, where that is its own
     std::shared_ptr<const models::Dialect> dialect;
     models::Verification verification;  ///< of the recipe in the checkpoint's format

@@ -138,6 +138,9 @@ ModelFiles read_model_files(const Options& options, const ModelPlaces& places) {
             const fs::path& directory = *model.tokenizer_directory;
             add_tokenizer(directory, own_opener(directory, options.local_dir), files);
         }
+        if (options.hf_config) {
+            files.reference = read_reference(files.hf_directory);
+        }
         if (options.is_verl) {
             add_generation_config(files);
         }

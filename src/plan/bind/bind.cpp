@@ -319,6 +319,9 @@ Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {
         leave_out(others, model, binding.ledger);
     }
     add_as_stored(std::move(others), presumed, model, wanted, binding);
+    for (Target& target : binding.targets) {
+        target.name = wanted.spelled ? wanted.spelled(target.name) : target.name;
+    }
     sort_targets(binding);
     return binding;
 }

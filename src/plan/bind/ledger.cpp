@@ -1,11 +1,10 @@
+#include "shardweld/models/pattern.hpp"
 #include "shardweld/plan/binding.hpp"
-
-#include "store_match.hpp"
 
 namespace shardweld::plan {
 
 void Ledger::ignore(const std::string& name, const std::string& reason, Bytes bytes) {
-    const std::string pattern = digits_hidden(name);
+    const std::string pattern = models::digits_hidden(name);
     for (catalogue::Ignored& entry : ignored) {
         if (entry.pattern == pattern && entry.reason == reason) {
             ++entry.count;

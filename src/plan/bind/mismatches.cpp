@@ -3,8 +3,7 @@
 #include <algorithm>
 
 #include "shardweld/core/text.hpp"
-
-#include "store_match.hpp"
+#include "shardweld/models/pattern.hpp"
 
 namespace shardweld::plan {
 
@@ -16,7 +15,7 @@ bool Mismatches::check(const std::string& name, const std::function<void()>& bod
         if (error.code() != ErrorCode::mismatch) {
             throw;
         }
-        const std::string kind = digits_hidden(name);
+        const std::string kind = models::digits_hidden(name);
         const auto known =
             std::find_if(kinds_.begin(), kinds_.end(),
                          [&](const MismatchKind& other) { return other.name == kind; });

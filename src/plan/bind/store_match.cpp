@@ -2,21 +2,11 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/models/pattern.hpp"
 
 namespace shardweld::plan {
 
 namespace {
-
-/// A pattern with its captures and digits hidden, so that it equals digits_hidden() of every name
-/// it matches.
-std::string pattern_key(const models::Pattern& pattern) {
-    std::string text;
-    for (std::size_t i = 0; i < pattern.literals.size(); ++i) {
-        text += pattern.literals[i];
-        text += i < pattern.captures.size() ? "0" : "";
-    }
-    return digits_hidden(text);
-}
 
 Error ambiguous(const std::string& name, const StoreMatch& a, const StoreMatch& b) {
     return {ErrorCode::mismatch,
@@ -27,30 +17,17 @@ Error ambiguous(const std::string& name, const StoreMatch& a, const StoreMatch& 
 
 }  // namespace
 
-std::string digits_hidden(std::string_view name) {
-    std::string out;
-    out.reserve(name.size());
-    for (std::size_t i = 0; i < name.size(); ++i) {
-        if (!is_digit(name[i])) {
-            out += name[i];
-        } else if (i == 0 || !is_digit(name[i - 1])) {
-            out += '#';
-        }
-    }
-    return out;
-}
-
 StoreMatcher::StoreMatcher(const models::Dialect& dialect, const models::Recipe& recipe,
                            const models::Symbols& symbols)
     : dialect_(dialect), recipe_(recipe), symbols_(symbols) {
     for (const models::Line& line : dialect.store) {
-        by_shape_[pattern_key(line.name)].push_back(&line);
+        by_shape_[models::digits_hidden(line.name)].push_back(&line);
     }
 }
 
 std::vector<StoreMatch> StoreMatcher::named_alike(const std::string& name) const {
     std::vector<StoreMatch> matches;
-    const auto candidates = by_shape_.find(digits_hidden(name));
+    const auto candidates = by_shape_.find(models::digits_hidden(name));
     if (candidates == by_shape_.end()) {
         return matches;
     }

@@ -59,7 +59,4 @@ class StoreMatcher {
         by_shape_;  // digits replaced by '#'
 };
 
-/// The name with every run of digits replaced by '#'.
-std::string digits_hidden(std::string_view name);
-
 }  // namespace shardweld::plan
