@@ -103,11 +103,11 @@ class FileParser {
             {"dialect", For::both, &FileParser::dialect},
             {"format", For::both, &FileParser::format},
             {"extends", For::both, &FileParser::extends},
+            {"with", For::recipe, &FileParser::with},
             {"uses", For::recipe, &FileParser::uses},
             {"families", For::dialect, &FileParser::families},
             {"match", For::recipe, &FileParser::match},
             {"verified", For::recipe, &FileParser::verified},
-            {"unverified", For::recipe, &FileParser::unverified},
             {"fact", For::dialect, &FileParser::fact},
             {"given", For::recipe, &FileParser::given},
             {"default", For::dialect, &FileParser::defaults},
@@ -205,10 +205,10 @@ class FileParser {
     }
 
     void extends(Scanner& in) { out_.extends = in.name("a name"); }
+    void with(Scanner& in) { names(in, "the name of a recipe", out_.parts); }
     void match(Scanner& in) { out_.match = parse_expr(in); }
     void uses(Scanner& in) { names(in, "the name of a dialect", out_.uses); }
     void families(Scanner& in) { names(in, "the name of a recipe", out_.families); }
-    void unverified(Scanner& in) { names(in, "the name of a dialect", out_.unverified); }
     void fact(Scanner& in) { names(in, "the name of a fact", out_.facts); }
     void given(Scanner& in) { names(in, "a name", out_.givens); }
 

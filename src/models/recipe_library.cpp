@@ -36,6 +36,24 @@ void add(Entries& entries, const RecipeFile& source, bool is_extra) {
     entries.insert_or_assign(name, FoundDeclaration{std::move(declaration), source, is_extra});
 }
 
+/// The base, and behind its statements those of the files that the declaration takes `with` it.
+FullDeclaration with_parts(const Entries& entries, const Declaration& declaration,
+                           FullDeclaration base) {
+    for (const std::string& name : declaration.parts) {
+        const auto part = entries.find(name);
+        if (part == entries.end() || part->second.declaration.is_dialect) {
+            throw Error(ErrorCode::usage,
+                        declaration.origin + ": there is no recipe '" + name + "' to take with it");
+        }
+        if (!part->second.declaration.extends.empty() || !part->second.declaration.parts.empty()) {
+            throw Error(ErrorCode::usage, declaration.origin + ": the recipe '" + name +
+                                              "' is no part: it extends another one");
+        }
+        base = inherit(base, part->second.declaration);
+    }
+    return base;
+}
+
 /// The declaration with everything it extends.
 FullDeclaration resolve(const Entries& entries, const FoundDeclaration& entry,
                         std::vector<std::string> above = {}) {
@@ -49,7 +67,7 @@ FullDeclaration resolve(const Entries& entries, const FoundDeclaration& entry,
                                           ": more than 8 'extends' in a row");
     }
     if (declaration.extends.empty()) {
-        FullDeclaration whole = inherit({}, declaration);
+        FullDeclaration whole = inherit(with_parts(entries, declaration, {}), declaration);
         whole.depth = 0;
         return whole;
     }
@@ -60,7 +78,9 @@ FullDeclaration resolve(const Entries& entries, const FoundDeclaration& entry,
                                           declaration.extends + "' to extend");
     }
     above.push_back(declaration.name);
-    return inherit(resolve(entries, base->second, std::move(above)), declaration);
+    return inherit(
+        with_parts(entries, declaration, resolve(entries, base->second, std::move(above))),
+        declaration);
 }
 
 std::vector<Line> all_lines(const FullDeclaration& whole) {
@@ -129,7 +149,6 @@ Recipe recipe_of(FullDeclaration whole) {
     recipe.indices = std::move(declaration.indices);
     recipe.flags = std::move(declaration.flags);
     recipe.givens = std::move(declaration.givens);
-    recipe.unverified = std::move(declaration.unverified);
     recipe.verified = joined(declaration.verified, ", ");
     return recipe;
 }
@@ -176,12 +195,10 @@ RecipeLibrary RecipeLibrary::load(const std::vector<RecipeFile>& extra) {
         library.sources_.emplace(name, entry.source);
     }
     for (const auto& [name, recipe] : library.recipes_) {
-        for (const auto* names : {&recipe.dialects, &recipe.unverified}) {
-            for (const std::string& used : *names) {
-                if (library.find_dialect(used) == nullptr) {
-                    throw Error(ErrorCode::usage,
-                                recipe.origin + ": there is no dialect '" + used + "' to use");
-                }
+        for (const std::string& used : recipe.dialects) {
+            if (library.find_dialect(used) == nullptr) {
+                throw Error(ErrorCode::usage,
+                            recipe.origin + ": there is no dialect '" + used + "' to use");
             }
         }
     }

@@ -37,17 +37,7 @@ spelled "$WORK/packed" "$WORK/single_index" "$moe/expected"
 spelled "$WORK/packed" "$moe/hf" "$moe/expected"
 
 # The order of dims under one name: the reference's, else that of the stored tensors.
-python3 - "$TESTS" "$WORK/vision" <<'P' || fail "cannot make the model with a tower"
-import json, math, pathlib, random, sys
-sys.path.insert(0, sys.argv[1] + "/support")
-import edit_safetensors as files, plan_tables
-table = json.loads(pathlib.Path(sys.argv[1], "data/hf_names/qwen3_vl_moe.json").read_text())
-out = pathlib.Path(sys.argv[2])
-out.mkdir()
-(out / "config.json").write_text(json.dumps(table["config"]))
-values = random.Random(5)
-files.write(str(out / "model.safetensors"), {name: ["BF16", shape, values.randbytes(2 * math.prod(shape))] for name, shape in plan_tables.unfolded(table["saved"]).items()})
-P
+python3 "$TESTS/support/random_model.py" "$TESTS/data/hf_names/qwen3_vl_moe.json" "$WORK/vision"
 spelling turned "$WORK/vision" "$WORK/turned"
 mkdir "$WORK/no_reference"
 cp "$WORK/vision/config.json" "$WORK/turned/"

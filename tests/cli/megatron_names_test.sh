@@ -41,4 +41,12 @@ PYTHON
 expect_code 6 "$SHARDWELD" merge --local_dir "$WORK/vision/source" --hf_config "$WORK/vision/hf" --target_dir "$WORK/vision/text"
 expect_text "31 stored tensor(s) that no line of dialect megatron_core matches for a qwen2 model: visual.blocks.0.attn.proj.bias [16]"
 expect_absent "$WORK/vision/text"
+
+# A tower of Megatron's own layers: rows of query, key and value head by head, mergers behind inner layers too.
+python3 "$TESTS/support/random_model.py" "$TESTS/data/hf_names/qwen3_vl.json" "$WORK/tower_model"
+mkdir -p "$WORK/tower_case/expected"
+cp "$WORK/tower_model/model.safetensors" "$WORK/tower_case/expected/"
+write tower "$WORK/tower_model" "$WORK/tower_model" in_front= language=language_model. hub=model.language_model. tower=yes
+rm "$WORK"/tower/hf/model.safetensors
+same_model tower 2 "$WORK/tower_case"
 finish

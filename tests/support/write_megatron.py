@@ -5,6 +5,8 @@ layers one by one, gate and up apart, rows cut into uneven chunks over several f
     write_megatron.py MODEL-DIR CONFIG OUT [OPTION=VALUE..]
     in_front=TEXT   before each key (default model.module.)
     language=TEXT   before each key of the language model, behind in_front
+    hub=TEXT        what the language model's names begin with on the hub (default model.)
+    tower=yes       the names of a tower of Megatron's own layers for model.visual.*
     experts=te|sequential|sequential_experts   how the keys of experts are spelled (default te)
     wrapped=TEXT    between linear layers and `weight`, such as to_wrap.
     adapter=yes     one more tensor, of an adapter
@@ -63,7 +65,26 @@ def layer_key(rest, is_moe, options):
     return LAYER[rest].format(wrapped=options["wrapped"])
 
 
+TOWER = {"norm1.": "self_attention.linear_qkv.layer_norm_", "norm2.": "mlp.linear_fc1.layer_norm_", "attn.qkv.": "self_attention.linear_qkv.",
+         "attn.proj.": "self_attention.linear_proj.", "mlp.": "mlp."}
+
+
+def tower_tensor(name, tensor, heads):
+    """Name and tensor of model.visual.NAME, as Megatron-Bridge (qwen3_vl_bridge.py) has them."""
+    if name.startswith("blocks."):
+        number, rest = name.removeprefix("blocks.").split(".", 1)
+        begin = next(begin for begin in TOWER if rest.startswith(begin))
+        if begin == "attn.qkv.":
+            dtype, (rows, *columns), data = tensor
+            third = len(data) // 3
+            tensor = by_groups([(dtype, [rows // 3, *columns], data[at:at + third]) for at in (0, third, 2 * third)], heads)
+        return f"vision_model.decoder.layers.{number}.{TOWER[begin]}{rest.removeprefix(begin)}", tensor
+    within = "decoder." if name.startswith("deepstack_merger_list.") else ""
+    return "vision_model." + within + name.replace("norm.", "patch_norm."), tensor
+
+
 def renamed(model, config, options):
+    model = {"model." + name.removeprefix(options["hub"]) if name.startswith(options["hub"]) else name: tensor for name, tensor in model.items()}
     groups = config.get("text_config", config)["num_key_value_heads"]
     is_moe = any(".mlp.experts." in name for name in model)
     stored = {}
@@ -79,6 +100,9 @@ def renamed(model, config, options):
                 stored[f"{at}self_attention.linear_qkv.{options['wrapped']}{kind}"] = by_groups(parts, groups)
             else:
                 stored[at + layer_key(rest, is_moe, options)] = tensor
+        elif options["tower"] and name.startswith("model.visual."):
+            at, tensor = tower_tensor(name.removeprefix("model.visual."), tensor, config["vision_config"]["num_heads"])
+            stored[at] = tensor
         else:
             stored[name] = tensor
     if options["adapter"]:
@@ -160,7 +184,7 @@ def write(stored, out):
 
 
 def main():
-    options = {"in_front": "model.module.", "language": "", "experts": "te", "wrapped": "", "adapter": ""}
+    options = {"in_front": "model.module.", "language": "", "experts": "te", "wrapped": "", "adapter": "", "hub": "model.", "tower": ""}
     options.update(option.split("=", 1) for option in sys.argv[4:])
     with open(sys.argv[2], encoding="utf-8") as file:
         config = json.load(file)

@@ -206,7 +206,6 @@ struct Recipe {
     std::map<std::string, Definition> flags;
     std::vector<std::string> givens;
     std::string verified;  ///< fixtures that verify it ("verified by A, B"); "" = unverified
-    std::vector<std::string> unverified;  ///< dialects that none of these fixtures has
     bool is_form = false;  ///< its hub lines are a written dialect's, see written_form
     std::vector<IgnoreRule> left_out = {};  ///< logical tensors that such a form does not have
 };

@@ -61,7 +61,8 @@ std::vector<std::string> types_of(const models::RecipeLibrary& library, const st
     constexpr std::string_view kTypes = "@model_type = ";
     constexpr std::size_t kTypesWidth = 36;
     std::string text = match_text(library, name);
-    if (text.starts_with(kTypes) && text.find(" and ") == std::string::npos) {
+    if (text.starts_with(kTypes)) {
+        text.erase(std::min(text.find(" and "), text.size()));  // and what tells two of one type
         text = replaced(replaced(text.substr(kTypes.size()), " |", ","), "\"", "");
     }
     return broken(text, kTypesWidth);
@@ -107,13 +108,23 @@ std::string cell(const models::RecipeLibrary& library, const models::Recipe& rec
     return dialect != nullptr && library.can_meet(recipe, *dialect) ? "no" : "-";
 }
 
+/// What only other recipes use (`with`): no config.json is its own.
+bool is_part(const models::Recipe& recipe) {
+    return recipe.match == nullptr && !recipe.hub.empty();
+}
+
 /// Families by formats.
 std::string listing(const models::RecipeLibrary& library) {
     std::vector<std::vector<std::string>> cells{{"recipe", "model_type in config.json"}};
     for (const Column& column : kColumns) {
         cells.front().emplace_back(column.head);
     }
+    std::string parts;
     for (const models::Recipe* recipe : library.recipes()) {
+        if (is_part(*recipe)) {
+            parts += " " + recipe->name;
+            continue;
+        }
         const std::vector<std::string> types = types_of(library, recipe->name);
         cells.push_back({recipe->name, types.front()});
         for (const Column& column : kColumns) {
@@ -136,7 +147,8 @@ std::string listing(const models::RecipeLibrary& library) {
     for (const models::Dialect* dialect : library.dialects()) {
         text += dialect->written || dialect->name == "gguf" ? "" : " " + dialect->name;
     }
-    return text + "\nGGUF: " + joined(models::families_with_form(library, "gguf"), " ") + "\n";
+    return text + "\nGGUF: " + joined(models::families_with_form(library, "gguf"), " ") +
+           "\nparts of recipes:" + parts + "\n";
 }
 
 /// As comments behind a recipe: what it was checked against.

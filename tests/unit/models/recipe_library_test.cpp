@@ -57,14 +57,39 @@ TEST(RecipeLibrary, child_lines_replace_all_of_the_name) {
 }
 
 TEST(RecipeLibrary, what_verifies_is_not_inherited) {
-    const std::string stated = "verified by a, b-c\nunverified toy megatron_core\n";
+    const std::string stated = "verified by a, b-c\n";
     const RecipeLibrary library = RecipeLibrary::load(
         {toy_dialect(), toy_recipe(stated), {"child.recipe", "recipe child\nextends toy_model\n"}});
     EXPECT_EQ(library.find_recipe("toy_model")->verified, "a, b-c");
-    EXPECT_EQ(library.find_recipe("toy_model")->unverified,
-              (std::vector<std::string>{"toy", "megatron_core"}));
     EXPECT_EQ(library.find_recipe("child")->verified, "");
-    EXPECT_EQ(library.find_recipe("child")->unverified, std::vector<std::string>());
+}
+
+// Laws of `with`: a part's statements stand between those of the base, which it changes, and the
+// file's own, which change both; `match` stays each file's own.
+TEST(RecipeLibrary, parts_come_between_the_base_and_the_file) {
+    const RecipeFile part{"part.recipe",
+                          "recipe part\nlet k = 1\nlet j = 2\nblock layer\n  norm.weight = norm "
+                          "j if k > 0\n  x.weight = w x: (t i) j if k > 0\n"};
+    const RecipeFile child{"child.recipe",
+                           "recipe child\nextends toy_model\nwith part\nlet k = 3\nblock layer\n"
+                           "  norm.weight = norm j\n"};
+    const RecipeLibrary library = RecipeLibrary::load({toy_dialect(), toy_recipe(), part, child});
+    const Recipe& recipe = *library.find_recipe("child");
+    EXPECT_EQ(recipe.lets.at("k").origin, "child.recipe:4");
+    EXPECT_EQ(recipe.lets.at("j").origin, "part.recipe:3");
+    const auto origins = [&](const std::string& name) {
+        std::vector<std::string> found;
+        for (const Line& line : recipe.hub) {
+            if (line.name.text == name) {
+                found.push_back(line.origin);
+            }
+        }
+        return found;
+    };
+    EXPECT_EQ(origins("m.{l}.norm.weight"), std::vector<std::string>{"child.recipe:6"});
+    EXPECT_EQ(origins("m.{l}.x.weight"), std::vector<std::string>{"part.recipe:6"});
+    EXPECT_EQ(recipe.match, nullptr);
+    EXPECT_NE(library.find_recipe("toy_model")->match, nullptr);
 }
 
 TEST(RecipeLibrary, without_and_guard_change_inherited_lines) {
@@ -133,8 +158,10 @@ TEST(RecipeLibrary, extends_is_bounded) {
               "usage: a.recipe:1: there is no recipe 'megatron_core' to extend");
     EXPECT_EQ(error_of_load({{"a.recipe", "recipe a\nuses nothing\n"}}),
               "usage: a.recipe:1: there is no dialect 'nothing' to use");
-    EXPECT_EQ(error_of_load({{"a.recipe", "recipe a\nunverified nothing\n"}}),
-              "usage: a.recipe:1: there is no dialect 'nothing' to use");
+    EXPECT_EQ(error_of_load({{"a.recipe", "recipe a\nwith b\n"}}),
+              "usage: a.recipe:1: there is no recipe 'b' to take with it");
+    EXPECT_EQ(error_of_load({{"a.recipe", "recipe a\nwith qwen2\n"}}),
+              "usage: a.recipe:1: the recipe 'qwen2' is no part: it extends another one");
 }
 
 TEST(RecipeLibrary, extra_file_replaces_a_built_in_one) {
