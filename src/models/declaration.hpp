@@ -37,7 +37,8 @@ struct Declaration {
     std::string name;
     std::string origin;  ///< "llama.recipe:1"
     std::string extends;
-    std::vector<std::string> parts;  ///< `with`: files whose statements come behind those of `extends`
+    std::vector<std::string>
+        parts;  ///< `with`: files whose statements come behind those of `extends`
     std::vector<std::string> uses;
     std::vector<std::string> families;
     std::vector<std::string> verified;

@@ -31,5 +31,5 @@ for expected in "$made"/*/expected; do
     n_families=$((n_families + 1))
 done
 echo "$n_families models"
-((n_families >= 60)) || fail "only $n_families models could be made"
+((n_families >= 100)) || fail "only $n_families models could be made"
 finish
