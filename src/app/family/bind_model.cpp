@@ -257,7 +257,7 @@ class PeftBinder {
 /// Names as the reference has them.
 std::function<std::string(const std::string&)> spelling(const PreparedModel& prepared,
                                                         const ModelFiles& files) {
-    if (files.reference.shapes.empty()) {
+    if (files.reference.shapes.empty() || prepared.recipe->is_form) {
         return {};
     }
     return [&](const std::string& name) {

@@ -157,11 +157,12 @@ void check_config(const PreparedModel& prepared, const catalogue::Claims& claims
                 "pass --hf_config DIR: the directory with the trained model's config.json");
 }
 
-/// Writes the model as the reference is spelled. An adapter's modules are found by the recipe's own
-/// names.
+/// Writes the model as the reference is spelled. A written form has its own names, and an adapter's
+/// modules are found by the recipe's.
 void follow_reference(PreparedModel& prepared, const Reference& reference,
                       const catalogue::Catalogue& catalogue) {
-    if (adapters::holds_adapter(catalogue) || holds_framework_adapter(catalogue)) {
+    if (prepared.recipe->is_form || adapters::holds_adapter(catalogue) ||
+        holds_framework_adapter(catalogue)) {
         return;
     }
     Spelled spelled =
