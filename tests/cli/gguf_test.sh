@@ -38,7 +38,7 @@ for model in llama128 llama192 qwen3moe128; do
 done
 
 # Shards of every family with a template: the file of the merged model.
-for case in "torch/fsdp1_w2_fp32_llama 2" "torch/plain_w1_bf16_mixtral 1" "torch/fsdp2_tp_2x2_bf16_qwen2 3" "torch/fsdp2_w2_dim2_qwen3moe 2" \
+for case in "torch/fsdp1_w2_fp32_llama 2" "megatron/llama-tp4-legacy-bf16 3" "torch/plain_w1_bf16_mixtral 1" "torch/fsdp2_tp_2x2_bf16_qwen2 3" "torch/fsdp2_w2_dim2_qwen3moe 2" \
     "torch/plain_w1_bf16_gemma3 2" "megatron_families/gemma2-tp2-torchdist-bf16 2" "megatron_more/gemma-tp2-legacy 1" \
     "megatron/deepseekv3-mtp-pp2-torchdist-bf16 2" "megatron_more/qwen2moe-tp2-ep2-legacy 1"; do
     read -r name ranks <<<"$case"
@@ -88,6 +88,28 @@ require(written["blk.0.attn_k_b.weight"], "BF16", [n, rank, k], keys)
 require(written["blk.0.attn_v_b.weight"], "BF16", [n, v, rank], values)
 assert not any(name.startswith(f"blk.{config['num_hidden_layers']}.") for name in written)
 EOF_PYTHON
+
+# The tokenizer beside config.json, which one rank reads, is in the file that another may make.
+llama="$TESTS/data/megatron/llama-tp4-legacy-bf16"
+cp -r "$llama/hf" "$WORK/hf"
+python3 - "$WORK/hf/tokenizer.json" <<'EOF_PYTHON'
+import json, sys
+words = {"<unk>": 0, "<s>": 1, "</s>": 2, "a": 3, "b": 4, "ab": 5}
+special = [{"id": number, "content": word, "special": True} for word, number in words.items() if number < 3]
+json.dump({"added_tokens": special, "model": {"type": "BPE", "byte_fallback": True, "vocab": words, "merges": ["a b"]}}, open(sys.argv[1], "w"))
+EOF_PYTHON
+for ranks in 1 3; do
+    written "$llama/source" "$WORK/tokens$ranks" q8_0 "$ranks" --hf_config "$WORK/hf"
+done
+same_file "$WORK/tokens1/model-q8_0.gguf" "$WORK/tokens3/model-q8_0.gguf"
+checks=$((checks + 1))
+python3 "$TESTS/cli/gguf_file.py" "$WORK/tokens3/model-q8_0.gguf" | python3 -c '
+import json, sys
+keys = json.load(sys.stdin)["keys"]
+tokens = keys["tokenizer.ggml.tokens"]
+assert keys["tokenizer.ggml.model"] == "llama" and len(tokens) == keys["llama.vocab_size"] and tokens[:7] == ["<unk>", "<s>", "</s>", "a", "b", "ab", "[PAD6]"]
+assert keys["tokenizer.ggml.scores"][3:7] == [0, 0, -1, -10000] and keys["tokenizer.ggml.token_type"][:7] == [3, 3, 3, 1, 1, 1, 5], keys
+' || fail "tokenizer"
 
 # Keys from config.json, in the order of llama.cpp's converter; Llama 3's rotary factors as a tensor.
 cp -r "$data/llama128/input" "$WORK/llama3"

@@ -14,6 +14,7 @@
 #include "shardweld/publish/assets.hpp"
 
 #include "../cli/options.hpp"
+#include "../tokenizer/gguf_tokenizer.hpp"
 #include "reference.hpp"
 #include "tokenizer_tokens.hpp"
 
@@ -39,12 +40,13 @@ struct ModelFiles {
     bool has_tokenizer = true;                   ///< false: it was looked for, and is not there
     std::optional<TokenizerTokens> tokens = {};  ///< where the vocabulary may be padded
     Reference reference = {};                    ///< the model in --hf_config, if there is one
+    GgufTokenizer gguf_tokenizer = {};           ///< of them, where GGUF is written
     std::vector<publish::Asset> assets = {};  ///< side files, on the rank that has read them alone
 
     static constexpr auto fields = [](auto& self) {
         return std::tie(self.hf_directory, self.config_path, self.config_text, self.recipes,
                         self.adapter_config, self.train_meta, self.lost_assets, self.has_tokenizer,
-                        self.tokens, self.reference);
+                        self.tokens, self.reference, self.gguf_tokenizer);
     };
 };
 

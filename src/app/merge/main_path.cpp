@@ -156,11 +156,13 @@ std::vector<std::string> whole_trace(std::vector<std::string> trace, const plan:
 
 /// GGUF files of this model; adds the tensors that only they have.
 std::shared_ptr<const outputs::Format> gguf_output(const PreparedModel& prepared,
+                                                   const GgufTokenizer& tokenizer,
                                                    std::vector<plan::Target>& targets) {
     constexpr std::int64_t kQuantisationVersion = 2;  // ggml.h, GGML_QNT_VERSION
     const models::Dialect& form = *prepared.form;
     Metadata metadata = models::metadata_of(form, *prepared.symbols, prepared.config);
     metadata.push_back(MetadataField::u32("general.quantization_version", kQuantisationVersion));
+    metadata.insert(metadata.end(), tokenizer.keys.begin(), tokenizer.keys.end());
     const auto factors = form.rope_factors.empty()
                              ? std::vector<float>()
                              : models::rope_factors(*prepared.symbols, prepared.config);
@@ -176,7 +178,8 @@ std::shared_ptr<const outputs::Format> gguf_output(const PreparedModel& prepared
 }
 
 /// --quantize: the weights that are bound become codes and scales.
-void quantise_bound(const PreparedModel& prepared, const Options& options, Bound& bound) {
+void quantise_bound(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
+                    Bound& bound) {
     if (!options.quantise) {
         return;
     }
@@ -186,7 +189,10 @@ void quantise_bound(const PreparedModel& prepared, const Options& options, Bound
         quantise(bound.binding.targets, prepared.model(), *options.quantise,
                  [is_taken = selects(left)](const std::string& name) { return !is_taken(name); });
     if (prepared.form != nullptr) {
-        bound.output = gguf_output(prepared, bound.binding.targets);
+        bound.output = gguf_output(prepared, files.gguf_tokenizer, bound.binding.targets);
+        for (const std::string& text : files.gguf_tokenizer.warnings) {
+            bound.binding.warnings.push_back({"gguf_tokenizer", "", text});
+        }
     }
     const plan::Quantisation& made = *bound.quantisation;
     bound.notes.push_back(counted(static_cast<std::size_t>(made.n_quantised), "weight") +
@@ -269,8 +275,9 @@ Planned make_ready(Session& session, const Terms& terms, Sources sources,
     if (!read.others.empty()) {
         model = mix_in(session, read.input, std::move(model), std::move(read.others), choice);
     }
-    mpi::collectively(session.comm,
-                      [&] { quantise_bound(model.prepared, session.options, model.bound); });
+    mpi::collectively(session.comm, [&] {
+        quantise_bound(model.prepared, model.files, session.options, model.bound);
+    });
     tell(session, model);
     between_steps();
     if (terms.crew) {

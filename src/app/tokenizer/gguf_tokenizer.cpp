@@ -1,0 +1,298 @@
+#include "gguf_tokenizer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "shardweld/core/text.hpp"
+#include "shardweld/io/whole_file.hpp"
+#include "shardweld/models/config.hpp"
+
+#include "pre_tokenizer.hpp"
+#include "sentencepiece.hpp"
+#include "tokenizer_json.hpp"
+#include "tokenizer_settings.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+constexpr Bytes kLargestFile = Bytes{256} << 20U;
+constexpr Index kMostRows = 1 << 21;  // ten times what vocabularies have
+constexpr const char* kSpacePiece = "\u2581";
+constexpr float kUnused = -10000;
+constexpr float kAdded = -1000;
+
+// Numbers of llama.cpp's token types.
+constexpr int kNormal = 1;
+constexpr int kControl = 3;
+constexpr int kUserDefined = 4;
+constexpr int kUnusedType = 5;
+constexpr int kByte = 6;
+
+struct Token {
+    std::string text;
+    float score = kUnused;
+    int type = kUnusedType;
+};
+
+std::optional<std::string> text_of(const std::vector<publish::Asset>& assets,
+                                   std::string_view name) {
+    const auto found = std::ranges::find(assets, name, &publish::Asset::name);
+    if (found == assets.end() || found->size() > kLargestFile || (!found->text && !found->file)) {
+        return std::nullopt;
+    }
+    return found->text ? *found->text : io::text_of(*found->file, kLargestFile);
+}
+
+/// What llama.cpp takes as a control token although it is not marked as one.
+bool looks_special(const std::string& text) {
+    return text == "<pad>" || text == "<mask>" || text == "<2mass>" || text == "[@BOS@]" ||
+           (text.starts_with("<|") && text.ends_with("|>")) ||
+           (text.starts_with("<｜") && text.ends_with("｜>")) ||
+           (text.starts_with("<unused") && text.ends_with(">"));
+}
+
+bool is_byte_token(const std::string& text) {
+    return text.size() == 6 && text.starts_with("<0x") && text.ends_with(">");
+}
+
+class Keys {
+  public:
+    Keys(const std::vector<publish::Asset>& assets, const std::string& config_text)
+        : assets_(assets),
+          config_(models::Config::parse(config_text, "config.json")),
+          settings_(parse_tokenizer_settings(text_of(assets, "tokenizer_config.json"),
+                                             text_of(assets, "chat_template.jinja"),
+                                             text_of(assets, "chat_template.json"))) {}
+
+    GgufTokenizer run() {
+        const auto text = text_of(assets_, "tokenizer.json");
+        json_ = text ? parse_tokenizer_json(*text) : std::nullopt;
+        const auto model = text_of(assets_, "tokenizer.model");
+        const auto pieces = model ? parse_pieces(*model) : std::nullopt;
+        const bool is_bpe = json_ && json_->model == "BPE" && !json_->vocabulary.empty();
+        if (is_bpe && json_->has_bytes && !json_->falls_back) {
+            take_bytes();
+        } else if (pieces) {
+            take_pieces(*pieces);
+        } else if (is_bpe && json_->falls_back) {
+            take_fallback();
+        } else {
+            warn(
+                "there is no tokenizer that can be written to GGUF (tokenizer.json with BPE, or "
+                "SentencePiece's tokenizer.model): llama.cpp will not load the file as it is");
+            return std::move(out_);
+        }
+        add_special();
+        add_templates();
+        return std::move(out_);
+    }
+
+  private:
+    void warn(std::string text) { out_.warnings.push_back(std::move(text)); }
+    void add(MetadataField field) { out_.keys.push_back(std::move(field)); }
+
+    void set(Index id, Token token) {
+        if (id < std::ssize(tokens_)) {
+            tokens_[static_cast<std::size_t>(id)] = std::move(token);
+        } else {
+            ++n_beyond_;
+        }
+    }
+
+    /// Rows of the embedding without a token.
+    void fill(Index n_tokens) {
+        const Index n =
+            std::clamp<Index>(config_.integer("vocab_size").value_or(n_tokens), 0, kMostRows);
+        for (Index id = 0; id < n; ++id) {
+            tokens_.push_back({"[PAD" + std::to_string(id) + "]"});
+        }
+    }
+
+    /// Tokens with words of their own, wherever they are listed.
+    void set_added() {
+        std::vector<AddedToken> added = json_ ? json_->added : std::vector<AddedToken>();
+        added.insert(added.end(), settings_.added.begin(), settings_.added.end());
+        for (AddedToken& token : added) {
+            const bool is_control = token.is_special || looks_special(token.text);
+            set(token.id, {is_control ? token.text : with_spaces(token.text), kAdded,
+                           is_control ? kControl : kUserDefined});
+            numbers_.emplace(std::move(token.text), token.id);
+        }
+    }
+
+    static std::string with_spaces(std::string text) {
+        for (auto at = text.find(kSpacePiece); at != std::string::npos;
+             at = text.find(kSpacePiece)) {
+            text.replace(at, std::string_view(kSpacePiece).size(), " ");
+        }
+        return text;
+    }
+
+    /// Byte-level BPE: GPT-2, Llama 3, Qwen, DeepSeek.
+    void take_bytes() {
+        fill(json_->vocabulary.rbegin()->first + 1);
+        for (const auto& [id, text] : json_->vocabulary) {
+            set(id, {text, 0, kNormal});
+        }
+        set_added();
+        const auto pre = pre_tokenizer_of(json_->splits);
+        if (!pre) {
+            warn(
+                "llama.cpp has no name for the way in which tokenizer.json splits words: "
+                "tokenizer.ggml.pre is \"default\", and some texts will get other tokens");
+        }
+        add_tokens("gpt2", pre.value_or("default"), false);
+        add_texts("tokenizer.ggml.merges", json_->merges);
+    }
+
+    void take_pieces(const std::vector<Piece>& pieces) {
+        fill(std::ssize(pieces));
+        for (std::size_t id = 0; id < pieces.size(); ++id) {
+            const Piece& piece = pieces[id];
+            set(static_cast<Index>(id),
+                {piece.text, piece.score, piece.type == kUserDefined ? kNormal : piece.type});
+        }
+        set_added();
+        add_space_prefix();
+        add_tokens("llama", "default", true);
+    }
+
+    /// SentencePiece's BPE as tokenizer.json has it: its pieces merge in the order of their scores.
+    void take_fallback() {
+        fill(json_->vocabulary.rbegin()->first + 1);
+        std::map<std::string, float> scores;
+        for (std::size_t i = 0; i < json_->merges.size(); ++i) {
+            std::string piece = json_->merges[i];
+            if (const auto at = piece.find(' '); at != std::string::npos) {
+                piece.erase(at, 1);
+            }
+            scores.emplace(std::move(piece), -static_cast<float>(i + 1));
+        }
+        for (const auto& [id, text] : json_->vocabulary) {
+            const auto score = scores.find(text);
+            set(id, {text, score == scores.end() ? 0 : score->second,
+                     is_byte_token(text) ? kByte : kNormal});
+        }
+        set_added();
+        add_space_prefix();
+        add_tokens("llama", "default", true);
+    }
+
+    /// Before the first word. SentencePiece's own files do not tell: Gemma's texts get none.
+    void add_space_prefix() {
+        const auto stated = settings_.flag("add_prefix_space");
+        const bool is_gemma = config_.text("model_type").value_or("").starts_with("gemma");
+        const bool by_file = json_ ? json_->prepends_space : !is_gemma;
+        add(MetadataField::boolean("tokenizer.ggml.add_space_prefix",
+                                   is_gemma ? by_file : stated.value_or(by_file)));
+    }
+
+    void add_tokens(const std::string& model, const std::string& pre, bool has_scores) {
+        using Type = MetadataField::Type;
+        if (n_beyond_ > 0) {
+            warn(counted(n_beyond_, "token") +
+                 " of the tokenizer are left out: config.json's "
+                 "vocab_size is " +
+                 std::to_string(tokens_.size()));
+        }
+        MetadataField texts{"tokenizer.ggml.tokens", Type::text, true};
+        MetadataField scores{"tokenizer.ggml.scores", Type::f32, true};
+        MetadataField types{"tokenizer.ggml.token_type", Type::i32, true};
+        for (Token& token : tokens_) {
+            texts.texts.push_back(std::move(token.text));
+            scores.reals.push_back(token.score);
+            types.integers.push_back(token.type);
+        }
+        add(MetadataField::text("tokenizer.ggml.model", model));
+        add(MetadataField::text("tokenizer.ggml.pre", pre));
+        add(std::move(texts));
+        if (has_scores) {
+            add(std::move(scores));
+        }
+        add(std::move(types));
+    }
+
+    void add_texts(const std::string& key, std::vector<std::string> texts) {
+        if (!texts.empty()) {
+            add({key, MetadataField::Type::text, true, {}, {}, std::move(texts)});
+        }
+    }
+
+    /// By its text in tokenizer_config.json, else by its number in config.json.
+    [[nodiscard]] std::optional<Index> special(const std::string& kind) const {
+        const auto named = numbers_.find(settings_.token(kind + "_token"));
+        const auto id = named != numbers_.end() ? std::optional(named->second)
+                                                : config_.integer(kind + "_token_id");
+        return id && *id >= 0 && *id < std::ssize(tokens_) ? id : std::nullopt;
+    }
+
+    void add_special() {
+        constexpr std::array<std::pair<const char*, const char*>, 6> kKinds = {
+            {{"bos", "bos"},
+             {"eos", "eos"},
+             {"unk", "unknown"},
+             {"sep", "seperator"},  // llama.cpp's spelling
+             {"pad", "padding"},
+             {"mask", "mask"}}};
+        for (const auto& [kind, name] : kKinds) {
+            if (const auto id = special(kind)) {
+                add(MetadataField::u32(std::string("tokenizer.ggml.") + name + "_token_id", *id));
+            }
+        }
+        for (const bool is_first : {true, false}) {
+            add_whether_added(is_first ? "bos" : "eos", !json_     ? ""
+                                                        : is_first ? json_->first
+                                                                   : json_->last);
+        }
+    }
+
+    /// Whether texts get a special token: what tokenizer_config.json says, else by the template
+    /// that tokenizer.json fills in.
+    void add_whether_added(const std::string& kind, const std::string& in_template) {
+        const std::string field = "add_" + kind + "_token";
+        const auto stated = settings_.flag(field);
+        const std::string token = settings_.token(kind + "_token");
+        if (stated || !in_template.empty()) {
+            add(MetadataField::boolean("tokenizer.ggml." + field,
+                                       stated.value_or(token.empty() || in_template == token)));
+        }
+    }
+
+    /// The one without a name comes last.
+    void add_templates() {
+        const std::string key = "tokenizer.chat_template";
+        std::vector<std::string> names;
+        for (const auto& [name, text] : settings_.templates) {
+            if (!name.empty()) {
+                names.push_back(name);
+                add(MetadataField::text(key + "." + name, text));
+            }
+        }
+        add_texts(key + "s", names);
+        if (const auto one = settings_.templates.find(""); one != settings_.templates.end()) {
+            add(MetadataField::text(key, one->second));
+        }
+    }
+
+    const std::vector<publish::Asset>& assets_;
+    models::Config config_;
+    TokenizerSettings settings_;
+    std::optional<TokenizerJson> json_;
+    std::vector<Token> tokens_;
+    std::map<std::string, Index> numbers_;  ///< of added tokens
+    std::size_t n_beyond_ = 0;
+    GgufTokenizer out_;
+};
+
+}  // namespace
+
+GgufTokenizer gguf_tokenizer(const std::vector<publish::Asset>& assets,
+                             const std::string& config_text) {
+    return Keys(assets, config_text).run();
+}
+
+}  // namespace shardweld::app

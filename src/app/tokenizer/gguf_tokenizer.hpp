@@ -1,0 +1,29 @@
+// What a GGUF file says of the tokenizer beside config.json, as llama.cpp's convert_hf_to_gguf
+// writes it. Knows GGUF's keys and transformers' files; nothing of models.
+#pragma once
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "shardweld/core/metadata.hpp"
+#include "shardweld/publish/assets.hpp"
+
+namespace shardweld::app {
+
+struct GgufTokenizer {
+    Metadata keys;                      ///< none where there is no tokenizer that llama.cpp reads
+    std::vector<std::string> warnings;  ///< what is missing, and what may be read otherwise
+
+    static constexpr auto fields = [](auto& self) { return std::tie(self.keys, self.warnings); };
+};
+
+/// From tokenizer.json (byte-level BPE; BPE with tokens for bytes), tokenizer.model
+/// (SentencePiece), tokenizer_config.json, chat_template.jinja and the numbers of special tokens in
+/// config.json. There are as many tokens as config.json's vocab_size says: others are filled up or
+/// left out. Local: reads the files. Error(io) when one changes meanwhile; Error(corrupt) for a
+/// config.json that is no object.
+GgufTokenizer gguf_tokenizer(const std::vector<publish::Asset>& assets,
+                             const std::string& config_text);
+
+}  // namespace shardweld::app

@@ -1,0 +1,190 @@
+#include "tokenizer_json.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "shardweld/core/json.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+using Json = nlohmann::json;
+
+// More than any vocabulary has: a larger number is not a token's.
+constexpr Index kMostTokens = 1 << 24;
+constexpr const char* kSpaceLetter = "\u0120";  // ByteLevel's letter for a space
+
+Json field(const Json& object, const char* name) {
+    const auto found = object.is_object() ? object.find(name) : object.end();
+    return found == object.end() ? Json() : *found;
+}
+
+std::string text_in(const Json& object, const char* name) {
+    const Json value = field(object, name);
+    return value.is_string() ? value.get<std::string>() : "";
+}
+
+bool is_set(const Json& object, const char* name, bool missing = false) {
+    const Json value = field(object, name);
+    return value.is_boolean() ? value.get<bool>() : missing;
+}
+
+std::optional<Index> token_number(const Json& value) {
+    if (!value.is_number_integer() || value < 0 || value >= kMostTokens) {
+        return std::nullopt;
+    }
+    return value.get<Index>();
+}
+
+std::string without_spaces(const std::string& text) {
+    std::string out;
+    for (const char letter : text) {
+        out += letter == ' ' ? kSpaceLetter : std::string(1, letter);
+    }
+    return out;
+}
+
+/// Takes vocabulary and merges out while the text is read: they are most of it.
+class LargeParts {
+  public:
+    explicit LargeParts(TokenizerJson& out) : out_(out) {}
+
+    [[nodiscard]] bool is_good() const { return is_good_; }
+
+    /// Whether the value stays in the tree.
+    bool visit(int depth, Json::parse_event_t event, const Json& parsed) {
+        using Event = Json::parse_event_t;
+        const auto level = static_cast<std::size_t>(depth);
+        if (event == Event::key && level < path_.size()) {
+            path_[level] = parsed.get<std::string>();
+        }
+        const bool is_inside = path_[1] == "model" && level >= 3;
+        if (is_inside && path_[2] == "vocab" && event == Event::value) {
+            const auto number = token_number(parsed);
+            is_good_ = is_good_ && number;
+            out_.vocabulary[number.value_or(0)] = path_[3];
+            return false;
+        }
+        if (is_inside && path_[2] == "merges") {
+            merge(level, event, parsed);
+            return event != Event::value && event != Event::array_end;
+        }
+        return true;
+    }
+
+  private:
+    void merge(std::size_t level, Json::parse_event_t event, const Json& parsed) {
+        using Event = Json::parse_event_t;
+        if (event == Event::value && level == 3 && parsed.is_string()) {
+            out_.merges.push_back(parsed.get<std::string>());
+        } else if (event == Event::value && parsed.is_string()) {
+            pair_.push_back(without_spaces(parsed.get<std::string>()));
+        } else if (event == Event::array_end && level == 3) {
+            is_good_ = is_good_ && pair_.size() == 2;
+            out_.merges.push_back(pair_.size() == 2 ? pair_[0] + " " + pair_[1] : "");
+            pair_.clear();
+        }
+    }
+
+    TokenizerJson& out_;
+    std::array<std::string, 4> path_;
+    std::vector<std::string> pair_;
+    bool is_good_ = true;
+};
+
+/// Carriage returns and line feeds as they are written in expressions.
+std::string escaped(const std::string& expression) {
+    std::string text;
+    for (const char letter : expression) {
+        text += letter == '\n' ? "\\n" : letter == '\r' ? "\\r" : std::string(1, letter);
+    }
+    return text;
+}
+
+void take_step(const Json& step, TokenizerJson& out) {
+    const std::string type = text_in(step, "type");
+    if (type == "Split") {
+        const Json pattern = field(step, "pattern");
+        out.splits.push_back(escaped(text_in(pattern, "Regex") + text_in(pattern, "String")));
+    } else if (type == "Digits") {
+        out.splits.emplace_back(is_set(step, "individual_digits") ? "\\p{N}" : "\\p{N}+");
+    } else if (type == "ByteLevel") {
+        out.has_bytes = true;
+        if (is_set(step, "use_regex", true)) {
+            out.splits.emplace_back("gpt2");
+        }
+    } else if (type == "Metaspace") {
+        const std::string scheme = text_in(step, "prepend_scheme");
+        out.prepends_space =
+            scheme.empty() ? is_set(step, "add_prefix_space", true) : scheme != "never";
+    } else if (!type.empty()) {
+        out.splits.push_back(type);
+    }
+}
+
+/// A step, or those of a sequence.
+template <typename Use>
+void for_each_step(const Json& step, const char* name, const Use& use) {
+    const Json inner = field(step, name);
+    if (!inner.is_array()) {
+        use(step);
+        return;
+    }
+    for (const Json& one : inner) {
+        use(one);
+    }
+}
+
+/// The special tokens at the ends of one text.
+void take_ends(const Json& processor, TokenizerJson& out) {
+    const Json single = field(processor, "single");
+    if (text_in(processor, "type") != "TemplateProcessing" || !single.is_array() ||
+        single.size() < 2) {
+        return;
+    }
+    out.first = text_in(field(single.front(), "SpecialToken"), "id");
+    out.last = text_in(field(single.back(), "SpecialToken"), "id");
+}
+
+bool take_added(const Json& tokens, TokenizerJson& out) {
+    for (const Json& token : tokens.is_array() ? tokens : Json::array()) {
+        const auto number = token_number(field(token, "id"));
+        if (!number) {
+            return false;
+        }
+        out.added.push_back({*number, text_in(token, "content"), is_set(token, "special")});
+    }
+    std::ranges::sort(out.added, {}, &AddedToken::id);
+    return true;
+}
+
+}  // namespace
+
+std::optional<TokenizerJson> parse_tokenizer_json(std::string_view text) {
+    TokenizerJson out;
+    LargeParts large(out);
+    const Json json =
+        parse_json<Json>(text, nullptr, [&](int depth, Json::parse_event_t event, Json& parsed) {
+            return large.visit(depth, event, parsed);
+        });
+    if (!json.is_object() || !large.is_good() || !take_added(field(json, "added_tokens"), out)) {
+        return std::nullopt;
+    }
+    const Json model = field(json, "model");
+    out.model = text_in(model, "type");
+    out.falls_back = is_set(model, "byte_fallback");
+    for_each_step(field(json, "normalizer"), "normalizers", [&](const Json& step) {
+        out.prepends_space = out.prepends_space || text_in(step, "type") == "Prepend";
+    });
+    for_each_step(field(json, "pre_tokenizer"), "pretokenizers",
+                  [&](const Json& step) { take_step(step, out); });
+    for_each_step(field(json, "post_processor"), "processors",
+                  [&](const Json& step) { take_ends(step, out); });
+    return out;
+}
+
+}  // namespace shardweld::app

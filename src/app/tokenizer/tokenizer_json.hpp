@@ -1,0 +1,43 @@
+// tokenizer.json as the Python library tokenizers 0.23 writes it. Knows its fields; nothing of who
+// asks for them.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shardweld/core/index.hpp"
+
+namespace shardweld::app {
+
+struct AddedToken {
+    Index id = 0;
+    std::string text;
+    bool is_special = false;
+};
+
+/// What is done with a text before its words become tokens, as a word for each step: a regular
+/// expression, "gpt2" for that of ByteLevel, "\p{N}" for single digits; what is not known as its
+/// type's name.
+using SplitSteps = std::vector<std::string>;
+
+struct TokenizerJson {
+    std::string model;            ///< "BPE", "Unigram", ...
+    bool has_bytes = false;       ///< ByteLevel: words' letters stand for bytes
+    bool falls_back = false;      ///< byte_fallback: bytes have tokens of their own, "<0x0A>"
+    bool prepends_space = false;  ///< to the first word
+    std::map<Index, std::string> vocabulary;
+    std::vector<std::string> merges;  ///< "left right", spaces inside of either as U+0120
+    std::vector<AddedToken> added;    ///< by id
+    SplitSteps splits;
+    std::string first;  ///< the special token that a text begins with, "" if none
+    std::string last;   ///< and ends with
+};
+
+/// nullopt when the text is no such file within the limits of JSON, or has a number of a token that
+/// none has.
+std::optional<TokenizerJson> parse_tokenizer_json(std::string_view text);
+
+}  // namespace shardweld::app
