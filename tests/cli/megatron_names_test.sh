@@ -42,11 +42,13 @@ expect_code 6 "$SHARDWELD" merge --local_dir "$WORK/vision/source" --hf_config "
 expect_text "31 stored tensor(s) that no line of dialect megatron_core matches for a qwen2 model: visual.blocks.0.attn.proj.bias [16]"
 expect_absent "$WORK/vision/text"
 
-# A tower of Megatron's own layers: rows of query, key and value head by head, mergers behind inner layers too.
-python3 "$TESTS/support/random_model.py" "$TESTS/data/hf_names/qwen3_vl.json" "$WORK/tower_model"
-mkdir -p "$WORK/tower_case/expected"
-cp "$WORK/tower_model/model.safetensors" "$WORK/tower_case/expected/"
-write tower "$WORK/tower_model" "$WORK/tower_model" in_front= language=language_model. hub=model.language_model. tower=yes
-rm "$WORK"/tower/hf/model.safetensors
-same_model tower 2 "$WORK/tower_case"
+# Towers of Megatron's own layers: rows of query, key and value head by head, mergers behind inner layers too.
+tower() {
+    python3 "$TESTS/support/random_model.py" "$TESTS/data/hf_names/$1.json" "$WORK/$1/expected" || fail "cannot make $1"
+    mkdir "$WORK/$1.hf" && mv "$WORK/$1/expected/config.json" "$WORK/$1.hf/"
+    write "$1" "$WORK/$1/expected" "$WORK/$1.hf" in_front= language=language_model. hub="$2" tower="$3"
+    same_model "$1" 2 "$WORK/$1"
+}
+tower qwen3_vl model.language_model. qwen
+tower internvl_chat language_model.model. internvl
 finish

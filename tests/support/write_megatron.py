@@ -6,7 +6,7 @@ layers one by one, gate and up apart, rows cut into uneven chunks over several f
     in_front=TEXT   before each key (default model.module.)
     language=TEXT   before each key of the language model, behind in_front
     hub=TEXT        what the language model's names begin with on the hub (default model.)
-    tower=yes       the names of a tower of Megatron's own layers for model.visual.*
+    tower=qwen|internvl   a vision tower of Megatron's own layers
     experts=te|sequential|sequential_experts   how the keys of experts are spelled (default te)
     wrapped=TEXT    between linear layers and `weight`, such as to_wrap.
     adapter=yes     one more tensor, of an adapter
@@ -65,26 +65,41 @@ def layer_key(rest, is_moe, options):
     return LAYER[rest].format(wrapped=options["wrapped"])
 
 
-TOWER = {"norm1.": "self_attention.linear_qkv.layer_norm_", "norm2.": "mlp.linear_fc1.layer_norm_", "attn.qkv.": "self_attention.linear_qkv.",
-         "attn.proj.": "self_attention.linear_proj.", "mlp.": "mlp."}
+LAYERS = {"norm1.": "self_attention.linear_qkv.layer_norm_", "norm2.": "mlp.linear_fc1.layer_norm_", "attn.qkv.": "self_attention.linear_qkv.",
+          "attn.proj.": "self_attention.linear_proj.", "mlp.fc": "mlp.linear_fc", "mlp.": "mlp.", "ls": "ls"}
+# By option: what names of the tower's layers begin with, and of its other tensors what Megatron has for it (qwen3_vl_bridge.py of Megatron-Bridge,
+# internvl3 of mbridge).
+TOWERS = {"qwen": ("model.visual.blocks.", {"model.visual.merger.norm.": "vision_model.merger.patch_norm.",
+                                            "model.visual.deepstack_merger_list.": "vision_model.decoder.deepstack_merger_list.",
+                                            "model.visual.": "vision_model."}),
+          "internvl": ("vision_model.encoder.layers.", {"mlp1.0.": "vision_projection.encoder.linear_fc1.layer_norm_",
+                                                        "mlp1.1.": "vision_projection.encoder.linear_fc1.", "mlp1.3.": "vision_projection.encoder.linear_fc2.",
+                                                        "vision_model.embeddings.class_embedding": "vision_model.class_token",
+                                                        "vision_model.embeddings.position_embedding": "vision_model.position_embedding",
+                                                        "vision_model.embeddings.patch_embedding.": "vision_model.conv1."})}
 
 
-def tower_tensor(name, tensor, heads):
-    """Name and tensor of model.visual.NAME, as Megatron-Bridge (qwen3_vl_bridge.py) has them."""
-    if name.startswith("blocks."):
-        number, rest = name.removeprefix("blocks.").split(".", 1)
-        begin = next(begin for begin in TOWER if rest.startswith(begin))
+def tower_tensor(name, tensor, tower, config):
+    """Name and tensor as Megatron has them."""
+    layers, others = TOWERS[tower]
+    if name.startswith(layers):
+        number, rest = name.removeprefix(layers).split(".", 1)
+        begin = next(begin for begin in LAYERS if rest.startswith(begin))
         if begin == "attn.qkv.":
             dtype, (rows, *columns), data = tensor
             third = len(data) // 3
+            heads = config["vision_config"].get("num_heads") or config["vision_config"]["num_attention_heads"]
             tensor = by_groups([(dtype, [rows // 3, *columns], data[at:at + third]) for at in (0, third, 2 * third)], heads)
-        return f"vision_model.decoder.layers.{number}.{TOWER[begin]}{rest.removeprefix(begin)}", tensor
-    within = "decoder." if name.startswith("deepstack_merger_list.") else ""
-    return "vision_model." + within + name.replace("norm.", "patch_norm."), tensor
+        return f"vision_model.decoder.layers.{number}.{LAYERS[begin]}{rest.removeprefix(begin)}", tensor
+    begin = next((begin for begin in others if name.startswith(begin)), "")
+    renamed = others[begin] + name.removeprefix(begin) if begin else name
+    return renamed.replace(".norm.", ".patch_norm."), tensor
 
 
 def renamed(model, config, options):
-    model = {"model." + name.removeprefix(options["hub"]) if name.startswith(options["hub"]) else name: tensor for name, tensor in model.items()}
+    begin, head = options["hub"], options["hub"].removesuffix("model.") + "lm_head."
+    model = {"model." + name.removeprefix(begin) if name.startswith(begin) else
+             "lm_head." + name.removeprefix(head) if name.startswith(head) else name: tensor for name, tensor in model.items()}
     groups = config.get("text_config", config)["num_key_value_heads"]
     is_moe = any(".mlp.experts." in name for name in model)
     stored = {}
@@ -100,8 +115,8 @@ def renamed(model, config, options):
                 stored[f"{at}self_attention.linear_qkv.{options['wrapped']}{kind}"] = by_groups(parts, groups)
             else:
                 stored[at + layer_key(rest, is_moe, options)] = tensor
-        elif options["tower"] and name.startswith("model.visual."):
-            at, tensor = tower_tensor(name.removeprefix("model.visual."), tensor, config["vision_config"]["num_heads"])
+        elif options["tower"]:
+            at, tensor = tower_tensor(name, tensor, options["tower"], config)
             stored[at] = tensor
         else:
             stored[name] = tensor
