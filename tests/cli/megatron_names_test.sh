@@ -50,5 +50,6 @@ tower() {
     same_model "$1" 2 "$WORK/$1"
 }
 tower qwen3_vl model.language_model. qwen
+tower qwen2_5_vl model. qwen2_5
 tower internvl_chat language_model.model. internvl
 finish

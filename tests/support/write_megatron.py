@@ -6,7 +6,7 @@ layers one by one, gate and up apart, rows cut into uneven chunks over several f
     in_front=TEXT   before each key (default model.module.)
     language=TEXT   before each key of the language model, behind in_front
     hub=TEXT        what the language model's names begin with on the hub (default model.)
-    tower=qwen|internvl   a vision tower of Megatron's own layers
+    tower=qwen|qwen2_5|internvl   a vision tower of Megatron's own layers
     experts=te|sequential|sequential_experts   how the keys of experts are spelled (default te)
     wrapped=TEXT    between linear layers and `weight`, such as to_wrap.
     adapter=yes     one more tensor, of an adapter
@@ -66,12 +66,16 @@ def layer_key(rest, is_moe, options):
 
 
 LAYERS = {"norm1.": "self_attention.linear_qkv.layer_norm_", "norm2.": "mlp.linear_fc1.layer_norm_", "attn.qkv.": "self_attention.linear_qkv.",
-          "attn.proj.": "self_attention.linear_proj.", "mlp.fc": "mlp.linear_fc", "mlp.": "mlp.", "ls": "ls"}
+          "attn.proj.": "self_attention.linear_proj.", "mlp.fc": "mlp.linear_fc", "mlp.gate_proj.": "mlp.linear_fc1.",
+          "mlp.down_proj.": "mlp.linear_fc2.", "mlp.": "mlp.", "ls": "ls"}
 # By option: what names of the tower's layers begin with, and of its other tensors what Megatron has for it (qwen3_vl_bridge.py of Megatron-Bridge,
-# internvl3 of mbridge).
+# internvl3 and qwen2_5_vl of mbridge).
 TOWERS = {"qwen": ("model.visual.blocks.", {"model.visual.merger.norm.": "vision_model.merger.patch_norm.",
                                             "model.visual.deepstack_merger_list.": "vision_model.decoder.deepstack_merger_list.",
                                             "model.visual.": "vision_model."}),
+          "qwen2_5": ("visual.blocks.", {"visual.merger.ln_q.": "vision_model.decoder.final_layernorm.",
+                                         "visual.merger.mlp.0.": "vision_model.projection.encoder.linear_fc1.",
+                                         "visual.merger.mlp.2.": "vision_model.projection.encoder.linear_fc2.", "visual.": "vision_model."}),
           "internvl": ("vision_model.encoder.layers.", {"mlp1.0.": "vision_projection.encoder.linear_fc1.layer_norm_",
                                                         "mlp1.1.": "vision_projection.encoder.linear_fc1.", "mlp1.3.": "vision_projection.encoder.linear_fc2.",
                                                         "vision_model.embeddings.class_embedding": "vision_model.class_token",
@@ -115,7 +119,12 @@ def renamed(model, config, options):
                 stored[f"{at}self_attention.linear_qkv.{options['wrapped']}{kind}"] = by_groups(parts, groups)
             else:
                 stored[at + layer_key(rest, is_moe, options)] = tensor
+        elif options["tower"] and ".mlp.up_proj." in name:
+            continue  # behind gate_proj
         elif options["tower"]:
+            if ".mlp.gate_proj." in name:
+                (dtype, (rows, *columns), gate), (_, _, up) = tensor, model[name.replace("gate_proj", "up_proj")]
+                tensor = dtype, [2 * rows, *columns], gate + up
             at, tensor = tower_tensor(name, tensor, options["tower"], config)
             stored[at] = tensor
         else:
