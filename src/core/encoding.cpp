@@ -1,5 +1,6 @@
 #include "shardweld/core/encoding.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "shardweld/core/error.hpp"
@@ -12,10 +13,17 @@ namespace {
 constexpr Index kBlock = 128;
 constexpr Index kByteBits = 8;
 
-constexpr EncodingFacts ggml(Encoding encoding, std::string_view name, Index values, Bytes bytes,
-                             DType type = DType::u8) {
-    return {encoding,     name, "", 1,     values, true,  type, 8,
-            std::nullopt, "",   "", false, false,  false, bytes};
+constexpr EncodingFacts ggml(Encoding encoding, std::string_view name, std::uint32_t type,
+                             Index values, Bytes bytes, DType codes = DType::u8) {
+    EncodingFacts facts{};
+    facts.encoding = encoding;
+    facts.name = name;
+    facts.tile_columns = values;
+    facts.codes = codes;
+    facts.is_compressed_tensors = false;
+    facts.block_bytes = bytes;
+    facts.ggml_type = type;
+    return facts;
 }
 
 // In the order of the enumeration. Sources: transformers 5.23 finegrained_fp8.py and mxfp4.py;
@@ -41,14 +49,14 @@ constexpr std::array kEncodings = {
                   "_packed", "_scale", false, false, true},
     EncodingFacts{Encoding::gptoss_mxfp4, "gptoss-mxfp4", "", 1, 32, true, DType::u8, 4, DType::u8,
                   "_blocks", "_scales", false, false, false},
-    ggml(Encoding::gguf_q8_0, "gguf:q8_0", 32, 34),
-    ggml(Encoding::gguf_q5_1, "gguf:q5_1", 32, 24),
-    ggml(Encoding::gguf_q5_0, "gguf:q5_0", 32, 22),
-    ggml(Encoding::gguf_q4_1, "gguf:q4_1", 32, 20),
-    ggml(Encoding::gguf_q4_0, "gguf:q4_0", 32, 18),
-    ggml(Encoding::gguf_f16, "gguf:f16", 1, 2, DType::f16),
-    ggml(Encoding::gguf_bf16, "gguf:bf16", 1, 2, DType::bf16),
-    ggml(Encoding::gguf_f32, "gguf:f32", 1, 4, DType::f32),
+    ggml(Encoding::gguf_q8_0, "gguf:q8_0", 8, 32, 34),
+    ggml(Encoding::gguf_q5_1, "gguf:q5_1", 7, 32, 24),
+    ggml(Encoding::gguf_q5_0, "gguf:q5_0", 6, 32, 22),
+    ggml(Encoding::gguf_q4_1, "gguf:q4_1", 3, 32, 20),
+    ggml(Encoding::gguf_q4_0, "gguf:q4_0", 2, 32, 18),
+    ggml(Encoding::gguf_f16, "gguf:f16", 1, 1, 2, DType::f16),
+    ggml(Encoding::gguf_bf16, "gguf:bf16", 30, 1, 2, DType::bf16),
+    ggml(Encoding::gguf_f32, "gguf:f32", 0, 1, 4, DType::f32),
 };
 
 Index parts(Index whole, Index part) {
@@ -100,6 +108,13 @@ std::optional<Encoding> encoding_from(std::string_view name) {
         }
     }
     return std::nullopt;
+}
+
+std::optional<Encoding> encoding_of_ggml(std::uint32_t type) {
+    const auto* const found = std::ranges::find_if(kEncodings, [&](const EncodingFacts& facts) {
+        return facts.is_ggml() && facts.ggml_type == type;
+    });
+    return found == kEncodings.end() ? std::nullopt : std::optional(found->encoding);
 }
 
 std::vector<std::string> encoding_names() {

@@ -225,6 +225,22 @@ void look_for_gguf(const Case& model, Findings& findings) {
     }
 }
 
+void look_at_gguf(const Case& model, Findings& findings) {
+    for (const GgufFile& file : model.directory.gguf) {
+        if (!file.fault.empty()) {
+            findings.fatal(printable(file.name) + ": " + file.fault,
+                           "write it again, or copy it again from where it was written");
+        } else if (!file.has_tokens) {
+            findings.fatal(printable(file.name) + " has no tokenizer (tokenizer.ggml.tokens)",
+                           "write it again with the trained model's tokenizer beside config.json");
+        } else if (!file.has_template) {
+            findings.doubtful(printable(file.name) + " has no chat template",
+                              "chats get llama.cpp's own: put chat_template.jinja beside "
+                              "config.json and write it again, or give --chat-template");
+        }
+    }
+}
+
 }  // namespace
 
 // NOLINTNEXTLINE(readability-function-size): a table
@@ -258,6 +274,9 @@ const std::vector<Rule>& directory_rules() {
         {"prediction", kHub, look_at_prediction,
          "`num_nextn_predict_layers` counts layers that are stored", "vLLM's MTP drafters, read"},
         {"gguf", bit(Loader::llama_cpp), look_for_gguf, "there is a GGUF file", "llama.cpp, read"},
+        {"gguf-header", bit(Loader::llama_cpp), look_at_gguf,
+         "its tensors lie where its header says, its metadata has a tokenizer",
+         "xllamacpp 2026.10, run"},
     };
     return rules;
 }

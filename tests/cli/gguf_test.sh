@@ -131,6 +131,19 @@ assert keys["general.file_type"] == 7 and keys["llama.rope.freq_base"] == 500000
 assert found["tensors"]["rope_freqs.weight"][:2] == ["F32", [64]]
 ' || fail "keys"
 
+# What is written can be checked: header and report, and whether llama.cpp would load it.
+expect_code 0 "$SHARDWELD" verify "$WORK/model" --report "$WORK/report.json" -q
+expect_code 14 "$SHARDWELD" check "$WORK/model" --target llama.cpp
+grep -q "no tokenizer" "$WORK/out" || fail "check without a tokenizer: $(<"$WORK/out")"
+expect_code 0 "$SHARDWELD" check "$WORK/tokens1" --target llama.cpp
+cp "$WORK/model/model-q8_0.gguf" "$WORK/whole"
+python3 -c 'import sys; data = bytearray(open(sys.argv[1], "rb").read()); data[-5000] ^= 1; open(sys.argv[1], "wb").write(data)' "$WORK/model/model-q8_0.gguf"
+expect_code 13 mpirun -n 2 "$SHARDWELD" verify "$WORK/model" --report "$WORK/report.json" -q
+head -c 150000 "$WORK/whole" >"$WORK/model/model-q8_0.gguf"
+expect_code 4 "$SHARDWELD" verify "$WORK/model" -q
+expect_text "cut short"
+expect_code 14 "$SHARDWELD" check "$WORK/model" --target llama.cpp
+
 # Refused, before anything is written: families without a template, by name; values without a code; options that do not go together.
 expect_code 5 "$SHARDWELD" merge --local_dir "$TESTS/data/megatron_families/phi3-tp2-torchdist-bf16/source" --hf_config \
     "$TESTS/data/megatron_families/phi3-tp2-torchdist-bf16/hf" --target_dir "$WORK/none" --quantize gguf:q8_0

@@ -50,7 +50,8 @@ struct EncodingFacts {
     bool has_shape = false;   ///< NAME_shape, i64 [2]
     bool has_global = false;  ///< NAME_global_scale, f32 [1]
     bool is_compressed_tensors = true;
-    Bytes block_bytes = 0;  ///< GGML's types: of `tile_columns` values, scale and all; else 0
+    Bytes block_bytes = 0;        ///< GGML's types: of `tile_columns` values, scale and all; else 0
+    std::uint32_t ggml_type = 0;  ///< their number
 
     /// One of GGML's types, which have no scales beside them.
     [[nodiscard]] bool is_ggml() const { return block_bytes != 0; }
@@ -66,6 +67,8 @@ struct EncodingFacts {
 const EncodingFacts& facts_of(Encoding encoding);
 /// By name or alias.
 std::optional<Encoding> encoding_from(std::string_view name);
+/// By the number of GGML's type; nullopt for those that are not written.
+std::optional<Encoding> encoding_of_ggml(std::uint32_t type);
 /// All names, for messages.
 std::vector<std::string> encoding_names();
 

@@ -32,12 +32,21 @@ struct StoredTensor {
     std::vector<Index> shape;
 };
 
+/// A GGUF file, by its header.
+struct GgufFile {
+    std::string name;
+    std::string fault;  ///< "": its header can be read
+    bool has_tokens = false;
+    bool has_template = false;  ///< for chats
+};
+
 /// A model directory as a loader meets it.
 struct Directory {
     std::string config_text;                      ///< "": there is no config.json
     std::map<std::string, StoredTensor> tensors;  ///< of all files of weights
     std::vector<std::string> faults;              ///< of the files of weights and their index
     std::set<std::string> files;                  ///< names of what lies in the directory
+    std::vector<GgufFile> gguf;
     std::string tokenizer_config_text;            ///< "": there is none
     bool has_tokenizer = false;
     std::optional<Index> n_tokens;  ///< the tokenizer's largest number, and one; nullopt: unknown

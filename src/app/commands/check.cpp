@@ -9,6 +9,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/formats/containers/gguf_header.hpp"
 #include "shardweld/io/input_file.hpp"
 #include "shardweld/io/paths.hpp"
 #include "shardweld/io/whole_file.hpp"
@@ -63,6 +64,18 @@ void take_tokenizer(const fs::path& directory, loaders::Directory& found) {
         text_in(directory, found, "tokenizer_config.json", kLongestTokenizerConfig);
 }
 
+loaders::GgufFile gguf_file(const fs::path& directory, const std::string& name) {
+    loaders::GgufFile file{name, "", false, false};
+    try {
+        const auto header = formats::read_gguf(io::InputFile::open(directory / name));
+        file.has_tokens = header.keys.contains("tokenizer.ggml.tokens");
+        file.has_template = header.keys.contains("tokenizer.chat_template");
+    } catch (const Error& error) {
+        file.fault = error.full_text();
+    }
+    return file;
+}
+
 loaders::Directory read_directory(const fs::path& directory, loaders::Loader loader) {
     loaders::Directory found;
     for (const fs::directory_entry& entry : io::entries_of(directory)) {
@@ -72,6 +85,12 @@ loaders::Directory read_directory(const fs::path& directory, loaders::Loader loa
         take_weights(directory, found);
         take_tokenizer(directory, found);
         found.config_text = text_in(directory, found, kConfig, models::kMaxConfig);
+        return found;
+    }
+    for (const std::string& name : found.files) {
+        if (name.ends_with(".gguf")) {
+            found.gguf.push_back(gguf_file(directory, name));
+        }
     }
     return found;
 }

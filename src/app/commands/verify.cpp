@@ -123,11 +123,12 @@ std::string text_of(const Findings& findings, const fs::path& directory) {
     std::vector<std::vector<std::string>> rows = {
         {"directory", directory.string()},
         {"files", counted(model.files.size(), "file") + ", " + tensors + ", " +
-                      human_bytes(model.tensor_bytes()) +
-                      ": headers, offsets and sizes keep the safetensors rules"},
+                      human_bytes(model.tensor_bytes()) + ": headers, offsets and sizes keep " +
+                      (model.is_gguf ? "GGUF's" : "the safetensors") + " rules"},
         {"index", model.has_index ? "agrees with the files" : "none, and none is needed"},
-        {"config.json",
-         model.config_dtype.empty() ? "states no dtype" : model.config_dtype + ", as the tensors"}};
+        {"config.json", model.config_dtype.empty() ? "states no dtype"
+                        : model.is_gguf            ? "states the dtype before blocks were made"
+                                                   : model.config_dtype + ", as the tensors"}};
     if (!findings.has_report) {
         rows.push_back({"contents", "NOT CHECKED: give the merge's report with --report FILE"});
     } else if (findings.differences.empty()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 
@@ -9,6 +10,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/core/weight_map.hpp"
+#include "shardweld/formats/containers/gguf_header.hpp"
 #include "shardweld/formats/containers/safetensors_header.hpp"
 #include "shardweld/formats/recognise.hpp"
 #include "shardweld/io/input_file.hpp"
@@ -40,11 +42,13 @@ std::vector<std::string> list(const fs::path& directory) {
     return names;
 }
 
+constexpr auto is_gguf = [](const std::string& name) { return name.ends_with(".gguf"); };
+
 /// Reads one directory; each member adds what it finds wrong.
 class DirectoryCheck {
   public:
-    DirectoryCheck(const fs::path& directory, Problems& problems)
-        : directory_(directory), problems_(problems) {}
+    DirectoryCheck(const fs::path& directory, bool takes_gguf, Problems& problems)
+        : directory_(directory), takes_gguf_(takes_gguf), problems_(problems) {}
 
     WrittenModel run() {
         const std::vector<std::string> names = list(directory_);
@@ -67,10 +71,18 @@ class DirectoryCheck {
   private:
     void choose_files(const std::vector<std::string>& names) {
         std::vector<std::string> found;
-        std::copy_if(names.begin(), names.end(), std::back_inserter(found),
-                     [](const std::string& name) { return name.ends_with(".safetensors"); });
+        std::ranges::copy_if(names, std::back_inserter(found), [](const std::string& name) {
+            return name.ends_with(".safetensors");
+        });
         std::set<std::string> wanted{kSingle};
         model_.has_index = on_disk_.contains(kIndex);
+        if (takes_gguf_ && found.empty() && !model_.has_index) {
+            std::ranges::copy_if(names, std::back_inserter(weights_), is_gguf);
+        }
+        model_.is_gguf = !weights_.empty();
+        if (model_.is_gguf) {
+            return;
+        }
         if (model_.has_index) {
             try {
                 index_ =
@@ -142,7 +154,9 @@ class DirectoryCheck {
             const io::InputFile file = io::InputFile::open(directory_ / name);
             const auto number = static_cast<std::uint32_t>(model_.files.size());
             model_.files.push_back({name, file.size()});
-            for (const auto& [tensor, stored] : formats::read_safetensors_header(file)) {
+            for (const auto& [tensor, stored] : is_gguf(name)
+                                                    ? formats::read_gguf(file).tensors
+                                                    : formats::read_safetensors_header(file)) {
                 add_tensor(tensor, stored, number);
             }
         } catch (const Error& error) {
@@ -247,7 +261,8 @@ class DirectoryCheck {
         }
         const auto dtype = publish::facts_of(targets_of(tensors), {}, {}).dtype;
         // 8-bit floats are weights of a quantised model, whose config states another dtype.
-        if (unreadable_.empty() && dtype && size_of(*dtype) > 1 && torch_name(*dtype) != stated) {
+        if (unreadable_.empty() && !model_.is_gguf && dtype && size_of(*dtype) > 1 &&
+            torch_name(*dtype) != stated) {
             problems_.add(ErrorCode::corrupt, "config.json says dtype " + printable(stated) +
                                                   ", most tensors are " +
                                                   std::string(torch_name(*dtype)));
@@ -255,6 +270,7 @@ class DirectoryCheck {
     }
 
     const fs::path& directory_;
+    bool takes_gguf_;  ///< where there are no safetensors
     std::set<std::string> on_disk_;
     std::vector<std::string> weights_;  ///< files that hold the model
     std::optional<WeightMap> index_;
@@ -267,20 +283,18 @@ class DirectoryCheck {
 }  // namespace
 
 Bytes WrittenModel::tensor_bytes() const {
-    Bytes total = 0;
-    for (const catalogue::Tensor& tensor : tensors) {
-        total += tensor.pieces.front().storage_bytes;
-    }
-    return total;
+    return std::transform_reduce(
+        tensors.begin(), tensors.end(), Bytes{0}, std::plus<>(),
+        [](const catalogue::Tensor& tensor) { return tensor.pieces.front().storage_bytes; });
 }
 
 WrittenModel look_at_written_model(const fs::path& directory, Problems& problems) {
-    return DirectoryCheck(directory, problems).run();
+    return DirectoryCheck(directory, false, problems).run();
 }
 
 WrittenModel read_written_model(const fs::path& directory) {
     Problems problems;
-    WrittenModel model = look_at_written_model(directory, problems);
+    WrittenModel model = DirectoryCheck(directory, true, problems).run();
     problems.require_none(directory.string());
     return model;
 }

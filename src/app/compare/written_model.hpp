@@ -1,5 +1,5 @@
 // A written model's files held against the rules that loaders rely on.
-// Knows safetensors directories, their index and config.json; reads no tensor.
+// Knows directories of safetensors, their index and config.json, and GGUF files; reads no tensor.
 #pragma once
 
 #include <string>
@@ -20,11 +20,12 @@ struct WrittenModel {
     std::vector<catalogue::Tensor> tensors;  ///< by name, one piece each
     bool has_index = false;
     std::string config_dtype;  ///< as config.json states it, "" if it does not
+    bool is_gguf = false;      ///< else safetensors
 
     [[nodiscard]] Bytes tensor_bytes() const;
 
     static constexpr auto fields = [](auto& self) {
-        return std::tie(self.files, self.tensors, self.has_index, self.config_dtype);
+        return std::tie(self.files, self.tensors, self.has_index, self.config_dtype, self.is_gguf);
     };
 };
 
@@ -32,12 +33,14 @@ struct WrittenModel {
 /// - every file is strict safetensors: no holes, overlaps, trailing bytes, repeated names;
 /// - without an index there is model.safetensors alone; with one, every file it names is there, no
 ///   other lies beside them, every tensor is in exactly the file named, total_size is their sum;
+/// - without safetensors, GGUF files are what llama.cpp reads;
 /// - config.json is a JSON object whose dtype is that of most tensor bytes.
 /// Local. One Error that lists all broken rules: not_found when all that is wrong is something
 /// missing, else corrupt; Error(unsupported) for other kinds of weights.
 WrittenModel read_written_model(const fs::path& directory);
 
-/// The same, but broken rules are added to `problems`. Error only where there are no weights.
+/// The same of safetensors, but broken rules are added to `problems`. Error only where there are no
+/// weights.
 WrittenModel look_at_written_model(const fs::path& directory, Problems& problems);
 
 }  // namespace shardweld::app

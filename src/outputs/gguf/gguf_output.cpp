@@ -19,28 +19,16 @@ constexpr std::size_t kLongestName = 63;  // llama.cpp's GGML_MAX_NAME, with its
 constexpr std::size_t kMostDims = 4;
 constexpr std::uint32_t kList = 9;
 
-/// The numbers of a type: GGMLQuantizationType and LlamaFileType.
-struct TypeNumbers {
-    Encoding encoding;
-    std::uint32_t type;
-    std::uint32_t file_type;
-};
-constexpr std::array<TypeNumbers, 8> kTypes = {{{Encoding::gguf_f32, 0, 0},
-                                                {Encoding::gguf_f16, 1, 1},
-                                                {Encoding::gguf_q4_0, 2, 2},
-                                                {Encoding::gguf_q4_1, 3, 3},
-                                                {Encoding::gguf_q5_0, 6, 8},
-                                                {Encoding::gguf_q5_1, 7, 9},
-                                                {Encoding::gguf_q8_0, 8, 7},
-                                                {Encoding::gguf_bf16, 30, 32}}};
-
-const TypeNumbers& numbers_of(Encoding encoding) {
-    const auto* const found = std::ranges::find(kTypes, encoding, &TypeNumbers::encoding);
-    if (found == kTypes.end()) {
-        throw Error(ErrorCode::internal, "an encoding that is none of GGML's types");
-    }
-    return *found;
-}
+/// What `general.file_type` calls files that hold mostly this: gguf-py's LlamaFileType.
+constexpr std::array<std::pair<Encoding, std::uint32_t>, 8> kFileTypes = {
+    {{Encoding::gguf_f32, 0},
+     {Encoding::gguf_f16, 1},
+     {Encoding::gguf_q4_0, 2},
+     {Encoding::gguf_q4_1, 3},
+     {Encoding::gguf_q8_0, 7},
+     {Encoding::gguf_q5_0, 8},
+     {Encoding::gguf_q5_1, 9},
+     {Encoding::gguf_bf16, 32}}};
 
 std::uint32_t number_of(MetadataField::Type type) {
     switch (type) {
@@ -118,10 +106,10 @@ Encoding encoding_of(const OutputTensor& tensor) {
     if (tensor.encoding) {
         return *tensor.encoding;
     }
-    for (const TypeNumbers& numbers : kTypes) {
-        const EncodingFacts& facts = facts_of(numbers.encoding);
+    for (const auto& [encoding, number] : kFileTypes) {
+        const EncodingFacts& facts = facts_of(encoding);
         if (facts.tile_columns == 1 && facts.codes == tensor.dtype) {
-            return numbers.encoding;
+            return encoding;
         }
     }
     throw Error(ErrorCode::unsupported, tensor.name + " of type " +
@@ -200,7 +188,7 @@ class Gguf final : public Format {
             for (const Index dim : dims) {
                 header.u64(static_cast<std::uint64_t>(dim));
             }
-            header.u32(numbers_of(encoding).type);
+            header.u32(facts_of(encoding).ggml_type);
             header.u64(placement.slots[i].offset);
         }
         header.fill_up();
@@ -223,7 +211,12 @@ std::shared_ptr<const Format> gguf_format_of(Encoding encoding, Metadata metadat
 }
 
 std::uint32_t gguf_file_type(Encoding encoding) {
-    return numbers_of(encoding).file_type;
+    const auto* const found =
+        std::ranges::find(kFileTypes, encoding, &std::pair<Encoding, std::uint32_t>::first);
+    if (found == kFileTypes.end()) {
+        throw Error(ErrorCode::internal, "an encoding that is none of GGML's types");
+    }
+    return found->second;
 }
 
 }  // namespace shardweld::outputs

@@ -331,6 +331,14 @@ TEST(LoaderCheck, llama_cpp_wants_a_gguf_file) {
     EXPECT_EQ(rules_of(model, {Loader::llama_cpp, 1, 1}), Rules{"gguf!"});
     model.files.insert("model-q8_0.gguf");
     EXPECT_EQ(rules_of(model, {Loader::llama_cpp, 1, 1}), Rules{});
+    model.gguf = {{"model-q8_0.gguf", "", true, true}};
+    EXPECT_EQ(rules_of(model, {Loader::llama_cpp, 1, 1}), Rules{});
+    model.gguf = {{"model-q8_0.gguf", "", true, false}};
+    EXPECT_EQ(rules_of(model, {Loader::llama_cpp, 1, 1}), Rules{"gguf-header"});
+    model.gguf = {{"model-q8_0.gguf", "", false, true}};
+    EXPECT_EQ(rules_of(model, {Loader::llama_cpp, 1, 1}), Rules{"gguf-header!"});
+    model.gguf = {{"model-q8_0.gguf", "cut short", true, true}};
+    EXPECT_EQ(rules_of(model, {Loader::llama_cpp, 1, 1}), Rules{"gguf-header!"});
 }
 
 TEST(LoaderCheck, fewer_heads_of_keys_than_devices_are_repeated) {

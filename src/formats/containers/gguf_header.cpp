@@ -1,0 +1,241 @@
+#include "shardweld/formats/containers/gguf_header.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "shardweld/core/encoding.hpp"
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/io/input_file.hpp"
+
+namespace shardweld::formats {
+
+namespace {
+
+constexpr Bytes kLongestHeader = Bytes{256} << 20U;
+constexpr Bytes kAtOnce = Bytes{1} << 20U;
+constexpr Bytes kLongestText = Bytes{16} << 20U;
+constexpr std::uint32_t kVersion = 3;
+constexpr std::uint32_t kMostDims = 4;
+constexpr std::uint32_t kU32 = 4;
+constexpr std::uint32_t kText = 8;
+constexpr std::uint32_t kList = 9;
+/// Of the values of a key, by type; 0: texts and lists.
+constexpr std::array<Bytes, 13> kValueBytes = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+
+[[noreturn]] void refuse(const std::string& what) {
+    throw Error(ErrorCode::corrupt, "malformed GGUF header: " + what);
+}
+
+/// Reads forward, a megabyte at once.
+class HeaderReader {
+  public:
+    explicit HeaderReader(const io::InputFile& file) : file_(file) {}
+
+    [[nodiscard]] Bytes position() const { return begin_ + at_; }
+
+    template <typename Number>
+    Number number() {
+        Number value = 0;
+        std::memcpy(&value, take(sizeof(value)), sizeof(value));
+        return value;
+    }
+
+    std::string text() {
+        const auto size = number<std::uint64_t>();
+        if (size > kLongestText) {
+            refuse("a text of " + std::to_string(size) + " bytes");
+        }
+        std::string value(static_cast<std::size_t>(size), '\0');
+        for (std::size_t done = 0; done < value.size();) {
+            const std::size_t n = std::min<std::size_t>(value.size() - done, kAtOnce);
+            std::memcpy(value.data() + done, take(n), n);
+            done += n;
+        }
+        return value;
+    }
+
+    void skip(Bytes bytes) {
+        require(bytes);
+        const Bytes target = position() + bytes;
+        if (bytes <= window_.size() - at_) {
+            at_ += static_cast<std::size_t>(bytes);
+        } else {
+            begin_ = target;
+            at_ = 0;
+            window_.clear();
+        }
+    }
+
+  private:
+    void require(Bytes bytes) const {
+        if (bytes > std::min(file_.size(), kLongestHeader) ||
+            position() > std::min(file_.size(), kLongestHeader) - bytes) {
+            refuse(file_.size() < kLongestHeader
+                       ? "it goes on beyond the file's end: is it cut short?"
+                       : "it is larger than 256 MiB");
+        }
+    }
+
+    /// At most kAtOnce.
+    const std::byte* take(std::size_t bytes) {
+        require(bytes);
+        if (bytes > window_.size() - at_) {
+            begin_ = position();
+            at_ = 0;
+            window_.resize(
+                static_cast<std::size_t>(std::min<Bytes>(kAtOnce, file_.size() - begin_)));
+            file_.read_at(begin_, window_);
+        }
+        const std::byte* const found = window_.data() + at_;
+        at_ += bytes;
+        return found;
+    }
+
+    const io::InputFile& file_;
+    std::vector<std::byte> window_;
+    Bytes begin_ = 0;     ///< of the window, in the file
+    std::size_t at_ = 0;  ///< in the window
+};
+
+Bytes value_bytes(std::uint32_t type) {
+    if (type >= kValueBytes.size()) {
+        refuse("a value of type " + std::to_string(type));
+    }
+    return kValueBytes[type];
+}
+
+void skip_value(HeaderReader& reader, std::uint32_t type) {
+    if (type == kText) {
+        reader.skip(reader.number<std::uint64_t>());
+        return;
+    }
+    if (type != kList) {
+        reader.skip(value_bytes(type));
+        return;
+    }
+    const auto inner = reader.number<std::uint32_t>();
+    const auto count = reader.number<std::uint64_t>();
+    if (inner == kList) {
+        refuse("a list of lists");
+    }
+    if (inner != kText) {
+        reader.skip(checked_mul_bytes(count, value_bytes(inner), "a GGUF list"));
+        return;
+    }
+    for (std::uint64_t i = 0; i < count; ++i) {
+        skip_value(reader, inner);
+    }
+}
+
+/// The names of the metadata; gives the alignment of data.
+std::uint32_t read_keys(HeaderReader& reader, std::uint64_t count, GgufHeader& header) {
+    std::uint32_t alignment = 32;
+    for (std::uint64_t i = 0; i < count; ++i) {
+        std::string name = reader.text();
+        const auto type = reader.number<std::uint32_t>();
+        if (name == "general.alignment" && type == kU32) {
+            alignment = reader.number<std::uint32_t>();
+        } else {
+            skip_value(reader, type);
+        }
+        if (!header.keys.insert(name).second) {
+            refuse("the key " + printable(name) + " comes twice");
+        }
+    }
+    if (!std::has_single_bit(alignment)) {
+        refuse("an alignment of " + std::to_string(alignment));
+    }
+    return alignment;
+}
+
+struct Listed {
+    std::string name;
+    StoredTensor tensor;
+    Bytes offset = 0;  ///< from where data begin
+};
+
+Listed read_tensor(HeaderReader& reader) {
+    Listed listed;
+    listed.name = reader.text();
+    const auto n_dims = reader.number<std::uint32_t>();
+    if (n_dims > kMostDims) {
+        refuse(printable(listed.name) + " has " + std::to_string(n_dims) + " dims");
+    }
+    std::vector<Index>& shape = listed.tensor.shape;
+    for (std::uint32_t k = 0; k < n_dims; ++k) {
+        shape.insert(shape.begin(), to_index(reader.number<std::uint64_t>(), listed.name));
+    }
+    const auto encoding = encoding_of_ggml(reader.number<std::uint32_t>());
+    listed.offset = reader.number<std::uint64_t>();
+    if (!encoding) {
+        throw Error(ErrorCode::unsupported,
+                    printable(listed.name) + " has a type that this program does not write");
+    }
+    const EncodingFacts& facts = facts_of(*encoding);
+    if (!shape.empty()) {
+        if (shape.back() % facts.tile_columns != 0) {
+            refuse(printable(listed.name) + " has rows that fill no blocks");
+        }
+        shape.back() = facts.code_columns(shape.back());
+    }
+    listed.tensor.dtype = facts.codes;
+    listed.tensor.storage_bytes = checked_mul_bytes(
+        to_bytes(volume_of(shape, listed.name), listed.name), size_of(facts.codes), listed.name);
+    listed.tensor.strides.resize(shape.size());
+    Index stride = 1;
+    for (std::size_t k = shape.size(); k-- > 0; stride *= std::max<Index>(shape[k], 1)) {
+        listed.tensor.strides[k] = stride;
+    }
+    return listed;
+}
+
+Bytes aligned(Bytes at, Bytes alignment) {
+    return checked_add_bytes(at, alignment - 1, "a GGUF file") / alignment * alignment;
+}
+
+}  // namespace
+
+GgufHeader read_gguf(const io::InputFile& file) {
+    constexpr std::uint32_t kMagic = 0x46554747;  // "GGUF"
+    HeaderReader reader(file);
+    if (reader.number<std::uint32_t>() != kMagic) {
+        refuse("it does not begin with GGUF");
+    }
+    if (const auto version = reader.number<std::uint32_t>(); version != kVersion) {
+        throw Error(ErrorCode::unsupported, "GGUF of version " + std::to_string(version) +
+                                                " (or of another byte order): version 3 is read");
+    }
+    const auto n_tensors = reader.number<std::uint64_t>();
+    const auto n_keys = reader.number<std::uint64_t>();
+    GgufHeader header;
+    const Bytes alignment = read_keys(reader, n_keys, header);
+    std::vector<Listed> all;
+    for (std::uint64_t i = 0; i < n_tensors; ++i) {
+        all.push_back(read_tensor(reader));
+    }
+    const Bytes data = aligned(reader.position(), alignment);
+    Bytes end = 0;
+    for (Listed& listed : all) {
+        const Bytes next = checked_add_bytes(end, listed.tensor.storage_bytes, "a GGUF file");
+        if (listed.offset != end) {
+            refuse(printable(listed.name) + " begins at " + std::to_string(listed.offset) +
+                   ", behind the one before it is " + std::to_string(end));
+        }
+        if (data > file.size() || next > file.size() - data) {
+            refuse(printable(listed.name) + " ends beyond the file: is it cut short?");
+        }
+        listed.tensor.storage_offset = data + end;
+        end = aligned(next, alignment);
+        if (!header.tensors.emplace(listed.name, std::move(listed.tensor)).second) {
+            refuse(printable(listed.name) + " comes twice");
+        }
+    }
+    return header;
+}
+
+}  // namespace shardweld::formats
