@@ -50,11 +50,12 @@ float reciprocal(float step) {
     return std::isfinite(inverse) ? inverse : 0.0F;
 }
 
-/// Half away from zero.
-float rounded(float value) {
-    const float magnitude = std::fabs(value);
-    const float whole = std::floor(magnitude);
-    return std::copysign(magnitude - whole >= 0.5F ? whole + 1 : whole, value);
+/// The first of the largest magnitudes, with its sign, which is the scale's.
+float first_largest(const Lanes& lanes, const float* x) {
+    const std::uint32_t largest = lanes.largest(x, kValues);
+    return *std::find_if(x, x + kValues, [&](float value) {
+        return (std::bit_cast<std::uint32_t>(value) & kF32Magnitude) == largest;
+    });
 }
 
 /// Codes of `kBits`, of value code * step, less half of all steps or plus the block's minimum.
@@ -63,34 +64,25 @@ struct Nibbles {
     static constexpr int kTop = (1 << kBits) - 1;
     static constexpr int kZero = kHasMinimum ? 0 : 1 << (kBits - 1);
 
-    static void encode(const float* x, std::byte* out) {
+    static void encode(const Lanes& lanes, const float* x, std::byte* out) {
         float low = 0;
         float step = 0;
         if constexpr (kHasMinimum) {
-            const auto [least, most] = std::minmax_element(x, x + kValues);
-            low = *least;
-            step = (*most - low) / static_cast<float>(kTop);
+            float most = 0;
+            lanes.extremes(x, kValues, &low, &most);
+            low = *std::find(x, x + kValues, low);  // the first of several zeros
+            step = (most - low) / static_cast<float>(kTop);
         } else {
-            // The first of the largest magnitudes; its sign is the scale's.
-            const float* largest = std::max_element(
-                x, x + kValues, [](float a, float b) { return std::fabs(a) < std::fabs(b); });
-            step = *largest / static_cast<float>(-kZero);
+            step = first_largest(lanes, x) / static_cast<float>(-kZero);
         }
         store_f16(step, out);
         if constexpr (kHasMinimum) {
             store_f16(low, out);
         }
-        pack(codes_of(x, low, reciprocal(step)), out);
-    }
-
-    static Codes codes_of(const float* x, float low, float inverse) {
-        constexpr float kRounds = static_cast<float>(kZero) + 0.5F;
         Codes codes{};
-        for (std::size_t i = 0; i < kValues; ++i) {
-            const auto code = static_cast<int>((x[i] - low) * inverse + kRounds);
-            codes[i] = static_cast<std::uint8_t>(std::min(code, kTop));
-        }
-        return codes;
+        lanes.whole_of_product(x, low, reciprocal(step), static_cast<float>(kZero) + 0.5F, kTop,
+                               codes.data(), kValues);
+        pack(codes, out);
     }
 
     /// The fifth bits in front, then low halves: values i and i + 16 share a byte.
@@ -131,17 +123,10 @@ struct Nibbles {
 struct Bytes8 {
     static constexpr float kTop = 127;
 
-    static void encode(const float* x, std::byte* out) {
-        float largest = 0;
-        for (std::size_t i = 0; i < kValues; ++i) {
-            largest = std::max(largest, std::fabs(x[i]));
-        }
-        const float step = largest / kTop;
-        const float inverse = reciprocal(step);
+    static void encode(const Lanes& lanes, const float* x, std::byte* out) {
+        const float step = std::bit_cast<float>(lanes.largest(x, kValues)) / kTop;
         store_f16(step, out);
-        for (std::size_t i = 0; i < kValues; ++i) {
-            out[i] = static_cast<std::byte>(static_cast<std::int8_t>(rounded(x[i] * inverse)));
-        }
+        lanes.byte_of_product(x, reciprocal(step), reinterpret_cast<std::uint8_t*>(out), kValues);
     }
 
     static float decode(const std::byte* stored, float* x) {
@@ -155,7 +140,7 @@ struct Bytes8 {
 };
 
 struct BlockCoder {
-    void (*encode)(const float* x, std::byte* out) = nullptr;
+    void (*encode)(const Lanes& lanes, const float* x, std::byte* out) = nullptr;
     float (*decode)(const std::byte* stored, float* x) = nullptr;  ///< gives the largest magnitude
 };
 
@@ -205,7 +190,7 @@ class BlockRows {
             return;
         }
         for (std::size_t at = 0; at < row.size() / kValues; ++at) {
-            coder_.encode(row.data() + at * kValues, out.data() + at * facts_.block_bytes);
+            coder_.encode(lanes_, row.data() + at * kValues, out.data() + at * facts_.block_bytes);
         }
     }
 
@@ -240,6 +225,7 @@ class BlockRows {
     const QuantisedRows& rows_;
     const EncodingFacts& facts_;
     BlockCoder coder_;
+    const Lanes& lanes_ = best_lanes();
     std::size_t n_columns_, n_rows_, row_bytes_;
 };
 

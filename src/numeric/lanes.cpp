@@ -99,6 +99,36 @@ SHARDWELD_INLINE void e2m1_product_loop(const float* x, float factor, std::uint8
     }
 }
 
+SHARDWELD_INLINE void whole_loop(const float* x, float low, float factor, float shift, int top,
+                                 std::uint8_t* codes, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) {
+        const auto whole = static_cast<int>((x[i] - low) * factor + shift);
+        codes[i] = static_cast<std::uint8_t>(whole < top ? whole : top);
+    }
+}
+
+SHARDWELD_INLINE void byte_loop(const float* x, float factor, std::uint8_t* codes, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) {
+        const float product = x[i] * factor;
+        const auto bits = std::bit_cast<std::uint32_t>(product);
+        const float magnitude = std::bit_cast<float>(bits & kF32Magnitude);
+        const auto whole = static_cast<int>(magnitude);
+        const int away = magnitude - static_cast<float>(whole) >= 0.5F ? whole + 1 : whole;
+        codes[i] = static_cast<std::uint8_t>(bits >> 31U != 0 ? -away : away);
+    }
+}
+
+SHARDWELD_INLINE void extremes_loop(const float* x, std::size_t n, float* least, float* most) {
+    float smallest = x[0];
+    float largest = x[0];
+    for (std::size_t i = 1; i < n; ++i) {
+        smallest = x[i] < smallest ? x[i] : smallest;
+        largest = x[i] > largest ? x[i] : largest;
+    }
+    *least = smallest;
+    *most = largest;
+}
+
 SHARDWELD_INLINE void pack_loop(const std::uint8_t* codes, std::uint8_t* bytes, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) {
         bytes[i] = static_cast<std::uint8_t>(codes[2 * i] | (codes[2 * i + 1] << 4U));
@@ -129,11 +159,21 @@ SHARDWELD_INLINE void pack_loop(const std::uint8_t* codes, std::uint8_t* bytes, 
     ATTRIBUTE void e2m1_product(const float* x, float f, std::uint8_t* c, std::size_t n) {     \
         e2m1_product_loop(x, f, c, n);                                                         \
     }                                                                                          \
+    ATTRIBUTE void whole(const float* x, float l, float f, float s, int t, std::uint8_t* c,    \
+                         std::size_t n) {                                                      \
+        whole_loop(x, l, f, s, t, c, n);                                                       \
+    }                                                                                          \
+    ATTRIBUTE void byte(const float* x, float f, std::uint8_t* c, std::size_t n) {             \
+        byte_loop(x, f, c, n);                                                                 \
+    }                                                                                          \
+    ATTRIBUTE void extremes(const float* x, std::size_t n, float* l, float* m) {               \
+        extremes_loop(x, n, l, m);                                                             \
+    }                                                                                          \
     ATTRIBUTE void pack(const std::uint8_t* c, std::uint8_t* b, std::size_t n) {               \
         pack_loop(c, b, n);                                                                    \
     }                                                                                          \
-    constexpr Lanes kLanes{largest,       e4m3_product, e4m3_quotient, integer,                \
-                           e2m1_quotient, e2m1_product, pack};                                 \
+    constexpr Lanes kLanes{largest,      e4m3_product, e4m3_quotient, integer,  e2m1_quotient, \
+                           e2m1_product, whole,        byte,          extremes, pack};         \
     }
 
 namespace {

@@ -22,6 +22,13 @@ struct Lanes {
                              std::size_t n);
     /// E2M1 of x * factor; the sign is x's.
     void (*e2m1_of_product)(const float* x, float factor, std::uint8_t* codes, std::size_t n);
+    /// The whole part of (x - low) * factor + shift, which is not negative; `top` at most.
+    void (*whole_of_product)(const float* x, float low, float factor, float shift, int top,
+                             std::uint8_t* codes, std::size_t n);
+    /// x * factor, half away from zero, as a byte with a sign.
+    void (*byte_of_product)(const float* x, float factor, std::uint8_t* codes, std::size_t n);
+    /// The smallest and the largest value; of zeros either sign.
+    void (*extremes)(const float* x, std::size_t n, float* least, float* most);
     /// Two codes of four bits in a byte, the first one low; `n` bytes.
     void (*pack_nibbles)(const std::uint8_t* codes, std::uint8_t* bytes, std::size_t n);
 };

@@ -258,6 +258,26 @@ TEST(Quantise, gives_the_same_bits_on_every_instruction_set) {
                 of.e2m1_of_product(values.data(), operand, out, n);
             });
         }
+        for (const std::size_t first : {std::size_t{0}, n / 2, n - 40}) {
+            std::array<float, 4> found{};
+            lanes->extremes(values.data() + first, 37, found.data(), found.data() + 1);
+            portable_lanes().extremes(values.data() + first, 37, found.data() + 2,
+                                      found.data() + 3);
+            EXPECT_EQ(found[0], found[2]);
+            EXPECT_EQ(found[1], found[3]);
+        }
+        // Small integers and halves, as products of blocks are.
+        const std::vector<float> small(values.end() - 4096, values.end());
+        for (const float factor : {0.37F, 0.5F, 0.03F}) {
+            std::vector<std::uint8_t> wanted(4096), bytes(4096);
+            portable_lanes().byte_of_product(small.data(), factor, wanted.data(), 4093);
+            lanes->byte_of_product(small.data(), factor, bytes.data(), 4093);
+            EXPECT_EQ(wanted, bytes);
+            portable_lanes().whole_of_product(small.data(), -256, factor, 0.5F, 31, wanted.data(),
+                                              4093);
+            lanes->whole_of_product(small.data(), -256, factor, 0.5F, 31, bytes.data(), 4093);
+            EXPECT_EQ(wanted, bytes);
+        }
         same([&](const Lanes& of, std::uint8_t* out) {
             std::vector<std::uint8_t> codes(n);
             of.e2m1_of_product(values.data(), 1, codes.data(), n);
