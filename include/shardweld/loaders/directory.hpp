@@ -47,7 +47,7 @@ struct Directory {
     std::vector<std::string> faults;              ///< of the files of weights and their index
     std::set<std::string> files;                  ///< names of what lies in the directory
     std::vector<GgufFile> gguf;
-    std::string tokenizer_config_text;            ///< "": there is none
+    std::string tokenizer_config_text;  ///< "": there is none
     bool has_tokenizer = false;
     std::optional<Index> n_tokens;  ///< the tokenizer's largest number, and one; nullopt: unknown
 };
