@@ -29,11 +29,19 @@ FAMILIES = {
     "qwen2": ("Qwen2", QWEN2, {}),
     "qwen3": ("Qwen3", QWEN2, dict(head_dim=32)),
     "qwen3_moe": ("Qwen3Moe", QWEN2, dict(head_dim=32, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=64, norm_topk_prob=True)),
+    "qwen2_moe": ("Qwen2Moe", QWEN2, dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=64, shared_expert_intermediate_size=96)),
+    "gemma": ("Gemma", None, dict(head_dim=32)),
     "gemma2": ("Gemma2", None, dict(head_dim=32, query_pre_attn_scalar=32, sliding_window=128)),
     "gemma3": ("Gemma3", None, dict(head_dim=32, query_pre_attn_scalar=32, sliding_window=128)),
     "deepseek_v3": ("DeepseekV3", LLAMA3, dict(num_key_value_heads=4, moe_intermediate_size=64, q_lora_rank=64, kv_lora_rank=64,
                                                qk_rope_head_dim=32, qk_nope_head_dim=32, v_head_dim=32, n_routed_experts=8, n_shared_experts=1,
                                                n_group=2, topk_group=1, num_experts_per_tok=2, first_k_dense_replace=1)),
+    # Without a latent for queries llama.cpp takes 27 layers only.
+    "deepseek_v2": ("DeepseekV2", LLAMA3, dict(num_hidden_layers=27, num_key_value_heads=4, moe_intermediate_size=64, q_lora_rank=None,
+                                               kv_lora_rank=64, qk_rope_head_dim=32, qk_nope_head_dim=32, v_head_dim=32, n_routed_experts=4, n_shared_experts=1,
+                                               num_experts_per_tok=2, first_k_dense_replace=1)),
+    "yarn": ("Qwen2", QWEN2, dict(rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0,
+                                                   "original_max_position_embeddings": 64})),
 }
 
 
@@ -138,7 +146,8 @@ def compare(directory, out):
         tokens = server.ask("/tokenize", content=TEXT, add_special=True)["tokens"]
         found = [worst_difference(server, model, ids[:n]) for n in range(2, len(ids), 3)]
         worst = [value for value in found if value is not None]
-        limit = 0.05 if kind == "bf16" else 0.5
+        # llama.cpp rounds activations in each layer.
+        limit = (0.05 if kind == "bf16" else 0.5) * max(1, model.config.num_hidden_layers / 5)
         is_good = tokens == ids and len(worst) >= 3 and max(worst) < limit
         bad += 0 if is_good else 1
         print(f"{name} {kind}: tokens {'equal' if tokens == ids else f'{tokens} instead of {ids}'}; {len(worst)} next tokens, log-probabilities "
