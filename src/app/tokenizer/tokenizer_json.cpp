@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::json;
 
 // More than any vocabulary has: a larger number is not a token's.
-constexpr Index kMostTokens = 1 << 24;
+constexpr Index kMostNumbers = 1 << 24;
 constexpr const char* kSpaceLetter = "\u0120";  // ByteLevel's letter for a space
 
 Json field(const Json& object, const char* name) {
@@ -34,7 +34,7 @@ bool is_set(const Json& object, const char* name, bool missing = false) {
 }
 
 std::optional<Index> token_number(const Json& value) {
-    if (!value.is_number_integer() || value < 0 || value >= kMostTokens) {
+    if (!value.is_number_integer() || value < 0 || value >= kMostNumbers) {
         return std::nullopt;
     }
     return value.get<Index>();

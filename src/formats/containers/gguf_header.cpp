@@ -16,25 +16,25 @@ namespace shardweld::formats {
 
 namespace {
 
-constexpr Bytes kLongestHeader = Bytes{256} << 20U;
-constexpr Bytes kAtOnce = Bytes{1} << 20U;
-constexpr Bytes kLongestText = Bytes{16} << 20U;
-constexpr std::uint32_t kVersion = 3;
+constexpr Bytes kLongestGguf = Bytes{256} << 20U;
+constexpr Bytes kGgufWindow = Bytes{1} << 20U;
+constexpr Bytes kLongestGgufText = Bytes{16} << 20U;
+constexpr std::uint32_t kGgufVersion = 3;
 constexpr std::uint32_t kMostDims = 4;
-constexpr std::uint32_t kU32 = 4;
-constexpr std::uint32_t kText = 8;
-constexpr std::uint32_t kList = 9;
+constexpr std::uint32_t kU32Type = 4;
+constexpr std::uint32_t kTextType = 8;
+constexpr std::uint32_t kListType = 9;
 /// Of the values of a key, by type; 0: texts and lists.
 constexpr std::array<Bytes, 13> kValueBytes = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
-[[noreturn]] void refuse(const std::string& what) {
+[[noreturn]] void refuse_gguf(const std::string& what) {
     throw Error(ErrorCode::corrupt, "malformed GGUF header: " + what);
 }
 
 /// Reads forward, a megabyte at once.
-class HeaderReader {
+class GgufReader {
   public:
-    explicit HeaderReader(const io::InputFile& file) : file_(file) {}
+    explicit GgufReader(const io::InputFile& file) : file_(file) {}
 
     [[nodiscard]] Bytes position() const { return begin_ + at_; }
 
@@ -47,12 +47,12 @@ class HeaderReader {
 
     std::string text() {
         const auto size = number<std::uint64_t>();
-        if (size > kLongestText) {
-            refuse("a text of " + std::to_string(size) + " bytes");
+        if (size > kLongestGgufText) {
+            refuse_gguf("a text of " + std::to_string(size) + " bytes");
         }
         std::string value(static_cast<std::size_t>(size), '\0');
         for (std::size_t done = 0; done < value.size();) {
-            const std::size_t n = std::min<std::size_t>(value.size() - done, kAtOnce);
+            const std::size_t n = std::min<std::size_t>(value.size() - done, kGgufWindow);
             std::memcpy(value.data() + done, take(n), n);
             done += n;
         }
@@ -73,22 +73,22 @@ class HeaderReader {
 
   private:
     void require(Bytes bytes) const {
-        if (bytes > std::min(file_.size(), kLongestHeader) ||
-            position() > std::min(file_.size(), kLongestHeader) - bytes) {
-            refuse(file_.size() < kLongestHeader
-                       ? "it goes on beyond the file's end: is it cut short?"
-                       : "it is larger than 256 MiB");
+        if (bytes > std::min(file_.size(), kLongestGguf) ||
+            position() > std::min(file_.size(), kLongestGguf) - bytes) {
+            refuse_gguf(file_.size() < kLongestGguf
+                            ? "it goes on beyond the file's end: is it cut short?"
+                            : "it is larger than 256 MiB");
         }
     }
 
-    /// At most kAtOnce.
+    /// At most kGgufWindow.
     const std::byte* take(std::size_t bytes) {
         require(bytes);
         if (bytes > window_.size() - at_) {
             begin_ = position();
             at_ = 0;
             window_.resize(
-                static_cast<std::size_t>(std::min<Bytes>(kAtOnce, file_.size() - begin_)));
+                static_cast<std::size_t>(std::min<Bytes>(kGgufWindow, file_.size() - begin_)));
             file_.read_at(begin_, window_);
         }
         const std::byte* const found = window_.data() + at_;
@@ -104,67 +104,67 @@ class HeaderReader {
 
 Bytes value_bytes(std::uint32_t type) {
     if (type >= kValueBytes.size()) {
-        refuse("a value of type " + std::to_string(type));
+        refuse_gguf("a value of type " + std::to_string(type));
     }
     return kValueBytes[type];
 }
 
-void skip_value(HeaderReader& reader, std::uint32_t type) {
-    if (type == kText) {
+void skip_gguf_value(GgufReader& reader, std::uint32_t type) {
+    if (type == kTextType) {
         reader.skip(reader.number<std::uint64_t>());
         return;
     }
-    if (type != kList) {
+    if (type != kListType) {
         reader.skip(value_bytes(type));
         return;
     }
     const auto inner = reader.number<std::uint32_t>();
     const auto count = reader.number<std::uint64_t>();
-    if (inner == kList) {
-        refuse("a list of lists");
+    if (inner == kListType) {
+        refuse_gguf("a list of lists");
     }
-    if (inner != kText) {
+    if (inner != kTextType) {
         reader.skip(checked_mul_bytes(count, value_bytes(inner), "a GGUF list"));
         return;
     }
     for (std::uint64_t i = 0; i < count; ++i) {
-        skip_value(reader, inner);
+        skip_gguf_value(reader, inner);
     }
 }
 
 /// The names of the metadata; gives the alignment of data.
-std::uint32_t read_keys(HeaderReader& reader, std::uint64_t count, GgufHeader& header) {
+std::uint32_t read_keys(GgufReader& reader, std::uint64_t count, GgufHeader& header) {
     std::uint32_t alignment = 32;
     for (std::uint64_t i = 0; i < count; ++i) {
         std::string name = reader.text();
         const auto type = reader.number<std::uint32_t>();
-        if (name == "general.alignment" && type == kU32) {
+        if (name == "general.alignment" && type == kU32Type) {
             alignment = reader.number<std::uint32_t>();
         } else {
-            skip_value(reader, type);
+            skip_gguf_value(reader, type);
         }
         if (!header.keys.insert(name).second) {
-            refuse("the key " + printable(name) + " comes twice");
+            refuse_gguf("the key " + printable(name) + " comes twice");
         }
     }
     if (!std::has_single_bit(alignment)) {
-        refuse("an alignment of " + std::to_string(alignment));
+        refuse_gguf("an alignment of " + std::to_string(alignment));
     }
     return alignment;
 }
 
-struct Listed {
+struct ListedTensor {
     std::string name;
     StoredTensor tensor;
     Bytes offset = 0;  ///< from where data begin
 };
 
-Listed read_tensor(HeaderReader& reader) {
-    Listed listed;
+ListedTensor read_listed(GgufReader& reader) {
+    ListedTensor listed;
     listed.name = reader.text();
     const auto n_dims = reader.number<std::uint32_t>();
     if (n_dims > kMostDims) {
-        refuse(printable(listed.name) + " has " + std::to_string(n_dims) + " dims");
+        refuse_gguf(printable(listed.name) + " has " + std::to_string(n_dims) + " dims");
     }
     std::vector<Index>& shape = listed.tensor.shape;
     for (std::uint32_t k = 0; k < n_dims; ++k) {
@@ -179,7 +179,7 @@ Listed read_tensor(HeaderReader& reader) {
     const EncodingFacts& facts = facts_of(*encoding);
     if (!shape.empty()) {
         if (shape.back() % facts.tile_columns != 0) {
-            refuse(printable(listed.name) + " has rows that fill no blocks");
+            refuse_gguf(printable(listed.name) + " has rows that fill no blocks");
         }
         shape.back() = facts.code_columns(shape.back());
     }
@@ -194,7 +194,7 @@ Listed read_tensor(HeaderReader& reader) {
     return listed;
 }
 
-Bytes aligned(Bytes at, Bytes alignment) {
+Bytes gguf_aligned(Bytes at, Bytes alignment) {
     return checked_add_bytes(at, alignment - 1, "a GGUF file") / alignment * alignment;
 }
 
@@ -202,11 +202,11 @@ Bytes aligned(Bytes at, Bytes alignment) {
 
 GgufHeader read_gguf(const io::InputFile& file) {
     constexpr std::uint32_t kMagic = 0x46554747;  // "GGUF"
-    HeaderReader reader(file);
+    GgufReader reader(file);
     if (reader.number<std::uint32_t>() != kMagic) {
-        refuse("it does not begin with GGUF");
+        refuse_gguf("it does not begin with GGUF");
     }
-    if (const auto version = reader.number<std::uint32_t>(); version != kVersion) {
+    if (const auto version = reader.number<std::uint32_t>(); version != kGgufVersion) {
         throw Error(ErrorCode::unsupported, "GGUF of version " + std::to_string(version) +
                                                 " (or of another byte order): version 3 is read");
     }
@@ -214,25 +214,25 @@ GgufHeader read_gguf(const io::InputFile& file) {
     const auto n_keys = reader.number<std::uint64_t>();
     GgufHeader header;
     const Bytes alignment = read_keys(reader, n_keys, header);
-    std::vector<Listed> all;
+    std::vector<ListedTensor> all;
     for (std::uint64_t i = 0; i < n_tensors; ++i) {
-        all.push_back(read_tensor(reader));
+        all.push_back(read_listed(reader));
     }
-    const Bytes data = aligned(reader.position(), alignment);
+    const Bytes data = gguf_aligned(reader.position(), alignment);
     Bytes end = 0;
-    for (Listed& listed : all) {
+    for (ListedTensor& listed : all) {
         const Bytes next = checked_add_bytes(end, listed.tensor.storage_bytes, "a GGUF file");
         if (listed.offset != end) {
-            refuse(printable(listed.name) + " begins at " + std::to_string(listed.offset) +
-                   ", behind the one before it is " + std::to_string(end));
+            refuse_gguf(printable(listed.name) + " begins at " + std::to_string(listed.offset) +
+                        ", behind the one before it is " + std::to_string(end));
         }
         if (data > file.size() || next > file.size() - data) {
-            refuse(printable(listed.name) + " ends beyond the file: is it cut short?");
+            refuse_gguf(printable(listed.name) + " ends beyond the file: is it cut short?");
         }
         listed.tensor.storage_offset = data + end;
-        end = aligned(next, alignment);
+        end = gguf_aligned(next, alignment);
         if (!header.tensors.emplace(listed.name, std::move(listed.tensor)).second) {
-            refuse(printable(listed.name) + " comes twice");
+            refuse_gguf(printable(listed.name) + " comes twice");
         }
     }
     return header;
