@@ -19,6 +19,9 @@ MORE = {"llama": ["LlamaModel", "LlamaForQuestionAnswering"], "qwen2": ["Qwen2Mo
 # save_pretrained of 5.23 and 5.24 writes the text model's layers as `blocks`, which no released file does.
 LEFT_OUT = {"kimi_k25": "save_pretrained misnames the text model's layers"}
 
+# Defaults of rotary embeddings that do not fit heads of 12.
+ROPE = {"ernie4_5_vl_moe": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 2, 2]}}
+
 
 def cases_of(tables, wanted):
     import transformers
@@ -28,6 +31,8 @@ def cases_of(tables, wanted):
         if not table["source"].startswith("transformers") or path.stem in LEFT_OUT:
             continue
         config = table["config"]
+        if path.stem in ROPE:
+            config["text_config"]["rope_parameters"] = ROPE[path.stem]
         for name in [config["architectures"][0], *MORE.get(path.stem, [])]:
             case = path.stem if name == config["architectures"][0] else f"{path.stem}.{name}"
             if hasattr(transformers, name) and (not wanted or case in wanted):
