@@ -56,6 +56,10 @@ EXPERT = {"gate_proj.weight": ("linear_fc1", "_w"), "up_proj.weight": ("linear_f
 
 
 def layer_key(rest, is_moe, options):
+    if rest == "post_feedforward_layernorm.weight":
+        return "mlp.linear_fc2.post_layernorm.weight"
+    if rest == "post_attention_layernorm.weight" and options["post_norms"]:
+        return "self_attention.linear_proj.post_layernorm.weight"
     if rest == "post_attention_layernorm.weight":
         return "pre_mlp_layernorm.weight" if is_moe else "mlp.linear_fc1.layer_norm_weight"
     parts = rest.split(".")
@@ -76,6 +80,9 @@ TOWERS = {"qwen": ("model.visual.blocks.", {"model.visual.merger.norm.": "vision
           "qwen2_5": ("visual.blocks.", {"visual.merger.ln_q.": "vision_model.decoder.final_layernorm.",
                                          "visual.merger.mlp.0.": "vision_model.projection.encoder.linear_fc1.",
                                          "visual.merger.mlp.2.": "vision_model.projection.encoder.linear_fc2.", "visual.": "vision_model."}),
+          "exaone4_5": ("model.visual.blocks.", {"model.visual.merger.ln_q.": "vision_model.merger.patch_norm.",
+                                                 "model.visual.merger.mlp.0.": "vision_model.merger.linear_fc1.",
+                                                 "model.visual.merger.mlp.2.": "vision_model.merger.linear_fc2.", "model.visual.": "vision_model."}),
           "internvl": ("vision_model.encoder.layers.", {"mlp1.0.": "vision_projection.encoder.linear_fc1.layer_norm_",
                                                         "mlp1.1.": "vision_projection.encoder.linear_fc1.", "mlp1.3.": "vision_projection.encoder.linear_fc2.",
                                                         "vision_model.embeddings.class_embedding": "vision_model.class_token",
@@ -91,9 +98,12 @@ def tower_tensor(name, tensor, tower, config):
         begin = next(begin for begin in LAYERS if rest.startswith(begin))
         if begin == "attn.qkv.":
             dtype, (rows, *columns), data = tensor
-            third = len(data) // 3
-            heads = config["vision_config"].get("num_heads") or config["vision_config"]["num_attention_heads"]
-            tensor = by_groups([(dtype, [rows // 3, *columns], data[at:at + third]) for at in (0, third, 2 * third)], heads)
+            tower = config["vision_config"]
+            heads = tower.get("num_heads") or tower["num_attention_heads"]
+            groups = tower.get("num_key_value_heads", heads)
+            extents = [rows * part // (heads + 2 * groups) for part in (heads, groups, groups)]
+            ends = [sum(extents[:at]) * len(data) // rows for at in range(4)]
+            tensor = by_groups([(dtype, [extents[at], *columns], data[ends[at]:ends[at + 1]]) for at in range(3)], groups)
         return f"vision_model.decoder.layers.{number}.{LAYERS[begin]}{rest.removeprefix(begin)}", tensor
     begin = next((begin for begin in others if name.startswith(begin)), "")
     renamed = others[begin] + name.removeprefix(begin) if begin else name
@@ -106,6 +116,7 @@ def renamed(model, config, options):
              "lm_head." + name.removeprefix(head) if name.startswith(head) else name: tensor for name, tensor in model.items()}
     groups = config.get("text_config", config)["num_key_value_heads"]
     is_moe = any(".mlp.experts." in name for name in model)
+    options["post_norms"] = any(".post_feedforward_layernorm." in name for name in model)
     stored = {}
     for name, tensor in model.items():
         if name in WHOLE:
