@@ -23,7 +23,6 @@ namespace {
 constexpr const char* kIndexName = "model.safetensors.index.json";
 constexpr const char* kModelName = "model.safetensors";
 
-using Lines = std::vector<models::Line>;
 using Shape = std::optional<std::vector<Index>>;
 
 void add_header(const fs::path& path, Reference& reference) {
@@ -47,7 +46,7 @@ void add_shapes(const fs::path& directory, const WeightMap& index, Reference& re
 }
 
 /// The layout's extents; nullopt where they are not the same in all layers.
-Shape shape_of(const models::Line& line, const models::Symbols& symbols) {
+Shape extents_of(const models::Line& line, const models::Symbols& symbols) {
     try {
         return layout::BoundLayout::bind(
                    line.layout, [&](const std::string& axis) { return symbols.value(axis); })
@@ -104,8 +103,8 @@ const models::Line* twin_of(const models::Line& line, const models::Recipe& reci
 void settle_order(const Reference& reference, const catalogue::Catalogue& catalogue,
                   models::Line& line, Spelled& known, const models::Symbols& symbols) {
     const models::Line* const twin = twin_of(line, known.recipe);
-    const Shape of_hub = twin == nullptr ? std::nullopt : shape_of(line, symbols);
-    const Shape of_twin = twin == nullptr ? std::nullopt : shape_of(*twin, symbols);
+    const Shape of_hub = twin == nullptr ? std::nullopt : extents_of(line, symbols);
+    const Shape of_twin = twin == nullptr ? std::nullopt : extents_of(*twin, symbols);
     if (!of_hub || !of_twin) {
         return;
     }
