@@ -10,6 +10,7 @@
 #include "as_stored.hpp"
 #include "instances.hpp"
 #include "join_shards.hpp"
+#include "left_out.hpp"
 #include "mismatches.hpp"
 #include "padding.hpp"
 #include "store_match.hpp"
@@ -136,36 +137,6 @@ void rename_all(Catalogue& catalogue, const Model& model, const StoreMatcher& ma
                         " by the rename rules of " + recipe.origin,
                     "correct the recipe's rename rules");
     }
-}
-
-/// Why a written form does not have a logical tensor; null: it should.
-const models::IgnoreRule* left_out(const models::Recipe& recipe, const std::string& logical) {
-    const auto rule = std::ranges::find_if(recipe.left_out, [&](const models::IgnoreRule& one) {
-        return std::ranges::any_of(
-            one.globs, [&](const std::string& glob) { return glob_matches(glob, logical); });
-    });
-    return rule == recipe.left_out.end() ? nullptr : &*rule;
-}
-
-/// A form of its own has no place for tensors without a line.
-void leave_out(std::vector<Tensor>& others, const Model& model, Ledger& ledger) {
-    std::vector<std::string> unknown;
-    for (const Tensor& tensor : others) {
-        if (passes_unlisted(*model.recipe, tensor.name)) {
-            ledger.ignore(tensor.name, "not in the written form of the model",
-                          catalogue::stored_bytes(tensor));
-        } else {
-            unknown.push_back(tensor.name);
-        }
-    }
-    if (!unknown.empty()) {
-        throw Error(ErrorCode::unsupported,
-                    std::to_string(unknown.size()) +
-                        " tensor(s) have no place in the form that a " + model.recipe->name +
-                        " model is written in: " + listed(unknown),
-                    "write safetensors, or leave them out with --exclude");
-    }
-    others.clear();
 }
 
 /// Every stored element must have gone somewhere; names the first tensor of which some did not.
