@@ -14,7 +14,7 @@
 namespace shardweld::models {
 namespace {
 
-constexpr const char* kConfig =
+constexpr const char* kFormConfig =
     R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2,
         "num_hidden_layers": 1, "intermediate_size": 96, "vocab_size": 10, "rms_norm_eps": 1e-5,
         "max_position_embeddings": 128, "rope_theta": 500000.0)";
@@ -29,7 +29,7 @@ struct Made {
 
 Made make(const std::string& more, const std::vector<RecipeFile>& extra = {}) {
     Made made{RecipeLibrary::load(extra), nullptr, {}, {}, nullptr};
-    made.config = Config::parse(kConfig + more + "}", "config.json");
+    made.config = Config::parse(kFormConfig + more + "}", "config.json");
     const Recipe& recipe = recipe_for(made.library, made.config);
     made.form = form_for(made.library, recipe, "gguf");
     made.written = written_form(recipe, own_names(recipe, *made.library.find_dialect("hf_module")),
