@@ -15,6 +15,7 @@ import concurrent.futures
 import json
 import pathlib
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -124,8 +125,9 @@ def counts_text(listing):
     by_names = sum("names" in cells[2:] and not any(cell.isdigit() for cell in cells[2:]) for cells in rows)
     megatron = sum(cells[2].isdigit() for cells in rows)
     no_megatron = sum(cells[2] == "-" for cells in rows)
-    return (f"{len(rows)} model families are text files. {by_files} were compared byte for byte with checkpoints of real frameworks ({megatron} of them\n"
-            f"Megatron's), {by_names} more with names and shapes of real models; of {no_megatron}, Megatron's names are not known\n"
+    lines = statistics.median(len(path.read_text().splitlines()) for path in LIST.parent.glob("*.recipe"))
+    return (f"{len(rows)} model families are text files, of {lines:.0f} lines in the median. {by_files} were compared byte for byte with checkpoints of real\n"
+            f"frameworks ({megatron} of them Megatron's), {by_names} more with names and shapes of real models; of {no_megatron}, Megatron's names are not known\n"
             f"([families](docs/using/families.md)).\n")
 
 
