@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <future>
 #include <optional>
 #include <system_error>
@@ -14,11 +15,9 @@
 #include "shardweld/plan/rounds.hpp"
 
 #include "prefetch.hpp"
+#include "product.hpp"
 #include "reader.hpp"
-#include "reuse.hpp"
 #include "round.hpp"
-#include "tally.hpp"
-#include "writer.hpp"
 
 namespace shardweld::execute {
 
@@ -27,30 +26,28 @@ namespace {
 /// One rank's side of a run: buffers, open files and counters.
 class Worker {
   public:
-    Worker(mpi::Comm& comm, const plan::Plan& plan, const SourceFiles& source,
-           const io::Directory& directory, const RunOptions& options)
+    Worker(mpi::Comm& comm, std::span<const Output> outputs, const SourceFiles& source)
         : comm_(comm),
-          plan_(plan),
-          options_(options),
-          reader_(source, plan.limits.scratch),
-          compare_reader_(source, plan.limits.compare),
-          writer_(plan, source, directory, options, comm.rank()),
-          directory_(directory),
-          throttle_(source.throttle),
-          buffers_{RoundBuffers(plan.limits), RoundBuffers(plan.limits)} {}
+          plan_(outputs.front().plan),
+          options_(outputs.front().options),
+          source_(source),
+          reader_(source, plan_.limits.scratch),
+          compare_reader_(source, plan_.limits.compare),
+          buffers_{RoundBuffers(plan_.limits), RoundBuffers(plan_.limits)} {
+        for (const Output& output : outputs) {
+            products_.emplace_back(output, source, comm.rank(),
+                                   outputs.size() > 1 ? &plan_ : nullptr);
+        }
+    }
 
-    /// What an earlier run has done is taken over.
+    /// What an earlier run has done is taken over: a round is left out when all outputs have it.
     void take_over() {
-        done_ = reuse(
-            comm_, plan_, directory_, options_,
-            [&](const DoneBlock& block, const plan::Slice& slice,
-                std::span<const std::byte> bytes) {
-                if (throttle_) {
-                    throttle_->take(bytes.size());
-                }
-                writer_.put_done(block, slice, bytes);
-            },
-            mine_);
+        std::vector<std::vector<plan::LineRange>> done;
+        for (Product& product : products_) {
+            product.take_over(comm_, source_);
+            done.push_back(product.done_of_leader());
+        }
+        done_ = plan::in_all({0, plan_.line.begins.back()}, done);
         const plan::LineRange mine{plan_.cuts[own()], plan_.cuts[own() + 1]};
         done_bytes_ = mine.end - mine.begin - plan::total_of(plan::without(mine, done_));
         tell_progress();
@@ -59,6 +56,11 @@ class Worker {
     /// A run that ends early keeps what it has done.
     void run() {
         try {
+            mpi::collectively(comm_, [&] {
+                for (Product& product : products_) {
+                    product.put_constants(comm_);
+                }
+            });
             if (plan_.is_lockstep) {
                 run_in_lockstep();
             } else {
@@ -66,10 +68,16 @@ class Worker {
             }
         } catch (const Error& error) {
             if (error.code() == ErrorCode::stopped) {
-                mpi::collectively(comm_, [&] { writer_.flush(); });
+                mpi::collectively(comm_, [&] {
+                    for (Product& product : products_) {
+                        product.writer().flush();
+                    }
+                });
             } else if (error.code() != ErrorCode::launch) {
                 // Agreed by all ranks; none may go on to remove what others still write.
-                writer_.keep();
+                for (Product& product : products_) {
+                    product.writer().keep();
+                }
                 comm_.barrier();
             }
             throw;
@@ -81,31 +89,36 @@ class Worker {
         mpi::collectively(comm_, [&] {
             reader_.finish();
             compare_reader_.finish();
-            writer_.close();
+            for (Product& product : products_) {
+                product.writer().close();
+            }
         });
         mine_.write_s += wall_seconds() - begin;
-        if (options_.write) {
-            require_each_byte_once(plan_, gathered(comm_, writer_.tally(mine_.bytes_reused)),
-                                   done_);
+        for (const Product& product : products_) {
+            product.require_whole(comm_);
         }
     }
 
-    /// Everybody's counters and differences, on every rank.
-    Result result(double wall_s, double cpu_s) {
+    /// Everybody's counters and differences, on every rank, by output.
+    std::vector<Result> results(double wall_s, double cpu_s) {
         mine_.peak_bytes = peak_bytes();
         mine_.buffer_bytes = buffer_bytes();
         mine_.bytes_read = reader_.bytes_read() + compare_reader_.bytes_read();
-        mine_.bytes_written = writer_.bytes_written();
         mine_.wall_s = wall_s;
         mine_.cpu_s = cpu_s;
-        Result result;
-        share(result);
-        if (options_.digests) {
-            result.tensor_digests = writer_.gather_digests(comm_);
-            result.quality = writer_.gather_quality(comm_);
+        const auto differences = mpi::gather_all(comm_, differences_);
+        std::vector<Result> results;
+        for (Product& product : products_) {
+            Result& result = results.emplace_back();
+            share(product.counts(), result);
+            result.differences = differences;
+            if (product.has_digests()) {
+                result.tensor_digests = product.writer().gather_digests(comm_);
+                result.quality = product.writer().gather_quality(comm_);
+            }
+            result.written = product.writer().take_written();
         }
-        result.written = writer_.take_written();
-        return result;
+        return results;
     }
 
   private:
@@ -207,9 +220,11 @@ class Worker {
         for (const ComparedReplica& one : round.compared) {
             note_difference(one);
         }
-        if (writer_.is_wanted() && range.begin < range.end) {
+        if (range.begin < range.end) {
             const double begin = wall_seconds();
-            writer_.put(round, range);
+            for (Product& product : products_) {
+                product.put(round, range);
+            }
             mine_.write_s += wall_seconds() - begin;
         }
         ++mine_.rounds;
@@ -227,8 +242,12 @@ class Worker {
     }
 
     [[nodiscard]] Bytes buffer_bytes() const {
-        return buffers_[0].used() + buffers_[1].used() + reader_.buffer_bytes() +
-               compare_reader_.buffer_bytes() + writer_.buffer_bytes();
+        Bytes bytes = buffers_[0].used() + buffers_[1].used() + reader_.buffer_bytes() +
+                      compare_reader_.buffer_bytes();
+        for (const Product& product : products_) {
+            bytes += product.writer().buffer_bytes();
+        }
+        return bytes;
     }
 
     void note_difference(const ComparedReplica& one) {
@@ -236,7 +255,9 @@ class Worker {
             return;
         }
         // A later run must meet them again.
-        writer_.stop_journal();
+        for (Product& product : products_) {
+            product.writer().stop_journal();
+        }
         for (Difference& known : differences_) {
             if (known.target == one.target && known.replica == one.replica) {
                 known.n_elements += one.n_different;
@@ -246,40 +267,49 @@ class Worker {
         differences_.push_back({one.target, one.replica, one.n_different});
     }
 
-    void share(Result& result) {
-        for (auto& [counts, host] : mpi::gather(comm_, std::pair(mine_, comm_.host()))) {
+    void share(const RankCounts& own, Result& result) {
+        RankCounts all = mine_;
+        all.bytes_written = own.bytes_written;
+        all.blocks_reused = own.blocks_reused;
+        all.bytes_reused = own.bytes_reused;
+        all.bytes_damaged = own.bytes_damaged;
+        for (auto& [counts, host] : mpi::gather(comm_, std::pair(all, comm_.host()))) {
             result.ranks.push_back({counts, std::move(host)});
         }
-        result.differences = mpi::gather_all(comm_, differences_);
     }
 
     mpi::Comm& comm_;
     const plan::Plan& plan_;
     const RunOptions& options_;
+    const SourceFiles& source_;
     Reader reader_;
     Reader compare_reader_;  ///< of replicas, while the other may be busy with the next round
-    Writer writer_;
-    const io::Directory& directory_;
-    std::shared_ptr<io::Throttle> throttle_;
+    std::deque<Product> products_;
     std::array<RoundBuffers, 2> buffers_;
     std::size_t n_started_ = 0;  ///< rounds read ahead
     RankCounts mine_;
     std::vector<Difference> differences_;
-    std::vector<plan::LineRange> done_;  ///< by an earlier run
+    std::vector<plan::LineRange> done_;  ///< by an earlier run, of all outputs
     Bytes done_bytes_ = 0;
 };
 
 }  // namespace
 
-Result run(mpi::Comm& comm, const plan::Plan& plan, const SourceFiles& source,
-           const io::Directory& directory, const RunOptions& options) {
+std::vector<Result> run(mpi::Comm& comm, std::span<const Output> outputs,
+                        const SourceFiles& source) {
     const double wall = wall_seconds();
     const double cpu = cpu_seconds();
-    Worker worker(comm, plan, source, directory, options);
+    Worker worker(comm, outputs, source);
     worker.take_over();
     worker.run();
     worker.close();
-    return worker.result(wall_seconds() - wall, cpu_seconds() - cpu);
+    return worker.results(wall_seconds() - wall, cpu_seconds() - cpu);
+}
+
+Result run(mpi::Comm& comm, const plan::Plan& plan, const SourceFiles& source,
+           const io::Directory& directory, const RunOptions& options) {
+    const Output output{plan, directory, options};
+    return std::move(run(comm, std::span(&output, 1), source).front());
 }
 
 }  // namespace shardweld::execute

@@ -1,6 +1,7 @@
 #include "writer.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "shardweld/core/codec.hpp"
 #include "shardweld/core/usage.hpp"
@@ -12,6 +13,29 @@
 namespace shardweld::execute {
 
 namespace {
+
+/// Adds in the wider of both types: the sum is rounded to the one that is written. The stored
+/// elements stay, as other outputs may be made of them.
+void add_and_convert(const plan::Target& target, std::span<const std::byte> stored,
+                     std::span<std::byte> out) {
+    const auto constant = static_cast<float>(target.add);
+    const Bytes from = size_of(target.stored);
+    const Bytes to = size_of(target.cast());
+    if (from < to) {
+        numeric::convert(target.stored, stored, target.cast(), out);
+        numeric::add_constant(target.cast(), out, constant);
+        return;
+    }
+    std::array<std::byte, 4096> part{};
+    const Bytes step = part.size() / from;
+    for (Bytes at = 0, n = stored.size() / from; at < n; at += step) {
+        const Bytes count = std::min(step, n - at);
+        const auto sum = std::span(part).first(count * from);
+        std::ranges::copy(stored.subspan(at * from, count * from), sum.begin());
+        numeric::add_constant(target.stored, sum, constant);
+        numeric::convert(target.stored, sum, target.cast(), out.subspan(at * to, count * to));
+    }
+}
 
 // What is lost at most when a node dies: a sync for so many bytes costs little.
 constexpr Bytes kFlushBytes = Bytes{256} << 20U;
@@ -189,15 +213,10 @@ void Writer::convert(const Round& round, std::size_t i, std::span<std::byte> out
                       out);
         return;
     }
-    // Added in the wider of both types: the sum is rounded to the one that is written.
-    const bool adds_before = size_of(target.stored) >= size_of(target.cast());
-    const auto constant = static_cast<float>(target.add);
-    if (target.add != 0 && adds_before) {
-        numeric::add_constant(target.stored, one.stored, constant);
-    }
-    numeric::convert(target.stored, one.stored, target.cast(), out);
-    if (target.add != 0 && !adds_before) {
-        numeric::add_constant(target.cast(), out, constant);
+    if (target.add != 0) {
+        add_and_convert(target, one.stored, out);
+    } else {
+        numeric::convert(target.stored, one.stored, target.cast(), out);
     }
 }
 

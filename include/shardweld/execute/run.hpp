@@ -2,6 +2,9 @@
 // Knows plans, files and ranks; nothing of formats or models.
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "shardweld/execute/run_options.hpp"
 #include "shardweld/execute/source.hpp"
 #include "shardweld/mpi/comm.hpp"
@@ -11,6 +14,13 @@ struct Plan;
 }  // namespace shardweld::plan
 
 namespace shardweld::execute {
+
+/// Collective. As run() below, for each output, all in the rounds of the first one's plan: each
+/// input byte is read once. The first one's options say what becomes of the run (why_stop,
+/// on_progress). A result for each; what was read and sent is in all of them.
+/// Error(unsupported) as plan::lead.
+std::vector<Result> run(mpi::Comm& comm, std::span<const Output> outputs,
+                        const SourceFiles& source);
 
 /// Collective. Writes the tensor bytes of all files of the placement into `directory` (files must
 /// exist: create_files), and into no other that gets its name: Error(target); without `write` it

@@ -94,6 +94,13 @@ struct RunOptions {
     std::function<std::string()> why_stop;
 };
 
+/// One of several outputs that are made from one read.
+struct Output {
+    const plan::Plan& plan;
+    const io::Directory& directory;
+    const RunOptions& options;
+};
+
 /// Root over (name, dtype, shape, digest), xxh3-128 in hex; independent of ranks and strategy.
 std::string root_digest(const plan::Plan& plan, const std::vector<std::string>& tensor_digests);
 

@@ -49,6 +49,8 @@ struct Target {
     std::optional<Quantised> quantised = {};  ///< it holds codes or scales
     std::vector<std::byte> literal = {};      ///< its bytes, where it has no operands
     Index block = 0;  ///< elements under one checksum, where that is not what block_elements says
+    bool is_kept = false;  ///< written as it is stored, whatever --dtype says
+    Index strip = 0;       ///< elements that are made at once, where another output is made with it
 
     /// As the elements of an operand or a replica are stored.
     [[nodiscard]] DType stored_as(const Operand& operand) const {
@@ -59,6 +61,8 @@ struct Target {
     [[nodiscard]] layout::Range sources(Index begin, Index end) const;
     /// Bytes of the operands' elements for one written element, at most.
     [[nodiscard]] Bytes stored_width() const;
+    /// Elements that neither ranks nor rounds divide; 0: any are alike.
+    [[nodiscard]] Index strip_elements() const { return quantised ? quantised->strip() : strip; }
     /// What the operands' elements are cast to.
     [[nodiscard]] DType cast() const { return holds_codes() ? quantised->weight : dtype; }
     [[nodiscard]] bool holds_codes() const {
@@ -145,6 +149,9 @@ struct Model {
     const models::Dialect* dialect = nullptr;
     const models::Symbols* symbols = nullptr;
 };
+
+/// What --dtype says, of targets that were bound without it: plain floats are written so.
+void write_as(std::vector<Target>& targets, DType dtype);
 
 /// Bytes of an operand's elements as stored.
 Bytes source_bytes(const Target& target, const Operand& operand);

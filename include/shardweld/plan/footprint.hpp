@@ -19,4 +19,7 @@ Bytes most_buffers(const Plan& plan);
 /// never fill what they may. Walks through the rounds of small groups of ranks.
 Bytes used_buffers(const Plan& plan);
 
+/// The buffers of an output that is made in another one's rounds, at most.
+Bytes writing_buffers(const Plan& plan);
+
 }  // namespace shardweld::plan

@@ -21,6 +21,9 @@ std::vector<LineRange> united(std::vector<LineRange> ranges);
 /// The parts of `whole` that no range of a united list holds, in the same form.
 std::vector<LineRange> without(LineRange whole, std::span<const LineRange> ranges);
 
+/// The parts of `whole` that each of some united lists holds.
+std::vector<LineRange> in_all(LineRange whole, std::span<const std::vector<LineRange>> lists);
+
 /// Bytes of ranges that do not overlap.
 Bytes total_of(std::span<const LineRange> ranges);
 

@@ -218,6 +218,14 @@ bool Target::is_converted() const {
     return stored != dtype || add != 0 || fold || mix || quantised || !literal.empty();
 }
 
+void write_as(std::vector<Target>& targets, DType dtype) {
+    for (Target& target : targets) {
+        if (is_float(target.stored) && !target.is_kept && !target.quantised) {
+            target.dtype = dtype;
+        }
+    }
+}
+
 Bytes source_bytes(const Target& target, const Operand& operand) {
     return bytes_of(operand.copy.volume(), target.stored_as(operand));
 }

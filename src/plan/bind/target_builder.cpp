@@ -236,7 +236,8 @@ class TargetBuilder {
     }
 
     void finish(Target target, std::vector<Operand> same, const models::Line& line) {
-        if (line.keep.has_value() || !is_float(target.stored)) {
+        target.is_kept = line.keep.has_value();
+        if (target.is_kept || !is_float(target.stored)) {
             target.dtype = target.stored;
         } else {
             target.dtype = wanted_.dtype.value_or(target.dtype);

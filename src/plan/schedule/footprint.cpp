@@ -61,6 +61,11 @@ Bytes used_buffers(const Plan& plan) {
                     : buffers_with(plan, rounds.most().sent, rounds.most().received);
 }
 
+Bytes writing_buffers(const Plan& plan) {
+    const Limits& limits = plan.limits;
+    return limits.converted + limits.staged + limits.fold + limits.digests;
+}
+
 Bytes metadata_bytes(const Plan& plan) {
     Bytes bytes = held(plan.targets) + held(plan.line.order) + held(plan.line.begins) +
                   held(plan.placement.slots) + held(plan.cuts) + held(plan.readers) +

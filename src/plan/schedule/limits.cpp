@@ -39,7 +39,7 @@ Bytes share(Bytes bytes, double of) {
 
 Bytes strip_buffer(const std::vector<Target>& targets, std::size_t at) {
     const auto bytes_of = [](const Target& target) {
-        return buffer_bytes(target, target.quantised->strip());
+        return buffer_bytes(target, target.strip_elements());
     };
     return bytes_of(targets[at]) + (targets[at].has_scales() ? bytes_of(targets[at + 1]) : 0);
 }
@@ -63,7 +63,7 @@ void note_shares(const std::vector<Target>& targets, LimitNeeds& needs) {
                 raise(needs.stored_share, size_of(term.stored), width);
             }
         }
-        if (target.holds_codes() || target.is_dequantised()) {
+        if (target.strip_elements() > 0 && !target.is_scales()) {
             needs.strip = std::max(needs.strip, strip_buffer(targets, i));
         }
         any = any || target.is_converted();

@@ -40,6 +40,15 @@ std::vector<LineRange> without(LineRange whole, std::span<const LineRange> range
     return left;
 }
 
+std::vector<LineRange> in_all(LineRange whole, std::span<const std::vector<LineRange>> lists) {
+    std::vector<LineRange> missing;
+    for (const std::vector<LineRange>& list : lists) {
+        const auto left = without(whole, list);
+        missing.insert(missing.end(), left.begin(), left.end());
+    }
+    return without(whole, united(std::move(missing)));
+}
+
 Bytes total_of(std::span<const LineRange> ranges) {
     return std::accumulate(
         ranges.begin(), ranges.end(), Bytes{0},

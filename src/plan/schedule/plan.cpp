@@ -175,8 +175,12 @@ std::vector<outputs::OutputTensor> output_tensors(const std::vector<Target>& tar
     std::vector<outputs::OutputTensor> tensors;
     tensors.reserve(targets.size());
     for (const Target& target : targets) {
-        const Index strip = target.quantised ? target.quantised->strip() : 0;
-        tensors.push_back({target.name, target.dtype, target.shape, strip, target.is_scales(), {}});
+        tensors.push_back({target.name,
+                           target.dtype,
+                           target.shape,
+                           target.strip_elements(),
+                           target.is_scales(),
+                           {}});
         if (target.holds_codes()) {
             tensors.back().encoding = target.quantised->encoding;
         }
@@ -268,7 +272,7 @@ std::string Plan::hash() const {
 
 Strip strip_of(const Plan& plan, std::uint32_t codes) {
     const auto bytes_of = [&](const Target& target) {
-        return static_cast<Bytes>(target.quantised->strip()) * size_of(target.dtype);
+        return static_cast<Bytes>(target.strip_elements()) * size_of(target.dtype);
     };
     const Target& target = plan.targets[codes];
     return {bytes_of(target), target.has_scales() ? bytes_of(plan.targets[codes + 1]) : 0};
@@ -301,14 +305,14 @@ void add_strips(const Plan& plan, LineRange range, std::uint32_t codes, Bytes be
     const Strip strip = strip_of(plan, codes);
     const Bytes first = range.begin > begin ? (range.begin - begin) / strip.both() : 0;
     const Target& target = plan.targets[codes];
-    for (auto at = static_cast<Index>(first); at * target.quantised->strip() < target.volume();
+    for (auto at = static_cast<Index>(first); at * target.strip_elements() < target.volume();
          ++at) {
         const Bytes line = begin + static_cast<Bytes>(at) * strip.both();
         if (line >= range.end) {
             break;
         }
         const auto part_of = [&](const Target& one) {
-            const Index n = one.quantised->strip();
+            const Index n = one.strip_elements();
             return std::pair(at * n, std::min((at + 1) * n, one.volume()));
         };
         const auto [lo, hi] = part_of(target);
@@ -335,7 +339,7 @@ std::vector<Slice> slices_of(const Plan& plan, LineRange range) {
               1;
     for (; at < plan.line.order.size() && begins[at] < range.end; ++at) {
         const std::uint32_t target = plan.line.order[at];
-        if (plan.targets[target].quantised) {
+        if (plan.targets[target].strip_elements() > 0) {
             add_strips(plan, range, target, begins[at], slices);
         } else {
             add_slice(plan, range, {target, 0, plan.targets[target].volume(), begins[at]}, slices);

@@ -66,7 +66,7 @@ struct Unit {
 
 Unit unit_of(const Plan& plan, std::uint32_t at) {
     const Target& target = plan.targets[at];
-    if (!target.quantised) {
+    if (target.strip_elements() == 0) {
         return {size_of(target.dtype), buffer_bytes(target, 1)};
     }
     return {strip_of(plan, at).both(), strip_buffer(plan.targets, at)};
@@ -129,7 +129,7 @@ Bytes Rounds::step_end(Bytes begin, Bytes run_end, Bytes most) const {
             std::min(n_left, std::max(room / width, end == begin ? Bytes{1} : Bytes{0}));
         end = std::min(end + n_fit * size, stop);
         if (n_fit < n_left) {
-            return target.quantised ? end : aligned_end(plan_, at, begin, end);
+            return target.strip_elements() > 0 ? end : aligned_end(plan_, at, begin, end);
         }
         room -= std::min(room, n_fit * width);
     }

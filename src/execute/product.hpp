@@ -1,0 +1,58 @@
+// One of the outputs that are made from one read: its bytes, and what an earlier run has done of
+// it. Knows what of its line belongs to the rounds of the leader; not what is read for them.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "shardweld/execute/run_options.hpp"
+#include "shardweld/execute/source.hpp"
+#include "shardweld/plan/followed.hpp"
+
+#include "round.hpp"
+#include "writer.hpp"
+
+namespace shardweld::execute {
+
+class Product {
+  public:
+    /// `leader`: the output whose rounds are executed, which may be this one; nullptr: there is no
+    /// other. Error(unsupported) as plan::Followed.
+    Product(const Output& output, const SourceFiles& source, int rank, const plan::Plan* leader);
+
+    /// Collective. What an earlier run has done is taken over.
+    void take_over(mpi::Comm& comm, const SourceFiles& source);
+    /// The parts of the leader's line that need no round, as far as this output goes.
+    [[nodiscard]] std::vector<plan::LineRange> done_of_leader() const;
+
+    /// Makes what belongs to a round of the leader, of which `range` is this rank's part, and is
+    /// not done yet. Error as Writer::put.
+    void put(const Round& round, plan::LineRange range);
+    /// Before the rounds, whose last block may be open: writes this rank's share of the constants.
+    void put_constants(const mpi::Comm& comm);
+    /// Collective. Error(internal) unless all bytes are there, each once.
+    void require_whole(mpi::Comm& comm) const;
+
+    [[nodiscard]] bool has_digests() const { return options_.digests; }
+    [[nodiscard]] Writer& writer() { return writer_; }
+    [[nodiscard]] const Writer& writer() const { return writer_; }
+    /// What this rank read back and wrote.
+    [[nodiscard]] RankCounts counts() const;
+
+  private:
+    void put_part(const Round& round, const Assembled& from, plan::LineRange part);
+    [[nodiscard]] Assembled assembled(const Round& round, const Assembled& from,
+                                      const plan::Slice& slice) const;
+
+    const plan::Plan& plan_;
+    const io::Directory& directory_;
+    const RunOptions& options_;
+    const plan::Plan* leader_;
+    std::optional<plan::Followed> followed_;
+    Writer writer_;
+    std::vector<plan::LineRange> done_;  ///< by an earlier run
+    RankCounts counts_;
+};
+
+}  // namespace shardweld::execute
