@@ -17,6 +17,8 @@ inline constexpr const char* kJournal = "journal";
 inline constexpr const char* kJournalHeader = "header.json";
 /// In the journal of a directory that is about to get the target's name: its number.
 inline constexpr const char* kNumber = "number";
+/// In the journal of a run's first output: numbers of the others' directories that appear.
+inline constexpr const char* kPublished = "published";
 
 /// Whether this process is in a directory, which then cannot be exchanged for another. Local.
 bool contains_current_directory(const fs::path& directory);

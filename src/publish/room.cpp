@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -46,6 +47,8 @@ Room room_at(const fs::path& directory, const std::string& path) {
         io::throw_errno(errno, "ask for the free space of", at);
     }
     Room room;
+    struct stat status {};
+    room.device = ::stat(at.c_str(), &status) == 0 ? std::uint64_t{status.st_dev} : 0;
     room.bytes_free = Bytes{space.f_bavail} * Bytes{space.f_frsize};
     // File systems without a table of inodes report none at all.
     if (space.f_files != 0) {

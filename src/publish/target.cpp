@@ -11,6 +11,7 @@
 
 #include "shardweld/core/errno.hpp"
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
 #include "shardweld/io/errno.hpp"
 #include "shardweld/io/paths.hpp"
 #include "shardweld/io/whole_file.hpp"
@@ -180,6 +181,29 @@ void PartialDirectory::keep_only(const std::set<fs::path>& files) {
     for (const fs::path& path : others) {
         fs::remove(path);
     }
+}
+
+void PartialDirectory::note_publishing(const PartialDirectory& other) const {
+    const fs::path path = journal() / kPublished;
+    const std::string noted = is_there(path) ? io::read_text(path) : "";
+    io::write_text(path, noted + number_of(other.partial_) + "\n", true);
+}
+
+bool was_published(const fs::path& target, const fs::path& first) {
+    const fs::path whole = io::resolved(target);
+    if (!io::is_directory(whole)) {
+        return false;
+    }
+    const auto partials = unfinished_work(first);
+    return std::any_of(partials.begin(), partials.end(), [&](const fs::path& partial) {
+        const fs::path path = partial / kJournal / kPublished;
+        if (!holds_work(partial) || !is_there(path)) {
+            return false;
+        }
+        const std::string text = io::read_text(path);
+        const auto numbers = split(text, '\n');
+        return std::ranges::count(numbers, number_of(whole)) > 0;
+    });
 }
 
 void PartialDirectory::forget_work() const noexcept {

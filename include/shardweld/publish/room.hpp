@@ -2,6 +2,7 @@
 // Knows file systems and Lustre's lfs; knows nothing of what will be written.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@ struct Room {
     std::optional<Bytes> files_free;  ///< inodes; nullopt where they are made as needed
     bool knows_quotas = false;        ///< false: the system does not say
     std::vector<Quota> quotas;
+    std::uint64_t device = 0;  ///< the file system's number
 };
 
 /// What is left where `directory` is, or will be made. Asks the file system (statvfs), the kernel

@@ -47,6 +47,10 @@ fs::path holder_of(const fs::path& target);
 /// Local.
 std::vector<fs::path> unfinished_work(const fs::path& target);
 
+/// Whether a run that did not finish left work for `first`, and had made `target` appear, which is
+/// as it was then. Local.
+bool was_published(const fs::path& target, const fs::path& first);
+
 /// Bytes on the disk of what a run that did not finish left for this target: they are used again or
 /// given back. Local; 0 when nothing is there.
 Bytes bytes_left_behind(const TargetRequest& request);
@@ -77,6 +81,10 @@ class PartialDirectory {
 
     /// Removes all files but these (relative paths) and the journal. Error(io).
     void keep_only(const std::set<fs::path>& files);
+
+    /// Writes into this one's journal that `other`, an output of the same run, is about to appear.
+    /// Error(io), Error(space).
+    void note_publishing(const PartialDirectory& other) const;
 
     /// Forgets what is done: destroyed without commit, nothing is kept.
     void forget_work() const noexcept;

@@ -138,7 +138,10 @@ class Splitter {
     }
 
     void put(const OptionRow& row, const std::string& value) {
-        if (!result_.values.emplace(row.name, value).second) {
+        const auto [known, is_new] = result_.values.emplace(row.name, value);
+        if (!is_new && row.is_repeated) {
+            known->second += kNextValue + value;
+        } else if (!is_new) {
             refuse_command("--" + std::string(row.name) + " is given twice", command_);
         }
     }

@@ -89,6 +89,10 @@ const std::vector<OptionRow>& option_rows() {
          "leave weights in whose names REGEX matches as they are, and those that servers fuse with "
          "them",
          value(&Options::quantise_ignore, expression_in), Touches::output},
+        {"also", "DIR[:FORM]", kWrite, "Output",
+         "also write DIR, from the same read: FORM is an encoding of --quantize or a type of "
+         "--dtype; may be given several times",
+         set_also, Touches::run, JobSteps::merge, 0, true},
         {"verl", "", kModel, "Output",
          "write what verl 0.9.1's merger writes: bf16 unless --dtype says otherwise, and a "
          "generation_config.json where there is none",

@@ -37,8 +37,10 @@ struct OptionRow {
     JobSteps steps = JobSteps::all;
     char letter = 0;  ///< short form, 0 if none
 
+    bool is_repeated = false;  ///< may be given several times: values are joined with kNextValue
+
     [[nodiscard]] bool is_flag() const { return value.empty(); }
-    [[nodiscard]] bool names_directory() const { return value == "DIR"; }
+    [[nodiscard]] bool names_directory() const { return value.starts_with("DIR"); }
     [[nodiscard]] bool names_file() const { return value == "FILE" || value == "PATH"; }
     [[nodiscard]] bool may_lack_value() const { return value.starts_with('['); }
     /// Paths may differ between ranks (disks of nodes), and are absolute in a job script.

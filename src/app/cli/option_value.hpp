@@ -17,6 +17,9 @@
 
 namespace shardweld::app {
 
+/// Between the values of an option that is given several times.
+inline constexpr char kNextValue = '\0';
+
 /// An option as the command line has it.
 struct Given {
     std::string_view name;  ///< with '_'

@@ -74,6 +74,14 @@ struct JobRequest {
     friend bool operator==(const JobRequest&, const JobRequest&) = default;
 };
 
+/// Another output of the same merge: --also.
+struct AlsoWritten {
+    fs::path target;
+    std::optional<Encoding> quantise;
+    std::optional<DType> dtype;  ///< not given: as --dtype says
+    friend bool operator==(const AlsoWritten&, const AlsoWritten&) = default;
+};
+
 struct Options {
     Command command = Command::help;
     std::string topic;      ///< recipes: NAME; help: the command it is about; "" if none
@@ -99,6 +107,7 @@ struct Options {
     std::optional<DType> dtype;
     std::optional<Encoding> quantise;            ///< --quantize
     std::optional<std::string> quantise_ignore;  ///< names of weights that stay as they are
+    std::vector<AlsoWritten> also;               ///< made from the same read
     bool is_verl = false;                        ///< --verl: as verl's merger gives it
     Bytes max_shard_size = 5'000'000'000;
     bool overwrite = false;
@@ -186,5 +195,9 @@ struct Options {
 
     friend bool operator==(const Options&, const Options&) = default;
 };
+
+/// The options of a merge that writes `options.also[at]` alone. Its report stands beside the
+/// first's, with "also-1" and so on before the ending.
+Options options_of_other(const Options& options, std::size_t at);
 
 }  // namespace shardweld::app

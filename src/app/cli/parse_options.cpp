@@ -43,6 +43,42 @@ void check_needs(const Options& options) {
     }
 }
 
+/// One product is made once: the same bytes twice are a copy.
+void check_also(const Options& options) {
+    if (options.also.empty()) {
+        return;
+    }
+    if (options.averaging.is_average || options.averaging.base) {
+        refuse("--also is not for several checkpoints", "merge once for each output");
+    }
+    if (options.output_format != &outputs::default_format()) {
+        refuse("--also writes safetensors only", "leave --output_format out");
+    }
+    const auto form_of = [&](std::optional<Encoding> quantise, std::optional<DType> dtype) {
+        return std::pair(quantise, dtype ? dtype : options.dtype);
+    };
+    std::vector forms{form_of(options.quantise, options.dtype)};
+    const auto refuse_gguf = [](std::optional<Encoding> quantise) {
+        if (quantise && facts_of(*quantise).is_ggml()) {
+            throw Error(ErrorCode::unsupported,
+                        "GGUF files have tensors of their own, in another order than the model's: "
+                        "--also does not make them from the same read yet",
+                        "write " + std::string(facts_of(*quantise).name) +
+                            " by a merge of its own, without --also");
+        }
+    };
+    refuse_gguf(options.quantise);
+    for (const AlsoWritten& also : options.also) {
+        refuse_gguf(also.quantise);
+        const auto form = form_of(also.quantise, also.dtype);
+        if (std::ranges::count(forms, form) > 0) {
+            refuse("--also " + printable(also.target.string()) + " is the same as another output",
+                   "copy that one, or give another form: DIR:fp8-block, DIR:bf16");
+        }
+        forms.push_back(form);
+    }
+}
+
 void check_bench(const Arguments& arguments, const Options& options) {
     if (arguments.has("source") && arguments.has("size")) {
         refuse("--size and --source exclude each other",
@@ -116,9 +152,13 @@ void check_together(const Arguments& arguments, const Options& options) {
         refuse("--resume and --restart exclude each other", "give one of them");
     }
     check_quantise(arguments, options);
-    if (options.quantise_ignore && !options.quantise) {
+    const bool quantises = options.quantise || std::ranges::any_of(options.also, [](auto& also) {
+                               return also.quantise.has_value();
+                           });
+    if (options.quantise_ignore && !quantises) {
         refuse("--quantize_ignore needs --quantize", "add it, or leave both out");
     }
+    check_also(options);
     check_loudness(arguments);
     check_job(arguments, options);
 }
@@ -216,6 +256,24 @@ bool asks_for_more(const std::string& argument) {
 }
 
 }  // namespace
+
+Options options_of_other(const Options& options, std::size_t at) {
+    const AlsoWritten& also = options.also[at];
+    Options other = options;
+    other.also.clear();
+    other.target_dir = also.target;
+    other.quantise = also.quantise;
+    other.dtype = also.dtype ? also.dtype : options.dtype;
+    other.trace.clear();
+    other.upload_path.clear();
+    other.roof.reset();
+    if (options.report) {
+        const fs::path name = options.report->stem().string() + ".also-" + std::to_string(at + 1) +
+                              options.report->extension().string();
+        other.report = options.report->parent_path() / name;
+    }
+    return other;
+}
 
 Options parse_options(const std::vector<std::string>& arguments) {
     if (arguments.size() < 2) {

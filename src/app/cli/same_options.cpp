@@ -7,9 +7,11 @@ namespace shardweld::app {
 
 namespace {
 
-/// An option as given; directories of one file system have other names on other nodes.
+/// An option as given; directories of one file system have other names on other nodes. A list
+/// tells more than directories.
 std::string text_of(const OptionRow& row, const std::string& value) {
-    return "--" + std::string(row.name) + (row.names_path() ? "" : " " + value);
+    const bool is_path = row.names_path() && !row.is_repeated;
+    return "--" + std::string(row.name) + (is_path ? "" : " " + value);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "sbatch_options.hpp"
 
+#include "shardweld/core/text.hpp"
+
 #include "option_table.hpp"
 
 namespace shardweld::app {
@@ -22,15 +24,18 @@ std::vector<std::string> words_for(Command step, const Arguments& arguments, Pat
         if (given == arguments.values.end() || !is_given_to(row, step)) {
             continue;
         }
-        const std::string value = row.names_path() && paths == Paths::absolute
-                                      ? fs::absolute(given->second).string()
-                                      : given->second;
-        if (row.is_flag()) {
-            words.push_back("--" + given->first);
-        } else if (value.starts_with("-")) {
-            words.push_back("--" + given->first + "=" + value);
-        } else {
-            words.insert(words.end(), {"--" + given->first, value});
+        const std::string name = "--" + given->first;
+        for (const std::string_view text : split(given->second, kNextValue)) {
+            const std::string value = row.names_path() && paths == Paths::absolute
+                                          ? fs::absolute(text).string()
+                                          : std::string(text);
+            if (row.is_flag()) {
+                words.push_back(name);
+            } else if (value.starts_with("-")) {
+                words.push_back(name + "=" + value);
+            } else {
+                words.insert(words.end(), {name, value});
+            }
         }
     }
     for (const std::string& checkpoint : arguments.checkpoints) {

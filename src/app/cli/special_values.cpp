@@ -25,6 +25,36 @@ constexpr Bytes kLargestExtent = Bytes{1} << 30U;
            "a multiple of 64KiB below 4GiB)");
 }
 
+/// A type's name as --dtype takes it.
+std::optional<DType> dtype_named(std::string_view word) {
+    constexpr std::array<std::pair<std::string_view, DType>, 3> kTypes = {
+        {{"bf16", DType::bf16}, {"fp16", DType::f16}, {"fp32", DType::f32}}};
+    const auto found = std::ranges::find(kTypes, word, &std::pair<std::string_view, DType>::first);
+    return found == kTypes.end() ? std::nullopt : std::optional(found->second);
+}
+
+/// "DIR", "DIR:fp8-block", "DIR:bf16". Names of encodings may have colons, and so may directories
+/// behind which one stands.
+AlsoWritten also_in(const Given& given) {
+    const std::string_view text = given.text;
+    AlsoWritten also{text, {}, {}};
+    for (auto at = text.find(':'); at != std::string_view::npos; at = text.find(':', at + 1)) {
+        const std::string_view form = text.substr(at + 1);
+        also.quantise = encoding_from(form);
+        also.dtype = dtype_named(form);
+        if (also.quantise || also.dtype) {
+            also.target = text.substr(0, at);
+            break;
+        }
+    }
+    const bool has_form = also.quantise || also.dtype;
+    if (also.target.empty() || (!has_form && text.find(':') != std::string_view::npos)) {
+        refuse(given, "is not DIR or DIR:FORM",
+               "give as FORM one of bf16, fp16, fp32, " + joined(encoding_names(), ", "));
+    }
+    return also;
+}
+
 /// What --sbatch, --nodes and --rate are about; without the first, check_together refuses it.
 JobRequest& job_of(Options& options) {
     return options.job ? *options.job : options.job.emplace();
@@ -149,6 +179,12 @@ Encoding encoding_in(const Given& given) {
         refuse(given, "is no encoding", "give one of " + joined(encoding_names(), ", "));
     }
     return *encoding;
+}
+
+void set_also(const Given& given, Options& options) {
+    for (const std::string_view text : split(given.text, kNextValue)) {
+        options.also.push_back(also_in({given.name, std::string(text)}));
+    }
 }
 
 std::string expression_in(const Given& given) {

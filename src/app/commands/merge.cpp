@@ -2,7 +2,9 @@
 // Knows the order of the steps; each step is another module's.
 
 #include "shardweld/core/text.hpp"
+#include "shardweld/mpi/share.hpp"
 #include "shardweld/plan/plan.hpp"
+#include "shardweld/publish/target.hpp"
 
 #include "../merge/moving.hpp"
 #include "../merge/publishing.hpp"
@@ -81,6 +83,29 @@ void report_speed(Session& session, const Preparation& ready) {
     }
 }
 
+/// Outputs that an earlier run, which did not get to the first one, has made appear.
+void leave_out_published(Session& session) {
+    const auto is_there = mpi::share(session.comm, 0, [&] {
+        std::vector<int> there;
+        for (const Session* const other : session.also) {
+            there.push_back(
+                !session.options.restart &&
+                publish::was_published(other->options.target_dir, session.options.target_dir));
+        }
+        return there;
+    });
+    std::vector<Session*> left;
+    for (std::size_t at = 0; at < is_there.size(); ++at) {
+        if (is_there[at] == 0) {
+            left.push_back(session.also[at]);
+        } else {
+            session.log.info(session.also[at]->options.target_dir.string() +
+                             " is complete: an earlier run was stopped behind it");
+        }
+    }
+    session.also = std::move(left);
+}
+
 void merge_and_upload(Session& session) {
     const Options& options = session.options;
     const Stopping stopping(session.comm, options.stop_before, session.log);
@@ -88,14 +113,21 @@ void merge_and_upload(Session& session) {
     {
         Watchdog watchdog(session.comm, options.stall_timeout);
         watchdog.enter("checking the target, reading metadata and planning");
+        leave_out_published(session);
         Preparation ready = prepare(session, stopping);
-        say_plan(session, ready.planned.plan);
+        for (std::size_t at = 0; at <= ready.planned.also.size(); ++at) {
+            say_plan(output_session(session, at), output_of(ready.planned, at).plan);
+        }
         say_dtype(session, ready.planned);
         watchdog.enter("checking checksums");
         check_crcs(session, ready.planned, [&] { return stopping.why_before_writing(); });
         stopping.check(session.comm);
         write_and_publish(session, ready.planned, stopping, watchdog);
-        say_summary(session, ready.planned, ready.planned.model.prepared.config.architectures());
+        for (std::size_t at = 0; at <= ready.planned.also.size(); ++at) {
+            const Planned& planned = output_of(ready.planned, at);
+            say_summary(output_session(session, at), planned,
+                        planned.model.prepared.config.architectures());
+        }
         report_speed(session, ready);
         access = std::move(ready.access);
     }

@@ -1,5 +1,8 @@
 #include "preparation.hpp"
 
+#include <cstdint>
+#include <map>
+
 #include "../merge/target.hpp"
 #include "../report/reported.hpp"
 #include "upload.hpp"
@@ -18,12 +21,21 @@ void check_least_room(Session& session, const Sources& sources) {
                  least_needs(session.options, sources.checkpoint, beside));
 }
 
+/// Outputs on one file system need their room together.
 void check_room(Session& session, const Preparation& ready) {
-    const publish::Room room = room_of_target(session.comm, session.options);
-    session.report.quotas = quotas_of(room);
-    session.log.debug("quotas of the target's file system: " + quotas_text(*session.report.quotas));
-    require_room(session.comm, session.options, room,
-                 needs_of(ready.planned.plan, ready.beside, ready.planned.factor_bytes()));
+    std::map<std::uint64_t, Needs> together;
+    for (std::size_t at = 0; at < ready.beside.size(); ++at) {
+        Session& one = output_session(session, at);
+        const Planned& planned = output_of(ready.planned, at);
+        const publish::Room room = room_of_target(one.comm, one.options);
+        one.report.quotas = quotas_of(room);
+        one.log.debug("quotas of the target's file system: " + quotas_text(*one.report.quotas));
+        const Needs own = needs_of(planned.plan, ready.beside[at], planned.factor_bytes());
+        Needs& all = together[room.device];
+        all.bytes += own.bytes;
+        all.n_files += own.n_files;
+        require_room(one.comm, one.options, room, all);
+    }
 }
 
 }  // namespace
@@ -36,9 +48,13 @@ void check_before_reading(Session& session, Preflight& preflight, Preparation& r
                           bool has_target, int n_ranks, Log& log) {
     mpi::Comm& comm = session.comm;
     const Options& options = session.options;
+    for (std::size_t at = 0; has_target && at <= session.also.size(); ++at) {
+        const Options& one = output_session(session, at).options;
+        preflight.check([&] { check_target(comm, one); });
+        preflight.check([&] { check_report(comm, one, one.target_dir); });
+    }
     if (has_target) {
-        preflight.check([&] { check_target(comm, options); });
-        preflight.check([&] { check_report(comm, options, options.target_dir); });
+        preflight.check([&] { check_targets_apart(session); });
     }
     preflight.check([&] { ready.roof = look_at_roof(comm, options, n_ranks, log); });
     if (!options.upload_path.empty()) {
@@ -46,17 +62,23 @@ void check_before_reading(Session& session, Preflight& preflight, Preparation& r
     }
     preflight.check([&] { ready.sources.emplace(find_sources(session, merge_terms(options))); });
     if (ready.sources && has_target) {
-        preflight.check([&] { check_inputs_apart(comm, options, *ready.sources); });
+        for (std::size_t at = 0; at <= session.also.size(); ++at) {
+            preflight.check([&] {
+                check_inputs_apart(comm, output_session(session, at).options, *ready.sources);
+            });
+        }
         ready.has_least_room = preflight.check([&] { check_least_room(session, *ready.sources); });
     }
 }
 
 void check_target_place(Session& session, Preflight& preflight, Preparation& ready) {
     mpi::Comm& comm = session.comm;
-    const Planned& planned = ready.planned;
     preflight.check([&] {
-        ready.beside =
-            gather_side_files(comm, planned.input.home, [&] { return planned.assets(); });
+        for (std::size_t at = 0; at <= ready.planned.also.size(); ++at) {
+            const Planned& planned = output_of(ready.planned, at);
+            ready.beside.push_back(
+                gather_side_files(comm, planned.input.home, [&] { return planned.assets(); }));
+        }
     });
     if (ready.has_least_room) {
         preflight.check([&] { check_room(session, ready); });

@@ -18,7 +18,7 @@ struct Preparation {
     std::optional<Sources> sources;  ///< nullopt: there is nothing to read
     bool has_least_room = true;      ///< no less than what file sizes tell
     Planned planned;
-    FilesBeside beside;
+    std::vector<FilesBeside> beside;   ///< of the first output, then of the others
     std::optional<MeasuredRoof> roof;  ///< on the first rank
     upload::Access access;             ///< the same
 };

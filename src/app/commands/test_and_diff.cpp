@@ -35,7 +35,8 @@ Outcome compare(Session& session, Planned& planned, std::optional<bool> ties,
     run.on_slice = [&](const plan::Slice& slice, std::span<const std::byte> bytes) {
         comparer.add(slice, bytes);
     };
-    (void)move_tensors(session, planned, directory, std::move(run));
+    const io::Directory place(directory);
+    (void)move_tensors({{session, planned, place, std::move(run)}});
     (void)check_what_was_read(session, reference.input, {});
     return judge(std::move(matching), comparer.gather(session.comm), options.strict_dtype);
 }

@@ -60,7 +60,8 @@ ReportedOutput compute_output(Session& session, const WrittenModel& model,
     Planned planned = make_ready_as_stored(session, {}, std::move(input), std::move(targets));
     execute::RunOptions run;
     run.write = false;
-    (void)move_tensors(session, planned, fs::path(), std::move(run));
+    const io::Directory nowhere{fs::path()};
+    (void)move_tensors({{session, planned, nowhere, std::move(run)}});
     ReportedOutput output;
     for (const TensorEntry& tensor : session.report.tensors) {
         output.tensors.push_back(

@@ -8,6 +8,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/models/written_form.hpp"
 #include "shardweld/outputs/gguf.hpp"
+#include "shardweld/plan/followed.hpp"
 #include "shardweld/plan/plan.hpp"
 #include "shardweld/plan/quantise.hpp"
 #include "shardweld/plan/trace.hpp"
@@ -120,7 +121,7 @@ ModelFiles settled_files(Session& session, const ReadCheckpoint& read,
 plan::PlanChoice choice_for(const Session& session, const Terms& terms, const Input& input,
                             const Resources& resources) {
     plan::PlanChoice choice = plan_choice(session.options, resources);
-    choice.memory_limit /= terms.halves_memory ? 2 : 1;
+    choice.memory_limit /= (terms.halves_memory ? 2 : 1) * (1 + session.also.size());
     choice.records = input.sums ? &input.sums->records() : nullptr;
     return choice;
 }
@@ -177,17 +178,22 @@ std::shared_ptr<const outputs::Format> gguf_output(const PreparedModel& prepared
     return outputs::gguf_format_of(*prepared.choice.ggml, std::move(metadata));
 }
 
-/// --quantize: the weights that are bound become codes and scales.
+/// --quantize: the weights that are bound become codes and scales. `strip_rows` as in
+/// plan::quantise.
 void quantise_bound(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
-                    Bound& bound) {
+                    Index strip_rows, Bound& bound) {
     if (!options.quantise) {
         return;
     }
     const Selection left{std::nullopt, options.quantise_ignore};
-    const auto quantise = prepared.form == nullptr ? plan::quantise : plan::quantise_ggml;
+    const auto is_ignored = [is_taken = selects(left)](const std::string& name) {
+        return !is_taken(name);
+    };
+    std::vector<plan::Target>& targets = bound.binding.targets;
     bound.quantisation =
-        quantise(bound.binding.targets, prepared.model(), *options.quantise,
-                 [is_taken = selects(left)](const std::string& name) { return !is_taken(name); });
+        prepared.form == nullptr
+            ? plan::quantise(targets, prepared.model(), *options.quantise, is_ignored, strip_rows)
+            : plan::quantise_ggml(targets, prepared.model(), *options.quantise, is_ignored);
     if (prepared.form != nullptr) {
         bound.output = gguf_output(prepared, files.gguf_tokenizer, bound.binding.targets);
         for (const std::string& text : files.gguf_tokenizer.warnings) {
@@ -198,6 +204,47 @@ void quantise_bound(const PreparedModel& prepared, const ModelFiles& files, cons
     bound.notes.push_back(counted(static_cast<std::size_t>(made.n_quantised), "weight") +
                           " are written as " + std::string(facts_of(made.encoding).name));
     bound.notes.insert(bound.notes.end(), made.notes.begin(), made.notes.end());
+}
+
+/// What rows of strips are a multiple of: tiles of all outputs.
+Index strip_rows_of(const Session& session) {
+    Index rows = 1;
+    for (std::size_t at = 0; at <= session.also.size(); ++at) {
+        const auto& encoding = (at == 0 ? session : *session.also[at - 1]).options.quantise;
+        rows = std::max(rows, encoding ? facts_of(*encoding).tile_rows : 1);
+    }
+    return rows;
+}
+
+/// --also: the same tensors in the other forms. Their ledger, notes and factors are the first's.
+std::vector<BoundModel> other_outputs(const Session& session, const BoundModel& model) {
+    std::vector<BoundModel> others;
+    for (const Session* const other : session.also) {
+        BoundModel& one = others.emplace_back(model);
+        one.trace.clear();
+        one.bound.notes.clear();
+        one.bound.factors.clear();
+        if (other->options.dtype && other->options.dtype != session.options.dtype) {
+            plan::write_as(one.bound.binding.targets, *other->options.dtype);
+        }
+    }
+    return others;
+}
+
+/// Quantises all outputs and leads the others by the first.
+std::vector<BoundModel> finish_outputs(Session& session, BoundModel& model) {
+    std::vector<BoundModel> others = other_outputs(session, model);
+    const Index rows = strip_rows_of(session);
+    quantise_bound(model.prepared, model.files, session.options, rows, model.bound);
+    for (std::size_t i = 0; i < others.size(); ++i) {
+        Bound& bound = others[i].bound;
+        quantise_bound(others[i].prepared, others[i].files, session.also[i]->options, rows, bound);
+        plan::lead(model.bound.binding.targets, bound.binding.targets);
+        for (const std::string& note : bound.notes) {
+            session.log.info(session.also[i]->options.target_dir.string() + ": " + note);
+        }
+    }
+    return others;
 }
 
 Planned make_plans(Session& session, const Terms& terms, Input input, BoundModel model,
@@ -275,19 +322,29 @@ Planned make_ready(Session& session, const Terms& terms, Sources sources,
     if (!read.others.empty()) {
         model = mix_in(session, read.input, std::move(model), std::move(read.others), choice);
     }
-    mpi::collectively(session.comm, [&] {
-        quantise_bound(model.prepared, model.files, session.options, model.bound);
-    });
+    std::vector<BoundModel> others =
+        mpi::collectively_get(session.comm, [&] { return finish_outputs(session, model); });
     tell(session, model);
     between_steps();
     if (terms.crew) {
         choice = choice_for(session, terms, read.input, terms.crew->resources);
     }
-    Planned planned =
-        make_plans(session, terms, std::move(read.input), std::move(model), std::move(choice));
-    planned.holds_adapter_only = read.holds_adapter_only;
-    planned.config_text =
-        publish::true_config(planned.model.prepared.config, planned.facts()).text_to_write();
+    const auto plans = [&](Session& one, Input input, BoundModel bound, plan::PlanChoice how) {
+        Planned planned =
+            make_plans(one, terms, std::move(input), std::move(bound), std::move(how));
+        planned.holds_adapter_only = read.holds_adapter_only;
+        planned.config_text =
+            publish::true_config(planned.model.prepared.config, planned.facts()).text_to_write();
+        return planned;
+    };
+    std::vector<Planned> also;
+    for (std::size_t i = 0; i < others.size(); ++i) {
+        plan::PlanChoice led = choice;
+        led.replicas = plan::Replicas::trust;  // compared when the first is made
+        also.push_back(plans(*session.also[i], read.input, std::move(others[i]), led));
+    }
+    Planned planned = plans(session, std::move(read.input), std::move(model), std::move(choice));
+    planned.also = std::move(also);
     tell(session, planned);
     between_steps();
     return planned;
@@ -306,7 +363,10 @@ Planned make_ready_as_stored(Session& session, const Terms& terms, Input input,
 
 void report_plan(Session& session, const Planned& planned) {
     if (session.comm.rank() == 0) {
-        describe_plan(session.report, planned.plan, planned.input.files);
+        for (std::size_t at = 0; at <= planned.also.size(); ++at) {
+            const Planned& one = output_of(planned, at);
+            describe_plan(output_session(session, at).report, one.plan, one.input.files);
+        }
     }
 }
 

@@ -43,6 +43,7 @@ struct Planned {
     std::vector<std::string> trace;      ///< --trace
     bool holds_adapter_only = false;     ///< nothing but an adapter, without a base
     std::string config_text;             ///< config.json as it is written
+    std::vector<Planned> also = {};      ///< the other outputs, in the order of Session::also
 
     /// Of the file with a fold's factors, which lies beside the output meanwhile; 0: none.
     [[nodiscard]] Bytes factor_bytes() const {
@@ -59,6 +60,17 @@ struct Planned {
     /// The memory that a rank will take.
     [[nodiscard]] MemoryForecast forecast(const mpi::Comm& comm) const;
 };
+
+/// Output `at` of a merge: the first, or one of --also.
+inline Planned& output_of(Planned& planned, std::size_t at) {
+    return at == 0 ? planned : planned.also[at - 1];
+}
+inline const Planned& output_of(const Planned& planned, std::size_t at) {
+    return at == 0 ? planned : planned.also[at - 1];
+}
+inline Session& output_session(Session& session, std::size_t at) {
+    return at == 0 ? session : *session.also[at - 1];
+}
 
 /// All that is known before the checkpoint's metadata are read.
 struct Sources {

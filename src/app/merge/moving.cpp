@@ -6,6 +6,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/execute/divisors.hpp"
 #include "shardweld/execute/norms.hpp"
+#include "shardweld/plan/followed.hpp"
 #include "shardweld/plan/plan.hpp"
 
 #include "../cli/run_progress.hpp"
@@ -57,26 +58,75 @@ void take_divisors(Session& session, Planned& planned, const io::Directory& dire
     session.watch.lap("divisors");
 }
 
-void tell(Session& session, const Planned& planned, const execute::Result& result,
-          bool has_digests) {
+/// What all outputs have read, sent and written.
+void tell_run(Session& session, const std::vector<execute::Result>& results) {
     Report& report = session.report;
     Phase& phase = session.watch.lap("execute");
-    report.ranks = result.ranks;
-    report.memory = planned.input.meter.gather(session.comm);
-    for (const execute::RankResult& rank : result.ranks) {
+    for (const execute::Result& result : results) {
+        for (const execute::RankResult& rank : result.ranks) {
+            phase.bytes_written += rank.bytes_written;
+        }
+    }
+    for (const execute::RankResult& rank : results.front().ranks) {
         phase.bytes_read += rank.bytes_read;
-        phase.bytes_written += rank.bytes_written;
         phase.bytes_sent += rank.bytes_sent;
         // A message limit cuts one round of reading into several of exchanging.
         report.rounds = std::max({report.rounds, rank.rounds, rank.exchange_steps});
     }
-    const std::vector<catalogue::File>& files = planned.input.files;
     session.log.note("read " + human_bytes(phase.bytes_read) + ", sent " +
                      human_bytes(phase.bytes_sent) + ", wrote " + human_bytes(phase.bytes_written));
-    if (has_digests && session.comm.rank() == 0) {
-        report.tensors = tensor_entries(planned.plan, files, result);
-        report.root = execute::root_digest(planned.plan, result.tensor_digests);
+}
+
+void tell(Moving& moving, const execute::Result& result) {
+    Session& session = moving.session;
+    const plan::Plan& plan = moving.planned.plan;
+    if (session.options.resume || !moving.options.resumption.blocks.empty()) {
+        note_reuse(result, plan.placement.tensor_bytes, session.report, session.log);
     }
+    session.report.ranks = result.ranks;
+    session.report.memory = moving.planned.input.meter.gather(session.comm);
+    if (moving.options.digests && session.comm.rank() == 0) {
+        session.report.tensors = tensor_entries(plan, moving.planned.input.files, result);
+        session.report.root = execute::root_digest(plan, result.tensor_digests);
+    }
+}
+
+/// What an output needs before its tensors are moved; `factors`: the file with those of a fold.
+void make_ready(Moving& moving, const fs::path& factors) {
+    execute::RunOptions& options = moving.options;
+    options.factors = factors;
+    if (moving.planned.measured) {
+        take_divisors(moving.session, moving.planned, moving.directory, factors, options.why_stop);
+    }
+    options.sync = moving.session.options.sync;
+    options.direct = moving.session.options.is_direct;
+    options.digests = moving.session.options.report.has_value();
+    options.on_read_back = shown(moving.session.progress, "reading back what was written earlier");
+}
+
+/// The first output's line is cut anew where an earlier run has done a part of all.
+void share_rest(std::vector<Moving>& outputs) {
+    plan::Plan& first = outputs.front().planned.plan;
+    std::vector<std::vector<plan::LineRange>> done;
+    for (const Moving& one : outputs) {
+        const plan::Plan& own = one.planned.plan;
+        const auto lines = execute::BlockPlaces(own).lines(one.options.resumption.blocks);
+        done.push_back(outputs.size() == 1 ? lines
+                                           : plan::Followed(first, own).done_of_leader(lines));
+    }
+    const auto all = plan::in_all({0, first.line.begins.back()}, done);
+    if (!all.empty()) {
+        plan::share_rest(first, all, outputs.front().planned.choice.alignment);
+    }
+}
+
+std::vector<execute::Result> run_all(std::vector<Moving>& outputs) {
+    std::vector<execute::Output> runs;
+    for (const Moving& one : outputs) {
+        runs.push_back({one.planned.plan, one.directory, one.options});
+    }
+    Moving& first = outputs.front();
+    return execute::run(first.session.comm, runs, source_of(first.session, first.planned.input));
 }
 
 }  // namespace
@@ -100,45 +150,41 @@ execute::CreatedFiles create_files(Session& session, Planned& planned,
     return created;
 }
 
-execute::Written move_tensors(Session& session, Planned& planned, const io::Directory& directory,
-                              execute::RunOptions options) {
-    mpi::Comm& comm = session.comm;
-    plan::Plan& plan = planned.plan;
+std::vector<execute::Written> move_tensors(std::vector<Moving> outputs) {
+    Moving& first = outputs.front();
+    Session& session = first.session;
+    Planned& planned = first.planned;
+    fs::path factors;
     if (planned.factors) {
-        make_factors(session, planned, directory, options.why_stop);
-        options.factors = directory.path() / kFactors;
+        make_factors(session, planned, first.directory, first.options.why_stop);
+        factors = first.directory.path() / kFactors;
     }
-    if (planned.measured) {
-        take_divisors(session, planned, directory, options.factors, options.why_stop);
+    for (Moving& one : outputs) {
+        make_ready(one, factors);
+        if (planned.input.sums) {
+            planned.input.sums->add_earlier(one.options.resumption.sums);
+        }
     }
-    const auto& blocks = options.resumption.blocks;
-    if (!blocks.empty()) {
-        plan::share_rest(plan, execute::BlockPlaces(plan).lines(blocks), planned.choice.alignment);
-    }
-    options.sync = session.options.sync;
-    options.direct = session.options.is_direct;
-    options.digests = session.options.report.has_value();
-    options.on_progress = moving_shown(options.write ? "moving tensors" : "comparing tensors", plan,
-                                       comm.rank(), session.progress, session.log);
-    options.on_read_back = shown(session.progress, "reading back what was written earlier");
-    if (planned.input.sums) {
-        planned.input.sums->add_earlier(options.resumption.sums);
-    }
-    execute::Result result =
-        execute::run(comm, plan, source_of(session, planned.input), directory, options);
+    share_rest(outputs);
+    first.options.on_progress =
+        moving_shown(first.options.write ? "moving tensors" : "comparing tensors", planned.plan,
+                     session.comm.rank(), session.progress, session.log);
+    std::vector<execute::Result> results = run_all(outputs);
     session.progress.end();
-    report_what_was_read(session, planned.input, options.why_stop);
-    mpi::collectively(comm, [&] {
-        if (planned.factors && comm.rank() == 0) {
-            fs::remove(options.factors);
+    report_what_was_read(session, planned.input, first.options.why_stop);
+    mpi::collectively(session.comm, [&] {
+        if (planned.factors && session.comm.rank() == 0) {
+            fs::remove(factors);
         }
     });
-    if (session.options.resume || !blocks.empty()) {
-        note_reuse(result, plan.placement.tensor_bytes, session.report, session.log);
+    require_equal_replicas(results.front(), planned.plan, planned.input.files);
+    tell_run(session, results);
+    std::vector<execute::Written> written;
+    for (std::size_t at = 0; at < outputs.size(); ++at) {
+        tell(outputs[at], results[at]);
+        written.push_back(std::move(results[at].written));
     }
-    require_equal_replicas(result, plan, planned.input.files);
-    tell(session, planned, result, options.digests);
-    return std::move(result.written);
+    return written;
 }
 
 void check_written(Session& session, const Planned& planned, const io::Directory& directory,

@@ -2,7 +2,7 @@
 // order of the steps; nothing of what becomes of finished tensors.
 #pragma once
 
-#include <string>
+#include <vector>
 
 #include "shardweld/execute/run.hpp"
 
@@ -18,11 +18,18 @@ void check_crcs(Session& session, const Planned& planned, const mpi::WhyStop& wh
 execute::CreatedFiles create_files(Session& session, Planned& planned,
                                    const io::Directory& directory);
 
-/// Collective. Executes the plan with `options` (progress and digests are set here), what is not
-/// done yet shared evenly; bytes that are not as the records' checksums say are Error(corrupt),
-/// replicas that differ Error(mismatch). `directory` as in execute::run.
-execute::Written move_tensors(Session& session, Planned& planned, const io::Directory& directory,
-                              execute::RunOptions options);
+/// One output of a run, and where and how it is written.
+struct Moving {
+    Session& session;
+    Planned& planned;
+    const io::Directory& directory;  ///< as in execute::run
+    execute::RunOptions options;     ///< progress and digests are set by move_tensors
+};
+
+/// Collective. Executes the plans of all outputs in the rounds of the first one's, what is not done
+/// yet shared evenly; bytes that are not as the records' checksums say are Error(corrupt), replicas
+/// that differ Error(mismatch). By output what was written.
+std::vector<execute::Written> move_tensors(std::vector<Moving> outputs);
 
 /// Collective, when nothing is written any more: execute::check_written.
 void check_written(Session& session, const Planned& planned, const io::Directory& directory,

@@ -1,5 +1,6 @@
 // What a plan says about the files beside the tensors, and about memory.
 #include "shardweld/core/text.hpp"
+#include "shardweld/plan/footprint.hpp"
 #include "shardweld/plan/plan.hpp"
 #include "shardweld/publish/quantisation_config.hpp"
 
@@ -56,7 +57,11 @@ std::vector<publish::Asset> Planned::assets() const {
 
 MemoryForecast Planned::forecast(const mpi::Comm& comm) const {
     constexpr std::string_view kNoLibrary = "none";
-    return forecast_memory(plan, input.meter.memory(), comm.library() != kNoLibrary);
+    MemoryForecast all = forecast_memory(plan, input.meter.memory(), comm.library() != kNoLibrary);
+    for (const Planned& one : also) {
+        all.buffers += plan::writing_buffers(one.plan);
+    }
+    return all;
 }
 
 }  // namespace shardweld::app

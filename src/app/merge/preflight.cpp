@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "shardweld/core/text.hpp"
+#include "shardweld/io/paths.hpp"
 #include "shardweld/mpi/share.hpp"
 
 #include "../cli/log.hpp"
@@ -94,6 +95,28 @@ void check_target(mpi::Comm& comm, const Options& options) {
     mpi::collectively(comm, [&] {
         if (comm.rank() == 0) {
             (void)publish::checked_target(target_request(options));
+        }
+    });
+}
+
+void check_targets_apart(const Session& session) {
+    mpi::collectively(session.comm, [&] {
+        if (session.comm.rank() != 0) {
+            return;
+        }
+        std::vector<fs::path> targets{io::resolved(session.options.target_dir)};
+        for (const Session* const other : session.also) {
+            const fs::path target = io::resolved(other->options.target_dir);
+            for (const fs::path& one : targets) {
+                if (io::is_within(target, one) || io::is_within(one, target)) {
+                    throw Error(ErrorCode::target,
+                                "the target directories " + one.string() + " and " +
+                                    target.string() +
+                                    (one == target ? " are one" : " lie in each other"),
+                                "give each output a directory of its own");
+                }
+            }
+            targets.push_back(target);
         }
     });
 }

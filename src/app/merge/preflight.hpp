@@ -39,6 +39,9 @@ Error all_of(const std::vector<Error>& problems, const std::string& title);
 /// Collective. The target may be made or replaced by this run. Error(target), Error(usage).
 void check_target(mpi::Comm& comm, const Options& options);
 
+/// Collective. The targets of a merge are apart from each other. Error(target).
+void check_targets_apart(const Session& session);
+
 /// Collective. No file that is read lies, through links, in a target that will be replaced.
 /// Error(target).
 void check_inputs_apart(mpi::Comm& comm, const Options& options, const Sources& sources);

@@ -1,6 +1,7 @@
 #include "publishing.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 
 #include "shardweld/io/input_file.hpp"
@@ -20,17 +21,23 @@ namespace shardweld::app {
 
 namespace {
 
-/// What there is to go on with, should the run fail.
-struct Draft {
-    std::optional<publish::PartialDirectory> partial;  ///< the first rank's
-    std::optional<publish::RunFacts> begun;            ///< blocks are written down
-};
-
 /// What has been written.
 struct WrittenOutput {
     execute::CreatedFiles created;
     execute::Written written;
     std::vector<io::WrittenFile> beside;  ///< the home rank's: all that is not a tensor
+};
+
+/// An output on its way, and what there is to go on with, should the run fail.
+struct Draft {
+    Session& session;
+    Planned& planned;
+    std::optional<publish::PartialDirectory> partial = {};  ///< the first rank's
+    std::optional<publish::RunFacts> begun = {};            ///< blocks are written down
+    std::optional<io::Directory> directory = {};            ///< the partial one
+    execute::Resumption resumption = {};
+    WrittenOutput made = {};
+    io::Identities files = {};  ///< of the model, when they are complete
 };
 
 void say_notes(Session& session, publish::PartialDirectory& partial) {
@@ -39,7 +46,8 @@ void say_notes(Session& session, publish::PartialDirectory& partial) {
     }
 }
 
-void open_partial(Session& session, Draft& draft) {
+void open_partial(Draft& draft) {
+    Session& session = draft.session;
     const Options& options = session.options;
     mpi::collectively(session.comm, [&] {
         if (session.comm.rank() != 0) {
@@ -56,16 +64,30 @@ void open_partial(Session& session, Draft& draft) {
         }
         stripe(draft.partial->path(), options);
     });
+    draft.directory =
+        publish::check_same_directory(session.comm, mpi::share(session.comm, 0, [&] {
+                                          return draft.partial ? draft.partial->path() : fs::path();
+                                      }));
 }
 
-void say_taken(Session& session, const execute::Resumption& resumption, const plan::Plan& plan) {
-    if (const std::string taken = taken_text(resumption, plan); !taken.empty()) {
-        session.log.info("continuing an earlier merge: " + taken +
-                         " are written already (--restart starts from the beginning)");
+void say_taken(const Draft& draft) {
+    if (const std::string taken = taken_text(draft.resumption, draft.planned.plan);
+        !taken.empty()) {
+        draft.session.log.info("continuing an earlier merge: " + taken +
+                               " are written already (--restart starts from the beginning)");
     }
 }
 
-void begin_journal(Session& session, Draft& draft, publish::RunFacts facts) {
+/// Files at their full size and a journal, the older run's where there was one.
+void begin(Draft& draft) {
+    Session& session = draft.session;
+    Planned& planned = draft.planned;
+    publish::RunFacts facts = run_facts(session.comm, session.options, planned.plan,
+                                        source_of(session, planned.input), planned.input.digests);
+    draft.resumption =
+        take_up(session.comm, planned.plan, facts, draft.partial ? &*draft.partial : nullptr);
+    say_taken(draft);
+    draft.made.created = create_files(session, planned, *draft.directory);
     mpi::collectively(session.comm, [&] {
         if (session.comm.rank() == 0) {
             start_journal(facts, *draft.partial, session.options.sync);
@@ -74,19 +96,30 @@ void begin_journal(Session& session, Draft& draft, publish::RunFacts facts) {
     draft.begun = std::move(facts);
 }
 
-/// Writes the tensors and looks at what is written.
-execute::Written write_tensors(Session& session, Planned& planned, const io::Directory& directory,
-                               execute::RunOptions run) {
-    ResultCheck check(session, planned);
-    run.on_slice = [&](const plan::Slice& slice, std::span<const std::byte> bytes) {
-        check.add(slice, bytes);
-    };
-    auto written = move_tensors(session, planned, directory, std::move(run));
-    warn(session, check.finish(session));
-    if (const auto problems = strict_problems(session); !problems.empty()) {
-        throw Error(all_of(problems, "warnings"));
+/// Writes the tensors of all outputs and looks at what is written.
+void write_tensors(std::vector<Draft>& drafts, const mpi::WhyStop& why_stop) {
+    std::deque<ResultCheck> checks;
+    std::vector<Moving> moving;
+    for (Draft& draft : drafts) {
+        ResultCheck& check = checks.emplace_back(draft.session, draft.planned, checks.empty());
+        execute::RunOptions run;
+        run.why_stop = why_stop;
+        run.made = draft.made.created.files;
+        run.resumption = std::move(draft.resumption);
+        run.on_slice = [&check](const plan::Slice& slice, std::span<const std::byte> bytes) {
+            check.add(slice, bytes);
+        };
+        moving.push_back({draft.session, draft.planned, *draft.directory, std::move(run)});
     }
-    return written;
+    auto written = move_tensors(std::move(moving));
+    for (std::size_t at = 0; at < drafts.size(); ++at) {
+        Session& session = drafts[at].session;
+        drafts[at].made.written = std::move(written[at]);
+        warn(session, checks[at].finish(session));
+        if (const auto problems = strict_problems(session); !problems.empty()) {
+            throw Error(all_of(problems, "warnings"));
+        }
+    }
 }
 
 std::vector<io::WrittenFile> write_beside(Session& session, const Planned& planned,
@@ -172,73 +205,88 @@ void check(Session& session, const Planned& planned, const io::Directory& direct
     session.watch.lap("check");
 }
 
-void publish_all(Session& session, Draft& draft, const io::Identities& files) {
+/// All that lies beside the tensors, and a look at everything.
+void complete(Draft& draft, const mpi::WhyStop& why_stop) {
+    Session& session = draft.session;
+    draft.made.beside = write_beside(session, draft.planned, *draft.directory);
+    draft.files = all_files(session, draft.planned, draft.made);
+    session.report.side_files = side_files_of(draft.files, draft.planned.plan.placement);
+    hash(session, draft.planned, *draft.directory, draft.files, why_stop);
+    check(session, draft.planned, *draft.directory, draft.made, why_stop);
+}
+
+/// The first output last: as long as its journal is there, a later run knows what has appeared.
+void publish_all(std::vector<Draft>& drafts) {
+    Session& session = drafts.front().session;
     mpi::collectively(session.comm, [&] {
-        if (draft.partial) {
-            draft.partial->commit(files, session.options.sync);
+        for (std::size_t at = drafts.size(); at-- > 0;) {
+            Draft& draft = drafts[at];
+            if (!draft.partial) {
+                continue;
+            }
+            if (at > 0) {
+                drafts.front().partial->note_publishing(*draft.partial);
+            }
+            draft.partial->commit(draft.files, session.options.sync);
             say_notes(session, *draft.partial);
         }
     });
     session.watch.lap("publish");
 }
 
-void write(Session& session, Planned& planned, Draft& draft, const mpi::WhyStop& why_stop,
-           Watchdog& watchdog) {
+void write(std::vector<Draft>& drafts, const mpi::WhyStop& why_stop, Watchdog& watchdog) {
     watchdog.enter("preparing the output");
-    open_partial(session, draft);
-    const io::Directory directory =
-        publish::check_same_directory(session.comm, mpi::share(session.comm, 0, [&] {
-                                          return draft.partial ? draft.partial->path() : fs::path();
-                                      }));
-    execute::RunOptions options;
-    options.why_stop = why_stop;
-    publish::RunFacts facts = run_facts(session.comm, session.options, planned.plan,
-                                        source_of(session, planned.input), planned.input.digests);
-    options.resumption =
-        take_up(session.comm, planned.plan, facts, draft.partial ? &*draft.partial : nullptr);
-    say_taken(session, options.resumption, planned.plan);
-    WrittenOutput made;
-    made.created = create_files(session, planned, directory);
-    options.made = made.created.files;
-    begin_journal(session, draft, std::move(facts));
+    for (Draft& draft : drafts) {
+        open_partial(draft);
+    }
+    for (Draft& draft : drafts) {
+        begin(draft);
+    }
     watchdog.enter("moving tensors");
-    made.written = write_tensors(session, planned, directory, std::move(options));
+    write_tensors(drafts, why_stop);
     watchdog.enter("publishing");
-    made.beside = write_beside(session, planned, directory);
-    const io::Identities files = all_files(session, planned, made);
-    session.report.side_files = side_files_of(files, planned.plan.placement);
-    hash(session, planned, directory, files, why_stop);
-    check(session, planned, directory, made, why_stop);
-    publish_all(session, draft, files);
+    for (Draft& draft : drafts) {
+        complete(draft, why_stop);
+    }
+    publish_all(drafts);
 }
 
 /// Whether the same command may do better another time: not where the checkpoint is wrong, or has
 /// become another.
-bool can_go_on(ErrorCode code, const Session& session, const Planned& planned,
-               const publish::RunFacts& begun) {
+bool can_go_on(ErrorCode code, const Draft& draft) {
     return code != ErrorCode::mismatch && code != ErrorCode::corrupt &&
            code != ErrorCode::unsupported &&
-           !has_changed_input(begun, planned.plan.visibility, session.comm.rank(),
-                              planned.input.directory);
+           !has_changed_input(*draft.begun, draft.planned.plan.visibility,
+                              draft.session.comm.rank(), draft.planned.input.directory);
+}
+
+/// What is kept for another run, and said of it. A refusal to resume touches nothing. The first
+/// rank speaks for all.
+void settle(const std::vector<Draft>& drafts, Error& error) {
+    for (const Draft& draft : drafts) {
+        const bool is_begun = draft.begun && draft.partial;
+        if (is_begun && !can_go_on(error.code(), draft)) {
+            draft.partial->forget_work();
+        }
+        if (is_begun && &draft == &drafts.front()) {
+            tell_kept(error, draft.planned.plan, *draft.partial);
+        }
+    }
 }
 
 }  // namespace
 
 void write_and_publish(Session& session, Planned& planned, const Stopping& stopping,
                        Watchdog& watchdog) {
-    Draft draft;
+    std::vector<Draft> drafts;
+    for (std::size_t at = 0; at <= planned.also.size(); ++at) {
+        drafts.push_back({output_session(session, at), output_of(planned, at)});
+    }
     try {
         write(
-            session, planned, draft, [&] { return stopping.why(); }, watchdog);
+            drafts, [&] { return stopping.why(); }, watchdog);
     } catch (Error& error) {
-        // A refusal to resume touches nothing. The first rank speaks for all.
-        const bool is_begun = draft.begun && draft.partial;
-        if (is_begun && !can_go_on(error.code(), session, planned, *draft.begun)) {
-            draft.partial->forget_work();
-        }
-        if (is_begun) {
-            tell_kept(error, planned.plan, *draft.partial);
-        }
+        settle(drafts, error);
         throw;
     }
 }

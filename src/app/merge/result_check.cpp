@@ -11,9 +11,9 @@ bool compares_with_base(const Options& options, const Planned& planned) {
     return options.base && (!planned.holds_adapter_only || options.lora == Lora::fold);
 }
 
-ResultCheck::ResultCheck(Session& session, const Planned& planned)
+ResultCheck::ResultCheck(Session& session, const Planned& planned, bool has_base)
     : planned_(planned), census_(planned.plan) {
-    if (compares_with_base(session.options, planned)) {
+    if (has_base && compares_with_base(session.options, planned)) {
         base_.emplace(session, planned);
     }
 }

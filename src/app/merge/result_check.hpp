@@ -13,8 +13,9 @@ namespace shardweld::app {
 
 class ResultCheck {
   public:
-    /// Collective. The plan must outlive it.
-    ResultCheck(Session& session, const Planned& planned);
+    /// Collective. The plan must outlive it. `has_base`: --base is compared with, where it is
+    /// given.
+    ResultCheck(Session& session, const Planned& planned, bool has_base);
 
     /// An OnSlice.
     void add(const plan::Slice& slice, std::span<const std::byte> bytes);

@@ -49,7 +49,7 @@ Needs needs_of(const plan::Plan& plan, const FilesBeside& beside, Bytes factor_b
 Needs least_needs(const Options& options, const FoundCheckpoint& found, const FilesBeside& beside) {
     // What is selected, cast or left out makes the output smaller by no one knows how much.
     const bool is_whole = !options.selection.include && !options.selection.exclude &&
-                          !options.dtype && options.lora != Lora::drop;
+                          !options.dtype && !options.quantise && options.lora != Lora::drop;
     Bytes weights = 0;
     if (is_whole && formats::format_of(found.location).holds_weights_only()) {
         for (const auto& group : found.sizes) {

@@ -79,19 +79,30 @@ int run_reported(mpi::Comm& comm, const Options& options, Log& log, const std::s
     watch.tell([&log](const Phase& phase) { log.note(text_of(phase)); });
     Progress progress(log, style_for(options.progress, log, options.is_quiet), steady_clock());
     Session session{comm, options, log, report, watch, progress, throttle_of(options, comm)};
+    AlsoRuns also(session);
+    const auto finish_all = [&] {
+        finish_report(report, options, watch.phases(), comm, log);
+        also.complete();
+        for (Session* const other : session.also) {
+            finish_report(other->report, other->options, watch.phases(), comm, log);
+        }
+    };
     try {
         report.code = body(session);
     } catch (const Error& error) {
         progress.end();
         report.code = error.code();
         report.failure = error;
-        finish_report(report, options, watch.phases(), comm, log);
+        finish_all();
         throw;
     }
     if (options.report) {
         report.rank_phases = mpi::gather(comm, watch.phases());
     }
-    finish_report(report, options, watch.phases(), comm, log);
+    finish_all();
+    for (const Session* const other : session.also) {
+        report.code = report.code == ErrorCode::ok ? other->report.code : report.code;
+    }
     return static_cast<int>(comm.all_max(static_cast<Index>(report.code)));
 }
 

@@ -2,8 +2,10 @@
 // tell what is found. Knows nothing of the steps.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +29,26 @@ struct Session {
     Stopwatch& watch;
     Progress& progress;
     std::shared_ptr<io::Throttle> throttle;  ///< this rank's share of --bw_limit; null: none
+    std::vector<Session*> also = {};         ///< --also: of the other outputs of a merge
+};
+
+/// The sessions of a merge's other outputs: each as if it was the only one, with a report of its
+/// own. Lives as long as the first one's session.
+class AlsoRuns {
+  public:
+    explicit AlsoRuns(Session& first);
+
+    /// Puts what all outputs have in common into their reports.
+    void complete();
+
+  private:
+    struct AlsoRun {
+        Options options;
+        Report report;
+        std::optional<Session> session;
+    };
+    Session& first_;
+    std::deque<AlsoRun> runs_;
 };
 
 /// A session whose report nobody writes; `shown` has the progress.
@@ -40,6 +62,7 @@ class Unreported {
     Stopwatch watch_;
     Progress progress_;
     Session session_;
+    AlsoRuns also_{session_};
 };
 
 /// Puts a warning into the report, and into the log unless it is a problem (--strict).
