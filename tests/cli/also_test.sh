@@ -87,7 +87,14 @@ import json, sys
 assert all(json.load(open(path))["resume"]["blocks_reused"] > 0 for path in sys.argv[1:])
 EOF
 
-# What of the outputs appeared before a kill is not made again.
+# A quantised merge alone goes on, too; what of several outputs appeared before a kill is not made again.
+rm -rf "$WORK/merged"
+merge_of big 2 --no_fsync --bw_limit 100MB -q --quantize w8a16
+signalled KILL one 137 40
+merge_of big 3 --no_fsync -q --quantize w8a16
+expect_code 0 "${command[@]}"
+expect_code 0 "$SHARDWELD" "${alone[@]}" --target_dir "$WORK/reference-w8a16" --quantize w8a16
+same_model "$WORK/merged" "$WORK/reference-w8a16"
 rm -rf "$WORK/merged"
 merge_of big 2 --no_fsync --bw_limit 100MB -q
 signalled KILL one 137 40

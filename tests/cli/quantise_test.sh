@@ -103,11 +103,21 @@ expect_code 2 "$SHARDWELD" merge --local_dir "$WORK/nan" --target_dir "$WORK/non
 expect_code 5 "$SHARDWELD" merge --backend hf --local_dir "$data/llama128/input" --target_dir "$WORK/none" --quantize fp8-block --names module
 expect_text "linear"
 
-# Shards of another format: the same bytes as what is quantised of the merged model.
-torch="$TESTS/data/torch/fsdp1_w2_fp32_llama"
-merge_case "$torch" "$WORK/plain" 1 --dtype bf16
-merge_case "$torch" "$WORK/once" 3 --dtype bf16 --quantize fp8-channel
-expect_code 0 "$SHARDWELD" merge --backend hf --local_dir "$WORK/plain" --target_dir "$WORK/twice" --quantize fp8-channel -q --no_fsync
-checks=$((checks + 1))
-cmp -s "$WORK/once/model.safetensors" "$WORK/twice/model.safetensors" || fail "fp8-channel of shards and of their model differ"
+# Shards of other formats: the same bytes as what is quantised of the merged model.
+turn=0
+for shards in torch/fsdp1_w2_fp32_llama torch/fsdp2_tp_2x2_bf16_qwen2 torch/dcp_w2_bf16_qwen2 megatron/llama-tp4-legacy-bf16 \
+    megatron/qwen3moe-tp2-ep2-torchdist-bf16; do
+    todo=("${ways[turn++ % ${#ways[@]}]}")
+    [[ -z "${SHARDWELD_ALL_WAYS:-}" ]] || todo=("${ways[@]}")
+    rm -rf "$WORK/plain" "$WORK/twice"
+    merge_case "$TESTS/data/$shards" "$WORK/plain" 0 --dtype bf16
+    expect_code 0 "$SHARDWELD" merge --backend hf --local_dir "$WORK/plain" --target_dir "$WORK/twice" --quantize fp8-channel -q --no_fsync
+    for way in "${todo[@]}"; do
+        read -r ranks strategy <<<"$way"
+        rm -rf "$WORK/once"
+        merge_case "$TESTS/data/$shards" "$WORK/once" "$ranks" --dtype bf16 --quantize fp8-channel --strategy "$strategy"
+        checks=$((checks + 1))
+        cmp -s "$WORK/once/model.safetensors" "$WORK/twice/model.safetensors" || fail "$shards, $way: fp8-channel of shards and of their model differ"
+    done
+done
 finish
