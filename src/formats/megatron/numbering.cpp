@@ -27,26 +27,31 @@ bool is_stack_name(std::string_view part) {
     return part == "decoder" || part == "encoder" || part == "transformer";
 }
 
-/// The parts of names that thousands of files repeat.
+/// The parts of names that thousands of files repeat, in the order in which they were added.
 class SplitNames {
   public:
-    const std::optional<LayerName>& of(const std::string& name) {
+    const std::optional<LayerName>& add(const std::string& name) {
         const auto [at, is_new] = known_.try_emplace(name);
         if (is_new) {
             at->second = split_layer(at->first);  // views of the kept name
         }
+        all_.push_back(&at->second);
         return at->second;
+    }
+    [[nodiscard]] const std::optional<LayerName>& operator[](std::size_t i) const {
+        return *all_[i];
     }
 
   private:
     std::unordered_map<std::string, std::optional<LayerName>> known_;
+    std::vector<const std::optional<LayerName>*> all_;
 };
 
 std::map<std::string, LayersByChunk, std::less<>> collect(
     const std::vector<catalogue::Shard>& shards, SplitNames& names) {
     std::map<std::string, LayersByChunk, std::less<>> stacks;
     for (const auto& shard : shards) {
-        if (const auto& name = names.of(shard.name)) {
+        if (const auto& name = names.add(shard.name)) {
             if (name->layer >= kMostLayers) {
                 throw Error(ErrorCode::corrupt, "tensor " + printable(shard.name) +
                                                     " has a layer number out of bounds");
@@ -187,8 +192,9 @@ void number_layers(std::vector<catalogue::Shard>& shards, const std::vector<cata
         orders.emplace(stack, StackOrder(stack, layers, files, places, pipeline));
     }
     require_total(orders, pipeline);
-    for (auto& shard : shards) {
-        if (const auto& name = names.of(shard.name)) {
+    for (std::size_t i = 0; i < shards.size(); ++i) {
+        catalogue::Shard& shard = shards[i];
+        if (const auto& name = names[i]) {
             const StackOrder& order = orders.find(name->stack)->second;
             const Index layer = name->layer + order.offset(shard.at.pp, shard.at.vpp);
             shard.name = std::string(name->stack).append(std::to_string(layer)).append(name->rest);

@@ -21,7 +21,14 @@ using StageTensorNames = std::vector<Name>;
 
 std::vector<StageTensorNames> names_by_file(const std::vector<catalogue::Shard>& shards,
                                             std::size_t n_files) {
+    std::vector<std::size_t> n_names(n_files, 0);
+    for (const catalogue::Shard& shard : shards) {
+        ++n_names[shard.piece.file];
+    }
     std::vector<StageTensorNames> names(n_files);
+    for (std::size_t file = 0; file < n_files; ++file) {
+        names[file].reserve(n_names[file]);
+    }
     for (const catalogue::Shard& shard : shards) {
         names[shard.piece.file].emplace_back(shard.at.vpp, shard.name);
     }

@@ -144,6 +144,7 @@ Tensor join_group(const std::string& name, const ShardGroup& group, const Model&
                   const Catalogue& catalogue) {
     const Join join = join_of(name, group, model, catalogue);
     std::vector<Placed> all;
+    all.reserve(group.shards.size());
     for (const Shard* shard : group.shards) {
         if (shard->dtype != group.shards.front()->dtype) {
             throw Error(ErrorCode::mismatch,
@@ -163,6 +164,7 @@ Tensor join_group(const std::string& name, const ShardGroup& group, const Model&
         }
     }
     Tensor tensor{name, group.shards.front()->dtype, all.front().shape, {}};
+    tensor.pieces.reserve(all.size());
     std::map<std::vector<int>, std::uint32_t> copies;
     for (const Placed& placed : all) {
         if (placed.shape != tensor.shape) {
@@ -171,7 +173,7 @@ Tensor join_group(const std::string& name, const ShardGroup& group, const Model&
         Piece piece = placed.shard->piece;
         piece.patch = placed.patch;
         piece.replica = copies[placed.ranks]++;
-        tensor.pieces.push_back(piece);
+        tensor.pieces.push_back(std::move(piece));
     }
     check_complete(all, copies.size(), expected);
     return tensor;
