@@ -13,16 +13,17 @@
 
 namespace shardweld::models {
 
-namespace {
-
-constexpr std::size_t kDeepestExtends = 8;
-
 struct FoundDeclaration {
     Declaration declaration;
     RecipeFile source;
     bool is_extra = false;
 };
-using Entries = std::map<std::string, FoundDeclaration, std::less<>>;
+
+namespace {
+
+using Entries = Declarations;
+
+constexpr std::size_t kDeepestExtends = 8;
 
 void add(Entries& entries, const RecipeFile& source, bool is_extra) {
     Declaration declaration = parse_source(source);
@@ -153,25 +154,27 @@ Recipe recipe_of(FullDeclaration whole) {
     return recipe;
 }
 
-template <typename T>
-const T* find_in(const std::map<std::string, T, std::less<>>& list, std::string_view name) {
-    const auto found = list.find(name);
-    return found == list.end() ? nullptr : &found->second;
+const FoundDeclaration* find_in(const Entries& entries, std::string_view name, bool is_dialect) {
+    const auto found = entries.find(name);
+    const bool is_there =
+        found != entries.end() && found->second.declaration.is_dialect == is_dialect;
+    return is_there ? &found->second : nullptr;
 }
 
-template <typename T>
-std::vector<const T*> pointers_to(const std::map<std::string, T, std::less<>>& list) {
-    std::vector<const T*> all;
-    all.reserve(list.size());
-    for (const auto& [name, value] : list) {
-        all.push_back(&value);
+Recipe recipe_of(const Entries& entries, const FoundDeclaration& entry) {
+    Recipe recipe = recipe_of(resolve(entries, entry));
+    recipe.is_extra = entry.is_extra;
+    for (const std::string& used : recipe.dialects) {
+        if (find_in(entries, used, true) == nullptr) {
+            throw Error(ErrorCode::usage,
+                        recipe.origin + ": there is no dialect '" + used + "' to use");
+        }
     }
-    return all;
+    return recipe;
 }
 
 }  // namespace
 
-// NOLINTNEXTLINE(readability-function-size): parse, extend, look up what is used
 RecipeLibrary RecipeLibrary::load(const std::vector<RecipeFile>& extra) {
     Entries entries;
     for (const RecipeFile& source : built_in_sources()) {
@@ -183,25 +186,7 @@ RecipeLibrary RecipeLibrary::load(const std::vector<RecipeFile>& extra) {
         add(entries, source, true);
     }
     RecipeLibrary library;
-    for (const auto& [name, entry] : entries) {
-        FullDeclaration whole = resolve(entries, entry);
-        if (entry.declaration.is_dialect) {
-            library.dialects_.emplace(name, dialect_of(std::move(whole)));
-        } else {
-            Recipe recipe = recipe_of(std::move(whole));
-            recipe.is_extra = entry.is_extra;
-            library.recipes_.emplace(name, std::move(recipe));
-        }
-        library.sources_.emplace(name, entry.source);
-    }
-    for (const auto& [name, recipe] : library.recipes_) {
-        for (const std::string& used : recipe.dialects) {
-            if (library.find_dialect(used) == nullptr) {
-                throw Error(ErrorCode::usage,
-                            recipe.origin + ": there is no dialect '" + used + "' to use");
-            }
-        }
-    }
+    library.declared_ = std::make_shared<const Entries>(std::move(entries));
     if (!extra.empty()) {
         library.check_stored();
     }
@@ -210,18 +195,18 @@ RecipeLibrary RecipeLibrary::load(const std::vector<RecipeFile>& extra) {
 
 void RecipeLibrary::check_meetings() const {
     check_stored();
-    for (const auto& [name, recipe] : recipes_) {
-        check_forms(recipe);
+    for (const Recipe* const recipe : recipes()) {
+        check_forms(*recipe);
     }
 }
 
 void RecipeLibrary::check_stored() const {
     // Frameworks' dialects first: what they find is about fewer lines.
     for (const bool own : {false, true}) {
-        for (const auto& [name, recipe] : recipes_) {
-            for (const auto& [dialect_name, dialect] : dialects_) {
-                if (dialect.has_own_names == own && can_meet(recipe, dialect)) {
-                    check_meeting(recipe, own_names(recipe, dialect));
+        for (const Recipe* const recipe : recipes()) {
+            for (const Dialect* const dialect : dialects()) {
+                if (dialect->has_own_names == own && can_meet(*recipe, *dialect)) {
+                    check_meeting(*recipe, own_names(*recipe, *dialect));
                 }
             }
         }
@@ -229,13 +214,13 @@ void RecipeLibrary::check_stored() const {
 }
 
 void RecipeLibrary::check_forms(const Recipe& recipe) const {
-    for (const auto& [name, form] : dialects_) {
-        if (!form.written || std::ranges::count(form.families, recipe.name) == 0) {
+    for (const Dialect* const form : dialects()) {
+        if (!form->written || std::ranges::count(form->families, recipe.name) == 0) {
             continue;
         }
-        for (const auto& [stored_name, stored] : dialects_) {
-            if (can_meet(recipe, stored)) {
-                const WrittenForm made = written_form(recipe, own_names(recipe, stored), form);
+        for (const Dialect* const stored : dialects()) {
+            if (can_meet(recipe, *stored)) {
+                const WrittenForm made = written_form(recipe, own_names(recipe, *stored), *form);
                 check_meeting(made.recipe, made.dialect);
             }
         }
@@ -243,23 +228,62 @@ void RecipeLibrary::check_forms(const Recipe& recipe) const {
 }
 
 const Recipe* RecipeLibrary::find_recipe(std::string_view name) const {
-    return find_in(recipes_, name);
+    const FoundDeclaration* const entry = find_in(*declared_, name, false);
+    if (entry == nullptr) {
+        return nullptr;
+    }
+    auto known = recipes_.find(name);
+    if (known == recipes_.end()) {
+        known = recipes_.emplace(name, recipe_of(*declared_, *entry)).first;
+    }
+    return &known->second;
 }
 
 const Dialect* RecipeLibrary::find_dialect(std::string_view name) const {
-    return find_in(dialects_, name);
+    const FoundDeclaration* const entry = find_in(*declared_, name, true);
+    if (entry == nullptr) {
+        return nullptr;
+    }
+    auto known = dialects_.find(name);
+    if (known == dialects_.end()) {
+        known = dialects_.emplace(name, dialect_of(resolve(*declared_, *entry))).first;
+    }
+    return &known->second;
+}
+
+std::vector<FamilyMatch> RecipeLibrary::matches() const {
+    std::vector<FamilyMatch> all;
+    for (const auto& [name, entry] : *declared_) {
+        if (entry.declaration.match != nullptr) {
+            all.push_back({name, entry.declaration.match});
+        }
+    }
+    return all;
 }
 
 std::vector<const Recipe*> RecipeLibrary::recipes() const {
-    return pointers_to(recipes_);
+    std::vector<const Recipe*> all;
+    for (const auto& [name, entry] : *declared_) {
+        if (!entry.declaration.is_dialect) {
+            all.push_back(find_recipe(name));
+        }
+    }
+    return all;
 }
 
 std::vector<const Dialect*> RecipeLibrary::dialects() const {
-    return pointers_to(dialects_);
+    std::vector<const Dialect*> all;
+    for (const auto& [name, entry] : *declared_) {
+        if (entry.declaration.is_dialect) {
+            all.push_back(find_dialect(name));
+        }
+    }
+    return all;
 }
 
 const RecipeFile* RecipeLibrary::source_of(std::string_view name) const {
-    return find_in(sources_, name);
+    const auto found = declared_->find(name);
+    return found == declared_->end() ? nullptr : &found->second.source;
 }
 
 bool RecipeLibrary::can_meet(const Recipe& recipe, const Dialect& dialect) const {

@@ -64,8 +64,8 @@ std::optional<KnownClass> known_class(const RecipeLibrary& library, const Config
     std::optional<KnownClass> found;
     for (const std::string& name : config.architectures()) {
         const std::string family = squeezed(family_of_class(name));
-        for (const Recipe* recipe : library.recipes()) {
-            for_each_node(recipe->match, [&](const Expr& node) {
+        for (const FamilyMatch& one : library.matches()) {
+            for_each_node(one.match, [&](const Expr& node) {
                 if (node.op != Op::is_text || node.args[0]->name != kModelType) {
                     return;
                 }
@@ -218,16 +218,14 @@ const Recipe& recipe_for(const RecipeLibrary& library, const Config& config) {
     Folder folder(scope);
     const Recipe* best = nullptr;
     std::string families;
-    for (const Recipe* recipe : library.recipes()) {
-        if (recipe->match == nullptr) {
-            continue;
-        }
-        families += (families.empty() ? "" : ", ") + recipe->name;
+    for (const FamilyMatch& one : library.matches()) {
+        families += (families.empty() ? "" : ", ") + one.name;
         std::string why;
-        const auto matches = value_of(folder.expression(recipe->match), {}, &why);
+        const auto matches = value_of(folder.expression(one.match), {}, &why);
         if (matches.value_or(0) == 0) {
             continue;
         }
+        const Recipe* const recipe = library.find_recipe(one.name);
         // A recipe given at run time is there to be used; else the most derived one knows best.
         const auto rank = [](const Recipe& r) { return std::pair(r.is_extra, r.depth); };
         if (best != nullptr && rank(*best) == rank(*recipe)) {

@@ -65,8 +65,7 @@ threads=$((20 * MiB))
 for ranks in 1 2; do
     "$SHARDWELD" merge $(options_of legacy) --target_dir "$WORK/expected" -q --read_ahead no --strategy direct
     said="$(predicted legacy "$ranks" --read_ahead no --strategy direct)"
-    # Holes in the heap, such as reading the recipes leaves, count as data but hold no memory.
-    enough=$((said + 4 * MiB + (ranks > 1 ? threads : 0)))
+    enough=$((said + 2 * MiB + (ranks > 1 ? threads : 0)))
     rm -rf "$WORK/merged"
     expect_code 0 $(launch "$ranks") prlimit --data="$enough" "$SHARDWELD" merge $(options_of legacy) --target_dir "$WORK/merged" -q --read_ahead no --strategy direct
     [[ "$(sum_of "$WORK/merged")" == "$(sum_of "$WORK/expected")" ]] || fail "$ranks ranks: other bytes under a limit of memory"
@@ -81,7 +80,7 @@ done
 
 # A tensor of 512 MiB: buffers of 8 MiB, the program, and the stacks of MPI's threads.
 "$MAKE" --gb 0.001 --vocab $((1 << 20)) --sparse --format legacy "$WORK/wide" >/dev/null
-enough=$((44 * MiB))
+enough=$((40 * MiB))
 rm -rf "$WORK/merged"
 expect_code 0 mpirun -n 2 prlimit --data="$enough" "$SHARDWELD" merge $(options_of wide) --target_dir "$WORK/merged" -q --no_fsync \
     --memory_limit 8MiB --strategy direct --report "$WORK/report.json"

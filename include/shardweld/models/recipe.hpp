@@ -242,10 +242,20 @@ struct RecipeFile {
 /// The built-in files, sorted by file name.
 const std::vector<RecipeFile>& built_in_sources();
 
-/// All recipes and dialects, parsed; built-in files replaced or joined by `extra` (same declared
-/// name replaces). Error(usage) naming file and line on bad text; limits 1 MB and 10 000 lines a
-/// file, `extends` at most 8 deep, no cycles. Also checks that all lines of one (logical tensor,
-/// segment) use the same axes after `fuse`, in all dialects and recipes together where they meet.
+struct FamilyMatch {
+    std::string name;  ///< the recipe's
+    ExprPtr match;     ///< condition on the config
+};
+
+struct FoundDeclaration;
+/// What files declare, by name, before `extends` is worked out.
+using Declarations = std::map<std::string, FoundDeclaration, std::less<>>;
+
+/// All recipes and dialects, parsed; what they extend is worked out for those that are asked for.
+/// Built-in files are replaced or joined by `extra` (same declared name replaces). Error(usage)
+/// naming file and line on bad text; limits 1 MB and 10 000 lines a file, `extends` at most 8 deep,
+/// no cycles. With `extra` it also checks that all lines of one (logical tensor, segment) use the
+/// same axes after `fuse`, in all dialects and recipes together where they meet.
 class RecipeLibrary {
   public:
     /// The built-in files and those of the user. Only with the latter it checks all meetings: those
@@ -256,6 +266,9 @@ class RecipeLibrary {
     void check_meetings() const;
     [[nodiscard]] const Recipe* find_recipe(std::string_view name) const;
     [[nodiscard]] const Dialect* find_dialect(std::string_view name) const;
+    /// Which recipe a config is of: of every recipe that says so, by name.
+    [[nodiscard]] std::vector<FamilyMatch> matches() const;
+    /// All of them, which takes time and memory.
     [[nodiscard]] std::vector<const Recipe*> recipes() const;
     [[nodiscard]] std::vector<const Dialect*> dialects() const;
     /// Text of the file that declares `name` (recipe or dialect), for `shardweld recipes NAME`.
@@ -270,9 +283,10 @@ class RecipeLibrary {
     /// The forms in which a family is written.
     void check_forms(const Recipe& recipe) const;
 
-    std::map<std::string, Recipe, std::less<>> recipes_;
-    std::map<std::string, Dialect, std::less<>> dialects_;
-    std::map<std::string, RecipeFile, std::less<>> sources_;
+    std::shared_ptr<const Declarations> declared_;
+    // What was asked for; a command needs one family of many.
+    mutable std::map<std::string, Recipe, std::less<>> recipes_;
+    mutable std::map<std::string, Dialect, std::less<>> dialects_;
 };
 
 }  // namespace shardweld::models

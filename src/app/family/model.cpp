@@ -25,30 +25,32 @@ namespace shardweld::app {
 
 namespace {
 
+using LibraryPtr = std::shared_ptr<const models::RecipeLibrary>;
+
 constexpr const char* kModuleTree = "module_tree";
 
 /// Whose names the tensors have. With --names module a framework's own spelling of a module tree
 /// is left as it is stored: the tensors are read as the format's.
-const models::Dialect* dialect_of(const PreparedModel& prepared,
+const models::Dialect* dialect_of(const models::RecipeLibrary& library, TensorNames names,
                                   const catalogue::Catalogue& catalogue) {
-    const models::Dialect* stated = prepared.library->find_dialect(catalogue.dialect);
-    if (prepared.choice.names != TensorNames::module ||
-        (stated != nullptr && stated->has_own_names)) {
+    const models::Dialect* stated = library.find_dialect(catalogue.dialect);
+    if (names != TensorNames::module || (stated != nullptr && stated->has_own_names)) {
         return stated;
     }
     const auto& formats = formats::all_formats();
     const auto at = std::ranges::find(formats, catalogue.format, &formats::Format::name);
-    return at == formats.end() ? stated : prepared.library->find_dialect((*at)->dialect());
+    return at == formats.end() ? stated : library.find_dialect((*at)->dialect());
 }
 
 /// Module-tree names need no recipe: without one, or when asked to, they stay as they are.
-const models::Recipe& recipe_of(PreparedModel& prepared, const catalogue::Catalogue& catalogue) {
+const models::Recipe& recipe_of(const models::RecipeLibrary& library,
+                                const models::Dialect* dialect, PreparedModel& prepared,
+                                const catalogue::Catalogue& catalogue) {
     const ModelChoice& choice = prepared.choice;
-    const models::Dialect* dialect = dialect_of(prepared, catalogue);
     const bool is_free = dialect != nullptr && dialect->has_own_names;
     if (is_free &&
         (choice.names == TensorNames::module || is_adapter_alone(choice.lora, catalogue))) {
-        return *prepared.library->find_recipe(kModuleTree);
+        return *library.find_recipe(kModuleTree);
     }
     if (!is_free && choice.names == TensorNames::module) {
         throw Error(ErrorCode::usage,
@@ -57,7 +59,7 @@ const models::Recipe& recipe_of(PreparedModel& prepared, const catalogue::Catalo
                     "leave it out");
     }
     try {
-        return models::recipe_for(*prepared.library, prepared.config);
+        return models::recipe_for(library, prepared.config);
     } catch (const Error& error) {
         if (!is_free || error.code() != ErrorCode::unsupported) {
             throw;
@@ -66,19 +68,18 @@ const models::Recipe& recipe_of(PreparedModel& prepared, const catalogue::Catalo
                                      std::string(error.what()) +
                                          ": tensors keep the names and forms they are stored in: "
                                          "--names module says that this is meant"});
-        return *prepared.library->find_recipe(kModuleTree);
+        return *library.find_recipe(kModuleTree);
     }
 }
 
-const models::Dialect& dialect_for(const PreparedModel& prepared,
-                                   const catalogue::Catalogue& catalogue) {
-    const models::Recipe& recipe = *prepared.recipe;
-    const models::Dialect* dialect = dialect_of(prepared, catalogue);
+const models::Dialect& known_dialect(const models::RecipeLibrary& library,
+                                     const models::Dialect* dialect, const models::Recipe& recipe,
+                                     const catalogue::Catalogue& catalogue) {
     if (dialect == nullptr) {
         throw Error(ErrorCode::unsupported, "there is no dialect " + catalogue.dialect,
                     "give one with --recipe");
     }
-    if (!prepared.library->can_meet(recipe, *dialect)) {
+    if (!library.can_meet(recipe, *dialect)) {
         throw Error(
             ErrorCode::unsupported,
             "the recipe " + recipe.name + " does not know the names of " + catalogue.dialect +
@@ -101,27 +102,26 @@ bool is_headless_class(const models::Config& config) {
 }
 
 /// Fits the recipe to a checkpoint without a language model's head: a bare base model, or one with
-/// another head.
-void fit_recipe(PreparedModel& prepared, const catalogue::Catalogue& catalogue) {
-    const models::Dialect* dialect = dialect_of(prepared, catalogue);
+/// another head. Whether it is one.
+bool fit_recipe(PreparedModel& prepared, const models::Dialect* dialect,
+                const catalogue::Catalogue& catalogue) {
     if (dialect == nullptr || !dialect->has_own_names || prepared.recipe->hub.empty()) {
-        return;
+        return false;
     }
     const auto prefix = find_base_prefix(catalogue, *prepared.recipe);
     models::Recipe own = prefix ? with_base_prefix(*prepared.recipe, *prefix) : *prepared.recipe;
     const bool is_headless =
         (prefix || is_headless_class(prepared.config)) && !has_language_head(catalogue, own);
     if (!is_headless) {
-        return;
+        return false;
     }
-    prepared.own_recipe =
-        std::make_shared<const models::Recipe>(without_language_head(std::move(own)));
-    prepared.recipe = prepared.own_recipe.get();
+    prepared.recipe = std::make_shared<const models::Recipe>(without_language_head(std::move(own)));
     if (prefix) {
         prepared.notes.emplace_back("names begin with \"" + prefix->stored + "\", not \"" +
                                     prefix->of_recipe +
                                     "\": a base model without a language model's head, written so");
     }
+    return true;
 }
 
 /// The config as the rest of the run sees it.
@@ -161,14 +161,15 @@ void check_config(const PreparedModel& prepared, const catalogue::Claims& claims
 /// modules are found by the recipe's.
 void follow_reference(PreparedModel& prepared, const Reference& reference,
                       const catalogue::Catalogue& catalogue) {
-    if (prepared.recipe->is_form || adapters::holds_adapter(catalogue) ||
+    // Without one only the tensors of a module tree say how they are stored.
+    const bool says_nothing = reference.shapes.empty() && !prepared.dialect->has_own_names;
+    if (says_nothing || prepared.recipe->is_form || adapters::holds_adapter(catalogue) ||
         holds_framework_adapter(catalogue)) {
         return;
     }
     Spelled spelled =
         spelled_as(reference, catalogue, {*prepared.recipe, *prepared.dialect}, *prepared.symbols);
-    prepared.own_recipe = std::make_shared<const models::Recipe>(std::move(spelled.recipe));
-    prepared.recipe = prepared.own_recipe.get();
+    prepared.recipe = std::make_shared<const models::Recipe>(std::move(spelled.recipe));
     prepared.dialect = std::make_shared<const models::Dialect>(std::move(spelled.dialect));
 }
 
@@ -260,28 +261,28 @@ void judge_recipe(PreparedModel& prepared, const catalogue::Catalogue& catalogue
 
 /// Names and forms of llama.cpp, whose files hold whole language models of families that have a
 /// template.
-void take_form(PreparedModel& prepared, const catalogue::Catalogue& catalogue) {
+void take_form(const LibraryPtr& library, bool is_headless, PreparedModel& prepared,
+               const catalogue::Claims& claims) {
     constexpr std::string_view kFormat = "gguf";
-    prepared.form = models::form_for(*prepared.library, *prepared.recipe, kFormat);
-    if (prepared.form == nullptr) {
+    const models::Dialect* const form = models::form_for(*library, *prepared.recipe, kFormat);
+    if (form == nullptr) {
         throw Error(ErrorCode::unsupported,
                     "there is no GGUF template for the family " + prepared.recipe->name,
                     "there is one for " +
-                        joined(models::families_with_form(*prepared.library, kFormat), ", ") +
+                        joined(models::families_with_form(*library, kFormat), ", ") +
                         "; write safetensors, which llama.cpp's convert_hf_to_gguf.py may know");
     }
-    if (prepared.own_recipe != nullptr || prepared.is_value) {
+    if (is_headless || prepared.is_value) {
         throw Error(ErrorCode::unsupported,
                     "a model without a language model's head cannot be written to GGUF",
                     "write safetensors");
     }
-    models::WrittenForm made =
-        models::written_form(*prepared.recipe, *prepared.dialect, *prepared.form);
+    models::WrittenForm made = models::written_form(*prepared.recipe, *prepared.dialect, *form);
     models::Dialect rules = made.dialect;
-    rules.refusals = prepared.form->refusals;
-    models::require_fit(made.recipe, rules, prepared.config, catalogue.claims);
-    prepared.own_recipe = std::make_shared<const models::Recipe>(std::move(made.recipe));
-    prepared.recipe = prepared.own_recipe.get();
+    rules.refusals = form->refusals;
+    models::require_fit(made.recipe, rules, prepared.config, claims);
+    prepared.form = {library, form};
+    prepared.recipe = std::make_shared<const models::Recipe>(std::move(made.recipe));
     prepared.dialect = std::make_shared<const models::Dialect>(std::move(made.dialect));
 }
 
@@ -315,19 +316,24 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
                             const catalogue::Catalogue& catalogue) {
     PreparedModel prepared;
     prepared.choice = choice;
-    prepared.library =
+    // Its recipes and dialects live as long as one of them is used.
+    const LibraryPtr library =
         std::make_shared<const models::RecipeLibrary>(models::RecipeLibrary::load(files.recipes));
+    const models::Dialect* const stored = dialect_of(*library, choice.names, catalogue);
     prepared.config = edited_config(files, choice);
-    prepared.recipe = &recipe_of(prepared, catalogue);
-    fit_recipe(prepared, catalogue);
-    prepared.dialect = std::make_shared<const models::Dialect>(
-        models::own_names(*prepared.recipe, dialect_for(prepared, catalogue)));
+    prepared.recipe = {library, &recipe_of(*library, stored, prepared, catalogue)};
+    const bool is_headless = fit_recipe(prepared, stored, catalogue);
+    const models::Dialect& known = known_dialect(*library, stored, *prepared.recipe, catalogue);
+    prepared.dialect =
+        known.has_own_names
+            ? std::make_shared<const models::Dialect>(models::own_names(*prepared.recipe, known))
+            : std::shared_ptr<const models::Dialect>(library, &known);
     check_config(prepared, catalogue.claims);
     models::require_fit(*prepared.recipe, *prepared.dialect, prepared.config, catalogue.claims);
     const ScoreHead head = find_score_head(catalogue, *prepared.dialect);
     settle_head(prepared, head);
     if (choice.ggml) {
-        take_form(prepared, catalogue);
+        take_form(library, is_headless, prepared, catalogue.claims);
     }
     std::map<std::string, Index> facts = known_facts(catalogue, *prepared.dialect);
     if (choice.ggml) {

@@ -43,20 +43,18 @@ ModelChoice model_choice(const Options& options, Destination sink);
 
 struct PreparedModel {
     ModelChoice choice;
-    std::shared_ptr<const models::RecipeLibrary> library;  ///< owns recipe and dialect
-    const models::Recipe* recipe = nullptr;
-    std::shared_ptr<const models::Recipe>
-        own_recipe;  ///< the recipe, where checkpoint, reference or written form change it
-    const models::Dialect* form = nullptr;  ///< in which it is written, where that is its own
+    /// As checkpoint, reference and written form change it.
+    std::shared_ptr<const models::Recipe> recipe;
     std::shared_ptr<const models::Dialect> dialect;
-    models::Verification verification;  ///< of the recipe in the checkpoint's format
-    models::Config config;              ///< with the command line's changes
+    std::shared_ptr<const models::Dialect> form;  ///< a written form's; null for hub names
+    models::Verification verification;            ///< of the recipe in the checkpoint's format
+    models::Config config;                        ///< with the command line's changes
     std::shared_ptr<const models::Symbols> symbols;
     bool is_value = false;                ///< the head is score.weight
     std::vector<plan::Warning> warnings;  ///< e.g. recipe_unverified
     std::vector<std::string> notes;       ///< for people
 
-    [[nodiscard]] plan::Model model() const { return {recipe, dialect.get(), symbols.get()}; }
+    [[nodiscard]] plan::Model model() const { return {recipe.get(), dialect.get(), symbols.get()}; }
 };
 
 /// Whether a framework keeps LoRA factors beside its own weights: the reader gives their rank as

@@ -47,7 +47,11 @@ struct RankMemory {
 /// Made before anything is read.
 class MemoryMeter {
   public:
-    MemoryMeter() { memory_.base = resident_bytes(); }
+    /// What was freed so far goes back to the system: it is not the program's.
+    MemoryMeter() {
+        return_freed_memory();
+        memory_.base = resident_bytes();
+    }
 
     /// Nothing but the plan is needed from now on: what was freed goes back to the system.
     void planned() {
