@@ -87,6 +87,19 @@ sum_of() {
     (cd "$1" && find . -type f | sort | xargs sha256sum | sha256sum)
 }
 
+# python_with NAME MODULE...: sets $python, $SHARDWELD_PYTHON or python3, which has the modules. Without them the test ends here, skipped
+# loudly; a failure where SHARDWELD_REQUIRE lists the name.
+python_with() {
+    local name="$1" modules="${*:2}"
+    python="${SHARDWELD_PYTHON:-python3}"
+    if ! "$python" -c "import ${modules// /, }" 2>/dev/null; then
+        echo "SKIPPED: $python has not all of $modules"
+        [[ ",${SHARDWELD_REQUIRE:-}," != *,"$name",* ]] || fail "$name is required"
+        finish
+        exit 77
+    fi
+}
+
 finish() {
     echo "$checks checks, $failures failed"
     ((failures == 0)) || exit 1

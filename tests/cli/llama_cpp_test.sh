@@ -3,15 +3,8 @@
 # the next one are those of transformers. Needs a Python with torch, transformers, gguf and xllamacpp: $SHARDWELD_PYTHON, else python3. Skipped
 # loudly without; a failure under SHARDWELD_REQUIRE=llama_cpp.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-python="${SHARDWELD_PYTHON:-python3}"
 export HF_HUB_OFFLINE=1
-
-if ! "$python" -c 'import gguf, torch, transformers, xllamacpp' 2>/dev/null; then
-    echo "SKIPPED: $python has no torch, transformers, gguf and xllamacpp"
-    [[ ",${SHARDWELD_REQUIRE:-}," != *,llama_cpp,* ]] || fail "llama_cpp is required"
-    finish
-    exit 77
-fi
+python_with llama_cpp gguf torch transformers xllamacpp
 
 "$python" "$TESTS/support/llama_cpp.py" make "$WORK/models" >"$WORK/making" 2>&1 || fail "$(tail -5 "$WORK/making")"
 for type in bf16 q8_0; do

@@ -3,15 +3,8 @@
 # writes, byte for byte. Needs a Python with torch and transformers: $SHARDWELD_PYTHON, else python3. Skipped loudly without; a failure under
 # SHARDWELD_REQUIRE=transformers.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-python="${SHARDWELD_PYTHON:-python3}"
 export HF_HUB_OFFLINE=1
-
-if ! "$python" -c 'import torch, transformers' 2>/dev/null; then
-    echo "SKIPPED: $python has no torch and transformers"
-    [[ ",${SHARDWELD_REQUIRE:-}," != *,transformers,* ]] || fail "transformers is required"
-    finish
-    exit 77
-fi
+python_with transformers torch transformers
 
 made="${SHARDWELD_FAMILIES:-$WORK/made}"
 [[ -d "$made" ]] || "$python" "$TESTS/support/make_families.py" "$TESTS/data/hf_names" "$made" >"$WORK/making" 2>&1 || fail "$(tail -5 "$WORK/making")"

@@ -2,15 +2,8 @@
 # transformers loads what is written, without missing or unexpected tensors, and computes what the expected model computes. Needs a Python with
 # torch and transformers: $SHARDWELD_PYTHON, else python3. Skipped loudly without; a failure under SHARDWELD_REQUIRE=transformers.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-python="${SHARDWELD_PYTHON:-python3}"
 export HF_HUB_OFFLINE=1
-
-if ! "$python" -c 'import torch, transformers' 2>/dev/null; then
-    echo "SKIPPED: $python has no torch and transformers"
-    [[ ",${SHARDWELD_REQUIRE:-}," != *,transformers,* ]] || fail "transformers is required"
-    finish
-    exit 77
-fi
+python_with transformers torch transformers
 # same_logits NAME EXPECTED HF
 same_logits() {
     checks=$((checks + 1))

@@ -3,14 +3,7 @@
 # transformers and verl, for Megatron megatron-core too: $SHARDWELD_PYTHON, else python3. Skipped loudly without; a failure under
 # SHARDWELD_REQUIRE=verl.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-python="${SHARDWELD_PYTHON:-python3}"
-
-if ! "$python" -c 'import torch, transformers, verl.model_merger.base_model_merger' 2>/dev/null; then
-    echo "SKIPPED: $python has no verl"
-    [[ ",${SHARDWELD_REQUIRE:-}," != *,verl,* ]] || fail "verl is required"
-    finish
-    exit 77
-fi
+python_with verl torch transformers verl.model_merger.base_model_merger
 
 # beside HUGGINGFACE-DIR: a tokenizer, as trainers save one.
 beside() {
