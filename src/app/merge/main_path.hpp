@@ -68,9 +68,6 @@ inline Planned& output_of(Planned& planned, std::size_t at) {
 inline const Planned& output_of(const Planned& planned, std::size_t at) {
     return at == 0 ? planned : planned.also[at - 1];
 }
-inline Session& output_session(Session& session, std::size_t at) {
-    return at == 0 ? session : *session.also[at - 1];
-}
 
 /// All that is known before the checkpoint's metadata are read.
 struct Sources {

@@ -32,6 +32,11 @@ struct Session {
     std::vector<Session*> also = {};         ///< --also: of the other outputs of a merge
 };
 
+/// Of output `at` of a merge: the first, or one of --also.
+inline Session& output_session(Session& session, std::size_t at) {
+    return at == 0 ? session : *session.also[at - 1];
+}
+
 /// The sessions of a merge's other outputs: each as if it was the only one, with a report of its
 /// own. Lives as long as the first one's session.
 class AlsoRuns {
