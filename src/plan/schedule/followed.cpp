@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 
 #include "shardweld/core/error.hpp"
@@ -23,7 +24,10 @@ std::string text_of(const Operand& operand) {
 bool are_alike(const Target& a, const Target& b) {
     return a.stored == b.stored &&
            std::equal(a.operands.begin(), a.operands.end(), b.operands.begin(), b.operands.end(),
-                      [](const Operand& x, const Operand& y) { return text_of(x) == text_of(y); });
+                      [](const Operand& x, const Operand& y) {
+                          return std::tie(x.file, x.base, x.term, x.copy) ==
+                                 std::tie(y.file, y.base, y.term, y.copy);
+                      });
 }
 
 /// By the leader's target: the own one that is made of the same; kNone where there is none.
