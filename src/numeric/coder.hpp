@@ -2,7 +2,6 @@
 // from codes. Knows a tile; nothing of how matrices are walked through (quantise.cpp).
 #pragma once
 
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -24,9 +23,9 @@ struct Coder {
                    float operand, std::uint8_t* codes, std::size_t n);
     /// What codes' values are multiplied with, by the stored scale; NaN: no scale.
     float (*step)(const QuantisedRows& rows, const std::byte* stored);
-    /// By unpacked code.
-    const std::array<float, 256>& (*values)();
-    std::uint8_t largest_code;
+    /// Values of `n` unpacked codes, without their scale.
+    void (*decode)(const Lanes& lanes, const std::uint8_t* codes, float* values, std::size_t n);
+    float largest;  ///< of these
 };
 
 const Coder& fp8_coder(Encoding encoding);
@@ -37,7 +36,9 @@ const Coder& fp4_coder(Encoding encoding);
 void require_finite(std::uint32_t largest);
 
 /// The value of an E4M3FN code.
-const std::array<float, 256>& e4m3_values();
+inline float e4m3_value(std::byte code) {
+    return std::bit_cast<float>(f32_from_e4m3(std::to_integer<std::uint32_t>(code)));
+}
 
 /// Rounded once to a type of weights, to nearest even.
 inline float rounded_to(DType dtype, float value) {

@@ -31,19 +31,9 @@ bool is_float8(DType dtype) {
            dtype == DType::f8_e5m2fnuz;
 }
 
-/// E4M3 without infinities ("fn", OCP 8-bit floating point specification 1.0): bias 7, all ones is
-/// NaN.
+/// A NaN keeps its sign.
 float value_of_e4m3(std::uint32_t bits) {
-    const std::uint32_t sign = (bits & 0x80U) << 24U;
-    const std::uint32_t magnitude = bits & 0x7FU;
-    if (magnitude == 0x7FU) {
-        return std::bit_cast<float>(sign | kF32Infinity | kF32Quiet);
-    }
-    if (magnitude < 8U) {
-        const float subnormal = static_cast<float>(magnitude) / 512.0F;
-        return sign != 0 ? -subnormal : subnormal;
-    }
-    return std::bit_cast<float>(sign | ((magnitude << 20U) + 0x3C000000U));
+    return std::bit_cast<float>(f32_from_e4m3(bits) | (bits & 0x80U) << 24U);
 }
 
 /// E4M3 and E5M2 without infinities and negative zero ("fnuz", arXiv:2206.02915): the bias is one

@@ -100,20 +100,33 @@ struct Nibbles {
         }
     }
 
-    /// The values; gives the largest magnitude there is.
-    static float decode(const std::byte* stored, float* x) {
-        const float step = take_f16(stored);
-        const float low = kHasMinimum ? take_f16(stored) : 0.0F;
+    static Codes unpacked(const std::byte* stored) {
+        Codes codes{};
         std::uint32_t high = 0;
         if constexpr (kBits == 5) {
             std::memcpy(&high, stored, sizeof(high));
             stored += sizeof(high);
         }
-        for (std::size_t i = 0; i < kValues; ++i) {
-            const auto both = std::to_integer<std::uint32_t>(stored[i % kHalf]);
-            const std::uint32_t code =
-                ((both >> (i < kHalf ? 0U : 4U)) & 15U) | (((high >> i) & 1U) << 4U);
-            x[i] = static_cast<float>(static_cast<int>(code) - kZero) * step + low;
+        for (std::size_t i = 0; i < kHalf; ++i) {
+            const auto both = std::to_integer<std::uint32_t>(stored[i]);
+            codes[i] = static_cast<std::uint8_t>((both & 15U) | (high >> i & 1U) << 4U);
+            codes[i + kHalf] =
+                static_cast<std::uint8_t>(both >> 4U | (high >> (i + kHalf) & 1U) << 4U);
+        }
+        return codes;
+    }
+
+    /// The values; gives the largest magnitude there is.
+    static float decode(const Lanes& lanes, const std::byte* stored, float* x) {
+        const float step = take_f16(stored);
+        const float low = kHasMinimum ? take_f16(stored) : 0.0F;
+        const Codes codes = unpacked(stored);
+        lanes.of_integer(codes.data(), static_cast<float>(kZero), x, kValues);
+        lanes.multiply(x, step, kValues);
+        if constexpr (kHasMinimum) {
+            for (std::size_t i = 0; i < kValues; ++i) {
+                x[i] += low;
+            }
         }
         return kHasMinimum ? std::numeric_limits<float>::infinity()
                            : std::fabs(step) * static_cast<float>(kZero);
@@ -129,7 +142,7 @@ struct Bytes8 {
         lanes.byte_of_product(x, reciprocal(step), reinterpret_cast<std::uint8_t*>(out), kValues);
     }
 
-    static float decode(const std::byte* stored, float* x) {
+    static float decode(const Lanes& /*lanes*/, const std::byte* stored, float* x) {
         const float step = take_f16(stored);
         for (std::size_t i = 0; i < kValues; ++i) {
             const auto code = std::to_integer<std::uint8_t>(stored[i]);
@@ -141,7 +154,8 @@ struct Bytes8 {
 
 struct BlockCoder {
     void (*encode)(const Lanes& lanes, const float* x, std::byte* out) = nullptr;
-    float (*decode)(const std::byte* stored, float* x) = nullptr;  ///< gives the largest magnitude
+    /// Gives the largest magnitude.
+    float (*decode)(const Lanes& lanes, const std::byte* stored, float* x) = nullptr;
 };
 
 template <typename Type>
@@ -204,8 +218,8 @@ class BlockRows {
         }
         most.resize(row.size() / kValues);
         for (std::size_t at = 0; at < most.size(); ++at) {
-            most[at] =
-                coder_.decode(stored.data() + at * facts_.block_bytes, row.data() + at * kValues);
+            most[at] = coder_.decode(lanes_, stored.data() + at * facts_.block_bytes,
+                                     row.data() + at * kValues);
         }
     }
 
@@ -272,9 +286,8 @@ Quality quality_of_blocks(const QuantisedRows& rows, Index first_row,
         all.decode(all.blocks_of(blocks, r), read, most);
         for (std::size_t begin = 0; begin < row.size(); begin += kValues) {
             Quality tile;
-            for (std::size_t i = begin; i < std::min(begin + kValues, row.size()); ++i) {
-                tile.add(row[i], read[i], most[begin / kValues]);
-            }
+            best_lanes().compare(row.data() + begin, read.data() + begin, most[begin / kValues],
+                                 std::min(kValues, row.size() - begin), &tile);
             tile.worst = {first_row + static_cast<Index>(r), static_cast<Index>(begin),
                           tile.relative_error()};
             found.add(tile);

@@ -15,32 +15,9 @@ SHARDWELD_INLINE std::uint32_t sign_of(std::uint32_t bits, unsigned at) {
     return bits >> 31U << at;
 }
 
-/// OCP 8-bit floating point specification 1.0, E4M3: bias 7, largest 448 (0x7E).
 SHARDWELD_INLINE std::uint8_t e4m3_code(float value) {
-    constexpr std::uint32_t kLargest = 0x43E00000;  // 448
-    constexpr std::uint32_t kNormal = 0x3C800000;   // 2^-6
-    constexpr std::uint32_t kBias = (127 - 7) << 3U;
     const auto bits = std::bit_cast<std::uint32_t>(value);
-    std::uint32_t magnitude = bits & kF32Magnitude;
-    magnitude = magnitude < kLargest ? magnitude : kLargest;
-    const std::uint32_t normal =
-        ((magnitude + 0x7FFFFU + ((magnitude >> 20U) & 1U)) >> 20U) - kBias;
-    // 2^14 has the smallest subnormal, 2^-9, as its last bit: the sum is rounded there.
-    const std::uint32_t subnormal =
-        std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 16384.0F) - 0x46800000U;
-    return static_cast<std::uint8_t>((magnitude < kNormal ? subnormal : normal) | sign_of(bits, 7));
-}
-
-/// OCP Microscaling Formats 1.0, E2M1: 0 .5 1 1.5 2 3 4 6. Compared as bits: magnitudes are ordered
-/// alike.
-SHARDWELD_INLINE std::uint32_t e2m1_magnitude(std::uint32_t magnitude) {
-    return (magnitude > 0x3E800000U ? 1U : 0U) +   // 0.25
-           (magnitude >= 0x3F400000U ? 1U : 0U) +  // 0.75
-           (magnitude > 0x3FA00000U ? 1U : 0U) +   // 1.25
-           (magnitude >= 0x3FE00000U ? 1U : 0U) +  // 1.75
-           (magnitude > 0x40200000U ? 1U : 0U) +   // 2.5
-           (magnitude >= 0x40600000U ? 1U : 0U) +  // 3.5
-           (magnitude > 0x40A00000U ? 1U : 0U);    // 5
+    return static_cast<std::uint8_t>(E4m3::from_f32(bits & kF32Magnitude) | sign_of(bits, 7));
 }
 
 SHARDWELD_INLINE std::uint32_t largest_loop(const float* x, std::size_t n) {
@@ -79,24 +56,37 @@ SHARDWELD_INLINE void integer_loop(const float* x, float divisor, float half, st
     }
 }
 
+/// Tiles of 16 values fill no register of codes: their loop has that length.
+template <typename Code>
+SHARDWELD_INLINE void by_sixteen(std::uint8_t* codes, std::size_t n, Code code) {
+    if (n == 16) {
+        for (std::size_t i = 0; i < 16; ++i) {
+            codes[i] = static_cast<std::uint8_t>(code(i));
+        }
+        return;
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+        codes[i] = static_cast<std::uint8_t>(code(i));
+    }
+}
+
 SHARDWELD_INLINE void e2m1_quotient_loop(const float* x, float divisor, float zero,
                                          std::uint8_t* codes, std::size_t n) {
     const auto smallest = std::bit_cast<std::uint32_t>(zero);
-    for (std::size_t i = 0; i < n; ++i) {
+    by_sixteen(codes, n, [=](std::size_t i) {
         const auto bits = std::bit_cast<std::uint32_t>(x[i] / divisor);
         const std::uint32_t magnitude = bits & kF32Magnitude;
         const std::uint32_t sign = magnitude > smallest ? sign_of(bits, 3) : 0U;
-        codes[i] = static_cast<std::uint8_t>(e2m1_magnitude(magnitude) | sign);
-    }
+        return E2m1::from_f32(magnitude) | sign;
+    });
 }
 
 SHARDWELD_INLINE void e2m1_product_loop(const float* x, float factor, std::uint8_t* codes,
                                         std::size_t n) {
-    for (std::size_t i = 0; i < n; ++i) {
+    by_sixteen(codes, n, [=](std::size_t i) {
         const auto bits = std::bit_cast<std::uint32_t>(x[i] * factor);
-        codes[i] =
-            static_cast<std::uint8_t>(e2m1_magnitude(bits & kF32Magnitude) | sign_of(bits, 3));
-    }
+        return E2m1::from_f32(bits & kF32Magnitude) | sign_of(bits, 3);
+    });
 }
 
 SHARDWELD_INLINE void whole_loop(const float* x, float low, float factor, float shift, int top,
@@ -135,45 +125,138 @@ SHARDWELD_INLINE void pack_loop(const std::uint8_t* codes, std::uint8_t* bytes, 
     }
 }
 
+SHARDWELD_INLINE void unpack_loop(const std::uint8_t* bytes, std::uint8_t* codes, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) {
+        codes[2 * i] = bytes[i] & 15U;
+        codes[2 * i + 1] = bytes[i] >> 4U;
+    }
+}
+
+SHARDWELD_INLINE void of_e4m3_loop(const std::uint8_t* codes, float* x, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) {
+        x[i] = std::bit_cast<float>(f32_from_e4m3(codes[i]));
+    }
+}
+
+SHARDWELD_INLINE void of_e2m1_loop(const std::uint8_t* codes, float* x, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) {
+        const std::uint32_t sign = (codes[i] & 8U) << 28U;
+        x[i] = std::bit_cast<float>(E2m1::to_f32(codes[i] & 7U) | sign);
+    }
+}
+
+SHARDWELD_INLINE void of_integer_loop(const std::uint8_t* codes, float half, float* x,
+                                      std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) {
+        x[i] = static_cast<float>(codes[i]) - half;
+    }
+}
+
+SHARDWELD_INLINE void multiply_loop(float* x, float factor, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) {
+        x[i] *= factor;
+    }
+}
+
+/// Eight sums of squares, by index modulo 8.
+template <typename Difference>
+SHARDWELD_INLINE double sum_of_squares(std::size_t n, Difference difference) {
+    double sums[8] = {};
+    std::size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        for (std::size_t j = 0; j < 8; ++j) {
+            const double value = difference(i + j);
+            sums[j] += value * value;
+        }
+    }
+    double rest[8] = {};
+    for (std::size_t j = 0; i + j < n; ++j) {
+        rest[j] = difference(i + j);
+    }
+    for (std::size_t j = 0; j < 8; ++j) {
+        sums[j] += rest[j] * rest[j];
+    }
+    return ((sums[0] + sums[1]) + (sums[2] + sums[3])) +
+           ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+}
+
+SHARDWELD_INLINE void compare_loop(const float* x, const float* read, float most, std::size_t n,
+                                   Quality* sums) {
+    sums->error_squares += sum_of_squares(
+        n, [=](std::size_t i) { return static_cast<double>(x[i]) - static_cast<double>(read[i]); });
+    sums->value_squares +=
+        sum_of_squares(n, [=](std::size_t i) { return static_cast<double>(x[i]); });
+    std::uint32_t n_saturated = 0;
+    std::uint32_t n_zeroed = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+        const float magnitude =
+            std::bit_cast<float>(std::bit_cast<std::uint32_t>(x[i]) & kF32Magnitude);
+        n_saturated += magnitude > most ? 1U : 0U;
+        n_zeroed += (x[i] != 0) & (read[i] == 0) ? 1U : 0U;
+    }
+    sums->n_saturated += n_saturated;
+    sums->n_zeroed += n_zeroed;
+}
+
 }  // namespace
 
 // One set of the loops: NAME is where they are, ATTRIBUTE what they are compiled for.
-#define SHARDWELD_LANES(NAME, ATTRIBUTE)                                                       \
-    namespace NAME {                                                                           \
-    ATTRIBUTE std::uint32_t largest(const float* x, std::size_t n) {                           \
-        return largest_loop(x, n);                                                             \
-    }                                                                                          \
-    ATTRIBUTE void e4m3_product(const float* x, float f, std::uint8_t* c, std::size_t n) {     \
-        e4m3_product_loop(x, f, c, n);                                                         \
-    }                                                                                          \
-    ATTRIBUTE void e4m3_quotient(const float* x, float d, std::uint8_t* c, std::size_t n) {    \
-        e4m3_quotient_loop(x, d, c, n);                                                        \
-    }                                                                                          \
-    ATTRIBUTE void integer(const float* x, float d, float h, std::uint8_t* c, std::size_t n) { \
-        integer_loop(x, d, h, c, n);                                                           \
-    }                                                                                          \
-    ATTRIBUTE void e2m1_quotient(const float* x, float d, float z, std::uint8_t* c,            \
-                                 std::size_t n) {                                              \
-        e2m1_quotient_loop(x, d, z, c, n);                                                     \
-    }                                                                                          \
-    ATTRIBUTE void e2m1_product(const float* x, float f, std::uint8_t* c, std::size_t n) {     \
-        e2m1_product_loop(x, f, c, n);                                                         \
-    }                                                                                          \
-    ATTRIBUTE void whole(const float* x, float l, float f, float s, int t, std::uint8_t* c,    \
-                         std::size_t n) {                                                      \
-        whole_loop(x, l, f, s, t, c, n);                                                       \
-    }                                                                                          \
-    ATTRIBUTE void byte(const float* x, float f, std::uint8_t* c, std::size_t n) {             \
-        byte_loop(x, f, c, n);                                                                 \
-    }                                                                                          \
-    ATTRIBUTE void extremes(const float* x, std::size_t n, float* l, float* m) {               \
-        extremes_loop(x, n, l, m);                                                             \
-    }                                                                                          \
-    ATTRIBUTE void pack(const std::uint8_t* c, std::uint8_t* b, std::size_t n) {               \
-        pack_loop(c, b, n);                                                                    \
-    }                                                                                          \
-    constexpr Lanes kLanes{largest,      e4m3_product, e4m3_quotient, integer,  e2m1_quotient, \
-                           e2m1_product, whole,        byte,          extremes, pack};         \
+#define SHARDWELD_LANES(NAME, ATTRIBUTE)                                                         \
+    namespace NAME {                                                                             \
+    ATTRIBUTE std::uint32_t largest(const float* x, std::size_t n) {                             \
+        return largest_loop(x, n);                                                               \
+    }                                                                                            \
+    ATTRIBUTE void e4m3_product(const float* x, float f, std::uint8_t* c, std::size_t n) {       \
+        e4m3_product_loop(x, f, c, n);                                                           \
+    }                                                                                            \
+    ATTRIBUTE void e4m3_quotient(const float* x, float d, std::uint8_t* c, std::size_t n) {      \
+        e4m3_quotient_loop(x, d, c, n);                                                          \
+    }                                                                                            \
+    ATTRIBUTE void integer(const float* x, float d, float h, std::uint8_t* c, std::size_t n) {   \
+        integer_loop(x, d, h, c, n);                                                             \
+    }                                                                                            \
+    ATTRIBUTE void e2m1_quotient(const float* x, float d, float z, std::uint8_t* c,              \
+                                 std::size_t n) {                                                \
+        e2m1_quotient_loop(x, d, z, c, n);                                                       \
+    }                                                                                            \
+    ATTRIBUTE void e2m1_product(const float* x, float f, std::uint8_t* c, std::size_t n) {       \
+        e2m1_product_loop(x, f, c, n);                                                           \
+    }                                                                                            \
+    ATTRIBUTE void whole(const float* x, float l, float f, float s, int t, std::uint8_t* c,      \
+                         std::size_t n) {                                                        \
+        whole_loop(x, l, f, s, t, c, n);                                                         \
+    }                                                                                            \
+    ATTRIBUTE void byte(const float* x, float f, std::uint8_t* c, std::size_t n) {               \
+        byte_loop(x, f, c, n);                                                                   \
+    }                                                                                            \
+    ATTRIBUTE void extremes(const float* x, std::size_t n, float* l, float* m) {                 \
+        extremes_loop(x, n, l, m);                                                               \
+    }                                                                                            \
+    ATTRIBUTE void pack(const std::uint8_t* c, std::uint8_t* b, std::size_t n) {                 \
+        pack_loop(c, b, n);                                                                      \
+    }                                                                                            \
+    ATTRIBUTE void unpack(const std::uint8_t* b, std::uint8_t* c, std::size_t n) {               \
+        unpack_loop(b, c, n);                                                                    \
+    }                                                                                            \
+    ATTRIBUTE void of_e4m3(const std::uint8_t* c, float* x, std::size_t n) {                     \
+        of_e4m3_loop(c, x, n);                                                                   \
+    }                                                                                            \
+    ATTRIBUTE void of_e2m1(const std::uint8_t* c, float* x, std::size_t n) {                     \
+        of_e2m1_loop(c, x, n);                                                                   \
+    }                                                                                            \
+    ATTRIBUTE void of_integer(const std::uint8_t* c, float h, float* x, std::size_t n) {         \
+        of_integer_loop(c, h, x, n);                                                             \
+    }                                                                                            \
+    ATTRIBUTE void multiply(float* x, float f, std::size_t n) {                                  \
+        multiply_loop(x, f, n);                                                                  \
+    }                                                                                            \
+    ATTRIBUTE void compare(const float* x, const float* r, float m, std::size_t n, Quality* s) { \
+        compare_loop(x, r, m, n, s);                                                             \
+    }                                                                                            \
+    constexpr Lanes kLanes{largest,       e4m3_product, e4m3_quotient, integer,                  \
+                           e2m1_quotient, e2m1_product, whole,         byte,                     \
+                           extremes,      pack,         unpack,        of_e4m3,                  \
+                           of_e2m1,       of_integer,   multiply,      compare};                 \
     }
 
 namespace {

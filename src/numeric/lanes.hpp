@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "shardweld/numeric/quality.hpp"
+
 namespace shardweld::numeric {
 
 struct Lanes {
@@ -31,6 +33,16 @@ struct Lanes {
     void (*extremes)(const float* x, std::size_t n, float* least, float* most);
     /// Two codes of four bits in a byte, the first one low; `n` bytes.
     void (*pack_nibbles)(const std::uint8_t* codes, std::uint8_t* bytes, std::size_t n);
+    /// And back.
+    void (*unpack_nibbles)(const std::uint8_t* bytes, std::uint8_t* codes, std::size_t n);
+    /// Values of codes: E4M3FN, E2M1, code - half.
+    void (*of_e4m3)(const std::uint8_t* codes, float* x, std::size_t n);
+    void (*of_e2m1)(const std::uint8_t* codes, float* x, std::size_t n);
+    void (*of_integer)(const std::uint8_t* codes, float half, float* x, std::size_t n);
+    void (*multiply)(float* x, float factor, std::size_t n);
+    /// Adds `n` values, what they are read as, and the largest value there is. Sums are made of
+    /// eight, one for each index modulo 8, so that their order is the same on every processor.
+    void (*compare)(const float* x, const float* read, float most, std::size_t n, Quality* sums);
 };
 
 const Lanes& portable_lanes();

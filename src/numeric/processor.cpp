@@ -1,6 +1,7 @@
 #include "shardweld/numeric/processor.hpp"
 
 #include "kernels.hpp"
+#include "lanes.hpp"
 #include "low_rank_kernels.hpp"
 
 namespace shardweld::numeric {
@@ -11,7 +12,8 @@ std::string instruction_sets() {
     if (!casts && !folds) {
         return "portable code";
     }
-    return std::string("AVX2") + (casts ? ", F16C" : "") + (folds ? ", FMA" : "");
+    return std::string("AVX2") + (casts ? ", F16C" : "") + (folds ? ", FMA" : "") +
+           (avx512_lanes() != nullptr ? ", AVX-512" : "");
 }
 
 }  // namespace shardweld::numeric

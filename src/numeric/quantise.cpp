@@ -1,19 +1,17 @@
-// Matrices walked through tile by tile. Knows where codes and scales lie; nothing of their values.
+// Matrices walked through tile by tile, and their codes made. Knows tiles; nothing of codes
+// (coder.hpp).
 #include "shardweld/numeric/quantise.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/numeric/convert.hpp"
 
-#include "coder.hpp"
 #include "ggml_blocks.hpp"
+#include "row_places.hpp"
 
 namespace shardweld::numeric {
-
-namespace {
 
 const Coder& coder_of(Encoding encoding) {
     switch (encoding) {
@@ -31,36 +29,7 @@ const Coder& coder_of(Encoding encoding) {
     }
 }
 
-std::size_t count_of(Index value) {
-    return static_cast<std::size_t>(value);
-}
-
-/// Where everything of some rows lies, in elements and bytes.
-struct RowPlaces {
-    explicit RowPlaces(const QuantisedRows& rows)
-        : facts(facts_of(rows.encoding)),
-          n_columns(count_of(rows.n_columns)),
-          tile_rows(count_of(facts.tile_rows)),
-          tile(facts.tile_columns == 0 ? n_columns : count_of(facts.tile_columns)),
-          n_tiles(count_of(facts.scale_columns(rows.n_columns))),
-          scale_bytes(size_of(facts.scale_type(rows.weight))),
-          code_bytes(count_of(facts.code_columns(rows.n_columns)) * size_of(facts.codes)) {}
-
-    /// Columns of a tile.
-    [[nodiscard]] std::size_t width(std::size_t at) const {
-        return std::min(tile, n_columns - at * tile);
-    }
-    void require(const QuantisedRows& rows, std::size_t n_codes, std::size_t n_scales) const {
-        const std::size_t n_rows = count_of(rows.n_rows);
-        if (n_codes != n_rows * code_bytes ||
-            n_scales != count_of(facts.scale_rows(rows.n_rows)) * n_tiles * scale_bytes) {
-            throw Error(ErrorCode::internal, "codes and scales that do not fit their rows");
-        }
-    }
-
-    const EncodingFacts& facts;
-    std::size_t n_columns, tile_rows, tile, n_tiles, scale_bytes, code_bytes;
-};
+namespace {
 
 class Quantiser {
   public:
@@ -168,106 +137,6 @@ void quantise(const QuantisedRows& rows, std::span<const std::byte> values,
     }
     RowPlaces(rows).require(rows, codes.size(), scales.size());
     Quantiser(rows, values).run(codes, scales);
-}
-
-void dequantise(const QuantisedRows& rows, std::span<const std::byte> codes,
-                std::span<const std::byte> scales, std::span<std::byte> values) {
-    if (facts_of(rows.encoding).is_ggml()) {
-        decode_blocks(rows, codes, values);
-        return;
-    }
-    const RowPlaces places(rows);
-    places.require(rows, codes.size(), scales.size());
-    const Coder& coder = coder_of(rows.encoding);
-    const bool is_packed = places.facts.code_bits == 4;
-    std::vector<float> row(places.n_columns);
-    const std::size_t bytes = row.size() * size_of(DType::bf16);
-    for (std::size_t r = 0; r < count_of(rows.n_rows); ++r) {
-        const std::byte* code = codes.data() + r * places.code_bytes;
-        const std::byte* scale =
-            scales.data() + r / places.tile_rows * places.n_tiles * places.scale_bytes;
-        for (std::size_t at = 0; at < places.n_tiles; ++at) {
-            const float step = coder.step(rows, scale + at * places.scale_bytes);
-            if (std::isnan(step)) {
-                throw Error(ErrorCode::unsupported, "a scale is no number");
-            }
-            const std::size_t first = at * places.tile;
-            for (std::size_t i = first; i < first + places.width(at); ++i) {
-                const auto whole = std::to_integer<std::size_t>(code[is_packed ? i / 2 : i]);
-                const std::size_t one = is_packed ? (whole >> (i % 2 * 4)) & 15U : whole;
-                row[i] = coder.values()[one] * step;
-            }
-        }
-        convert(DType::f32, std::as_bytes(std::span(row)), DType::bf16,
-                values.subspan(r * bytes, bytes));
-    }
-}
-
-Quality quality_of(const QuantisedRows& rows, Index first_row, std::span<const std::byte> values,
-                   std::span<const std::byte> codes, std::span<const std::byte> scales) {
-    if (facts_of(rows.encoding).is_ggml()) {
-        return quality_of_blocks(rows, first_row, values, codes);
-    }
-    const RowPlaces places(rows);
-    places.require(rows, codes.size(), scales.size());
-    const Coder& coder = coder_of(rows.encoding);
-    const float most = coder.values()[coder.largest_code];
-    const bool is_packed = places.facts.code_bits == 4;
-    const std::size_t n_rows = count_of(rows.n_rows);
-    const std::size_t bytes = places.n_columns * size_of(rows.weight);
-    std::vector<float> row(places.n_columns);
-    Quality found;
-    for (std::size_t begin = 0; begin < n_rows; begin += places.tile_rows) {
-        std::vector<Quality> tiles(places.n_tiles);
-        const std::byte* scale =
-            scales.data() + begin / places.tile_rows * places.n_tiles * places.scale_bytes;
-        for (std::size_t r = begin; r < std::min(begin + places.tile_rows, n_rows); ++r) {
-            convert(rows.weight, values.subspan(r * bytes, bytes), DType::f32,
-                    std::as_writable_bytes(std::span(row)));
-            const std::byte* code = codes.data() + r * places.code_bytes;
-            for (std::size_t at = 0; at < places.n_tiles; ++at) {
-                const float step = coder.step(rows, scale + at * places.scale_bytes);
-                const std::size_t first = at * places.tile;
-                for (std::size_t i = first; i < first + places.width(at); ++i) {
-                    const auto whole = std::to_integer<std::size_t>(code[is_packed ? i / 2 : i]);
-                    const std::size_t one = is_packed ? (whole >> (i % 2 * 4)) & 15U : whole;
-                    tiles[at].add(row[i], coder.values()[one] * step, most * step);
-                }
-            }
-        }
-        for (std::size_t at = 0; at < places.n_tiles; ++at) {
-            tiles[at].worst = {first_row + static_cast<Index>(begin),
-                               static_cast<Index>(at * places.tile), tiles[at].relative_error()};
-            found.add(tiles[at]);
-        }
-    }
-    return found;
-}
-
-void dequantise_turned(const QuantisedRows& rows, std::span<const std::byte> codes,
-                       std::span<const std::byte> scales, std::span<std::byte> values) {
-    const std::size_t n = count_of(rows.n_columns);
-    const std::size_t n_rows = count_of(rows.n_rows);
-    const auto tile = count_of(facts_of(rows.encoding).tile_columns);
-    if (n_rows % tile != 0 || codes.size() != n_rows / 2 * n ||
-        scales.size() != n_rows / tile * n) {
-        throw Error(ErrorCode::internal, "codes and scales that do not fit their rows");
-    }
-    const Coder& coder = coder_of(rows.encoding);
-    std::vector<float> row(n);
-    const std::size_t bytes = n * size_of(DType::bf16);
-    for (std::size_t r = 0; r < n_rows; ++r) {
-        for (std::size_t i = 0; i < n; ++i) {
-            const float step = coder.step(rows, &scales[r / tile * n + i]);
-            if (std::isnan(step)) {
-                throw Error(ErrorCode::unsupported, "a scale is no number");
-            }
-            const auto both = std::to_integer<std::size_t>(codes[r / 2 * n + i]);
-            row[i] = coder.values()[(both >> (r % 2 * 4)) & 15U] * step;
-        }
-        convert(DType::f32, std::as_bytes(std::span(row)), DType::bf16,
-                values.subspan(r * bytes, bytes));
-    }
 }
 
 float largest_magnitude(DType dtype, std::span<const std::byte> values) {

@@ -17,17 +17,14 @@ constexpr std::uint32_t kMostExponent = 252;  // 6 * 2^(253 - 127) is infinite
 
 float store_nvfp4_scale(const QuantisedRows& rows, float largest, std::byte* stored) {
     const float local = rounded_to(rows.weight, largest / kLargestE2m1);
-    std::uint8_t code = 0;
-    const float wanted = rows.global * local;
-    best_lanes().e4m3_of_product(&wanted, 1.0F, &code, 1);
-    constexpr std::uint8_t kEighth = 0x20;
-    code = code == 0 ? kEighth : code;
-    *stored = static_cast<std::byte>(code);
-    return e4m3_values()[code] / rows.global;
+    const std::uint32_t code = E4m3::from_f32(std::bit_cast<std::uint32_t>(rows.global * local));
+    constexpr std::uint32_t kEighth = 0x20;
+    *stored = static_cast<std::byte>(code == 0 ? kEighth : code);
+    return e4m3_value(*stored) / rows.global;
 }
 
 float nvfp4_step(const QuantisedRows& rows, const std::byte* stored) {
-    return e4m3_values()[std::to_integer<std::size_t>(*stored)] / rows.global;
+    return e4m3_value(*stored) / rows.global;
 }
 
 /// The exponent of the largest value, one up from a mantissa of 1.75; two below it, so that 4 is
@@ -71,25 +68,19 @@ void encode_gptoss(const QuantisedRows& /*rows*/, const Lanes& lanes, const floa
     lanes.e2m1_of_product(values, operand, codes, n);
 }
 
-const std::array<float, 256>& e2m1_values() {
-    static const auto values = [] {
-        constexpr std::array<float, 8> kMagnitudes{0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
-        std::array<float, 256> all{};
-        for (std::size_t code = 0; code < all.size(); ++code) {
-            const float magnitude = kMagnitudes[code & 7U];
-            all[code] = (code & 8U) != 0 ? -magnitude : magnitude;
-        }
-        return all;
-    }();
-    return values;
+void decode_e2m1(const Lanes& lanes, const std::uint8_t* codes, float* values, std::size_t n) {
+    lanes.of_e2m1(codes, values, n);
 }
 
 }  // namespace
 
 const Coder& fp4_coder(Encoding encoding) {
-    static constexpr Coder kNvidia{store_nvfp4_scale, encode_nvfp4, nvfp4_step, e2m1_values, 7};
-    static constexpr Coder kMicroscaling{store_mx_scale, encode_mx, mx_step, e2m1_values, 7};
-    static constexpr Coder kGptoss{store_gptoss_scale, encode_gptoss, mx_step, e2m1_values, 7};
+    static constexpr Coder kNvidia{store_nvfp4_scale, encode_nvfp4, nvfp4_step, decode_e2m1,
+                                   kLargestE2m1};
+    static constexpr Coder kMicroscaling{store_mx_scale, encode_mx, mx_step, decode_e2m1,
+                                         kLargestE2m1};
+    static constexpr Coder kGptoss{store_gptoss_scale, encode_gptoss, mx_step, decode_e2m1,
+                                   kLargestE2m1};
     return encoding == Encoding::nvfp4a16 ? kNvidia
            : encoding == Encoding::mxfp4  ? kMicroscaling
                                           : kGptoss;

@@ -60,30 +60,19 @@ float weight_step(const QuantisedRows& rows, const std::byte* stored) {
     return load_value(rows.weight, stored);
 }
 
-std::array<float, 256> make_e4m3_values() {
-    std::array<float, 256> values{};
-    for (std::uint32_t code = 0; code < values.size(); ++code) {
-        const std::uint32_t magnitude = code & 0x7FU;
-        const float normal = std::bit_cast<float>((magnitude << 20U) + 0x3C000000U);
-        const float value = magnitude < 8 ? static_cast<float>(magnitude) / 512.0F : normal;
-        values[code] = magnitude == 0x7FU ? std::bit_cast<float>(kF32Infinity | kF32Quiet)
-                                          : std::copysign(value, code > 0x7FU ? -1.0F : 1.0F);
-    }
-    return values;
+void decode_e4m3(const Lanes& lanes, const std::uint8_t* codes, float* values, std::size_t n) {
+    lanes.of_e4m3(codes, values, n);
 }
 
 }  // namespace
 
-const std::array<float, 256>& e4m3_values() {
-    static const std::array<float, 256> values = make_e4m3_values();
-    return values;
-}
-
 const Coder& fp8_coder(Encoding encoding) {
-    static constexpr Coder kBlock{store_block_scale, encode_product, f32_step, e4m3_values, 0x7E};
-    static constexpr Coder kPowers{store_e8m0_scale, encode_product, e8m0_step, e4m3_values, 0x7E};
-    static constexpr Coder kCompressed{store_row_scale, encode_quotient, weight_step, e4m3_values,
-                                       0x7E};
+    static constexpr Coder kBlock{store_block_scale, encode_product, f32_step, decode_e4m3,
+                                  kLargestE4m3};
+    static constexpr Coder kPowers{store_e8m0_scale, encode_product, e8m0_step, decode_e4m3,
+                                   kLargestE4m3};
+    static constexpr Coder kCompressed{store_row_scale, encode_quotient, weight_step, decode_e4m3,
+                                       kLargestE4m3};
     return encoding == Encoding::fp8_block         ? kBlock
            : encoding == Encoding::fp8_block_ue8m0 ? kPowers
                                                    : kCompressed;

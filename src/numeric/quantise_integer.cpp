@@ -28,24 +28,17 @@ float integer_step(const QuantisedRows& rows, const std::byte* stored) {
 }
 
 template <const float& kHalf>
-const std::array<float, 256>& integer_values() {
-    static const auto values = [] {
-        std::array<float, 256> all{};
-        for (std::size_t code = 0; code < all.size(); ++code) {
-            all[code] = static_cast<float>(code) - kHalf;
-        }
-        return all;
-    }();
-    return values;
+void decode_integer(const Lanes& lanes, const std::uint8_t* codes, float* values, std::size_t n) {
+    lanes.of_integer(codes, kHalf, values, n);
 }
 
 }  // namespace
 
 const Coder& integer_coder(Encoding encoding) {
     static constexpr Coder kEight{store_integer_scale<kHalf8>, encode_integer<kHalf8>, integer_step,
-                                  integer_values<kHalf8>, 255};
+                                  decode_integer<kHalf8>, kHalf8 - 1};
     static constexpr Coder kFour{store_integer_scale<kHalf4>, encode_integer<kHalf4>, integer_step,
-                                 integer_values<kHalf4>, 15};
+                                 decode_integer<kHalf4>, kHalf4 - 1};
     return encoding == Encoding::w4a16 ? kFour : kEight;
 }
 

@@ -49,6 +49,47 @@ inline std::uint32_t f32_from_f16(std::uint16_t bits) {
     return result | ((bits & 0x8000U) << 16U);
 }
 
+/// Magnitudes of floats with few bits, an exponent above the mantissa, without infinities.
+template <unsigned kMantissa, std::uint32_t kBias, std::uint32_t kLargest>
+struct SmallFloat {
+    static constexpr unsigned kShift = 23 - kMantissa;
+    static constexpr std::uint32_t kOne = 1U << 23U;              // of fp32's exponent
+    static constexpr std::uint32_t kZero = (127 - kBias) << 23U;  // what the exponents differ by
+    static constexpr std::uint32_t kNormal = kZero + kOne;        // the smallest normal number
+    // The power of two that has the smallest subnormal as its last bit: sums are rounded there.
+    static constexpr std::uint32_t kRounder = (127 + 24 - kBias - kMantissa) << 23U;
+
+    /// To nearest even, the largest number at most.
+    static std::uint32_t from_f32(std::uint32_t magnitude) {
+        const std::uint32_t bits = magnitude < kLargest ? magnitude : kLargest;
+        const std::uint32_t half = (1U << (kShift - 1)) - 1U + ((bits >> kShift) & 1U);
+        const std::uint32_t normal = (bits + half - kZero) >> kShift;
+        const std::uint32_t subnormal =
+            std::bit_cast<std::uint32_t>(std::bit_cast<float>(bits) +
+                                         std::bit_cast<float>(kRounder)) -
+            kRounder;
+        return bits < kNormal ? subnormal : normal;
+    }
+    static std::uint32_t to_f32(std::uint32_t code) {
+        const std::uint32_t bits = code << kShift;
+        const auto subnormal = std::bit_cast<std::uint32_t>(std::bit_cast<float>(bits + kNormal) -
+                                                            std::bit_cast<float>(kNormal));
+        return bits < kOne ? subnormal : bits + kZero;
+    }
+};
+
+/// OCP 8-bit floating point specification 1.0: 448 is the largest, all ones is NaN.
+using E4m3 = SmallFloat<3, 7, 0x43E00000>;
+/// OCP Microscaling Formats 1.0: 0 .5 1 1.5 2 3 4 6.
+using E2m1 = SmallFloat<1, 1, 0x40C00000>;
+
+/// A NaN without its sign.
+inline std::uint32_t f32_from_e4m3(std::uint32_t code) {
+    const std::uint32_t magnitude = code & 0x7FU;
+    const std::uint32_t value = E4m3::to_f32(magnitude) | (code & 0x80U) << 24U;
+    return magnitude == 0x7FU ? kF32Infinity | kF32Quiet : value;
+}
+
 /// Rounds to odd: an inexact result is truncated and its last bit set, so that it lies strictly on
 /// the right side of every value (and midpoint) of a type that has at least two bits less. Rounding
 /// it to such a type equals rounding the double itself, once. NaN: any NaN of that sign.

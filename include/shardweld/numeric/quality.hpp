@@ -21,14 +21,6 @@ struct Quality {
     Index n_zeroed = 0;     ///< not zero, but read as zero
     Tile worst;             ///< the first one of equal tiles
 
-    /// A value, what it is read as, and the largest value there is.
-    void add(float value, float read, float most) {
-        const double error = static_cast<double>(value) - static_cast<double>(read);
-        error_squares += error * error;
-        value_squares += static_cast<double>(value) * static_cast<double>(value);
-        n_saturated += std::fabs(value) > most ? 1 : 0;
-        n_zeroed += value != 0 && read == 0 ? 1 : 0;
-    }
     void add(const Quality& other) {
         error_squares += other.error_squares;
         value_squares += other.value_squares;

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -278,11 +279,73 @@ TEST(Quantise, gives_the_same_bits_on_every_instruction_set) {
             lanes->whole_of_product(small.data(), -256, factor, 0.5F, 31, bytes.data(), 4093);
             EXPECT_EQ(wanted, bytes);
         }
+        std::vector<std::uint8_t> codes(256);
+        std::iota(codes.begin(), codes.end(), std::uint8_t{0});
+        const auto read = [&](const Lanes& of) {
+            std::vector<float> x(4 * codes.size() - 4);
+            std::vector<std::uint8_t> nibbles(2 * codes.size());
+            of.of_e4m3(codes.data(), x.data(), 253);
+            of.unpack_nibbles(codes.data(), nibbles.data(), codes.size());
+            of.of_e2m1(nibbles.data(), x.data() + 253, 511);
+            of.of_integer(codes.data(), 128, x.data() + 764, 253);
+            of.multiply(x.data() + 1, 0.37F, 1000);
+            std::vector<std::uint32_t> bits(x.size());
+            std::memcpy(bits.data(), x.data(), bits.size() * sizeof(float));
+            return bits;
+        };
+        EXPECT_EQ(read(*lanes), read(portable_lanes()));
+        for (const std::size_t count : {std::size_t{1}, std::size_t{16}, std::size_t{37}, n}) {
+            Quality found;
+            Quality wanted;
+            lanes->compare(values.data(), values.data() + 1, 2.5F, count, &found);
+            portable_lanes().compare(values.data(), values.data() + 1, 2.5F, count, &wanted);
+            EXPECT_EQ(found.error_squares, wanted.error_squares);
+            EXPECT_EQ(found.value_squares, wanted.value_squares);
+            EXPECT_EQ(found.n_saturated, wanted.n_saturated);
+            EXPECT_EQ(found.n_zeroed, wanted.n_zeroed);
+        }
         same([&](const Lanes& of, std::uint8_t* out) {
-            std::vector<std::uint8_t> codes(n);
-            of.e2m1_of_product(values.data(), 1, codes.data(), n);
-            of.pack_nibbles(codes.data(), out, n / 2);
+            std::vector<std::uint8_t> unpacked(n);
+            of.e2m1_of_product(values.data(), 1, unpacked.data(), n);
+            of.pack_nibbles(unpacked.data(), out, n / 2);
         });
+    }
+}
+
+/// What is told of a tile, worked out one value after the other.
+TEST(Quantise, tells_how_near_codes_are) {
+    const SavedTensor tensor = [] {
+        SavedTensor made = filled(2, 256, 0.0F);
+        for (std::size_t i = 0; i < 512; ++i) {
+            const float value = std::sin(static_cast<float>(i)) * (i < 384 ? 1.0F : 1e-5F);
+            std::memcpy(made.bytes.data() + 4 * i, &value, sizeof(value));
+        }
+        const float outlier = 3.0F;
+        std::memcpy(made.bytes.data() + 4UL * 300, &outlier, sizeof(outlier));
+        return made;
+    }();
+    for (const Encoding encoding : {Encoding::fp8_channel, Encoding::w4a16, Encoding::mxfp4}) {
+        const QuantisedRows rows = rows_of(encoding, tensor);
+        const Quantised made = quantised(rows, tensor);
+        const Quality found = quality_of(rows, 10, tensor.bytes, made.codes, made.scales);
+        std::vector<std::byte> back(tensor.bytes.size() / 2);
+        dequantise(rows, made.codes, made.scales, back);
+        double errors = 0;
+        double squares = 0;
+        Index n_zeroed = 0;
+        for (std::size_t i = 0; i < 512; ++i) {
+            float value = 0;
+            std::uint16_t half = 0;
+            std::memcpy(&value, tensor.bytes.data() + 4 * i, sizeof(value));
+            std::memcpy(&half, back.data() + 2 * i, sizeof(half));
+            const float read = std::bit_cast<float>(static_cast<std::uint32_t>(half) << 16U);
+            errors += std::pow(static_cast<double>(value) - static_cast<double>(read), 2);
+            squares += std::pow(static_cast<double>(value), 2);
+            n_zeroed += value != 0 && read == 0 ? 1 : 0;
+        }
+        EXPECT_NEAR(found.relative_error() / std::sqrt(errors / squares), 1, 0.05);
+        EXPECT_EQ(found.n_zeroed, n_zeroed) << facts_of(encoding).name;
+        EXPECT_EQ(found.worst.row, 11) << facts_of(encoding).name;
     }
 }
 
