@@ -6,6 +6,8 @@
 
 #include <immintrin.h>
 
+// Each kernel ends with a call that GCC makes a jump and before which it forgets vzeroupper: with
+// the registers' upper halves in use all SSE code behind it would take many times as long.
 #define SHARDWELD_AVX2 __attribute__((target("avx2,f16c")))
 
 namespace shardweld::numeric {
@@ -50,6 +52,7 @@ SHARDWELD_AVX2 void f32_to_bf16(const std::byte* src, std::byte* dst, std::size_
         // The pack interleaves halves of both inputs; the permutation puts them in order.
         store_256(dst + i * 2, _mm256_permute4x64_epi64(_mm256_packus_epi32(lo, hi), 0xD8));
     }
+    _mm256_zeroupper();
     portable_kernels().f32_to_bf16(src + i * 4, dst + i * 2, n - i);
 }
 
@@ -65,6 +68,7 @@ SHARDWELD_AVX2 void f32_to_f16(const std::byte* src, std::byte* dst, std::size_t
         const __m128i nan = _mm_or_si128(sign, _mm_set1_epi16(0x7E00));
         store_128(dst + i * 2, _mm_blendv_epi8(halves, nan, is_nan));
     }
+    _mm256_zeroupper();
     portable_kernels().f32_to_f16(src + i * 4, dst + i * 2, n - i);
 }
 
@@ -74,6 +78,7 @@ SHARDWELD_AVX2 void bf16_to_f32(const std::byte* src, std::byte* dst, std::size_
         const __m256i lanes = _mm256_cvtepu16_epi32(load_128(src + i * 2));
         store_256(dst + i * 4, _mm256_slli_epi32(lanes, 16));
     }
+    _mm256_zeroupper();
     portable_kernels().bf16_to_f32(src + i * 2, dst + i * 4, n - i);
 }
 
@@ -83,6 +88,7 @@ SHARDWELD_AVX2 void f16_to_f32(const std::byte* src, std::byte* dst, std::size_t
         const __m256 values = _mm256_cvtph_ps(load_128(src + i * 2));
         store_256(dst + i * 4, _mm256_castps_si256(values));
     }
+    _mm256_zeroupper();
     portable_kernels().f16_to_f32(src + i * 2, dst + i * 4, n - i);
 }
 
@@ -92,6 +98,7 @@ SHARDWELD_AVX2 void f64_to_f32(const std::byte* src, std::byte* dst, std::size_t
         const __m128 values = _mm256_cvtpd_ps(_mm256_castsi256_pd(load_256(src + i * 8)));
         store_128(dst + i * 4, _mm_castps_si128(values));
     }
+    _mm256_zeroupper();
     portable_kernels().f64_to_f32(src + i * 8, dst + i * 4, n - i);
 }
 
@@ -116,6 +123,7 @@ SHARDWELD_AVX2 void f64_to_f32_odd(const std::byte* src, std::byte* dst, std::si
         const __m128 signs = _mm256_cvtpd_ps(sign);
         store_128(dst + i * 4, _mm_or_si128(odd, _mm_castps_si128(signs)));
     }
+    _mm256_zeroupper();
     portable_kernels().f64_to_f32_odd(src + i * 8, dst + i * 4, n - i);
 }
 
@@ -125,6 +133,7 @@ SHARDWELD_AVX2 void f32_to_f64(const std::byte* src, std::byte* dst, std::size_t
         const __m256d values = _mm256_cvtps_pd(_mm_castsi128_ps(load_128(src + i * 4)));
         store_256(dst + i * 8, _mm256_castpd_si256(values));
     }
+    _mm256_zeroupper();
     portable_kernels().f32_to_f64(src + i * 4, dst + i * 8, n - i);
 }
 
