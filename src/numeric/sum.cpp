@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
-#include <limits>
 #include <string>
 
 #include "shardweld/core/error.hpp"
@@ -21,33 +19,6 @@ constexpr std::size_t kSummedElements = 1024;
 
 template <typename Number>
 using Summed = std::array<Number, kSummedElements>;
-
-void begin_portable(const float* x, float weight, float* sum, std::size_t n) {
-    for (std::size_t i = 0; i < n; ++i) {
-        sum[i] = weight * x[i];
-    }
-}
-
-void add_portable(const float* x, float weight, float* sum, std::size_t n) {
-    for (std::size_t i = 0; i < n; ++i) {
-        const float product = weight * x[i];
-        sum[i] += product;
-    }
-}
-
-void add_difference_portable(const float* x, const float* base, float weight, float* sum,
-                             std::size_t n) {
-    for (std::size_t i = 0; i < n; ++i) {
-        const float difference = x[i] - base[i];
-        const float product = weight * difference;
-        sum[i] += product;
-    }
-}
-
-const SumKernels& best_sums() {
-    static const SumKernels* const fast = avx2_sums();
-    return fast != nullptr ? *fast : portable_sums();
-}
 
 /// The constant is added before fp64 is rounded, as a merge to fp32 does.
 void load_sum_of_f64(std::span<const std::byte> elements, float add, std::span<float> x) {
@@ -71,9 +42,7 @@ void load_addend(const Addend& addend, std::size_t first, std::span<float> x) {
     }
 }
 
-/// `visit` gets the values block by block, with the index of the first.
-template <typename Visit>
-void for_each_summed(const Addend& addend, std::size_t n, Visit visit) {
+void check_addend(const Addend& addend, std::size_t n) {
     if (!can_add(addend.dtype)) {
         throw Error(ErrorCode::unsupported,
                     "cannot add " + std::string(torch_name(addend.dtype)) + " elements");
@@ -82,20 +51,27 @@ void for_each_summed(const Addend& addend, std::size_t n, Visit visit) {
         throw Error(ErrorCode::internal, "a sum of " + std::to_string(n) + " elements and " +
                                              std::to_string(addend.elements.size()) + " bytes");
     }
+}
+
+/// `visit` gets loops and `count` elements for them, of which the first is the `first`-th: all as
+/// they are stored, or block by block in fp32.
+template <typename Visit>
+void for_each_summed(const Addend& addend, std::size_t n, Visit visit) {
+    check_addend(addend, n);
+    const SumKernels& best = best_sums();
+    if (addend.add == 0 && (addend.dtype == DType::f32 || addend.dtype == DType::bf16)) {
+        visit(addend.dtype == DType::f32 ? best.f32 : best.bf16, addend.elements.data(), 0, n);
+        return;
+    }
     alignas(64) Summed<float> block;  // not initialised
     for (std::size_t first = 0; first < n; first += kSummedElements) {
-        const std::span<float> x = std::span(block).first(std::min(kSummedElements, n - first));
-        load_addend(addend, first, x);
-        visit(x, first);
+        const std::size_t count = std::min(kSummedElements, n - first);
+        load_addend(addend, first, std::span(block).first(count));
+        visit(best.f32, std::as_bytes(std::span(block)).data(), first, count);
     }
 }
 
 }  // namespace
-
-const SumKernels& portable_sums() {
-    static constexpr SumKernels kPortable{begin_portable, add_portable, add_difference_portable};
-    return kPortable;
-}
 
 bool can_add(DType dtype) {
     return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::f16 ||
@@ -103,32 +79,43 @@ bool can_add(DType dtype) {
 }
 
 void begin_sum(const Addend& addend, std::span<float> sum) {
-    for_each_summed(addend, sum.size(), [&](std::span<const float> x, std::size_t first) {
-        best_sums().begin(x.data(), addend.weight, sum.data() + first, x.size());
-    });
+    for_each_summed(
+        addend, sum.size(),
+        [&](const SumKernels::Stored& loops, const std::byte* x, std::size_t first,
+            std::size_t count) { loops.begin(x, addend.weight, sum.data() + first, count); });
 }
 
 void add_product(const Addend& addend, std::span<float> sum) {
-    for_each_summed(addend, sum.size(), [&](std::span<const float> x, std::size_t first) {
-        best_sums().add(x.data(), addend.weight, sum.data() + first, x.size());
-    });
+    for_each_summed(
+        addend, sum.size(),
+        [&](const SumKernels::Stored& loops, const std::byte* x, std::size_t first,
+            std::size_t count) { loops.add(x, addend.weight, sum.data() + first, count); });
 }
 
 void add_difference(const Addend& addend, std::span<const float> base, std::span<float> sum) {
     if (base.size() != sum.size()) {
         throw Error(ErrorCode::internal, "a difference from a base of another size");
     }
-    for_each_summed(addend, sum.size(), [&](std::span<const float> x, std::size_t first) {
-        best_sums().add_difference(x.data(), base.data() + first, addend.weight, sum.data() + first,
-                                   x.size());
-    });
+    for_each_summed(addend, sum.size(),
+                    [&](const SumKernels::Stored& loops, const std::byte* x, std::size_t first,
+                        std::size_t count) {
+                        loops.add_difference(x, base.data() + first, addend.weight,
+                                             sum.data() + first, count);
+                    });
 }
 
-void round_sum(std::span<float> sum, DType to, std::span<std::byte> out) {
-    for (float& value : sum) {
-        value = std::isnan(value) ? std::numeric_limits<float>::quiet_NaN() : value;
+void round_sum(std::span<const float> sum, DType to, std::span<std::byte> out) {
+    if (out.size() != sum.size() * size_of(to)) {
+        throw Error(ErrorCode::internal, "a sum is rounded into space of another size");
     }
-    convert(DType::f32, std::as_bytes(sum), to, out);
+    alignas(64) Summed<float> block;  // not initialised
+    for (std::size_t first = 0; first < sum.size(); first += kSummedElements) {
+        const std::span<float> settled =
+            std::span(block).first(std::min(kSummedElements, sum.size() - first));
+        best_sums().settle(sum.data() + first, settled.data(), settled.size());
+        convert(DType::f32, std::as_bytes(settled), to,
+                out.subspan(first * size_of(to), settled.size() * size_of(to)));
+    }
 }
 
 }  // namespace shardweld::numeric

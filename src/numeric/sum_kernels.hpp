@@ -6,19 +6,25 @@
 namespace shardweld::numeric {
 
 struct SumKernels {
-    /// sum = weight * x
-    void (*begin)(const float* x, float weight, float* sum, std::size_t n);
-    /// sum = sum + weight * x
-    void (*add)(const float* x, float weight, float* sum, std::size_t n);
-    /// sum = sum + weight * (x - base)
-    void (*add_difference)(const float* x, const float* base, float weight, float* sum,
-                           std::size_t n);
+    /// Of elements of one stored type, which need no alignment.
+    struct Stored {
+        /// sum = weight * x
+        void (*begin)(const std::byte* x, float weight, float* sum, std::size_t n);
+        /// sum = sum + weight * x
+        void (*add)(const std::byte* x, float weight, float* sum, std::size_t n);
+        /// sum = sum + weight * (x - base); `base` may be `sum`
+        void (*add_difference)(const std::byte* x, const float* base, float weight, float* sum,
+                               std::size_t n);
+    };
+    Stored f32, bf16;
+    /// out = sum, every NaN the positive quiet one without a payload
+    void (*settle)(const float* sum, float* out, std::size_t n);
 };
 
-/// For any processor; the definition of what the other has to give.
+/// For any processor; the definition of what the others have to give.
 const SumKernels& portable_sums();
-
-/// AVX2; nullptr where the processor (or the build) has none.
-const SumKernels* avx2_sums();
+const SumKernels* avx2_sums();    ///< nullptr where the processor (or the build) has none
+const SumKernels* avx512_sums();  ///< the same
+const SumKernels& best_sums();
 
 }  // namespace shardweld::numeric

@@ -34,7 +34,8 @@ void add_product(const Addend& addend, std::span<float> sum);
 void add_difference(const Addend& addend, std::span<const float> base, std::span<float> sum);
 
 /// The sum rounded once to the type that is written. Which NaN two operands give is the processor's
-/// choice: each becomes the positive quiet one without a payload, in `sum` too.
-void round_sum(std::span<float> sum, DType to, std::span<std::byte> out);
+/// choice: each becomes the positive quiet one without a payload. Requires as many elements in
+/// `out`.
+void round_sum(std::span<const float> sum, DType to, std::span<std::byte> out);
 
 }  // namespace shardweld::numeric

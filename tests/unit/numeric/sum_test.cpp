@@ -1,4 +1,4 @@
-// Sums of checkpoints against ones written out by hand, in both sets of kernels, and what becomes
+// Sums of checkpoints against ones written out by hand, in all sets of kernels, and what becomes
 // of odd values.
 #include "shardweld/numeric/sum.hpp"
 
@@ -94,28 +94,64 @@ TEST(Sum, NothingIsFused) {
     EXPECT_EQ(bits_of(sum), bits_of(std::vector<float>(16, 0.0F)));
 }
 
-TEST(Sum, BothSetsOfKernelsGiveTheSameBits) {
-    const SumKernels* const fast = avx2_sums();
-    if (fast == nullptr) {
-        GTEST_SKIP() << "no AVX2 here";
+/// Elements with odd ones among them, at an odd address.
+struct Unaligned {
+    explicit Unaligned(std::span<const std::byte> elements) : bytes_(1) {
+        bytes_.insert(bytes_.end(), elements.begin(), elements.end());
     }
-    const SumKernels& plain = portable_sums();
-    auto x = numbers(1003, 5);
-    x[3] = kInf;
-    x[4] = -0.0F;
-    x[5] = std::numeric_limits<float>::denorm_min();
-    const auto base = numbers(1003, 6);
+    [[nodiscard]] const std::byte* data() const { return bytes_.data() + 1; }
+
+  private:
+    std::vector<std::byte> bytes_;
+};
+
+void expect_same_bits(const SumKernels::Stored& plain, const SumKernels::Stored& fast,
+                      std::span<const std::byte> elements, std::size_t n) {
+    const Unaligned x(elements);
+    const auto base = numbers(n, 6);
     std::vector<float> a = base;
     std::vector<float> b = base;
-    plain.add(x.data(), 0.1F, a.data(), a.size());
-    fast->add(x.data(), 0.1F, b.data(), b.size());
+    plain.add(x.data(), 0.1F, a.data(), n);
+    fast.add(x.data(), 0.1F, b.data(), n);
     EXPECT_EQ(bits_of(a), bits_of(b));
-    plain.add_difference(x.data(), base.data(), 0.9F, a.data(), a.size());
-    fast->add_difference(x.data(), base.data(), 0.9F, b.data(), b.size());
+    plain.add_difference(x.data(), base.data(), 0.9F, a.data(), n);
+    fast.add_difference(x.data(), base.data(), 0.9F, b.data(), n);
     EXPECT_EQ(bits_of(a), bits_of(b));
-    plain.begin(x.data(), 0.3F, a.data(), a.size());
-    fast->begin(x.data(), 0.3F, b.data(), b.size());
+    plain.add_difference(x.data(), a.data(), 0.9F, a.data(), n);
+    fast.add_difference(x.data(), b.data(), 0.9F, b.data(), n);
     EXPECT_EQ(bits_of(a), bits_of(b));
+    plain.begin(x.data(), 0.3F, a.data(), n);
+    fast.begin(x.data(), 0.3F, b.data(), n);
+    EXPECT_EQ(bits_of(a), bits_of(b));
+}
+
+TEST(Sum, AllSetsOfKernelsGiveTheSameBits) {
+    const std::vector<const SumKernels*> sets{avx2_sums(), avx512_sums(), &best_sums()};
+    const SumKernels& plain = portable_sums();
+    for (const std::size_t n : {9U, 31U, 1003U}) {
+        auto x = numbers(n, 5);
+        x[3] = kInf;
+        x[4] = -0.0F;
+        x[5] = std::numeric_limits<float>::denorm_min();
+        std::vector<std::uint16_t> bf16(n);
+        convert(DType::f32, std::as_bytes(std::span(x)), DType::bf16,
+                std::as_writable_bytes(std::span(bf16)));
+        x[6] = std::bit_cast<float>(0xFF800001U);
+        std::vector<float> settled(n);
+        plain.settle(x.data(), settled.data(), n);
+        for (const SumKernels* const fast : sets) {
+            if (fast == nullptr) {
+                continue;  // not on this processor
+            }
+            expect_same_bits(plain.bf16, fast->bf16, std::as_bytes(std::span(bf16)), n);
+            std::vector<float> out(n);
+            fast->settle(x.data(), out.data(), n);
+            EXPECT_EQ(bits_of(out), bits_of(settled));
+            std::vector<float> finite = x;
+            finite[6] = 1;
+            expect_same_bits(plain.f32, fast->f32, std::as_bytes(std::span(finite)), n);
+        }
+    }
 }
 
 TEST(Sum, ElementsAreWhatAMergeToFp32WouldWrite) {
@@ -153,6 +189,8 @@ TEST(Sum, RefusesWhatIsNoFloat) {
     EXPECT_THROW(begin_sum({DType::u8, std::as_bytes(std::span(bytes)), 0, 1}, sum), Error);
     EXPECT_THROW(begin_sum({DType::f8_e4m3, std::as_bytes(std::span(bytes)), 0, 1}, sum), Error);
     EXPECT_THROW(begin_sum({DType::f32, std::as_bytes(std::span(bytes)), 0, 1}, sum), Error);
+    std::vector<std::byte> narrow(3);
+    EXPECT_THROW(round_sum(sum, DType::f32, narrow), Error);
 }
 
 }  // namespace
