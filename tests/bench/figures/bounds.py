@@ -39,9 +39,13 @@ def _roof(record, _):
 
 
 def _faster(record, _):
-    if "merge" not in record["samples"]:  # a peer measured alone
+    if not {"merge", "peer"} <= record["samples"].keys():  # one measured alone
         return None
     return median_ratio(record, "peer", "merge", ("work_s", "wall_s"))
+
+
+def _beside_bf16(record, _):
+    return median_ratio(record, "merge", "bf16") if record["gb"] >= LEAST_GB else None
 
 
 def _smaller(record, _):
@@ -76,5 +80,8 @@ BOUNDS = (
     Bound("memory of verl's FSDP merger / ours, all ranks", ">=", 10, _FSDP, _smaller),
     Bound("memory of verl's Megatron merger / ours, all ranks", ">=", 10, _MEGATRON, _smaller),
     Bound("memory of DeepSpeed's zero_to_fp32 / ours, all ranks", ">=", 10, _ZERO, _smaller),
+    *(Bound(f"{name} / the bf16 merge of the same run, 2 ranks", "<=", 1.2, {"kind": f"quantise-{name}"}, _beside_bf16) for name in ("fp8-block", "w8a16")),
+    Bound("fp8-block: times faster than transformers' Fp8Quantize", ">=", 10, {"kind": "quantise-fp8-block"}, _faster),
+    Bound("w8a16: times faster than compressed-tensors' compressor", ">=", 10, {"kind": "quantise-w8a16"}, _faster),
     Bound("seconds of a tiny model on 4 ranks, all in", "<=", 1, {"kind": "launch", "ranks": 4}, lambda record, _: median_wall(record)),
 )

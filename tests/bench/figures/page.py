@@ -22,7 +22,7 @@ def render(page, content):
 
 
 def _tables():
-    return {"machine": _runs, "merge": _merges, "peers": _peers, "launch": _launches, "memory": _memory, "bounds": _bounds}
+    return {"machine": _runs, "merge": _merges, "peers": _peers, "quantise": _quantised, "launch": _launches, "memory": _memory, "bounds": _bounds}
 
 
 def _spread(values, digits=2):
@@ -106,6 +106,22 @@ def _peer_row(record):
             _mib(record["peak_bytes"]) if merge else "")
 
 
+def _quantised(content):
+    numbers = _run_numbers(content)
+    heads = ("case", "GB", "bf16 merge, s", "merge, s", "merge / bf16", "CPU s, bf16 and merge", "peer", "peer, s", "times faster", "MiB, bf16 and merge", "peer, MiB", "run")
+    return _table(heads, [(*_quantised_row(record), numbers[_run_of(record)]) for record in _of_kind(content, "quantise-.*")])
+
+
+def _quantised_row(record):
+    samples = record["samples"]
+    bf16, merge, peer = samples["bf16"], samples["merge"], samples.get("peer")
+    name = f"{record['kind'].partition('-')[2]}, {_case(record)}"
+    cpu, memory = (f"{_middle(bf16['cpu_s'])}, {_middle(merge['cpu_s'])}", f"{_mib(record['bf16_peak_bytes'])}, {_mib(record['peak_bytes'])}")
+    theirs = (record["peer"], _middle(peer["work_s"]), _spread(ratios(peer["work_s"], merge["wall_s"]), 1)) if peer else ("", "", "")
+    return (name, f"{record['input_bytes'] / 1e9:.2f}", _middle(bf16["wall_s"]), _middle(merge["wall_s"]), _spread(ratios(merge["wall_s"], bf16["wall_s"])), cpu, *theirs,
+            memory, _mib(record["peer_peak_bytes"]) if peer else "")
+
+
 def _launches(content):
     numbers = _run_numbers(content)
     return _table(("ranks", "seconds in all", "CPU s", "runs", "run"),
@@ -144,6 +160,9 @@ def line_of(record):
     samples = record["samples"]
     if record["kind"] == "merge":
         text += f": merge / cp {_spread(ratios(samples['merge']['wall_s'], samples['copy']['wall_s']))}, {_middle(of_roof(record), 0)} % of the roof"
+    elif "bf16" in samples:
+        text += f": merge / bf16 {_spread(ratios(samples['merge']['wall_s'], samples['bf16']['wall_s']))}"
+        text += f", times faster {_spread(ratios(samples['peer']['work_s'], samples['merge']['wall_s']), 1)}" if "peer" in samples else ""
     elif "roof" in samples:
         text += f": {_spread(samples['merge']['wall_s'])} s, {_middle(of_roof(record), 0)} % of the roof"
     elif "peer" in samples:

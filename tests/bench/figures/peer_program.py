@@ -13,6 +13,7 @@ import importlib.machinery
 import json
 import math
 import os
+import shutil
 import sys
 import time
 import types
@@ -145,6 +146,65 @@ def zero_to_fp32():
     return work, f"DeepSpeed {deepspeed.__version__} zero_to_fp32, torch {torch.__version__}"
 
 
+def quantise(encoding):
+    """transformers' or compressed-tensors' functions, tensor by tensor over the safetensors of a merged model, one file at a time."""
+    import torch
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+    codes_of, version = {"fp8-block": _fp8_block, "w8a16": _w8a16}[encoding]()
+
+    def work(source, _, target):
+        os.makedirs(target)
+        for name in sorted(os.listdir(source)):
+            if name.endswith(".safetensors"):
+                written = {}
+                with safe_open(os.path.join(source, name), "pt") as file:
+                    for key in file.keys():
+                        tensor = file.get_tensor(key)
+                        written.update(codes_of(key, tensor) if key.endswith("_proj.weight") else {key: tensor})
+                save_file({key: tensor.contiguous() for key, tensor in written.items()}, os.path.join(target, name), {"format": "pt"})
+            elif name.endswith(".json"):
+                shutil.copy(os.path.join(source, name), target)
+        _index_again(target)
+    return work, f"{version}, torch {torch.__version__}"
+
+
+def _index_again(target):
+    """The codes' tensors have other names."""
+    path = os.path.join(target, "model.safetensors.index.json")
+    if os.path.exists(path):
+        from safetensors import safe_open
+        files = {}
+        for name in sorted(os.listdir(target)):
+            if name.endswith(".safetensors"):
+                with safe_open(os.path.join(target, name), "pt") as file:
+                    files.update({key: name for key in file.keys()})
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"metadata": {}, "weight_map": files}, file)
+
+
+def _fp8_block():
+    from transformers.integrations.finegrained_fp8 import Fp8Quantize
+    config = types.SimpleNamespace(weight_block_size=(128, 128), scale_fmt="float")
+    quantise_one = Fp8Quantize(types.SimpleNamespace(quantization_config=config))
+    return lambda key, tensor: quantise_one.convert({key: tensor}), f"transformers {_version('transformers')} Fp8Quantize"
+
+
+def _w8a16():
+    from compressed_tensors.compressors import PackedQuantizationCompressor
+    from compressed_tensors.quantization import QuantizationScheme
+    from compressed_tensors.quantization.quant_scheme import preset_name_to_scheme
+    from compressed_tensors.quantization.utils import calculate_qparams
+    scheme: QuantizationScheme = preset_name_to_scheme("W8A16", ["Linear"])
+
+    def codes_of(key, tensor):
+        groups = tensor.unflatten(-1, (-1, scheme.weights.group_size))
+        scale, _ = calculate_qparams(groups.amin(-1), groups.amax(-1), scheme.weights)
+        made = PackedQuantizationCompressor.compress({"weight": tensor, "weight_scale": scale}, scheme)
+        return {key.removesuffix("weight") + name: value for name, value in made.items()}
+    return codes_of, f"compressed-tensors {_version('compressed-tensors')} PackedQuantizationCompressor"
+
+
 def shapes(layers):
     """Names and shapes of a Llama without a config of its own."""
     yield "model.embed_tokens.weight", (VOCAB, HIDDEN)
@@ -213,7 +273,8 @@ def main():
     if name == "make_fsdp":
         make_fsdp(paths[0], float(paths[1]))
         return
-    work, version = {"verl_fsdp": verl_fsdp, "verl_megatron": verl_megatron, "torch_consolidate": torch_consolidate, "zero_to_fp32": zero_to_fp32}[name]()
+    work, version = {"verl_fsdp": verl_fsdp, "verl_megatron": verl_megatron, "torch_consolidate": torch_consolidate, "zero_to_fp32": zero_to_fp32,
+                     "quantise_fp8-block": lambda: quantise("fp8-block"), "quantise_w8a16": lambda: quantise("w8a16")}[name]()
     begin = time.perf_counter()
     work(*paths)
     print(json.dumps({"work_s": time.perf_counter() - begin, "peer": version}), flush=True)

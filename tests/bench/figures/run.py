@@ -10,6 +10,7 @@ import averaging
 import merging
 import page
 import peers
+import quantising
 import records
 import small
 from place import Model, Place
@@ -23,6 +24,8 @@ kinds:
           and fsync; all strategies in the same run
   peer    beside other mergers, in a Python that has them (--python): verl's for FSDP and Megatron, torch's consolidation, DeepSpeed's zero_to_fp32
   average of four checkpoints of several formats, beside plain parallel reading of them (--gb: of each, 1)
+  quantise fp8-block and w8a16 of an FSDP checkpoint beside its bf16 merge; without fsync beside the functions of transformers and compressed-tensors
+          (--python) over the merged model, too
   launch  a merge of next to nothing
   memory  checkpoints of holes of growing size
 
@@ -55,9 +58,9 @@ def listed(*known, default=None, note=""):
 
 def arguments():
     parser = argparse.ArgumentParser(prog="scripts/bench.sh", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kind", **listed("merge", "average", "peer", "launch", "memory", default=["merge", "launch"], note=" (default merge,launch)"))
+    parser.add_argument("--kind", **listed("merge", "average", "peer", "quantise", "launch", "memory", default=["merge", "launch"], note=" (default merge,launch)"))
     parser.add_argument("--gb", type=float, help="size of the checkpoint's tensors (4; peers: 2)")
-    parser.add_argument("--pairs", type=int, help="runs of each side (9; peers: 2)")
+    parser.add_argument("--pairs", type=int, help="runs of each side (9; quantise: 5; peers: 2)")
     parser.add_argument("--format", **listed("legacy", "torch_dist", "fsdp"))
     parser.add_argument("--dtype", **listed("bf16", "fp32_bf16"))
     parser.add_argument("--ranks", type=values_in, default=["2", "1", "4"], help="LIST of numbers (2,1,4)")
@@ -113,6 +116,11 @@ def jobs(given):
         peer_gb, peer_pairs = given.gb or 2, given.pairs or 2
         for name in given.peer:
             yield [dict(peers.key(name, peer_gb), pairs=peer_pairs)], lambda place, n=name: [peers.record(place, n, peer_gb, peer_pairs, given.python)], []
+    if "quantise" in given.kind:
+        gb, n_runs = given.gb or 4, given.pairs or 5
+        for fsync in given.fsync:
+            yield ([dict(key, pairs=n_runs) for key in quantising.keys(gb, fsync)],
+                   lambda place, f=fsync: quantising.measure(place, gb, f, n_runs, given.python), [])
     if "memory" in given.kind:
         for item in given.memory:
             how, size, layout = (item + "-legacy").split("-")[:3]
