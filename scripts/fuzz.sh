@@ -61,7 +61,9 @@ fi
 # Kept small, freed memory stays in the processor's cache; where memory was allocated, a finding's own run tells (without these).
 export ASAN_OPTIONS="quarantine_size_mb=8:thread_local_quarantine_size_kb=64:malloc_context_size=0"
 # A recipe is read line by line: longer ones only take longer.
-declare -A longest=([recipe]=1024 [options]=1024)
+declare -A longest=([recipe]=2048 [options]=1024)
+# Seeds that lie elsewhere: the recipes of all families.
+declare -A also=([recipe]="$ROOT/src/models/recipes")
 install_packages clang
 clang=(-DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang -DSHARDWELD_FUZZ=ON)
 build build-fuzz fuzz_ "${clang[@]}" -DSHARDWELD_SANITIZE=address,undefined,fuzzer-no-link
@@ -75,7 +77,7 @@ mkdir -p "$ROOT/build-fuzz/findings"
 
 # run PROGRAMS OPTIONS: the target, over what it has learnt; an input that breaks something ends all.
 run() {
-    "$ROOT/$1/bin/fuzz_$target" "${@:2}" "$learnt" "$corpus/$target" >"$log" 2>&1 && return
+    "$ROOT/$1/bin/fuzz_$target" "${@:2}" "$learnt" "$corpus/$target" ${also[$target]:+"${also[$target]}"} >"$log" 2>&1 && return
     tail -40 "$log"
     echo "$target: a finding" >&2
     exit 1

@@ -1,0 +1,32 @@
+// A file's declaration with everything it extends and takes with it, as a recipe or a dialect.
+// Knows all declarations by name; knows neither where they come from nor what meets.
+#pragma once
+
+#include <string_view>
+
+#include "shardweld/models/recipe.hpp"
+
+#include "declaration.hpp"
+
+namespace shardweld::models {
+
+struct FoundDeclaration {
+    Declaration declaration;
+    RecipeFile source;
+    bool is_extra = false;
+};
+
+/// Parses a file and adds it; an extra one replaces a built-in one of its name. Error(usage) for a
+/// second one of the same kind.
+void declare(Declarations& entries, const RecipeFile& source, bool is_extra);
+
+/// nullptr if there is none of that kind.
+const FoundDeclaration* find_in(const Declarations& entries, std::string_view name,
+                                bool is_dialect);
+
+/// Error(usage) naming the file and line: a name that is not declared, a cycle, `extends` more than
+/// 8 deep, or lines that do not fit what they change.
+Recipe recipe_of(const Declarations& entries, const FoundDeclaration& entry);
+Dialect dialect_of(const Declarations& entries, const FoundDeclaration& entry);
+
+}  // namespace shardweld::models
