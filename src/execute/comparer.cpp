@@ -8,10 +8,12 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/mpi/share.hpp"
 #include "shardweld/numeric/convert.hpp"
+#include "shardweld/numeric/quantise.hpp"
 #include "shardweld/plan/plan.hpp"
 
 #include "reader.hpp"
 #include "round.hpp"
+#include "strip_qualities.hpp"
 
 namespace shardweld::execute {
 
@@ -54,15 +56,22 @@ class Comparer::State {
     }
 
     void add(const plan::Slice& slice, std::span<const std::byte> bytes) {
-        for (const std::size_t i : of_target_[slice.target]) {
-            try {
-                add(i, slice, bytes);
-            } catch (Error& error) {
-                error.add_context("tensor " + printable(tensor_of(i).name) + " of " +
-                                  reference_.source.directory.string());
-                throw;
-            }
-        }
+        for_pairs(slice, [&](std::size_t i) { add(i, slice, bytes); });
+    }
+
+    void add_codes(const plan::Slice& slice, const numeric::QuantisedRows& rows,
+                   std::span<const std::byte> codes, std::span<const std::byte> scales) {
+        for_pairs(slice, [&](std::size_t i) {
+            const auto weight = rounded(tensor_of(i).dtype, read(i, slice.begin, slice.end),
+                                        rows.weight, their_rounded_);
+            qualities_.add(
+                static_cast<std::uint32_t>(i), slice.begin,
+                numeric::quality_of(rows, slice.begin / rows.n_columns, weight, codes, scales));
+        });
+    }
+
+    [[nodiscard]] std::map<std::uint32_t, numeric::Quality> gather_quality(mpi::Comm& comm) const {
+        return qualities_.gather(comm);
     }
 
     [[nodiscard]] std::vector<numeric::Comparison> gather(mpi::Comm& comm) const {
@@ -82,6 +91,19 @@ class Comparer::State {
     }
 
   private:
+    template <typename Do>
+    void for_pairs(const plan::Slice& slice, Do&& act) {
+        for (const std::size_t i : of_target_[slice.target]) {
+            try {
+                act(i);
+            } catch (Error& error) {
+                error.add_context("tensor " + printable(tensor_of(i).name) + " of " +
+                                  reference_.source.directory.string());
+                throw;
+            }
+        }
+    }
+
     [[nodiscard]] const catalogue::Tensor& tensor_of(std::size_t i) const {
         return (*reference_.tensors)[pairs_[i].tensor];
     }
@@ -148,6 +170,7 @@ class Comparer::State {
     Reader reader_;
     std::vector<std::vector<std::size_t>> of_target_;
     std::vector<numeric::Comparison> found_;
+    StripQualities qualities_;
     std::vector<plan::Operand> operands_;
     std::size_t last_ = ~std::size_t{0};
     Buffer read_, own_rounded_, their_rounded_;
@@ -160,6 +183,15 @@ Comparer::~Comparer() = default;
 
 void Comparer::add(const plan::Slice& slice, std::span<const std::byte> bytes) {
     state_->add(slice, bytes);
+}
+
+void Comparer::add_codes(const plan::Slice& slice, const numeric::QuantisedRows& rows,
+                         std::span<const std::byte> codes, std::span<const std::byte> scales) {
+    state_->add_codes(slice, rows, codes, scales);
+}
+
+std::map<std::uint32_t, numeric::Quality> Comparer::gather_quality(mpi::Comm& comm) const {
+    return state_->gather_quality(comm);
 }
 
 std::vector<numeric::Comparison> Comparer::gather(mpi::Comm& comm) const {

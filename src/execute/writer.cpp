@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "shardweld/core/codec.hpp"
 #include "shardweld/core/usage.hpp"
-#include "shardweld/mpi/share.hpp"
 #include "shardweld/numeric/convert.hpp"
 #include "shardweld/numeric/quantise.hpp"
 #include "shardweld/plan/plan.hpp"
@@ -154,8 +152,8 @@ void Writer::quantise(const Round& round, std::size_t i, std::span<std::byte> ou
         numeric::quantise(rows, values, out, scales);
         if (options_.digests) {
             const Index first = codes.slice.begin / how.row_elements();
-            quality_.push_back({codes.slice.target, codes.slice.begin,
-                                numeric::quality_of(rows, first, values, out, scales)});
+            quality_.add(codes.slice.target, codes.slice.begin,
+                         numeric::quality_of(rows, first, values, out, scales));
         }
     } catch (Error& error) {
         error.add_context("tensor " + target.name);
@@ -187,6 +185,9 @@ void Writer::dequantise(const Assembled& codes, std::span<std::byte> out) {
     } catch (Error& error) {
         error.add_context("tensor " + target.name);
         throw;
+    }
+    if (options_.on_codes && !how.is_turned()) {
+        options_.on_codes(codes.slice, rows, codes.stored, scales);
     }
 }
 
@@ -254,18 +255,6 @@ void Writer::write_journal() {
         journal_->append(digests_.finished().subspan(n_written_down_), sums);
         n_written_down_ = digests_.finished().size();
     }
-}
-
-std::map<std::uint32_t, numeric::Quality> Writer::gather_quality(mpi::Comm& comm) const {
-    std::vector<StripQuality> all = mpi::gather_all(comm, quality_);
-    // Sums of fractions depend on their order.
-    std::ranges::sort(
-        all, {}, [](const StripQuality& strip) { return std::pair(strip.target, strip.begin); });
-    std::map<std::uint32_t, numeric::Quality> sums;
-    for (const StripQuality& strip : all) {
-        sums[strip.target].add(strip.found);
-    }
-    return sums;
 }
 
 void Writer::close() {

@@ -15,17 +15,11 @@
 #include "factors.hpp"
 #include "round.hpp"
 #include "sink.hpp"
+#include "strip_qualities.hpp"
 #include "sums.hpp"
 #include "tally.hpp"
 
 namespace shardweld::execute {
-
-/// How near the codes of a strip are to the weight.
-struct StripQuality {
-    std::uint32_t target = 0;
-    Index begin = 0;  ///< elements of the codes
-    numeric::Quality found;
-};
 
 /// One rank's finished bytes.
 class Writer {
@@ -55,7 +49,9 @@ class Writer {
     /// Collective: every tensor's digest in hex, on rank 0 (empty elsewhere).
     std::vector<std::string> gather_digests(mpi::Comm& comm) { return digests_.gather(comm); }
     /// Collective: how near codes are to weights, by target, on rank 0; with the digests.
-    std::map<std::uint32_t, numeric::Quality> gather_quality(mpi::Comm& comm) const;
+    std::map<std::uint32_t, numeric::Quality> gather_quality(mpi::Comm& comm) const {
+        return quality_.gather(comm);
+    }
     /// What this rank has written, to be checked; at the end.
     [[nodiscard]] Written take_written() {
         Written written = digests_.take_written();
@@ -89,7 +85,7 @@ class Writer {
     Factors factors_;
     Sums sums_;
     Buffer converted_;
-    std::vector<StripQuality> quality_;
+    StripQualities quality_;
     Buffer staged_;  ///< a strip as it is quantised
     Buffer scales_;  ///< of a strip that is dequantised
     std::optional<Journal> journal_;

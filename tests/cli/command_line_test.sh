@@ -36,7 +36,9 @@ grep -qE '^compiler: .*[0-9]+\.[0-9]+' "$WORK/out" && grep -qE '^MPI: .*[0-9]+\.
 # What the processor has, told by the kernel.
 checks=$((checks + 1))
 if grep -qw avx2 /proc/cpuinfo && grep -qw f16c /proc/cpuinfo && grep -qw fma /proc/cpuinfo; then
-    grep -qx 'processor: AVX2, F16C, FMA' "$WORK/out" || fail "$(tail -1 "$WORK/out") on a processor with AVX2, F16C and FMA"
+    wanted='processor: AVX2, F16C, FMA'
+    [[ "$(grep -owE 'avx512(f|bw|vl|dq)' /proc/cpuinfo | sort -u | wc -l)" != 4 ]] || wanted+=', AVX-512'
+    grep -qx "$wanted" "$WORK/out" || fail "$(tail -1 "$WORK/out"), expected $wanted"
 fi
 for command in merge plan inspect recipes; do
     expect_code 0 "$SHARDWELD" "$command" --help && stdout_has "Usage: shardweld $command" && stderr_is_empty

@@ -69,6 +69,28 @@ merged qwen3moe128 w8a16 "$WORK/parts" 2 --max_shard_size 64KiB --report "$WORK/
 same qwen3moe128 w8a16 "$WORK/parts"
 expect_code 0 "$SHARDWELD" verify "$WORK/parts" --report "$WORK/report.json" -q
 
+# How near the codes are: the report's numbers again from the files, at any number of ranks, beside those of another model.
+merged qwen3moe128 fp8-block "$WORK/other" 1
+expect_code 0 mpirun -n 3 "$SHARDWELD" diff "$WORK/parts" "$WORK/other" --base "$data/qwen3moe128/input" --json -q
+checks=$((checks + 1))
+python3 - "$WORK/report.json" "$WORK/out" <<'EOF' || fail "diff --base"
+import json, math, sys
+report, found = (json.load(open(path)) for path in sys.argv[1:])
+wanted = {t["name"].replace("weight_packed", "weight"): t["quantised"] for t in report["tensors"] if "quantised" in t}
+parts, other = found["models"]
+assert {t["name"] for t in parts["tensors"]} == set(wanted) == {t["name"] for t in other["tensors"]}, found
+for tensor in parts["tensors"]:
+    told, again = wanted[tensor["name"]], tensor["quantised"]
+    assert math.isclose(told.pop("relative_error"), again.pop("relative_error"), rel_tol=1e-12), tensor
+    assert told == again, (told, again)
+assert {t["quantised"]["encoding"] for t in other["tensors"]} == {"fp8-block"} and parts["n_same_bits"] == parts["n_others"] > 0
+EOF
+expect_code 0 "$SHARDWELD" diff "$WORK/other" --base "$data/qwen3moe128/input" -q
+expect_code 13 "$SHARDWELD" diff "$WORK/other" --base "$data/llama128/input" -q
+expect_text "have other tensors"
+# test reads codes as weights, too.
+expect_code 0 mpirun -n 2 "$SHARDWELD" test --backend hf --local_dir "$WORK/other" --test_hf_dir "$data/qwen3moe128/input" --dtype bf16 --atol 1 -q
+
 # What servers fuse stays together.
 merged llama128 fp8-channel "$WORK/ignored" 1 --quantize_ignore 'q_proj|down_proj'
 checks=$((checks + 1))

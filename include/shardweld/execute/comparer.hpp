@@ -2,6 +2,7 @@
 // Knows slices, catalogues and tolerances; nothing of names, formats or what a difference means.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -11,6 +12,8 @@
 #include "shardweld/execute/source.hpp"
 #include "shardweld/mpi/comm.hpp"
 #include "shardweld/numeric/compare.hpp"
+#include "shardweld/numeric/quality.hpp"
+#include "shardweld/numeric/quantised_rows.hpp"
 
 namespace shardweld::plan {
 struct Plan;
@@ -47,8 +50,15 @@ class Comparer {
     /// an OnSlice. Local. Error(corrupt) when a file has changed or does not cover a tensor.
     void add(const plan::Slice& slice, std::span<const std::byte> bytes);
 
+    /// An OnCodes: how near the codes are to the reference, which counts as if it had the weight's
+    /// type. As add.
+    void add_codes(const plan::Slice& slice, const numeric::QuantisedRows& rows,
+                   std::span<const std::byte> codes, std::span<const std::byte> scales);
+
     /// Collective. What all ranks found, by pair, on every rank; independent of their number.
     std::vector<numeric::Comparison> gather(mpi::Comm& comm) const;
+    /// The same of codes, of pairs that have them.
+    std::map<std::uint32_t, numeric::Quality> gather_quality(mpi::Comm& comm) const;
 
   private:
     class State;

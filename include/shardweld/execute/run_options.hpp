@@ -14,6 +14,7 @@
 #include "shardweld/io/directory.hpp"
 #include "shardweld/mpi/free_run.hpp"
 #include "shardweld/numeric/quality.hpp"
+#include "shardweld/numeric/quantised_rows.hpp"
 
 namespace shardweld::plan {
 struct Plan;
@@ -28,6 +29,12 @@ using OnProgress = std::function<void(Bytes done_by_this_rank)>;
 /// Called on the rank that owns a slice of the output with its finished bytes, in the order of the
 /// output line. May throw.
 using OnSlice = std::function<void(const plan::Slice& slice, std::span<const std::byte> bytes)>;
+
+/// The same with the codes that a slice of a weight is made of: rows, `rows.n_columns` wide, from
+/// the slice's first element on. Not of gpt-oss' experts, whose codes lie by columns.
+using OnCodes =
+    std::function<void(const plan::Slice& slice, const numeric::QuantisedRows& rows,
+                       std::span<const std::byte> codes, std::span<const std::byte> scales)>;
 
 /// One difference found among replicas.
 struct Difference {
@@ -78,11 +85,12 @@ struct Resumption {
 };
 
 struct RunOptions {
-    bool sync = true;      ///< fsync the output files
-    bool direct = false;   ///< write past the page cache
-    bool digests = false;  ///< compute xxh3-128 of every tensor
-    bool write = true;     ///< false: nothing is written
-    OnSlice on_slice;      ///< not empty: gets all finished bytes
+    bool sync = true;       ///< fsync the output files
+    bool direct = false;    ///< write past the page cache
+    bool digests = false;   ///< compute xxh3-128 of every tensor
+    bool write = true;      ///< false: nothing is written
+    OnSlice on_slice;       ///< not empty: gets all finished bytes
+    OnCodes on_codes = {};  ///< of weights that are made of codes, before their `on_slice`
     OnProgress on_progress;
     mpi::OnShare on_read_back;  ///< of what an earlier run has written
     fs::path factors;           ///< the file that the plan's folds read their factors from

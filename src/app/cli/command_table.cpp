@@ -79,13 +79,14 @@ const std::vector<CommandRow>& command_rows() {
         {"diff",
          Command::diff,
          {"local_dir", "test_hf_dir"},
-         "shardweld diff MODEL MODEL [options]",
+         "shardweld diff MODEL [MODEL] [options]",
          "compare two model directories",
          "Exit code 13 if they differ.\n"
          "\n"
          "Examples:\n"
-         "  mpirun -n 4 shardweld diff merged Qwen3-8B --atol 1e-3\n",
-         {"atol", "rtol", "strict_dtype", "check_crc", "bw_limit", "json", "log_dir", "verbose",
+         "  mpirun -n 4 shardweld diff merged Qwen3-8B --atol 1e-3\n"
+         "  mpirun -n 4 shardweld diff Qwen3-8B-FP8 Qwen3-8B-W4A16 --base Qwen3-8B\n",
+         {"atol", "rtol", "strict_dtype", "base", "check_crc", "bw_limit", "json", "verbose",
           "quiet", "help"}},
         {"verify",
          Command::verify,

@@ -147,9 +147,9 @@ const std::vector<OptionRow>& option_rows() {
          Touches::output},
         {"lora_alpha", "X", kModel, "Model", "LoRA's alpha, if the checkpoint does not state it",
          value(&Options::lora_alpha, lora_alpha_in), Touches::output},
-        {"base", "DIR", kModel, "Model",
+        {"base", "DIR", kModel | kDiff, "Model",
          "the model that was trained: the base of an adapter saved alone, otherwise compared with "
-         "the result",
+         "the result; diff: the model that was quantised",
          text(&Options::base), Touches::output},
 
         {"test_hf_dir", "DIR", kTest, "Comparison", "the model to compare with",

@@ -216,7 +216,7 @@ void require_directories(const CommandRow& command, const Options& options) {
     if (command.command == Command::recipes) {
         return;
     }
-    if (command.command == Command::diff && options.reference.empty()) {
+    if (command.command == Command::diff && options.reference.empty() && !options.base) {
         refuse("two directories are needed", usage_of(command));
     }
     if (options.local_dir.empty()) {

@@ -5,6 +5,7 @@
 #include "shardweld/execute/comparer.hpp"
 #include "shardweld/plan/plan.hpp"
 
+#include "../compare/code_quality.hpp"
 #include "../compare/comparison.hpp"
 #include "../compare/comparison_output.hpp"
 #include "../compare/reference_model.hpp"
@@ -20,11 +21,26 @@ namespace shardweld::app {
 
 namespace {
 
-/// Collective. Moves the tensors of a plan, and holds them against the reference's. `directory`: of
-/// a fold's factors.
+/// Puts what was found of codes beside their tensors.
+void add_quality(Outcome& outcome, const std::vector<execute::Pair>& pairs,
+                 const std::vector<std::size_t>& tensor_of_pair, const plan::Plan& plan,
+                 const std::map<std::uint32_t, numeric::Quality>& found) {
+    for (const auto& [pair, quality] : found) {
+        ComparedTensor& row = outcome.tensors[tensor_of_pair[pair]];
+        row.quality = quality;
+        row.encoding = facts_of(plan.targets[pairs[pair].target].quantised->encoding).name;
+    }
+}
+
+/// Collective. Moves the tensors of a plan, and holds them against the reference's.
 Outcome compare(Session& session, Planned& planned, std::optional<bool> ties,
-                const ModelDirectory& reference, const fs::path& directory) {
+                const ModelDirectory& reference) {
     const Options& options = session.options;
+    // Factors of an adapter and scales of codes are gathered in a file before they are used.
+    std::optional<Scratch> scratch;
+    if (planned.factors) {
+        scratch.emplace(session.comm);
+    }
     Matching matching = match(planned.plan.targets, reference.tensors, {ties, reference.ties()});
     reference.want(matching.pairs);
     execute::Comparer comparer(
@@ -35,10 +51,20 @@ Outcome compare(Session& session, Planned& planned, std::optional<bool> ties,
     run.on_slice = [&](const plan::Slice& slice, std::span<const std::byte> bytes) {
         comparer.add(slice, bytes);
     };
-    const io::Directory place(directory);
+    run.on_codes = [&](const plan::Slice& slice, const numeric::QuantisedRows& rows,
+                       std::span<const std::byte> codes, std::span<const std::byte> scales) {
+        comparer.add_codes(slice, rows, codes, scales);
+    };
+    const io::Directory place(scratch ? scratch->path() : fs::path());
     (void)move_tensors({{session, planned, place, std::move(run)}});
     (void)check_what_was_read(session, reference.input, {});
-    return judge(std::move(matching), comparer.gather(session.comm), options.strict_dtype);
+    const auto pairs = matching.pairs;
+    const auto tensor_of_pair = matching.tensor_of_pair;
+    Outcome outcome =
+        judge(std::move(matching), comparer.gather(session.comm), options.strict_dtype);
+    add_quality(outcome, pairs, tensor_of_pair, planned.plan,
+                comparer.gather_quality(session.comm));
+    return outcome;
 }
 
 /// Collective. Prints; Error(differs) when the models differ.
@@ -66,6 +92,38 @@ Terms comparison_terms() {
     return {Destination::comparison, true};
 }
 
+/// Collective. A model, its codes read as weights, against the weights of --base.
+CodedModel held_against_base(Session& session, const fs::path& directory) {
+    Options options = session.options;
+    options.local_dir = directory;
+    options.backend = "hf";
+    options.dtype = DType::bf16;
+    options.base.reset();
+    Unreported run(session.comm, options, session.log, session.log);
+    const ModelDirectory base = read_model_directory(run.session(), *session.options.base);
+    Planned planned = make_ready(run.session(), comparison_terms(),
+                                 find_sources(run.session(), comparison_terms()));
+    return {directory.string(), compare(run.session(), planned, planned.ties(), base)};
+}
+
+/// Collective. Prints how near codes are to the weights of --base; Error(differs) when a model has
+/// other tensors.
+ErrorCode tell_quality(Session& session) {
+    const Options& options = session.options;
+    std::vector<CodedModel> models;
+    models.push_back(held_against_base(session, options.local_dir));
+    if (!options.reference.empty()) {
+        models.push_back(held_against_base(session, options.reference));
+    }
+    const std::string base = options.base->string();
+    print(session.comm,
+          [&] { return options.json ? quality_json(base, models) : quality_text(base, models); });
+    for (const CodedModel& model : models) {
+        require_same_tensors(model, base);
+    }
+    return ErrorCode::ok;
+}
+
 }  // namespace
 
 int test(mpi::Comm& comm, const Options& options, Log& log) {
@@ -82,25 +140,22 @@ int test(mpi::Comm& comm, const Options& options, Log& log) {
         preflight.add(strict_problems(session));
         preflight.require_none();
         check_crcs(session, planned, {});
-        // The factors of an adapter are gathered in a file before they are folded.
-        std::optional<Scratch> scratch;
-        if (options.lora == Lora::fold) {
-            scratch.emplace(comm);
-        }
-        Outcome outcome = compare(session, planned, planned.ties(), reference,
-                                  scratch ? scratch->path() : fs::path());
+        Outcome outcome = compare(session, planned, planned.ties(), reference);
         return tell(session, "test", std::move(outcome), {});
     });
 }
 
 int diff(mpi::Comm& comm, const Options& options, Log& log) {
     return run_reported(comm, options, log, "diff", [&](Session& session) {
+        if (options.base) {
+            return tell_quality(session);
+        }
         ModelDirectory tested = read_model_directory(session, options.local_dir);
         const ModelDirectory reference = read_model_directory(session, options.reference);
         const std::optional<bool> ties = tested.ties();
         Planned planned = make_ready_as_stored(session, comparison_terms(), std::move(tested.input),
                                                targets_of(tested.tensors));
-        Outcome outcome = compare(session, planned, ties, reference, {});
+        Outcome outcome = compare(session, planned, ties, reference);
         return tell(session, "diff", std::move(outcome),
                     config_differences(tested.config_text, reference.config_text));
     });

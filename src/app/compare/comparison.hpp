@@ -9,6 +9,7 @@
 #include "shardweld/catalogue/tensor.hpp"
 #include "shardweld/execute/comparer.hpp"
 #include "shardweld/numeric/compare.hpp"
+#include "shardweld/numeric/quality.hpp"
 #include "shardweld/plan/binding.hpp"
 
 namespace shardweld::app {
@@ -40,7 +41,9 @@ struct ComparedTensor {
     std::optional<TensorSide> reference;  ///< nullopt: extra
     std::string tied_to;  ///< a head that one side lacks: the embedding it should equal
     DType compared_as = DType::f32;
-    numeric::Comparison found;  ///< n_elements 0: values were not compared
+    numeric::Comparison found;                     ///< n_elements 0: values were not compared
+    std::optional<numeric::Quality> quality = {};  ///< of codes, held against the reference
+    std::string encoding = {};                     ///< theirs
 };
 
 /// What is compared with what.

@@ -131,6 +131,9 @@ ordered_json tensor_json(const ComparedTensor& row) {
         json["absolute"] = largest_json(row.found.absolute, shape_of(row));
         json["relative"] = largest_json(row.found.relative, shape_of(row));
     }
+    if (row.quality) {
+        json["quantised"] = json_of(*row.quality, row.encoding);
+    }
     return json;
 }
 

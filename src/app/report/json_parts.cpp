@@ -14,9 +14,6 @@ nlohmann::json parse_json(const std::string& text) {
     return shardweld::parse_json<nlohmann::json>(without_nonfinite(text));
 }
 
-namespace {
-
-/// How near codes are to the weight.
 ordered_json json_of(const numeric::Quality& quality, const std::string& encoding) {
     return {{"encoding", encoding},
             {"relative_error", quality.relative_error()},
@@ -27,8 +24,6 @@ ordered_json json_of(const numeric::Quality& quality, const std::string& encodin
               {"column", quality.worst.column},
               {"relative_error", quality.worst.error}}}};
 }
-
-}  // namespace
 
 ordered_json json_of(const TensorEntry& tensor) {
     ordered_json json = {

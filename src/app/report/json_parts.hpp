@@ -15,6 +15,8 @@ namespace shardweld::app {
 inline constexpr int kReportSchema = 1;
 
 nlohmann::ordered_json json_of(const TensorEntry& tensor);
+/// How near codes are to the weight.
+nlohmann::ordered_json json_of(const numeric::Quality& quality, const std::string& encoding);
 nlohmann::ordered_json json_of(const catalogue::Ignored& ignored);
 nlohmann::ordered_json json_of(const catalogue::Provenance& provenance);
 nlohmann::ordered_json json_of(const plan::Ledger& ledger);

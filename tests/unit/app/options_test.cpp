@@ -247,7 +247,7 @@ TEST(ParseOptions, reads_what_comparisons_and_uploads_need) {
     EXPECT_EQ(diff.local_dir, fs::path("a"));
     EXPECT_EQ(diff.reference, fs::path("b"));
     EXPECT_EQ(refusal({"diff", "a"}),
-              "usage: two directories are needed; usage: shardweld diff MODEL MODEL [options]");
+              "usage: two directories are needed; usage: shardweld diff MODEL [MODEL] [options]");
     EXPECT_EQ(refusal({"merge", "--local_dir", "in", "--private"}),
               "usage: no repository is given; add --hf_upload_path ORG/NAME");
     EXPECT_EQ(refusal({"merge", "--local_dir", "in", "--lora_alpha", "0"}),
