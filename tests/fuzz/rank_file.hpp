@@ -2,8 +2,10 @@
 // Knows formats and what every piece must keep to; knows no format's files.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "shardweld/formats/format.hpp"
 
@@ -27,6 +29,41 @@ inline void scan_and_combine(const formats::Location& location) {
         require_inside(shard.piece, shard.shape, shard.dtype, size);
     }
     static_cast<void>(format.combine(location, {std::move(catalogue)}));
+}
+
+/// All files of a location, of which each piece must lie inside its tensor and its storage in a
+/// file of `size` bytes.
+inline void scan_and_join(const formats::Location& location, Bytes size) {
+    const formats::Format& format = formats::format_of(location);
+    std::vector<catalogue::Catalogue> scans;
+    for (const std::string& file : format.scan_list(location)) {
+        scans.push_back(format.scan(location, file));
+    }
+    const auto catalogue = format.combine(location, std::move(scans));
+    for (const auto& tensor : catalogue.tensors) {
+        for (const auto& piece : tensor.pieces) {
+            require_inside(piece, tensor.shape, tensor.dtype, size);
+        }
+    }
+}
+
+/// A new directory in which each name leads to what file_with put there last.
+inline std::filesystem::path directory_with(const std::vector<std::string>& names) {
+    static const LinkDirectory directory("link");
+    static int n_directories = 0;
+    const auto path = directory.path() / std::to_string(n_directories++);
+    for (const std::string& name : names) {
+        std::filesystem::create_directories((path / name).parent_path());
+        std::filesystem::create_symlink(input_path(), path / name);
+    }
+    return path;
+}
+
+/// What a format finds in a directory.
+inline formats::Location found_in(const std::filesystem::path& path, const std::string& format) {
+    formats::Location location;
+    location.format = format;
+    return formats::format_of(location).probe(path).value();
 }
 
 /// Where a format finds one file, `name`, that holds what file_with put there last.
