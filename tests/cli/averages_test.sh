@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Several checkpoints in one model: averages and deltas of mixed formats, types and grids against Python's own arithmetic, the same bytes
+# Several checkpoints in one model: averages and deltas of mixed frameworks, types and grids against Python's own arithmetic, the same bytes
 # at any number of ranks with both strategies; what is refused; a merge that goes on where it was killed.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/merge_cases.sh"
@@ -111,6 +111,21 @@ if faults_at "$megatron" "$WORK"; then
     diff -r "$WORK/killed" "$WORK/whole" >"$WORK/diff" || fail "the resumed average is another one: $(head -3 "$WORK/diff")"
     python3 -c 'import json, sys; sys.exit(json.load(open(sys.argv[1]))["resume"]["bytes_reused"] == 0)' "$WORK/report.json" || fail "nothing was reused"
 fi
+
+# One small model as Megatron, FSDP and DeepSpeed save it: fp32 masters of ZeRO-3 with bf16 of the others.
+MAKE="$(dirname "$SHARDWELD")/make_checkpoint"
+sources=()
+for layout in legacy fsdp zero3 torch_dist; do
+    name="one_$layout"
+    "$MAKE" --format "$layout" --gb 0.0001 --vocab 101 --seed "${#sources[@]}" "$WORK/$name.made" >/dev/null || fail "make_checkpoint $layout"
+    alone "$name" "$WORK/$name.made/source" --hf_config "$WORK/$name.made/hf"
+    sources+=("$WORK/$name.made/source")
+done
+config=(--hf_config "$WORK/one_legacy.made/hf")
+mixed average "0.4,0.3,0.2,0.1" "one_legacy one_fsdp one_zero3 one_torch_dist" --average --average_weights 0.4,0.3,0.2,0.1 "${config[@]}"
+sources=("${sources[@]:1}")
+mixed delta 0.5,-0.25,0.125 "one_legacy one_fsdp one_zero3 one_torch_dist" --delta "$WORK/one_legacy.made/source" --scale 0.5,-0.25,0.125 \
+    "${config[@]}"
 
 # What is no average.
 refused 2 "an average needs two checkpoints" --average "$WORK/fp32"
