@@ -67,7 +67,7 @@ same_as_expected "$data/zero2_w2_oddsizes" "$WORK/moments_merged"
 # Layers of a pipeline and experts keep their names: no model of the hub has them.
 mkdir "$WORK/toy"
 echo '{"model_type": "toy"}' >"$WORK/toy/config.json"
-for case in "pipe_w2 13 0.weight" "moe_w2 20 moe.deepspeed_moe.experts.deepspeed_experts.3.0.weight"; do
+for case in "pipe_w2 13 0.weight" "pipe_tied_w2 8 4.weight" "moe_w2 20 moe.deepspeed_moe.experts.deepspeed_experts.3.0.weight"; do
     read -r name count tensor <<<"$case"
     expect_code 0 "$SHARDWELD" merge --local_dir "$data/$name/source" --hf_config "$WORK/toy" --target_dir "$WORK/$name" --names module -q
     checks=$((checks + 1))

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "shardweld/core/error.hpp"
@@ -50,9 +53,7 @@ class Joiner {
         const std::string& path = out_.files[file].path;
         const FileName name = parse_file_name(path).value_or(FileName{});
         grid_.note(scan.facts, path, name);
-        for (const auto& [alias, original] : scan.claims) {
-            aliases_.emplace(alias, original);
-        }
+        aliases_.merge(scan.claims);
         if (name.kind == FileKind::partition) {
             for (catalogue::Shard& shard : scan.shards) {
                 shard.piece.file = file;
@@ -82,6 +83,7 @@ class Joiner {
             for (auto& [mp, rank] : ranks_) {
                 add_parameters(mp, rank);
             }
+            name_tied_layers();
         }
         for (WholeTensor& whole : wholes_) {
             add_whole(whole);
@@ -128,12 +130,35 @@ class Joiner {
         }
     }
 
+    // A pipeline declares a tied module once, by its key, and saves it with each layer that is one.
+    // Which are is told by name and shape alone: where two modules may be meant, copies stay.
+    void name_tied_layers() {
+        for (const WholeTensor& whole : wholes_) {
+            const std::string& name = whole.tensor.name;
+            if (whole.name.kind != FileKind::layer || is_declared(name)) {
+                continue;
+            }
+            std::set<std::string> originals;
+            for (const auto& [mp, rank] : ranks_) {
+                rank.find_tied(std::string_view(name).substr(name.find('.') + 1),
+                               whole.tensor.shape, originals);
+            }
+            if (originals.size() == 1) {
+                aliases_.emplace(name, *originals.begin());
+                tied_.insert(*originals.begin());
+            }
+        }
+    }
+
+    [[nodiscard]] bool is_declared(const std::string& name) const {
+        return std::any_of(ranks_.begin(), ranks_.end(),
+                           [&](const auto& rank) { return rank.second.declares(name); });
+    }
+
     void add_whole(WholeTensor& whole) {
         Tensor& tensor = whole.tensor;
-        const bool is_flat = std::any_of(ranks_.begin(), ranks_.end(), [&](const auto& rank) {
-            return rank.second.declares(tensor.name);
-        });
-        if (weights_ != Weights::model && is_flat) {
+        if (weights_ != Weights::model &&
+            (is_declared(tensor.name) || aliases_.contains(tensor.name))) {
             ignored_.add(
                 {"*", "copies of weights that are taken from the optimizer's partitions"}, 1,
                 to_bytes(volume_of(tensor.shape, tensor.name), "elements") * size_of(tensor.dtype));
@@ -247,6 +272,9 @@ class Joiner {
                 tensors_.try_emplace(alias, std::move(joined));
             }
         }
+        for (const std::string& name : tied_) {
+            tensors_.erase(name);
+        }
     }
 
     Weights weights_;
@@ -256,6 +284,7 @@ class Joiner {
     std::vector<WholeTensor> wholes_;
     std::map<std::string, LocalShapes> whole_shapes_;
     std::map<std::string, std::string> aliases_;
+    std::set<std::string> tied_;  // modules of a pipeline, whose layers are aliases
     std::map<std::string, Joined> tensors_;
     IgnoredRows ignored_;
 };

@@ -69,6 +69,19 @@ const std::vector<Index>* ModelRank::shape_of(const std::string& name) const {
     return at == shapes_.end() ? nullptr : &at->second;
 }
 
+void ModelRank::find_tied(std::string_view name, const std::vector<Index>& shape,
+                          std::set<std::string>& found) const {
+    constexpr std::string_view kTied = "tied_modules.";
+    for (auto at = shapes_.lower_bound(std::string(kTied));
+         at != shapes_.end() && at->first.starts_with(kTied); ++at) {
+        const std::size_t key_end = at->first.find('.', kTied.size());
+        if (key_end != std::string::npos && at->first.substr(key_end + 1) == name &&
+            at->second == shape) {
+            found.insert(at->first);
+        }
+    }
+}
+
 const Tensor* ModelRank::rule_for(const std::string& name) const {
     const auto at = rules_.find(name);
     return at == rules_.end() ? nullptr : &at->second;

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -32,6 +34,9 @@ class ModelRank {
     [[nodiscard]] bool declares(const std::string& name) const { return shapes_.contains(name); }
     /// Its local shape, or nullptr.
     [[nodiscard]] const std::vector<Index>* shape_of(const std::string& name) const;
+    /// Adds its parameters `tied_modules.KEY.NAME` with this NAME and local shape.
+    void find_tied(std::string_view name, const std::vector<Index>& shape,
+                   std::set<std::string>& found) const;
     /// How it is joined with that of other ranks, or nullptr.
     [[nodiscard]] const catalogue::Tensor* rule_for(const std::string& name) const;
 

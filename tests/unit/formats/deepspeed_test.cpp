@@ -438,6 +438,26 @@ TEST(DeepSpeed, numbers_the_layers_of_pipelines) {
     EXPECT_EQ(ignored_bytes(masters, copies), (1296 + 814) * 2U);
 }
 
+// The master, which is declared once and by its key, is each layer that is tied.
+TEST(DeepSpeed, gives_the_layers_of_a_pipeline_that_are_tied_the_one_master) {
+    const auto masters = read_deepspeed(deepspeed_case("pipe_tied_w2"));
+    const auto layers = read_deepspeed(deepspeed_case("pipe_tied_w2"), WeightsFrom::model);
+    ASSERT_EQ(masters.tensors.size(), 8U);
+    ASSERT_EQ(layers.tensors.size(), 8U);
+    for (std::size_t i = 0; i < 8; ++i) {
+        EXPECT_EQ(masters.tensors[i].name, layers.tensors[i].name);
+        EXPECT_EQ(masters.tensors[i].dtype, DType::f32);
+    }
+    const auto& first = tensor_of(masters, "0.weight");
+    const auto& last = tensor_of(masters, "4.weight");
+    ASSERT_EQ(first.pieces.size(), last.pieces.size());
+    for (std::size_t i = 0; i < first.pieces.size(); ++i) {
+        EXPECT_EQ(first.pieces[i].file, last.pieces[i].file);
+        EXPECT_EQ(first.pieces[i].base, last.pieces[i].base);
+        EXPECT_TRUE(masters.files[first.pieces[i].file].path.ends_with("_optim_states.pt"));
+    }
+}
+
 TEST(DeepSpeed, says_which_weights_it_takes) {
     const auto note = [](const std::string& name, WeightsFrom weights) {
         return read_deepspeed(deepspeed_case(name), weights).notes.at(1);
