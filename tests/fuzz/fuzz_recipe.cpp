@@ -10,6 +10,7 @@
 #include "shardweld/models/config.hpp"
 #include "shardweld/models/recipe.hpp"
 #include "shardweld/models/symbols.hpp"
+#include "shardweld/models/verification.hpp"
 #include "shardweld/models/written_form.hpp"
 
 #include "../../src/models/check.hpp"
@@ -22,7 +23,7 @@ namespace {
 
 using namespace shardweld;
 
-constexpr std::uint32_t kLoadEvery = 4096;
+constexpr std::uint32_t kAmongAllEvery = 1024;
 
 constexpr const char* kConfig = R"({"model_type": "llama", "hidden_size": 8, "num_hidden_layers": 2,
   "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 6, "vocab_size": 11,
@@ -99,17 +100,31 @@ void check_meetings(const std::vector<models::Recipe>& recipes,
     }
 }
 
-void check_together(const std::vector<models::RecipeFile>& files) {
-    models::Declarations entries;
+/// What the built-in files declare.
+const models::Declarations& built_in() {
+    static const models::Declarations all = [] {
+        models::Declarations entries;
+        for (const models::RecipeFile& file : models::built_in_sources()) {
+            if (file.file_name != models::kVerifiedList) {
+                models::declare(entries, file, false);
+            }
+        }
+        return entries;
+    }();
+    return all;
+}
+
+/// The files among others: the recipes that are theirs, with all dialects.
+void check_together(models::Declarations entries, const std::vector<models::RecipeFile>& files) {
     for (const models::RecipeFile& file : files) {
-        models::declare(entries, file, false);
+        models::declare(entries, file, true);
     }
     std::vector<models::Recipe> recipes;
     std::vector<models::Dialect> dialects;
     for (const auto& [name, entry] : entries) {
         if (entry.declaration.is_dialect) {
             dialects.push_back(models::dialect_of(entries, entry));
-        } else {
+        } else if (entry.is_extra) {
             recipes.push_back(models::recipe_of(entries, entry));
         }
     }
@@ -122,9 +137,9 @@ void check(const std::string& text) {
     models::check_lines(whole.lines);
     models::check_lines(models::expand(whole, whole.blocks));
     models::check_lines(models::expand(whole, whole.modules));
-    check_together(files);
-    if (hash_of(text) % kLoadEvery == 0) {
-        static_cast<void>(models::RecipeLibrary::load(files));
+    check_together({}, files);
+    if (hash_of(text) % kAmongAllEvery == 0) {
+        check_together(built_in(), files);
     }
 }
 
