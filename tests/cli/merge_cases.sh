@@ -58,5 +58,5 @@ merge_in_small_messages() {
     [[ -n "${SHARDWELD_ALL_WAYS:-}" ]] || ((case_number % 3 == 0)) || return 0
     merge_again "$1" "$(sum_of "$WORK/merged")" 3 collective --message_limit 64 "${@:2}" || return 1
     checks=$((checks + 1))
-    ((rounds > 50)) || fail "$(basename "$1"): $rounds rounds with messages of 64 bytes"
+    ((rounds > 20)) || fail "$(basename "$1"): $rounds rounds with messages of 64 bytes"
 }
