@@ -41,7 +41,7 @@ const RenameRule* longest_match(const std::vector<RenameRule>& rules, std::strin
     const RenameRule* best = nullptr;
     for (const RenameRule& rule : rules) {
         if (name.starts_with(rule.from) &&
-            (best == nullptr || best->from.size() < rule.from.size())) {
+            (best == nullptr || best->from.size() <= rule.from.size())) {
             best = &rule;
         }
     }
