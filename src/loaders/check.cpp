@@ -31,7 +31,8 @@ json parsed(const std::string& text) {
 
 std::vector<const Rule*> all_rules() {
     std::vector<const Rule*> rules;
-    for (const auto* part : {&directory_rules(), &quantisation_rules(), &parallel_rules()}) {
+    for (const auto* part :
+         {&directory_rules(), &name_rules(), &quantisation_rules(), &parallel_rules()}) {
         for (const Rule& rule : *part) {
             rules.push_back(&rule);
         }

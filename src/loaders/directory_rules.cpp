@@ -241,6 +241,17 @@ void look_at_gguf(const Case& model, Findings& findings) {
     }
 }
 
+/// Absent is false, as in transformers' Qwen3MoeConfig.
+void look_at_routing(const Case& model, Findings& findings) {
+    const json norm = model.field("norm_topk_prob");
+    if (model.field("model_type") == "qwen3_moe" && norm != true) {
+        findings.doubtful(
+            "config.json does not norm the routing's weights (norm_topk_prob), "
+            "llama.cpp does so in all Qwen3-MoE models",
+            "its results will differ from transformers'");
+    }
+}
+
 }  // namespace
 
 // NOLINTNEXTLINE(readability-function-size): a table
@@ -277,6 +288,8 @@ const std::vector<Rule>& directory_rules() {
         {"gguf-header", bit(Loader::llama_cpp), look_at_gguf,
          "its tensors lie where its header says, its metadata has a tokenizer",
          "xllamacpp 2026.10, run"},
+        {"routing", bit(Loader::llama_cpp), look_at_routing, "Qwen3-MoE: `norm_topk_prob` is true",
+         "llama.cpp's graph of qwen3moe, read"},
     };
     return rules;
 }

@@ -118,6 +118,35 @@ void look_at_blocks(const Case& model, Findings& findings) {
     }
 }
 
+/// Integers: how many rows and columns there are, and scales for groups of columns.
+void look_at_packed(const Case& model, Findings& findings) {
+    std::vector<std::string> shapeless;
+    std::vector<std::string> wrong;
+    for (const auto& [name, module] : model.modules) {
+        const auto extents = module.extents(model.scheme);
+        if (module.packed == nullptr || module.packed->dtype != DType::i32 || !extents) {
+            continue;
+        }
+        if (!model.directory.tensors.contains(name + ".weight_shape")) {
+            shapeless.push_back(name);
+        }
+        const auto group = model.scheme.strategy == "channel" ? 0 : model.scheme.group_size;
+        const Index n_groups = group.value_or(0) > 0 ? blocks(extents->second, *group) : Index{1};
+        if (module.scale != nullptr &&
+            module.scale->shape != std::vector<Index>{extents->first, n_groups}) {
+            wrong.push_back(name);
+        }
+    }
+    if (!shapeless.empty()) {
+        findings.fatal("packed weights have no weight_shape: " + first_of(shapeless),
+                       "write the model again, or copy all of its files");
+    }
+    if (!wrong.empty()) {
+        findings.fatal("scales are not one for each group of columns: " + first_of(wrong),
+                       "correct group_size, or write the model again");
+    }
+}
+
 void look_at_status(const Case& model, Findings& findings) {
     if (model.scheme.method == Method::compressed_tensors && model.scheme.status != "compressed") {
         findings.fatal("quantization_config does not say quantization_status \"compressed\"",
@@ -216,6 +245,9 @@ const std::vector<Rule>& quantisation_rules() {
         {"blocks", kHub, look_at_blocks,
          "one scale for each block of `weight_block_size`, no partial blocks for transformers",
          "transformers 5.23, run: 192 rows in two blocks are read as blocks of 96"},
+        {"packed", kHub, look_at_packed,
+         "packed integers have `weight_shape`, and a scale for each row and `group_size` columns",
+         "compressed-tensors 0.20 compressors/pack_quantized, read"},
         {"status", kHub, look_at_status,
          "compressed-tensors: `quantization_status`, and `strategy` with global scales",
          "transformers 5.23 with compressed-tensors 0.20, run: wrong values, no error"},

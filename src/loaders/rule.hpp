@@ -67,6 +67,8 @@ struct Rule {
 
 /// Files beside the weights, and config.json against the tensors' names and shapes.
 const std::vector<Rule>& directory_rules();
+/// The tensors against those of the model's family.
+const std::vector<Rule>& name_rules();
 /// quantization_config against the tensors.
 const std::vector<Rule>& quantisation_rules();
 /// What must divide by the number of devices.

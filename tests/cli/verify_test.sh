@@ -37,6 +37,10 @@ fresh
 cp "$WORK/single/model.safetensors" "$good"
 expect_code 14 "$SHARDWELD" check "$good"
 expect_out "model.safetensors is not in the index: a stale file that some loaders would load"
+fresh
+sed -i 's/"intermediate_size": \([0-9]*\)/"intermediate_size": 1\1/' "$good/config.json"
+expect_code 14 "$SHARDWELD" check "$good"
+expect_out "names  shapes are not those of config.json: model.layers.0.mlp.down_proj.weight"
 expect_code 3 "$SHARDWELD" check "$WORK/none"
 expect_code 2 "$SHARDWELD" check "$good" --target onnx
 

@@ -32,6 +32,12 @@ struct StoredTensor {
     std::vector<Index> shape;
 };
 
+/// A tensor that the model's family has.
+struct ExpectedTensor {
+    std::vector<Index> shape;
+    bool is_optional = false;  ///< models without it are whole
+};
+
 /// A GGUF file, by its header.
 struct GgufFile {
     std::string name;
@@ -42,10 +48,13 @@ struct GgufFile {
 
 /// A model directory as a loader meets it.
 struct Directory {
-    std::string config_text;                      ///< "": there is no config.json
-    std::map<std::string, StoredTensor> tensors;  ///< of all files of weights
-    std::vector<std::string> faults;              ///< of the files of weights and their index
-    std::set<std::string> files;                  ///< names of what lies in the directory
+    std::string config_text;                         ///< "": there is no config.json
+    std::map<std::string, StoredTensor> tensors;     ///< of all files of weights
+    std::vector<std::string> faults;                 ///< of the files of weights and their index
+    std::set<std::string> files;                     ///< names of what lies in the directory
+    std::string family;                              ///< the recipe's name; "": not known
+    std::map<std::string, ExpectedTensor> expected;  ///< what it makes of config.json
+    std::vector<std::string> passes;                 ///< names that it lets pass, with '*'
     std::vector<GgufFile> gguf;
     std::string tokenizer_config_text;  ///< "": there is none
     bool has_tokenizer = false;

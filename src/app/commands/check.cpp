@@ -14,6 +14,9 @@
 #include "shardweld/io/paths.hpp"
 #include "shardweld/io/whole_file.hpp"
 #include "shardweld/models/config.hpp"
+#include "shardweld/models/hub_tensors.hpp"
+#include "shardweld/models/recipe.hpp"
+#include "shardweld/models/symbols.hpp"
 #include "shardweld/publish/assets.hpp"
 
 #include "../cli/table.hpp"
@@ -64,6 +67,27 @@ void take_tokenizer(const fs::path& directory, loaders::Directory& found) {
         text_in(directory, found, "tokenizer_config.json", kLongestTokenizerConfig);
 }
 
+/// What the model's family makes of config.json. Of what no recipe knows nothing is said, and what
+/// is wrong with a config is told by the rules.
+void take_family(const fs::path& directory, loaders::Directory& found) {
+    try {
+        const auto library = models::RecipeLibrary::load();
+        const auto config =
+            models::Config::parse(found.config_text, (directory / kConfig).string());
+        const models::Recipe& recipe = models::recipe_for(library, config);
+        const auto own = models::own_names(recipe, *library.find_dialect("hf_module"));
+        const models::Symbols symbols(recipe, own, config, {}, {});
+        for (models::HubTensor& tensor : models::hub_tensors(recipe, symbols)) {
+            const bool is_optional = tensor.line->optional || tensor.line->together;
+            found.expected[tensor.name] = {std::move(tensor.shape), is_optional};
+        }
+        found.family = recipe.name;
+        found.passes = recipe.passes;
+    } catch (const Error&) {
+        found.expected.clear();
+    }
+}
+
 loaders::GgufFile gguf_file(const fs::path& directory, const std::string& name) {
     loaders::GgufFile file{name, "", false, false};
     try {
@@ -81,10 +105,11 @@ loaders::Directory read_directory(const fs::path& directory, loaders::Loader loa
     for (const fs::directory_entry& entry : io::entries_of(directory)) {
         found.files.insert(entry.path().filename().string());
     }
+    found.config_text = text_in(directory, found, kConfig, models::kMaxConfig);
     if (loader != loaders::Loader::llama_cpp) {
         take_weights(directory, found);
         take_tokenizer(directory, found);
-        found.config_text = text_in(directory, found, kConfig, models::kMaxConfig);
+        take_family(directory, found);
         return found;
     }
     for (const std::string& name : found.files) {

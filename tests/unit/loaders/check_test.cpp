@@ -85,6 +85,7 @@ Directory packed_llama() {
             model.tensors[name + "_packed"] = {DType::i32, {tensor.shape[0], tensor.shape[1] / 8}};
             model.tensors[name + "_scale"] = {DType::bf16,
                                               {tensor.shape[0], tensor.shape[1] / 128}};
+            model.tensors[name + "_shape"] = {DType::i64, {2}};
         }
     }
     return model;
@@ -325,6 +326,59 @@ const std::vector<Fault>& faults() {
 
 INSTANTIATE_TEST_SUITE_P(LoaderCheck, EachFault, testing::ValuesIn(faults()),
                          [](const auto& test) { return test.param.what; });
+
+/// The tensors of a plain Llama are what its family has.
+Directory of_family(Directory model) {
+    model.family = "llama";
+    for (const auto& [name, tensor] : plain_llama().tensors) {
+        model.expected[name] = {tensor.shape, false};
+    }
+    return model;
+}
+
+TEST(LoaderCheck, holds_names_against_those_of_the_family) {
+    const Request request{Loader::transformers, 1, 1};
+    const std::string norm = "model.layers.1.input_layernorm.weight";
+    for (const Directory& whole : {plain_llama(), block_llama(), packed_llama()}) {
+        Directory model = of_family(whole);
+        EXPECT_EQ(rules_of(model, request), Rules{});
+        model.tensors[norm].shape = {255};
+        EXPECT_EQ(rules_of(model, request), Rules{"names!"});
+        model.tensors.erase(norm);
+        EXPECT_EQ(rules_of(model, request), Rules{"names!"});
+        model.expected[norm].is_optional = true;
+        EXPECT_EQ(rules_of(model, request), Rules{});
+        model.tensors["model.layers.1.mlp.gate.bias"] = {DType::bf16, {8}};
+        EXPECT_EQ(rules_of(model, request), Rules{"names"});
+        model.passes = {"*.bias"};
+        EXPECT_EQ(rules_of(model, request), Rules{});
+    }
+    // Other names altogether, which loaders may know.
+    Directory renamed = of_family(plain_llama());
+    renamed.tensors.clear();
+    renamed.tensors["transformer.wte.weight"] = {DType::bf16, {40, 256}};
+    renamed.tensors["lm_head.weight"] = {DType::bf16, {40, 256}};
+    EXPECT_EQ(rules_of(renamed, request), Rules{"names"});
+}
+
+TEST(LoaderCheck, packed_weights_say_their_shape_and_have_scales_for_groups) {
+    Directory model = packed_llama();
+    erase_ending(model, "0.mlp.up_proj.weight_shape");
+    EXPECT_EQ(rules_of(model, {Loader::vllm, 1, 1}), Rules{"packed!"});
+    model = packed_llama();
+    model.tensors["model.layers.0.mlp.up_proj.weight_scale"].shape = {512, 1};
+    EXPECT_EQ(rules_of(model, {Loader::vllm, 1, 1}), Rules{"packed!"});
+}
+
+TEST(LoaderCheck, llama_cpp_norms_the_routing_of_qwen3) {
+    Directory model = plain_llama();
+    replace_in_config(model, R"("model_type": "llama")", R"("model_type": "qwen3_moe")");
+    model.gguf = {{"model-q8_0.gguf", "", true, true}};
+    model.files.insert("model-q8_0.gguf");
+    EXPECT_EQ(rules_of(model, {Loader::llama_cpp, 1, 1}), Rules{"routing"});
+    model.config_text = with_field(model.config_text, R"("norm_topk_prob": true)");
+    EXPECT_EQ(rules_of(model, {Loader::llama_cpp, 1, 1}), Rules{});
+}
 
 TEST(LoaderCheck, llama_cpp_wants_a_gguf_file) {
     Directory model = plain_llama();
