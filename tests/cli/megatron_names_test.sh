@@ -53,4 +53,5 @@ tower qwen3_vl model.language_model. qwen
 tower qwen2_5_vl model. qwen2_5
 tower exaone4_5 model.language_model. exaone4_5
 tower internvl_chat language_model.model. internvl
+tower qwen3_omni_moe thinker.model. omni
 finish

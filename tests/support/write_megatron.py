@@ -6,7 +6,7 @@ layers one by one, gate and up apart, rows cut into uneven chunks over several f
     in_front=TEXT   before each key (default model.module.)
     language=TEXT   before each key of the language model, behind in_front
     hub=TEXT        what the language model's names begin with on the hub (default model.)
-    tower=qwen|qwen2_5|internvl   a vision tower of Megatron's own layers
+    tower=qwen|qwen2_5|exaone4_5|internvl|omni   a vision tower of Megatron's own layers
     experts=te|sequential|sequential_experts   how the keys of experts are spelled (default te)
     wrapped=TEXT    between linear layers and `weight`, such as to_wrap.
     adapter=yes     one more tensor, of an adapter
@@ -83,6 +83,8 @@ TOWERS = {"qwen": ("model.visual.blocks.", {"model.visual.merger.norm.": "vision
           "exaone4_5": ("model.visual.blocks.", {"model.visual.merger.ln_q.": "vision_model.merger.patch_norm.",
                                                  "model.visual.merger.mlp.0.": "vision_model.merger.linear_fc1.",
                                                  "model.visual.merger.mlp.2.": "vision_model.merger.linear_fc2.", "model.visual.": "vision_model."}),
+          "omni": ("thinker.visual.blocks.", {"thinker.visual.merger_list.": "vision_model.decoder.deepstack_merger_list.",
+                                              "thinker.visual.": "vision_model.", "thinker.audio_tower.": "audio_model."}),
           "internvl": ("vision_model.encoder.layers.", {"mlp1.0.": "vision_projection.encoder.linear_fc1.layer_norm_",
                                                         "mlp1.1.": "vision_projection.encoder.linear_fc1.", "mlp1.3.": "vision_projection.encoder.linear_fc2.",
                                                         "vision_model.embeddings.class_embedding": "vision_model.class_token",
@@ -107,10 +109,13 @@ def tower_tensor(name, tensor, tower, config):
         return f"vision_model.decoder.layers.{number}.{LAYERS[begin]}{rest.removeprefix(begin)}", tensor
     begin = next((begin for begin in others if name.startswith(begin)), "")
     renamed = others[begin] + name.removeprefix(begin) if begin else name
-    return renamed.replace(".norm.", ".patch_norm."), tensor
+    for ours, theirs in ((".norm.", ".patch_norm."), (".ln_q.", ".patch_norm."), (".mlp.0.", ".linear_fc1."), (".mlp.2.", ".linear_fc2.")):
+        renamed = renamed.replace(ours, theirs)
+    return renamed, tensor
 
 
 def renamed(model, config, options):
+    config = config.get("thinker_config", config)
     begin, head = options["hub"], options["hub"].removesuffix("model.") + "lm_head."
     model = {"model." + name.removeprefix(begin) if name.startswith(begin) else
              "lm_head." + name.removeprefix(head) if name.startswith(head) else name: tensor for name, tensor in model.items()}
