@@ -21,9 +21,10 @@ std::string told_by(const Statement& statement) {
 [[noreturn]] void throw_contradiction(const std::string& key, const std::string& value,
                                       const Statement& by, const std::string& other_value,
                                       const Statement& other, const char* meaning) {
-    throw Error(ErrorCode::mismatch, printable(key) + " is " + printable(value) + " in " +
-                                         told_by(by) + " but " + printable(other_value) + " in " +
-                                         told_by(other) + ": " + meaning);
+    throw Error(ErrorCode::mismatch,
+                printable(key) + " is " + printable(value) + " in " + told_by(by) + " but " +
+                    printable(other_value) + " in " + told_by(other) + ": " + meaning,
+                "copy all files of one save again, under the names that they were saved with");
 }
 
 /// The first statement of each value that has been said so far.

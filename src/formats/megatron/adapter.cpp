@@ -57,8 +57,7 @@ bool is_factor(std::string_view name) {
     if (!is_plain || name.find(".experts.") != std::string_view::npos) {
         throw Error(ErrorCode::unsupported,
                     printable(name) + " belongs to an adapter " +
-                        (is_plain ? "of grouped experts" : "that is no plain LoRA") +
-                        ", which is not read",
+                        (is_plain ? "of experts" : "that is no plain LoRA") + ", which is not read",
                     kMergeThere);
     }
     return true;

@@ -13,7 +13,7 @@ struct Tensor;
 namespace shardweld::formats::megatron {
 
 /// Whether a tensor is a factor. Error(unsupported) for one that is no plain LoRA's, and for those
-/// of grouped experts.
+/// of experts.
 bool is_factor(std::string_view name);
 
 /// Gives the facts `lora_rank` where factors are, and `lora_only` where nothing else is.

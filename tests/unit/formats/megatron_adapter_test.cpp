@@ -90,7 +90,7 @@ TEST(MegatronAdapter, of_other_kinds_is_refused) {
     EXPECT_FALSE(is_factor("decoder.layers.0.mlp.linear_fc2.adapter.linear_in._extra_state"));
     expect_error(ErrorCode::unsupported, "that is no plain LoRA",
                  [] { (void)is_factor("mlp.linear_fc2.adapter.weight_magnitude"); });
-    expect_error(ErrorCode::unsupported, "of grouped experts",
+    expect_error(ErrorCode::unsupported, "of experts",
                  [] { (void)is_factor("mlp.experts.linear_fc2.adapter.linear_in.weight"); });
 }
 
