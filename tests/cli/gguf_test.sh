@@ -118,6 +118,7 @@ import json, sys
 config = json.load(open(sys.argv[1]))
 config["rope_parameters"] = {"rope_theta": 500000.0, "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                              "original_max_position_embeddings": 8192}
+config["_name_or_path"] = "some-lab/llama-3-tiny"
 json.dump(config, open(sys.argv[1], "w"))
 EOF_PYTHON
 written "$WORK/llama3" "$WORK/model" q8_0 2 --backend hf --report "$WORK/report.json"
@@ -126,7 +127,8 @@ python3 "$TESTS/cli/gguf_file.py" "$WORK/model/model-q8_0.gguf" | python3 -c '
 import json, sys
 found = json.load(sys.stdin)
 keys = found["keys"]
-assert list(keys)[:4] == ["general.architecture", "general.type", "llama.block_count", "llama.context_length"], list(keys)
+assert list(keys)[:5] == ["general.architecture", "general.type", "general.name", "general.size_label", "llama.block_count"], list(keys)
+assert (keys["general.name"], keys["general.size_label"]) == ("Llama 3 Tiny", "152K"), keys
 assert keys["general.file_type"] == 7 and keys["llama.rope.freq_base"] == 500000 and keys["general.quantization_version"] == 2, keys
 assert found["tensors"]["rope_freqs.weight"][:2] == ["F32", [64]]
 ' || fail "keys"

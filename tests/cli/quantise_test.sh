@@ -128,7 +128,7 @@ expect_text "linear"
 # Shards of other formats: the same bytes as what is quantised of the merged model.
 turn=0
 for shards in torch/fsdp1_w2_fp32_llama torch/fsdp2_tp_2x2_bf16_qwen2 torch/dcp_w2_bf16_qwen2 megatron/llama-tp4-legacy-bf16 \
-    megatron/qwen3moe-tp2-ep2-torchdist-bf16; do
+    megatron/qwen3moe-tp2-ep2-torchdist-bf16 megatron/qwen2-tied-tp2-zarr; do
     todo=("${ways[turn++ % ${#ways[@]}]}")
     [[ -z "${SHARDWELD_ALL_WAYS:-}" ]] || todo=("${ways[@]}")
     rm -rf "$WORK/plain" "$WORK/twice"

@@ -16,6 +16,27 @@ namespace shardweld::app {
 
 namespace {
 
+/// What is said of the model as a whole, behind general.type. The name is that of config.json, or
+/// none: a directory's would make other bytes in another place.
+void add_general_keys(const PreparedModel& prepared, const std::vector<plan::Target>& targets,
+                      Metadata& metadata) {
+    std::vector<outputs::GgufSize> sizes;
+    for (const plan::Target& target : targets) {
+        const bool is_stack =
+            target.name.find("_exps.") != std::string::npos && target.shape.size() > 2;
+        const layout::Range elements = target.sources(0, target.volume());
+        sizes.push_back({elements.extent, is_stack ? target.shape.front() : 0});
+    }
+    std::vector<MetadataField> fields;
+    const auto name = prepared.config.text("_name_or_path");
+    if (name && std::ranges::count(*name, '/') <= 1 && !outputs::gguf_title(*name).empty()) {
+        fields.push_back(MetadataField::text("general.name", outputs::gguf_title(*name)));
+    }
+    fields.push_back(MetadataField::text("general.size_label", outputs::gguf_size_label(sizes)));
+    const auto type = std::ranges::find(metadata, "general.type", &MetadataField::key);
+    metadata.insert(type == metadata.end() ? type : type + 1, fields.begin(), fields.end());
+}
+
 /// GGUF files of this model; adds the tensors that only they have.
 std::shared_ptr<const outputs::Format> gguf_output(const PreparedModel& prepared,
                                                    const GgufTokenizer& tokenizer,
@@ -36,6 +57,7 @@ std::shared_ptr<const outputs::Format> gguf_output(const PreparedModel& prepared
             std::ranges::lower_bound(targets, target.name, natural_less, &plan::Target::name);
         targets.insert(place, std::move(target));
     }
+    add_general_keys(prepared, targets, metadata);
     return outputs::gguf_format_of(*prepared.choice.ggml, std::move(metadata));
 }
 
