@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,7 +19,12 @@ constexpr std::string_view kShard =
 struct Save {
     std::filesystem::path directory;
     Bytes size = 0;  ///< of a shard that is sound, 0 where the input is one
+    std::optional<formats::Location> location = std::nullopt;  ///< where the index is sound
 };
+
+formats::Location found_at(const std::filesystem::path& directory) {
+    return fuzz::found_in(directory, "colossalai");
+}
 
 void write(const std::filesystem::path& path, std::string_view text) {
     std::ofstream(path, std::ios::binary) << text;
@@ -37,10 +43,9 @@ Save with_index(const std::string& index, const std::string& shard) {
 }
 
 Save with_shard(const std::string& model, const std::string& shard) {
-    const Save save{fuzz::directory_with({shard}), 0};
-    write(save.directory / (model + ".index.json"),
-          R"({"weight_map":{"a.weight":")" + shard + R"("}})");
-    return save;
+    const auto directory = fuzz::directory_with({shard});
+    write(directory / (model + ".index.json"), R"({"weight_map":{"a.weight":")" + shard + R"("}})");
+    return {directory, 0, found_at(directory)};
 }
 
 std::array<Save, 4> saves() {
@@ -62,8 +67,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const Save& save = all[data[0] - std::size_t{'a'}];
     fuzz::file_with(data + 1, size - 1);
     fuzz::expect_errors_only([&] {
-        fuzz::scan_and_join(fuzz::found_in(save.directory, "colossalai"),
-                            save.size > 0 ? save.size : size - 1);
+        if (save.location) {
+            fuzz::scan_and_join(*save.location, size - 1);
+        } else {
+            fuzz::scan_and_join(found_at(save.directory), save.size);
+        }
     });
     return 0;
 }
