@@ -13,9 +13,9 @@ namespace {
 constexpr std::string_view kWeight = ".weight";
 
 /// What quantised weights have beside or in place of their name.
-constexpr std::array<std::string_view, 9> kParts = {"_scale_inv", "_scale",        "_packed",
-                                                    "_shape",     "_global_scale", "_blocks",
-                                                    "_scales",    "_zero_point",   "input_scale"};
+constexpr std::array<std::string_view, 9> kPartEndings = {
+    "_scale_inv", "_scale",  "_packed",     "_shape",     "_global_scale",
+    "_blocks",    "_scales", "_zero_point", "input_scale"};
 
 /// The shape of a weight as it is meant, whatever is stored of it; nullopt: nothing is. Empty: it
 /// is stored in a form whose shape is checked elsewhere.
@@ -40,7 +40,8 @@ bool is_end_of_model(const std::string& name) {
 }
 
 bool is_part(const std::string& name) {
-    return std::ranges::any_of(kParts, [&](std::string_view part) { return name.ends_with(part); });
+    return std::ranges::any_of(kPartEndings,
+                               [&](std::string_view part) { return name.ends_with(part); });
 }
 
 std::vector<std::string> unexpected(const Directory& directory) {

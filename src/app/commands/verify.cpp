@@ -146,7 +146,7 @@ std::string text_of(const Findings& findings, const fs::path& directory) {
     return text;
 }
 
-std::string json_of(const Findings& findings, const fs::path& directory) {
+std::string findings_json(const Findings& findings, const fs::path& directory) {
     const WrittenModel& model = findings.model;
     ordered_json json = {{"schema", kVerifySchema},
                          {"directory", directory.string()},
@@ -174,7 +174,7 @@ int verify(mpi::Comm& comm, const Options& options, Log& log) {
         log.warning("no report was given: the tensors' contents were not checked");
     }
     print(comm, [&] {
-        return options.json ? json_of(findings, options.local_dir)
+        return options.json ? findings_json(findings, options.local_dir)
                             : text_of(findings, options.local_dir);
     });
     if (!findings.differences.empty()) {
