@@ -38,6 +38,18 @@ checks=$((checks + 1))
 grep -q '^missing: model.layers.0.extra_norm.weight' "$WORK/out" || fail "check does not name what is missing: $(cat "$WORK/out")"
 expect_code 2 "$SHARDWELD" recipes suggest && expect_text "--ref"
 
+# A config.json that promises more than any model has is refused at once, also where conditions leave all of it out.
+python3 - "$TESTS/support" "$TESTS/data/hf_names/qwen3_moe.json" "$WORK/promises" <<'P' || fail "cannot make a model"
+import json, pathlib, sys
+sys.path.insert(0, sys.argv[1])
+import plan_tables
+table = json.load(open(sys.argv[2]))
+config = {**table["config"], "num_experts": 10**13, "num_local_experts": 10**13, "mlp_only_layers": [0, 1]}
+plan_tables.write_model(pathlib.Path(sys.argv[3]), config, plan_tables.unfolded(table["saved"]))
+P
+printf 'recipe promises\nextends qwen3_moe\nuses none\nmatch @model_type = "qwen3_moe"\n' >"$WORK/promises.recipe"
+expect_code 6 "$SHARDWELD" recipes check "$WORK/promises.recipe" --ref "$WORK/promises" && expect_text "more than a million tensors"
+
 # --recipe replaces a built-in one: the printed text is accepted and gives the same bytes, a changed one another name.
 case_dir="$TESTS/data/megatron/llama-tp4-legacy-bf16"
 "$SHARDWELD" recipes llama >"$WORK/llama.recipe"
