@@ -109,9 +109,9 @@ struct Nibbles {
         }
         for (std::size_t i = 0; i < kHalf; ++i) {
             const auto both = std::to_integer<std::uint32_t>(stored[i]);
-            codes[i] = static_cast<std::uint8_t>((both & 15U) | (high >> i & 1U) << 4U);
+            codes[i] = static_cast<std::uint8_t>((both & 15U) | (((high >> i) & 1U) << 4U));
             codes[i + kHalf] =
-                static_cast<std::uint8_t>(both >> 4U | (high >> (i + kHalf) & 1U) << 4U);
+                static_cast<std::uint8_t>((both >> 4U) | (((high >> (i + kHalf)) & 1U) << 4U));
         }
         return codes;
     }

@@ -192,7 +192,8 @@ SHARDWELD_INLINE void compare_loop(const float* x, const float* read, float most
         const float magnitude =
             std::bit_cast<float>(std::bit_cast<std::uint32_t>(x[i]) & kF32Magnitude);
         n_saturated += magnitude > most ? 1U : 0U;
-        n_zeroed += (x[i] != 0) & (read[i] == 0) ? 1U : 0U;
+        n_zeroed +=
+            static_cast<std::uint32_t>(x[i] != 0) & static_cast<std::uint32_t>(read[i] == 0);
     }
     sums->n_saturated += n_saturated;
     sums->n_zeroed += n_zeroed;
