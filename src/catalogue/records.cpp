@@ -36,12 +36,24 @@ void unite(std::vector<Record>& records) {
 
 }  // namespace
 
+void index_files(Records& records) {
+    records.begins.clear();
+    for (std::size_t i = 0; i < records.all.size(); ++i) {
+        records.begins.resize(std::max(records.begins.size(), records.all[i].file + std::size_t{1}),
+                              i);
+    }
+    records.begins.push_back(records.all.size());
+}
+
 std::size_t Records::first_behind(std::uint32_t file, Bytes byte) const {
-    const auto ends_before = [&](const Record& record, Bytes at) {
-        return std::tuple(record.file, record.offset + record.bytes) <= std::tuple(file, at);
-    };
-    return static_cast<std::size_t>(std::lower_bound(all.begin(), all.end(), byte, ends_before) -
-                                    all.begin());
+    if (file + std::size_t{1} >= begins.size()) {
+        return all.size();
+    }
+    const auto at = [&](std::size_t i) { return all.begin() + static_cast<std::ptrdiff_t>(i); };
+    const auto found = std::partition_point(
+        at(begins[file]), at(begins[file + 1]),
+        [&](const Record& record) { return record.offset + record.bytes <= byte; });
+    return static_cast<std::size_t>(found - all.begin());
 }
 
 std::optional<std::uint32_t> Records::at(std::uint32_t file, Bytes byte) const {
@@ -56,9 +68,8 @@ void append(Records& records, const Records& later) {
         record.tensor += n_tensors;
         records.all.push_back(record);
     }
-    for (std::size_t i = 0; i < later.tensors.size(); ++i) {
-        records.tensors.add(later.tensors[i]);
-    }
+    records.tensors.insert(records.tensors.end(), later.tensors.begin(), later.tensors.end());
+    index_files(records);
 }
 
 Records records_of(const Catalogue& catalogue) {
@@ -67,16 +78,17 @@ Records records_of(const Catalogue& catalogue) {
         for (const Piece& piece : tensor.pieces) {
             add(records, piece);
         }
-        records.tensors.add(tensor.name);
+        records.tensors.emplace_back(tensor.name);
     }
     for (const Shard& shard : catalogue.shards) {
         add(records, shard.piece);
-        records.tensors.add(shard.name);
+        records.tensors.push_back(shard.name);
     }
     std::stable_sort(records.all.begin(), records.all.end(), [](const Record& a, const Record& b) {
         return std::tie(a.file, a.offset, a.bytes) < std::tie(b.file, b.offset, b.bytes);
     });
     unite(records.all);
+    index_files(records);
     return records;
 }
 

@@ -32,11 +32,12 @@ catalogue::Records records_of(Sample& sample) {
                                    operand.base, bytes,
                                    static_cast<std::uint32_t>(records.tensors.size())});
         }
-        records.tensors.add(target.name);
+        records.tensors.emplace_back(target.name);
     }
     std::sort(records.all.begin(), records.all.end(), [](const auto& a, const auto& b) {
         return std::tie(a.file, a.offset) < std::tie(b.file, b.offset);
     });
+    catalogue::index_files(records);
     return records;
 }
 
@@ -153,6 +154,7 @@ TEST(RecordCheck, says_what_it_leaves_unchecked) {
     const Bytes bytes = Bytes{100} << 20U;
     catalogue::Records records;
     records.all = {{whole.file, 7, whole.base, bytes, 0}};
+    catalogue::index_files(records);
     const auto sums = std::make_shared<execute::RecordSums>(records, nullptr);
     sums->want({sample.targets().front()});
     const auto counts =

@@ -4,11 +4,10 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "shardweld/core/index.hpp"
+#include "shardweld/core/shared_text.hpp"
 
 namespace shardweld::catalogue {
 
@@ -24,27 +23,10 @@ struct Record {
     std::uint32_t tensor = 0;  ///< one that lies in it: index into Records::tensors
 };
 
-/// Names by the hundred thousand, in one piece of memory.
-class NameList {
-  public:
-    void add(std::string_view name) {
-        text_ += name;
-        ends_.push_back(text_.size());
-    }
-    [[nodiscard]] std::size_t size() const { return ends_.size(); }
-    [[nodiscard]] std::string_view operator[](std::size_t i) const {
-        const std::size_t begin = i == 0 ? 0 : ends_[i - 1];
-        return std::string_view(text_).substr(begin, ends_[i] - begin);
-    }
-
-  private:
-    std::string text_;
-    std::vector<std::size_t> ends_;
-};
-
 struct Records {
-    std::vector<Record> all;  ///< in file order, each once, none reaching into the next
-    NameList tensors;
+    std::vector<Record> all;          ///< in file order, each once, none reaching into the next
+    std::vector<SharedText> tensors;  ///< names
+    std::vector<std::size_t> begins;  ///< by file: its first record; then where the last one ends
 
     /// The record that the byte of a file lies in.
     [[nodiscard]] std::optional<std::uint32_t> at(std::uint32_t file, Bytes byte) const;
@@ -55,6 +37,9 @@ struct Records {
 /// The records of all pieces. Of those that overlap, which no format writes, the first stays and
 /// states nothing. Pure.
 Records records_of(const Catalogue& catalogue);
+
+/// Sets `begins` as `all` has it.
+void index_files(Records& records);
 
 /// Puts the records of later files behind.
 void append(Records& records, const Records& later);

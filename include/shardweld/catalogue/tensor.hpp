@@ -10,6 +10,7 @@
 
 #include "shardweld/core/dtype.hpp"
 #include "shardweld/core/index.hpp"
+#include "shardweld/core/shared_text.hpp"
 #include "shardweld/layout/patch.hpp"
 
 namespace shardweld::catalogue {
@@ -70,7 +71,7 @@ struct Tensor {
 /// global layer number but local expert number, local shape, coordinates. piece.patch is over the
 /// local shape.
 struct Shard {
-    std::string name;
+    SharedText name;
     DType dtype = DType::f32;
     std::vector<Index> shape;
     Coordinates at;

@@ -15,6 +15,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/index.hpp"
 #include "shardweld/core/path.hpp"
+#include "shardweld/core/shared_text.hpp"
 
 namespace shardweld {
 
@@ -68,6 +69,7 @@ class ByteWriter {
         put<std::uint64_t>(text.size());
         put_bytes(std::as_bytes(std::span(text)));
     }
+    void put(SharedText text) { put(text.text()); }
     void put(const fs::path& path) { put(path.native()); }
     template <typename A, typename B>
     void put(const std::pair<A, B>& pair) {
@@ -148,6 +150,7 @@ class ByteReader {
         const auto part = next(get<std::uint64_t>());
         text.assign(reinterpret_cast<const char*>(part.data()), part.size());
     }
+    void read(SharedText& text) { text = get<std::string>(); }
     void read(fs::path& path) { path = get<std::string>(); }
     template <typename A, typename B>
     void read(std::pair<A, B>& pair) {

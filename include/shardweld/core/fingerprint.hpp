@@ -4,35 +4,43 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string_view>
 
 namespace shardweld {
 
-/// FNV-1a over texts and bytes, and over numbers as a whole, in their order.
+/// FNV-1a over words of eight bytes, in their order; what is left of a text is a word with
+/// its length.
 class Fingerprint {
   public:
+    /// Where it ends counts: "ab", "c" is not "a", "bc".
     void add(std::string_view text) {
-        for (const char c : text) {
-            add_byte(static_cast<unsigned char>(c));
-        }
-        add_byte(0xff);  // no UTF-8 text holds it: "ab", "c" is not "a", "bc"
+        add_words(std::as_bytes(std::span(text)));
+        add(text.size());
     }
     void add(std::uint64_t number) {
-        // As FNV-1a takes a byte; the shift lets high bits reach low ones.
+        // The shift lets high bits reach low ones.
         value_ = (value_ ^ number) * kPrime;
         value_ ^= value_ >> 32U;
     }
     /// Without a mark where they end.
-    void add(std::span<const std::byte> bytes) {
-        for (const std::byte byte : bytes) {
-            add_byte(std::to_integer<unsigned char>(byte));
-        }
-    }
+    void add(std::span<const std::byte> bytes) { add_words(bytes); }
     [[nodiscard]] std::uint64_t value() const { return value_; }
 
   private:
-    void add_byte(unsigned char byte) { value_ = (value_ ^ byte) * kPrime; }
+    void add_words(std::span<const std::byte> bytes) {
+        std::uint64_t word = 0;
+        for (; bytes.size() >= sizeof(word); bytes = bytes.subspan(sizeof(word))) {
+            std::memcpy(&word, bytes.data(), sizeof(word));
+            add(word);
+        }
+        if (!bytes.empty()) {
+            word = bytes.size() << 56U;
+            std::memcpy(&word, bytes.data(), bytes.size());
+            add(word);
+        }
+    }
 
     static constexpr std::uint64_t kPrime = 0x100000001b3U;
 

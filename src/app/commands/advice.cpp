@@ -42,9 +42,9 @@ std::string text_of(const plan::Machine& machine) {
            text_of(shared.system_read_bytes_s) + " and " + text_of(shared.system_write_bytes_s);
 }
 
-Forecast forecast(const Planned& planned, const Supposed& supposed, const mpi::Comm& comm) {
+Forecast forecast(const Planned& planned, const plan::Traffic& traffic, const Supposed& supposed,
+                  const mpi::Comm& comm) {
     const plan::Plan& plan = planned.plan;
-    const plan::Traffic traffic = plan::traffic_of(plan);
     const int per_node = supposed.machine.shared.ranks_per_node;
     Forecast made;
     made.n_ranks = plan.n_ranks();
@@ -72,16 +72,22 @@ bool is_worth(const Forecast& more, const Forecast& fewer) {
            fewer.time.total_s - more.time.total_s >= kWorthSeconds;
 }
 
-/// Until two steps in a row are not worth it. Leaves the plan to the last of them.
-std::vector<Forecast> sweep(Planned& planned, const Supposed& supposed, const mpi::Comm& comm) {
+/// Until two steps in a row are not worth it. Leaves the plan to the last of them. `own`: of the
+/// number of ranks that is planned, which is not worked out again.
+std::vector<Forecast> sweep(Planned& planned, const Forecast& own, const Supposed& supposed,
+                            const mpi::Comm& comm) {
     const std::vector<catalogue::File>& files = planned.input.files;
     std::vector<Forecast> made;
     const int step = step_for(planned.plan);
     int n_idle = 0;
     for (int n_ranks = 1; n_ranks <= kMostRanks && n_idle < 2; n_ranks *= step) {
-        plan::share_among(planned.plan, files, plan::Visibility::everywhere(n_ranks, files.size()),
-                          planned.choice);
-        made.push_back(forecast(planned, supposed, comm));
+        if (n_ranks == own.n_ranks) {
+            made.push_back(own);
+        } else {
+            plan::share_among(planned.plan, files,
+                              plan::Visibility::everywhere(n_ranks, files.size()), planned.choice);
+            made.push_back(forecast(planned, plan::traffic_of(planned.plan), supposed, comm));
+        }
         const bool is_idle = made.size() > 1 && !is_worth(made.back(), made[made.size() - 2]);
         n_idle = is_idle ? n_idle + 1 : 0;
     }
@@ -198,9 +204,11 @@ Supposed supposed(const std::optional<MeasuredRoof>& roof) {
     return made;
 }
 
-Advice advise(Planned& planned, const Supposed& supposed, const mpi::Comm& comm) {
+Advice advise(Planned& planned, const plan::Traffic& traffic, const Supposed& supposed,
+              const mpi::Comm& comm) {
     const plan::Visibility visibility = planned.plan.visibility;
-    Advice advice{supposed, sweep(planned, supposed, comm), 0, 0};
+    const Forecast own = forecast(planned, traffic, supposed, comm);
+    Advice advice{supposed, sweep(planned, own, supposed, comm), 0, 0};
     plan::share_among(planned.plan, planned.input.files, visibility, planned.choice);
     std::vector<Forecast>& forecasts = advice.forecasts;
     const int knee = forecasts[knee_of(forecasts)].n_ranks;
@@ -211,7 +219,7 @@ Advice advise(Planned& planned, const Supposed& supposed, const mpi::Comm& comm)
     };
     auto at = place_of(n_ranks);
     if (at == forecasts.end() || at->n_ranks != n_ranks) {
-        forecasts.insert(at, forecast(planned, supposed, comm));
+        forecasts.insert(at, own);
     }
     advice.planned = static_cast<std::size_t>(place_of(n_ranks) - forecasts.begin());
     advice.knee = static_cast<std::size_t>(place_of(knee) - forecasts.begin());

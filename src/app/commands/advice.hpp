@@ -47,8 +47,9 @@ struct Advice {
 inline constexpr double kStart_s = 0.5;
 
 /// Local. Shares the plan among 1, 2, 4, ... ranks, until that hardly helps, and among its own, as
-/// it stays.
-Advice advise(Planned& planned, const Supposed& supposed, const mpi::Comm& comm);
+/// it stays. `traffic`: of the plan as it is.
+Advice advise(Planned& planned, const plan::Traffic& traffic, const Supposed& supposed,
+              const mpi::Comm& comm);
 
 /// `words`: what a merge is given. Ends with the command that makes and submits a job of the
 /// knee's size.

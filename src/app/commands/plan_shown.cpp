@@ -73,7 +73,8 @@ std::string replicas_text(const plan::Plan& plan) {
     return human_bytes(plan.replica_bytes) + equal + how;
 }
 
-std::vector<std::vector<std::string>> plan_rows(const PlannedMerge& merge, const Figures& figures) {
+std::vector<std::vector<std::string>> plan_rows(const PlannedMerge& merge) {
+    const Figures& figures = merge.figures;
     const plan::Plan& plan = merge.plan;
     std::vector<std::vector<std::string>> rows{
         {"checkpoint", merge.input},
@@ -151,15 +152,14 @@ ordered_json files_json(const plan::Plan& plan) {
 }  // namespace
 
 std::string plan_text(const PlannedMerge& merge) {
-    const Figures figures = figures_of(merge.plan);
-    return table({Align::left, Align::left}, plan_rows(merge, figures)) + "\n" +
-           files_table(merge.plan) + "\n" + ledger_text(merge.ledger) +
+    return table({Align::left, Align::left}, plan_rows(merge)) + "\n" + files_table(merge.plan) +
+           "\n" + ledger_text(merge.ledger) +
            (merge.advice ? "\n" + advice_text(*merge.advice, merge.memory, merge.words) : "");
 }
 
 std::string plan_json(const PlannedMerge& merge) {
     const plan::Plan& plan = merge.plan;
-    const Figures figures = figures_of(plan);
+    const Figures& figures = merge.figures;
     ordered_json json = {
         {"schema", kPlanSchema},  {"input", {{"dir", merge.input}, {"format", merge.format}}},
         {"recipe", merge.recipe}, {"ranks", plan.n_ranks()},

@@ -21,6 +21,7 @@ struct PlannedMerge {
     std::string recipe;
     std::vector<catalogue::File> files;
     plan::Plan plan;
+    Figures figures;  ///< of the plan
     plan::Ledger ledger;
     std::vector<plan::Warning> warnings;
     std::vector<std::string> trace;  ///< --trace

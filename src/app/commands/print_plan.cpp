@@ -38,7 +38,7 @@ Planned plan_for(Session& session, const Options& options, Sources sources) {
     return make_ready(session, merge_terms(options, crew), std::move(sources));
 }
 
-PlannedMerge planned_merge(const Session& session, Planned planned) {
+PlannedMerge planned_merge(const Session& session, Planned planned, Figures figures) {
     const Report& report = session.report;
     PlannedMerge merge;
     merge.input = report.input_directory;
@@ -47,6 +47,7 @@ PlannedMerge planned_merge(const Session& session, Planned planned) {
     merge.memory = planned.forecast(session.comm);
     merge.files = std::move(planned.input.files);
     merge.plan = std::move(planned.plan);
+    merge.figures = std::move(figures);
     merge.ledger = report.ledger;
     merge.warnings = report.warnings;
     merge.trace = std::move(planned.trace);
@@ -55,11 +56,12 @@ PlannedMerge planned_merge(const Session& session, Planned planned) {
 }
 
 PlannedMerge advised(const Session& session, const Options& options, Preparation ready) {
+    Figures figures = figures_of(ready.planned.plan);
     std::optional<Advice> advice;
     if (!options.job) {
-        advice = advise(ready.planned, supposed(ready.roof), session.comm);
+        advice = advise(ready.planned, figures.traffic, supposed(ready.roof), session.comm);
     }
-    PlannedMerge merge = planned_merge(session, std::move(ready.planned));
+    PlannedMerge merge = planned_merge(session, std::move(ready.planned), std::move(figures));
     merge.advice = std::move(advice);
     merge.words = options.merge_words;
     return merge;
@@ -90,7 +92,9 @@ PlannedMerge plan_merge(mpi::Comm& comm, const Options& options) {
     Rehearsal rehearsal(comm, options);
     Session& session = rehearsal.session();
     Sources sources = find_sources(session, merge_terms(options));
-    return planned_merge(session, plan_for(session, options, std::move(sources)));
+    Planned planned = plan_for(session, options, std::move(sources));
+    Figures figures = figures_of(planned.plan);
+    return planned_merge(session, std::move(planned), std::move(figures));
 }
 
 int print_plan(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {

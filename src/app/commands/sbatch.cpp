@@ -29,7 +29,7 @@ Bytes rounded_up(Bytes value, Bytes step) {
 
 Bytes moved_bytes(const PlannedMerge& merge) {
     Bytes bytes = 0;
-    for (const plan::RankTraffic& rank : figures_of(merge.plan).traffic.ranks) {
+    for (const plan::RankTraffic& rank : merge.figures.traffic.ranks) {
         bytes += rank.bytes_read + rank.bytes_written;
     }
     return bytes;

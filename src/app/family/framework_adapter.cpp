@@ -45,11 +45,11 @@ void share(const models::LoraForm& form, const models::Symbols& symbols, std::ve
                 more.push_back(item);
                 more.back().name = part_name(name, form.dialect.lora.value(), label);
             }
-            item.name.clear();
+            item.name = {};
             break;
         }
     }
-    std::erase_if(items, [](const Item& item) { return item.name.empty(); });
+    std::erase_if(items, [](const Item& item) { return item.name == ""; });
     std::move(more.begin(), more.end(), std::back_inserter(items));
     std::stable_sort(items.begin(), items.end(),
                      [](const Item& a, const Item& b) { return a.name < b.name; });

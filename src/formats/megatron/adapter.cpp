@@ -29,12 +29,13 @@ struct FoundFactors {
     template <typename Item>
     void add(const std::vector<Item>& items) {
         for (const Item& item : items) {
-            if (!is_factor(item.name)) {
+            const std::string& name = item.name;
+            if (!is_factor(name)) {
                 is_only = false;
                 continue;
             }
-            first = first.empty() ? item.name : first;
-            if (item.name.ends_with(kUp) && !item.shape.empty()) {
+            first = first.empty() ? name : first;
+            if (name.ends_with(kUp) && !item.shape.empty()) {
                 ranks.insert(item.shape.back());
             }
         }

@@ -64,29 +64,25 @@ std::optional<Index> common_fact(const std::vector<Catalogue>& scans, const std:
 // Tensor names of Megatron before megatron-core.
 bool has_old_names(const std::vector<catalogue::Shard>& shards) {
     return std::any_of(shards.begin(), shards.end(), [](const catalogue::Shard& shard) {
-        return shard.name.find(".query_key_value.") != std::string::npos ||
-               shard.name.find(".dense_h_to_4h.") != std::string::npos;
+        const std::string& name = shard.name;
+        return name.find(".query_key_value.") != std::string::npos ||
+               name.find(".dense_h_to_4h.") != std::string::npos;
     });
 }
 
 /// Files whose tensors have the same names and shapes.
 std::string likeness_of(const Catalogue& scan) {
-    std::vector<const catalogue::Shard*> shards;
+    std::uint64_t sum = 0;  // in any order
     for (const catalogue::Shard& shard : scan.shards) {
-        shards.push_back(&shard);
-    }
-    std::sort(shards.begin(), shards.end(), [](const auto* a, const auto* b) {
-        return std::tie(a->at.vpp, a->name) < std::tie(b->at.vpp, b->name);
-    });
-    Fingerprint print;
-    for (const catalogue::Shard* shard : shards) {
-        print.add(static_cast<std::uint64_t>(shard->at.vpp));
-        print.add(shard->name);
-        for (const Index extent : shard->shape) {
+        Fingerprint print;
+        print.add(static_cast<std::uint64_t>(shard.at.vpp));
+        print.add(shard.name.text());
+        for (const Index extent : shard.shape) {
             print.add(static_cast<std::uint64_t>(extent));
         }
+        sum += print.value();
     }
-    return std::to_string(print.value());
+    return std::to_string(sum);
 }
 
 /// What names and args say about each file's part; args, already compared, also about the save.

@@ -250,8 +250,9 @@ void add_root(const TorchFile& file, Catalogue& out) {
 }  // namespace
 
 Catalogue scan_legacy(const Location& location, const std::string& file) {
-    Catalogue out = scan_torch_file(location, file, add_root);
-    if (const auto sample = sample_of(location.directory / file, out.shards)) {
+    const auto input = io::InputFile::open(location.directory / file);
+    Catalogue out = scan_torch_file(input, location, file, add_root);
+    if (const auto sample = sample_of(input, out.shards)) {
         out.facts["sample"] = *sample;
     }
     // Hundreds of arguments per file add up over thousands of files.

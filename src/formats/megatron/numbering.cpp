@@ -30,10 +30,10 @@ bool is_stack_name(std::string_view part) {
 /// The parts of names that thousands of files repeat, in the order in which they were added.
 class SplitNames {
   public:
-    const std::optional<LayerName>& add(const std::string& name) {
+    const std::optional<LayerName>& add(SharedText name) {
         const auto [at, is_new] = known_.try_emplace(name);
         if (is_new) {
-            at->second = split_layer(at->first);  // views of the kept name
+            at->second = split_layer(name.text());  // views of what is kept
         }
         all_.push_back(&at->second);
         return at->second;
@@ -43,7 +43,7 @@ class SplitNames {
     }
 
   private:
-    std::unordered_map<std::string, std::optional<LayerName>> known_;
+    std::unordered_map<SharedText, std::optional<LayerName>> known_;
     std::vector<const std::optional<LayerName>*> all_;
 };
 
@@ -192,12 +192,19 @@ void number_layers(std::vector<catalogue::Shard>& shards, const std::vector<cata
         orders.emplace(stack, StackOrder(stack, layers, files, places, pipeline));
     }
     require_total(orders, pipeline);
+    std::unordered_map<SharedText, std::map<Index, SharedText>> numbered;  // by name, then offset
     for (std::size_t i = 0; i < shards.size(); ++i) {
         catalogue::Shard& shard = shards[i];
         if (const auto& name = names[i]) {
             const StackOrder& order = orders.find(name->stack)->second;
-            const Index layer = name->layer + order.offset(shard.at.pp, shard.at.vpp);
-            shard.name = std::string(name->stack).append(std::to_string(layer)).append(name->rest);
+            const Index offset = order.offset(shard.at.pp, shard.at.vpp);
+            const auto [at, is_new] = numbered[shard.name].try_emplace(offset);
+            if (is_new) {
+                at->second = std::string(name->stack)
+                                 .append(std::to_string(name->layer + offset))
+                                 .append(name->rest);
+            }
+            shard.name = at->second;
         }
     }
 }

@@ -41,7 +41,7 @@ std::vector<Content> contents_of(const std::vector<Shard>& shards, std::size_t n
         Content& content = contents[shard.piece.file];
         content.is_known = content.is_known && shard.piece.crc32 != 0;
         content.has_experts =
-            content.has_experts || shard.name.find("experts.") != std::string::npos;
+            content.has_experts || shard.name.text().find("experts.") != std::string::npos;
         content.records.emplace_back(shard.piece.storage_bytes, shard.piece.crc32);
         ++content.n_tensors;
     }
@@ -84,8 +84,8 @@ void add(Spans& spans, std::string_view key, const LayerSpan& span) {
 }
 
 /// Of every name: thousands of files repeat the same ones.
-std::unordered_map<std::string_view, LayerSpan> spans_of(const std::vector<Shard>& shards) {
-    std::unordered_map<std::string_view, LayerSpan> spans;
+std::unordered_map<SharedText, LayerSpan> spans_of(const std::vector<Shard>& shards) {
+    std::unordered_map<SharedText, LayerSpan> spans;
     for (const Shard& shard : shards) {
         const LayerSpan::Stage stage(shard.at.vpp, shard.at.pp);
         const LayerSpan own{stage, stage, shard.piece.file, shard.piece.file};
@@ -120,7 +120,8 @@ std::string_view stack_of_norm(std::string_view name) {
 Ends ends_of(const std::vector<Shard>& shards) {
     constexpr std::string_view kLayers = "layers.";
     Ends ends;
-    for (const auto& [name, span] : spans_of(shards)) {
+    for (const auto& [kept, span] : spans_of(shards)) {
+        const std::string_view name = kept;
         if (const auto layer = split_layer(name)) {
             add(ends.layers, layer->stack.substr(0, layer->stack.size() - kLayers.size()), span);
         } else if (is_last_component(name, "embedding.word_embeddings.weight")) {
@@ -144,14 +145,13 @@ Ends ends_of(const std::vector<Shard>& shards) {
 
 }  // namespace
 
-std::optional<Index> sample_of(const fs::path& file, const std::vector<Shard>& shards) {
+std::optional<Index> sample_of(const io::InputFile& input, const std::vector<Shard>& shards) {
     constexpr std::size_t kTensors = 8;
     constexpr Bytes kBytes = 256;
     if (std::any_of(shards.begin(), shards.end(),
                     [](const Shard& shard) { return shard.piece.crc32 != 0; })) {
         return std::nullopt;
     }
-    const auto input = io::InputFile::open(file);
     Fingerprint sample;
     bool is_telling = false;  // not one value throughout, as zeros and norms of ones are
     std::vector<std::byte> bytes;

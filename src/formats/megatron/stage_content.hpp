@@ -7,13 +7,14 @@
 
 #include "shardweld/catalogue/file.hpp"
 #include "shardweld/catalogue/tensor.hpp"
-#include "shardweld/core/path.hpp"
+#include "shardweld/io/input_file.hpp"
 
 namespace shardweld::formats::megatron {
 
 /// Some bytes of some of the file's tensors as one number, where these have no CRC-32s (pre-zip
 /// files); nullopt where they have. Local. Error(io).
-std::optional<Index> sample_of(const fs::path& file, const std::vector<catalogue::Shard>& shards);
+std::optional<Index> sample_of(const io::InputFile& input,
+                               const std::vector<catalogue::Shard>& shards);
 
 /// What tells the files of a save apart, in their order.
 struct FileMarks {

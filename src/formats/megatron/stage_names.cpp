@@ -1,10 +1,10 @@
 #include "stage_names.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "shardweld/catalogue/tensor.hpp"
@@ -16,8 +16,16 @@ namespace shardweld::formats::megatron {
 namespace {
 
 // A tensor of a file: its model chunk and its name there.
-using Name = std::pair<int, std::string_view>;
+using Name = std::pair<int, SharedText>;
 using StageTensorNames = std::vector<Name>;
+
+/// Any order, if it is the same for all files.
+struct ByAddress {
+    bool operator()(const Name& a, const Name& b) const {
+        return a.first != b.first ? a.first < b.first
+                                  : std::less<>()(&a.second.text(), &b.second.text());
+    }
+};
 
 std::vector<StageTensorNames> names_by_file(const std::vector<catalogue::Shard>& shards,
                                             std::size_t n_files) {
@@ -33,7 +41,7 @@ std::vector<StageTensorNames> names_by_file(const std::vector<catalogue::Shard>&
         names[shard.piece.file].emplace_back(shard.at.vpp, shard.name);
     }
     for (StageTensorNames& own : names) {
-        std::sort(own.begin(), own.end());
+        std::sort(own.begin(), own.end(), ByAddress());
     }
     return names;
 }
@@ -53,7 +61,9 @@ std::vector<StageTensorNames> names_by_file(const std::vector<catalogue::Shard>&
 void compare(const StageTensorNames& a, const catalogue::File& file_a, const StageTensorNames& b,
              const catalogue::File& file_b) {
     StageTensorNames only;
-    std::set_difference(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(only));
+    std::set_difference(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(only),
+                        ByAddress());
+    std::sort(only.begin(), only.end());
     if (!only.empty()) {
         refuse(only, file_a, file_b);
     }

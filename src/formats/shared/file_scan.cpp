@@ -17,7 +17,12 @@ using catalogue::Catalogue;
 
 Catalogue scan_torch_file(const Location& location, const std::string& file,
                           const std::function<void(const TorchFile&, Catalogue&)>& add) {
-    const auto input = io::InputFile::open(location.directory / file);
+    return scan_torch_file(io::InputFile::open(location.directory / file), location, file, add);
+}
+
+Catalogue scan_torch_file(const io::InputFile& input, const Location& location,
+                          const std::string& file,
+                          const std::function<void(const TorchFile&, Catalogue&)>& add) {
     const TorchFile torch_file = TorchFile::read(input, 0, std::nullopt, location.check_crc);
     Catalogue out;
     out.files.push_back({file, input.size()});

@@ -21,6 +21,10 @@ namespace shardweld::formats {
 catalogue::Catalogue scan_torch_file(
     const Location& location, const std::string& file,
     const std::function<void(const TorchFile&, catalogue::Catalogue&)>& add);
+/// The same of a file that is open.
+catalogue::Catalogue scan_torch_file(
+    const io::InputFile& input, const Location& location, const std::string& file,
+    const std::function<void(const TorchFile&, catalogue::Catalogue&)>& add);
 
 /// Whether a dictionary's entry is a number, a text or another thing that is no weight.
 bool is_no_weight(const PickleValue& value);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -29,19 +28,19 @@ struct Placed {
     const Shard* shard = nullptr;
     std::vector<Index> shape;
     layout::Patch patch;
-    std::vector<int> ranks;  ///< in the groups of the steps taken so far; equal ranks are replicas
+    Index ranks = 0;  ///< in the groups of the steps taken so far; equal ones are replicas
 };
 
 Placed start(const Shard& shard, const Join& join) {
-    Placed placed{&shard, shard.shape, shard.piece.patch, {}};
+    Placed placed{&shard, shard.shape, shard.piece.patch};
     if (!join.flat) {
         return placed;
     }
     const Index volume = volume_of(shard.shape, shard.name);
     if (placed.patch != layout::dense_shape(shard.shape, placed.patch.offset)) {
-        throw Error(
-            ErrorCode::unsupported,
-            "the shard of " + shard.name + " is a strided view, which its layout does not allow");
+        throw Error(ErrorCode::unsupported,
+                    "the shard of " + shard.name.text() +
+                        " is a strided view, which its layout does not allow");
     }
     placed.shape = {volume};
     placed.patch = layout::dense_shape(placed.shape, placed.patch.offset);
@@ -50,7 +49,7 @@ Placed start(const Shard& shard, const Join& join) {
 
 [[noreturn]] void refuse_shapes(const Placed& a, const Placed& b, const Catalogue& catalogue) {
     throw Error(ErrorCode::mismatch,
-                a.shard->name + " has shape " + shape_text(a.shard->shape) + " in " +
+                a.shard->name.text() + " has shape " + shape_text(a.shard->shape) + " in " +
                     place_of(*a.shard, catalogue) + " but " + shape_text(b.shard->shape) + " in " +
                     place_of(*b.shard, catalogue),
                 "copy all files from one save: these are of several");
@@ -74,7 +73,7 @@ std::vector<Index> starts_along(const std::vector<Placed>& all, const JoinStep& 
         const Placed* placed = holder[static_cast<std::size_t>(rank)];
         if (placed == nullptr) {
             throw Error(ErrorCode::not_found,
-                        all.front().shard->name + " has no shard of " +
+                        all.front().shard->name.text() + " has no shard of " +
                             std::string(group_name(step.group)) + " rank " + std::to_string(rank) +
                             " (of " + std::to_string(n_ranks) + ")",
                         "copy the files of all ranks: one is missing or lacks the tensor")
@@ -96,10 +95,10 @@ void take_step(std::vector<Placed>& all, const JoinStep& step, const Catalogue& 
     for (const Placed& placed : all) {
         const int rank = rank_in(*placed.shard, step.group);
         if (rank < 0 || rank >= n_ranks || (!step.stack && dim >= placed.shape.size())) {
-            throw Error(ErrorCode::mismatch, "the shard of " + placed.shard->name + " with shape " +
-                                                 shape_text(placed.shape) + " cannot be rank " +
-                                                 std::to_string(rank) + " of " +
-                                                 std::to_string(n_ranks) + " in its " +
+            throw Error(ErrorCode::mismatch, "the shard of " + placed.shard->name.text() +
+                                                 " with shape " + shape_text(placed.shape) +
+                                                 " cannot be rank " + std::to_string(rank) +
+                                                 " of " + std::to_string(n_ranks) + " in its " +
                                                  std::string(group_name(step.group)) + " group")
                 .add_context(place_of(*placed.shard, catalogue));
         }
@@ -108,7 +107,7 @@ void take_step(std::vector<Placed>& all, const JoinStep& step, const Catalogue& 
         step.stack ? std::vector<Index>{} : starts_along(all, step, n_ranks, catalogue);
     for (Placed& placed : all) {
         const int rank = rank_in(*placed.shard, step.group);
-        placed.ranks.push_back(rank);
+        placed.ranks = placed.ranks * n_ranks + rank;
         if (step.stack) {
             placed.patch = layout::embed(placed.patch, 0, rank);
             placed.shape.insert(placed.shape.begin(), n_ranks);
@@ -134,7 +133,7 @@ bool is_whole(const Placed& placed, const JoinStep& step, const ShardGroup& grou
 void check_complete(const std::vector<Placed>& all, std::size_t n_primary, Index expected) {
     if (static_cast<Index>(n_primary) != expected) {
         throw Error(ErrorCode::not_found,
-                    all.front().shard->name + " has shards of " + std::to_string(n_primary) +
+                    all.front().shard->name.text() + " has shards of " + std::to_string(n_primary) +
                         " ranks where " + std::to_string(expected) + " are needed",
                     "copy the files of all ranks; one is missing or lacks the tensor");
     }
@@ -165,15 +164,15 @@ Tensor join_group(const std::string& name, const ShardGroup& group, const Model&
     }
     Tensor tensor{name, group.shards.front()->dtype, all.front().shape, {}};
     tensor.pieces.reserve(all.size());
-    std::map<std::vector<int>, std::uint32_t> copies;
-    for (const Placed& placed : all) {
+    std::map<Index, std::uint32_t> copies;
+    for (Placed& placed : all) {
         if (placed.shape != tensor.shape) {
             refuse_shapes(all.front(), placed, catalogue);
         }
-        Piece piece = placed.shard->piece;
-        piece.patch = placed.patch;
-        piece.replica = copies[placed.ranks]++;
-        tensor.pieces.push_back(std::move(piece));
+        const Piece& piece = placed.shard->piece;
+        tensor.pieces.push_back({piece.file, copies[placed.ranks]++, piece.base,
+                                 piece.storage_bytes, std::move(placed.patch), piece.crc32,
+                                 piece.located});
     }
     check_complete(all, copies.size(), expected);
     return tensor;
@@ -191,7 +190,7 @@ std::string global_name(const Shard& shard, const StoreMatch& match, const Catal
     const Index n_ranks = group_size(catalogue, JoinStep::Group::ep);
     if (n_experts % n_ranks != 0 || expert->second >= n_experts / n_ranks) {
         throw Error(ErrorCode::mismatch,
-                    shard.name + ": expert " + std::to_string(expert->second) +
+                    shard.name.text() + ": expert " + std::to_string(expert->second) +
                         " on an expert-parallel rank, but config.json's " +
                         std::to_string(n_experts) + " experts over " + std::to_string(n_ranks) +
                         " ranks leave fewer on each",
@@ -216,11 +215,10 @@ std::map<std::string, ShardGroup> groups_of(const Catalogue& catalogue, const Mo
                                             const StoreMatcher& matcher) {
     struct MatchedName {
         std::optional<StoreMatch> match;
-        std::map<int, ShardGroup*> by_expert_rank;
+        std::unordered_map<int, ShardGroup*> by_expert_rank;
     };
     std::map<std::string, ShardGroup> groups;
-    std::map<std::size_t, std::unordered_map<std::string_view, MatchedName>>
-        known;  // by number of dims
+    std::map<std::size_t, std::unordered_map<SharedText, MatchedName>> known;  // by number of dims
     for (const Shard& shard : catalogue.shards) {
         const auto [at, is_new] = known[shard.shape.size()].try_emplace(shard.name);
         MatchedName& name = at->second;
@@ -230,7 +228,7 @@ std::map<std::string, ShardGroup> groups_of(const Catalogue& catalogue, const Mo
         ShardGroup*& group = name.by_expert_rank[shard.at.ep];
         if (group == nullptr) {
             group = &groups[name.match ? global_name(shard, *name.match, catalogue, model)
-                                       : shard.name];
+                                       : shard.name.text()];
             if (name.match) {
                 group->line = name.match->line;
                 group->captures = name.match->captures;

@@ -28,7 +28,7 @@ std::vector<std::string> names(const Catalogue& catalogue) {
         list.push_back(tensor.name);
     }
     for (const catalogue::Shard& shard : catalogue.shards) {
-        list.push_back(shard.name + "!");
+        list.push_back(shard.name.text() + "!");
     }
     return list;
 }

@@ -45,7 +45,8 @@ std::unique_ptr<RecordSums> two_records(const Bytestring& file) {
     records.all = {{0, sum_of(100, 1000), 100, 1000, 0},
                    {0, sum_of(1200, 1500), 1200, 1500, 0},
                    {0, 0, 3000, 100, 0}};
-    records.tensors.add("w");
+    records.tensors.emplace_back("w");
+    catalogue::index_files(records);
     auto sums = std::make_unique<RecordSums>(
         std::move(records), [](const catalogue::Record& record, std::string_view tensor) {
             return "the record of " + std::string(tensor) + " at " + std::to_string(record.offset);

@@ -94,8 +94,8 @@ TEST(Legacy, numbers_eleven_and_more_stages_in_order) {
     EXPECT_EQ(got.files[10].path, "mp_rank_00_010/model_optim_rng.pt");
     std::set<std::string> norms;
     for (const Shard& s : got.shards) {
-        if (s.name.ends_with(".mlp.linear_fc1.layer_norm_weight")) {
-            const std::string n = s.name.substr(15, s.name.find('.', 15) - 15);
+        if (s.name.text().ends_with(".mlp.linear_fc1.layer_norm_weight")) {
+            const std::string n = s.name.text().substr(15, s.name.text().find('.', 15) - 15);
             norms.insert(n);
             EXPECT_EQ(
                 bytes_of(location, got, s),
@@ -110,7 +110,7 @@ TEST(Legacy, places_expert_ranks_and_keeps_local_expert_numbers) {
     EXPECT_EQ(got.facts.at("ep"), 2);
     std::set<std::string> names[2];
     for (const Shard& s : got.shards) {
-        if (s.name.starts_with("decoder.layers.3.mlp.experts.")) {
+        if (s.name.text().starts_with("decoder.layers.3.mlp.experts.")) {
             EXPECT_EQ(s.at.pp, 1);
             names[s.at.ep].insert(s.name);
         }

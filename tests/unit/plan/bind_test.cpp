@@ -252,7 +252,7 @@ TEST_F(Bind, takes_heads_in_parts_where_the_shape_says_so) {
     t_ = 4;
     Catalogue catalogue = with_repeated_heads();
     for (Shard& shard : catalogue.shards) {
-        if (shard.name.ends_with("qkv.weight")) {
+        if (shard.name.text().ends_with("qkv.weight")) {
             shard = Bind::shard(shard.name, {6, 4}, shard.at.tp);
         }
     }
@@ -261,7 +261,7 @@ TEST_F(Bind, takes_heads_in_parts_where_the_shape_says_so) {
     EXPECT_EQ(v.operands.size(), 2U);
     EXPECT_TRUE(v.replicas.empty());
     for (Shard& shard : catalogue.shards) {
-        if (shard.name.ends_with("qkv.weight")) {
+        if (shard.name.text().ends_with("qkv.weight")) {
             shard = Bind::shard(shard.name, {7, 4}, shard.at.tp);
         }
     }

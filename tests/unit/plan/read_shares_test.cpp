@@ -143,6 +143,7 @@ catalogue::Records records_of(Bytes bytes) {
             records.all.push_back({file, i + 1, i * kMiB, bytes, 0});
         }
     }
+    catalogue::index_files(records);
     return records;
 }
 
