@@ -1,4 +1,5 @@
 // `at` blocks and stacked forms as lines with full names.
+#include <algorithm>
 #include <utility>
 
 #include "shardweld/core/error.hpp"
@@ -49,11 +50,23 @@ Line stacked(const Line& line, const At& at) {
     return full;
 }
 
+/// Lines are large: a vector that grows would take thrice their memory.
+std::size_t n_expanded(const FullDeclaration& whole,
+                       const std::map<std::string, std::vector<Line>>& blocks) {
+    std::size_t n = 0;
+    for (const At& at : whole.declaration.ats) {
+        const auto block = blocks.find(at.block);
+        n += block == blocks.end() ? 0 : block->second.size() * (at.stacked.empty() ? 1 : 2);
+    }
+    return std::min(n, kMostLines);
+}
+
 }  // namespace
 
 std::vector<Line> expand(const FullDeclaration& whole,
                          const std::map<std::string, std::vector<Line>>& blocks) {
     std::vector<Line> lines;
+    lines.reserve(n_expanded(whole, blocks));
     for (const At& at : whole.declaration.ats) {
         const auto block = blocks.find(at.block);
         if (block == blocks.end()) {

@@ -1,6 +1,8 @@
 #include "inherit.hpp"
 
 #include <algorithm>
+#include <array>
+#include <set>
 #include <utility>
 
 #include "shardweld/core/error.hpp"
@@ -30,13 +32,13 @@ void guard(std::vector<Line>& lines, const Edit& edit) {
 }
 
 /// Applies a file's edits to the lines it inherits; its own lines follow the inherited ones.
-std::vector<Line> edited(std::vector<Line> inherited, const std::vector<Edit>& edits) {
+std::vector<Line> edited(std::vector<Line> inherited, std::vector<Edit> edits) {
     std::vector<Line> own;
-    for (const Edit& edit : edits) {
+    for (Edit& edit : edits) {
         switch (edit.kind) {
             case Edit::Kind::set:
                 erase_named(inherited, edit.name);
-                own.push_back(edit.line);
+                own.push_back(std::move(edit.line));
                 break;
             case Edit::Kind::guard:
                 guard(inherited, edit);
@@ -55,9 +57,9 @@ std::vector<Line> edited(std::vector<Line> inherited, const std::vector<Edit>& e
 
 std::map<std::string, std::vector<Line>> edited_blocks(
     std::map<std::string, std::vector<Line>> inherited,
-    const std::map<std::string, std::vector<Edit>>& edits) {
-    for (const auto& [name, list] : edits) {
-        inherited[name] = edited(std::move(inherited[name]), list);
+    std::map<std::string, std::vector<Edit>> edits) {
+    for (auto& [name, list] : edits) {
+        inherited[name] = edited(std::move(inherited[name]), std::move(list));
     }
     return inherited;
 }
@@ -69,15 +71,18 @@ void put_before(std::vector<T>& list, const std::vector<T>& inherited) {
 
 /// A symbol of the child hides inherited ones of its name, whatever statement defined them.
 void inherit_symbols(Declaration& child, const Declaration& base) {
-    const auto is_own = [own = child](const std::string& name) {
-        return own.lets.contains(name) || own.indices.contains(name) || own.flags.contains(name) ||
-               own.defaults.contains(name);
-    };
     using List = std::map<std::string, Definition> Declaration::*;
-    for (const List list :
-         {&Declaration::lets, &Declaration::indices, &Declaration::flags, &Declaration::defaults}) {
+    constexpr std::array<List, 4> kLists = {&Declaration::lets, &Declaration::indices,
+                                            &Declaration::flags, &Declaration::defaults};
+    std::set<std::string> own;
+    for (const List list : kLists) {
+        for (const auto& [name, definition] : child.*list) {
+            own.insert(name);
+        }
+    }
+    for (const List list : kLists) {
         for (const auto& [name, definition] : base.*list) {
-            if (!is_own(name)) {
+            if (!own.contains(name)) {
                 (child.*list).emplace(name, definition);
             }
         }
@@ -128,12 +133,12 @@ void inherit_keys(std::vector<KeyRule>& own, const std::vector<KeyRule>& inherit
 
 }  // namespace
 
-FullDeclaration inherit(const FullDeclaration& base, Declaration child) {
+FullDeclaration inherit(FullDeclaration base, Declaration child) {
     FullDeclaration whole;
     whole.depth = base.depth + 1;
-    whole.blocks = edited_blocks(base.blocks, child.blocks);
-    whole.modules = edited_blocks(base.modules, child.modules);
-    whole.lines = edited(base.lines, child.lines);
+    whole.blocks = edited_blocks(std::move(base.blocks), std::exchange(child.blocks, {}));
+    whole.modules = edited_blocks(std::move(base.modules), std::exchange(child.modules, {}));
+    whole.lines = edited(std::move(base.lines), std::exchange(child.lines, {}));
     inherit_symbols(child, base.declaration);
     inherit_ats(child, base.declaration);
     inherit_uses(child.uses, base.declaration.uses);

@@ -20,7 +20,7 @@ struct FullDeclaration {
 };
 
 /// `child` on top of `base`. Error(usage) for a guard or `without` that meets no inherited line.
-FullDeclaration inherit(const FullDeclaration& base, Declaration child);
+FullDeclaration inherit(FullDeclaration base, Declaration child);
 
 /// All lines with their full names: `at` blocks and stacked forms expanded. Error(usage) for an
 /// unknown block or a form that cannot be stacked.

@@ -89,8 +89,8 @@ const Dialect* RecipeLibrary::find_dialect(std::string_view name) const {
 std::vector<FamilyMatch> RecipeLibrary::matches() const {
     std::vector<FamilyMatch> all;
     for (const auto& [name, entry] : *declared_) {
-        if (entry.declaration.match != nullptr) {
-            all.push_back({name, entry.declaration.match});
+        if (entry.match != nullptr) {
+            all.push_back({name, entry.match});
         }
     }
     return all;
@@ -99,7 +99,7 @@ std::vector<FamilyMatch> RecipeLibrary::matches() const {
 std::vector<const Recipe*> RecipeLibrary::recipes() const {
     std::vector<const Recipe*> all;
     for (const auto& [name, entry] : *declared_) {
-        if (!entry.declaration.is_dialect) {
+        if (!entry.is_dialect) {
             all.push_back(find_recipe(name));
         }
     }
@@ -109,7 +109,7 @@ std::vector<const Recipe*> RecipeLibrary::recipes() const {
 std::vector<const Dialect*> RecipeLibrary::dialects() const {
     std::vector<const Dialect*> all;
     for (const auto& [name, entry] : *declared_) {
-        if (entry.declaration.is_dialect) {
+        if (entry.is_dialect) {
             all.push_back(find_dialect(name));
         }
     }
@@ -118,7 +118,7 @@ std::vector<const Dialect*> RecipeLibrary::dialects() const {
 
 const RecipeFile* RecipeLibrary::source_of(std::string_view name) const {
     const auto found = declared_->find(name);
-    return found == declared_->end() ? nullptr : &found->second.source;
+    return found == declared_->end() ? nullptr : found->second.source.get();
 }
 
 bool RecipeLibrary::can_meet(const Recipe& recipe, const Dialect& dialect) const {

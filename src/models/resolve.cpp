@@ -21,15 +21,16 @@ FullDeclaration with_parts(const Declarations& entries, const Declaration& decla
                            FullDeclaration base) {
     for (const std::string& name : declaration.parts) {
         const auto part = entries.find(name);
-        if (part == entries.end() || part->second.declaration.is_dialect) {
+        if (part == entries.end() || part->second.is_dialect) {
             throw Error(ErrorCode::usage,
                         declaration.origin + ": there is no recipe '" + name + "' to take with it");
         }
-        if (!part->second.declaration.extends.empty() || !part->second.declaration.parts.empty()) {
+        Declaration taken = part->second.declaration();
+        if (!taken.extends.empty() || !taken.parts.empty()) {
             throw Error(ErrorCode::usage, declaration.origin + ": the recipe '" + name +
                                               "' is no part: it extends another one");
         }
-        base = inherit(base, part->second.declaration);
+        base = inherit(std::move(base), std::move(taken));
     }
     return base;
 }
@@ -37,35 +38,38 @@ FullDeclaration with_parts(const Declarations& entries, const Declaration& decla
 /// The declaration with everything it extends.
 FullDeclaration resolve(const Declarations& entries, const FoundDeclaration& entry,
                         std::vector<std::string> above = {}) {
-    const Declaration& declaration = entry.declaration;
+    Declaration declaration = entry.declaration();
     if (std::find(above.begin(), above.end(), declaration.name) != above.end()) {
         throw Error(ErrorCode::usage,
                     declaration.origin + ": '" + declaration.name + "' extends itself");
     }
     if (above.size() > kDeepestExtends) {
-        throw Error(ErrorCode::usage, entries.find(above.front())->second.declaration.origin +
+        throw Error(ErrorCode::usage, entries.find(above.front())->second.origin +
                                           ": more than 8 'extends' in a row");
     }
     if (declaration.extends.empty()) {
-        FullDeclaration whole = inherit(with_parts(entries, declaration, {}), declaration);
+        FullDeclaration whole = with_parts(entries, declaration, {});
+        whole = inherit(std::move(whole), std::move(declaration));
         whole.depth = 0;
         return whole;
     }
     const auto base = entries.find(declaration.extends);
-    if (base == entries.end() || base->second.declaration.is_dialect != declaration.is_dialect) {
+    if (base == entries.end() || base->second.is_dialect != declaration.is_dialect) {
         throw Error(ErrorCode::usage, declaration.origin + ": there is no " +
                                           (declaration.is_dialect ? "dialect" : "recipe") + " '" +
                                           declaration.extends + "' to extend");
     }
     above.push_back(declaration.name);
-    return inherit(
-        with_parts(entries, declaration, resolve(entries, base->second, std::move(above))),
-        declaration);
+    FullDeclaration whole =
+        with_parts(entries, declaration, resolve(entries, base->second, std::move(above)));
+    return inherit(std::move(whole), std::move(declaration));
 }
 
-std::vector<Line> all_lines(const FullDeclaration& whole) {
-    std::vector<Line> lines = whole.lines;
+/// Those of its blocks besides; its own are used up.
+std::vector<Line> all_lines(FullDeclaration& whole) {
+    std::vector<Line> lines = std::move(whole.lines);
     std::vector<Line> placed = expand(whole, whole.blocks);
+    lines.reserve(lines.size() + placed.size());
     std::move(placed.begin(), placed.end(), std::back_inserter(lines));
     check_lines(lines);
     return lines;
@@ -136,22 +140,24 @@ Recipe recipe_of(FullDeclaration whole) {
 }  // namespace
 
 void declare(Declarations& entries, const RecipeFile& source, bool is_extra) {
-    Declaration declaration = parse_source(source);
-    const std::string name = declaration.name;
-    const auto found = entries.find(name);
+    const Declaration declaration = parse_source(source);
+    const auto found = entries.find(declaration.name);
     if (found != entries.end() && found->second.is_extra == is_extra) {
-        throw Error(ErrorCode::usage, declaration.origin + ": '" + name +
+        throw Error(ErrorCode::usage, declaration.origin + ": '" + declaration.name +
                                           "' is declared a second time; the first is " +
-                                          found->second.declaration.origin);
+                                          found->second.origin);
     }
-    entries.insert_or_assign(name, FoundDeclaration{std::move(declaration), source, is_extra});
+    auto kept = is_extra ? std::make_shared<const RecipeFile>(source)
+                         : std::shared_ptr<const RecipeFile>(std::shared_ptr<void>(), &source);
+    entries.insert_or_assign(declaration.name,
+                             FoundDeclaration{declaration.is_dialect, declaration.origin,
+                                              declaration.match, std::move(kept), is_extra});
 }
 
 const FoundDeclaration* find_in(const Declarations& entries, std::string_view name,
                                 bool is_dialect) {
     const auto found = entries.find(name);
-    const bool is_there =
-        found != entries.end() && found->second.declaration.is_dialect == is_dialect;
+    const bool is_there = found != entries.end() && found->second.is_dialect == is_dialect;
     return is_there ? &found->second : nullptr;
 }
 

@@ -2,6 +2,8 @@
 // Knows all declarations by name; knows neither where they come from nor what meets.
 #pragma once
 
+#include <memory>
+#include <string>
 #include <string_view>
 
 #include "shardweld/models/recipe.hpp"
@@ -10,10 +12,16 @@
 
 namespace shardweld::models {
 
+/// What is kept of a file: all of them parsed would be megabytes, of which a run needs a few.
 struct FoundDeclaration {
-    Declaration declaration;
-    RecipeFile source;
+    bool is_dialect = false;
+    std::string origin;  ///< "llama.recipe:1"
+    ExprPtr match;
+    std::shared_ptr<const RecipeFile> source;  ///< the built-in ones themselves
     bool is_extra = false;
+
+    /// Parsed again; it has been without fault.
+    [[nodiscard]] Declaration declaration() const { return parse_source(*source); }
 };
 
 /// Parses a file and adds it; an extra one replaces a built-in one of its name. Error(usage) for a

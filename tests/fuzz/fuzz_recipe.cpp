@@ -122,7 +122,7 @@ void check_together(models::Declarations entries, const std::vector<models::Reci
     std::vector<models::Recipe> recipes;
     std::vector<models::Dialect> dialects;
     for (const auto& [name, entry] : entries) {
-        if (entry.declaration.is_dialect) {
+        if (entry.is_dialect) {
             dialects.push_back(models::dialect_of(entries, entry));
         } else if (entry.is_extra) {
             recipes.push_back(models::recipe_of(entries, entry));
