@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
@@ -10,8 +11,11 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/errno.hpp"
 #include "shardweld/io/whole_file.hpp"
+#include "shardweld/mpi/comm.hpp"
+#include "shardweld/publish/target.hpp"
 
 #include "appear.hpp"
+#include "inside.hpp"
 #include "places.hpp"
 
 namespace shardweld::publish {
@@ -129,7 +133,39 @@ std::string change_of_options(const std::vector<std::string>& begun,
                            : "it began with " + before + ", this is " + after;
 }
 
+void require_same_tool(const RunFacts& begun, const RunFacts& now, const fs::path& where) {
+    if (begun.tool != now.tool) {
+        refuse(ErrorCode::target,
+               "shardweld " + printable(begun.tool) + " began, this is " + now.tool, where);
+    }
+}
+
+/// What was compared less strictly is not compared again.
+void require_as_strict(const RunFacts& begun, const RunFacts& now, const fs::path& where) {
+    if (begun.replicas != now.replicas && now.replicas != "trust") {
+        refuse(ErrorCode::mismatch,
+               "it began with --replicas " + printable(begun.replicas) + ", this is --replicas " +
+                   now.replicas,
+               where);
+    }
+}
+
 }  // namespace
+
+void require_same_way(const fs::path& target, const RunFacts& now) {
+    for (const fs::path& partial : unfinished_work(target)) {
+        std::optional<RunFacts> begun;
+        (void)mpi::error_of([&] {
+            if (holds_work(partial)) {
+                begun = read_header(partial / kJournal);
+            }
+        });
+        if (begun) {
+            require_same_tool(*begun, now, partial);
+            require_as_strict(*begun, now, partial);
+        }
+    }
+}
 
 void write_header(const RunFacts& facts, const fs::path& journal, bool sync) {
     json inputs = json::array();
@@ -181,10 +217,7 @@ RunFacts read_header(const fs::path& journal) {
 }
 
 void require_same(const RunFacts& begun, const RunFacts& now, const fs::path& where) {
-    if (begun.tool != now.tool) {
-        refuse(ErrorCode::target,
-               "shardweld " + printable(begun.tool) + " began, this is " + now.tool, where);
-    }
+    require_same_tool(begun, now, where);
     if (const std::string change = change_of(begun.inputs, now.inputs); !change.empty()) {
         refuse(ErrorCode::mismatch, change, where);
     }
@@ -196,13 +229,7 @@ void require_same(const RunFacts& begun, const RunFacts& now, const fs::path& wh
                    : change,
                where);
     }
-    // What was compared less strictly is not compared again.
-    if (begun.replicas != now.replicas && now.replicas != "trust") {
-        refuse(ErrorCode::mismatch,
-               "it began with --replicas " + printable(begun.replicas) + ", this is --replicas " +
-                   now.replicas,
-               where);
-    }
+    require_as_strict(begun, now, where);
 }
 
 }  // namespace shardweld::publish

@@ -28,6 +28,12 @@ refused 6 "it began without --dtype fp32" --dtype fp32
 refused 6 "it began without --max_shard_size 100MB" --max_shard_size 100MB
 refused 6 "it began with --replicas auto, this is --replicas verify" --replicas verify
 
+# Before any metadata is read: a shard that ends too early is not even looked at.
+cp -p "$shard" "$WORK/shard"
+truncate -s 100 "$shard"
+refused 6 "it began with --replicas auto, this is --replicas verify" --replicas verify
+cp -p "$WORK/shard" "$shard"
+
 # Inputs.
 cp -p "$shard" "$WORK/shard"
 touch -d '2001-02-03' "$shard"

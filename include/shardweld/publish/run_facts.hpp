@@ -38,6 +38,11 @@ void write_header(const RunFacts& facts, const fs::path& journal, bool sync);
 /// Error(target) when there is no header, or none that this version wrote.
 RunFacts read_header(const fs::path& journal);
 
+/// What is known before any metadata is read, held against the work at a target that a run would
+/// take up: Error(target) when another version of the program began, Error(mismatch) when it
+/// compared copies less strictly. Says nothing of a header that cannot be read: require_same does.
+void require_same_way(const fs::path& target, const RunFacts& now);
+
 /// Error(mismatch) naming the first input file or the options that changed, Error(target) when
 /// another version of the program began. `where` is the partial directory, for the message.
 void require_same(const RunFacts& begun, const RunFacts& now, const fs::path& where);

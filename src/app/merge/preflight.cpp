@@ -10,6 +10,7 @@
 
 #include "../cli/log.hpp"
 #include "../runtime/memory.hpp"
+#include "resumption.hpp"
 #include "target.hpp"
 
 namespace shardweld::app {
@@ -94,7 +95,11 @@ Error all_of(const std::vector<Error>& problems, const std::string& title) {
 void check_target(mpi::Comm& comm, const Options& options) {
     mpi::collectively(comm, [&] {
         if (comm.rank() == 0) {
-            (void)publish::checked_target(target_request(options));
+            const publish::TargetRequest request = target_request(options);
+            (void)publish::checked_target(request);
+            if (request.resume) {
+                publish::require_same_way(request.target, way_of(options));
+            }
         }
     });
 }

@@ -36,7 +36,8 @@ class Preflight {
 /// their number and `title`. Requires one at least.
 Error all_of(const std::vector<Error>& problems, const std::string& title);
 
-/// Collective. The target may be made or replaced by this run. Error(target), Error(usage).
+/// Collective. The target may be made or replaced by this run, and work that is taken up there was
+/// begun alike. Error(target), Error(usage), Error(mismatch).
 void check_target(mpi::Comm& comm, const Options& options);
 
 /// Collective. The targets of a merge are apart from each other. Error(target).

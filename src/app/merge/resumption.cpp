@@ -83,11 +83,21 @@ std::set<fs::path> files_of(const plan::Plan& plan) {
 
 }  // namespace
 
+publish::RunFacts way_of(const Options& options) {
+    return {version() + " (" + git_version() + ")",
+            {},
+            name_of(options.replicas),
+            options.output_options,
+            {}};
+}
+
 publish::RunFacts run_facts(mpi::Comm& comm, const Options& options, const plan::Plan& plan,
                             const execute::SourceFiles& source,
                             const std::vector<InputDigest>& digests) {
-    return {version() + " (" + git_version() + ")", plan.hash(), name_of(options.replicas),
-            options.output_options, inputs_of(comm, plan.visibility, source, digests)};
+    publish::RunFacts facts = way_of(options);
+    facts.plan = plan.hash();
+    facts.inputs = inputs_of(comm, plan.visibility, source, digests);
+    return facts;
 }
 
 execute::Resumption take_up(mpi::Comm& comm, const plan::Plan& plan, const publish::RunFacts& facts,

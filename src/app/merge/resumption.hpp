@@ -17,6 +17,9 @@
 
 namespace shardweld::app {
 
+/// What of it the options alone tell.
+publish::RunFacts way_of(const Options& options);
+
 /// Collective. What the output depends on; inputs are looked at by one rank each and known on rank
 /// 0, which has their `digests`.
 publish::RunFacts run_facts(mpi::Comm& comm, const Options& options, const plan::Plan& plan,
