@@ -8,12 +8,13 @@
 
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/formats/containers/pickle.hpp"
 #include "shardweld/io/paths.hpp"
 #include "shardweld/mpi/free_run.hpp"
 #include "shardweld/mpi/share.hpp"
 
+#include "../runtime/resources.hpp"
 #include "own_files.hpp"
+#include "scan_files.hpp"
 
 namespace shardweld::app {
 
@@ -148,23 +149,26 @@ std::pair<Location, int> find_location(mpi::Comm& comm, const formats::InputRequ
 std::vector<Catalogue> share_scans(mpi::Comm& comm, const Views& views, const SizesByGroup& sizes,
                                    const Location& location, const std::vector<std::string>& files,
                                    const mpi::OnShare& on_scan) {
-    const formats::Format& format = formats::format_of(location);
     std::vector<std::size_t> own;
+    std::vector<std::string> own_files;
     for (std::size_t file = 0; file < files.size(); ++file) {
         if (rank_for_file(file, sizes, views) == comm.rank()) {
             own.push_back(file);
+            own_files.push_back(files[file]);
         }
     }
     std::vector<std::pair<std::size_t, Catalogue>> mine;
     mpi::collectively_in_steps(comm, [&](const mpi::OnStep& step) {
-        const formats::PickleMemory memory;
-        for (const std::size_t file : own) {
+        const auto on_file = [&](Index n_begun) {
             step();
             if (on_scan) {
-                on_scan(static_cast<Index>(mine.size()), static_cast<Index>(own.size()),
-                        static_cast<Index>(files.size()));
+                on_scan(n_begun, static_cast<Index>(own.size()), static_cast<Index>(files.size()));
             }
-            mine.emplace_back(file, format.scan(location, files[file]));
+        };
+        auto scans =
+            scan_files(location, own_files, has_spare_core(views.n_beside(comm.rank())), on_file);
+        for (std::size_t i = 0; i < own.size(); ++i) {
+            mine.emplace_back(own[i], std::move(scans[i]));
         }
     });
     std::vector<Catalogue> scans(files.size());

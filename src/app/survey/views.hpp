@@ -1,9 +1,11 @@
 // Which ranks see the same files: those on one host with the same mounts share one view.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
+#include "shardweld/core/index.hpp"
 #include "shardweld/core/path.hpp"
 #include "shardweld/mpi/comm.hpp"
 
@@ -16,6 +18,11 @@ struct Views {
 
     [[nodiscard]] bool is_leader(int rank) const {
         return leaders[group_of_rank[static_cast<std::size_t>(rank)]] == rank;
+    }
+    /// Ranks of its group, itself included.
+    [[nodiscard]] Index n_beside(int rank) const {
+        return std::count(group_of_rank.begin(), group_of_rank.end(),
+                          group_of_rank[static_cast<std::size_t>(rank)]);
     }
 };
 

@@ -61,6 +61,15 @@ void require_few_parts(Index n_parts) {
     }
 }
 
+bool is_fused(const FuseRules& rules, const std::vector<std::string>& axes) {
+    const auto has = [&](const std::string& axis) {
+        return std::find(axes.begin(), axes.end(), axis) != axes.end();
+    };
+    return std::any_of(rules.begin(), rules.end(), [&](const auto& rule) {
+        return has(rule.second.front()) && has(rule.second.back());
+    });
+}
+
 void fuse_axes(const FuseRules& rules, const std::vector<Index>& extents, SegmentPlan& plan,
                std::vector<Patch>& patches) {
     const std::vector<std::string> names = plan.axes;

@@ -15,11 +15,13 @@ namespace shardweld::plan {
 /// How one segment of one line's layout is filed: which axes stay, which become part of the key.
 struct SegmentPlan {
     std::uint32_t id = 0;           ///< segment id
-    std::vector<std::string> axes;  ///< of the lowered patch, in its order, after fuse
+    std::vector<std::string> axes;  ///< of the lowered patch, in its order
     std::vector<int> key_slot;      ///< per axis: position in the key, or -1 for an axis that stays
     std::vector<std::pair<int, std::string>>
         captured;  ///< key positions filled by captures of the name
     std::size_t n_keys = 0;
+    bool is_fused = false;    ///< fuse_axes changes it
+    bool is_dropped = false;  ///< padding: the line says that it is not used
 };
 
 /// Values of SegmentPlan::key_slot beside key positions.
@@ -33,6 +35,9 @@ void require_few_parts(Index n_parts);
 
 /// Rules of a dialect: axis -> the two axes that make it up, outermost first.
 using FuseRules = std::map<std::string, std::vector<std::string>>;
+
+/// Whether a rule makes one axis of two of these.
+bool is_fused(const FuseRules& rules, const std::vector<std::string>& axes);
 
 /// Replaces, in a plan and its patches, each pair of axes that makes up another one; `extents` are
 /// those of the plan's axes. A patch that does not hold the pair as one run becomes several.

@@ -27,6 +27,16 @@ void collect_axes(const std::vector<layout::LayoutItem>& items, std::vector<std:
     }
 }
 
+/// An axis that counts equal copies, and is still there after fuse, is no part of the key.
+void count_copies(const models::Line& line, SegmentPlan& plan) {
+    const auto repeated = std::find(plan.axes.begin(), plan.axes.end(), line.repeat);
+    if (repeated == plan.axes.end()) {
+        return;
+    }
+    int& slot = plan.key_slot[static_cast<std::size_t>(repeated - plan.axes.begin())];
+    slot = slot == kGone ? kGone : kCopy;
+}
+
 /// All values of the key axes of `patch`, one filed patch each.
 void split_keys(const SegmentPlan& plan, const Patch& patch, Filed filed, std::vector<Filed>& out) {
     std::vector<std::size_t> keyed;
@@ -126,6 +136,9 @@ const std::vector<SegmentPlan>& Instances::plans_of(const models::Line& line) {
         SegmentPlan plan;
         plan.id = segment_id(line.logical, segment.label);
         plan.axes = segment.axes;
+        plan.is_fused = is_fused(model_.dialect->fuse, plan.axes);
+        plan.is_dropped =
+            std::find(line.drop.begin(), line.drop.end(), segment.label) != line.drop.end();
         plan.n_keys = keys.size();
         plan.key_slot.assign(plan.axes.size(), kStays);
         for (std::size_t slot = 0; slot < keys.size(); ++slot) {
@@ -137,6 +150,9 @@ const std::vector<SegmentPlan>& Instances::plans_of(const models::Line& line) {
                 plan.captured.emplace_back(static_cast<int>(slot), keys[slot]);
             }
         }
+        if (!plan.is_fused) {
+            count_copies(line, plan);
+        }
         at->second.push_back(std::move(plan));
     }
     return at->second;
@@ -145,22 +161,23 @@ const std::vector<SegmentPlan>& Instances::plans_of(const models::Line& line) {
 void Instances::file(const models::Line& line, const layout::BoundLayout& bound,
                      const layout::SegmentPatch& lowered, const models::Captures& captures,
                      std::vector<Filed>& out) {
-    SegmentPlan plan = plans_of(line)[static_cast<std::size_t>(lowered.segment)];
-    std::vector<Patch> patches{lowered.patch};
-    fuse_axes(model_.dialect->fuse, bound.extents(lowered.segment), plan, patches);
-    const auto repeated = std::find(plan.axes.begin(), plan.axes.end(), line.repeat);
-    if (repeated != plan.axes.end()) {
-        int& slot = plan.key_slot[static_cast<std::size_t>(repeated - plan.axes.begin())];
-        slot = slot == kGone ? kGone : kCopy;
-    }
+    const SegmentPlan& plan = plans_of(line)[static_cast<std::size_t>(lowered.segment)];
     Filed filed;
     filed.key.segment = plan.id;
     filed.key.index.resize(plan.n_keys);
     for (const auto& [slot, name] : plan.captured) {
         filed.key.index[static_cast<std::size_t>(slot)] = captures.at(name);
     }
+    if (!plan.is_fused) {
+        split_keys(plan, lowered.patch, filed, out);
+        return;
+    }
+    SegmentPlan fused = plan;
+    std::vector<Patch> patches{lowered.patch};
+    fuse_axes(model_.dialect->fuse, bound.extents(lowered.segment), fused, patches);
+    count_copies(line, fused);
     for (const Patch& patch : patches) {
-        split_keys(plan, patch, filed, out);
+        split_keys(fused, patch, filed, out);
     }
 }
 
@@ -203,7 +220,7 @@ void Instances::add(const catalogue::Tensor& tensor, const models::Line& line,
     const layout::BoundLayout& bound = bound_for(line, tensor.shape, captures);
     const auto name = static_cast<std::uint32_t>(names_.size());
     names_.push_back(tensor.name);
-    const auto segments = layout::segments_of(line.layout);
+    const std::vector<SegmentPlan>& plans = plans_of(line);
     std::vector<layout::SegmentPatch> lowered;
     std::vector<Filed> filed;
     for (const catalogue::Piece& piece : tensor.pieces) {
@@ -212,9 +229,7 @@ void Instances::add(const catalogue::Tensor& tensor, const models::Line& line,
         for (const layout::SegmentPatch& part : lowered) {
             filed.clear();
             file(line, bound, part, captures, filed);
-            const std::string& label = segments[static_cast<std::size_t>(part.segment)].label;
-            const bool is_dropped =
-                std::find(line.drop.begin(), line.drop.end(), label) != line.drop.end();
+            const bool is_dropped = plans[static_cast<std::size_t>(part.segment)].is_dropped;
             for (const Filed& one : filed) {
                 Instance& instance = instance_of(one.key, tensor, name);
                 instance.dropped = is_dropped;
