@@ -46,35 +46,69 @@ void Product::put(const Round& round, plan::LineRange range) {
         return;
     }
     for (const Assembled& from : round.slices) {
-        for (const plan::LineRange& part : plan::without(followed_->line_of(from.slice), done_)) {
-            put_part(round, from, part);
+        for (const plan::Relation& relation : followed_->of(from.slice.target)) {
+            const plan::LineRange line = followed_->line_of(relation, from.slice);
+            for (const plan::LineRange& part : plan::without(line, done_)) {
+                put_part(round, from, relation, part);
+            }
         }
     }
 }
 
-void Product::put_part(const Round& round, const Assembled& from, plan::LineRange part) {
-    Round own;
-    own.term = round.term;
+/// Strips that have to be arranged share a buffer.
+void Product::put_part(const Round& round, const Assembled& from, const plan::Relation& relation,
+                       plan::LineRange part) {
+    std::vector<Assembled> slices;
     for (const plan::Slice& slice : plan::slices_of(plan_, part)) {
-        own.slices.push_back(assembled(round, from, slice));
+        const bool is_next = !relation.is_straight() && !plan_.targets[slice.target].is_scales();
+        if (is_next && !slices.empty()) {
+            put_slices(round.term, std::exchange(slices, {}));
+        }
+        slices.push_back(assembled(round, from, relation, slice));
     }
-    writer_.put(own, part);
+    put_slices(round.term, std::move(slices));
 }
 
-/// Where the stored elements of an own slice lie in what the leader has assembled.
+void Product::put_slices(std::uint32_t term, std::vector<Assembled> slices) {
+    if (slices.empty()) {
+        return;
+    }
+    const plan::Slice& last = slices.back().slice;
+    const Bytes size =
+        static_cast<Bytes>(last.end - last.begin) * size_of(plan_.targets[last.target].dtype);
+    const plan::LineRange range{slices.front().slice.line_begin, last.line_begin + size};
+    Round own;
+    own.term = term;
+    own.slices = std::move(slices);
+    writer_.put(own, range);
+}
+
+/// The stored elements of an own slice: where they lie in what the leader has assembled, or copied
+/// from there where their order is another one.
 Assembled Product::assembled(const Round& round, const Assembled& from,
-                             const plan::Slice& slice) const {
-    const plan::Target& target = plan_.targets[slice.target];
+                             const plan::Relation& relation, const plan::Slice& slice) {
     const plan::Target& leading = leader_->targets[from.slice.target];
-    const layout::Range wanted = target.sources(slice.begin, slice.end);
+    const layout::Range wanted = plan_.targets[slice.target].sources(slice.begin, slice.end);
     const layout::Range there = leading.sources(from.slice.begin, from.slice.end);
     const Bytes size =
         size_of(leading.mix ? leading.mix->terms[round.term].stored : leading.stored);
     if (wanted.extent == 0 || from.stored.empty()) {
         return {slice, {}};
     }
-    return {slice, from.stored.subspan(static_cast<Bytes>(wanted.lo - there.lo) * size,
-                                       static_cast<Bytes>(wanted.extent) * size)};
+    const Bytes bytes = static_cast<Bytes>(wanted.extent) * size;
+    if (relation.is_straight()) {
+        const auto begin = static_cast<Bytes>(wanted.lo - relation.first - there.lo);
+        return {slice, from.stored.subspan(begin * size, bytes)};
+    }
+    const std::span<std::byte> place = arranged_.get(bytes);
+    for (const layout::Copy& copy : relation.copies) {
+        for (layout::Copy part : layout::restrict_dst(copy, wanted.lo, wanted.lo + wanted.extent)) {
+            part.src_offset -= there.lo;
+            part.dst_offset -= wanted.lo;
+            layout::run(part, size, from.stored, place);
+        }
+    }
+    return {slice, place};
 }
 
 void Product::put_constants(const mpi::Comm& comm) {
@@ -83,11 +117,13 @@ void Product::put_constants(const mpi::Comm& comm) {
     }
     const auto n_ranks = static_cast<std::size_t>(comm.size());
     const auto& alone = followed_->alone();
-    Round constants;
-    constants.term = plan_.n_terms - 1;
     for (auto at = static_cast<std::size_t>(comm.rank()); at < alone.size(); at += n_ranks) {
         for (const plan::LineRange& part : plan::without(alone[at], done_)) {
-            put_part(constants, {}, part);
+            std::vector<Assembled> constants;
+            for (const plan::Slice& slice : plan::slices_of(plan_, part)) {
+                constants.push_back({slice, {}});
+            }
+            put_slices(plan_.n_terms - 1, std::move(constants));
         }
     }
 }

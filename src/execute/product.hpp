@@ -2,6 +2,7 @@
 // it. Knows what of its line belongs to the rounds of the leader; not what is read for them.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -36,14 +37,17 @@ class Product {
 
     [[nodiscard]] bool has_digests() const { return options_.digests; }
     [[nodiscard]] Writer& writer() { return writer_; }
+    [[nodiscard]] Bytes buffer_bytes() const { return writer_.buffer_bytes() + arranged_.used(); }
     [[nodiscard]] const Writer& writer() const { return writer_; }
     /// What this rank read back and wrote.
     [[nodiscard]] RankCounts counts() const;
 
   private:
-    void put_part(const Round& round, const Assembled& from, plan::LineRange part);
+    void put_part(const Round& round, const Assembled& from, const plan::Relation& relation,
+                  plan::LineRange part);
+    void put_slices(std::uint32_t term, std::vector<Assembled> slices);
     [[nodiscard]] Assembled assembled(const Round& round, const Assembled& from,
-                                      const plan::Slice& slice) const;
+                                      const plan::Relation& relation, const plan::Slice& slice);
 
     const plan::Plan& plan_;
     const io::Directory& directory_;
@@ -51,6 +55,7 @@ class Product {
     const plan::Plan* leader_;
     std::optional<plan::Followed> followed_;
     Writer writer_;
+    Buffer arranged_;  ///< a strip whose elements stand in another order than the leader's
     std::vector<plan::LineRange> done_;  ///< by an earlier run
     RankCounts counts_;
 };

@@ -245,7 +245,7 @@ class Worker {
         Bytes bytes = buffers_[0].used() + buffers_[1].used() + reader_.buffer_bytes() +
                       compare_reader_.buffer_bytes();
         for (const Product& product : products_) {
-            bytes += product.writer().buffer_bytes();
+            bytes += product.buffer_bytes();
         }
         return bytes;
     }

@@ -37,14 +37,15 @@ for model in llama128 llama192 qwen3moe128; do
     done
 done
 
-# Shards of every family with a template: the file of the merged model.
+# Shards of every family with a template: the file of the merged model, and the one that is made with it.
 for case in "torch/fsdp1_w2_fp32_llama 2" "megatron/llama-tp4-legacy-bf16 3" "torch/plain_w1_bf16_mixtral 1" "torch/fsdp2_tp_2x2_bf16_qwen2 3" "torch/fsdp2_w2_dim2_qwen3moe 2" \
     "torch/plain_w1_bf16_gemma3 2" "megatron_families/gemma2-tp2-torchdist-bf16 2" "megatron_more/gemma-tp2-legacy 1" \
     "megatron/deepseekv3-mtp-pp2-torchdist-bf16 2" "megatron_more/qwen2moe-tp2-ep2-legacy 1"; do
     read -r name ranks <<<"$case"
-    rm -rf "$WORK/once" "$WORK/twice" "$WORK/plain"
+    rm -rf "$WORK/once" "$WORK/twice" "$WORK/plain" "$WORK/beside"
     merge_case "$TESTS/data/$name" "$WORK/once" "$ranks" --dtype bf16 --quantize gguf:bf16
-    merge_case "$TESTS/data/$name" "$WORK/plain" 0 --dtype bf16
+    merge_case "$TESTS/data/$name" "$WORK/plain" "$ranks" --dtype bf16 --also "$WORK/beside:gguf:bf16"
+    same_file "$WORK/once/model-bf16.gguf" "$WORK/beside/model-bf16.gguf"
     written "$WORK/plain" "$WORK/twice" bf16 1 --backend hf
     same_file "$WORK/once/model-bf16.gguf" "$WORK/twice/model-bf16.gguf"
     case "$name" in

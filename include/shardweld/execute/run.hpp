@@ -18,7 +18,7 @@ namespace shardweld::execute {
 /// Collective. As run() below, for each output, all in the rounds of the first one's plan: each
 /// input byte is read once. The first one's options say what becomes of the run (why_stop,
 /// on_progress). A result for each; what was read and sent is in all of them.
-/// Error(unsupported) as plan::lead.
+/// Error(unsupported) as plan::relations_of.
 std::vector<Result> run(mpi::Comm& comm, std::span<const Output> outputs,
                         const SourceFiles& source);
 

@@ -33,6 +33,13 @@ struct Operand {
     std::uint32_t term = 0;  ///< of the plan's terms: the one whose rounds read it
 };
 
+/// Elements of a logical tensor, and where they stand in a target: destination addresses as those
+/// of operands.
+struct Part {
+    std::string of;  ///< logical tensor, segment and axes, layers' numbers filled in
+    layout::Patch patch;
+};
+
 /// One output tensor.
 struct Target {
     std::string name;           ///< hub name
@@ -51,6 +58,7 @@ struct Target {
     Index block = 0;  ///< elements under one checksum, where that is not what block_elements says
     bool is_kept = false;  ///< written as it is stored, whatever --dtype says
     Index strip = 0;       ///< elements that are made at once, where another output is made with it
+    std::vector<Part> parts = {};  ///< what it holds of the model, where it is asked for
 
     /// As the elements of an operand or a replica are stored.
     [[nodiscard]] DType stored_as(const Operand& operand) const {
@@ -141,6 +149,7 @@ struct Wanted {
     std::optional<DType> dtype;  ///< --dtype
     /// Under which name a target is written; empty: under the recipe's.
     std::function<std::string(const std::string&)> spelled = {};
+    bool has_parts = false;  ///< targets get their parts
 };
 
 /// Everything bind needs to know of the model.

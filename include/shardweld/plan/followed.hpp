@@ -8,23 +8,23 @@
 
 #include "shardweld/plan/line_range.hpp"
 #include "shardweld/plan/plan.hpp"
+#include "shardweld/plan/relation.hpp"
 
 namespace shardweld::plan {
 
-/// Gives targets of the leader the strips of the targets in `own` that are made of the same stored
-/// elements. Error(unsupported) naming a target of `own` that is made of others than each of the
-/// leader's, or of the same in another order.
-void lead(std::vector<Target>& leader, const std::vector<Target>& own);
-
-/// An output beside its leader, which may be the same. Both plans must outlive it.
+/// An output beside its leader, which may be the same. Both plans must outlive it; their strips are
+/// those of share_strips.
 class Followed {
   public:
-    /// Error(unsupported) as by lead().
+    /// Error(unsupported) as by relations_of.
     Followed(const Plan& leader, const Plan& own);
 
-    /// The part of the own line that is made of a slice of the leader: whole strips of both. Empty
-    /// for slices that nothing is made of, and for scales, which belong to their codes.
-    [[nodiscard]] LineRange line_of(const Slice& slice) const;
+    /// What is made of a target of the leader.
+    [[nodiscard]] std::span<const Relation> of(std::uint32_t leader) const;
+
+    /// The part of the own line that is made, by one of the relations, of a slice of the leader:
+    /// whole strips of both.
+    [[nodiscard]] LineRange line_of(const Relation& relation, const Slice& slice) const;
 
     /// The parts of the leader's line for which nothing is left to do where the united list `done`
     /// of the own line is there.
@@ -34,12 +34,14 @@ class Followed {
     [[nodiscard]] const std::vector<LineRange>& alone() const { return alone_; }
 
   private:
-    [[nodiscard]] LineRange done_of(std::size_t at, LineRange done) const;
+    [[nodiscard]] LineRange done_of(std::size_t at, const Relation& relation, LineRange done) const;
+    [[nodiscard]] std::vector<LineRange> done_for(std::size_t at, const Relation& relation,
+                                                  std::span<const LineRange> done) const;
 
     const Plan& leader_;
     const Plan& own_;
-    std::vector<std::uint32_t> own_of_;  ///< by the leader's target; kNone: nothing is made of it
-    std::vector<LineRange> items_;       ///< by own target that is on the line by itself
+    std::vector<Relation> relations_;  ///< in the order of the leader's targets
+    std::vector<LineRange> items_;     ///< by own target that is on the line by itself
     std::vector<LineRange> alone_;
 };
 

@@ -29,11 +29,8 @@ Target literal_target(std::string name, DType dtype, Index n, std::span<const st
 /// has. What servers fuse (queries, keys and values; gate and up; the experts of a layer) is
 /// quantised all or none. Error(unsupported) when the recipe names no linear weights or none can be
 /// quantised.
-/// `strip_rows`: what rows of a strip are a multiple of, where other outputs are made with this
-/// one.
 Quantisation quantise(std::vector<Target>& targets, const Model& model, Encoding encoding,
-                      const std::function<bool(const std::string&)>& is_ignored,
-                      Index strip_rows = 1);
+                      const std::function<bool(const std::string&)>& is_ignored);
 
 /// The same for one of GGML's types, of a model bound in llama.cpp's form: every target becomes
 /// blocks. Norms, other tensors of one dim and lines that `keep f32` are F32; rows that fill no

@@ -2,6 +2,7 @@
 // Knows names, spellings and ranges of options; knows nothing of what they do.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -195,6 +196,16 @@ struct Options {
 
     friend bool operator==(const Options&, const Options&) = default;
 };
+
+/// Whether it is a GGUF file, in llama.cpp's names and forms.
+inline bool becomes_gguf(const std::optional<Encoding>& quantise) {
+    return quantise && facts_of(*quantise).is_ggml();
+}
+/// Whether another output of the same merge is one.
+inline bool has_gguf_beside(const Options& options) {
+    return std::ranges::any_of(options.also,
+                               [](auto& also) { return becomes_gguf(also.quantise); });
+}
 
 /// The options of a merge that writes `options.also[at]` alone. Its report stands beside the
 /// first's, with "also-1" and so on before the ending.

@@ -58,18 +58,13 @@ void check_also(const Options& options) {
         return std::pair(quantise, dtype ? dtype : options.dtype);
     };
     std::vector forms{form_of(options.quantise, options.dtype)};
-    const auto refuse_gguf = [](std::optional<Encoding> quantise) {
-        if (quantise && facts_of(*quantise).is_ggml()) {
-            throw Error(ErrorCode::unsupported,
-                        "GGUF files have tensors of their own, in another order than the model's: "
-                        "--also does not make them from the same read yet",
-                        "write " + std::string(facts_of(*quantise).name) +
-                            " by a merge of its own, without --also");
-        }
-    };
-    refuse_gguf(options.quantise);
+    if (becomes_gguf(options.quantise)) {
+        const std::string form(facts_of(*options.quantise).name);
+        refuse("the first output of several is no GGUF file, whose tensors are made of the model's",
+               "leave --quantize out and give --also " + options.target_dir.string() + ":" + form +
+                   " beside another --target_dir");
+    }
     for (const AlsoWritten& also : options.also) {
-        refuse_gguf(also.quantise);
         const auto form = form_of(also.quantise, also.dtype);
         if (std::ranges::count(forms, form) > 0) {
             refuse("--also " + printable(also.target.string()) + " is the same as another output",
@@ -119,7 +114,7 @@ void check_job(const Arguments& arguments, const Options& options) {
 }
 
 void check_quantise(const Arguments& arguments, const Options& options) {
-    const bool is_ggml = options.quantise && facts_of(*options.quantise).is_ggml();
+    const bool is_ggml = becomes_gguf(options.quantise);
     const bool is_gguf = options.output_format->name() == "gguf";
     if (is_gguf && !is_ggml) {
         refuse("--output_format gguf needs a type",

@@ -80,7 +80,8 @@ class PeftBinder {
                          prepared_.config.integer("num_hidden_layers")};
         plan::Ledger& ledger = bound_.binding.ledger;
         if (bound_.has_model) {
-            bound_.binding = plan::bind(std::move(parts.base), prepared_.model(), {options_.dtype});
+            bound_.binding = plan::bind(std::move(parts.base), prepared_.model(),
+                                        {options_.dtype, {}, prepared_.choice.has_parts});
         } else {
             ledger.ignored = std::move(parts.base.ignored);
         }
@@ -293,8 +294,9 @@ Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const O
             bound.notes.emplace_back("the checkpoint holds no LoRA adapter: --lora has no effect");
         }
         const auto encoded = encoded_weights(prepared.config, options, catalogue);
-        bound.binding = plan::bind(std::move(catalogue), prepared.model(),
-                                   {options.dtype, spelling(prepared, files)});
+        bound.binding =
+            plan::bind(std::move(catalogue), prepared.model(),
+                       {options.dtype, spelling(prepared, files), prepared.choice.has_parts});
         dequantise(encoded, bound);
         if (!options.vocab_size) {
             require_only_padding(bound.binding.padding, files.tokens);

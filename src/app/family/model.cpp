@@ -303,13 +303,13 @@ bool is_adapter_alone(Lora lora, const catalogue::Catalogue& catalogue) {
 }
 
 ModelChoice model_choice(const Options& options, Destination sink) {
-    const bool is_ggml = options.quantise && facts_of(*options.quantise).is_ggml();
     return {options.names,
             options.tie_word_embedding,
             options.is_value_model,
             options.vocab_size,
             lora_for(options.lora, sink),
-            is_ggml ? options.quantise : std::nullopt};
+            becomes_gguf(options.quantise) ? options.quantise : std::nullopt,
+            has_gguf_beside(options)};
 }
 
 PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,

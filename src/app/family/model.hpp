@@ -38,6 +38,7 @@ struct ModelChoice {
     std::optional<Index> vocab_size;  ///< instead of config.json's
     Lora lora = Lora::split;          ///< what becomes of an adapter
     std::optional<Encoding> ggml;     ///< written in llama.cpp's form, mostly of this type
+    bool has_parts = false;           ///< it is bound in another form, too (plan::Part)
 };
 ModelChoice model_choice(const Options& options, Destination sink);
 

@@ -144,7 +144,7 @@ ModelFiles read_model_files(const Options& options, const ModelPlaces& places) {
         if (options.is_verl) {
             add_generation_config(files);
         }
-        if (options.quantise && facts_of(*options.quantise).is_ggml()) {
+        if (becomes_gguf(options.quantise) || has_gguf_beside(options)) {
             files.gguf_tokenizer = gguf_tokenizer(files.assets, files.config_text);
         }
         if (formats::format_of(model).pads_vocabulary()) {

@@ -12,15 +12,16 @@ namespace shardweld::app {
 
 namespace {
 
-/// The metadata where the recipe ties two tensors that may turn out to differ and are bound anew
-/// then: a binding consumes them. Models with a tied head are small.
-std::optional<catalogue::Catalogue> kept_if_tied(const PreparedModel& prepared,
-                                                 const catalogue::Catalogue& catalogue) {
+/// The metadata where they may be bound anew, for a binding consumes them: where the recipe ties
+/// two tensors that may turn out to differ (models with a tied head are small), and for another
+/// form.
+std::optional<catalogue::Catalogue> kept_if_needed(const PreparedModel& prepared,
+                                                   const catalogue::Catalogue& catalogue) {
     const auto& rules = prepared.recipe->same;
     const bool is_tied = std::any_of(rules.begin(), rules.end(), [&](const auto& rule) {
         return prepared.symbols->holds(rule.condition);
     });
-    return is_tied ? std::optional(catalogue) : std::nullopt;
+    return is_tied || prepared.choice.has_parts ? std::optional(catalogue) : std::nullopt;
 }
 
 BoundModel bind(Session& session, const Input& input, ModelFiles files, const ModelChoice& choice,
@@ -29,7 +30,7 @@ BoundModel bind(Session& session, const Input& input, ModelFiles files, const Mo
     BoundModel model{std::move(files), {}, {}, {}, {}};
     mpi::collectively(session.comm, [&] {
         model.prepared = prepare_with_adapter(model.files, choice, catalogue);
-        model.kept = kept_if_tied(model.prepared, catalogue);
+        model.kept = kept_if_needed(model.prepared, catalogue);
         if (!trace.empty()) {
             model.trace = plan::trace_stored(catalogue, model.prepared.model(), trace);
         }
@@ -92,7 +93,9 @@ BoundModel resolve_ties(Session& session, const Input& input, BoundModel model,
     const auto untied = compare_same(session.comm, model.bound.binding, source_of(session, input),
                                      input.visibility, choice);
     if (untied.empty()) {
-        model.kept.reset();
+        if (!model.prepared.choice.has_parts) {
+            model.kept.reset();
+        }
         return model;
     }
     report_what_was_read(session, input, {});

@@ -22,7 +22,8 @@ struct BoundModel {
     PreparedModel prepared;
     Bound bound;
     std::vector<std::string> trace;  ///< --trace: what is stored of it
-    /// What was bound, until it is known whether head and embedding are one.
+    /// What was bound: until it is known whether head and embedding are one, and then where it is
+    /// bound in another form, too.
     std::optional<catalogue::Catalogue> kept;
 };
 

@@ -4,13 +4,16 @@
 #include <span>
 #include <utility>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/layout/patch.hpp"
 #include "shardweld/models/written_form.hpp"
 #include "shardweld/outputs/gguf.hpp"
-#include "shardweld/plan/followed.hpp"
 #include "shardweld/plan/quantise.hpp"
+#include "shardweld/plan/relation.hpp"
 
 #include "../cli/selection.hpp"
+#include "../family/framework_adapter.hpp"
 
 namespace shardweld::app {
 
@@ -61,10 +64,9 @@ std::shared_ptr<const outputs::Format> gguf_output(const PreparedModel& prepared
     return outputs::gguf_format_of(*prepared.choice.ggml, std::move(metadata));
 }
 
-/// --quantize: the weights that are bound become codes and scales. `strip_rows` as in
-/// plan::quantise.
+/// --quantize: the weights that are bound become codes and scales.
 void quantise_bound(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
-                    Index strip_rows, Bound& bound) {
+                    Bound& bound) {
     if (!options.quantise) {
         return;
     }
@@ -75,7 +77,7 @@ void quantise_bound(const PreparedModel& prepared, const ModelFiles& files, cons
     std::vector<plan::Target>& targets = bound.binding.targets;
     bound.quantisation =
         prepared.form == nullptr
-            ? plan::quantise(targets, prepared.model(), *options.quantise, is_ignored, strip_rows)
+            ? plan::quantise(targets, prepared.model(), *options.quantise, is_ignored)
             : plan::quantise_ggml(targets, prepared.model(), *options.quantise, is_ignored);
     if (prepared.form != nullptr) {
         bound.output = gguf_output(prepared, files.gguf_tokenizer, bound.binding.targets);
@@ -89,44 +91,74 @@ void quantise_bound(const PreparedModel& prepared, const ModelFiles& files, cons
     bound.notes.insert(bound.notes.end(), made.notes.begin(), made.notes.end());
 }
 
-/// What rows of strips are a multiple of: tiles of all outputs.
-Index strip_rows_of(Session& session) {
-    Index rows = 1;
-    for (std::size_t at = 0; at <= session.also.size(); ++at) {
-        const auto& encoding = output_session(session, at).options.quantise;
-        rows = std::max(rows, encoding ? facts_of(*encoding).tile_rows : 1);
-    }
-    return rows;
-}
-
-/// --also: the same tensors in the other forms. Their ledger, notes and factors are the first's.
-std::vector<BoundModel> other_outputs(const Session& session, const BoundModel& model) {
-    std::vector<BoundModel> others;
-    for (const Session* const other : session.also) {
-        BoundModel& one = others.emplace_back(model);
-        one.trace.clear();
-        one.bound.notes.clear();
-        one.bound.factors.clear();
-        if (other->options.dtype && other->options.dtype != session.options.dtype) {
-            plan::write_as(one.bound.binding.targets, *other->options.dtype);
+/// Targets of which no line of a recipe tells parts: each is one.
+void name_parts(std::vector<plan::Target>& targets) {
+    for (plan::Target& target : targets) {
+        if (target.parts.empty() && !target.operands.empty()) {
+            target.parts.push_back({target.name, layout::dense_shape(target.shape)});
         }
     }
-    return others;
+}
+
+/// --also: the same tensors in another type. Ledger, notes and factors are the first's.
+BoundModel in_other_type(const Session& first, const Session& session, const BoundModel& model) {
+    BoundModel one{model.files, model.prepared, model.bound, {}, {}};
+    one.bound.notes.clear();
+    one.bound.factors.clear();
+    const Options& options = session.options;
+    if (options.dtype && options.dtype != first.options.dtype) {
+        plan::write_as(one.bound.binding.targets, *options.dtype);
+    }
+    return one;
+}
+
+/// --also: llama.cpp's tensors, bound to what is stored as in a merge of their own.
+BoundModel in_other_form(const Session& session, const BoundModel& model) {
+    BoundModel one{model.files, {}, {}, {}, {}};
+    ModelChoice choice = model.prepared.choice;
+    choice.ggml = session.options.quantise;
+    catalogue::Catalogue catalogue = *model.kept;
+    one.prepared = prepare_with_adapter(one.files, choice, catalogue);
+    one.bound = bind_model(one.prepared, one.files, session.options, std::move(catalogue));
+    return one;
+}
+
+/// What is found in this output only.
+void tell(Session& session, const BoundModel& model, const plan::Binding& first) {
+    for (const std::string& note : model.bound.notes) {
+        session.log.info(session.options.target_dir.string() + ": " + note);
+    }
+    session.report.ledger = model.bound.binding.ledger;
+    for (const plan::Warning& warning : model.bound.binding.warnings) {
+        if (std::ranges::count(first.warnings, warning.text, &plan::Warning::text) == 0) {
+            warn(session, warning);
+        }
+    }
 }
 
 }  // namespace
 
 std::vector<BoundModel> finish_outputs(Session& session, BoundModel& model) {
-    std::vector<BoundModel> others = other_outputs(session, model);
-    const Index rows = strip_rows_of(session);
-    quantise_bound(model.prepared, model.files, session.options, rows, model.bound);
+    if (!session.also.empty()) {
+        name_parts(model.bound.binding.targets);
+    }
+    std::vector<BoundModel> others;
+    for (const Session* const other : session.also) {
+        others.push_back(becomes_gguf(other->options.quantise)
+                             ? in_other_form(*other, model)
+                             : in_other_type(session, *other, model));
+    }
+    model.kept.reset();
+    quantise_bound(model.prepared, model.files, session.options, model.bound);
+    std::vector<std::vector<plan::Target>*> targets;
     for (std::size_t i = 0; i < others.size(); ++i) {
         Bound& bound = others[i].bound;
-        quantise_bound(others[i].prepared, others[i].files, session.also[i]->options, rows, bound);
-        plan::lead(model.bound.binding.targets, bound.binding.targets);
-        for (const std::string& note : bound.notes) {
-            session.log.info(session.also[i]->options.target_dir.string() + ": " + note);
-        }
+        quantise_bound(others[i].prepared, others[i].files, session.also[i]->options, bound);
+        tell(*session.also[i], others[i], model.bound.binding);
+        targets.push_back(&bound.binding.targets);
+    }
+    if (!others.empty()) {
+        plan::share_strips(model.bound.binding.targets, targets);
     }
     return others;
 }

@@ -10,7 +10,8 @@
 namespace shardweld::app {
 
 /// Gives the model the form that --quantize asks for, and makes one for each of --also, in which
-/// every tensor is made of what is read for the first. Local.
+/// every tensor is made of what is read for the first. Local. Errors as plan::bind and
+/// plan::share_strips.
 std::vector<BoundModel> finish_outputs(Session& session, BoundModel& model);
 
 }  // namespace shardweld::app

@@ -21,6 +21,7 @@ void AlsoRuns::complete() {
         Report own = std::move(run.report);
         run.report = first_.report;
         run.report.plan_hash = std::move(own.plan_hash);
+        run.report.ledger = std::move(own.ledger);
         run.report.metadata_bytes = own.metadata_bytes;
         run.report.quotas = std::move(own.quotas);
         run.report.resumed = own.resumed;

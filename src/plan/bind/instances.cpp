@@ -117,6 +117,7 @@ std::uint32_t Instances::segment_id(const std::string& logical, const std::strin
         ids_.try_emplace({logical, segment}, static_cast<std::uint32_t>(logicals_.size()));
     if (is_new) {
         logicals_.emplace_back(logical, segment);
+        axes_.emplace_back();
     }
     return at->second;
 }
@@ -152,6 +153,7 @@ const std::vector<SegmentPlan>& Instances::plans_of(const models::Line& line) {
         }
         if (!plan.is_fused) {
             count_copies(line, plan);
+            note_axes(plan);
         }
         at->second.push_back(std::move(plan));
     }
@@ -176,9 +178,49 @@ void Instances::file(const models::Line& line, const layout::BoundLayout& bound,
     std::vector<Patch> patches{lowered.patch};
     fuse_axes(model_.dialect->fuse, bound.extents(lowered.segment), fused, patches);
     count_copies(line, fused);
+    note_axes(fused);
     for (const Patch& patch : patches) {
         split_keys(fused, patch, filed, out);
     }
+}
+
+/// Those of all lines' patches are the same.
+void Instances::note_axes(const SegmentPlan& plan) {
+    std::vector<std::string>& axes = axes_[plan.id];
+    if (!axes.empty()) {
+        return;
+    }
+    for (std::size_t i = 0; i < plan.axes.size(); ++i) {
+        if (plan.key_slot[i] == kStays) {
+            axes.push_back(plan.axes[i]);
+        }
+    }
+}
+
+Part Instances::part_of(const Filed& filed) const {
+    const auto& [logical, segment] = logicals_[filed.key.segment];
+    Part part{logical, {}};
+    std::map<std::string, Axis> axes;
+    const std::vector<std::string>& keys = captures_of_logical_.at(logical);
+    for (std::size_t slot = 0; slot < keys.size(); ++slot) {
+        const Index value = filed.key.index[slot];
+        const std::string place = "{" + keys[slot] + "}";
+        if (const auto at = part.of.find(place); at != std::string::npos) {
+            part.of.replace(at, place.size(), std::to_string(value));
+        } else {
+            axes[keys[slot]] = {value, 1, 0};
+        }
+    }
+    for (std::size_t i = 0; i < filed.patch.axes.size(); ++i) {
+        axes[axes_[filed.key.segment][i]] = filed.patch.axes[i];
+    }
+    part.of += "[" + segment + "]";
+    part.patch.offset = filed.patch.offset;
+    for (const auto& [name, axis] : axes) {
+        part.of += " " + name;
+        part.patch.axes.push_back(axis);
+    }
+    return part;
 }
 
 const layout::BoundLayout& Instances::bound_for(const models::Line& line,

@@ -65,6 +65,10 @@ class Instances {
               const layout::SegmentPatch& lowered, const models::Captures& captures,
               std::vector<Filed>& out);
 
+    /// What a filed patch holds, the same text for the same elements whatever the line: what the
+    /// logical tensor's name has no place for among the key is an axis again.
+    [[nodiscard]] Part part_of(const Filed& filed) const;
+
     /// Adds a stored tensor taken by a line; `name_id` from name_of.
     void add(const catalogue::Tensor& tensor, const models::Line& line,
              const models::Captures& captures);
@@ -96,6 +100,7 @@ class Instances {
 
   private:
     std::uint32_t segment_id(const std::string& logical, const std::string& segment);
+    void note_axes(const SegmentPlan& plan);
     Instance& instance_of(const InstanceKey& key, const catalogue::Tensor& tensor,
                           std::uint32_t name);
     const layout::BoundLayout& bound_for(const models::Line& line, const std::vector<Index>& shape,
@@ -104,6 +109,7 @@ class Instances {
     Model model_;
     std::map<std::pair<std::string, std::string>, std::uint32_t> ids_;
     std::vector<std::pair<std::string, std::string>> logicals_;  // by segment id
+    std::vector<std::vector<std::string>> axes_;                 // by segment id: of filed patches
     std::map<std::string, std::vector<std::string>> captures_of_logical_;
     std::unordered_map<const models::Line*, std::vector<SegmentPlan>> plans_;
     std::map<std::pair<const models::Line*, std::vector<Index>>, layout::BoundLayout> bound_;

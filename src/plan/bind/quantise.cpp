@@ -77,11 +77,10 @@ bool is_float_weight(DType dtype) {
 
 class Quantiser {
   public:
-    Quantiser(std::vector<Target>& targets, const Model& model, Encoding encoding, Index strip_rows)
+    Quantiser(std::vector<Target>& targets, const Model& model, Encoding encoding)
         : targets_(targets),
           model_(model),
           facts_(facts_of(encoding)),
-          strip_rows_(std::max(strip_rows, facts_.tile_rows)),
           weights_(linear_weights(model)) {
         result_.encoding = encoding;
     }
@@ -196,7 +195,7 @@ class Quantiser {
                             target.dtype,
                             checked_mul(matrices.n, matrices.rows, name),
                             matrices.columns,
-                            strip_rows_of(strip_rows_, matrices.columns),
+                            strip_rows_of(facts_.tile_rows, matrices.columns),
                             1,
                             share_of(target, weight)};
         Target scales;
@@ -252,7 +251,6 @@ class Quantiser {
     std::vector<Target>& targets_;
     const Model& model_;
     const EncodingFacts& facts_;
-    Index strip_rows_;
     std::map<std::string, LinearWeight> weights_;
     std::map<std::string, std::string> refused_;  ///< by LinearWeight::served: why
     std::map<std::string, std::size_t> share_numbers_;
@@ -271,8 +269,8 @@ Target literal_target(std::string name, DType dtype, Index n, std::span<const st
 }
 
 Quantisation quantise(std::vector<Target>& targets, const Model& model, Encoding encoding,
-                      const std::function<bool(const std::string&)>& is_ignored, Index strip_rows) {
-    return Quantiser(targets, model, encoding, strip_rows).run(is_ignored);
+                      const std::function<bool(const std::string&)>& is_ignored) {
+    return Quantiser(targets, model, encoding).run(is_ignored);
 }
 
 }  // namespace shardweld::plan

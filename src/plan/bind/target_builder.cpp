@@ -1,5 +1,7 @@
 #include "target_builder.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "shardweld/catalogue/catalogue.hpp"
@@ -94,6 +96,10 @@ class TargetBuilder {
                 .set_detail(line.origin);
         }
         note_together(hub, true);
+        if (wanted_.has_parts) {
+            std::ranges::transform(filed, std::back_inserter(target.parts),
+                                   [&](const Filed& one) { return instances_.part_of(one); });
+        }
         finish(std::move(target), std::move(same), line);
     }
 

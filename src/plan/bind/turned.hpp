@@ -15,7 +15,9 @@ class Turned {
     explicit Turned(const std::vector<Index>& shape)
         : rows_(shape[1]), columns_(shape[2]), matrix_(shape[1] * shape[2]) {}
 
+    /// Its parts are lost: other outputs have these elements in another order.
     void turn(Target& target) const {
+        target.parts.clear();
         for (auto* operands : {&target.operands, &target.replicas}) {
             for (Operand& operand : *operands) {
                 operand.copy = turned(operand.copy);

@@ -1,65 +1,10 @@
 #include "shardweld/plan/followed.hpp"
 
 #include <algorithm>
-#include <limits>
-#include <string>
-#include <tuple>
-#include <unordered_map>
-
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
 
 namespace shardweld::plan {
 
 namespace {
-
-constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
-
-std::string text_of(const Operand& operand) {
-    return std::to_string(operand.file) + " " + std::to_string(operand.base) + " " +
-           std::to_string(operand.term) + " " + layout::to_text(operand.copy);
-}
-
-/// The same elements in the same order, one of which a file holds.
-bool are_alike(const Target& a, const Target& b) {
-    return a.stored == b.stored &&
-           std::equal(a.operands.begin(), a.operands.end(), b.operands.begin(), b.operands.end(),
-                      [](const Operand& x, const Operand& y) {
-                          return std::tie(x.file, x.base, x.term, x.copy) ==
-                                 std::tie(y.file, y.base, y.term, y.copy);
-                      });
-}
-
-/// By the leader's target: the own one that is made of the same; kNone where there is none.
-std::vector<std::uint32_t> matched(const std::vector<Target>& leader,
-                                   const std::vector<Target>& own) {
-    std::unordered_multimap<std::string, std::uint32_t> left;
-    for (std::uint32_t i = 0; i < leader.size(); ++i) {
-        if (!leader[i].operands.empty()) {
-            left.emplace(text_of(leader[i].operands.front()), i);
-        }
-    }
-    std::vector<std::uint32_t> own_of(leader.size(), kNone);
-    for (std::uint32_t i = 0; i < own.size(); ++i) {
-        if (own[i].operands.empty()) {
-            continue;
-        }
-        const auto [first, last] = left.equal_range(text_of(own[i].operands.front()));
-        const auto found = std::find_if(first, last, [&](const auto& entry) {
-            return are_alike(leader[entry.second], own[i]);
-        });
-        if (found == last) {
-            throw Error(ErrorCode::unsupported,
-                        "tensor " + printable(own[i].name) +
-                            " is made of other elements than those of the first output's tensors, "
-                            "or of the same in another order",
-                        "write that model by a merge of its own");
-        }
-        own_of[found->second] = i;
-        left.erase(found);
-    }
-    return own_of;
-}
 
 /// Elements of the weight before a place in a target: codes are many to one.
 Index weight_at(const Target& target, Index element) {
@@ -105,28 +50,12 @@ layout::Range whole_strips(const Target& target, layout::Range range) {
 
 }  // namespace
 
-void lead(std::vector<Target>& leader, const std::vector<Target>& own) {
-    const auto own_of = matched(leader, own);
-    for (std::size_t i = 0; i < leader.size(); ++i) {
-        const Index strip = own_of[i] == kNone ? 0 : own[own_of[i]].strip_elements();
-        if (strip == 0) {
-            continue;
-        }
-        const Index weight = weight_at(own[own_of[i]], strip);
-        if (leader[i].strip_elements() == 0) {
-            leader[i].strip = weight;
-        }
-        if (weight_at(leader[i], leader[i].strip_elements()) != weight) {
-            throw Error(ErrorCode::internal, "strips of " + leader[i].name + " have two sizes");
-        }
-    }
-}
-
 Followed::Followed(const Plan& leader, const Plan& own)
     : leader_(leader),
       own_(own),
-      own_of_(matched(leader.targets, own.targets)),
+      relations_(relations_of(leader.targets, own.targets)),
       items_(own.targets.size()) {
+    std::ranges::stable_sort(relations_, {}, &Relation::leader);
     for (std::size_t at = 0; at < own.line.order.size(); ++at) {
         const std::uint32_t target = own.line.order[at];
         items_[target] = {own.line.begins[at], own.line.begins[at + 1]};
@@ -136,53 +65,73 @@ Followed::Followed(const Plan& leader, const Plan& own)
     }
 }
 
-LineRange Followed::line_of(const Slice& slice) const {
-    const std::uint32_t own = own_of_[slice.target];
-    if (own == kNone) {
-        return {};
-    }
-    const LineRange item = items_[own];
+std::span<const Relation> Followed::of(std::uint32_t leader) const {
+    const auto found = std::ranges::equal_range(relations_, leader, {}, &Relation::leader);
+    return {found.begin(), found.end()};
+}
+
+LineRange Followed::line_of(const Relation& relation, const Slice& slice) const {
+    const LineRange item = items_[relation.own];
+    const Target& leading = leader_.targets[relation.leader];
     const auto place = [&](Index element) {
-        const Index weight = weight_at(leader_.targets[slice.target], element);
-        return item.begin + bytes_before(own_, own, element_at(own_.targets[own], weight),
-                                         item.end - item.begin);
+        const Index n_units = weight_at(leading, element) / relation.unit;
+        const Index volume = element == leading.volume()
+                                 ? relation.volume
+                                 : std::min(n_units * relation.own_unit, relation.volume);
+        return item.begin +
+               bytes_before(own_, relation.own,
+                            element_at(own_.targets[relation.own], relation.first + volume),
+                            item.end - item.begin);
     };
     return {place(slice.begin), place(slice.end)};
 }
 
 /// Of the leader's item `at`, for a part of the own item that is done.
-LineRange Followed::done_of(std::size_t at, LineRange done) const {
-    const std::uint32_t target = leader_.line.order[at];
-    const Target& leading = leader_.targets[target];
-    const std::uint32_t own = own_of_[target];
-    const LineRange item = items_[own];
-    const auto there = elements_within(own_, own, {done.begin - item.begin, done.end - item.begin},
-                                       item.end - item.begin);
-    const Index lo = weight_at(own_.targets[own], there.lo);
-    const Index hi = weight_at(own_.targets[own], there.lo + there.extent);
-    const Index first = element_at(leading, lo);
-    const auto here = whole_strips(leading, {first, element_at(leading, hi) - first});
-    const Bytes begin = leader_.line.begins[at];
-    const Bytes whole = leader_.line.begins[at + 1] - begin;
-    return {begin + bytes_before(leader_, target, here.lo, whole),
-            begin + bytes_before(leader_, target, here.lo + here.extent, whole)};
+LineRange Followed::done_of(std::size_t at, const Relation& relation, LineRange done) const {
+    const Target& leading = leader_.targets[relation.leader];
+    const Target& own = own_.targets[relation.own];
+    const LineRange item = items_[relation.own];
+    const auto there =
+        elements_within(own_, relation.own, {done.begin - item.begin, done.end - item.begin},
+                        item.end - item.begin);
+    const auto in_relation = [&](Index element) {
+        return std::clamp<Index>(weight_at(own, element) - relation.first, 0, relation.volume);
+    };
+    const Index lo = in_relation(there.lo);
+    const Index hi = in_relation(there.lo + there.extent);
+    const Index first = (lo + relation.own_unit - 1) / relation.own_unit * relation.unit;
+    const Index last =
+        hi == relation.volume ? weight_volume(leading) : hi / relation.own_unit * relation.unit;
+    const Index begin = element_at(leading, first);
+    const auto here = whole_strips(leading, {begin, element_at(leading, last) - begin});
+    const Bytes line = leader_.line.begins[at];
+    const Bytes whole = leader_.line.begins[at + 1] - line;
+    return {line + bytes_before(leader_, relation.leader, here.lo, whole),
+            line + bytes_before(leader_, relation.leader, here.lo + here.extent, whole)};
+}
+
+std::vector<LineRange> Followed::done_for(std::size_t at, const Relation& relation,
+                                          std::span<const LineRange> done) const {
+    const LineRange item = items_[relation.own];
+    std::vector<LineRange> parts;
+    const auto first = std::partition_point(
+        done.begin(), done.end(), [&](const LineRange& range) { return range.end <= item.begin; });
+    for (auto range = first; range != done.end() && range->begin < item.end; ++range) {
+        parts.push_back(done_of(
+            at, relation, {std::max(range->begin, item.begin), std::min(range->end, item.end)}));
+    }
+    return united(std::move(parts));
 }
 
 std::vector<LineRange> Followed::done_of_leader(std::span<const LineRange> done) const {
     std::vector<LineRange> parts;
     for (std::size_t at = 0; at < leader_.line.order.size(); ++at) {
-        const std::uint32_t own = own_of_[leader_.line.order[at]];
-        if (own == kNone) {
-            parts.push_back({leader_.line.begins[at], leader_.line.begins[at + 1]});
-            continue;
+        std::vector<std::vector<LineRange>> lists;
+        for (const Relation& relation : of(leader_.line.order[at])) {
+            lists.push_back(done_for(at, relation, done));
         }
-        const auto first = std::partition_point(
-            done.begin(), done.end(),
-            [&](const LineRange& range) { return range.end <= items_[own].begin; });
-        for (auto range = first; range != done.end() && range->begin < items_[own].end; ++range) {
-            parts.push_back(done_of(at, {std::max(range->begin, items_[own].begin),
-                                         std::min(range->end, items_[own].end)}));
-        }
+        const auto all = in_all({leader_.line.begins[at], leader_.line.begins[at + 1]}, lists);
+        parts.insert(parts.end(), all.begin(), all.end());
     }
     return united(std::move(parts));
 }

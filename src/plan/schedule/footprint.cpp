@@ -20,7 +20,7 @@ Bytes held(const Container& container) {
 
 Bytes held_by(const Target& target) {
     return held(target.literal) + held(target.name) + held(target.shape) + held(target.operands) +
-           held(target.replicas) + held(target.source) + held(target.file) +
+           held(target.replicas) + held(target.source) + held(target.file) + held(target.parts) +
            (target.mix ? held(target.mix->terms) : Bytes{0});
 }
 
@@ -63,7 +63,7 @@ Bytes used_buffers(const Plan& plan) {
 
 Bytes writing_buffers(const Plan& plan) {
     const Limits& limits = plan.limits;
-    return limits.converted + limits.staged + limits.fold + limits.digests;
+    return limits.assembled + limits.converted + limits.staged + limits.fold + limits.digests;
 }
 
 Bytes metadata_bytes(const Plan& plan) {

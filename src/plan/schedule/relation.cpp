@@ -1,0 +1,216 @@
+#include "shardweld/plan/relation.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/plan/binding.hpp"
+
+namespace shardweld::plan {
+
+namespace {
+
+/// By Part::of: where leaders hold a part of that.
+using Holders =
+    std::unordered_map<std::string, std::vector<std::pair<std::uint32_t, const layout::Patch*>>>;
+
+Holders holders_of(const std::vector<Target>& leader) {
+    Holders holders;
+    for (std::uint32_t i = 0; i < leader.size(); ++i) {
+        for (const Part& part : leader[i].parts) {
+            holders[part.of].emplace_back(i, &part.patch);
+        }
+    }
+    return holders;
+}
+
+/// Whether whole units of the leader become whole own ones in the same order.
+bool keeps_order(const Relation& relation, Index unit, Index own_unit) {
+    return std::ranges::all_of(relation.copies, [&](const layout::Copy& copy) {
+        const Index to = copy.dst_offset - relation.first;
+        Index src = copy.src_offset % unit;
+        Index dst = to % own_unit;
+        for (const layout::Loop& loop : copy.loops) {
+            const bool counts_units = loop.src_stride % unit == 0 &&
+                                      loop.dst_stride % own_unit == 0 &&
+                                      loop.src_stride / unit == loop.dst_stride / own_unit;
+            src += counts_units ? 0 : (loop.extent - 1) * loop.src_stride;
+            dst += counts_units ? 0 : (loop.extent - 1) * loop.dst_stride;
+        }
+        return copy.src_offset / unit == to / own_unit && src < unit && dst < own_unit;
+    });
+}
+
+/// The smallest units; the whole target is one at last.
+void find_units(Relation& relation, Index leader_volume) {
+    std::vector<std::pair<Index, Index>> units{{1, 1}, {leader_volume, relation.volume}};
+    for (const layout::Copy& copy : relation.copies) {
+        for (const layout::Loop& loop : copy.loops) {
+            units.emplace_back(std::max<Index>(loop.src_stride, 1), loop.dst_stride);
+        }
+    }
+    std::ranges::sort(units);
+    const auto found = std::ranges::find_if(units, [&](const auto& unit) {
+        return relation.volume % unit.second == 0 && keeps_order(relation, unit.first, unit.second);
+    });
+    std::tie(relation.unit, relation.own_unit) = found == units.end() ? units.back() : *found;
+}
+
+/// Whether the relation's own elements have no others among them.
+bool find_place(Relation& relation) {
+    Index end = 0;
+    relation.first = layout::dst_span(relation.copies.front()).lo;
+    for (const layout::Copy& copy : relation.copies) {
+        const layout::Range span = layout::dst_span(copy);
+        relation.first = std::min(relation.first, span.lo);
+        relation.volume += copy.volume();
+        end = std::max(end, span.lo + span.extent);
+    }
+    return end - relation.first == relation.volume;
+}
+
+/// By the leader's target.
+std::map<std::uint32_t, Relation> common_parts(const Holders& holders, const Target& own) {
+    std::map<std::uint32_t, Relation> found;
+    for (const Part& part : own.parts) {
+        const auto held = holders.find(part.of);
+        if (held == holders.end()) {
+            continue;
+        }
+        for (const auto& [leader, patch] : held->second) {
+            if (const auto copy = layout::overlap(*patch, part.patch)) {
+                found[leader].copies.push_back(*copy);
+            }
+        }
+    }
+    return found;
+}
+
+Index tile_elements(const Target& codes) {
+    return facts_of(codes.quantised->encoding).tile_rows * codes.quantised->n_columns;
+}
+
+/// The largest strip of whole units, about a megabyte of bf16; where it is to divide the target, it
+/// does so if units do.
+Index strip_of_units(Index unit, Index volume, bool divides) {
+    const Index most = strip_rows_of(unit, 1) / unit;
+    if (!divides || volume % unit != 0) {
+        return most * unit;
+    }
+    Index count = std::min(most, volume / unit);
+    while (volume / unit % count != 0) {
+        --count;
+    }
+    return count * unit;
+}
+
+void set_strip(std::vector<Target>& targets, std::size_t at, Index elements) {
+    if (!targets[at].holds_codes()) {
+        targets[at].strip = elements;
+        return;
+    }
+    const Index rows = elements / targets[at].quantised->n_columns;
+    targets[at].quantised->strip_rows = rows;
+    if (targets[at].has_scales()) {
+        targets[at + 1].quantised->strip_rows = rows;
+    }
+}
+
+/// What strips of one leader's target are made by.
+struct StripNeeds {
+    Index unit = 0;           ///< is never divided; 0: it needs no strips
+    bool is_stacked = false;  ///< some output has it in a tensor with others
+};
+
+void note(const Relation& relation, const Target& own, StripNeeds& needs) {
+    if (!own.holds_codes()) {
+        return;
+    }
+    const Index own_unit = std::lcm(relation.own_unit, tile_elements(own));
+    const Index unit = own_unit / relation.own_unit * relation.unit;
+    needs.unit = needs.unit == 0 ? unit : std::lcm(needs.unit, unit);
+    needs.is_stacked = needs.is_stacked || relation.volume < weight_volume(own);
+}
+
+/// Each strip of the leader's is made of whole own ones.
+void follow(const std::vector<Relation>& relations, const std::vector<Index>& leading,
+            std::vector<Target>& own) {
+    std::map<std::uint32_t, Index> strips;
+    for (const Relation& relation : relations) {
+        if (!own[relation.own].holds_codes()) {
+            continue;
+        }
+        const Index image = leading[relation.leader] / relation.unit * relation.own_unit;
+        Index& strip = strips[relation.own];
+        strip = relation.volume == weight_volume(own[relation.own])
+                    ? image
+                    : std::gcd(std::gcd(strip, image), std::gcd(relation.first, relation.volume));
+    }
+    for (const auto& [at, strip] : strips) {
+        set_strip(own, at, strip);
+    }
+}
+
+}  // namespace
+
+Index weight_volume(const Target& target) {
+    return target.sources(0, target.volume()).extent;
+}
+
+std::vector<Relation> relations_of(const std::vector<Target>& leader,
+                                   const std::vector<Target>& own) {
+    const Holders holders = holders_of(leader);
+    std::vector<Relation> relations;
+    for (std::uint32_t i = 0; i < own.size(); ++i) {
+        Index volume = 0;
+        bool is_there = true;
+        for (auto& [at, relation] : common_parts(holders, own[i])) {
+            relation.leader = at;
+            relation.own = i;
+            is_there = find_place(relation) && leader[at].stored == own[i].stored && is_there;
+            find_units(relation, weight_volume(leader[at]));
+            volume += relation.volume;
+            relations.push_back(std::move(relation));
+        }
+        if (!is_there || volume != weight_volume(own[i])) {
+            throw Error(ErrorCode::unsupported,
+                        "tensor " + printable(own[i].name) +
+                            " is made of other elements than those of the first output's tensors, "
+                            "or of the same in another order",
+                        "write that model by a merge of its own");
+        }
+    }
+    return relations;
+}
+
+void share_strips(std::vector<Target>& leader, const std::vector<std::vector<Target>*>& others) {
+    std::vector<StripNeeds> needs(leader.size());
+    for (std::size_t i = 0; i < leader.size(); ++i) {
+        needs[i].unit = leader[i].holds_codes() ? tile_elements(leader[i]) : 0;
+    }
+    std::vector<std::vector<Relation>> relations;
+    for (const std::vector<Target>* const other : others) {
+        for (const Relation& relation : relations.emplace_back(relations_of(leader, *other))) {
+            note(relation, (*other)[relation.own], needs[relation.leader]);
+        }
+    }
+    std::vector<Index> strips(leader.size());
+    for (std::size_t i = 0; i < leader.size(); ++i) {
+        if (needs[i].unit > 0) {
+            strips[i] =
+                strip_of_units(needs[i].unit, weight_volume(leader[i]), needs[i].is_stacked);
+            set_strip(leader, i, strips[i]);
+        }
+    }
+    for (std::size_t at = 0; at < others.size(); ++at) {
+        follow(relations[at], strips, *others[at]);
+    }
+}
+
+}  // namespace shardweld::plan
