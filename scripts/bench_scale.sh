@@ -7,10 +7,10 @@ set -euo pipefail
 usage() {
     cat <<'TEXT'
 scripts/bench_scale.sh [options]
-  --format LIST     legacy,torch_dist,fsdp
+  --format LIST     legacy,torch_dist,fsdp,zero3
   --stages LIST     pipeline stages of the 1T model (61 layers in 16 stages, fewer layers with fewer): 2,4,8,16;
-                    256 files each, in fsdp 16
-  --no_671b         leaves out the 671B model in 2,048 (legacy, fsdp: 1,024 and 256) files
+                    256 files each, in fsdp 16; not for zero3
+  --no_671b         leaves out the 671B model in 2,048 (legacy, fsdp, zero3: 1,024, 256 and 1,024) files
   --ranks N         ranks that read (1)
   --dir DIR         where to work (TMPDIR/shardweld-scale)
   --bin DIR         where the programs are (build/bin)
@@ -22,7 +22,7 @@ all ranks together (MiB), and CPU microseconds and bytes of memory for each piec
 TEXT
 }
 
-formats=legacy,torch_dist,fsdp stages=2,4,8,16 ranks=1 json=/dev/null with_671b=yes
+formats=legacy,torch_dist,fsdp,zero3 stages=2,4,8,16 ranks=1 json=/dev/null with_671b=yes
 dir=${TMPDIR:-/tmp}/shardweld-scale
 bin=$(cd "$(dirname "$0")/.." && pwd)/build/bin
 while (($#)); do
@@ -102,6 +102,7 @@ echo "$(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg), $ranks rank(s)"
 printf '%-6s %-10s %-8s %8s %6s %7s %7s %6s %7s %7s\n' model format command pieces files wall_s cpu_s MiB us/pc B/pc
 for format in ${formats//,/ }; do
     for n in ${stages//,/ }; do
+        [[ $format != zero3 ]] || continue
         layers=$(((61 * n + 15) / 16))
         grid=(--tp 8 --pp "$n" --ep 64 --etp 4 --writers 1)
         [[ $format != fsdp ]] || grid=(--tp 16 --pp "$n")
@@ -110,5 +111,6 @@ for format in ${formats//,/ }; do
     [[ $with_671b == yes ]] || continue
     grid=(--tp 8 --pp 16 --ep 64 --etp 1)
     [[ $format != fsdp ]] || grid=(--tp 16 --pp 16)
+    [[ $format != zero3 ]] || grid=(--tp 16 --pp 16 --ep 64)
     measure 671b "$format" --model 671b "${grid[@]}"
 done

@@ -13,8 +13,8 @@
 #include "shardweld/mpi/share.hpp"
 
 #include "../runtime/resources.hpp"
+#include "in_turns.hpp"
 #include "own_files.hpp"
-#include "scan_files.hpp"
 
 namespace shardweld::app {
 
@@ -145,31 +145,38 @@ std::pair<Location, int> find_location(mpi::Comm& comm, const formats::InputRequ
     return {std::move(location), home};
 }
 
+/// Whether so many files of a rank are worth a second thread, and there is a core for it.
+bool takes_turns(const mpi::Comm& comm, const Views& views, std::size_t n_files) {
+    constexpr std::size_t kMany = 64;
+    return n_files > kMany && has_spare_core(views.n_beside(comm.rank()));
+}
+
+void tell(const mpi::OnShare& on_scan, std::size_t n_begun, std::size_t n_own, std::size_t n_all) {
+    if (on_scan) {
+        on_scan(static_cast<Index>(n_begun), static_cast<Index>(n_own), static_cast<Index>(n_all));
+    }
+}
+
 /// Each file scanned by one rank that sees it, on all ranks.
 std::vector<Catalogue> share_scans(mpi::Comm& comm, const Views& views, const SizesByGroup& sizes,
                                    const Location& location, const std::vector<std::string>& files,
                                    const mpi::OnShare& on_scan) {
-    std::vector<std::size_t> own;
-    std::vector<std::string> own_files;
+    const formats::Format& format = formats::format_of(location);
+    std::vector<std::pair<std::size_t, Catalogue>> mine;
     for (std::size_t file = 0; file < files.size(); ++file) {
         if (rank_for_file(file, sizes, views) == comm.rank()) {
-            own.push_back(file);
-            own_files.push_back(files[file]);
+            mine.emplace_back(file, Catalogue());
         }
     }
-    std::vector<std::pair<std::size_t, Catalogue>> mine;
     mpi::collectively_in_steps(comm, [&](const mpi::OnStep& step) {
-        const auto on_file = [&](Index n_begun) {
-            step();
-            if (on_scan) {
-                on_scan(n_begun, static_cast<Index>(own.size()), static_cast<Index>(files.size()));
-            }
-        };
-        auto scans =
-            scan_files(location, own_files, has_spare_core(views.n_beside(comm.rank())), on_file);
-        for (std::size_t i = 0; i < own.size(); ++i) {
-            mine.emplace_back(own[i], std::move(scans[i]));
-        }
+        in_turns(mine.size(), takes_turns(comm, views, mine.size()),
+                 [&](std::size_t at, Turn turn) {
+                     if (turn == Turn::own) {
+                         step();
+                         tell(on_scan, at, mine.size(), files.size());
+                     }
+                     mine[at].second = format.scan(location, files[mine[at].first]);
+                 });
     });
     std::vector<Catalogue> scans(files.size());
     for (auto& part : mpi::gather(comm, std::move(mine))) {
@@ -207,18 +214,32 @@ void resolve_all(mpi::Comm& comm, const Views& views, const SizesByGroup& sizes,
         return;
     }
     const formats::Format& format = formats::format_of(location);
-    // A format goes through the catalogue once a call, so each rank resolves its files together.
+    // A format goes through the catalogue once a call, so each rank, or each of its two threads,
+    // resolves its files together.
     std::vector<std::uint32_t> mine;
     for (const std::uint32_t file : files) {
         if (rank_for_file(file, sizes, views) == comm.rank()) {
             mine.push_back(file);
         }
     }
-    formats::Resolution found;
+    const bool is_halved = takes_turns(comm, views, mine.size());
+    std::vector<std::vector<std::uint32_t>> parts{std::move(mine)};
+    if (is_halved) {
+        const auto middle = parts[0].begin() + std::ssize(parts[0]) / 2;
+        parts.emplace_back(middle, parts[0].end());
+        parts[0].erase(middle, parts[0].end());
+    }
+    std::vector<formats::Resolution> found(parts.size());
     mpi::collectively_in_steps(comm, [&](const mpi::OnStep& step) {
-        found = format.resolve(location, catalogue, mine, step);
+        in_turns(parts.size(), is_halved, [&](std::size_t at, Turn turn) {
+            found[at] = format.resolve(location, catalogue, parts[at],
+                                       turn == Turn::own ? step : mpi::OnStep([] {}));
+        });
     });
-    const auto resolutions = mpi::gather(comm, std::move(found));
+    std::vector<formats::Resolution> resolutions;
+    for (auto& of_rank : mpi::gather(comm, std::move(found))) {
+        std::move(of_rank.begin(), of_rank.end(), std::back_inserter(resolutions));
+    }
     mpi::collectively(comm, [&] { formats::settle(catalogue, resolutions); });
 }
 
