@@ -2,6 +2,7 @@
 # --also from outside: several outputs from one read have the bytes of merges of their own at several numbers of ranks and with both
 # strategies, each with a report that verify believes; what is refused; all of them go on after a kill.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/merge_cases.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/resume_lib.sh"
 data="$TESTS/data/quant"
 
@@ -32,8 +33,8 @@ for form in "${forms[@]}"; do
     expect_code 0 "$SHARDWELD" "${alone[@]}" --target_dir "$WORK/alone-$form" "${option[@]}"
 done
 
-ways=("1 direct" "2 direct" "3 collective" "5 direct" "8 collective")
-[[ -n "${SHARDWELD_ALL_WAYS:-}" ]] || ways=("1 direct" "2 collective" "3 direct")
+ways=("1 direct" "2 collective" "3 direct")
+[[ -z "${SHARDWELD_ALL_WAYS:-}" ]] || ways_of 1 2 3 5 8
 for way in "${ways[@]}"; do
     read -r ranks strategy <<<"$way"
     launcher=()

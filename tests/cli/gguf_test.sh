@@ -2,6 +2,7 @@
 # --quantize gguf:... from outside: types, shapes and bytes of every tensor as gguf-py writes them (tests/data/quant/*/gguf.json), the same
 # file at any number of ranks and with both strategies, its keys, other input formats, what is refused.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/merge_cases.sh"
 data="$TESTS/data/quant"
 
 # written DIR OUT TYPE RANKS [options]
@@ -19,15 +20,11 @@ same_file() {
     cmp "$1" "$2" || fail "$1 and $2 differ"
 }
 
-# Every type; the ways take turns.
-ways=("1 direct" "2 collective" "3 direct")
-[[ -z "${SHARDWELD_ALL_WAYS:-}" ]] || ways=("1 direct" "2 direct" "3 collective" "5 direct" "8 collective")
-turn=0
+# Every type.
 for model in llama128 llama192 qwen3moe128; do
     for type in q8_0 q5_0 q5_1 q4_0 q4_1 f16 bf16; do
-        todo=("${ways[turn++ % ${#ways[@]}]}")
-        [[ -z "${SHARDWELD_ALL_WAYS:-}" ]] || todo=("${ways[@]}")
-        for way in "${todo[@]}"; do
+        ways_of 1 2 3 ${SHARDWELD_ALL_WAYS:+5 8}
+        for way in "${ways[@]}"; do
             read -r ranks strategy <<<"$way"
             written "$data/$model/input" "$WORK/model" "$type" "$ranks" --backend hf --strategy "$strategy"
             checks=$((checks + 1))

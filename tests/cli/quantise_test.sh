@@ -2,6 +2,7 @@
 # --quantize from outside: every encoding with the bytes of the real libraries (tests/data/quant) at several numbers of ranks and with
 # both strategies; what stays as it is; what is refused; a resumed merge; what a checkpoint of another format gives.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/merge_cases.sh"
 data="$TESTS/data/quant"
 
 # merged MODEL ENCODING OUT RANKS [options]
@@ -30,15 +31,12 @@ values() {
         --overwrite "$@"
 }
 
-# Every encoding and back, the ways taking turns; with SHARDWELD_ALL_WAYS each way.
-ways=("1 direct" "2 direct" "3 collective" "5 direct" "8 collective")
-[[ -n "${SHARDWELD_ALL_WAYS:-}" ]] || ways=("1 direct" "2 collective" "3 direct")
-turn=0
+# Every encoding and back.
+numbers="1 2 3${SHARDWELD_ALL_WAYS:+ 5 8}"
 for model in llama128 llama192 qwen3moe128 gptoss; do
     for encoding in $(python3 -c 'import json, sys; print(*(n for n in json.load(open(sys.argv[1])) if " " not in n))' "$data/$model/expected.json"); do
-        todo=("${ways[turn++ % ${#ways[@]}]}")
-        [[ -z "${SHARDWELD_ALL_WAYS:-}" ]] || todo=("${ways[@]}")
-        for way in "${todo[@]}"; do
+        ways_of $numbers
+        for way in "${ways[@]}"; do
             read -r ranks strategy <<<"$way"
             merged "$model" "$encoding" "$WORK/codes" "$ranks" --strategy "$strategy" --overwrite && same "$model" "$encoding" "$WORK/codes"
             values "$WORK/codes" "$ranks" --strategy "$strategy" && same "$model" "bf16 of $encoding" "$WORK/values"
@@ -126,15 +124,13 @@ expect_code 5 "$SHARDWELD" merge --backend hf --local_dir "$data/llama128/input"
 expect_text "linear"
 
 # Shards of other formats: the same bytes as what is quantised of the merged model.
-turn=0
 for shards in torch/fsdp1_w2_fp32_llama torch/fsdp2_tp_2x2_bf16_qwen2 torch/dcp_w2_bf16_qwen2 megatron/llama-tp4-legacy-bf16 \
     megatron/qwen3moe-tp2-ep2-torchdist-bf16 megatron/qwen2-tied-tp2-zarr; do
-    todo=("${ways[turn++ % ${#ways[@]}]}")
-    [[ -z "${SHARDWELD_ALL_WAYS:-}" ]] || todo=("${ways[@]}")
+    ways_of $numbers
     rm -rf "$WORK/plain" "$WORK/twice"
     merge_case "$TESTS/data/$shards" "$WORK/plain" 0 --dtype bf16
     expect_code 0 "$SHARDWELD" merge --backend hf --local_dir "$WORK/plain" --target_dir "$WORK/twice" --quantize fp8-channel -q --no_fsync
-    for way in "${todo[@]}"; do
+    for way in "${ways[@]}"; do
         read -r ranks strategy <<<"$way"
         rm -rf "$WORK/once"
         merge_case "$TESTS/data/$shards" "$WORK/once" "$ranks" --dtype bf16 --quantize fp8-channel --strategy "$strategy"
