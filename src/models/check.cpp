@@ -66,6 +66,9 @@ class Meeting {
                 file(line);
             }
         }
+        for (const AliasRule& rule : dialect_.aliases) {
+            check_names(rule.condition, rule.from.captures, rule.origin);
+        }
         for (const auto* lines : {&recipe_.hub, &recipe_.module}) {
             for (const Line& line : *lines) {
                 check_line(line);

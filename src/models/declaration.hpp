@@ -47,6 +47,7 @@ struct Declaration {
     std::map<std::string, std::vector<Edit>> modules;
     std::vector<Edit> lines;  ///< `hub` or `store`
     std::vector<At> ats;
+    std::vector<AliasRule> aliases;
     std::vector<SameRule> same;
     std::vector<IgnoreRule> ignore;
     std::vector<ConfigEdit> config;

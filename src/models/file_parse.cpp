@@ -97,8 +97,8 @@ class FileParser {
         throw Error(ErrorCode::usage, source_.file_name + " " + what);
     }
 
-    static const std::array<Row, 36>& table() {
-        static const std::array<Row, 36> rows = {{
+    static const std::array<Row, 37>& table() {
+        static const std::array<Row, 37> rows = {{
             {"recipe", For::both, &FileParser::recipe},
             {"dialect", For::both, &FileParser::dialect},
             {"format", For::both, &FileParser::format},
@@ -118,6 +118,7 @@ class FileParser {
             {"block", For::both, &FileParser::block},
             {"module", For::recipe, &FileParser::module},
             {"at", For::both, &FileParser::rule<parse_at>},
+            {"alias", For::dialect, &FileParser::rule<parse_alias>},
             {"store", For::dialect, &FileParser::top_line},
             {"hub", For::recipe, &FileParser::top_line},
             {"same", For::recipe, &FileParser::rule<parse_same>},

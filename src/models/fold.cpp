@@ -78,6 +78,9 @@ std::set<std::string> names_bound_by_captures(const Recipe& recipe, const Dialec
     for (const auto& [name, definition] : recipe.indices) {
         names.insert(name);
     }
+    for (const AliasRule& rule : dialect.aliases) {
+        names.insert(rule.from.captures.begin(), rule.from.captures.end());
+    }
     for (const auto* lines : {&dialect.store, &recipe.hub, &recipe.module}) {
         for (const Line& line : *lines) {
             names.insert(line.name.captures.begin(), line.name.captures.end());

@@ -141,6 +141,7 @@ FullDeclaration inherit(FullDeclaration base, Declaration child) {
     whole.lines = edited(std::move(base.lines), std::exchange(child.lines, {}));
     inherit_symbols(child, base.declaration);
     inherit_ats(child, base.declaration);
+    put_before(child.aliases, base.declaration.aliases);
     inherit_uses(child.uses, base.declaration.uses);
     put_before(child.same, base.declaration.same);
     put_before(child.ignore, base.declaration.ignore);

@@ -109,6 +109,34 @@ void expand_into(const std::string& text, std::vector<std::string>& out) {
     out.push_back(text);
 }
 
+/// What the captures of the beginning of `name` are, which is left with what is behind it.
+std::optional<Captures> beginning(const Pattern& pattern, std::string_view& name,
+                                  const SymbolValue& value_of) {
+    if (pattern.literals.empty() || !name.starts_with(pattern.literals.front())) {
+        return std::nullopt;
+    }
+    Captures values;
+    name.remove_prefix(pattern.literals.front().size());
+    for (std::size_t i = 0; i < pattern.captures.size(); ++i) {
+        const std::string& plus = pattern.plus[i];
+        const auto number = leading_number(name);
+        if (!number || (!plus.empty() && !value_of)) {
+            return std::nullopt;
+        }
+        const Index base = plus.empty() ? 0 : value_of(plus);
+        if (number->second < base) {
+            return std::nullopt;
+        }
+        name.remove_prefix(number->first);
+        if (!name.starts_with(pattern.literals[i + 1])) {
+            return std::nullopt;
+        }
+        name.remove_prefix(pattern.literals[i + 1].size());
+        values[pattern.captures[i]] = number->second - base;
+    }
+    return values;
+}
+
 Index value_at(const Pattern& pattern, std::size_t i, const Captures& captures,
                const SymbolValue& value_of) {
     const auto found = captures.find(pattern.captures[i]);
@@ -145,28 +173,15 @@ Pattern Pattern::parse(std::string_view text) {
 
 std::optional<std::map<std::string, Index>> Pattern::match(
     std::string_view name, const std::function<Index(const std::string&)>& value_of) const {
-    if (literals.empty() || !name.starts_with(literals.front())) {
-        return std::nullopt;
-    }
-    std::map<std::string, Index> values;
-    name.remove_prefix(literals.front().size());
-    for (std::size_t i = 0; i < captures.size(); ++i) {
-        const auto number = leading_number(name);
-        if (!number || (!plus[i].empty() && !value_of)) {
-            return std::nullopt;
-        }
-        const Index base = plus[i].empty() ? 0 : value_of(plus[i]);
-        if (number->second < base) {
-            return std::nullopt;
-        }
-        name.remove_prefix(number->first);
-        if (!name.starts_with(literals[i + 1])) {
-            return std::nullopt;
-        }
-        name.remove_prefix(literals[i + 1].size());
-        values[captures[i]] = number->second - base;
-    }
-    return name.empty() ? std::optional(std::move(values)) : std::nullopt;
+    auto values = beginning(*this, name, value_of);
+    return name.empty() ? std::move(values) : std::nullopt;
+}
+
+std::optional<std::map<std::string, Index>> Pattern::match_beginning(std::string_view& name) const {
+    std::string_view rest = name;
+    auto values = beginning(*this, rest, {});
+    name = values ? rest : name;
+    return values;
 }
 
 std::string format(const Pattern& pattern, const Captures& captures, const SymbolValue& value_of) {

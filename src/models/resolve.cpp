@@ -95,6 +95,7 @@ Dialect dialect_of(FullDeclaration whole) {
     dialect.name = declaration.name;
     dialect.origin = declaration.origin;
     dialect.extends = declaration.extends;
+    dialect.aliases = std::move(declaration.aliases);
     dialect.ignore = std::move(declaration.ignore);
     dialect.claims = std::move(declaration.claims);
     dialect.refusals = std::move(declaration.refusals);

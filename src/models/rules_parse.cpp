@@ -1,5 +1,6 @@
 #include "rules_parse.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
@@ -75,6 +76,43 @@ KeyRule::Value key_value(Scanner& in, KeyType type) {
     return value;
 }
 
+/// The text of a prefix without its capture, "decoder.layers.{l}." -> "decoder.layers.".
+std::string without_capture(Scanner& in, const std::string& prefix, const std::string& capture) {
+    const std::string part = "{" + capture + "}.";
+    const std::size_t where = prefix.find(part);
+    if (where == std::string::npos) {
+        in.fail(1, "the name '" + prefix + "' has no '" + part + "' to leave out");
+    }
+    return prefix.substr(0, where) + prefix.substr(where + part.size());
+}
+
+AliasRule alias_of(Scanner& in, const std::string& from, const std::string& to,
+                   const std::string& stacked) {
+    AliasRule rule;
+    rule.origin = in.origin();
+    const auto parsed = [&](const std::string& text) {
+        return at_origin(in.origin(), [&] { return Pattern::parse(text); });
+    };
+    rule.from = parsed(from);
+    rule.to = parsed(to);
+    rule.stacked = stacked;
+    if (!stacked.empty()) {
+        rule.stack = parsed(without_capture(in, from, stacked));
+    }
+    std::vector<std::string> left = rule.from.captures;
+    std::vector<std::string> right = rule.to.captures;
+    std::ranges::sort(left);
+    std::ranges::sort(right);
+    if (left != right) {
+        in.fail(1, "both names of an alias need the same captures");
+    }
+    const auto adds = [](const std::string& symbol) { return !symbol.empty(); };
+    if (std::ranges::any_of(rule.from.plus, adds) || std::ranges::any_of(rule.to.plus, adds)) {
+        in.fail(1, "a name of an alias can add nothing to a capture");
+    }
+    return rule;
+}
+
 }  // namespace
 
 void parse_at(Scanner& in, Declaration& out) {
@@ -96,6 +134,23 @@ void parse_at(Scanner& in, Declaration& out) {
         if (!out.is_dialect) {
             break;
         }
+    }
+}
+
+void parse_alias(Scanner& in, Declaration& out) {
+    const std::string from = in.word("the beginning of a stored name");
+    in.expect_mark("=");
+    const std::string to = in.word("the beginning of the name that it stands for");
+    const std::string stacked = in.accept_name("stacked") ? in.name("a capture") : "";
+    const ExprPtr condition = in.accept_name("if") ? parse_expr(in) : nullptr;
+    const auto names = at_origin(
+        in.origin(), [&] { return std::pair(expand_alternatives(from), expand_alternatives(to)); });
+    if (names.first.size() != names.second.size()) {
+        in.fail(1, "both names of an alias need as many alternatives");
+    }
+    for (std::size_t i = 0; i < names.first.size(); ++i) {
+        out.aliases.push_back(alias_of(in, names.first[i], names.second[i], stacked));
+        out.aliases.back().condition = condition;
     }
 }
 

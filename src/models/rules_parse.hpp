@@ -1,5 +1,5 @@
-// The statements that state rules: `at`, `same`, `ignore`, `rename`, `place`, `either`, `config`,
-// `claim`, `refuse`, `lora`, `key`, `writes`.
+// The statements that state rules: `at`, `alias`, `same`, `ignore`, `rename`, `place`, `either`,
+// `config`, `claim`, `refuse`, `lora`, `key`, `writes`.
 // Knows one statement at a time, behind its first word.
 #pragma once
 
@@ -9,6 +9,7 @@
 namespace shardweld::models {
 
 void parse_at(Scanner& in, Declaration& out);
+void parse_alias(Scanner& in, Declaration& out);
 void parse_same(Scanner& in, Declaration& out);
 void parse_ignore(Scanner& in, Declaration& out);
 void parse_rename(Scanner& in, Declaration& out);

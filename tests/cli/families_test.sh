@@ -25,7 +25,7 @@ for family in phi3 gemma2 gemma3_text glm glm4 glm4_moe glm4_moe_lite qwen3_next
 done
 
 # A family that no real checkpoint shows is told apart.
-unknown="$TESTS/data/megatron_families/gemma4-moe-tp2-legacy-made"
+unknown="$TESTS/data/megatron_families/falconh1-legacy-made"
 expect_code 14 "$SHARDWELD" merge --local_dir "$unknown/source" --hf_config "$unknown/hf" --target_dir "$WORK/strict" --strict &&
     expect_text "was never compared with a model exported by the framework"
 

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "shardweld/layout/expression.hpp"
 #include "shardweld/models/config.hpp"
+#include "shardweld/models/pattern.hpp"
 #include "shardweld/models/recipe.hpp"
 #include "shardweld/models/symbols.hpp"
 #include "shardweld/models/verification.hpp"
@@ -73,6 +75,24 @@ void evaluate(const models::Recipe& recipe, const models::Dialect& dialect) {
     }
 }
 
+/// What aliases say of a name, in which layer 1 is looked for.
+void match_aliases(const models::Recipe& recipe, const models::Dialect& dialect) {
+    static const models::Config config = models::Config::parse(kConfig, "config.json");
+    const models::Symbols symbols(recipe, dialect, config, {{"t", 2}, {"te", 1}}, {{"value", 0}});
+    for (const models::AliasRule& rule : dialect.aliases) {
+        models::Captures captures;
+        for (const std::string& name : rule.from.captures) {
+            captures[name] = 1;
+        }
+        const std::string name = models::format(rule.from, captures, {});
+        std::string_view rest = name;
+        fuzz::require(rule.from.match_beginning(rest) == captures && rest.empty());
+        static_cast<void>(models::format(rule.to, captures, {}));
+        fuzz::expect_errors_only(
+            [&] { static_cast<void>(symbols.holds(rule.condition, captures)); });
+    }
+}
+
 void check_forms(const models::Recipe& recipe, const models::Dialect& stored,
                  const std::vector<models::Dialect>& dialects) {
     for (const models::Dialect& form : dialects) {
@@ -94,6 +114,7 @@ void check_meetings(const std::vector<models::Recipe>& recipes,
                 const models::Dialect own = models::own_names(recipe, dialect);
                 models::check_meeting(recipe, own);
                 evaluate(recipe, own);
+                match_aliases(recipe, own);
                 check_forms(recipe, own, dialects);
             });
         }

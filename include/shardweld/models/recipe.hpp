@@ -41,6 +41,9 @@ struct Pattern {
     /// `value_of` for L, and a number that is not below it.
     [[nodiscard]] std::optional<std::map<std::string, Index>> match(
         std::string_view name, const std::function<Index(const std::string&)>& value_of = {}) const;
+    /// The same of the beginning of `name`, which is left with what is behind it. No '{k+L}'.
+    [[nodiscard]] std::optional<std::map<std::string, Index>> match_beginning(
+        std::string_view& name) const;
 };
 
 /// How rank-local shards of one stored tensor are put together (dialect lines, `<...>`).
@@ -86,6 +89,18 @@ struct SameRule {
 struct IgnoreRule {
     std::vector<std::string> globs;
     std::string reason;
+};
+
+/// `alias PREFIX = PREFIX stacked l if COND`: stored names that begin with `from` are those that
+/// begin with `to`. One that begins with `stack` holds, along its first axis, those of all values
+/// of the capture `stacked` for which the condition holds, in ascending order.
+struct AliasRule {
+    Pattern from;
+    Pattern to;
+    Pattern stack;        ///< `from` without the capture
+    std::string stacked;  ///< "": no stacked form
+    ExprPtr condition;    ///< over the captures of `from`
+    std::string origin;
 };
 
 /// `rename PREFIX = HUB_PREFIX`: module-tree names that begin otherwise on the hub.
@@ -165,6 +180,7 @@ struct Dialect {
     std::string origin;       ///< "megatron_core.dialect:1"
     std::string extends;      ///< "" if nothing
     std::vector<Line> store;  ///< `at` blocks and stacked forms expanded
+    std::vector<AliasRule> aliases;
     std::vector<IgnoreRule> ignore;
     std::vector<ClaimRule> claims;
     std::vector<RefuseRule> refusals;

@@ -7,6 +7,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/plan/binding.hpp"
 
+#include "aliases.hpp"
 #include "as_stored.hpp"
 #include "instances.hpp"
 #include "join_shards.hpp"
@@ -264,6 +265,7 @@ Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {
     Binding binding;
     binding.ledger.ignored = std::move(catalogue.ignored);
     const StoreMatcher matcher(*model.dialect, *model.recipe, *model.symbols);
+    apply_aliases(catalogue, model);
     rename_all(catalogue, model, matcher);
     std::set<std::string> presumed;
     if (!catalogue.shards.empty()) {

@@ -9,6 +9,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/plan/plan.hpp"
 
+#include "aliases.hpp"
 #include "as_stored.hpp"
 #include "hub_names.hpp"
 #include "store_match.hpp"
@@ -191,7 +192,9 @@ class StoredTrace {
 
 std::vector<std::string> trace_stored(const catalogue::Catalogue& catalogue, const Model& model,
                                       const std::string& name) {
-    return StoredTrace(catalogue, model, name).lines();
+    catalogue::Catalogue known = catalogue;
+    apply_aliases(known, model);
+    return StoredTrace(known, model, name).lines();
 }
 
 namespace {

@@ -168,6 +168,39 @@ TEST(RecipeText, line_options_are_read) {
     EXPECT_EQ(library.find_dialect("toy")->store[0].drop, (std::vector<std::string>{"pad"}));
 }
 
+TEST(RecipeText, aliases_are_read_and_checked) {
+    const auto error = [](const std::string& statement) {
+        const std::string text = error_of_load({toy_dialect(statement + "\n"), toy_recipe()});
+        const std::string prefix = "usage: toy.dialect:9: ";
+        return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
+    };
+    EXPECT_EQ(error("alias {a|b}.{l}.c. = {d|e}.{l}.f. stacked l if l > 1"), "no error");
+    EXPECT_EQ(error("alias a.{l}. = b."),
+              "column 1: both names of an alias need the same captures");
+    EXPECT_EQ(error("alias {a|b}. = c."),
+              "column 1: both names of an alias need as many alternatives");
+    EXPECT_EQ(error("alias a.{l+L}. = b.{l}."),
+              "column 1: a name of an alias can add nothing to a capture");
+    EXPECT_EQ(error("alias a.{l}x = b.{l}. stacked l"),
+              "column 1: the name 'a.{l}x' has no '{l}.' to leave out");
+    EXPECT_EQ(error("alias a.{l}. = b.{l}. if nothing"),
+              "recipe toy_model with dialect toy does not define 'nothing'");
+    EXPECT_EQ(error_of_statement("alias a. = b."), "column 1: 'alias' does not belong in a recipe");
+
+    const RecipeLibrary library = RecipeLibrary::load(
+        {toy_dialect("alias {a|b}.{l}.c. = {d|e}.{l}.f. stacked l\n"), toy_recipe()});
+    const std::vector<AliasRule>& rules = library.find_dialect("toy")->aliases;
+    ASSERT_EQ(rules.size(), 2U);
+    EXPECT_EQ(rules[1].from.text, "b.{l}.c.");
+    EXPECT_EQ(rules[1].to.text, "e.{l}.f.");
+    EXPECT_EQ(rules[1].stack.text, "b.c.");
+    std::string_view name = "b.12.c.rest";
+    EXPECT_EQ(rules[1].from.match_beginning(name), (Captures{{"l", 12}}));
+    EXPECT_EQ(name, "rest");
+    EXPECT_EQ(rules[0].from.match_beginning(name), std::nullopt);
+    EXPECT_EQ(name, "rest");
+}
+
 TEST(RecipeText, other_statements_are_read) {
     const RecipeLibrary library = RecipeLibrary::load(
         {toy_dialect(),
