@@ -21,6 +21,8 @@ constexpr double kRedrawSeconds = 0.1;
 constexpr double kObjectSeconds = 1;
 constexpr std::size_t kLeastBar = 10;
 constexpr std::size_t kMostBar = 40;
+constexpr std::size_t kTimeWidth = 11;  // "59m59s left"
+constexpr std::size_t kBytesWidth = 7;  // "12.3 MB"
 
 std::string time_left_text(double seconds) {
     const auto whole = std::llround(std::max(0.0, seconds));
@@ -48,21 +50,27 @@ double seconds_left(const ProgressState& state) {
     return state.rate() > 0 ? static_cast<double>(state.work.total - state.done) / state.rate() : 0;
 }
 
+struct Figure {
+    std::string text;       ///< "" while it is not known
+    std::size_t width = 0;  ///< of the usual longest
+};
+
 /// What is known beside the share, the most telling first.
-std::vector<std::string> progress_figures(const ProgressState& state) {
+std::vector<Figure> progress_figures(const ProgressState& state) {
     if (state.work.total == 0) {
         return {};
     }
-    std::vector<std::string> figures;
     const bool goes_on = state.done > state.earlier && state.done < state.work.total;
-    if (goes_on) {
-        figures.push_back(time_left_text(seconds_left(state)));
-    }
-    figures.push_back(amount_text(state.work, state.done) + " of " +
-                      amount_text(state.work, state.work.total) +
-                      (is_bytes(state.work) ? "" : " " + std::string(state.work.noun)));
-    if (goes_on && is_bytes(state.work)) {
-        figures.push_back(human_bytes(static_cast<Bytes>(state.rate())) + "/s");
+    const std::string total = amount_text(state.work, state.work.total);
+    const std::string of_total =
+        " of " + total + (is_bytes(state.work) ? "" : " " + std::string(state.work.noun));
+    std::vector<Figure> figures{
+        {goes_on ? time_left_text(seconds_left(state)) : "", kTimeWidth},
+        {amount_text(state.work, state.done) + of_total,
+         (is_bytes(state.work) ? kBytesWidth : total.size()) + of_total.size()}};
+    if (is_bytes(state.work)) {
+        figures.push_back(
+            {goes_on ? human_bytes(static_cast<Bytes>(state.rate())) + "/s" : "", kBytesWidth + 2});
     }
     return figures;
 }
@@ -94,8 +102,8 @@ std::string progress_line(const ProgressState& state) {
         return state.phase;
     }
     std::string text = state.phase + ": " + std::to_string(state.percent()) + " %";
-    for (const std::string& figure : progress_figures(state)) {
-        text += ", " + figure;
+    for (const Figure& figure : progress_figures(state)) {
+        text += (figure.text.empty() ? "" : ", ") + figure.text;
     }
     return text;
 }
@@ -107,16 +115,18 @@ std::string progress_bar(const ProgressState& state, std::size_t width, bool is_
     std::array<char, 16> share{};
     (void)std::snprintf(share.data(), share.size(), "%3d %%", state.percent());
     // "PHASE [####....]  42 %  FIGURES": a bar before the figures, and these as far as they fit.
+    // They take the same width all the time, so that the bar does, too.
     const std::size_t least = state.phase.size() + kLeastBar + std::strlen(share.data()) + 4;
     if (least > width) {
         return (state.phase + " " + share.data()).substr(0, width);
     }
     std::string figures;
-    for (const std::string& figure : progress_figures(state)) {
-        if (least + figures.size() + figure.size() + 2 > width) {
+    for (const Figure& figure : progress_figures(state)) {
+        const std::size_t own = 2 + std::max(figure.width, figure.text.size());
+        if (least + figures.size() + own > width) {
             break;
         }
-        figures += "  " + figure;
+        figures += std::string(own - figure.text.size(), ' ') + figure.text;
     }
     const std::size_t bar = std::min(kMostBar, kLeastBar + width - least - figures.size());
     return state.phase + " " + bar_of(bar, state.percent(), is_coloured) + " " + share.data() +

@@ -42,10 +42,20 @@ TEST(ProgressBar, fits_the_width) {
         EXPECT_LE(progress_bar(state, width, false).size(), width);
     }
     EXPECT_EQ(progress_bar(state, 79, false),
-              "moving tensors [####............]  25 %  30s left  2.00 GB of 8.00 GB  200 MB/s");
-    EXPECT_EQ(progress_bar(state, 50, false), "moving tensors [####.............]  25 %  30s left");
+              "moving tensors [###.........]  25 %     30s left  2.00 GB of 8.00 GB   200 MB/s");
+    EXPECT_EQ(progress_bar(state, 50, false), "moving tensors [###...........]  25 %     30s left");
     EXPECT_EQ(progress_bar(state, 20, false), "moving tensors  25 %");
     EXPECT_EQ(progress_bar({"uploading", {}, 0, 1}, 79, false), "uploading...");
+}
+
+TEST(ProgressBar, keeps_its_place) {
+    for (const std::size_t width : {79U, 99U, 160U}) {
+        const std::size_t end = progress_bar(moving(0, 0), width, false).find(']');
+        for (const auto& [done, elapsed] :
+             {std::pair{kGB / 1000, 0.1}, {kGB, 4000.0}, {7 * kGB, 70.0}, {8 * kGB, 80.0}}) {
+            EXPECT_EQ(progress_bar(moving(done, elapsed), width, false).find(']'), end);
+        }
+    }
 }
 
 TEST(ProgressBar, is_coloured_where_colours_are) {
