@@ -44,6 +44,9 @@ std::optional<Location> probe(const fs::path& directory, const std::string& back
             found = format->probe(directory);
         }
     }
+    if (found && backend != "auto" && belongs_to_another(*found)) {
+        return std::nullopt;
+    }
     if (found && backend == "auto") {
         refuse_another(*found);
     }

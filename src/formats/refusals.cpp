@@ -23,6 +23,10 @@ std::optional<Location> try_probe(const Format& format, const fs::path& director
     }
 }
 
+bool shares_files(const Location& one, const Location& other) {
+    return std::ranges::find_first_of(one.shard_files, other.shard_files) != one.shard_files.end();
+}
+
 /// "a verl FSDP checkpoint (world size 4)".
 std::string title_of(const Location& location) {
     const Format& format = format_of(location);
@@ -105,7 +109,7 @@ void require_sensible(const InputRequest& request) {
     if (kind == io::FileKind::none) {
         const std::string hint = hub_hint(request.directory);
         throw Error(ErrorCode::not_found, request.directory.string() + " does not exist",
-                    hint.empty() ? "check --local_dir" : hint);
+                    hint.empty() ? "check the path" : hint);
     }
     if (kind != io::FileKind::directory) {
         throw Error(ErrorCode::usage, request.directory.string() + " is a file",
@@ -113,20 +117,30 @@ void require_sensible(const InputRequest& request) {
     }
 }
 
+bool belongs_to_another(const Location& found) {
+    const Format& own = format_of(found);
+    for (const Format* const format : all_formats()) {
+        if (own.only_by_name() || format->name() == own.name()) {
+            return false;
+        }
+        const auto other =
+            format->backend() == own.backend() ? std::nullopt : try_probe(*format, found.directory);
+        if (other && shares_files(*other, found)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void refuse_another(const Location& found) {
-    const auto& files = found.shard_files;
     for (const Format* const format : all_formats()) {
         if (format->only_by_name() || format->name() == found.format) {
             continue;
         }
         const auto other = try_probe(*format, found.directory);
-        const bool is_apart =
-            other && other->directory == found.directory && !other->shard_files.empty() &&
-            !files.empty() &&
-            std::none_of(other->shard_files.begin(), other->shard_files.end(),
-                         [&](const std::string& file) {
-                             return std::find(files.begin(), files.end(), file) != files.end();
-                         });
+        const bool is_apart = other && other->directory == found.directory &&
+                              !other->shard_files.empty() && !found.shard_files.empty() &&
+                              !shares_files(*other, found);
         if (!is_apart) {
             continue;
         }

@@ -12,6 +12,10 @@ namespace shardweld::formats {
 /// where there is nothing, with a word on the Hub where the path looks like a name there.
 void require_sensible(const InputRequest& request);
 
+/// What was found is what this format makes of another one's files, which is tried before it and
+/// knows more of them: DCP of Megatron's torch_dist.
+bool belongs_to_another(const Location& found);
+
 /// Error(usage) when a directory holds a checkpoint of another format than the one it was found to
 /// be, in other files.
 void refuse_another(const Location& found);

@@ -200,8 +200,11 @@ class Single final : public ColossalAi {
     }
 
   private:
-    // Saved under any name.
+    // Saved under any name; what lies beside other formats' metadata is not the model.
     static std::optional<hf::WeightFiles> only_file(const Listing& listing) {
+        if (listing.has_file(".metadata") || listing.has_file("metadata.json")) {
+            return std::nullopt;
+        }
         hf::WeightFiles files;
         for (const std::string& file : listing.files) {
             if (!file.starts_with("pytorch_optim") &&

@@ -286,6 +286,15 @@ TEST(Locate, says_which_backend_reads_a_directory) {
     EXPECT_EQ(said_of(dcp, "megatron"),
               dcp.lexically_normal().string() +
                   " is a torch DCP checkpoint; use --backend dcp, or leave it out");
+    // torch_dist is DCP with more in it, and its common.pt a file of any name.
+    const fs::path torch_dist =
+        fixture("llama-tp2-optim-torchdist-bf16") / "source" / "iter_0000010";
+    for (const char* backend : {"dcp", "colossalai", "fsdp"}) {
+        EXPECT_EQ(said_of(torch_dist, backend),
+                  torch_dist.string() +
+                      " is a Megatron checkpoint (torch_dist); use --backend "
+                      "megatron, or leave it out");
+    }
     const Scratch model;
     model.file("model.safetensors");
     EXPECT_EQ(said_of(model.path(), "fsdp"),
@@ -315,7 +324,7 @@ TEST(Locate, tells_how_to_get_a_model_of_the_hub) {
               "Qwen/Qwen3-8B does not exist; if it is a model on the Hub, download it first: hf "
               "download Qwen/Qwen3-8B --local-dir Qwen3-8B");
     for (const char* path : {"gone", "/gone/model", "./gone/model", "gone/a/b", "gone/"}) {
-        EXPECT_EQ(said_of(path, "auto"), std::string(path) + " does not exist; check --local_dir");
+        EXPECT_EQ(said_of(path, "auto"), std::string(path) + " does not exist; check the path");
     }
 }
 
