@@ -25,14 +25,18 @@ std::vector<std::string> recipe_names() {
 
 constexpr std::string_view kBash = R"(# Completes commands, options and values of shardweld in bash.
 _shardweld() {
-    local current="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" words=""
+    local current="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" words="" begun=""
     COMPREPLY=()
     if ((COMP_CWORD == 1)) || [[ ${COMP_WORDS[1]} == help ]]; then
         mapfile -t COMPREPLY < <(compgen -W "@COMMANDS@help" -- "$current")
         return
     fi
-    # bash takes --option=value apart.
-    if [[ $current == = ]]; then
+    # bash takes --option=value and gguf:q8_0 apart.
+    if [[ $current == : ]]; then
+        begun="$before:" current="" before="${COMP_WORDS[COMP_CWORD-2]}"
+    elif [[ $before == : ]]; then
+        begun="${COMP_WORDS[COMP_CWORD-2]}:" before="${COMP_WORDS[COMP_CWORD-3]}"
+    elif [[ $current == = ]]; then
         current=""
     elif [[ $before == = ]]; then
         before="${COMP_WORDS[COMP_CWORD-2]}"
@@ -45,7 +49,8 @@ _shardweld() {
 @WORDS@        @OTHERS@) return ;;
     esac
     if [[ -n $words && $current != -* ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "$words" -- "$begun$current")
+        COMPREPLY=("${COMPREPLY[@]#"$begun"}")
         return
     fi
     case ${COMP_WORDS[1]} in
@@ -160,13 +165,14 @@ std::string zsh_value(const OptionRow& row) {
     if (row.names_path()) {
         return name + (row.names_directory() ? ":_files -/" : ":_files");
     }
-    return name + ":" + (row.set.words().empty() ? "" : "(" + joined(row.set.words(), " ") + ")");
+    const std::string words = replaced(joined(row.set.words(), " "), ":", "\\:");
+    return name + ":" + (words.empty() ? "" : "(" + words + ")");
 }
 
 /// One argument of _arguments for each spelling of the option.
-std::string zsh_option(const OptionRow& row) {
+std::string zsh_option(const OptionRow& row, const CommandRow& command) {
     const std::string name = "--" + std::string(row.name);
-    const std::string rest = "[" + zsh_quoted(row.help) + "]" + zsh_value(row) + "'";
+    const std::string rest = "[" + zsh_quoted(help_for(row, command)) + "]" + zsh_value(row) + "'";
     if (row.letter == 0) {
         return " '" + name + (row.is_flag() ? "" : "=") + rest;
     }
@@ -190,7 +196,7 @@ std::string zsh_completion() {
         commands += "        '" + name + ":" + zsh_quoted(command.summary) + "'\n";
         rules += "        " + name + ") _arguments -s";
         for (const OptionRow* row : listed_options(command)) {
-            rules += " \\\n           " + zsh_option(*row);
+            rules += " \\\n           " + zsh_option(*row, command);
         }
         rules += " \\\n           " + zsh_others(command) + " ;;\n";
     }

@@ -8,6 +8,7 @@
 #include "nearest.hpp"
 #include "option_table.hpp"
 #include "parse_options.hpp"
+#include "table.hpp"
 
 namespace shardweld::app {
 
@@ -21,21 +22,7 @@ std::string padded(std::string text, std::size_t width) {
     return text;
 }
 
-/// `text` wrapped at kWidth, every line indented to the help column.
-std::string wrapped(std::string_view text) {
-    std::string result;
-    std::string line;
-    for (const std::string_view word : split(text, ' ')) {
-        if (!line.empty() && kNameColumn + line.size() + 1 + word.size() > kWidth) {
-            result += line + "\n" + std::string(kNameColumn, ' ');
-            line.clear();
-        }
-        line += (line.empty() ? "" : " ") + std::string(word);
-    }
-    return result + line + "\n";
-}
-
-std::string option_text(const OptionRow& row) {
+std::string option_text(const OptionRow& row, const CommandRow& command) {
     std::string name = row.letter == 0 ? "      " : std::string("  -") + row.letter + ", ";
     name += "--" + std::string(row.name);
     if (!row.is_flag()) {
@@ -45,7 +32,7 @@ std::string option_text(const OptionRow& row) {
     if (name.size() > kNameColumn - 1 && name.back() != ' ') {
         name += "\n" + std::string(kNameColumn, ' ');
     }
-    return name + wrapped(row.help);
+    return name + wrapped(help_for(row, command), kNameColumn, kWidth);
 }
 
 std::string heading(const CommandRow& command) {
@@ -56,7 +43,7 @@ std::string heading(const CommandRow& command) {
 std::string short_help(const CommandRow& command) {
     std::string text = heading(command) + "\n";
     for (const OptionRow* row : usual_options(command)) {
-        text += option_text(*row);
+        text += option_text(*row, command);
     }
     const std::string name(command.name);
     return text + "\nAll options, and examples: shardweld " + name + " --help, or man shardweld-" +
@@ -71,7 +58,7 @@ std::string command_help(const CommandRow& command) {
             group = row->group;
             text += "\n" + std::string(group) + "\n";
         }
-        text += option_text(*row);
+        text += option_text(*row, command);
     }
     return text + "\n" + std::string(command.about);
 }

@@ -89,6 +89,12 @@ const std::vector<ManualRow>& environment_rows() {
          "the Hub's token, or where its client keeps it. It is not printed.", kUploading},
         {"PATH", "where hf (uploads), lfs (striping) and squeue (the job's end) are searched.",
          kPlanned | kUpload | kIobench},
+        {"NO_COLOR, TERM",
+         "whether messages on a terminal have colours and a bar: no colours where NO_COLOR is set, "
+         "neither where TERM is dumb.",
+         kEvery},
+        {"TORCHELASTIC_RUN_ID, WORLD_SIZE",
+         "set by torchrun, whose processes are refused where there are several.", kEvery},
         {"OPAL_PREFIX, LD_LIBRARY_PATH",
          "where a program that is not linked with MPI, such as that of the wheel, looks first for "
          "the library of its ranks.",
@@ -205,7 +211,7 @@ std::string options_of(const CommandRow& command) {
         if (!row->is_flag()) {
             term += " \\fI" + escaped(row->value) + "\\fP";
         }
-        text += entry(term, row->help);
+        text += entry(term, help_for(*row, command));
     }
     return text;
 }

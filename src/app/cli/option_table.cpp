@@ -82,9 +82,9 @@ const std::vector<OptionRow>& option_rows() {
          flag(&Options::overwrite)},
         {"dtype", "TYPE", kModel, "Output",
          "write floats as bf16, fp16 or fp32 (default: as stored); torch's names are fine too",
-         value(&Options::dtype, dtype_in), Touches::output},
+         Setter(value(&Options::dtype, dtype_in), {"bf16", "fp16", "fp32"}), Touches::output},
         {"quantize", "ENCODING", kModel, "Output", quantise_help(),
-         value(&Options::quantise, encoding_in), Touches::output},
+         Setter(value(&Options::quantise, encoding_in), encoding_names()), Touches::output},
         {"quantize_ignore", "REGEX", kModel, "Output",
          "leave weights in whose names REGEX matches as they are, and those that servers fuse with "
          "them",
@@ -308,6 +308,25 @@ std::vector<const OptionRow*> listed_options(const CommandRow& command) {
         }
     }
     return listed;
+}
+
+std::string_view help_for(const OptionRow& row, const CommandRow& command) {
+    for (const CommandRow& other : command_rows()) {
+        const std::size_t end = row.help.find("; " + std::string(other.name));
+        if (end == std::string_view::npos) {
+            continue;
+        }
+        const std::string_view own = row.help.substr(end + 2);
+        const std::size_t colon = std::min(own.find(": "), own.size());
+        const auto names = split(own.substr(0, colon), ',');
+        if (names.front() != other.name || colon == own.size()) {
+            continue;
+        }
+        const bool is_meant = std::ranges::any_of(
+            names, [&](std::string_view name) { return trim(name) == command.name; });
+        return is_meant ? own.substr(colon + 2) : row.help.substr(0, end);
+    }
+    return row.help;
 }
 
 std::vector<const OptionRow*> usual_options(const CommandRow& command) {

@@ -239,7 +239,9 @@ const CommandRow& find_command(const std::string& name) {
         return find_command("inspect");
     }
     const std::string meant = suggestion(name, known);
-    refuse("unknown command " + printable(name), meant.empty() ? kCommands : meant);
+    refuse(meant.empty() ? printable(name) + " is neither a command nor a directory"
+                         : "unknown command " + printable(name),
+           meant.empty() ? kCommands : meant);
 }
 
 bool asks_for_help(const std::string& argument) {

@@ -133,8 +133,10 @@ DType dtype_in(const Given& given) {
     const auto starts_word = [&](std::string_view name) { return word.starts_with(name); };
     if (std::any_of(kQuantised.begin(), kQuantised.end(), starts_word)) {
         throw Error(ErrorCode::unsupported,
-                    "--dtype " + printable(given.text) + " is not in this version yet",
-                    "this one writes bf16, fp16 and fp32; stored 8-bit floats stay as they are");
+                    "--dtype " + printable(given.text) +
+                        " would write floats of fewer bits without their scales",
+                    "--quantize writes both, as fp8-block or in another of its encodings; stored "
+                    "8-bit floats stay as they are");
     }
     for (const auto& [other, name] : kOthers) {
         word = word == other ? name : word;

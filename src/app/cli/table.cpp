@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "shardweld/core/text.hpp"
+
 namespace shardweld::app {
 
 std::string table(const std::vector<Align>& aligns,
@@ -31,6 +33,19 @@ std::string table(const std::vector<Align>& aligns, std::size_t n_rows,
         text += line + "\n";
     }
     return text;
+}
+
+std::string wrapped(std::string_view text, std::size_t indent, std::size_t width) {
+    std::string result;
+    std::string line;
+    for (const std::string_view word : split(text, ' ')) {
+        if (!line.empty() && indent + line.size() + 1 + word.size() > width) {
+            result += line + "\n" + std::string(indent, ' ');
+            line.clear();
+        }
+        line += (line.empty() ? "" : " ") + std::string(word);
+    }
+    return result + line + "\n";
 }
 
 }  // namespace shardweld::app

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardweld::app {
@@ -17,5 +18,9 @@ std::string table(const std::vector<Align>& aligns,
 /// The same of many rows, which are made twice instead of kept.
 std::string table(const std::vector<Align>& aligns, std::size_t n_rows,
                   const std::function<std::vector<std::string>(std::size_t)>& row_at);
+
+/// Words in lines of at most `width`, where one is not longer itself; all lines but the first are
+/// indented by `indent`, which counts for that one, too.
+std::string wrapped(std::string_view text, std::size_t indent, std::size_t width);
 
 }  // namespace shardweld::app

@@ -111,7 +111,10 @@ std::string ignored_table(const std::vector<catalogue::Ignored>& ignored) {
 }
 
 std::string facts_text(const catalogue::Catalogue& catalogue) {
-    return joined(catalogue.facts, ", ",
+    auto facts = catalogue.facts;
+    facts.erase("t");  // this and te are tp and etp as recipes compute with them
+    facts.erase("te");
+    return joined(facts, ", ",
                   [](const auto& fact) { return fact.first + " " + std::to_string(fact.second); });
 }
 

@@ -182,8 +182,10 @@ int recipes(const Options& options, std::ostream& out) {
         for (const models::Recipe* recipe : library.recipes()) {
             known.push_back(recipe->name);
         }
+        const std::string meant = suggestion(options.topic, known);
+        const std::string list = "shardweld recipes lists them";
         throw Error(ErrorCode::usage, "there is no recipe or dialect " + printable(options.topic),
-                    suggestion(options.topic, known) + " (shardweld recipes lists them)");
+                    meant.empty() ? list : meant + " (" + list + ")");
     }
     out << source->text;
     if (const models::Recipe* const recipe = library.find_recipe(options.topic)) {

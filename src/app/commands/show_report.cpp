@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <string>
 
+#include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/io/paths.hpp"
 
 #include "../cli/shown_numbers.hpp"
 #include "../cli/table.hpp"
@@ -22,6 +24,7 @@ using Cells = std::vector<std::vector<std::string>>;
 constexpr std::size_t kShownRanks = 32;
 constexpr std::size_t kShownLosses = 20;
 constexpr std::size_t kLongestLine = 1000;
+constexpr std::size_t kWidth = 96;
 
 double number(Bytes bytes) {
     return static_cast<double>(bytes);
@@ -131,18 +134,23 @@ const char* word_of(Check::State state) {
     }
 }
 
+/// "  good     NAME: what was found".
+std::string check_text(const Check& check) {
+    constexpr std::size_t kWords = 11;
+    std::string word = std::string("  ") + word_of(check.state);
+    word.resize(kWords, ' ');
+    return word + wrapped(check.name + ": " + printable(check.text, kLongestLine), kWords, kWidth);
+}
+
 std::string checks_text(const RunRecord& record) {
-    Cells cells;
+    std::string text = "\nchecks\n";
     for (const Check& check : record.checks) {
-        cells.push_back({std::string("  ") + word_of(check.state), check.name,
-                         printable(check.text, kLongestLine)});
+        text += check_text(check);
     }
-    std::string text =
-        "\nchecks\n" + table({Align::left, Align::left, Align::left}, cells) + "\n" +
-        (record.warnings.empty() ? "no warnings\n"
-                                 : counted(record.warnings.size(), "warning") + "\n");
+    text += record.warnings.empty() ? "\nno warnings\n"
+                                    : "\n" + counted(record.warnings.size(), "warning") + "\n";
     for (const auto& [code, what] : record.warnings) {
-        text += "  " + printable(code) + ": " + printable(what, kLongestLine) + "\n";
+        text += "  " + wrapped(printable(code) + ": " + printable(what, kLongestLine), 4, kWidth);
     }
     return text;
 }
@@ -158,6 +166,10 @@ std::string run_text(const RunRecord& record) {
 }  // namespace
 
 int show_report(const Options& options, std::ostream& out) {
+    if (io::is_directory(options.local_dir)) {
+        throw Error(ErrorCode::usage, printable(options.local_dir.string()) + " is a directory",
+                    "give the file that --report wrote");
+    }
     const RunRecord record = read_run_record(options.local_dir);
     if (!options.html) {
         out << run_text(record);

@@ -131,6 +131,9 @@ void note_reuse(const execute::Result& result, Bytes total, Report& report, Log&
         all.bytes_reused += rank.bytes_reused;
         all.bytes_redone += rank.bytes_damaged;
     }
+    if (all.bytes_reused + all.bytes_redone == 0) {
+        return;  // nothing was there: said already
+    }
     log.info("reused " + human_bytes(all.bytes_reused) + " of " + human_bytes(total) + " (" +
              std::to_string(all.bytes_reused * 100 / std::max<Bytes>(total, 1)) + " %)");
     if (all.bytes_redone > 0) {

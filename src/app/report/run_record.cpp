@@ -153,7 +153,16 @@ void add_facts(const Json& root, RunRecord& record) {
     };
     const Json& plan = member(root, "plan");
     const std::string why = text_in(member(plan, "why"));
-    add("parallel sizes", line_of(member(member(root, "input"), "facts")));
+    Json facts = member(member(root, "input"), "facts");
+    if (facts.is_object()) {
+        facts.erase("t");  // this and te are tp and etp as recipes compute with them
+        facts.erase("te");
+    }
+    add("parallel sizes", line_of(facts));
+    if (const Json& resume = member(root, "resume"); resume.is_object()) {
+        add("taken up", human_bytes(bytes_in(member(resume, "bytes_reused"))) +
+                            " that an earlier merge had written");
+    }
     add("strategy", text_in(member(plan, "strategy")) + (why.empty() ? "" : ": " + why));
     add("plan", text_in(member(plan, "hash")));
     add("root of all tensors", text_in(member(root, "root")));

@@ -200,6 +200,25 @@ TEST(OptionTable, is_what_help_manual_and_completion_list) {
     }
 }
 
+TEST(OptionTable, says_of_an_option_what_is_meant_for_the_command) {
+    const std::string merge = help_text("merge");
+    EXPECT_NE(merge.find("a step, iteration or shard directory\n"), std::string::npos) << merge;
+    EXPECT_NE(merge.find("write a report in JSON\n"), std::string::npos) << merge;
+    for (const char* command : {"verify", "check"}) {
+        EXPECT_NE(help_text(command).find(" DIR     the model that was written\n"),
+                  std::string::npos)
+            << help_text(command);
+    }
+    EXPECT_NE(help_text("diff").find("the model that was quantised\n"), std::string::npos);
+    for (const CommandRow& command : command_rows()) {
+        for (const CommandRow& other : command_rows()) {
+            EXPECT_EQ(help_text(std::string(command.name)).find(std::string(other.name) + ": the "),
+                      std::string::npos)
+                << command.name;
+        }
+    }
+}
+
 TEST(OptionTable, completes_the_values_that_there_are) {
     const std::string bash = help_text("--completion=bash");
     const std::string zsh = help_text("--completion=zsh");
@@ -214,7 +233,7 @@ TEST(OptionTable, completes_the_values_that_there_are) {
         EXPECT_EQ(in(bash, "        __" + name + ") words=\"" + words + "\""), !words.empty())
             << name;
         if (!words.empty() && !row.group.empty()) {
-            EXPECT_TRUE(in(zsh, "(" + words + ")'")) << name;
+            EXPECT_TRUE(in(zsh, "(" + replaced(words, ":", "\\:") + ")'")) << name;
             EXPECT_TRUE(in(fish, " -l " + name + " -x -a '" + tabbed + "\\t'")) << name;
         }
     }

@@ -344,8 +344,9 @@ TEST(ParseOptions, refuses_missing_and_bad_values) {
               "usage: --strategy direct lets every rank read; leave out one of --strategy and "
               "--max_readers");
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--dtype", "fp8"}),
-              "unsupported: --dtype fp8 is not in this version yet; this one writes bf16, fp16 and "
-              "fp32; stored 8-bit floats stay as they are");
+              "unsupported: --dtype fp8 would write floats of fewer bits without their scales; "
+              "--quantize writes both, as fp8-block or in another of its encodings; stored 8-bit "
+              "floats stay as they are");
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--dtype", "int4"}),
               "usage: --dtype int4 is none of its values; give one of bf16, fp16, fp32");
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--backend", "tf"}),

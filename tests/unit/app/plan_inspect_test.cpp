@@ -423,6 +423,9 @@ TEST(Recipes, lists_all_and_prints_one) {
     EXPECT_EQ(test::error_text([&] { recipes(options, one); }),
               "usage: there is no recipe or dialect qwen3_mo; did you mean qwen3_moe? (shardweld "
               "recipes lists them)");
+    options.topic = "nobody";
+    EXPECT_EQ(test::error_text([&] { recipes(options, one); }),
+              "usage: there is no recipe or dialect nobody; shardweld recipes lists them");
 }
 
 }  // namespace

@@ -240,6 +240,24 @@ TEST(RunPage, escapes_everything_that_a_report_says) {
     })) << shown;
 }
 
+TEST(RunRecord, says_what_was_taken_up_and_fits_a_terminal) {
+    const test::TemporaryDirectory place;
+    Options options;
+    options.local_dir = place.put("report.json", R"({"schema":1,"command":"merge","ledger":{},
+"input":{"facts":{"t":2,"te":1,"tp":2}},"resume":{"bytes_reused":659000000},"phases":[],
+"provenance":{"standing":"consistent","evidence":[")" +
+                                                     std::string(200, 'x') + R"(", ")" +
+                                                     std::string(60, 'y') + R"("]}})");
+    std::ostringstream out;
+    EXPECT_EQ(show_report(options, out), 0);
+    const std::string shown = out.str();
+    EXPECT_NE(shown.find("parallel sizes  tp 2\n"), std::string::npos) << shown;
+    EXPECT_NE(shown.find("taken up        659 MB that an earlier merge had written\n"),
+              std::string::npos)
+        << shown;
+    EXPECT_NE(shown.find("x,\n           yyy"), std::string::npos) << shown;
+}
+
 TEST(RunRecord, shows_some_of_many_ranks_and_the_slowest_among_them) {
     RunRecord record;
     for (Index rank = 0; rank < 1000; ++rank) {
