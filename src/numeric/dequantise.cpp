@@ -31,8 +31,17 @@ class RowReader {
         places.require(rows, codes.size(), scales.size());
     }
 
-    /// Error(unsupported) for a scale that is no number.
+    /// As decode, and the values are multiplied.
     void read(std::size_t row) {
+        decode(row);
+        for (std::size_t at = 0; at < steps.size(); ++at) {
+            lanes.multiply(values.data() + at * places.tile, steps[at], places.width(at));
+        }
+    }
+
+    /// Values of codes and what they are to be multiplied with. Error(unsupported) for a scale that
+    /// is no number.
+    void decode(std::size_t row) {
         if (row % places.tile_rows == 0) {
             take_steps(row / places.tile_rows);
         }
@@ -43,9 +52,6 @@ class RowReader {
             bytes = unpacked_.data();
         }
         coder.decode(lanes, bytes, values.data(), values.size());
-        for (std::size_t at = 0; at < steps.size(); ++at) {
-            lanes.multiply(values.data() + at * places.tile, steps[at], places.width(at));
-        }
     }
 
     RowPlaces places;
@@ -102,20 +108,19 @@ Quality quality_of(const QuantisedRows& rows, Index first_row, std::span<const s
     for (std::size_t begin = 0; begin < n_rows; begin += places.tile_rows) {
         std::vector<Quality> tiles(places.n_tiles);
         for (std::size_t r = begin; r < std::min(begin + places.tile_rows, n_rows); ++r) {
-            reader.read(r);
+            reader.decode(r);
             convert(rows.weight, values.subspan(r * bytes, bytes), DType::f32,
                     std::as_writable_bytes(std::span(row)));
             for (std::size_t at = 0; at < places.n_tiles; ++at) {
                 const std::size_t first = at * places.tile;
                 reader.lanes.compare(row.data() + first, reader.values.data() + first,
-                                     reader.coder.largest * reader.steps[at], places.width(at),
-                                     &tiles[at]);
+                                     reader.steps[at], reader.coder.largest * reader.steps[at],
+                                     places.width(at), &tiles[at]);
             }
         }
         for (std::size_t at = 0; at < places.n_tiles; ++at) {
-            tiles[at].worst = {first_row + static_cast<Index>(begin),
-                               static_cast<Index>(at * places.tile), tiles[at].relative_error()};
-            found.add(tiles[at]);
+            found.add_tile(tiles[at], first_row + static_cast<Index>(begin),
+                           static_cast<Index>(at * places.tile));
         }
     }
     return found;

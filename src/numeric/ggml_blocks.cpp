@@ -279,6 +279,7 @@ Quality quality_of_blocks(const QuantisedRows& rows, Index first_row,
     std::vector<float> row = all.row();
     std::vector<float> read = all.row();
     std::vector<float> most;
+    const Lanes& lanes = best_lanes();
     Quality found;
     for (std::size_t r = 0; r < all.n_rows(); ++r) {
         convert(rows.weight, all.values_of(values, r), DType::f32,
@@ -286,11 +287,9 @@ Quality quality_of_blocks(const QuantisedRows& rows, Index first_row,
         all.decode(all.blocks_of(blocks, r), read, most);
         for (std::size_t begin = 0; begin < row.size(); begin += kValues) {
             Quality tile;
-            best_lanes().compare(row.data() + begin, read.data() + begin, most[begin / kValues],
-                                 std::min(kValues, row.size() - begin), &tile);
-            tile.worst = {first_row + static_cast<Index>(r), static_cast<Index>(begin),
-                          tile.relative_error()};
-            found.add(tile);
+            lanes.compare(row.data() + begin, read.data() + begin, 1, most[begin / kValues],
+                          std::min(kValues, row.size() - begin), &tile);
+            found.add_tile(tile, first_row + static_cast<Index>(r), static_cast<Index>(begin));
         }
     }
     return found;

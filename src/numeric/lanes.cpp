@@ -2,6 +2,7 @@
 #include "lanes.hpp"
 
 #include <bit>
+#include <cstring>
 
 #include "scalar.hpp"
 
@@ -158,114 +159,156 @@ SHARDWELD_INLINE void multiply_loop(float* x, float factor, std::size_t n) {
     }
 }
 
-/// Eight sums of squares, by index modulo 8.
-template <typename Difference>
-SHARDWELD_INLINE double sum_of_squares(std::size_t n, Difference difference) {
-    double sums[8] = {};
-    std::size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        for (std::size_t j = 0; j < 8; ++j) {
-            const double value = difference(i + j);
-            sums[j] += value * value;
+// What fills one register of doubles.
+struct Two {
+    using Floats = float __attribute__((vector_size(8)));
+    using Doubles = double __attribute__((vector_size(16)));
+};
+struct Four {
+    using Floats = float __attribute__((vector_size(16)));
+    using Doubles = double __attribute__((vector_size(32)));
+};
+struct Eight {
+    using Floats = float __attribute__((vector_size(32)));
+    using Doubles = double __attribute__((vector_size(64)));
+};
+
+/// Sums of squares by index modulo 8.
+template <typename Registers>
+struct SquareSums {
+    using Floats = typename Registers::Floats;
+    using Doubles = typename Registers::Doubles;
+    static constexpr std::size_t kWidth = sizeof(Doubles) / sizeof(double);
+    static constexpr std::size_t kParts = 8 / kWidth;
+
+    Doubles errors[kParts] = {};
+    Doubles values[kParts] = {};
+
+    SHARDWELD_INLINE void add_eight(const float* x, const float* codes, float step) {
+        for (std::size_t part = 0; part < kParts; ++part) {
+            Floats value;
+            Floats read;
+            std::memcpy(&value, x + part * kWidth, sizeof(value));
+            std::memcpy(&read, codes + part * kWidth, sizeof(read));
+            read *= step;
+            const Doubles wide = __builtin_convertvector(value, Doubles);
+            const Doubles error = wide - __builtin_convertvector(read, Doubles);
+            errors[part] += error * error;
+            values[part] += wide * wide;
         }
     }
-    double rest[8] = {};
-    for (std::size_t j = 0; i + j < n; ++j) {
-        rest[j] = difference(i + j);
+    SHARDWELD_INLINE static double total(const Doubles (&sums)[kParts]) {
+        const auto at = [&](std::size_t i) { return sums[i / kWidth][i % kWidth]; };
+        return ((at(0) + at(1)) + (at(2) + at(3))) + ((at(4) + at(5)) + (at(6) + at(7)));
     }
-    for (std::size_t j = 0; j < 8; ++j) {
-        sums[j] += rest[j] * rest[j];
+};
+
+template <typename Registers>
+SHARDWELD_INLINE void squares_loop(const float* x, const float* codes, float step, std::size_t n,
+                                   Quality* found) {
+    SquareSums<Registers> sums;
+    std::size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        sums.add_eight(x + i, codes + i, step);
     }
-    return ((sums[0] + sums[1]) + (sums[2] + sums[3])) +
-           ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+    if (i < n) {
+        float rest[8] = {};
+        float codes_of_rest[8] = {};
+        for (std::size_t j = 0; i + j < n; ++j) {
+            rest[j] = x[i + j];
+            codes_of_rest[j] = codes[i + j];
+        }
+        sums.add_eight(rest, codes_of_rest, step);
+    }
+    found->error_squares += SquareSums<Registers>::total(sums.errors);
+    found->value_squares += SquareSums<Registers>::total(sums.values);
 }
 
-SHARDWELD_INLINE void compare_loop(const float* x, const float* read, float most, std::size_t n,
-                                   Quality* sums) {
-    sums->error_squares += sum_of_squares(
-        n, [=](std::size_t i) { return static_cast<double>(x[i]) - static_cast<double>(read[i]); });
-    sums->value_squares +=
-        sum_of_squares(n, [=](std::size_t i) { return static_cast<double>(x[i]); });
+template <typename Registers>
+SHARDWELD_INLINE void compare_loop(const float* x, const float* codes, float step, float most,
+                                   std::size_t n, Quality* found) {
+    squares_loop<Registers>(x, codes, step, n, found);
     std::uint32_t n_saturated = 0;
     std::uint32_t n_zeroed = 0;
     for (std::size_t i = 0; i < n; ++i) {
         const float magnitude =
             std::bit_cast<float>(std::bit_cast<std::uint32_t>(x[i]) & kF32Magnitude);
         n_saturated += magnitude > most ? 1U : 0U;
-        n_zeroed +=
-            static_cast<std::uint32_t>(x[i] != 0) & static_cast<std::uint32_t>(read[i] == 0);
+        n_zeroed += static_cast<std::uint32_t>(x[i] != 0) &
+                    static_cast<std::uint32_t>(codes[i] * step == 0);
     }
-    sums->n_saturated += n_saturated;
-    sums->n_zeroed += n_zeroed;
+    found->n_saturated += n_saturated;
+    found->n_zeroed += n_zeroed;
 }
 
 }  // namespace
 
 // One set of the loops: NAME is where they are, ATTRIBUTE what they are compiled for.
-#define SHARDWELD_LANES(NAME, ATTRIBUTE)                                                         \
-    namespace NAME {                                                                             \
-    ATTRIBUTE std::uint32_t largest(const float* x, std::size_t n) {                             \
-        return largest_loop(x, n);                                                               \
-    }                                                                                            \
-    ATTRIBUTE void e4m3_product(const float* x, float f, std::uint8_t* c, std::size_t n) {       \
-        e4m3_product_loop(x, f, c, n);                                                           \
-    }                                                                                            \
-    ATTRIBUTE void e4m3_quotient(const float* x, float d, std::uint8_t* c, std::size_t n) {      \
-        e4m3_quotient_loop(x, d, c, n);                                                          \
-    }                                                                                            \
-    ATTRIBUTE void integer(const float* x, float d, float h, std::uint8_t* c, std::size_t n) {   \
-        integer_loop(x, d, h, c, n);                                                             \
-    }                                                                                            \
-    ATTRIBUTE void e2m1_quotient(const float* x, float d, float z, std::uint8_t* c,              \
-                                 std::size_t n) {                                                \
-        e2m1_quotient_loop(x, d, z, c, n);                                                       \
-    }                                                                                            \
-    ATTRIBUTE void e2m1_product(const float* x, float f, std::uint8_t* c, std::size_t n) {       \
-        e2m1_product_loop(x, f, c, n);                                                           \
-    }                                                                                            \
-    ATTRIBUTE void whole(const float* x, float l, float f, float s, int t, std::uint8_t* c,      \
-                         std::size_t n) {                                                        \
-        whole_loop(x, l, f, s, t, c, n);                                                         \
-    }                                                                                            \
-    ATTRIBUTE void byte(const float* x, float f, std::uint8_t* c, std::size_t n) {               \
-        byte_loop(x, f, c, n);                                                                   \
-    }                                                                                            \
-    ATTRIBUTE void extremes(const float* x, std::size_t n, float* l, float* m) {                 \
-        extremes_loop(x, n, l, m);                                                               \
-    }                                                                                            \
-    ATTRIBUTE void pack(const std::uint8_t* c, std::uint8_t* b, std::size_t n) {                 \
-        pack_loop(c, b, n);                                                                      \
-    }                                                                                            \
-    ATTRIBUTE void unpack(const std::uint8_t* b, std::uint8_t* c, std::size_t n) {               \
-        unpack_loop(b, c, n);                                                                    \
-    }                                                                                            \
-    ATTRIBUTE void of_e4m3(const std::uint8_t* c, float* x, std::size_t n) {                     \
-        of_e4m3_loop(c, x, n);                                                                   \
-    }                                                                                            \
-    ATTRIBUTE void of_e2m1(const std::uint8_t* c, float* x, std::size_t n) {                     \
-        of_e2m1_loop(c, x, n);                                                                   \
-    }                                                                                            \
-    ATTRIBUTE void of_integer(const std::uint8_t* c, float h, float* x, std::size_t n) {         \
-        of_integer_loop(c, h, x, n);                                                             \
-    }                                                                                            \
-    ATTRIBUTE void multiply(float* x, float f, std::size_t n) {                                  \
-        multiply_loop(x, f, n);                                                                  \
-    }                                                                                            \
-    ATTRIBUTE void compare(const float* x, const float* r, float m, std::size_t n, Quality* s) { \
-        compare_loop(x, r, m, n, s);                                                             \
-    }                                                                                            \
-    constexpr Lanes kLanes{largest,       e4m3_product, e4m3_quotient, integer,                  \
-                           e2m1_quotient, e2m1_product, whole,         byte,                     \
-                           extremes,      pack,         unpack,        of_e4m3,                  \
-                           of_e2m1,       of_integer,   multiply,      compare};                 \
+#define SHARDWELD_LANES(NAME, ATTRIBUTE, REGISTERS)                                            \
+    namespace NAME {                                                                           \
+    ATTRIBUTE std::uint32_t largest(const float* x, std::size_t n) {                           \
+        return largest_loop(x, n);                                                             \
+    }                                                                                          \
+    ATTRIBUTE void e4m3_product(const float* x, float f, std::uint8_t* c, std::size_t n) {     \
+        e4m3_product_loop(x, f, c, n);                                                         \
+    }                                                                                          \
+    ATTRIBUTE void e4m3_quotient(const float* x, float d, std::uint8_t* c, std::size_t n) {    \
+        e4m3_quotient_loop(x, d, c, n);                                                        \
+    }                                                                                          \
+    ATTRIBUTE void integer(const float* x, float d, float h, std::uint8_t* c, std::size_t n) { \
+        integer_loop(x, d, h, c, n);                                                           \
+    }                                                                                          \
+    ATTRIBUTE void e2m1_quotient(const float* x, float d, float z, std::uint8_t* c,            \
+                                 std::size_t n) {                                              \
+        e2m1_quotient_loop(x, d, z, c, n);                                                     \
+    }                                                                                          \
+    ATTRIBUTE void e2m1_product(const float* x, float f, std::uint8_t* c, std::size_t n) {     \
+        e2m1_product_loop(x, f, c, n);                                                         \
+    }                                                                                          \
+    ATTRIBUTE void whole(const float* x, float l, float f, float s, int t, std::uint8_t* c,    \
+                         std::size_t n) {                                                      \
+        whole_loop(x, l, f, s, t, c, n);                                                       \
+    }                                                                                          \
+    ATTRIBUTE void byte(const float* x, float f, std::uint8_t* c, std::size_t n) {             \
+        byte_loop(x, f, c, n);                                                                 \
+    }                                                                                          \
+    ATTRIBUTE void extremes(const float* x, std::size_t n, float* l, float* m) {               \
+        extremes_loop(x, n, l, m);                                                             \
+    }                                                                                          \
+    ATTRIBUTE void pack(const std::uint8_t* c, std::uint8_t* b, std::size_t n) {               \
+        pack_loop(c, b, n);                                                                    \
+    }                                                                                          \
+    ATTRIBUTE void unpack(const std::uint8_t* b, std::uint8_t* c, std::size_t n) {             \
+        unpack_loop(b, c, n);                                                                  \
+    }                                                                                          \
+    ATTRIBUTE void of_e4m3(const std::uint8_t* c, float* x, std::size_t n) {                   \
+        of_e4m3_loop(c, x, n);                                                                 \
+    }                                                                                          \
+    ATTRIBUTE void of_e2m1(const std::uint8_t* c, float* x, std::size_t n) {                   \
+        of_e2m1_loop(c, x, n);                                                                 \
+    }                                                                                          \
+    ATTRIBUTE void of_integer(const std::uint8_t* c, float h, float* x, std::size_t n) {       \
+        of_integer_loop(c, h, x, n);                                                           \
+    }                                                                                          \
+    ATTRIBUTE void multiply(float* x, float f, std::size_t n) {                                \
+        multiply_loop(x, f, n);                                                                \
+    }                                                                                          \
+    ATTRIBUTE void compare(const float* x, const float* c, float s, float m, std::size_t n,    \
+                           Quality* q) {                                                       \
+        compare_loop<REGISTERS>(x, c, s, m, n, q);                                             \
+    }                                                                                          \
+    constexpr Lanes kLanes{largest,       e4m3_product, e4m3_quotient, integer,                \
+                           e2m1_quotient, e2m1_product, whole,         byte,                   \
+                           extremes,      pack,         unpack,        of_e4m3,                \
+                           of_e2m1,       of_integer,   multiply,      compare};               \
     }
 
 namespace {
 
-SHARDWELD_LANES(portable_set, )
+SHARDWELD_LANES(portable_set, , Two)
 #if defined(__x86_64__)
-SHARDWELD_LANES(avx2_set, __attribute__((target("avx2"))))
-SHARDWELD_LANES(avx512_set, __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq"))))
+SHARDWELD_LANES(avx2_set, __attribute__((target("avx2"))), Four)
+SHARDWELD_LANES(avx512_set, __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq"))), Eight)
 #endif
 
 }  // namespace

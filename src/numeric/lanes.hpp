@@ -40,9 +40,11 @@ struct Lanes {
     void (*of_e2m1)(const std::uint8_t* codes, float* x, std::size_t n);
     void (*of_integer)(const std::uint8_t* codes, float half, float* x, std::size_t n);
     void (*multiply)(float* x, float factor, std::size_t n);
-    /// Adds `n` values, what they are read as, and the largest value there is. Sums are made of
-    /// eight, one for each index modulo 8, so that their order is the same on every processor.
-    void (*compare)(const float* x, const float* read, float most, std::size_t n, Quality* sums);
+    /// Adds `n` values, what they are read as (codes' values times a step), and the largest value
+    /// there is, not negative. Sums are made of eight, one for each index modulo 8, so that their
+    /// order is the same on every processor.
+    void (*compare)(const float* x, const float* codes, float step, float most, std::size_t n,
+                    Quality* sums);
 };
 
 const Lanes& portable_lanes();

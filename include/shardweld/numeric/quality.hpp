@@ -22,15 +22,32 @@ struct Quality {
     Tile worst;             ///< the first one of equal tiles
 
     void add(const Quality& other) {
-        error_squares += other.error_squares;
-        value_squares += other.value_squares;
-        n_saturated += other.n_saturated;
-        n_zeroed += other.n_zeroed;
+        add_sums(other);
         worst = other.worst.error > worst.error ? other.worst : worst;
+    }
+    /// The same of a tile's sums. Roots and quotients take time: most tiles are well below the
+    /// worst one.
+    void add_tile(const Quality& tile, Index row, Index column) {
+        constexpr double kWellBelow = 0.999;
+        add_sums(tile);
+        const double least = worst.error > 0 ? worst.error * worst.error * kWellBelow : 0;
+        if (tile.error_squares < least * tile.value_squares) {
+            return;
+        }
+        const double error = tile.relative_error();
+        worst = error > worst.error ? Tile{row, column, error} : worst;
     }
     /// Root of the squared errors over that of the squared values; 0 where there are only zeros.
     [[nodiscard]] double relative_error() const {
         return value_squares > 0 ? std::sqrt(error_squares / value_squares) : 0;
+    }
+
+  private:
+    void add_sums(const Quality& other) {
+        error_squares += other.error_squares;
+        value_squares += other.value_squares;
+        n_saturated += other.n_saturated;
+        n_zeroed += other.n_zeroed;
     }
 };
 

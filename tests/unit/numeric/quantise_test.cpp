@@ -297,8 +297,8 @@ TEST(Quantise, gives_the_same_bits_on_every_instruction_set) {
         for (const std::size_t count : {std::size_t{1}, std::size_t{16}, std::size_t{37}, n}) {
             Quality found;
             Quality wanted;
-            lanes->compare(values.data(), values.data() + 1, 2.5F, count, &found);
-            portable_lanes().compare(values.data(), values.data() + 1, 2.5F, count, &wanted);
+            lanes->compare(values.data(), values.data() + 1, 0.75F, 2.5F, count, &found);
+            portable_lanes().compare(values.data(), values.data() + 1, 0.75F, 2.5F, count, &wanted);
             EXPECT_EQ(found.error_squares, wanted.error_squares);
             EXPECT_EQ(found.value_squares, wanted.value_squares);
             EXPECT_EQ(found.n_saturated, wanted.n_saturated);
@@ -347,6 +347,25 @@ TEST(Quantise, tells_how_near_codes_are) {
         EXPECT_EQ(found.n_zeroed, n_zeroed) << facts_of(encoding).name;
         EXPECT_EQ(found.worst.row, 11) << facts_of(encoding).name;
     }
+}
+
+TEST(Quality, the_worst_tile_is_the_first_of_the_largest_errors) {
+    Quality found;
+    Quality::Tile worst;
+    for (Index i = 0; i < 2000; ++i) {
+        Quality tile;
+        tile.value_squares = static_cast<double>(i * 7919 % 101);
+        // Many equal errors, and some that differ by little.
+        tile.error_squares = tile.value_squares * static_cast<double>(i % 13 + 1) *
+                             (1 + 1e-4 * static_cast<double>(i * 31 % 17));
+        found.add_tile(tile, i, 2 * i);
+        if (tile.relative_error() > worst.error) {
+            worst = {i, 2 * i, tile.relative_error()};
+        }
+    }
+    EXPECT_EQ(found.worst.error, worst.error);
+    EXPECT_EQ(found.worst.row, worst.row);
+    EXPECT_EQ(found.worst.column, worst.column);
 }
 
 }  // namespace
