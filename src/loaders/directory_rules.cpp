@@ -264,7 +264,7 @@ const std::vector<Rule>& directory_rules() {
         {"class", kServers, look_at_classes, "`architectures` names a class",
          "vLLM's and SGLang's registries of models, read"},
         {"model-type", kPython, look_at_model_type, "`model_type` is stated",
-         "transformers 5.23 AutoConfig, read"},
+         "transformers 5.23 AutoConfig, run: ValueError"},
         {"code", kHub, look_at_code, "files that `auto_map` names are there",
          "transformers 5.23 dynamic_module_utils, read"},
         {"tokenizer", kHub, look_for_tokenizer,

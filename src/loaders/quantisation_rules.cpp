@@ -247,7 +247,7 @@ const std::vector<Rule>& quantisation_rules() {
          "transformers 5.23, run: 192 rows in two blocks are read as blocks of 96"},
         {"packed", kHub, look_at_packed,
          "packed integers have `weight_shape`, and a scale for each row and `group_size` columns",
-         "compressed-tensors 0.20 compressors/pack_quantized, read"},
+         "compressed-tensors 0.20, run: ValueError without the shape"},
         {"status", kHub, look_at_status,
          "compressed-tensors: `quantization_status`, and `strategy` with global scales",
          "transformers 5.23 with compressed-tensors 0.20, run: wrong values, no error"},
