@@ -18,7 +18,7 @@ comes_back() {
     merge_case "$WORK/$1/$2" "$WORK/merged" "$3" && same_as_expected "$WORK/$1" "$WORK/merged"
 }
 
-for family in phi3 gemma2 gemma3_text glm glm4 glm4_moe glm4_moe_lite qwen3_next qwen3_5_text exaone4 nemotron gpt2; do
+for family in llada phi3 gemma2 gemma3_text glm glm4 glm4_moe glm4_moe_lite qwen3_next qwen3_5_text exaone4 nemotron gpt2; do
     written "$family"
     comes_back "$family" legacy 2
     comes_back "$family" zarr 0

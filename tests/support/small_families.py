@@ -12,6 +12,7 @@ LATENT = {"q_lora_rank": 12, "kv_lora_rank": 10, "qk_rope_head_dim": 4, "qk_nope
 DELTA = {"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 6,
          "linear_conv_kernel_dim": 3, "num_hidden_layers": 4, "full_attention_interval": 4}
 CONFIGS = {
+    "llada": {"head_dim": h // n},
     "phi3": {},
     "gemma2": {"tie_word_embeddings": True},
     "gemma3_text": {"tie_word_embeddings": True},
@@ -19,7 +20,7 @@ CONFIGS = {
     "glm4": {"attention_bias": True},
     "glm4_moe": {**EXPERTS, "first_k_dense_replace": 1, "use_qk_norm": True, "attention_bias": True},
     "glm4_moe_lite": {**EXPERTS, **LATENT, "mlp_layer_types": ["dense", "sparse", "sparse"]},
-    "qwen3_next": {**DELTA, "num_experts": 4, "moe_intermediate_size": 12, "shared_expert_intermediate_size": 16},
+    "qwen3_next": {**DELTA, "attention_bias": True, "num_experts": 4, "moe_intermediate_size": 12, "shared_expert_intermediate_size": 16},
     "qwen3_5_text": {**DELTA, "mtp_num_hidden_layers": 1},
     "exaone4": {},
     "nemotron": {},
@@ -76,10 +77,12 @@ def attention(config, layer):
         return delta_net(config)
     if "kv_lora_rank" in config:
         return latent_attention(config)
+    d = config["head_dim"]
     rows = {"q": n * d * (2 if family in GATED else 1), "k": g * d, "v": g * d}
     parts = {name + "_proj.weight": (count, h) for name, count in rows.items()}
     if config.get("attention_bias"):
         parts |= {name + "_proj.bias": (count,) for name, count in rows.items()}
+        parts |= {"o_proj.bias": (h,)} if family in GATED else {}
     if family == "phi3":
         parts = {"qkv_proj.weight": (sum(rows.values()), h)}
     if family in (*GATED, "gemma3_text", "glm4_moe", "exaone4"):
@@ -164,6 +167,25 @@ def shapes_of(config):
         shapes |= {prefix + name: shape for name, shape in layer_of(config, layers).items()}
         shapes |= {name + ".weight": (h, 2 * h) if key == "eh_proj" else (h,) for key, name in others.items()}
     return shapes
+
+
+LLADA = {"model.layers.": "model.transformer.blocks.", "model.embed_tokens.": "model.transformer.wte.", "model.norm.": "model.transformer.ln_f.",
+         "lm_head.": "model.transformer.ff_out.", ".input_layernorm.": ".attn_norm.", ".post_attention_layernorm.": ".ff_norm.", ".self_attn.o_proj.": ".attn_out.",
+         ".self_attn.": ".", ".mlp.gate_proj.": ".ff_proj.", ".mlp.up_proj.": ".up_proj.", ".mlp.down_proj.": ".ff_out."}
+LLADA_FIELDS = {"d_model": "hidden_size", "n_heads": "num_attention_heads", "n_kv_heads": "num_key_value_heads", "n_layers": "num_hidden_layers",
+                "mlp_hidden_size": "intermediate_size", "embedding_size": "vocab_size", "weight_tying": "tie_word_embeddings"}
+
+
+def on_the_hub(config, tensors):
+    """A model whose tensors are Llama's, with the fields and names that its own code has."""
+    if config["model_type"] != "llada":
+        return config, tensors
+    renamed = {}
+    for name, tensor in tensors.items():
+        for inner, outer in LLADA.items():
+            name = name.replace(inner, outer)
+        renamed[name] = tensor
+    return {"model_type": "llada", **{field: config[inner] for field, inner in LLADA_FIELDS.items()}}, renamed
 
 
 def model_of(family):

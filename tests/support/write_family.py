@@ -142,6 +142,7 @@ class Layer:
         self.copy("self_attention.q_layernorm.weight", "self_attn.q_norm.weight")
         self.copy("self_attention.k_layernorm.weight", "self_attn.k_norm.weight")
         self.copy("self_attention.linear_proj.weight", "self_attn.o_proj.weight", 1)
+        self.copy("self_attention.linear_proj.bias", "self_attn.o_proj.bias")
 
     def latent_attention(self):
         self.copy("input_layernorm.weight", "input_layernorm.weight")
@@ -251,10 +252,11 @@ def main():
     family, directory = sys.argv[1:]
     config, tensors = small.model_of(family)
     stored = megatron_of(config, tensors)
+    hub_config, tensors = small.on_the_hub(config, tensors)
     for name in ("hf", "expected"):
         os.makedirs(os.path.join(directory, name))
         with open(os.path.join(directory, name, "config.json"), "w") as file:
-            json.dump(config, file)
+            json.dump(hub_config, file)
     edit_safetensors.write(os.path.join(directory, "expected", "model.safetensors"), tensors)
     write_legacy(os.path.join(directory, "legacy", "source"), config, stored)
     write_zarr(os.path.join(directory, "zarr", "source"), stored)

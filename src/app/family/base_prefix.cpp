@@ -16,6 +16,8 @@ constexpr std::string_view kEmbedding = "embed";  // logical names
 constexpr std::string_view kHeadModule = "head";
 // transformers' GenericForQuestionAnswering keeps the base under this name in most families.
 constexpr std::string_view kOfQuestions = "transformer.";
+// What the bare model of a class is called in the model with a head.
+constexpr std::string_view kOfBase = "model.";
 // Composite models keep the language model under this one, whatever the hub's names say.
 constexpr std::string_view kOfComposites = "language_model.";
 
@@ -38,6 +40,11 @@ std::set<std::string> stored_names(const catalogue::Catalogue& catalogue,
 const models::Line* line_of(const models::Recipe& recipe, std::string_view logical) {
     const auto at = std::ranges::find(recipe.hub, logical, &models::Line::logical);
     return at == recipe.hub.end() ? nullptr : &*at;
+}
+
+bool holds_composite(const std::set<std::string>& names) {
+    const auto first = names.lower_bound(std::string(kOfComposites));
+    return first != names.end() && first->starts_with(kOfComposites);
 }
 
 /// "a.b.c.weight" as "a.b." and "c.weight".
@@ -76,6 +83,18 @@ void replace_prefix(std::string& text, const BasePrefix& prefix) {
     }
 }
 
+/// Rules say where names of the whole model stand. One for the whole base says nothing of names
+/// that have lost its beginning, nor one for a language model whose names stay as they are stored.
+void replace_prefix(std::vector<models::RenameRule>& rules, const BasePrefix& prefix) {
+    const BasePrefix others{prefix.of_recipe, prefix.stored == kOfComposites ? "" : prefix.stored};
+    std::erase_if(rules, [&](models::RenameRule& rule) {
+        const bool is_of_base = rule.from == prefix.of_recipe;
+        replace_prefix(rule.from, others);
+        replace_prefix(rule.to, others);
+        return is_of_base || rule.from == prefix.stored;
+    });
+}
+
 }  // namespace
 
 std::optional<BasePrefix> find_base_prefix(const catalogue::Catalogue& catalogue,
@@ -84,6 +103,15 @@ std::optional<BasePrefix> find_base_prefix(const catalogue::Catalogue& catalogue
     const std::set<std::string> names = stored_names(catalogue, recipe);
     if (embedding == nullptr || names.contains(embedding->name.text)) {
         return std::nullopt;
+    }
+    // The names of a bare composite model are those of the whole one without its beginning.
+    const BasePrefix bare{std::string(kOfBase), ""};
+    const models::Recipe stripped = with_base_prefix(recipe, bare);
+    const std::string& wanted = line_of(stripped, kEmbedding)->name.text;
+    const bool is_inner = wanted == embedding->name.text;
+    const bool may_rename = is_inner || !holds_composite(names);
+    if (stored_names(catalogue, may_rename ? stripped : models::Recipe()).contains(wanted)) {
+        return bare;
     }
     const auto [of_recipe, rest] = split_name(embedding->name.text);
     for (const std::string& name : names) {
@@ -111,6 +139,11 @@ models::Recipe with_base_prefix(models::Recipe recipe, const BasePrefix& prefix)
     }
     for (std::string& glob : recipe.passes) {
         replace_prefix(glob, prefix);
+    }
+    replace_prefix(recipe.renames, prefix);
+    for (models::RenameRule& rule : recipe.eithers) {
+        replace_prefix(rule.from, prefix);
+        replace_prefix(rule.to, prefix);
     }
     for (models::IgnoreRule& rule : recipe.ignore) {
         for (std::string& glob : rule.globs) {
