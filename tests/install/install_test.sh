@@ -70,6 +70,9 @@ for word in --lora --lora=; do
     [[ $word == --lora ]] || words+=(=)
     check "the values of $word: $(completed "${words[@]}" "")" test "$(completed "${words[@]}" "" | xargs)" = "drop fold split"
 done
+# bash takes words apart at colons, as it does for COMP_WORDS.
+check "a value behind a colon: $(completed shardweld merge --quantize gguf : q8)" test "$(completed shardweld merge --quantize gguf : q8)" = q8_0
+check "values behind a colon: $(completed shardweld merge --quantize gguf :)" grep -qw f16 <(completed shardweld merge --quantize gguf :)
 listed_recipes() { "$SHARDWELD" recipes | grep -oE "^$1[a-z0-9_]*" | sort | xargs; } # PREFIX
 check "recipes are listed by name" test -n "$(listed_recipes qwen3_m)" -a -n "$(listed_recipes qwen3_n)"
 check "recipes are completed: $(completed shardweld recipes qwen3_m)" test "$(completed shardweld recipes qwen3_m | xargs)" = "$(listed_recipes qwen3_m)"
@@ -77,6 +80,7 @@ if command -v fish >/dev/null; then
     offered() { HOME="$WORK" fish --no-config -c "source '$prefix/share/fish/vendor_completions.d/shardweld.fish'; complete -C '$1'" 2>&1 | cut -f1 | sort | xargs; }
     check "fish completes commands: $(offered "shardweld ")" test "$(offered "shardweld ")" = "$(printf '%s\n' "${commands[@]}" help | sort | xargs)"
     check "fish completes values: $(offered "shardweld merge --lora ")" test "$(offered "shardweld merge --lora ")" = "drop fold split"
+    check "fish completes values with colons: $(offered "shardweld merge --quantize gguf:q8")" test "$(offered "shardweld merge --quantize gguf:q8")" = "gguf:q8_0"
     check "fish completes recipes: $(offered "shardweld recipes qwen3_m")" test "$(offered "shardweld recipes qwen3_m")" = "$(listed_recipes qwen3_m)"
     for command in "${commands[@]}"; do
         "$SHARDWELD" help "$command" | sed -nE 's/^ +(-[a-z], )?(--[a-z_0-9]+).*/\2/p' | sort -u >"$WORK/listed"
@@ -93,6 +97,7 @@ if command -v zsh >/dev/null; then
     for option in "--lora " "--lora="; do
         check "zsh completes the values of $option: $(offered "shardweld merge $option")" test "$(offered "shardweld merge $option")" = "drop fold split"
     done
+    check "zsh completes values with colons: $(offered "shardweld merge --quantize gguf:q4")" test "$(offered "shardweld merge --quantize gguf:q4")" = "gguf:q4_0 gguf:q4_1"
     check "zsh completes recipes: $(offered "shardweld recipes qwen3_n")" test "$(offered "shardweld recipes qwen3_n")" = "$(listed_recipes qwen3_n)"
     for command in "${commands[@]}"; do
         "$SHARDWELD" help "$command" | sed -nE 's/^ +(-[a-z], )?(--[a-z_0-9]+).*/\2/p' | sort -u >"$WORK/listed"
