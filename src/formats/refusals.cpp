@@ -119,8 +119,11 @@ void require_sensible(const InputRequest& request) {
 
 bool belongs_to_another(const Location& found) {
     const Format& own = format_of(found);
+    if (own.only_by_name()) {
+        return false;
+    }
     for (const Format* const format : all_formats()) {
-        if (own.only_by_name() || format->name() == own.name()) {
+        if (format->name() == own.name()) {
             return false;
         }
         const auto other =

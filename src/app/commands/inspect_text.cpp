@@ -1,6 +1,7 @@
 #include "inspect_text.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "shardweld/core/text.hpp"
@@ -111,9 +112,8 @@ std::string ignored_table(const std::vector<catalogue::Ignored>& ignored) {
 }
 
 std::string facts_text(const catalogue::Catalogue& catalogue) {
-    auto facts = catalogue.facts;
-    facts.erase("t");  // this and te are tp and etp as recipes compute with them
-    facts.erase("te");
+    std::map<std::string, Index> facts = catalogue.facts;
+    leave_shown(facts);
     return joined(facts, ", ",
                   [](const auto& fact) { return fact.first + " " + std::to_string(fact.second); });
 }

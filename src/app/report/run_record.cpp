@@ -12,6 +12,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/whole_file.hpp"
 
+#include "grid_text.hpp"
 #include "json_parts.hpp"
 #include "json_values.hpp"
 
@@ -155,8 +156,7 @@ void add_facts(const Json& root, RunRecord& record) {
     const std::string why = text_in(member(plan, "why"));
     Json facts = member(member(root, "input"), "facts");
     if (facts.is_object()) {
-        facts.erase("t");  // this and te are tp and etp as recipes compute with them
-        facts.erase("te");
+        leave_shown(facts);
     }
     add("parallel sizes", line_of(facts));
     if (const Json& resume = member(root, "resume"); resume.is_object()) {

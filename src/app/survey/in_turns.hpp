@@ -1,5 +1,5 @@
 // Work on many files, each of which takes milliseconds to open on a parallel file system: two
-// threads take turns. Knows neither the files nor the work.
+// threads take turns. Knows nothing of the files but that many hold pickles (PickleMemory).
 #pragma once
 
 #include <cstddef>

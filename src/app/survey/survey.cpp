@@ -223,11 +223,9 @@ void resolve_all(mpi::Comm& comm, const Views& views, const SizesByGroup& sizes,
         }
     }
     const bool is_halved = takes_turns(comm, views, mine.size());
-    std::vector<std::vector<std::uint32_t>> parts{std::move(mine)};
-    if (is_halved) {
-        const auto middle = parts[0].begin() + std::ssize(parts[0]) / 2;
-        parts.emplace_back(middle, parts[0].end());
-        parts[0].erase(middle, parts[0].end());
+    std::vector<std::vector<std::uint32_t>> parts(is_halved ? 2 : 1);
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+        parts[i * parts.size() / mine.size()].push_back(mine[i]);
     }
     std::vector<formats::Resolution> found(parts.size());
     mpi::collectively_in_steps(comm, [&](const mpi::OnStep& step) {

@@ -120,12 +120,18 @@ std::optional<std::vector<Tensor>> read_by(const AliasRule& rule, const Tensor& 
 }  // namespace
 
 void apply_aliases(catalogue::Catalogue& catalogue, const Model& model) {
+    if (model.dialect->aliases.empty()) {
+        return;
+    }
     std::vector<Tensor> known;
+    known.reserve(catalogue.tensors.size());
     bool any = false;
     for (Tensor& tensor : catalogue.tensors) {
         std::optional<std::vector<Tensor>> parts;
         for (const AliasRule& rule : model.dialect->aliases) {
-            parts = parts ? std::move(parts) : read_by(rule, tensor, model);
+            if (parts = read_by(rule, tensor, model); parts) {
+                break;
+            }
         }
         any = any || parts.has_value();
         if (parts) {
