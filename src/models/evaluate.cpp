@@ -104,6 +104,43 @@ MaybeIndex holds_element(const Node& node, const Captures& captures, std::string
     return number_of(std::binary_search(node.list->begin(), node.list->end(), FieldValue(*wanted)));
 }
 
+/// The field as a double; nullopt where it is absent.
+std::optional<double> real_of(const Node& node, const Captures& captures, std::string* why) {
+    const FieldValue* const value = element_at(node, captures, why);
+    if (value != nullptr && std::holds_alternative<double>(*value)) {
+        return std::get<double>(*value);
+    }
+    const MaybeIndex whole = value != nullptr ? as_integer(*value, node.text) : MaybeIndex();
+    if (value != nullptr && !whole) {
+        *why = node.text + " has an element that is null";
+    }
+    return whole ? std::optional(static_cast<double>(*whole)) : std::nullopt;
+}
+
+/// In doubles and from left to right, as the frameworks' Python computes such sizes.
+MaybeIndex whole_part(const Node& node, const Captures& captures, std::string* why) {
+    const std::optional<double> field = real_of(node, captures, why);
+    if (!field) {
+        return std::nullopt;
+    }
+    double real = *field;
+    for (std::size_t i = 0; i < node.steps.size(); ++i) {
+        const MaybeIndex factor = evaluate(*node.args[i + 1], captures, why);
+        if (!factor) {
+            return std::nullopt;
+        }
+        const auto number = static_cast<double>(*factor);
+        real = node.steps[i] == Op::multiply ? real * number : real / number;
+    }
+    constexpr double kLimit = 9223372036854775808.0;
+    if (!(real >= 0 && real < kLimit)) {
+        throw EvaluationFailure{ErrorCode::mismatch,
+                                node.text + " makes " + std::to_string(real) + ", expected a size",
+                                false};
+    }
+    return static_cast<Index>(real);
+}
+
 MaybeIndex named(const Node& node, const Captures& captures, std::string* why) {
     try {
         return evaluate(*node.args[0], captures, why);
@@ -212,6 +249,8 @@ std::optional<Index> evaluate(const Node& node, const Captures& captures, std::s
         }
         case Node::Kind::has:
             return holds_element(node, captures, why);
+        case Node::Kind::floor:
+            return whole_part(node, captures, why);
         case Node::Kind::named:
             return named(node, captures, why);
     }

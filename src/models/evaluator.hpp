@@ -73,8 +73,10 @@ class Folder {
     NodePtr fold_count(const Expr& expr) const;
     NodePtr fold_claim(const Expr& expr) const;
     NodePtr fold_element(const Expr& expr);
+    NodePtr fold_value(const Expr& expr);
     NodePtr fold_text(const Expr& expr);
     NodePtr fold_has(const Expr& expr);
+    NodePtr fold_floor(const Expr& expr);
     NodePtr make_symbol(const std::string& name);
     NodePtr define(const std::string& name, const Definition& definition);
     [[nodiscard]] NodePtr absent(const std::string& reason) const;

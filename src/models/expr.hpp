@@ -4,9 +4,10 @@
 //   expr  := or {'else' or}            only where the statement says so
 //   or    := and {'or' and}            and := not {'and' not}         not := 'not' not | rel
 //   rel   := sum [('='|'!='|'<'|'<='|'>'|'>=') sum] | sum ('='|'!=') TEXT {'|' TEXT} | @list 'has'
-//   sum sum   := prod {('+'|'-') prod}     prod := atom {('*'|'/'|'%') atom} atom  := INT | '-'
-//   atom | NAME | @path | @path '[' sum ']' | $name | 'count' '(' @path ')'
-//          | 'known' (@path | $name) | '(' or ')'
+//   sum   := prod {('+'|'-') prod}     prod := atom {('*'|'/'|'%') atom}
+//   atom  := INT | '-' atom | NAME | value | $name | 'count' '(' @path ')'
+//          | 'floor' '(' value {('*'|'/') atom} ')' | 'known' (@path | $name) | '(' or ')'
+//   value := @path | @path '[' sum ']'
 #pragma once
 
 #include <functional>
@@ -25,6 +26,7 @@ enum class Op {
     field,
     element,
     count,
+    floor,
     claim,
     known_field,
     known_claim,
@@ -55,6 +57,7 @@ struct Expr {
     std::string name;                ///< symbol, field path or claim
     std::vector<std::string> texts;  ///< what is_text compares with
     std::vector<ExprPtr> args;
+    std::vector<Op> steps;  ///< floor: what each argument behind the first does
     int depth = 1;
     std::string text;    ///< as written; roots only
     std::string origin;  ///< where; roots only

@@ -23,8 +23,8 @@ constexpr std::array<std::pair<std::string_view, Op>, 6> kComparisons = {{
 }};
 
 bool is_keyword(const std::string& name) {
-    constexpr std::array<std::string_view, 14> kKeywords = {
-        "and", "or",       "not",      "else", "has", "count", "known",
+    constexpr std::array<std::string_view, 15> kKeywords = {
+        "and", "or",       "not",      "else", "has", "count", "known", "floor",
         "if",  "optional", "together", "keep", "add", "drop",  "repeat"};
     return std::find(kKeywords.begin(), kKeywords.end(), name) != kKeywords.end();
 }
@@ -216,6 +216,9 @@ class ExprParser {
             in_.expect_mark(")");
             return leaf(Op::count, path);
         }
+        if (in_.accept_name("floor")) {
+            return floor();
+        }
         if (in_.accept_name("known")) {
             return in_.peek().kind == Kind::claim ? leaf(Op::known_claim, path_of(Kind::claim))
                                                   : leaf(Op::known_field, path_of(Kind::field));
@@ -224,6 +227,26 @@ class ExprParser {
             in_.fail_expected("a number, a name, '@field' or '('");
         }
         return leaf(Op::name, in_.take().text);
+    }
+
+    ExprPtr floor() {
+        const Deeper deeper(*this);
+        in_.expect_mark("(");
+        Expr expr;
+        expr.op = Op::floor;
+        expr.args = {field(path_of(Kind::field))};
+        while (!in_.accept_mark(")")) {
+            if (expr.args.size() == kDeepestExpr) {
+                in_.fail(in_.peek().column, "an expression of more than 64 terms in a row");
+            }
+            expr.steps.push_back(in_.accept_mark("*") ? Op::multiply : Op::divide);
+            if (expr.steps.back() == Op::divide) {
+                in_.expect_mark("/");
+            }
+            expr.args.push_back(atom());
+        }
+        expr.depth = make_expr(Op::floor, expr.args)->depth;
+        return std::make_shared<const Expr>(std::move(expr));
     }
 
     std::string path_of(Kind kind) {

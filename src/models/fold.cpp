@@ -212,9 +212,25 @@ NodePtr Folder::fold(const Expr& expr) {
             return fold_text(expr);
         case Op::has:
             return fold_has(expr);
+        case Op::floor:
+            return fold_floor(expr);
         default:
             return fold_operation(expr);
     }
+}
+
+NodePtr Folder::fold_floor(const Expr& expr) {
+    NodePtr subject = fold_value(*expr.args[0]);
+    if (subject->kind != Node::Kind::element) {
+        return subject;
+    }
+    Node node = *subject;
+    node.kind = Node::Kind::floor;
+    node.steps = expr.steps;
+    for (std::size_t i = 1; i < expr.args.size(); ++i) {
+        node.args.push_back(fold(*expr.args[i]));
+    }
+    return settled(std::move(node));
 }
 
 NodePtr Folder::fold_operation(const Expr& expr) {

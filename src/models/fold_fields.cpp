@@ -76,22 +76,40 @@ NodePtr Folder::fold_element(const Expr& expr) {
     return node_of(std::move(node));
 }
 
+/// A field as the only element of a list, whatever its kind.
+NodePtr Folder::fold_value(const Expr& expr) {
+    if (expr.op == Op::element) {
+        return fold_element(expr);
+    }
+    FieldValue value = scope_.config ? scope_.config->field(expr.name) : FieldValue();
+    if (is_absent(value)) {
+        return absent(config_name() + " has no " + expr.name);
+    }
+    Node node;
+    node.kind = Node::Kind::element;
+    node.text = config_name() + "'s " + expr.name;
+    node.list = std::make_shared<const std::vector<FieldValue>>(1, std::move(value));
+    node.args = {constant_node(0)};
+    return node_of(std::move(node));
+}
+
 NodePtr Folder::fold_text(const Expr& expr) {
     const Expr& subject = *expr.args[0];
-    Node node;
-    node.kind = Node::Kind::is_text;
-    node.op = expr.op;
-    node.texts = expr.texts;
     if (subject.op == Op::element) {
         NodePtr element = fold_element(subject);
         if (element->kind != Node::Kind::element) {
             return element;
         }
-        node.list = element->list;
-        node.text = element->text;
-        node.args = element->args;
+        Node node = *element;
+        node.kind = Node::Kind::is_text;
+        node.op = expr.op;
+        node.texts = expr.texts;
         return node_of(std::move(node));
     }
+    Node node;
+    node.kind = Node::Kind::is_text;
+    node.op = expr.op;
+    node.texts = expr.texts;
     FieldValue value;
     if (subject.op == Op::field && scope_.config) {
         value = scope_.config->field(subject.name);

@@ -21,6 +21,7 @@ struct Node {
         element,    ///< list[args[0]]
         is_text,    ///< list[args[0]] is one of texts
         has,        ///< list, which is sorted, holds args[0]
+        floor,      ///< the whole part of list[args[0]] after steps with the other args
         named,      ///< args[0]; text names the symbol or condition in failures
     };
     Kind kind = Kind::constant;
@@ -31,6 +32,7 @@ struct Node {
     std::vector<NodePtr> args;
     std::shared_ptr<const std::vector<FieldValue>> list;
     std::vector<std::string> texts;
+    std::vector<Op> steps;
 };
 
 /// A field's value as an integer; nullopt when absent. Throws EvaluationFailure for texts and

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kConfig = R"({
     "inner": 12, "outer": 5.0, "layers": 3, "yes": true, "half": 0.5, "word": "w", "gone": null,
-    "kinds": ["full", "thin", "full"], "some": [2, null, "1", 0], "sizes": [4, null, 6], "huge": 4611686018427387904,
+    "kinds": ["full", "thin", "full"], "some": [2, null, "1", 0], "sizes": [4, null, 6], "huge": 4611686018427387904, "reals": [2.625, null, 0.3],
     "labels": {"0": "a", "1": "b"}, "rope": {"theta": 10000.0}, "text_config": {"inside": 8, "inner": 1}})";
 
 /// The toy files with more definitions, evaluated for kConfig.
@@ -56,6 +56,42 @@ TEST(Symbols, fields) {
     EXPECT_EQ(value_of("@some has 2"), 1);
     EXPECT_EQ(value_of("@some has 1"), 0);
     EXPECT_EQ(value_of("@sizes[1 + 1]"), 6);
+}
+
+TEST(Symbols, whole_parts_of_real_numbers) {
+    const Symbols symbols = symbols_with(
+        "let half = floor(@half)\nlet most = floor(@half * 7)\nlet fifth = floor(@inner / 5) + 1\n"
+        "let width = floor(@reals[l] * 2 * @inner / 3) else 7\nlet other = floor(@nothing * 2) "
+        "else 8\n"
+        "let rounded = floor(@reals[2] * 10)\nlet nowhere = floor(@half / (@inner - 12))\n"
+        "let less = floor(@half * -3)\nlet large = floor(@huge * 2)\nlet text = floor(@word)\n");
+    EXPECT_EQ(symbols.value("half"), 0);
+    EXPECT_EQ(symbols.value("most"), 3);
+    EXPECT_EQ(symbols.value("fifth"), 3);
+    EXPECT_EQ(symbols.value("width", {{"l", 0}}), 21);
+    EXPECT_EQ(symbols.value("width", {{"l", 1}}), 7);  // null
+    EXPECT_EQ(symbols.value("width", {{"l", 3}}), 7);  // no such element
+    EXPECT_EQ(symbols.value("other"), 8);
+    EXPECT_EQ(symbols.value("rounded"), 3);  // in doubles 0.3 * 10 is 3
+    const auto error_of_symbol = [&](const char* name) {
+        return error_of([&] { return symbols.value(name); });
+    };
+    EXPECT_EQ(error_of_symbol("nowhere"),
+              "mismatch: nowhere = floor(@half / (@inner - 12)): config.json's half makes inf, "
+              "expected a size");
+    EXPECT_EQ(error_of_symbol("less"),
+              "mismatch: less = floor(@half * -3): config.json's half makes -1.500000, expected a "
+              "size");
+    EXPECT_EQ(error_of_symbol("large"),
+              "mismatch: large = floor(@huge * 2): config.json's huge makes "
+              "9223372036854775808.000000, expected a size");
+    EXPECT_EQ(error_of_symbol("text"),
+              "mismatch: text = floor(@word): config.json's word is the text \"w\", expected a "
+              "number");
+    EXPECT_EQ(error_of_value("floor(2 * @half)"),
+              "usage: toy.recipe:14: column 15: expected '@field', found '2'");
+    EXPECT_EQ(error_of_value("floor(@half + 1)"),
+              "usage: toy.recipe:14: column 21: expected '/', found '+'");
 }
 
 TEST(Symbols, captures) {
