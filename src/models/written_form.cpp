@@ -106,7 +106,8 @@ class KeyValues {
 };
 
 std::string full_name(const std::string& name, const Dialect& form) {
-    return name.starts_with("general.") ? name : form.written->architecture + "." + name;
+    const bool is_common = name.starts_with("general.") || name.starts_with("tokenizer.");
+    return is_common ? name : form.written->architecture + "." + name;
 }
 
 /// What a rotary frequency is divided by.

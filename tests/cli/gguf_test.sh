@@ -51,6 +51,27 @@ for case in "torch/fsdp1_w2_fp32_llama 2" "megatron/llama-tp4-legacy-bf16 3" "to
     esac
 done
 
+# What a family says of its tokenizer stands in the place of what the tokenizer's files say.
+cat >"$WORK/tokenizer.json" <<'EOF_JSON'
+{"normalizer": {"type": "Prepend", "prepend": "▁"},
+ "model": {"type": "BPE", "byte_fallback": true, "vocab": {"<unk>": 0, "a": 1, "▁a": 2}, "merges": ["▁ a"]}}
+EOF_JSON
+for case in "megatron_families/gemma2-tp2-torchdist-bf16 False" "megatron/llama-tp4-legacy-bf16 True"; do
+    read -r name prefix <<<"$case"
+    rm -rf "$WORK/spaced" "$WORK/spaced_hf"
+    mkdir "$WORK/spaced_hf"
+    cp "$TESTS/data/$name/hf/config.json" "$WORK/tokenizer.json" "$WORK/spaced_hf/"
+    written "$TESTS/data/$name/source" "$WORK/spaced" bf16 1 --hf_config "$WORK/spaced_hf"
+    checks=$((checks + 1))
+    python3 - "$TESTS/cli" "$WORK/spaced/model-bf16.gguf" "$prefix" <<'EOF_PYTHON' || fail "$name: a space before the first word"
+import sys
+sys.path.insert(0, sys.argv[1])
+import gguf_file
+found = gguf_file.read(sys.argv[2])[0]["tokenizer.ggml.add_space_prefix"]
+assert str(found) == sys.argv[3], found
+EOF_PYTHON
+done
+
 # What is no copy of whole rows: Gemma's norms plus 1, DeepSeek's up-projection in two parts.
 checks=$((checks + 1))
 python3 - "$TESTS/cli" "$gemma" "$deepseek" <<'EOF_PYTHON' || fail "norms or up-projections"

@@ -40,6 +40,20 @@ void add_general_keys(const PreparedModel& prepared, const std::vector<plan::Tar
     metadata.insert(type == metadata.end() ? type : type + 1, fields.begin(), fields.end());
 }
 
+/// The tokenizer's keys. What the form says of one of them stands in its place.
+void add_tokenizer(const Metadata& keys, Metadata& metadata) {
+    Metadata stated;
+    const auto is_tokenizer = [](const MetadataField& field) {
+        return field.key.starts_with("tokenizer.");
+    };
+    std::ranges::copy_if(metadata, std::back_inserter(stated), is_tokenizer);
+    std::erase_if(metadata, is_tokenizer);
+    for (const MetadataField& field : keys) {
+        const auto same = std::ranges::find(stated, field.key, &MetadataField::key);
+        metadata.push_back(same == stated.end() ? field : *same);
+    }
+}
+
 /// GGUF files of this model; adds the tensors that only they have.
 std::shared_ptr<const outputs::Format> gguf_output(const PreparedModel& prepared,
                                                    const GgufTokenizer& tokenizer,
@@ -48,7 +62,7 @@ std::shared_ptr<const outputs::Format> gguf_output(const PreparedModel& prepared
     const models::Dialect& form = *prepared.form;
     Metadata metadata = models::metadata_of(form, *prepared.symbols, prepared.config);
     metadata.push_back(MetadataField::u32("general.quantization_version", kQuantisationVersion));
-    metadata.insert(metadata.end(), tokenizer.keys.begin(), tokenizer.keys.end());
+    add_tokenizer(tokenizer.keys, metadata);
     const auto factors = form.rope_factors.empty()
                              ? std::vector<float>()
                              : models::rope_factors(*prepared.symbols, prepared.config);

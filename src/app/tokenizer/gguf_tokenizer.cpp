@@ -182,13 +182,11 @@ class Keys {
         add_tokens("llama", "default", true);
     }
 
-    /// Before the first word. SentencePiece's own files do not tell: Gemma's texts get none.
+    /// Before the first word. SentencePiece's own files do not tell.
     void add_space_prefix() {
-        const auto stated = settings_.flag("add_prefix_space");
-        const bool is_gemma = config_.text("model_type").value_or("").starts_with("gemma");
-        const bool by_file = json_ ? json_->prepends_space : !is_gemma;
+        const bool by_file = !json_ || json_->prepends_space;
         add(MetadataField::boolean("tokenizer.ggml.add_space_prefix",
-                                   is_gemma ? by_file : stated.value_or(by_file)));
+                                   settings_.flag("add_prefix_space").value_or(by_file)));
     }
 
     void add_tokens(const std::string& model, const std::string& pre, bool has_scores) {

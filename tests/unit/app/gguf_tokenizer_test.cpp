@@ -117,13 +117,12 @@ std::string piece(const std::string& text, float score, char type) {
 TEST(GgufTokenizer, takes_sentencepiece) {
     const std::string model = piece("<unk>", 0, '\2') + piece("▁a", -1.5F, '\1') +
                               piece("<0x41>", 0, '\6') + std::string("\x12\x02\x18\x02", 4);
-    const GgufTokenizer found =
-        gguf_tokenizer({asset("tokenizer.model", model)},
-                       R"({"vocab_size": 4, "model_type": "gemma2", "bos_token_id": 2})");
+    const GgufTokenizer found = gguf_tokenizer({asset("tokenizer.model", model)},
+                                               R"({"vocab_size": 4, "bos_token_id": 2})");
     EXPECT_EQ(texts_at(found, "ggml.tokens"), (Texts{"<unk>", "▁a", "<0x41>", "[PAD3]"}));
     EXPECT_EQ(find(found, "ggml.scores")->reals, (std::vector<float>{0, -1.5F, 0, -10000}));
     EXPECT_EQ(numbers_at(found, "ggml.token_type"), (std::vector<std::int64_t>{2, 1, 6, 5}));
-    EXPECT_EQ(numbers_at(found, "ggml.add_space_prefix"), (std::vector<std::int64_t>{0}));
+    EXPECT_EQ(numbers_at(found, "ggml.add_space_prefix"), (std::vector<std::int64_t>{1}));
     for (std::size_t n = 0; n < model.size(); ++n) {
         const auto part = parse_pieces(std::string_view(model).substr(0, n));
         EXPECT_TRUE(!part || part->size() <= 3);
