@@ -8,13 +8,16 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/whole_file.hpp"
+#include "shardweld/models/hub_tensors.hpp"
 #include "shardweld/models/recipe.hpp"
+#include "shardweld/models/symbols.hpp"
 #include "shardweld/models/verification.hpp"
 #include "shardweld/models/written_form.hpp"
 
 #include "../cli/nearest.hpp"
 #include "../cli/table.hpp"
 #include "commands.hpp"
+#include "nearest_family.hpp"
 #include "suggest_recipe.hpp"
 
 namespace shardweld::app {
@@ -160,6 +163,48 @@ std::string comments_of(const models::Recipe& recipe) {
         }
     }
     return text;
+}
+
+/// Prints what the recipe of --recipe makes otherwise than the model has it. Error(differs).
+int check_recipe(const models::RecipeLibrary& library, const Options& options, std::ostream& out) {
+    const NamedShapes reference = read_reference(options);
+    const models::Config config = reference_config(options);
+    const models::Recipe& recipe = models::recipe_for(library, config);
+    const models::Dialect own = models::own_names(recipe, *library.find_dialect("hf_module"));
+    const auto made = models::hub_tensors(recipe, models::Symbols(recipe, own, config, {}, {}));
+    std::vector<std::string> faults;
+    Shapes unplaced = reference.shapes;
+    for (const models::HubTensor& tensor : made) {
+        const auto at = reference.shapes.find(tensor.name);
+        unplaced.erase(tensor.name);
+        if (at == reference.shapes.end()) {
+            if (!tensor.line->optional && !tensor.line->together) {
+                faults.push_back("extra: " + tensor.name + " " + shape_text(tensor.shape) + "  (" +
+                                 tensor.line->origin + ")");
+            }
+        } else if (at->second != tensor.shape) {
+            faults.push_back("shape: " + tensor.name + " is " + shape_text(at->second) + ", not " +
+                             shape_text(tensor.shape) + "  (" + tensor.line->origin + ")");
+        }
+    }
+    std::erase_if(unplaced, [&](const auto& tensor) {
+        return std::ranges::any_of(recipe.passes, [&](const std::string& glob) {
+            return glob_matches(glob, tensor.first);
+        });
+    });
+    for (const auto& [name, shape] : unplaced) {
+        faults.push_back("missing: " + name + " " + shape_text(shape));
+    }
+    for (const std::string& fault : faults) {
+        out << fault << "\n";
+    }
+    if (!faults.empty()) {
+        throw Error(ErrorCode::differs, "the recipe " + recipe.name + " and the model differ in " +
+                                            std::to_string(faults.size()) + " tensors");
+    }
+    out << "the recipe " << recipe.name << " makes the names and shapes of all "
+        << reference.shapes.size() << " tensors\n";
+    return 0;
 }
 
 }  // namespace

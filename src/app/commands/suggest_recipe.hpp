@@ -1,6 +1,5 @@
-// `shardweld recipes suggest` and `recipes check`: a recipe for a family that has none, made from
-// the names and shapes of a finished model, and held against them.
-// Knows recipes and names; reads metadata only.
+// `shardweld recipes suggest`: a recipe for a family that has none, made from the names and shapes
+// of a finished model. Knows recipes and names; reads metadata only.
 #pragma once
 
 #include <iosfwd>
@@ -14,8 +13,5 @@ namespace shardweld::app {
 /// Prints a recipe that extends the nearest family: lines that are new, lines to leave out, and as
 /// comments what could not be placed. Error(usage) without --ref.
 int suggest_recipe(const models::RecipeLibrary& library, const Options& options, std::ostream& out);
-
-/// Prints what the recipe of --recipe makes otherwise than the model has it. Error(differs).
-int check_recipe(const models::RecipeLibrary& library, const Options& options, std::ostream& out);
 
 }  // namespace shardweld::app

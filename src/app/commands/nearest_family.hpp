@@ -1,0 +1,63 @@
+// The built-in family whose tensors are nearest to a finished model's, and what differs.
+// Knows recipes, names and shapes; reads metadata only.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/formats/format.hpp"
+#include "shardweld/models/config.hpp"
+#include "shardweld/models/hub_tensors.hpp"
+#include "shardweld/models/recipe.hpp"
+
+#include "../cli/options.hpp"
+
+namespace shardweld::app {
+
+using Shapes = std::map<std::string, std::vector<Index>>;
+
+/// A finished model, or what a checkpoint stores: names, shapes, whose names they are.
+struct NamedShapes {
+    Shapes shapes;
+    std::string dialect;
+};
+
+NamedShapes read_shapes(const Options& options, formats::InputRequest request);
+/// The model of --ref. Error(usage) without it.
+NamedShapes read_reference(const Options& options);
+models::Config reference_config(const Options& options);
+
+struct Nearest {
+    const models::Recipe* recipe = nullptr;  ///< nullptr: no family makes any tensor of the model
+    std::vector<models::HubTensor> made;
+    Index n_equal = 0;
+    Index score = 0;
+};
+Nearest nearest_family(const models::RecipeLibrary& library, const models::Config& config,
+                       const Shapes& reference);
+
+/// What of the model the nearest family does not make, and the other way round.
+struct Differences {
+    Shapes unplaced;                             ///< only the model has it, or otherwise
+    std::map<const models::Line*, bool> absent;  ///< lines: whether the model has nothing of them
+    std::vector<std::string> shapes;             ///< texts
+};
+Differences differences_of(const std::vector<models::HubTensor>& made, const Shapes& reference);
+
+/// Tensors whose names differ in numbers only. Of their shapes that of the most.
+struct Group {
+    std::vector<Index> ends;                           ///< of each number, largest + 1
+    std::map<std::vector<Index>, std::size_t> shapes;  ///< how many have each
+
+    [[nodiscard]] const auto& usual() const {
+        return *std::ranges::max_element(shapes, {}, [](const auto& one) { return one.second; });
+    }
+};
+using Groups = std::map<std::vector<std::string>, Group>;  ///< by the texts between numbers
+Groups grouped(const Shapes& tensors);
+
+}  // namespace shardweld::app
