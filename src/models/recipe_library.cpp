@@ -23,26 +23,41 @@ RecipeLibrary RecipeLibrary::load(const std::vector<RecipeFile>& extra) {
     RecipeLibrary library;
     library.declared_ = std::make_shared<const Declarations>(std::move(entries));
     if (!extra.empty()) {
-        library.check_stored();
+        library.check_stored(false);
     }
     return library;
 }
 
 void RecipeLibrary::check_meetings() const {
-    check_stored();
+    check_stored(true);
     for (const Recipe* const recipe : recipes()) {
         check_forms(*recipe);
     }
 }
 
-void RecipeLibrary::check_stored() const {
+void RecipeLibrary::check_stored(bool all) const {
+    std::vector<const Dialect*> changed;
+    std::vector<const Dialect*> built_in;
+    for (const Dialect* const dialect : dialects()) {
+        (all || rests_on_extra(*declared_, dialect->name) ? changed : built_in).push_back(dialect);
+    }
     // Frameworks' dialects first: what they find is about fewer lines.
     for (const bool own : {false, true}) {
-        for (const Recipe* const recipe : recipes()) {
-            for (const Dialect* const dialect : dialects()) {
-                if (dialect->has_own_names == own && can_meet(*recipe, *dialect)) {
-                    check_meeting(*recipe, own_names(*recipe, *dialect));
+        const auto check = [&](const Recipe& recipe, const std::vector<const Dialect*>& dialects) {
+            for (const Dialect* const dialect : dialects) {
+                if (dialect->has_own_names == own && can_meet(recipe, *dialect)) {
+                    check_meeting(recipe, own_names(recipe, *dialect));
                 }
+            }
+        };
+        for (const auto& [name, entry] : *declared_) {
+            const bool is_changed = rests_on_extra(*declared_, name);
+            if (entry.is_dialect || (changed.empty() && !is_changed)) {
+                continue;
+            }
+            check(*find_recipe(name), changed);
+            if (is_changed) {
+                check(*find_recipe(name), built_in);
             }
         }
     }

@@ -148,11 +148,30 @@ void declare(Declarations& entries, const RecipeFile& source, bool is_extra) {
                                           "' is declared a second time; the first is " +
                                           found->second.origin);
     }
+    std::vector<std::string> bases = declaration.parts;
+    bases.push_back(declaration.extends);
     auto kept = is_extra ? std::make_shared<const RecipeFile>(source)
                          : std::shared_ptr<const RecipeFile>(std::shared_ptr<void>(), &source);
-    entries.insert_or_assign(declaration.name,
-                             FoundDeclaration{declaration.is_dialect, declaration.origin,
-                                              declaration.match, std::move(kept), is_extra});
+    entries.insert_or_assign(
+        declaration.name,
+        FoundDeclaration{declaration.is_dialect, declaration.origin, declaration.match,
+                         std::move(kept), is_extra, std::move(bases)});
+}
+
+bool rests_on_extra(const Declarations& entries, std::string_view name) {
+    std::vector<std::string_view> names{name};
+    // What rests on itself is found to when it is resolved, which needs no more than all names.
+    for (std::size_t i = 0; i < names.size() && i <= entries.size(); ++i) {
+        const auto entry = entries.find(names[i]);
+        if (entry == entries.end()) {
+            continue;
+        }
+        if (entry->second.is_extra) {
+            return true;
+        }
+        names.insert(names.end(), entry->second.bases.begin(), entry->second.bases.end());
+    }
+    return false;
 }
 
 const FoundDeclaration* find_in(const Declarations& entries, std::string_view name,

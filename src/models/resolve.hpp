@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "shardweld/models/recipe.hpp"
 
@@ -19,6 +20,7 @@ struct FoundDeclaration {
     ExprPtr match;
     std::shared_ptr<const RecipeFile> source;  ///< the built-in ones themselves
     bool is_extra = false;
+    std::vector<std::string> bases = {};  ///< what it extends and takes with it
 
     /// Parsed again; it has been without fault.
     [[nodiscard]] Declaration declaration() const { return parse_source(*source); }
@@ -31,6 +33,9 @@ void declare(Declarations& entries, const RecipeFile& source, bool is_extra);
 /// nullptr if there is none of that kind.
 const FoundDeclaration* find_in(const Declarations& entries, std::string_view name,
                                 bool is_dialect);
+
+/// Whether a file of the user has a say in the declaration: its own, or one that it rests on.
+bool rests_on_extra(const Declarations& entries, std::string_view name);
 
 /// Error(usage) naming the file and line: a name that is not declared, a cycle, `extends` more than
 /// 8 deep, or lines that do not fit what they change.

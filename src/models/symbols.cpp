@@ -62,8 +62,13 @@ struct KnownClass {
 
 std::optional<KnownClass> known_class(const RecipeLibrary& library, const Config& config) {
     std::optional<KnownClass> found;
+    // minimax_m3_vl_text is MiniMaxM3VLForCausalLM's own type, not a slip.
+    const std::string own = squeezed(config.text(kModelType).value_or(""));
     for (const std::string& name : config.architectures()) {
         const std::string family = squeezed(family_of_class(name));
+        if (own == family + "text") {
+            continue;
+        }
         for (const FamilyMatch& one : library.matches()) {
             for_each_node(one.match, [&](const Expr& node) {
                 if (node.op != Op::is_text || node.args[0]->name != kModelType) {

@@ -271,11 +271,11 @@ using Declarations = std::map<std::string, FoundDeclaration, std::less<>>;
 /// Built-in files are replaced or joined by `extra` (same declared name replaces). Error(usage)
 /// naming file and line on bad text; limits 1 MB and 10 000 lines a file, `extends` at most 8 deep,
 /// no cycles. With `extra` it also checks that all lines of one (logical tensor, segment) use the
-/// same axes after `fuse`, in all dialects and recipes together where they meet.
+/// same axes after `fuse`, wherever recipes and dialects meet of which one rests on `extra`.
 class RecipeLibrary {
   public:
-    /// The built-in files and those of the user. Only with the latter it checks all meetings: those
-    /// of the built-in ones are the same at every start, and a unit test checks them.
+    /// The built-in files and those of the user, of which it checks the meetings: those of the
+    /// built-in ones are the same at every start, and a unit test checks them.
     static RecipeLibrary load(const std::vector<RecipeFile>& extra = {});
     /// Checks each recipe with each dialect that it can meet, and each form in which it is written.
     /// Throws usage, naming the line.
@@ -295,7 +295,8 @@ class RecipeLibrary {
     [[nodiscard]] bool can_meet(const Recipe& recipe, const Dialect& dialect) const;
 
   private:
-    void check_stored() const;
+    /// All meetings, or those in which a file of the user has a say.
+    void check_stored(bool all) const;
     /// The forms in which a family is written.
     void check_forms(const Recipe& recipe) const;
 

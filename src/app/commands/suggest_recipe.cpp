@@ -135,7 +135,9 @@ class Suggestion {
         }
         const std::string tail =
             "   # " + std::to_string(n) + " of " + shape_text(shape) + ": check";
-        if (const models::Line* const line = framework_ ? unused_line(shape) : nullptr) {
+        const models::Line* line = module_line(name);
+        line = line == nullptr && framework_ != nullptr ? unused_line(shape) : line;
+        if (line != nullptr) {
             block_.push_back(name + " = " + line->logical.substr(line->logical.rfind('.') + 1) +
                              "  " + line->layout.text + tail);
         } else if (framework_ != nullptr) {
@@ -152,6 +154,14 @@ class Suggestion {
                                  std::to_string(count) + ": it needs a `let`");
             }
         }
+    }
+
+    /// The family's line for this name in module trees, where this model's files have it too.
+    [[nodiscard]] const models::Line* module_line(const std::string& name) const {
+        const auto found = std::ranges::find_if(
+            nearest_.recipe->module,
+            [&](const models::Line& line) { return line.name.text == prefix_ + name; });
+        return found == nearest_.recipe->module.end() ? nullptr : &*found;
     }
 
     /// A framework's line for stored tensors of this shape that the family has no line for.

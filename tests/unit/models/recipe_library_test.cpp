@@ -196,6 +196,23 @@ TEST(RecipeLibrary, axes_must_agree_where_files_meet) {
               "usage: toy.dialect:10: norm2 has the axes vocab, but j in toy.dialect:9");
 }
 
+TEST(RecipeLibrary, a_replaced_file_is_held_against_what_rests_on_it) {
+    const RecipeLibrary built_in = RecipeLibrary::load();
+    const auto changed = [&](const char* name, const std::string& from, const std::string& to) {
+        std::string text = built_in.source_of(name)->text;
+        text.replace(text.find(from), from.size(), to);
+        return error_of_load({{"mine", text}});
+    };
+    EXPECT_EQ(changed("llama", "# Llama", "# My Llama"), "no error");
+    const std::string of_part = changed("qwen_tower", "= fc2         hv fv", "= fc2         hv dt");
+    EXPECT_NE(of_part.find("vision.{v}.fc2 has the axes"), std::string::npos) << of_part;
+    const std::string of_base = changed("llama", "let    vocab = ", "let    words = ");
+    EXPECT_NE(of_base.find("does not define 'vocab'"), std::string::npos) << of_base;
+    const std::string of_dialect =
+        changed("megatron_core", "= ffn_norm       h", "= ffn_norm       d");
+    EXPECT_NE(of_dialect.find("ffn_norm has the axes"), std::string::npos) << of_dialect;
+}
+
 TEST(RecipeLibrary, fused_axes_count_as_the_axis_they_make) {
     const std::string stored = "store n = norm2 (t j2)\n";
     EXPECT_EQ(error_of_load({toy_dialect(stored), toy_recipe("hub n = norm2 j\n")}),

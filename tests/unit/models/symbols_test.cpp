@@ -251,6 +251,9 @@ TEST(RecipeFor, holds_the_class_against_the_model_type) {
                     .starts_with("mismatch: config.json: model_type is \"gpt3\", which has no "
                                  "recipe, but architectures names GPT2LMHeadModel; "));
     EXPECT_TRUE(error(R"({"architectures": ["Qwen3_5ForCausalLM"]})").starts_with("mismatch"));
+    // A composite model's text part alone has a type of its own.
+    EXPECT_TRUE(error(R"({"architectures": ["Qwen3VLForCausalLM"], "model_type": "qwen3_vl_text"})")
+                    .starts_with("unsupported: config.json: model_type is \"qwen3_vl_text\""));
     // Another file in its place.
     for (const char* other : {R"({})", R"({"architectures": []})", R"({"architectures": ["For"]})",
                               R"({"architectures": ["LlamaLikeForCausalLM"]})"}) {
