@@ -17,7 +17,8 @@ MORE = {"llama": ["LlamaModel", "LlamaForQuestionAnswering"], "qwen2": ["Qwen2Mo
         "mistral": ["MistralForQuestionAnswering"], "gpt_neox": ["GPTNeoXModel", "GPTNeoXForTokenClassification"],
         "qwen3_moe": ["Qwen3MoeModel"], "gpt2": ["GPT2ForQuestionAnswering"], "qwen2_5_vl": ["Qwen2_5_VLModel"]}
 # save_pretrained of 5.23 and 5.24 writes the text model's layers as `blocks`, which no released file does.
-LEFT_OUT = {"kimi_k25": "save_pretrained misnames the text model's layers"}
+LEFT_OUT = {"kimi_k25": "save_pretrained misnames the text model's layers",
+            "glm4_moe.unshared": "tensors without elements are left aside in rank files"}
 
 # Defaults of rotary embeddings that do not fit heads of 12.
 ROPE = {"ernie4_5_vl_moe": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 2, 2]}}

@@ -15,6 +15,11 @@ bool passes_unlisted(const models::Recipe& recipe, const std::string& name) {
                        [&](const std::string& glob) { return glob_matches(glob, name); });
 }
 
+bool passes_unlisted(const models::Recipe& recipe, const catalogue::Tensor& tensor) {
+    const bool has_elements = std::ranges::none_of(tensor.shape, [](Index n) { return n == 0; });
+    return !has_elements || passes_unlisted(recipe, tensor.name);
+}
+
 std::string renamed(const models::Recipe& recipe, const std::string& name) {
     const models::RenameRule* best = models::longest_match(recipe.renames, name);
     return best == nullptr ? name : best->to + name.substr(best->from.size());
@@ -78,7 +83,7 @@ void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::s
             binding.same.push_back({tensor.name, binding.targets.size(), 0, target.replicas.size(),
                                     SamePair::Why::presumed});
         }
-        if (!passes_unlisted(*model.recipe, tensor.name)) {
+        if (!passes_unlisted(*model.recipe, tensor)) {
             extra.push_back(tensor.name);
         }
         binding.targets.push_back(std::move(target));

@@ -14,6 +14,10 @@ namespace shardweld::plan {
 /// Whether the recipe lets a tensor of that hub name pass without a line.
 bool passes_unlisted(const models::Recipe& recipe, const std::string& name);
 
+/// The same of a tensor, and of any that has no elements: a module without width, such as that of
+/// zero shared experts, has some, and misses none that is not stored.
+bool passes_unlisted(const models::Recipe& recipe, const catalogue::Tensor& tensor);
+
 /// Appends a target for each tensor. Those whose name is in `presumed` are to be compared with
 /// their replicas in full. A warning lists tensors that no `pass` rule of the recipe covers.
 void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::string>& presumed,

@@ -64,7 +64,7 @@ struct FilingResult {
 /// A tensor that the family has, but not by this config.json. Of a framework's names
 /// refuse_unknown tells.
 void refuse_switched_off(const Tensor& tensor, const Model& model, const StoreMatcher& matcher) {
-    if (!model.dialect->has_own_names || passes_unlisted(*model.recipe, tensor.name)) {
+    if (!model.dialect->has_own_names || passes_unlisted(*model.recipe, tensor)) {
         return;
     }
     const models::Line* const line = matcher.switched_off(tensor.name);
