@@ -28,6 +28,13 @@ std::string symbol_name(std::string text) {
     return text.empty() || is_digit(text.front()) ? "my_" + text : text;
 }
 
+/// Whether a recipe can have the text in a name: it has marks of its own.
+bool can_be_written(std::string_view text) {
+    return std::ranges::all_of(text, [](unsigned char c) {
+        return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-';
+    });
+}
+
 /// "model.layers.{l}.": where the family's lines for layers stand.
 std::string layers_prefix(const models::Recipe& recipe) {
     constexpr std::string_view kLayer = "{l}.";
@@ -74,7 +81,9 @@ class Suggestion {
         const std::string layers = prefix_.substr(0, prefix_.find('{'));
         for (const auto& [texts, group] : grouped(found.unplaced)) {
             const bool is_in_layer = texts.size() > 1 && texts.front() == layers;
-            if (is_in_layer && !group.usual().first.empty()) {
+            if (!std::ranges::all_of(texts, can_be_written)) {
+                notes_.push_back("no recipe can hold the name " + printable(joined(texts, "*")));
+            } else if (is_in_layer && !group.usual().first.empty()) {
                 add_line(texts, group);
             } else {
                 passes_.insert(is_in_layer ? joined(texts, "*") : beginning(texts));
@@ -91,7 +100,7 @@ class Suggestion {
         Shapes others = stored_->shapes;
         std::erase_if(others, [&](const auto& one) { return reference.contains(one.first); });
         for (const auto& [texts, group] : grouped(others)) {
-            notes_.push_back("only the checkpoint has " + joined(texts, "*") + " " +
+            notes_.push_back("only the checkpoint has " + printable(joined(texts, "*")) + " " +
                              shape_text(group.usual().first));
         }
     }
@@ -104,7 +113,7 @@ class Suggestion {
             out << "uses   none   # module trees only; for Megatron give its checkpoint as "
                    "--local_dir\n";
         }
-        out << "match  @model_type = \"" << type << "\"\n";
+        out << "match  @model_type = \"" << replaced(printable(type), "\"", "_") << "\"\n";
         for (const auto& [axis, extent] : lets_) {
             out << "let    " << axis << " = " << extent << "   # check\n";
         }
