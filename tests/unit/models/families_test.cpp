@@ -90,6 +90,18 @@ TEST(Families, gemma_is_tied_by_default) {
         "lm_head.weight [50, 8]"));
 }
 
+TEST(Families, head_size_that_config_leaves_out_is_that_of_the_class) {
+    const auto names_of = [](const std::string& type) {
+        return built_in_names(R"({"model_type": ")" + type + R"(", "hidden_size": 8,
+            "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 10,
+            "vocab_size": 50, "num_hidden_layers": 1, "num_experts": 2,
+            "moe_intermediate_size": 5})");
+    };
+    EXPECT_TRUE(has(names_of("qwen3"), "model.layers.0.self_attn.k_proj.weight [256, 8]"));
+    EXPECT_TRUE(has(names_of("gemma"), "model.layers.0.self_attn.k_proj.weight [512, 8]"));
+    EXPECT_TRUE(has(names_of("qwen3_moe"), "model.layers.0.self_attn.k_proj.weight [4, 8]"));
+}
+
 TEST(Families, qwen2_has_biases_but_none_on_the_output) {
     const Names names = built_in_names(R"({"model_type": "qwen2", )" + kSizes + "}");
     EXPECT_TRUE(has(names, "model.layers.0.self_attn.q_proj.bias [12]"));
