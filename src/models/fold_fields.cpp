@@ -129,9 +129,27 @@ NodePtr Folder::fold_text(const Expr& expr) {
     return constant_node(evaluate(node, {}, &why).value_or(0));
 }
 
+namespace {
+
+/// The numbers of a list that a text holds: "3,4,5", as Step 3.5's config.json has it.
+std::vector<FieldValue> numbers_in(std::string_view text) {
+    std::vector<FieldValue> numbers;
+    for (const std::string_view part : split(text, ',')) {
+        if (const auto number = parse_index(trim(part))) {
+            numbers.emplace_back(*number);
+        }
+    }
+    return numbers;
+}
+
+}  // namespace
+
 NodePtr Folder::fold_has(const Expr& expr) {
     const std::string& path = expr.args[0]->name;
     auto values = scope_.config ? scope_.config->list(path) : std::nullopt;
+    if (const auto text = values ? scope_.config->text(path) : std::nullopt) {
+        values = numbers_in(*text);
+    }
     if (!values) {
         return absent(config_name() + " has no list " + path);
     }

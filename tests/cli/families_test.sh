@@ -25,8 +25,11 @@ for family in llada phi3 gemma2 gemma3_text glm glm4 glm4_moe glm4_moe_lite qwen
 done
 
 # A family that no real checkpoint shows is told apart.
-unknown="$TESTS/data/megatron_families/falconh1-legacy-made"
-expect_code 14 "$SHARDWELD" merge --local_dir "$unknown/source" --hf_config "$unknown/hf" --target_dir "$WORK/strict" --strict &&
+unknown="$TESTS/data/megatron_families/llama4text-tp2-ep2-torchdist-bf16"
+mkdir "$WORK/llama4"
+python3 -c 'import json, sys; json.dump({"model_type": "llama4", "text_config": json.load(open(sys.argv[1]))}, open(sys.argv[2], "w"))' \
+    "$unknown/hf/config.json" "$WORK/llama4/config.json"
+expect_code 14 "$SHARDWELD" merge --local_dir "$unknown/source" --hf_config "$WORK/llama4" --target_dir "$WORK/strict" --strict &&
     expect_text "was never compared with a model exported by the framework"
 
 # An MTP layer is optional, whatever config.json promises; half of one is a checkpoint of which files are missing.

@@ -182,11 +182,15 @@ Tensor join_group(const std::string& name, const ShardGroup& group, const Model&
 /// expert-parallel ranks.
 std::string global_name(const Shard& shard, const StoreMatch& match, const Catalogue& catalogue,
                         const Model& model) {
-    const auto expert = match.captures.find(kExpertAxis);
+    const auto expert =
+        std::find_if(match.captures.begin(), match.captures.end(), [](const auto& capture) {
+            return std::find(kExpertAxes.begin(), kExpertAxes.end(), capture.first) !=
+                   kExpertAxes.end();
+        });
     if (expert == match.captures.end()) {
         return shard.name;
     }
-    const Index n_experts = model.symbols->value(kExpertAxis);
+    const Index n_experts = model.symbols->value(expert->first);
     const Index n_ranks = group_size(catalogue, JoinStep::Group::ep);
     if (n_experts % n_ranks != 0 || expert->second >= n_experts / n_ranks) {
         throw Error(ErrorCode::mismatch,
@@ -201,7 +205,7 @@ std::string global_name(const Shard& shard, const StoreMatch& match, const Catal
     std::string name = pattern.literals.front();
     for (std::size_t i = 0; i < pattern.captures.size(); ++i) {
         const Index value = match.captures.at(pattern.captures[i]);
-        name += std::to_string(pattern.captures[i] == kExpertAxis
+        name += std::to_string(pattern.captures[i] == expert->first
                                    ? value + shard.at.ep * (n_experts / n_ranks)
                                    : value);
         name += pattern.literals[i + 1];

@@ -2,8 +2,10 @@
 // Pure; knows parallel groups (tp, etp, ep) and shapes, no framework and no architecture.
 #pragma once
 
+#include <array>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "shardweld/catalogue/tensor.hpp"
@@ -17,9 +19,9 @@ struct Catalogue;
 
 namespace shardweld::plan {
 
-/// The axis that counts experts; its captures in rank-local names count within one expert-parallel
-/// rank.
-inline constexpr const char* kExpertAxis = "e";
+/// The axes that count experts (those of a second kind in one layer with the other); their captures
+/// in rank-local names count within one expert-parallel rank.
+inline constexpr std::array<std::string_view, 2> kExpertAxes = {"e", "ev"};
 
 /// What joining made of a catalogue's shards.
 struct JoinedShards {
