@@ -73,7 +73,8 @@ void write_by_module_lines(const Reference& reference, const std::string& logica
                            models::Recipe& recipe) {
     const auto is_of = [&](const models::Line& line) { return line.logical == logical; };
     const auto is_known = [&](const models::Line& line) {
-        return is_of(line) && reference.has(models::digits_hidden(line.name));
+        return is_of(line) &&
+               reference.has(spelled_name(reference, recipe, models::digits_hidden(line.name)));
     };
     const auto first = std::ranges::find_if(recipe.hub, is_of);
     if (first == recipe.hub.end() || std::ranges::any_of(recipe.hub, is_known) ||
