@@ -94,6 +94,23 @@ TEST(Symbols, whole_parts_of_real_numbers) {
               "usage: toy.recipe:14: column 21: expected '/', found '+'");
 }
 
+TEST(Symbols, whole_parts_are_those_of_exact_fractions) {
+    std::string reals;
+    for (Index i = 0; i < 2000; i += 7) {
+        reals += (reals.empty() ? "" : ", ") + std::to_string(static_cast<double>(i) / 64);
+    }
+    const Recipe recipe =
+        *RecipeLibrary::load(
+             {toy_dialect(), toy_recipe("let w = floor(@mult[l] * 2 * 8191 / 3)\n")})
+             .find_recipe("toy_model");
+    const Dialect none;
+    const Symbols symbols(recipe, none, config_of(R"({"layers": 300, "mult": [)" + reals + "]}"),
+                          {}, {});
+    for (Index i = 0; i < 2000; i += 7) {
+        EXPECT_EQ(symbols.value("w", {{"l", i / 7}}), i * 2 * 8191 / (64 * 3)) << i;
+    }
+}
+
 TEST(Symbols, captures) {
     const Symbols symbols = symbols_with(
         "flag full = @kinds[l] = \"full\" else l = 1\nflag odd = l % 2 = 1\n"
