@@ -131,7 +131,7 @@ NodePtr Folder::fold_text(const Expr& expr) {
 
 namespace {
 
-/// The numbers of a list that a text holds: "3,4,5", as Step 3.5's config.json has it.
+/// The numbers of a list that is written as a text: "3,4,5".
 std::vector<FieldValue> numbers_in(std::string_view text) {
     std::vector<FieldValue> numbers;
     for (const std::string_view part : split(text, ',')) {
