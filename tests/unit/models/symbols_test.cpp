@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kConfig = R"({
     "inner": 12, "outer": 5.0, "layers": 3, "yes": true, "half": 0.5, "word": "w", "gone": null,
-    "kinds": ["full", "thin", "full"], "some": [2, null, "1", 0], "sizes": [4, null, 6], "huge": 4611686018427387904, "reals": [2.625, null, 0.3],
+    "kinds": ["full", "thin", "full"], "some": [2, null, "1", 0], "sizes": [4, null, 6], "huge": 4611686018427387904, "reals": [2.625, null, 0.3], "text": "3, 5,x,12",
     "labels": {"0": "a", "1": "b"}, "rope": {"theta": 10000.0}, "text_config": {"inside": 8, "inner": 1}})";
 
 /// The toy files with more definitions, evaluated for kConfig.
@@ -55,6 +55,7 @@ TEST(Symbols, fields) {
     EXPECT_EQ(value_of("@inner = \"12\""), 0);
     EXPECT_EQ(value_of("@some has 2"), 1);
     EXPECT_EQ(value_of("@some has 1"), 0);
+    EXPECT_EQ(value_of("10 * (@text has 5) + (@text has 3) - (@text has 2)"), 11);
     EXPECT_EQ(value_of("@sizes[1 + 1]"), 6);
 }
 
