@@ -41,23 +41,24 @@ void RecipeLibrary::check_stored(bool all) const {
     for (const Dialect* const dialect : dialects()) {
         (all || rests_on_extra(*declared_, dialect->name) ? changed : built_in).push_back(dialect);
     }
+    const auto check = [this](const Recipe& recipe, const std::vector<const Dialect*>& dialects,
+                              bool own) {
+        for (const Dialect* const dialect : dialects) {
+            if (dialect->has_own_names == own && can_meet(recipe, *dialect)) {
+                check_meeting(recipe, own_names(recipe, *dialect));
+            }
+        }
+    };
     // Frameworks' dialects first: what they find is about fewer lines.
     for (const bool own : {false, true}) {
-        const auto check = [&](const Recipe& recipe, const std::vector<const Dialect*>& dialects) {
-            for (const Dialect* const dialect : dialects) {
-                if (dialect->has_own_names == own && can_meet(recipe, *dialect)) {
-                    check_meeting(recipe, own_names(recipe, *dialect));
-                }
-            }
-        };
         for (const auto& [name, entry] : *declared_) {
             const bool is_changed = rests_on_extra(*declared_, name);
             if (entry.is_dialect || (changed.empty() && !is_changed)) {
                 continue;
             }
-            check(*find_recipe(name), changed);
+            check(*find_recipe(name), changed, own);
             if (is_changed) {
-                check(*find_recipe(name), built_in);
+                check(*find_recipe(name), built_in, own);
             }
         }
     }

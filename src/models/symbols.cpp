@@ -60,29 +60,33 @@ struct KnownClass {
     std::string model_type;
 };
 
+/// The model_type, of those that recipes are for, that is spelled like this family.
+std::optional<std::string> type_of(const RecipeLibrary& library, const std::string& family) {
+    std::optional<std::string> found;
+    for (const FamilyMatch& one : library.matches()) {
+        for_each_node(one.match, [&](const Expr& node) {
+            if (found || node.op != Op::is_text || node.args[0]->name != kModelType) {
+                return;
+            }
+            const auto type = std::ranges::find(node.texts, family, squeezed);
+            found = type == node.texts.end() ? found : *type;
+        });
+    }
+    return found;
+}
+
 std::optional<KnownClass> known_class(const RecipeLibrary& library, const Config& config) {
-    std::optional<KnownClass> found;
     // minimax_m3_vl_text is MiniMaxM3VLForCausalLM's own type, not a slip.
     const std::string own = squeezed(config.text(kModelType).value_or(""));
     for (const std::string& name : config.architectures()) {
         const std::string family = squeezed(family_of_class(name));
-        if (own == family + "text") {
-            continue;
-        }
-        for (const FamilyMatch& one : library.matches()) {
-            for_each_node(one.match, [&](const Expr& node) {
-                if (node.op != Op::is_text || node.args[0]->name != kModelType) {
-                    return;
-                }
-                for (const std::string& type : node.texts) {
-                    if (!found && !family.empty() && squeezed(type) == family) {
-                        found = {name, type};
-                    }
-                }
-            });
+        const auto type =
+            family.empty() || own == family + "text" ? std::nullopt : type_of(library, family);
+        if (type) {
+            return KnownClass{name, *type};
         }
     }
-    return found;
+    return std::nullopt;
 }
 
 [[noreturn]] void refuse_family(const RecipeLibrary& library, const Config& config,

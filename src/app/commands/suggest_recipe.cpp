@@ -220,6 +220,18 @@ class Suggestion {
         return name;
     }
 
+    [[nodiscard]] bool fits(const std::vector<std::string>& dim, Index extent,
+                            const std::set<std::string>& axes) const {
+        Index product = 1;
+        return std::ranges::all_of(dim,
+                                   [&](const std::string& axis) {
+                                       return !axes.contains(axis) &&
+                                              !__builtin_mul_overflow(
+                                                  product, value(axis).value_or(0), &product);
+                                   }) &&
+               product == extent;
+    }
+
     /// A dim by its extent: the first of the family's axes that fits and is not used yet.
     std::string layout_text(const std::vector<Index>& shape, std::set<std::string>& axes) {
         const std::vector<std::vector<std::string>> known = {{"h"},      {"n", "d"},   {"g", "d"},
@@ -227,17 +239,8 @@ class Suggestion {
                                                              {"n"},      {"e"},        {"vocab"}};
         std::string text;
         for (const Index extent : shape) {
-            const auto fits = [&](const std::vector<std::string>& dim) {
-                Index product = 1;
-                for (const std::string& axis : dim) {
-                    const Index one = value(axis).value_or(0);
-                    if (axes.contains(axis) || __builtin_mul_overflow(product, one, &product)) {
-                        return false;
-                    }
-                }
-                return product == extent;
-            };
-            const auto found = std::ranges::find_if(known, fits);
+            const auto found = std::ranges::find_if(
+                known, [&](const auto& dim) { return fits(dim, extent, axes); });
             const std::vector<std::string> dim =
                 found == known.end() ? std::vector{fresh("x", extent, axes)} : *found;
             if (found == known.end()) {
