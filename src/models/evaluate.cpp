@@ -96,6 +96,16 @@ const FieldValue* element_at(const Node& node, const Captures& captures, std::st
     return &(*node.list)[static_cast<std::size_t>(*at)];
 }
 
+/// The same; nullptr for one that is null, too.
+const FieldValue* known_element_at(const Node& node, const Captures& captures, std::string* why) {
+    const FieldValue* const value = element_at(node, captures, why);
+    if (value != nullptr && std::holds_alternative<std::monostate>(*value)) {
+        *why = node.text + " has an element that is null";
+        return nullptr;
+    }
+    return value;
+}
+
 MaybeIndex holds_element(const Node& node, const Captures& captures, std::string* why) {
     const MaybeIndex wanted = evaluate(*node.args[0], captures, why);
     if (!wanted) {
@@ -106,15 +116,12 @@ MaybeIndex holds_element(const Node& node, const Captures& captures, std::string
 
 /// The field as a double; nullopt where it is absent.
 std::optional<double> real_of(const Node& node, const Captures& captures, std::string* why) {
-    const FieldValue* const value = element_at(node, captures, why);
-    if (value != nullptr && std::holds_alternative<double>(*value)) {
-        return std::get<double>(*value);
+    const FieldValue* const value = known_element_at(node, captures, why);
+    if (value == nullptr) {
+        return std::nullopt;
     }
-    const MaybeIndex whole = value != nullptr ? as_integer(*value, node.text) : MaybeIndex();
-    if (value != nullptr && !whole) {
-        *why = node.text + " has an element that is null";
-    }
-    return whole ? std::optional(static_cast<double>(*whole)) : std::nullopt;
+    const auto* const real = std::get_if<double>(value);
+    return real != nullptr ? *real : static_cast<double>(as_integer(*value, node.text).value_or(0));
 }
 
 /// In doubles and from left to right, as the frameworks' Python computes such sizes.
@@ -232,10 +239,7 @@ std::optional<Index> evaluate(const Node& node, const Captures& captures, std::s
         case Node::Kind::operation:
             return operation(node, captures, why);
         case Node::Kind::element: {
-            const FieldValue* const value = element_at(node, captures, why);
-            if (value != nullptr && std::holds_alternative<std::monostate>(*value)) {
-                *why = node.text + " has an element that is null";
-            }
+            const FieldValue* const value = known_element_at(node, captures, why);
             return value != nullptr ? as_integer(*value, "an element of " + node.text)
                                     : MaybeIndex();
         }

@@ -232,20 +232,20 @@ class ExprParser {
     ExprPtr floor() {
         const Deeper deeper(*this);
         in_.expect_mark("(");
-        Expr expr;
-        expr.op = Op::floor;
-        expr.args = {field(path_of(Kind::field))};
+        std::vector<ExprPtr> args{field(path_of(Kind::field))};
+        std::vector<Op> steps;
         while (!in_.accept_mark(")")) {
-            if (expr.args.size() == kDeepestExpr) {
+            if (args.size() == kDeepestExpr) {
                 in_.fail(in_.peek().column, "an expression of more than 64 terms in a row");
             }
-            expr.steps.push_back(in_.accept_mark("*") ? Op::multiply : Op::divide);
-            if (expr.steps.back() == Op::divide) {
+            steps.push_back(in_.accept_mark("*") ? Op::multiply : Op::divide);
+            if (steps.back() == Op::divide) {
                 in_.expect_mark("/");
             }
-            expr.args.push_back(atom());
+            args.push_back(atom());
         }
-        expr.depth = make_expr(Op::floor, expr.args)->depth;
+        Expr expr = *make_expr(Op::floor, std::move(args));
+        expr.steps = std::move(steps);
         return std::make_shared<const Expr>(std::move(expr));
     }
 

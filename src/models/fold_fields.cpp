@@ -41,6 +41,17 @@ std::shared_ptr<const std::vector<FieldValue>> list_of(const std::optional<Confi
     return values ? std::make_shared<const std::vector<FieldValue>>(std::move(*values)) : nullptr;
 }
 
+/// The numbers of a list that is written as a text: "3,4,5".
+std::vector<FieldValue> numbers_in(std::string_view text) {
+    std::vector<FieldValue> numbers;
+    for (const std::string_view part : split(text, ',')) {
+        if (const auto number = parse_index(trim(part))) {
+            numbers.emplace_back(*number);
+        }
+    }
+    return numbers;
+}
+
 }  // namespace
 
 NodePtr Folder::fold_field(const Expr& expr) const {
@@ -128,21 +139,6 @@ NodePtr Folder::fold_text(const Expr& expr) {
     std::string why;
     return constant_node(evaluate(node, {}, &why).value_or(0));
 }
-
-namespace {
-
-/// The numbers of a list that is written as a text: "3,4,5".
-std::vector<FieldValue> numbers_in(std::string_view text) {
-    std::vector<FieldValue> numbers;
-    for (const std::string_view part : split(text, ',')) {
-        if (const auto number = parse_index(trim(part))) {
-            numbers.emplace_back(*number);
-        }
-    }
-    return numbers;
-}
-
-}  // namespace
 
 NodePtr Folder::fold_has(const Expr& expr) {
     const std::string& path = expr.args[0]->name;

@@ -1,6 +1,7 @@
 #include "resolve.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "shardweld/core/error.hpp"
@@ -159,17 +160,18 @@ void declare(Declarations& entries, const RecipeFile& source, bool is_extra) {
 }
 
 bool rests_on_extra(const Declarations& entries, std::string_view name) {
-    std::vector<std::string_view> names{name};
-    // What rests on itself is found to when it is resolved, which needs no more than all names.
-    for (std::size_t i = 0; i < names.size() && i <= entries.size(); ++i) {
-        const auto entry = entries.find(names[i]);
-        if (entry == entries.end()) {
+    std::set<std::string_view> seen;
+    std::vector<std::string_view> open{name};
+    while (!open.empty()) {
+        const auto entry = entries.find(open.back());
+        open.pop_back();
+        if (entry == entries.end() || !seen.insert(entry->first).second) {
             continue;
         }
         if (entry->second.is_extra) {
             return true;
         }
-        names.insert(names.end(), entry->second.bases.begin(), entry->second.bases.end());
+        open.insert(open.end(), entry->second.bases.begin(), entry->second.bases.end());
     }
     return false;
 }

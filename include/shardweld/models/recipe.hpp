@@ -271,11 +271,11 @@ using Declarations = std::map<std::string, FoundDeclaration, std::less<>>;
 /// Built-in files are replaced or joined by `extra` (same declared name replaces). Error(usage)
 /// naming file and line on bad text; limits 1 MB and 10 000 lines a file, `extends` at most 8 deep,
 /// no cycles. With `extra` it also checks that all lines of one (logical tensor, segment) use the
-/// same axes after `fuse`, wherever recipes and dialects meet of which one rests on `extra`.
+/// same axes after `fuse`, where a recipe meets a dialect and one of them rests on `extra`.
 class RecipeLibrary {
   public:
-    /// The built-in files and those of the user, of which it checks the meetings: those of the
-    /// built-in ones are the same at every start, and a unit test checks them.
+    /// The built-in files and those of the user. Meetings of built-in ones alone are the same at
+    /// every start: a unit test checks them.
     static RecipeLibrary load(const std::vector<RecipeFile>& extra = {});
     /// Checks each recipe with each dialect that it can meet, and each form in which it is written.
     /// Throws usage, naming the line.

@@ -6,10 +6,10 @@
 #include <optional>
 #include <utility>
 
+#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/whole_file.hpp"
-#include "shardweld/models/symbols.hpp"
 #include "shardweld/mpi/comm.hpp"
 
 #include "../cli/log.hpp"
@@ -25,14 +25,13 @@ std::optional<std::vector<models::HubTensor>> made_by(const models::RecipeLibrar
                                                       const models::Recipe& recipe,
                                                       const models::Config& config) {
     try {
-        const models::Dialect own = models::own_names(recipe, *library.find_dialect("hf_module"));
-        return models::hub_tensors(recipe, models::Symbols(recipe, own, config, {}, {}));
+        return models::hub_tensors(recipe, tree_symbols(library, recipe, config));
     } catch (const Error&) {
         return std::nullopt;
     }
 }
 
-/// A name in pieces between the numbers in it: "experts.7.w1" as "experts.", "w1" and 7.
+/// A name in pieces between the numbers in it: "experts.7.w1" as "experts.", ".w1" and 7.
 struct Numbered {
     std::vector<std::string> texts{""};
     std::vector<Index> numbers = {};
@@ -87,6 +86,12 @@ NamedShapes read_reference(const Options& options) {
 models::Config reference_config(const Options& options) {
     const fs::path path = options.reference / "config.json";
     return models::Config::parse(io::read_text(path, models::kMaxConfig), path.string());
+}
+
+models::Symbols tree_symbols(const models::RecipeLibrary& library, const models::Recipe& recipe,
+                             const models::Config& config) {
+    const models::Dialect own = models::own_names(recipe, *library.find_dialect("hf_module"));
+    return {recipe, own, config, {}, {}};
 }
 
 Nearest nearest_family(const models::RecipeLibrary& library, const models::Config& config,

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/formats/format.hpp"
 #include "shardweld/models/config.hpp"
 #include "shardweld/models/hub_tensors.hpp"
 #include "shardweld/models/recipe.hpp"
+#include "shardweld/models/symbols.hpp"
 
 #include "../cli/options.hpp"
 
@@ -29,7 +29,11 @@ struct NamedShapes {
 NamedShapes read_shapes(const Options& options, formats::InputRequest request);
 /// The model of --ref. Error(usage) without it.
 NamedShapes read_reference(const Options& options);
+/// The config.json of --ref.
 models::Config reference_config(const Options& options);
+/// What a recipe's symbols are worth in a module tree.
+models::Symbols tree_symbols(const models::RecipeLibrary& library, const models::Recipe& recipe,
+                             const models::Config& config);
 
 struct Nearest {
     const models::Recipe* recipe = nullptr;  ///< nullptr: no family makes any tensor of the model
@@ -48,11 +52,12 @@ struct Differences {
 };
 Differences differences_of(const std::vector<models::HubTensor>& made, const Shapes& reference);
 
-/// Tensors whose names differ in numbers only. Of their shapes that of the most.
+/// Tensors whose names differ in numbers only.
 struct Group {
     std::vector<Index> ends;                           ///< of each number, largest + 1
     std::map<std::vector<Index>, std::size_t> shapes;  ///< how many have each
 
+    /// The shape that most of them have, and how many do.
     [[nodiscard]] const auto& usual() const {
         return *std::ranges::max_element(shapes, {}, [](const auto& one) { return one.second; });
     }

@@ -170,8 +170,7 @@ int check_recipe(const models::RecipeLibrary& library, const Options& options, s
     const NamedShapes reference = read_reference(options);
     const models::Config config = reference_config(options);
     const models::Recipe& recipe = models::recipe_for(library, config);
-    const models::Dialect own = models::own_names(recipe, *library.find_dialect("hf_module"));
-    const auto made = models::hub_tensors(recipe, models::Symbols(recipe, own, config, {}, {}));
+    const auto made = models::hub_tensors(recipe, tree_symbols(library, recipe, config));
     std::vector<std::string> faults;
     Shapes unplaced = reference.shapes;
     for (const models::HubTensor& tensor : made) {

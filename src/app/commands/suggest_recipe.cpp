@@ -28,7 +28,12 @@ std::string symbol_name(std::string text) {
     return text.empty() || is_digit(text.front()) ? "my_" + text : text;
 }
 
-/// Whether a recipe can have the text in a name: it has marks of its own.
+/// "q_norm" of "layer.{l}.q_norm".
+std::string last_part(const std::string& logical) {
+    return logical.substr(logical.rfind('.') + 1);
+}
+
+/// Whether a name in a recipe can hold the text: braces, blanks and others have a meaning there.
 bool can_be_written(std::string_view text) {
     return std::ranges::all_of(text, [](unsigned char c) {
         return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-';
@@ -56,15 +61,13 @@ class Suggestion {
           stored_(stored),
           framework_(stored ? library.find_dialect(stored->dialect) : nullptr),
           prefix_(layers_prefix(*nearest.recipe)),
-          symbols_(*nearest.recipe,
-                   models::own_names(*nearest.recipe, *library.find_dialect("hf_module")), config,
-                   {}, {}) {
+          symbols_(tree_symbols(library, *nearest.recipe, config)) {
         if (framework_ != nullptr && framework_->has_own_names) {
             framework_ = nullptr;
         }
         for (const auto* lines : {&nearest.recipe->hub, &nearest.recipe->module}) {
             for (const models::Line& line : *lines) {
-                logicals_.insert(line.logical.substr(line.logical.rfind('.') + 1));
+                logicals_.insert(last_part(line.logical));
             }
         }
     }
@@ -136,7 +139,8 @@ class Suggestion {
     void add_line(const std::vector<std::string>& texts, const Group& group) {
         const auto& [shape, n] = group.usual();
         std::set<std::string> axes{"l"};
-        std::string name = texts[1].substr(std::min<std::size_t>(1, texts[1].size()));  // its dot
+        std::string name =
+            texts[1].substr(std::min<std::size_t>(1, texts[1].size()));  // without the dot
         std::string own = name;
         for (std::size_t i = 2; i < texts.size(); ++i) {
             name += "{" + capture(group.ends[i - 1], axes) + "}" + texts[i];
@@ -147,11 +151,10 @@ class Suggestion {
         const models::Line* line = module_line(name);
         line = line == nullptr && framework_ != nullptr ? unused_line(shape) : line;
         if (line != nullptr) {
-            block_.push_back(name + " = " + line->logical.substr(line->logical.rfind('.') + 1) +
-                             "  " + line->layout.text + tail);
-        } else if (framework_ != nullptr) {
-            block_.push_back("# " + name + ": no stored tensor is the only one of its shape" +
+            block_.push_back(name + " = " + last_part(line->logical) + "  " + line->layout.text +
                              tail);
+        } else if (framework_ != nullptr) {
+            block_.push_back("# " + name + ": no stored tensor clearly belongs to it" + tail);
         } else {
             block_.push_back(name + " = " + new_logical(own) + layout_text(shape, axes) +
                              (n < n_layers() ? "  optional" : "") + tail);
@@ -178,7 +181,7 @@ class Suggestion {
         const models::Line* found = nullptr;
         for (const models::Line& line : framework_->store) {
             const bool fits =
-                !logicals_.contains(line.logical.substr(line.logical.rfind('.') + 1)) &&
+                !logicals_.contains(last_part(line.logical)) &&
                 line.layout.dims.size() == shape.size() &&
                 std::ranges::any_of(stored_->shapes, [&](const auto& tensor) {
                     return tensor.second == shape &&

@@ -14,8 +14,8 @@ namespace shardweld::plan {
 /// Whether the recipe lets a tensor of that hub name pass without a line.
 bool passes_unlisted(const models::Recipe& recipe, const std::string& name);
 
-/// The same of a tensor, and of any that has no elements: a module without width, such as that of
-/// zero shared experts, has some, and misses none that is not stored.
+/// The same of a tensor. One without elements, as a module of zero shared experts has it, passes
+/// whatever its name: no model depends on it.
 bool passes_unlisted(const models::Recipe& recipe, const catalogue::Tensor& tensor);
 
 /// Appends a target for each tensor. Those whose name is in `presumed` are to be compared with

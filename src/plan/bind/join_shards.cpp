@@ -1,8 +1,10 @@
 #include "join_shards.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -15,6 +17,10 @@
 namespace shardweld::plan {
 
 namespace {
+
+/// The axes that count experts: a layer may have two kinds. Their captures in rank-local names
+/// count within one expert-parallel rank.
+constexpr std::array<std::string_view, 2> kExpertAxes = {"e", "ev"};
 
 using catalogue::Catalogue;
 using catalogue::Piece;
@@ -182,11 +188,9 @@ Tensor join_group(const std::string& name, const ShardGroup& group, const Model&
 /// expert-parallel ranks.
 std::string global_name(const Shard& shard, const StoreMatch& match, const Catalogue& catalogue,
                         const Model& model) {
-    const auto expert =
-        std::find_if(match.captures.begin(), match.captures.end(), [](const auto& capture) {
-            return std::find(kExpertAxes.begin(), kExpertAxes.end(), capture.first) !=
-                   kExpertAxes.end();
-        });
+    const auto expert = std::ranges::find_if(match.captures, [](const auto& capture) {
+        return std::ranges::count(kExpertAxes, capture.first) > 0;
+    });
     if (expert == match.captures.end()) {
         return shard.name;
     }

@@ -2,10 +2,8 @@
 // Pure; knows parallel groups (tp, etp, ep) and shapes, no framework and no architecture.
 #pragma once
 
-#include <array>
 #include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "shardweld/catalogue/tensor.hpp"
@@ -18,10 +16,6 @@ struct Catalogue;
 }  // namespace shardweld::catalogue
 
 namespace shardweld::plan {
-
-/// The axes that count experts (those of a second kind in one layer with the other); their captures
-/// in rank-local names count within one expert-parallel rank.
-inline constexpr std::array<std::string_view, 2> kExpertAxes = {"e", "ev"};
 
 /// What joining made of a catalogue's shards.
 struct JoinedShards {
