@@ -14,6 +14,8 @@
 #include "shardweld/io/paths.hpp"
 #include "shardweld/io/whole_file.hpp"
 
+#include "sentence_modules.hpp"
+
 namespace shardweld::publish {
 
 namespace {
@@ -24,6 +26,9 @@ constexpr Bytes kMaxBytes = Bytes{1} << 30U;
 constexpr Bytes kMaxKept = Bytes{64} << 10U;
 constexpr Bytes kMaxKeptInAll = Bytes{1} << 20U;
 constexpr std::size_t kCopyBuffer = std::size_t{1} << 20U;
+
+constexpr const char* kModules = "modules.json";
+constexpr Bytes kMaxModules = Bytes{1} << 20U;
 
 // Directories of additional chat templates: transformers 4.51 and the name used before release.
 constexpr std::array<std::string_view, 2> kTemplateDirectories = {"additional_chat_templates",
@@ -73,21 +78,36 @@ struct FoundAsset {
     io::FileKind kind = io::FileKind::file;
 };
 
-/// Whatever is called like an asset, in the model directory and those of templates.
-std::vector<FoundAsset> entries_called_so(const fs::path& hf_directory) {
+/// The modules that modules.json names, if it is there.
+ModuleList modules_of(const fs::path& hf_directory, const Opener& open) {
+    const fs::path file = hf_directory / kModules;
+    if (!io::is_file(file) || ::eaccess(file.c_str(), R_OK) != 0) {
+        return {};
+    }
+    return parse_modules(io::text_of(open(file), kMaxModules));
+}
+
+/// Whatever is called like an asset, in the model directory, those of templates and `modules`.
+std::vector<FoundAsset> entries_called_so(const fs::path& hf_directory,
+                                          const std::vector<std::string>& modules) {
     std::vector<FoundAsset> found;
-    const auto look = [&](const fs::path& directory, const std::string& prefix) {
-        for (const fs::directory_entry& entry : io::entries_of(directory)) {
+    const auto look = [&](const std::string& below, bool is_module) {
+        for (const fs::directory_entry& entry : io::entries_of(hf_directory / below)) {
             const std::string name = entry.path().filename().string();
-            if (is_asset(name)) {
-                found.push_back({prefix + name, entry.path(), kind_of(entry)});
+            if (is_asset(name) || (is_module && is_of_module(name))) {
+                found.push_back({below + name, entry.path(), kind_of(entry)});
             }
         }
     };
-    look(hf_directory, "");
+    look("", false);
     for (const std::string_view name : kTemplateDirectories) {
         if (io::is_directory(hf_directory / name)) {
-            look(hf_directory / name, std::string(name) + "/");
+            look(std::string(name) + "/", false);
+        }
+    }
+    for (const std::string& name : modules) {
+        if (io::is_directory(hf_directory / name)) {
+            look(name + "/", true);
         }
     }
     std::sort(found.begin(), found.end(),
@@ -164,6 +184,7 @@ bool is_asset(std::string_view file_name) {
         return false;
     }
     return std::find(kNames.begin(), kNames.end(), file_name) != kNames.end() ||
+           is_of_sentence_model(file_name) ||
            std::any_of(kPrefixes.begin(), kPrefixes.end(),
                        [&](std::string_view prefix) { return file_name.starts_with(prefix); }) ||
            ends_with_any(file_name, kSuffixes);
@@ -177,7 +198,8 @@ bool has_tokenizer(const std::vector<std::string>& file_names) {
 }
 
 std::vector<Asset> collect_assets(const fs::path& hf_directory, const Opener& open) {
-    std::vector<FoundAsset> entries = entries_called_so(hf_directory);
+    std::vector<FoundAsset> entries =
+        entries_called_so(hf_directory, modules_of(hf_directory, open).directories);
     std::erase_if(entries,
                   [](const FoundAsset& entry) { return entry.kind != io::FileKind::file; });
     if (entries.size() > kMaxFiles) {
@@ -195,9 +217,15 @@ std::vector<Asset> collect_assets(const fs::path& hf_directory, const Opener& op
     return assets;
 }
 
-std::vector<std::string> lost_assets(const fs::path& hf_directory) {
-    std::vector<std::string> lost;
-    for (const FoundAsset& entry : entries_called_so(hf_directory)) {
+std::vector<std::string> lost_assets(const fs::path& hf_directory, const Opener& open) {
+    const ModuleList modules = modules_of(hf_directory, open);
+    std::vector<std::string> lost = modules.lost;
+    for (const std::string& name : modules.directories) {
+        if (!io::is_directory(hf_directory / name)) {
+            lost.push_back(name + " (which modules.json names)");
+        }
+    }
+    for (const FoundAsset& entry : entries_called_so(hf_directory, modules.directories)) {
         // Directories such as "tokenizer" and "vocab" are not model files.
         const bool is_lost = entry.kind == io::FileKind::directory
                                  ? fs::path(entry.name).has_extension()
@@ -209,7 +237,18 @@ std::vector<std::string> lost_assets(const fs::path& hf_directory) {
             lost.push_back(entry.name + what);
         }
     }
+    std::sort(lost.begin(), lost.end());
     return lost;
+}
+
+std::vector<std::string> weights_among(const std::vector<Asset>& assets) {
+    std::vector<std::string> names;
+    for (const Asset& asset : assets) {
+        if (ends_with_any(asset.name, kWeights)) {
+            names.push_back(asset.name);
+        }
+    }
+    return names;
 }
 
 std::vector<io::WrittenFile> write_assets(const std::vector<Asset>& assets,

@@ -14,6 +14,7 @@
 #include "shardweld/publish/report_file.hpp"
 
 #include "places.hpp"
+#include "sentence_modules.hpp"
 
 namespace shardweld::publish {
 
@@ -22,24 +23,30 @@ namespace {
 constexpr std::size_t kMostNamed = 5;
 constexpr Bytes kMaxConfig = Bytes{16} << 20U;
 
-// Of the Hub's pages, transformers' Trainer, quantisers, sentence-transformers and modelscope.
-constexpr std::array<std::string_view, 17> kOthers = {
-    ".gitattributes",     ".gitignore",
-    "USE_POLICY.md",      "params.json",
-    "modules.json",       "configuration.json",
-    "trainer_state.json", "training_args.bin",
-    "all_results.json",   "train_results.json",
-    "eval_results.json",  "recipe.yaml",
-    "Modelfile",          "quant_model_description.json",
-    "dtypes.json",        "requirements.txt",
+// Of the Hub's pages, transformers' Trainer, quantisers and modelscope.
+constexpr std::array<std::string_view, 16> kOthers = {
+    ".gitattributes",
+    ".gitignore",
+    "USE_POLICY.md",
+    "params.json",
+    "configuration.json",
+    "trainer_state.json",
+    "training_args.bin",
+    "all_results.json",
+    "train_results.json",
+    "eval_results.json",
+    "recipe.yaml",
+    "Modelfile",
+    "quant_model_description.json",
+    "dtypes.json",
+    "requirements.txt",
     "README.md",
 };
-constexpr std::array<std::string_view, 5> kOtherPrefixes = {"LICENSE", "LICENCE", "NOTICE",
-                                                            "README", "config_sentence"};
+constexpr std::array<std::string_view, 4> kOtherPrefixes = {"LICENSE", "LICENCE", "NOTICE",
+                                                            "README"};
 // Directories of a model, by what may lie in them: parts of one.
-constexpr std::array<std::string_view, 6> kDirectories = {
-    "lora_adapter", "chat_templates", "additional_chat_templates",
-    "1_Pooling",    "2_Dense",        "2_Normalize"};
+constexpr std::array<std::string_view, 3> kDirectories = {"lora_adapter", "chat_templates",
+                                                          "additional_chat_templates"};
 
 template <typename List>
 bool holds(const List& list, std::string_view name) {
@@ -94,7 +101,8 @@ void look_into(const fs::path& directory, const std::string& prefix, TreeContent
         }
         found.is_empty = false;
         const bool is_directory = !entry.is_symlink() && entry.is_directory();
-        if (is_directory && prefix.empty() && holds(kDirectories, name)) {
+        const bool is_of_model = holds(kDirectories, name) || is_module_directory(name);
+        if (is_directory && prefix.empty() && is_of_model) {
             look_into(entry.path(), name + "/", found);
         } else if (is_directory && name == "huggingface" && prefix == ".cache/") {
             continue;  // what the Hub's client notes beside what it has loaded

@@ -1,5 +1,6 @@
 // The small files of a model directory beside the weights: which are taken over, and writing them.
-// Knows HuggingFace's file names; knows nothing of their contents nor of tensors.
+// Knows HuggingFace's file names; knows nothing of their contents, modules.json's aside, nor of
+// tensors.
 #pragma once
 
 #include <functional>
@@ -30,8 +31,8 @@ struct Asset {
 using Opener = std::function<io::InputFile(const fs::path&)>;
 
 /// Whether a file of this name belongs to a model directory beside the weights: configurations,
-/// tokenizers, templates, processors and custom code; no weights, indices or documents. config.json
-/// is not among them: its text is decided by true_config.
+/// tokenizers, templates, processors, sentence-transformers' lists and custom code; no weights,
+/// indices or documents. config.json is not among them: its text is decided by true_config.
 bool is_asset(std::string_view file_name);
 
 /// Whether one of these files of a model directory holds a tokenizer's words, as transformers'
@@ -39,9 +40,11 @@ bool is_asset(std::string_view file_name);
 bool has_tokenizer(const std::vector<std::string>& file_names);
 
 /// The assets of a HuggingFace directory, sorted by name; regular files and links to such, which
-/// `open` follows or refuses. Each is looked at once: what is written later is what was found here.
-/// Local. Error(unsupported) when there are more or larger files than model directories have (1000
-/// files, 1 GiB each); Error(io) when the directory or a file cannot be read; errors of `open`.
+/// `open` follows or refuses. So are the files, weights too, of the directories that a modules.json
+/// names: sentence-transformers' pooling and dense layers. Each is looked at once: what is written
+/// later is what was found here. Local. Error(unsupported) when there are more or larger files than
+/// model directories have (1000 files, 1 GiB each); Error(io) when the directory or a file cannot
+/// be read; errors of `open`.
 std::vector<Asset> collect_assets(
     const fs::path& hf_directory,
     const Opener& open = [](const fs::path& path) { return io::InputFile::open(path); });
@@ -49,8 +52,14 @@ std::vector<Asset> collect_assets(
 /// Names like those of assets that are no readable file: links to nothing (a snapshot of the Hub's
 /// cache that was copied without its blobs), special files, directories called like a file
 /// ("tokenizer.json", not "tokenizer"). Sorted, each with what it is: "vocab.json (a link to
-/// nothing)". Local. Error(io) when the directory cannot be read.
-std::vector<std::string> lost_assets(const fs::path& hf_directory);
+/// nothing)". Also what a modules.json names in vain. Local. Error(io) when the directory cannot be
+/// read.
+std::vector<std::string> lost_assets(
+    const fs::path& hf_directory,
+    const Opener& open = [](const fs::path& path) { return io::InputFile::open(path); });
+
+/// Those of the assets that hold weights: of sentence-transformers' modules.
+std::vector<std::string> weights_among(const std::vector<Asset>& assets);
 
 /// Writes all assets into `directory`, where none is yet, checked; with `sync` also fsynced.
 /// `before_file` is called at each. What was written, to be held against it later. Local.

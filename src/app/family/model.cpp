@@ -212,6 +212,13 @@ plan::Warning no_tokenizer_warning(const ModelFiles& files) {
                 "--hf_config"};
 }
 
+plan::Warning module_weights_warning(const std::vector<std::string>& weights) {
+    return {"module_weights_copied", "",
+            listed(weights) +
+                " belongs to the sentence-transformers model beside config.json and is copied as "
+                "it is: if the job trained it, replace it with what was trained"};
+}
+
 /// What lies beside the weights, and does not come along. A tokenizer belongs to a model that has a
 /// vocabulary.
 void judge_side_files(PreparedModel& prepared, const ModelFiles& files) {
@@ -219,6 +226,9 @@ void judge_side_files(PreparedModel& prepared, const ModelFiles& files) {
         prepared.warnings.push_back(lost_files_warning(files));
     } else if (!files.has_tokenizer && prepared.config.integer(kVocabularyField)) {
         prepared.warnings.push_back(no_tokenizer_warning(files));
+    }
+    if (const auto weights = publish::weights_among(files.assets); !weights.empty()) {
+        prepared.warnings.push_back(module_weights_warning(weights));
     }
 }
 

@@ -132,7 +132,7 @@ ModelFiles read_model_files(const Options& options, const ModelPlaces& places) {
                                 ? read_named(config, models::kMaxConfig, "--hf_config")
                                 : io::text_of(open(config), models::kMaxConfig);
         files.assets = publish::collect_assets(files.hf_directory, open);
-        files.lost_assets = publish::lost_assets(files.hf_directory);
+        files.lost_assets = publish::lost_assets(files.hf_directory, open);
         files.has_tokenizer = publish::has_tokenizer(names_of(files.assets));
         if (!files.has_tokenizer && model.tokenizer_directory) {
             const fs::path& directory = *model.tokenizer_directory;

@@ -84,6 +84,45 @@ TEST(CollectAssets, follows_links_to_files_and_leaves_everything_else) {
                                   "merges.txt (a special file)", "vocab.json (a dangling link)"}));
 }
 
+TEST(CollectAssets, takes_the_modules_that_sentence_transformers_lists) {
+    const TemporaryDirectory hf;
+    hf.put("modules.json", R"([
+        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+        {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+        {"idx": 2, "name": "2", "path": "2_Dense", "type": "sentence_transformers.models.Dense"},
+        {"idx": 3, "name": "3", "path": "3_Normalize", "type": "x.Normalize"},
+        {"idx": 4, "name": "4", "path": "4_Dense", "type": "x.Dense"},
+        {"idx": 5, "name": "5", "path": "../2_Dense", "type": "x.Dense"},
+        {"idx": 6, "name": "6", "path": "0_Transformer", "type": "x.Transformer"}, 7])");
+    for (const char* name :
+         {"config_sentence_transformers.json", "sentence_bert_config.json", "1_Pooling/config.json",
+          "2_Dense/config.json", "2_Dense/model.safetensors",
+          // These stay behind.
+          "2_Dense/notes.md", "2_Dense/.git", "0_Transformer/model.safetensors",
+          "9_Dense/model.safetensors"}) {
+        hf.put(name);
+    }
+    const std::vector<Asset> found = collect_assets(hf.path());
+    EXPECT_EQ(names_of(found), (std::vector<std::string>{
+                                   "1_Pooling/config.json", "2_Dense/config.json",
+                                   "2_Dense/model.safetensors", "config_sentence_transformers.json",
+                                   "modules.json", "sentence_bert_config.json"}));
+    EXPECT_EQ(weights_among(found), std::vector<std::string>{"2_Dense/model.safetensors"});
+    EXPECT_EQ(lost_assets(hf.path()),
+              (std::vector<std::string>{
+                  "../2_Dense (which modules.json names, and no module has)",
+                  "0_Transformer (where modules.json has the model that is written beside it)",
+                  "4_Dense (which modules.json names)"}));
+}
+
+TEST(CollectAssets, takes_a_list_of_modules_that_is_none_as_a_file) {
+    const TemporaryDirectory hf;
+    hf.put("modules.json", "{");
+    EXPECT_EQ(names_of(collect_assets(hf.path())), std::vector<std::string>{"modules.json"});
+    EXPECT_EQ(lost_assets(hf.path()),
+              std::vector<std::string>{"modules.json (no list of modules)"});
+}
+
 TEST(CollectAssets, names_a_directory_that_is_not_there) {
     EXPECT_EQ(test::error_text([] { collect_assets("/no/such/place"); }),
               "not_found: cannot read directory /no/such/place: No such file or directory (errno "
