@@ -94,38 +94,13 @@ void look_at_tokens(const Case& model, Findings& findings) {
     }
 }
 
-std::string class_of(const Case& model) {
-    const json classes = model.field("architectures");
-    return classes.is_array() && !classes.empty() && classes[0].is_string() ? classes[0] : "";
-}
-
-/// Whether it is an encoder, an embedding model or a classifier. sentence-transformers' models say
-/// so by modules.json, whatever class they are of; bare classes are called "BertModel" (as are
-/// some of remote code that chat).
-bool generates_nothing(const Case& model) {
-    constexpr std::array<std::string_view, 7> kOtherHeads = {"ForMaskedLM",
-                                                             "ForPreTraining",
-                                                             "ForSequenceClassification",
-                                                             "ForTokenClassification",
-                                                             "ForQuestionAnswering",
-                                                             "ForMultipleChoice",
-                                                             "ForNextSentencePrediction"};
-    const std::string name = class_of(model);
-    const bool is_bare = name.ends_with("Model") && !name.ends_with("LMHeadModel") &&
-                         name.find("Chat") == std::string::npos &&
-                         name.find("Omni") == std::string::npos;
-    return is_bare || model.directory.files.contains("modules.json") ||
-           std::ranges::any_of(kOtherHeads,
-                               [&](std::string_view head) { return name.ends_with(head); });
-}
-
 void look_for_template(const Case& model, Findings& findings) {
     const bool is_there =
         model.directory.tokenizer_config_text.find("\"chat_template\"") != std::string::npos ||
         std::ranges::any_of(model.directory.files, [](const std::string& name) {
             return name.starts_with("chat_template");
         });
-    if (!is_there && model.directory.has_tokenizer && !generates_nothing(model)) {
+    if (!is_there && model.directory.has_tokenizer) {
         findings.doubtful("there is no chat template",
                           "chat requests will fail; copy chat_template.jinja from the model that "
                           "was trained, or give the server one");
@@ -133,7 +108,7 @@ void look_for_template(const Case& model, Findings& findings) {
 }
 
 void look_for_generation(const Case& model, Findings& findings) {
-    if (!model.directory.files.contains("generation_config.json") && !generates_nothing(model)) {
+    if (!model.directory.files.contains("generation_config.json")) {
         findings.doubtful("generation_config.json is missing",
                           "sampling and end tokens are the library's defaults; copy the file from "
                           "the model that was trained");
@@ -153,7 +128,9 @@ void look_at_vocabulary(const Case& model, Findings& findings) {
 }
 
 bool has_language_head(const Case& model) {
-    const std::string name = class_of(model);
+    const json classes = model.field("architectures");
+    const std::string name =
+        classes.is_array() && !classes.empty() && classes[0].is_string() ? classes[0] : "";
     return name.ends_with("ForCausalLM") || name.ends_with("ForConditionalGeneration") ||
            name.ends_with("LMHeadModel");
 }
@@ -295,10 +272,10 @@ const std::vector<Rule>& directory_rules() {
          "vLLM's and TGI's start without options, read"},
         {"tokens", kHub, look_at_tokens, "the embedding has a row for each token",
          "a row that is not there is read beyond the end"},
-        {"template", kServers, look_for_template,
-         "a chat template is there, if the model generates", "transformers 5.23, read"},
-        {"generation", kHub, look_for_generation,
-         "generation_config.json is there, if the model generates", "transformers 5.23, read"},
+        {"template", kServers, look_for_template, "a chat template is there",
+         "transformers 5.23, read"},
+        {"generation", kHub, look_for_generation, "generation_config.json is there",
+         "transformers 5.23, read"},
         {"vocabulary", kHub, look_at_vocabulary, "`vocab_size` is the embedding's rows",
          "transformers 5.23, run: RuntimeError"},
         {"head", kHub, look_at_head, "`tie_word_embeddings` agrees with the stored head",

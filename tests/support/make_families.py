@@ -15,7 +15,8 @@ RANKS = 2
 # Tables of a class of which other classes are made too.
 MORE = {"llama": ["LlamaModel", "LlamaForQuestionAnswering"], "qwen2": ["Qwen2Model"], "qwen3": ["Qwen3ForQuestionAnswering"],
         "mistral": ["MistralForQuestionAnswering"], "gpt_neox": ["GPTNeoXModel", "GPTNeoXForTokenClassification"],
-        "qwen3_moe": ["Qwen3MoeModel"], "gpt2": ["GPT2ForQuestionAnswering"], "qwen2_5_vl": ["Qwen2_5_VLModel"]}
+        "qwen3_moe": ["Qwen3MoeModel"], "qwen3.tied": ["Qwen3Model", "Qwen3ForSequenceClassification"], "gemma3_text": ["Gemma3TextModel"],
+        "gpt2": ["GPT2ForQuestionAnswering"], "qwen2_5_vl": ["Qwen2_5_VLModel"]}
 # save_pretrained of 5.23 and 5.24 writes the text model's layers as `blocks`, which no released file does.
 LEFT_OUT = {"kimi_k25": "save_pretrained misnames the text model's layers",
             "glm4_moe.unshared": "tensors without elements are left aside in rank files"}

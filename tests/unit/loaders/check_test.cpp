@@ -211,24 +211,6 @@ const std::vector<Fault>& faults() {
          [](Directory& m) { m.files.erase("generation_config.json"); },
          {"generation"},
          {"generation"}},
-        {"embedding_model",
-         plain_llama,
-         [](Directory& m) {
-             m.files.erase("generation_config.json");
-             m.files.erase("chat_template.jinja");
-             m.files.insert("modules.json");
-         },
-         {},
-         {}},
-        {"classifier",
-         plain_llama,
-         [](Directory& m) {
-             m.files.erase("generation_config.json");
-             m.files.erase("chat_template.jinja");
-             replace_in_config(m, "ForCausalLM", "ForSequenceClassification");
-         },
-         {},
-         {}},
         {"padded_vocabulary",
          plain_llama,
          [](Directory& m) { m.tensors["model.embed_tokens.weight"].shape[0] = 64; },
