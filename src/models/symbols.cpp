@@ -76,12 +76,14 @@ std::optional<std::string> type_of(const RecipeLibrary& library, const std::stri
 }
 
 std::optional<KnownClass> known_class(const RecipeLibrary& library, const Config& config) {
-    // minimax_m3_vl_text is MiniMaxM3VLForCausalLM's own type, not a slip.
+    // minimax_m3_vl_text is MiniMaxM3VLForCausalLM's own type, not a slip; nor is a type whose
+    // recipe leaves out such models.
     const std::string own = squeezed(config.text(kModelType).value_or(""));
     for (const std::string& name : config.architectures()) {
         const std::string family = squeezed(family_of_class(name));
-        const auto type =
-            family.empty() || own == family + "text" ? std::nullopt : type_of(library, family);
+        const auto type = family.empty() || own == family || own == family + "text"
+                              ? std::nullopt
+                              : type_of(library, family);
         if (type) {
             return KnownClass{name, *type};
         }
