@@ -24,10 +24,10 @@ SIZES = {"vocab_size": 96, "hidden_size": 32, "intermediate_size": 48, "num_hidd
          "head_dim": 8, "max_position_embeddings": 64, "tie_word_embeddings": False, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 
 
-def case(packages, backend="auto"):
-    """A case, called as its function: function(rank, out) saves into out/source; rank 0 has made out/expected."""
+def case(packages, *options):
+    """A case, called as its function, that merge gets these options for: function(rank, out) saves into out/source."""
     def add(function):
-        CASES[function.__name__] = (packages.split(), backend, function)
+        CASES[function.__name__] = (packages.split(), options, function)
         return function
     return add
 
@@ -83,7 +83,7 @@ def torch_dcp(rank, out):
     torch.distributed.checkpoint.save({"model": weights, "optim": moments, "step": 3}, checkpoint_id=out / "source")
 
 
-@case("transformers", "hf")
+@case("transformers", "--backend", "hf")
 def transformers_shards(rank, out):
     model = whole_model(out, rank)
     if rank == 0:
@@ -124,12 +124,12 @@ def zero(rank, out, stage):
     engine.save_checkpoint(str(out / "source"))
 
 
-@case("deepspeed torch transformers")
+@case("deepspeed torch transformers", "--dtype", "bf16")  # of the masters that are exactly the weights
 def deepspeed_zero1(rank, out):
     zero(rank, out, 1)
 
 
-@case("deepspeed torch transformers")
+@case("deepspeed torch transformers", "--dtype", "bf16")  # of the masters that are exactly the weights
 def deepspeed_zero3(rank, out):
     zero(rank, out, 3)
 
@@ -254,7 +254,7 @@ def run_rank(name, out, rank):
     import torch.distributed
 
     torch.set_num_threads(1)
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(RANKS), LOCAL_WORLD_SIZE=str(RANKS), LOCAL_SIZE=str(RANKS))
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(RANKS), LOCAL_WORLD_SIZE=str(RANKS))
     torch.distributed.init_process_group("gloo", init_method=f"file://{out}/meeting", rank=rank, world_size=RANKS)
     CASES[name][2](rank, out)
     torch.distributed.barrier()
@@ -265,7 +265,7 @@ def make(name, out):
     """Saves; "" or why not."""
     out.mkdir(parents=True)
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "DS_ACCELERATOR": "cpu", "HF_HUB_OFFLINE": "1", "GLOO_SOCKET_IFNAME": "lo",
-                   "CUDA_DEVICE_MAX_CONNECTIONS": "1", "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29817"}
+                   "CUDA_DEVICE_MAX_CONNECTIONS": "1", "OMP_NUM_THREADS": "1", "LOCAL_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29817"}
     logs = [open(out / f"rank_{rank}.log", "w") for rank in range(RANKS)]  # noqa: SIM115: the ranks write into them
     ranks = [subprocess.Popen([sys.executable, str(HERE), "--rank", name, str(out), str(rank)], env=environment, stdout=logs[rank], stderr=logs[rank])
              for rank in range(RANKS)]
@@ -281,9 +281,9 @@ def make(name, out):
     return next(iter(lines), "no answer in time")[:300]
 
 
-def merged(shardweld, out, backend):
+def merged(shardweld, out, options):
     """What is wrong with the merge, "" for nothing."""
-    command = [shardweld, "merge", "--local_dir", out / "source", "--hf_config", out / "expected", "--backend", backend, "--target_dir", out / "merged",
+    command = [shardweld, "merge", "--local_dir", out / "source", "--hf_config", out / "expected", *options, "--target_dir", out / "merged",
                "--report", out / "report.json", "-q"]
     run = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     if run.returncode:
@@ -322,7 +322,7 @@ def main():
     wanted = [name for name in wanted if name != "--record"]
     known = json.loads(KNOWN.read_text()) if KNOWN.exists() else {}
     n_wrong = 0
-    for name, (packages, backend, _) in CASES.items():
+    for name, (packages, options, _) in CASES.items():
         if wanted and name not in wanted:
             continue
         place = pathlib.Path(out).absolute() / name
@@ -330,7 +330,7 @@ def main():
         if reason:
             print(f"{name}: not made: {reason}", flush=True)
             continue
-        fault = merged(shardweld, place, backend)
+        fault = merged(shardweld, place, options)
         n_wrong += bool(fault)
         print(f"{name}: {'WRONG: ' + fault if fault else 'the same bytes'}", flush=True)
         if not fault:
