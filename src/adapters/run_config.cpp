@@ -1,55 +1,16 @@
 #include "shardweld/adapters/run_config.hpp"
 
-#include <algorithm>
-#include <map>
-#include <string_view>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/core/yaml.hpp"
 
 namespace shardweld::adapters {
 
 namespace {
-
-using Fields = std::map<std::string, std::string, std::less<>>;
-
-std::size_t indent_of(std::string_view line) {
-    return std::min(line.find_first_not_of(' '), line.size());
-}
-
-std::string_view unquoted(std::string_view text) {
-    const bool is_quoted = text.size() >= 2 && (text.front() == '"' || text.front() == '\'') &&
-                           text.back() == text.front();
-    return is_quoted ? text.substr(1, text.size() - 2) : text;
-}
-
-/// The scalars of one section of a mapping: "  key: value" one level below "section:".
-Fields section_of(std::string_view yaml, std::string_view section) {
-    Fields fields;
-    std::size_t level = 0;
-    bool is_inside = false;
-    for (const std::string_view line : split(yaml, '\n')) {
-        const std::string_view text = trim(line);
-        if (text.empty() || text.front() == '#') {
-            continue;
-        }
-        const std::size_t indent = indent_of(line);
-        const std::size_t colon = text.find(':');
-        if (indent == 0) {
-            is_inside = colon != std::string_view::npos && text.substr(0, colon) == section;
-            level = 0;
-            continue;
-        }
-        level = level == 0 ? indent : level;
-        if (is_inside && indent == level && colon != std::string_view::npos) {
-            fields.emplace(text.substr(0, colon), unquoted(trim(text.substr(colon + 1))));
-        }
-    }
-    return fields;
-}
 
 /// A number where it is one; else text, which is refused where a number is needed.
 nlohmann::ordered_json value_of(const std::string& text) {
@@ -60,7 +21,7 @@ nlohmann::ordered_json value_of(const std::string& text) {
 }  // namespace
 
 ConfigFile train_meta_of(const ConfigFile& run_config) {
-    const Fields fields = section_of(run_config.text, "peft");
+    const YamlFields fields = yaml_section(run_config.text, "peft");
     if (fields.empty()) {
         return {run_config.path, ""};
     }

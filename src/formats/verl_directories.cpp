@@ -224,9 +224,11 @@ void add_companions(Location& location, const fs::path& given) {
             companions.has(around, tokenizer, tokenizer / "tokenizer_config.json")) {
             location.tokenizer_directory = tokenizer;
         }
-        const fs::path claims = directory / "transformer_config.json";
-        if (!location.claims_file && companions.has(around, claims, claims)) {
-            location.claims_file = claims;
+        for (const fs::path& claims : {directory / "transformer_config.json",
+                                       directory / kNemoContext / "model.yaml"}) {
+            if (!location.claims_file && companions.has(around, claims, claims)) {
+                location.claims_file = claims;
+            }
         }
         if (io::is_directory(directory / "adapter_checkpoint")) {
             location.notes.push_back("adapters are stored separately in " +

@@ -1,5 +1,6 @@
 #include "shardweld/models/claims.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <utility>
@@ -74,6 +75,24 @@ bool agree(const FieldValue& stated, const FieldValue& claimed, bool at_most) {
     return a && b && (*a == *b || (at_most && *a < *b));
 }
 
+/// The values of a claim: those of a list "[1, 2]", or its only one.
+std::vector<FieldValue> claim_values(std::string_view text) {
+    const bool is_list = text.size() >= 2 && text.front() == '[' && text.back() == ']';
+    std::vector<FieldValue> values;
+    for (const std::string_view part :
+         split(is_list ? text.substr(1, text.size() - 2) : text, is_list ? ',' : '\0')) {
+        values.push_back(claim_value(std::string(trim(part))));
+    }
+    return values;
+}
+
+/// A text where a number is expected says nothing that could be compared; nor does a list that has
+/// not the one value, for what each of its values is about is not told.
+bool is_comparable(const FieldValue& stated, const std::vector<FieldValue>& claimed) {
+    return claimed.size() == 1 &&
+           (real_of(stated).has_value() == real_of(claimed.front()).has_value());
+}
+
 std::string text_of(const FieldValue& value) {
     if (const auto* integer = std::get_if<Index>(&value)) {
         return std::to_string(*integer);
@@ -127,29 +146,42 @@ bool holds(Folder& folder, const RefuseRule& rule) {
 
 }  // namespace
 
-std::vector<std::string> check_claims(const Dialect& dialect, const Config& config,
-                                      const std::map<std::string, std::string>& claims,
-                                      const std::set<std::string>& settled) {
+ClaimCheck check_claims(const Dialect& dialect, const Config& config,
+                        const std::map<std::string, std::string>& claims,
+                        const std::set<std::string>& settled) {
     Scope scope;
     scope.config = config;
     Folder fields(scope);
     scope.claims = &claims;
     scope.absent_is_zero = true;
     Folder conditions(scope);
-    std::vector<std::string> lines;
+    ClaimCheck found;
     for (const ClaimRule& rule : dialect.claims) {
         const auto claim = claims.find(rule.name);
         const bool applies =
             claim != claims.end() && !speaks_of(rule.field, settled) &&
             (rule.condition == nullptr || try_integer(conditions, rule.condition).value_or(0) != 0);
         const auto stated = applies ? stated_by(config, fields, rule.field) : std::nullopt;
-        if (stated && !agree(stated->value, claim_value(claim->second), rule.at_most)) {
-            lines.push_back(config.origin() + " says " + stated->text + " " +
-                            text_of(stated->value) + ", the checkpoint's args say " + rule.name +
-                            " " + (rule.at_most ? "only " : "") + printable(claim->second));
+        if (!stated) {
+            continue;
+        }
+        const auto values = claim_values(claim->second);
+        if (std::ranges::any_of(values, [&](const FieldValue& value) {
+                return agree(stated->value, value, rule.at_most);
+            })) {
+            continue;
+        }
+        if (is_comparable(stated->value, values)) {
+            found.contradictions.push_back(config.origin() + " says " + stated->text + " " +
+                                           text_of(stated->value) +
+                                           ", the checkpoint's args say " + rule.name + " " +
+                                           (rule.at_most ? "only " : "") +
+                                           printable(claim->second));
+        } else {
+            found.unread.push_back(rule.name + " is '" + printable(claim->second, 60) + "'");
         }
     }
-    return lines;
+    return found;
 }
 
 void require_fit(const Recipe& recipe, const Dialect& dialect, const Config& config,

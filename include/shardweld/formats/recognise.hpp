@@ -15,4 +15,7 @@ void refuse_unmerged(const fs::path& directory);
 /// a hint; "" for other paths. Local.
 std::string hub_hint(const fs::path& path);
 
+/// The fact of a catalogue that its run's tokenizer is none whose files a model could be given.
+inline constexpr const char* kForeignTokenizer = "foreign_tokenizer";
+
 }  // namespace shardweld::formats

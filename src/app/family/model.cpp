@@ -136,17 +136,22 @@ models::Config edited_config(const ModelFiles& files, const ModelChoice& choice)
     return config;
 }
 
-void check_config(const PreparedModel& prepared, const catalogue::Claims& claims) {
+void check_config(PreparedModel& prepared, const catalogue::Claims& claims) {
     const std::set<std::string> settled = prepared.choice.vocab_size
                                               ? std::set<std::string>{kVocabularyField}
                                               : std::set<std::string>{};
-    const auto disagreements =
-        models::check_claims(*prepared.dialect, prepared.config, claims, settled);
-    if (disagreements.empty()) {
+    const auto found = models::check_claims(*prepared.dialect, prepared.config, claims, settled);
+    if (!found.unread.empty()) {
+        prepared.warnings.push_back(
+            {"args_unread", "",
+             "of the checkpoint's args " + joined(found.unread, ", ") +
+                 ": not compared with " + prepared.config.origin()});
+    }
+    if (found.contradictions.empty()) {
         return;
     }
     std::string text = prepared.config.origin() + " does not describe this checkpoint:";
-    for (const std::string& disagreement : disagreements) {
+    for (const std::string& disagreement : found.contradictions) {
         // The path stands in the first line already.
         const std::string& path = prepared.config.origin();
         text += "\n  " + (disagreement.starts_with(path)

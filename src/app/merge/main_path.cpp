@@ -6,6 +6,7 @@
 #include "shardweld/adapters/separate.hpp"
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/formats/recognise.hpp"
 #include "shardweld/plan/plan.hpp"
 #include "shardweld/plan/trace.hpp"
 
@@ -94,14 +95,26 @@ ModelFiles early_files(Session& session, const FoundCheckpoint& found, Destinati
     });
 }
 
+/// Without the tokenizer's directory where the run says that no model could use what is there.
+formats::Location with_own_tokenizer(const Survey& survey) {
+    formats::Location location = survey.location;
+    if (survey.catalogue.facts.contains(formats::kForeignTokenizer)) {
+        location.tokenizer_directory.reset();
+    }
+    return location;
+}
+
 /// The files, now that it is known which are needed.
 ModelFiles settled_files(Session& session, const ReadCheckpoint& read,
                          std::optional<ModelFiles> early, const Terms& terms, Lora lora) {
     const bool is_needed = !is_adapter_alone(lora, read.survey.catalogue);
+    const formats::Location location = with_own_tokenizer(read.survey);
+    const bool is_known = early && location.tokenizer_directory.has_value() ==
+                                       read.survey.location.tokenizer_directory.has_value();
     const auto settle = [&] {
-        ModelFiles files =
-            early ? std::move(*early)
-                  : read_model_files(session.options, {read.survey.location, read.base, is_needed});
+        ModelFiles files = is_known ? std::move(*early)
+                                    : read_model_files(session.options,
+                                                       {location, read.base, is_needed});
         if (is_needed) {
             require_config(files, session.options, read.survey.location);
         }

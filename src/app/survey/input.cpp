@@ -9,6 +9,8 @@
 #include "shardweld/io/input_file.hpp"
 #include "shardweld/io/whole_file.hpp"
 
+#include "listed_sums.hpp"
+
 namespace shardweld::app {
 
 namespace {
@@ -54,6 +56,7 @@ FoundCheckpoint find_shown(Session& session, const formats::InputRequest& reques
 }
 
 Survey survey_shown(Session& session, FoundCheckpoint found, const std::string& of) {
+    check_listed_sums(session, found);
     Survey read = survey(session.comm, std::move(found),
                          shown(session.progress, "reading metadata" + of, "files"));
     session.progress.end();

@@ -145,6 +145,9 @@ class ByteCheckpoint final : public Format {
         }
         out.notes = {"ByteCheckpoint checkpoint, " + std::to_string(out.files.size()) +
                      " shard files"};
+        if (out.dialect == "megatron_core") {
+            out.notes.emplace_back(kNothingStated);
+        }
         return out;
     }
 

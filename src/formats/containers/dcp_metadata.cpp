@@ -105,8 +105,8 @@ void read_entries(const PickleValue& root, DcpRecords& records, const DcpStorage
         if (is_class(entry, "TensorStorageMetadata")) {
             metadata.tensors.push_back(read_tensor(name.text(), entry, records, storage, views));
         } else if (is_class(entry, "BytesStorageMetadata")) {
-            metadata.objects.push_back(
-                {std::string(name.text()), storage.object_bytes(name.text())});
+            metadata.objects.push_back({.name = std::string(name.text())});
+            storage.place(metadata.objects.back());
         } else {
             bad_metadata("entry '" + printable(name.text()) + "' is " + describe(entry) +
                          ", expected a tensor or bytes");

@@ -6,6 +6,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/formats/containers/dcp_metadata.hpp"
 
 #include "torch_storage.hpp"
 
@@ -89,11 +90,15 @@ void DcpStorage::sort_items() {
     }
 }
 
-Bytes DcpStorage::object_bytes(std::string_view name) const {
-    const auto found = items_.find(name);
-    return found == items_.end() || found->second.size() != 1
-               ? 0
-               : records_.place(found->second.front().place).length;
+void DcpStorage::place(DcpObject& object) const {
+    const auto found = items_.find(object.name);
+    if (found == items_.end() || found->second.size() != 1) {
+        return;
+    }
+    const DcpRecords::Place& place = records_.place(found->second.front().place);
+    object.length = place.length;
+    object.file = file_places_[place.file];
+    object.offset = place.offset;
 }
 
 // A tensor of one piece may be indexed without an offset.

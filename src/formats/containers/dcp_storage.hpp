@@ -14,6 +14,8 @@
 
 namespace shardweld::formats {
 
+struct DcpObject;
+
 /// Borrows names from the pickle it was read from.
 class DcpStorage {
   public:
@@ -25,8 +27,8 @@ class DcpStorage {
     /// Of each file, where the last of its items ends.
     [[nodiscard]] std::vector<Bytes> take_ends() { return std::move(ends_); }
     [[nodiscard]] bool has_transforms() const { return has_transforms_; }
-    /// Length of a byte object; 0 when it is not stored.
-    [[nodiscard]] Bytes object_bytes(std::string_view name) const;
+    /// Fills in file, offset and length of a byte object that is stored in one place.
+    void place(DcpObject& object) const;
     /// Fills in file, offset and length of every chunk; the chunks are sorted by their offsets.
     /// Error(corrupt) naming tensor and chunk when one is not stored, Error(unsupported) when one
     /// is transformed.

@@ -6,6 +6,7 @@
 
 #include "../containers/torch_storage.hpp"
 #include "../shared/module_names.hpp"
+#include "../shared/scalar_value.hpp"
 
 namespace shardweld::formats::deepspeed {
 
@@ -28,8 +29,8 @@ std::optional<Index> integer_of(const PickleValue* value) {
     if (value != nullptr && value->kind == PickleKind::object && value->arguments().size() == 1) {
         value = value->arguments().front();
     }
-    return value != nullptr && value->kind == PickleKind::integer ? std::optional(value->integer)
-                                                                  : std::nullopt;
+    const auto text = value == nullptr ? std::nullopt : scalar_text(*value);
+    return text ? parse_index(*text) : std::nullopt;
 }
 
 std::string parameter_name(const PickleValue& key) {

@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <cstring>
-#include <span>
 #include <string>
 #include <utility>
 
@@ -12,6 +9,8 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/torch_file.hpp"
 #include "shardweld/io/input_file.hpp"
+
+#include "../shared/scalar_value.hpp"
 
 namespace shardweld::formats::fsdp {
 
@@ -31,39 +30,18 @@ bool is_beside_shards(const Location& location, const std::string& file) {
 }
 
 // torch's schedulers count their steps.
-Claims scheduler_steps(const io::InputFile& /*input*/, const TorchFile& file) {
+Claims scheduler_steps(const ScalarReader& scalars, const PickleValue& root) {
     Claims claims;
-    const PickleValue* const scheduler =
-        file.root().is_mapping() ? file.root().find("lr_scheduler") : nullptr;
+    const PickleValue* const scheduler = root.is_mapping() ? root.find("lr_scheduler") : nullptr;
     if (scheduler == nullptr || !scheduler->is_mapping()) {
         return claims;
     }
     for (const char* key : {"last_epoch", "_step_count"}) {
-        const PickleValue* const steps = scheduler->find(key);
-        if (steps != nullptr && steps->kind == PickleKind::integer) {
-            claims[std::string("lr_scheduler.") + key] = std::to_string(steps->integer);
+        if (const auto steps = scalars.index_of(scheduler->find(key))) {
+            claims[std::string("lr_scheduler.") + key] = std::to_string(*steps);
         }
     }
     return claims;
-}
-
-// A number, or a tensor of one, as text; what is no count differs from all counts.
-std::string step_of(const io::InputFile& input, const TorchFile& file, const PickleValue& value) {
-    if (value.kind == PickleKind::integer) {
-        return std::to_string(value.integer);
-    }
-    const auto tensor = file.tensor(value);
-    if (!tensor || tensor->dtype != DType::f32 || tensor->volume() != 1) {
-        return "";
-    }
-    std::array<std::byte, sizeof(float)> bytes{};
-    input.read_at(
-        tensor->storage_offset + static_cast<Bytes>(tensor->element_offset) * bytes.size(), bytes);
-    float step = 0;
-    std::memcpy(&step, bytes.data(), bytes.size());
-    constexpr float kLargest = 16'777'216;  // up to which a float counts
-    const bool is_count = step >= 0 && step < kLargest && std::floor(step) == step;
-    return is_count ? std::to_string(static_cast<Index>(step)) : std::to_string(step);
 }
 
 // Of the first parameter that has one: all ranks have them in one order. Fused optimizers count in
@@ -85,16 +63,17 @@ const PickleValue* find_step(const PickleValue& root) {
                                                             : nullptr;
 }
 
-Claims optimizer_step(const io::InputFile& input, const TorchFile& file) {
-    const PickleValue* const step = file.root().is_mapping() ? find_step(file.root()) : nullptr;
-    const std::string count = step == nullptr ? "" : step_of(input, file, *step);
-    return count.empty() ? Claims{} : Claims{{"optimizer step", count}};
+// What is no count differs from all counts.
+Claims optimizer_step(const ScalarReader& scalars, const PickleValue& root) {
+    const PickleValue* const step = root.is_mapping() ? find_step(root) : nullptr;
+    const auto count = step == nullptr ? std::nullopt : scalars.text_of(*step);
+    return count ? Claims{{"optimizer step", *count}} : Claims{};
 }
 
 struct StateSource {
     std::string_view prefix;
     const char* words;
-    Claims (*read)(const io::InputFile&, const TorchFile&);
+    Claims (*read)(const ScalarReader&, const PickleValue&);
 };
 constexpr std::array<StateSource, 2> kSources = {{
     {"extra_state_", "its lr_scheduler", scheduler_steps},
@@ -105,7 +84,8 @@ constexpr std::array<StateSource, 2> kSources = {{
 Claims claims_in(const fs::path& path, const StateSource& source, Catalogue& out) {
     try {
         const auto input = io::InputFile::open(path);
-        return source.read(input, TorchFile::read(input));
+        const auto file = TorchFile::read(input);
+        return source.read(ScalarReader(file, input), file.root());
     } catch (const Error& error) {
         out.warnings.try_emplace(kUnreadState, printable(path.filename().string()) +
                                                    " cannot be read (" + error.what() +

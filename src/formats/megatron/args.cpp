@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
 #include <utility>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/fingerprint.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/core/yaml.hpp"
 
 #include "../shared/hints.hpp"
 #include "../shared/json_text.hpp"
@@ -19,8 +19,11 @@ namespace {
 
 using catalogue::Claims;
 
-// A hyper-parameter is a word or a number; longer texts are data paths and command lines.
 constexpr std::size_t kLongestText = 1024;
+
+constexpr const char* kTrue = "true";
+constexpr const char* kFalse = "false";
+constexpr const char* kNothing = "None";
 
 // A parallel size above this is not a size.
 constexpr Index kLargestSize = 1 << 20;
@@ -72,46 +75,15 @@ constexpr std::array<std::pair<const char*, const char*>, 5> kSizeKeys = {{
     {"etp", "expert_tensor_parallel_size"},
 }};
 
-std::string text_of(double value) {
-    std::array<char, 64> buffer{};
-    const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
-    return {buffer.data(), end};
-}
-
-std::string text_of(bool value) {
-    return value ? "true" : "false";
-}
-
-std::optional<std::string> scalar_text(const PickleValue& value) {
-    switch (value.kind) {
-        case PickleKind::boolean:
-            return text_of(value.integer != 0);
-        case PickleKind::integer:
-            return std::to_string(value.integer);
-        case PickleKind::real:
-            return text_of(value.real);
-        case PickleKind::text:
-            return value.text().size() <= kLongestText ? std::optional(std::string(value.text()))
-                                                       : std::nullopt;
-        default:
-            return std::nullopt;
-    }
-}
-
 std::optional<std::string> scalar_text(const nlohmann::json& value) {
     if (value.is_boolean()) {
-        return text_of(value.get<bool>());
+        return value.get<bool>() ? kTrue : kFalse;
     }
     if (value.is_number_float()) {
-        return text_of(value.get<double>());
+        return real_text(value.get<double>());
     }
-    if (value.is_number()) {
-        return value.dump();
-    }
-    if (value.is_string() && value.get_ref<const std::string&>().size() <= kLongestText) {
-        return value.get<std::string>();
-    }
-    return std::nullopt;
+    return value.is_string() ? plain_word(value.get_ref<const std::string&>())
+                             : std::optional(value.dump().substr(0, kLongestText));
 }
 
 // The dict of an object's attributes: its BUILD state, or the first half of a (dict, slots) state.
@@ -132,30 +104,47 @@ bool is_own(std::string_view key) {
                        [&](std::string_view pattern) { return glob_matches(pattern, key); });
 }
 
-std::string text_to_compare(const PickleValue& value, int depth) {
-    if (const auto text = scalar_text(value)) {
+/// A scalar, a list of arguments, or the class of what is neither; "None" of what is nothing.
+std::string argument_text(const PickleValue& value, const ScalarReader& scalars, int depth = 0) {
+    if (const auto text = scalars.text_of(value)) {
         return *text;
     }
-    switch (value.kind) {
+    const PickleValue& bare = unwrapped(value);
+    switch (bare.kind) {
         case PickleKind::none:
-            return "None";
+        case PickleKind::text:
+            return kNothing;
         case PickleKind::tuple:
         case PickleKind::list: {
-            std::string text = "[";
-            for (const PickleValue* element : value.elements()) {
+            std::string text;
+            for (const PickleValue* element : bare.elements()) {
+                text += text.empty() ? "" : ", ";
                 if (depth == kDeepestList || text.size() > kLongestText) {
                     text += "...";
                     break;
                 }
-                text += text_to_compare(*element, depth + 1) + ", ";
+                text += argument_text(*element, scalars, depth + 1);
             }
-            return text + "]";
+            return "[" + text + "]";
         }
         case PickleKind::object:
         case PickleKind::global:
-            return std::string(value.class_name());
+            return std::string(bare.class_name());
         default:
-            return std::string(name_of(value.kind));
+            return std::string(name_of(bare.kind));
+    }
+}
+
+/// Calls `take` with the name and the value of each argument.
+template <typename Take>
+void for_each_argument(const PickleValue& args, const Take& take) {
+    const PickleValue* attributes = attributes_of(unwrapped(args));
+    const std::size_t n_pairs = attributes == nullptr ? 0 : attributes->pair_count();
+    for (std::size_t i = 0; i < n_pairs; ++i) {
+        const PickleValue& key = attributes->key(i);
+        if (key.kind == PickleKind::text && key.text().size() <= kLongestText) {
+            take(std::string(key.text()), attributes->value(i));
+        }
     }
 }
 
@@ -167,17 +156,14 @@ const std::string& value_or_none(const Claims& claims, const std::string& key) {
 
 }  // namespace
 
-Claims claims_of(const PickleValue& args) {
+Claims claims_of(const PickleValue& args, const ScalarReader& scalars) {
     Claims claims;
-    const PickleValue* attributes = attributes_of(args);
-    const std::size_t n_pairs = attributes == nullptr ? 0 : attributes->pair_count();
-    for (std::size_t i = 0; i < n_pairs; ++i) {
-        const PickleValue& key = attributes->key(i);
-        auto text = scalar_text(attributes->value(i));
-        if (key.kind == PickleKind::text && key.text().size() <= kLongestText && text) {
-            claims[std::string(key.text())] = std::move(*text);
+    for_each_argument(args, [&](const std::string& key, const PickleValue& value) {
+        std::string text = argument_text(value, scalars);
+        if (text != kNothing) {
+            claims[key] = std::move(text);
         }
-    }
+    });
     return claims;
 }
 
@@ -188,8 +174,20 @@ Claims claims_of_json(const std::string& text) {
     }
     Claims claims;
     for (const auto& [key, value] : root.items()) {
-        if (auto scalar = scalar_text(value)) {
+        if (auto scalar = value.is_null() ? std::nullopt : scalar_text(value)) {
             claims[key] = std::move(*scalar);
+        }
+    }
+    return claims;
+}
+
+Claims claims_of_run_config(std::string_view text) {
+    Claims claims;
+    for (const char* section : {"model", "config", "tokenizer"}) {
+        for (const auto& [key, value] : yaml_section(text, section)) {
+            if (auto word = plain_word(value)) {
+                claims.emplace(key, std::move(*word));
+            }
         }
     }
     return claims;
@@ -200,17 +198,13 @@ std::optional<Index> number_claim(const Claims& claims, std::string_view key) {
     return at == claims.end() ? std::nullopt : parse_index(at->second);
 }
 
-Claims common_args(const PickleValue& args) {
+Claims common_args(const PickleValue& args, const ScalarReader& scalars) {
     Claims common;
-    const PickleValue* attributes = attributes_of(args);
-    const std::size_t n_pairs = attributes == nullptr ? 0 : attributes->pair_count();
-    for (std::size_t i = 0; i < n_pairs; ++i) {
-        const PickleValue& key = attributes->key(i);
-        if (key.kind == PickleKind::text && key.text().size() <= kLongestText &&
-            !is_own(key.text())) {
-            common[std::string(key.text())] = text_to_compare(attributes->value(i), 0);
+    for_each_argument(args, [&](const std::string& key, const PickleValue& value) {
+        if (!is_own(key)) {
+            common[key] = argument_text(value, scalars);
         }
-    }
+    });
     return common;
 }
 
@@ -245,7 +239,7 @@ void require_agreement(const Claims& a, const std::string& file_a, const Claims&
 
 void refuse_unsupported(const Claims& claims) {
     for (const auto& [key, value] : claims) {
-        if (key.ends_with("glu_interleave_size") && value != "0") {
+        if (key.ends_with("glu_interleave_size") && value != "0" && value != kFalse) {
             throw Error(ErrorCode::unsupported,
                         "args." + printable(key) + " is " + printable(value) +
                             ": gate and up rows are stored interleaved in blocks, which this build "
@@ -273,9 +267,15 @@ std::map<std::string, Index> stated_sizes(const Claims& claims) {
     return sizes;
 }
 
+bool has_other_tokenizer(const Claims& claims) {
+    const auto at = claims.find("tokenizer_type");
+    return at != claims.end() && at->second.find("HuggingFace") == std::string::npos &&
+           at->second.find("Multimodal") == std::string::npos;
+}
+
 bool shares_embeddings(const Claims& claims) {
     const auto at = claims.find("untie_embeddings_and_output_weights");
-    return at != claims.end() && at->second == text_of(false);
+    return at != claims.end() && at->second == kFalse;
 }
 
 }  // namespace shardweld::formats::megatron

@@ -10,22 +10,28 @@
 #include "shardweld/catalogue/statement.hpp"
 #include "shardweld/formats/containers/pickle.hpp"
 
+#include "../shared/scalar_value.hpp"
+
 namespace shardweld::formats::megatron {
 
-/// The scalar attributes of an argparse.Namespace (or the scalar values of a dict): booleans as
-/// true/false, numbers in their shortest decimal, texts as they are; None, enums and objects are
-/// left out.
-catalogue::Claims claims_of(const PickleValue& args);
+/// The attributes of an argparse.Namespace or another object, or the values of a dict: flags,
+/// numbers and words as ScalarReader reads them, lists of them as "[1, 2]", and of what is none of
+/// these its class, so that it does not count as not stated. What is None is left out.
+catalogue::Claims claims_of(const PickleValue& args, const ScalarReader& scalars);
 
-/// The same of a JSON object. Error(corrupt) when `text` is none.
+/// The same of a JSON object, lists and objects as JSON text. Error(corrupt) when `text` is none.
 catalogue::Claims claims_of_json(const std::string& text);
+
+/// The same of Megatron-Bridge's run_config.yaml, its sections `model` and `tokenizer`, and of
+/// NeMo's model.yaml, its section `config`.
+catalogue::Claims claims_of_run_config(std::string_view text);
 
 /// An integer claim; nullopt when it is absent or no whole number.
 std::optional<Index> number_claim(const catalogue::Claims& claims, std::string_view key);
 
 /// All arguments that every rank's file must agree on, those without a value ("None") and lists
 /// included: all but what a rank has for itself (its number, device, host, times and places).
-catalogue::Claims common_args(const PickleValue& args);
+catalogue::Claims common_args(const PickleValue& args, const ScalarReader& scalars);
 
 /// A fingerprint of claims: hundreds of arguments for each of thousands of files add up.
 Index fingerprint_of(const catalogue::Claims& claims);
@@ -41,6 +47,10 @@ void refuse_unsupported(const catalogue::Claims& claims);
 /// The parallel sizes that claims state as facts tp, pp, vpp, ep, etp; only those stated, all
 /// checked to be positive (Error(corrupt)).
 std::map<std::string, Index> stated_sizes(const catalogue::Claims& claims);
+
+/// Whether the run says that its tokenizer was none of HuggingFace's, whose files have other names
+/// or, under the same names, another content (TikTokenizer's tokenizer.json).
+bool has_other_tokenizer(const catalogue::Claims& claims);
 
 /// Whether the run says that embedding and output layer are one tensor.
 bool shares_embeddings(const catalogue::Claims& claims);

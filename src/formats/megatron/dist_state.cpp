@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/torch_file.hpp"
+#include "shardweld/formats/recognise.hpp"
 #include "shardweld/io/input_file.hpp"
 #include "shardweld/io/paths.hpp"
 #include "shardweld/io/whole_file.hpp"
 
+#include "../shared/hints.hpp"
 #include "../shared/json_text.hpp"
 #include "adapter.hpp"
 #include "args.hpp"
@@ -28,6 +32,12 @@ constexpr std::array<std::string_view, 6> kTrainingKeys = {
     "rng_state",           "rerun_state_machine",
     "opt_param_scheduler", "num_floating_point_operations_so_far"};
 
+/// Megatron keeps an object among the shards as the one element of a list.
+const PickleValue& only_element_of(const PickleValue& root) {
+    return root.kind == PickleKind::list && root.elements().size() == 1 ? *root.elements().front()
+                                                                        : root;
+}
+
 }  // namespace
 
 std::optional<std::string> sharded_backend(const fs::path& path) {
@@ -39,10 +49,10 @@ std::optional<std::string> sharded_backend(const fs::path& path) {
     return root["sharded_backend"].get<std::string>();
 }
 
-std::vector<std::string> metadata_files(const Location& location, const char* first) {
-    std::vector<std::string> files = {first};
-    if (io::is_file(location.directory / kCommonFile)) {
-        files.emplace_back(kCommonFile);
+std::vector<std::string> claims_files(const Location& location) {
+    std::vector<std::string> files;
+    if (io::is_file(location.directory / kRunConfigFile)) {
+        files.emplace_back(kRunConfigFile);
     }
     if (location.claims_file) {
         files.push_back(location.claims_file->lexically_relative(location.directory).string());
@@ -50,40 +60,65 @@ std::vector<std::string> metadata_files(const Location& location, const char* fi
     return files;
 }
 
+std::vector<std::string> metadata_files(const Location& location, const char* first) {
+    std::vector<std::string> files = {first};
+    if (io::is_file(location.directory / kCommonFile)) {
+        files.emplace_back(kCommonFile);
+    }
+    std::ranges::move(claims_files(location), std::back_inserter(files));
+    return files;
+}
+
 void add_global_facts(Catalogue& out) {
-    refuse_unsupported(out.claims);
+    out.facts.erase(kArgsFact);
     out.facts.merge(stated_sizes(out.claims));
     out.facts["t"] = 1;
     out.facts["te"] = 1;
-    out.facts["version"] = 3;
+    if (has_other_tokenizer(out.claims)) {
+        out.facts[kForeignTokenizer] = 1;
+    }
+    out.facts.emplace("version", 3);
     note_adapter(out);
 }
 
-Catalogue scan_common(const fs::path& path, bool check_crc) {
+void note_unchecked(Catalogue& out) {
+    if (out.claims.empty()) {
+        out.notes.emplace_back(kNothingStated);
+    }
+}
+
+void add_claims(Catalogue& scan, Catalogue& out) {
+    refuse_unsupported(scan.claims);
+    const auto args = scan.facts.extract(kArgsFact);
+    const bool is_second = !args.empty() && !out.facts.emplace(kArgsFact, args.mapped()).second;
+    if (is_second && out.facts[kArgsFact] != args.mapped()) {
+        require_agreement(out.claims, kCommonState, scan.claims, kCommonFile);
+    }
+    out.facts.insert(scan.facts.begin(), scan.facts.end());
+    out.claims.merge(scan.claims);
+    out.warnings.merge(scan.warnings);
+}
+
+Catalogue scan_state(const io::InputFile& input, const std::string& file, const StatePlace& place,
+                     bool check_crc) {
+    const auto opened = TorchFile::read(input, place.offset, place.length, check_crc);
+    const ScalarReader scalars(opened, input);
     Catalogue out;
-    const auto input = io::InputFile::open(path);
-    const auto file = TorchFile::read(input, 0, std::nullopt, check_crc);
-    for (const std::string& global : file.pickle().inert_globals()) {
+    for (const std::string& global : opened.pickle().inert_globals()) {
         out.inert_globals[global] = 1;
     }
-    if (!file.root().is_mapping()) {
-        return out;
+    const PickleValue& root = only_element_of(opened.root());
+    if (root.is_mapping()) {
+        add_state(root, file, scalars, out);
     }
-    if (const PickleValue* args = file.root().find("args")) {
-        out.claims = claims_of(*args);
-    }
-    if (const PickleValue* iteration = file.root().find("iteration");
-        iteration != nullptr && iteration->kind == PickleKind::integer) {
-        out.facts["iteration"] = iteration->integer;
-    }
-    out.statements.push_back(state_statement(file.root(), kCommonFile));
-    file.require_unchanged();
+    opened.require_unchanged();
     return out;
 }
 
 Catalogue scan_claims(const fs::path& path) {
+    const std::string text = io::read_text(path, kLargestClaimsFile);
     Catalogue out;
-    out.claims = claims_of_json(io::read_text(path, kLargestClaimsFile));
+    out.claims = path.extension() == ".yaml" ? claims_of_run_config(text) : claims_of_json(text);
     return out;
 }
 

@@ -1,6 +1,6 @@
-// What Megatron's distributed checkpoints hold beside model tensors: metadata.json, common.pt and
-// keys of training state. Knows those by name; nothing of how tensors are stored.
-// Source: megatron-core 0.12.2 and 0.16.1 megatron/core/dist_checkpointing/{core,serialization}.py.
+// What Megatron's distributed checkpoints hold beside model tensors: metadata.json, the common state
+// and keys of training state. Knows those by name; nothing of how tensors are stored.
+// Source: megatron-core 0.12.2, 0.16.1 and 0.19.2 megatron/core/dist_checkpointing/{core,serialization}.py.
 #pragma once
 
 #include <optional>
@@ -12,28 +12,54 @@
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/formats/format.hpp"
 
+namespace shardweld::io {
+class InputFile;
+}  // namespace shardweld::io
+
 namespace shardweld::formats::megatron {
 
 inline constexpr const char* kBackendFile = "metadata.json";
 inline constexpr const char* kCommonFile = "common.pt";
+/// Since megatron-core 0.19 the common state is an object among the shards.
+inline constexpr const char* kCommonState = "common_state";
+/// Megatron-Bridge's, which saves no args.
+inline constexpr const char* kRunConfigFile = "run_config.yaml";
 
 /// What metadata.json names as the format of the shards; nullopt when it is some other file of that
 /// name.
 std::optional<std::string> sharded_backend(const fs::path& path);
 
-/// Files to scan: `first`, and of common.pt and verl's transformer_config.json those that are
-/// there.
+/// Of run_config.yaml and the location's file of claims those that are there, for scan_claims.
+std::vector<std::string> claims_files(const Location& location);
+
+/// Files to scan: `first`, common.pt where it is, and claims_files.
 std::vector<std::string> metadata_files(const Location& location, const char* first);
 
-/// Puts sizes that the claims state among the facts, and how adapters are kept; refuses what cannot
-/// be read. Chunks are of whole tensors: gate and up rows are not interleaved by rank.
+/// Where an object lies in a file: all of it, if not told.
+struct StatePlace {
+    Bytes offset = 0;
+    std::optional<Bytes> length;
+};
+
+/// What add_state tells of common.pt, or of the same state as an object in shard `file`;
+/// `check_crc` as in TorchFile::read.
+catalogue::Catalogue scan_state(const io::InputFile& input, const std::string& file,
+                                const StatePlace& place, bool check_crc);
+
+/// Claims in verl's transformer_config.json, run_config.yaml or NeMo's model.yaml.
+catalogue::Catalogue scan_claims(const fs::path& path);
+
+/// Adds facts and claims of one such place to those that go before it. Error(unsupported) where
+/// they state a layout that cannot be read, Error(mismatch) where args stand in both places and
+/// contradict each other.
+void add_claims(catalogue::Catalogue& scan, catalogue::Catalogue& out);
+
+/// Puts sizes that the claims state among the facts, and how adapters are kept. Chunks are of whole
+/// tensors: gate and up rows are not interleaved by rank.
 void add_global_facts(catalogue::Catalogue& out);
 
-/// Claims of `args` and the iteration in common.pt; `check_crc` as in TorchFile::read.
-catalogue::Catalogue scan_common(const fs::path& path, bool check_crc);
-
-/// Claims in verl's transformer_config.json.
-catalogue::Catalogue scan_claims(const fs::path& path);
+/// Says what could not be compared where nothing states the run's arguments.
+void note_unchecked(catalogue::Catalogue& out);
 
 /// Pattern and reason under which a key is left aside; nullopt for model tensors.
 std::optional<std::pair<std::string, std::string>> ignored_row(std::string_view key);

@@ -19,11 +19,13 @@
 #include "../shared/ignored_rows.hpp"
 #include "adapter.hpp"
 #include "args.hpp"
+#include "dist_state.hpp"
 #include "grid.hpp"
 #include "legacy_scan.hpp"
 #include "megatron.hpp"
 #include "numbering.hpp"
 #include "rank_order.hpp"
+#include "save_state.hpp"
 #include "stage_content.hpp"
 #include "stage_names.hpp"
 
@@ -210,11 +212,21 @@ class Legacy final : public Format {
     }
 
     [[nodiscard]] std::vector<std::string> scan_list(const Location& location) const override {
-        return location.shard_files;
+        std::vector<std::string> files = location.shard_files;
+        std::ranges::move(claims_files(location), std::back_inserter(files));
+        return files;
     }
 
     [[nodiscard]] Catalogue scan(const Location& location, const std::string& file) const override {
-        return scan_legacy(location, file);
+        if (file.ends_with(".pt")) {
+            return scan_legacy(location, file);
+        }
+        try {
+            return scan_claims((location.directory / file).lexically_normal());
+        } catch (Error& error) {
+            error.add_context("file " + printable(file));
+            throw;
+        }
     }
 
     [[nodiscard]] Catalogue combine(const Location& location,
@@ -246,7 +258,11 @@ Catalogue Legacy::combine(const Location& location, std::vector<Catalogue> scans
     Catalogue out;
     out.facts = location.facts;
     out.claims = scans.front().claims;
+    out.warnings = scans.front().warnings;
     refuse_unsupported(out.claims);
+    for (; scans.size() > location.shard_files.size(); scans.pop_back()) {
+        add_claims(scans.back(), out);
+    }
     require_same_args(location, scans);
     std::vector<std::optional<Index>> samples;
     for (const Catalogue& scan : scans) {
@@ -282,6 +298,7 @@ Catalogue Legacy::combine(const Location& location, std::vector<Catalogue> scans
     out.facts["version"] = version.value_or(has_old_names(out.shards) ? 0 : 3);
     note_adapter(out);
     out.notes = {summary(grid, vpp, out)};
+    note_unchecked(out);
     return out;
 }
 

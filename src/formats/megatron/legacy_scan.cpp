@@ -179,28 +179,6 @@ void require_all(const PickleValue& root, std::size_t n_models) {
     }
 }
 
-void add_facts(const PickleValue& root, Catalogue& out) {
-    if (const PickleValue* iteration = root.find("iteration");
-        iteration != nullptr && iteration->kind == PickleKind::integer) {
-        out.facts["iteration"] = iteration->integer;
-    }
-    const PickleValue* version = root.find("checkpoint_version");
-    if (version != nullptr && version->kind == PickleKind::integer) {
-        out.facts["version"] = version->integer;
-    } else if (version != nullptr && version->kind == PickleKind::real && version->real >= 0 &&
-               version->real < 1000) {
-        out.facts["version"] = static_cast<Index>(version->real);
-    }
-}
-
-void add_args(const PickleValue& args, Catalogue& out) {
-    out.claims = claims_of(args);
-    out.facts[kArgsFact] = fingerprint_of(common_args(args));
-    if (const auto rank = number_claim(out.claims, "rank"); rank && *rank >= 0) {
-        out.facts["rank"] = *rank;
-    }
-}
-
 void leave_other_keys(const PickleValue& root, LegacyScan& scan) {
     // All other storages are reported with the first of these keys: they are training state.
     Bytes bytes = scan.other_bytes();
@@ -221,7 +199,7 @@ void leave_other_keys(const PickleValue& root, LegacyScan& scan) {
     }
 }
 
-void add_root(const TorchFile& file, Catalogue& out) {
+void add_root(const TorchFile& file, const ScalarReader& scalars, Catalogue& out) {
     const PickleValue& root = file.root();
     if (!root.is_mapping()) {
         throw Error(ErrorCode::corrupt,
@@ -238,11 +216,10 @@ void add_root(const TorchFile& file, Catalogue& out) {
         scan.add_model(*models[v], static_cast<int>(v));
     }
     out.facts["vpp"] = static_cast<Index>(models.size());
-    add_facts(root, out);
-    if (const PickleValue* args = root.find("args")) {
-        add_args(*args, out);
+    add_state(root, out.files.front().path, scalars, out);
+    if (const auto rank = number_claim(out.claims, "rank"); rank && *rank >= 0) {
+        out.facts["rank"] = *rank;
     }
-    out.statements.push_back(state_statement(root, out.files.front().path));
     leave_other_keys(root, scan);
     scan.finish();
 }
@@ -251,7 +228,10 @@ void add_root(const TorchFile& file, Catalogue& out) {
 
 Catalogue scan_legacy(const Location& location, const std::string& file) {
     const auto input = io::InputFile::open(location.directory / file);
-    Catalogue out = scan_torch_file(input, location, file, add_root);
+    Catalogue out =
+        scan_torch_file(input, location, file, [&](const TorchFile& opened, Catalogue& scan) {
+            add_root(opened, ScalarReader(opened, input), scan);
+        });
     if (const auto sample = sample_of(input, out.shards)) {
         out.facts["sample"] = *sample;
     }
@@ -268,7 +248,8 @@ void require_agreeing_args(const Location& location, const std::string& a, const
         const TorchFile torch_file = TorchFile::read(input);
         const PickleValue* args =
             torch_file.root().is_mapping() ? torch_file.root().find("args") : nullptr;
-        return args == nullptr ? catalogue::Claims() : common_args(*args);
+        return args == nullptr ? catalogue::Claims()
+                               : common_args(*args, ScalarReader(torch_file, input));
     };
     if (!io::is_file(location.directory / a) || !io::is_file(location.directory / b)) {
         throw Error(ErrorCode::mismatch,

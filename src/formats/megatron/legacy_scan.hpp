@@ -17,9 +17,6 @@ namespace shardweld::formats::megatron {
 /// torch file or holds no model.
 catalogue::Catalogue scan_legacy(const Location& location, const std::string& file);
 
-/// The fact that stands for all of a file's args but its rank's own: equal in all files of a save.
-inline constexpr const char* kArgsFact = "args";
-
 /// Error(mismatch) with the first argument on which two files contradict each other; reads both
 /// again. Without details where this rank cannot.
 void require_agreeing_args(const Location& location, const std::string& a, const std::string& b);

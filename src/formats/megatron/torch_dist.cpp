@@ -31,6 +31,29 @@ namespace shardweld::formats::megatron {
 
 namespace {
 
+/// The common state of megatron-core 0.19, in the first rank's file, as `.metadata` is that rank's.
+void read_common_state(const Location& location, const DcpObject& object, const std::string& file,
+                       catalogue::Catalogue& out) {
+    const fs::path path = location.directory / file;
+    if (object.length == 0 || !io::is_file(path)) {
+        out.warnings["args_unread"] = std::string(kCommonState) + " lies in " + printable(file) +
+                                      ", which is not seen where .metadata is: the run's "
+                                      "arguments are not compared with config.json";
+        return;
+    }
+    try {
+        catalogue::Catalogue state =
+            scan_state(io::InputFile::open(path), file, {object.offset, object.length},
+                       location.check_crc);
+        out.statements = std::move(state.statements);
+        out.inert_globals = std::move(state.inert_globals);
+        add_claims(state, out);
+    } catch (Error& error) {
+        error.add_context(std::string(kCommonState) + " in " + printable(file));
+        throw;
+    }
+}
+
 /// Model tensors with their chunks as unlocated pieces; training state and byte objects are counted
 /// as ignored. Error(not_found) naming all shard files that are needed and absent,
 /// Error(unsupported) for compressed shards and adapters.
@@ -56,6 +79,9 @@ catalogue::Catalogue read_index(const Location& location) {
         const std::string name = object.name.substr(0, object.name.find("/shard_"));
         ignored.add(row ? *row : std::pair(printable(name), std::string("not a tensor")), 1,
                     object.length);
+        if (name == kCommonState) {
+            read_common_state(location, object, metadata.files.at(object.file), out);
+        }
     }
     sort_tensors(out.tensors);
     out.ignored = ignored.take();
@@ -69,6 +95,8 @@ catalogue::Catalogue read_index(const Location& location) {
 using catalogue::Catalogue;
 
 constexpr const char* kIndexFile = ".metadata";
+// Megatron's copy of the tokenizer's files. Only HuggingFace's own has settings among them.
+constexpr const char* kTokenizer = "tokenizer";
 
 // How much of `.metadata` is searched for Megatron's names: it begins with the keys.
 constexpr Bytes kSearchedBytes = 4U << 20U;
@@ -150,6 +178,9 @@ class TorchDist final : public Format {
                 location.shard_files.push_back(file);
             }
         }
+        if (io::is_file(directory / kTokenizer / "tokenizer_config.json")) {
+            location.tokenizer_directory = directory / kTokenizer;
+        }
         return location;
     }
 
@@ -162,8 +193,10 @@ class TorchDist final : public Format {
             if (file == kIndexFile) {
                 return read_index(location);
             }
-            return file == kCommonFile ? scan_common(location.directory / file, location.check_crc)
-                                       : scan_claims(location.claims_file.value());
+            const fs::path path = location.directory / file;
+            return file == kCommonFile
+                       ? scan_state(io::InputFile::open(path), file, {}, location.check_crc)
+                       : scan_claims(path.lexically_normal());
         } catch (Error& error) {
             error.add_context("file " + file);
             throw;
@@ -174,22 +207,21 @@ class TorchDist final : public Format {
                                     std::vector<Catalogue> scans) const override {
         Catalogue out = std::move(scans.front());
         require_model(location, out);
-        out.facts = location.facts;
-        // common.pt comes before transformer_config.json: args are nearer to the run.
+        for (const auto& [name, value] : location.facts) {
+            out.facts[name] = value;
+        }
         for (std::size_t i = 1; i < scans.size(); ++i) {
-            out.facts.insert(scans[i].facts.begin(), scans[i].facts.end());
-            if (out.claims.empty()) {
-                out.claims = std::move(scans[i].claims);
-            }
             std::move(scans[i].statements.begin(), scans[i].statements.end(),
                       std::back_inserter(out.statements));
             for (const auto& [global, count] : scans[i].inert_globals) {
                 out.inert_globals[global] += count;
             }
+            add_claims(scans[i], out);
         }
         tell_unnamed(out);
         add_global_facts(out);
         out.notes = {summary(out)};
+        note_unchecked(out);
         return out;
     }
 

@@ -14,6 +14,7 @@
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/io/input_file.hpp"
 #include "shardweld/io/paths.hpp"
 
 #include "../shared/directory_listing.hpp"
@@ -95,10 +96,7 @@ void absorb(Catalogue scan, IgnoredRows& ignored, Catalogue& out) {
     for (const auto& [global, count] : scan.inert_globals) {
         out.inert_globals[global] += count;
     }
-    out.facts.insert(scan.facts.begin(), scan.facts.end());
-    if (out.claims.empty()) {
-        out.claims = std::move(scan.claims);
-    }
+    add_claims(scan, out);
 }
 
 void sort_files(Catalogue& out) {
@@ -179,11 +177,11 @@ class Zarr final : public Format {
                 return scan_objects(location.directory);
             }
             if (file == kCommonFile) {
-                return scan_common(path, location.check_crc);
+                return scan_state(io::InputFile::open(path), file, {}, location.check_crc);
             }
             return path.filename() == kArrayFile
                        ? scan_array(location.directory, fs::path(file).parent_path().string())
-                       : scan_claims(location.claims_file.value());
+                       : scan_claims(path.lexically_normal());
         } catch (Error& error) {
             error.add_context("file " + printable(file));
             throw;
@@ -204,6 +202,7 @@ class Zarr final : public Format {
         out.ignored = ignored.take();
         add_global_facts(out);
         out.notes = {zarr_summary(out)};
+        note_unchecked(out);
         return out;
     }
 };

@@ -16,12 +16,19 @@ constexpr const char* kAdapter = "an adapter, saved beside the model";
 // What trainers leave beside any model: transformers 5 trainer.py, accelerate 1.15 constants.py
 // and utils/fsdp_utils.py, lightning 2.6 strategies/fsdp.py,
 // verl 0.9.1 checkpoint_manager.py and ray_trainer.py, megatron-core 0.17
-// training/checkpointing.py.
-constexpr std::array<KnownName, 34> kNeighbours = {{
+// training/checkpointing.py, megatron-bridge 0.6.2 training/checkpointing.py, slime 0.2.
+constexpr std::array<KnownName, 41> kNeighbours = {{
     {"metadata.json", ""},
     {"latest_checkpointed_iteration.txt", ""},
     {"ckpt_contents.json", ""},
     {"transformer_config.json", ""},
+    {"run_config.yaml", ""},
+    {"integrity.json", ""},
+    {"train_state.pt", kTrainingState},
+    {"latest_train_state.pt", kTrainingState},
+    {"modelopt_state/", "states of ModelOpt's quantisers"},
+    {"global_dataset_state_dict_#.pt", kTrainingState},
+    {"rollout/global_dataset_state_dict_#.pt", kTrainingState},
     {"huggingface/*", kForHuggingFace},
     {"lora_adapter/", kAdapter},
     {"adapter_checkpoint/", kAdapter},

@@ -10,9 +10,10 @@ namespace {
 
 using catalogue::Claims;
 
-TEST(Args, of_json_keep_scalars_in_one_spelling) {
+TEST(Args, of_json_have_one_spelling) {
     EXPECT_EQ(claims_of_json(R"({"a": 1, "b": -2, "c": 1e-06, "d": 10000.0, "e": true, "f": false,
-                                 "g": "text", "h": null, "i": [1], "j": {"k": 1}, "l": 0.1})"),
+                                 "g": "text", "h": null, "i": [1], "j": {"k": 1}, "l": 0.1,
+                                 "m": "True", "n": "None"})"),
               (Claims{{"a", "1"},
                       {"b", "-2"},
                       {"c", "1e-06"},
@@ -20,9 +21,26 @@ TEST(Args, of_json_keep_scalars_in_one_spelling) {
                       {"e", "true"},
                       {"f", "false"},
                       {"g", "text"},
-                      {"l", "0.1"}}));
+                      {"i", "[1]"},
+                      {"j", R"({"k":1})"},
+                      {"l", "0.1"},
+                      {"m", "true"}}));
     expect_error(ErrorCode::corrupt, "is not a JSON object", [] { claims_of_json("[1]"); });
     expect_error(ErrorCode::corrupt, "is not a JSON object", [] { claims_of_json("{\"a\": "); });
+}
+
+TEST(Args, of_a_run_config_are_its_models) {
+    EXPECT_EQ(claims_of_run_config("train:\n  num_layers: 9\nmodel:\n  num_layers: 4\n"
+                                   "  layernorm_epsilon: 1.0e-06  # small\n  qk_clip: null\n"
+                                   "  rotary_interleaved: True\n  params_dtype:\n    _target_: x\n"
+                                   "  rotary_base:\n  - 10000\n  - 1000000\n  name: 'a: b'\n"
+                                   "tokenizer:\n  tokenizer_type: HuggingFaceTokenizer\n"),
+              (Claims{{"layernorm_epsilon", "1e-06"},
+                      {"name", "a: b"},
+                      {"num_layers", "4"},
+                      {"rotary_base", "[10000, 1000000]"},
+                      {"rotary_interleaved", "true"},
+                      {"tokenizer_type", "HuggingFaceTokenizer"}}));
 }
 
 TEST(Args, of_different_saves_do_not_agree) {
@@ -39,21 +57,23 @@ TEST(Args, of_different_saves_do_not_agree) {
 }
 
 TEST(Args, that_ranks_share_are_all_but_their_own) {
-    const std::string text = "\x80\x02}(" + test::unicode("rank") + "K\x03" +
+    const std::string text = "}(" + test::unicode("rank") + "K\x03" +
                              test::unicode("start_time") + "K\x04" + test::unicode("seed") +
                              "K\x05" + test::unicode("load") + "N" + test::unicode("q_lora_rank") +
                              "K\x06" + test::unicode("freq") +
                              "](K\x01K\x02"
-                             "eu.";
-    const auto bytes = std::as_bytes(std::span(text));
-    const Pickle pickle = Pickle::parse({bytes.begin(), bytes.end()});
-    EXPECT_EQ(
-        common_args(pickle.root()),
-        (Claims{{"freq", "[1, 2, ]"}, {"load", "None"}, {"q_lora_rank", "6"}, {"seed", "5"}}));
+                             "eu";
+    const Scratch scratch;
+    scratch.file("a.pt", test::torch_file(text, {}));
+    const auto input = io::InputFile::open(scratch.path() / "a.pt");
+    const auto file = TorchFile::read(input);
+    EXPECT_EQ(common_args(file.root(), ScalarReader(file, input)),
+              (Claims{{"freq", "[1, 2]"}, {"load", "None"}, {"q_lora_rank", "6"}, {"seed", "5"}}));
 }
 
 TEST(Args, with_interleaved_gates_are_refused) {
     refuse_unsupported({{"moe_mlp_glu_interleave_size", "0"}, {"num_layers", "32"}});
+    refuse_unsupported({{"moe_mlp_glu_interleave_size", "false"}});
     expect_error(ErrorCode::unsupported,
                  "args.moe_mlp_glu_interleave_size is 32: gate and up rows are stored interleaved",
                  [] {

@@ -60,7 +60,7 @@ TEST(Legacy, describes_a_tensor_parallel_checkpoint) {
     EXPECT_EQ(got.claims.at("num_layers"), "4");
     EXPECT_EQ(got.claims.at("norm_epsilon"), "1e-06");
     EXPECT_EQ(got.claims.at("swiglu"), "true");
-    EXPECT_EQ(got.claims.count("attention_backend"), 0U);
+    EXPECT_EQ(got.claims.at("attention_backend"), "megatron.core.transformer.enums AttnBackend");
     const Shard& qkv =
         shard(got, "decoder.layers.3.self_attention.linear_qkv.weight", {2, 0, 0, 0, 2});
     EXPECT_EQ(qkv.dtype, DType::bf16);

@@ -9,9 +9,13 @@ namespace {
 
 using Claims = std::map<std::string, std::string>;
 
-std::vector<std::string> disagreements(const std::string& json, const Claims& claims) {
+ClaimCheck checked(const std::string& json, const Claims& claims) {
     return check_claims(*RecipeLibrary::load().find_dialect("megatron_core"), config_of(json),
                         claims);
+}
+
+std::vector<std::string> disagreements(const std::string& json, const Claims& claims) {
+    return checked(json, claims).contradictions;
 }
 
 constexpr const char* kLlama = R"({"model_type": "llama", "num_hidden_layers": 4,
@@ -71,7 +75,8 @@ TEST(Claims, the_vocabulary_is_the_runs_where_its_tokenizer_was_told_it) {
     EXPECT_EQ(said({{"vocab_size", "200"}, {"tokenizer_type", "HuggingFaceTokenizer"}}), 0U);
     const Claims other = changed(kArgs, {{"vocab_size", "100"}, {"padded_vocab_size", "128"}});
     EXPECT_EQ(check_claims(*RecipeLibrary::load().find_dialect("megatron_core"), config_of(kLlama),
-                           other, {"vocab_size"}),
+                           other, {"vocab_size"})
+                  .contradictions,
               std::vector<std::string>());
 }
 
@@ -80,7 +85,19 @@ TEST(Claims, numbers_compare_as_numbers) {
               std::vector<std::string>());
     EXPECT_EQ(disagreements(R"({"rope_theta": 0.5})", {{"rotary_base", "0.5"}}),
               std::vector<std::string>());
-    EXPECT_EQ(disagreements(R"({"rope_theta": 0.5})", {{"rotary_base", "none"}}).size(), 1U);
+}
+
+TEST(Claims, that_cannot_be_compared_are_said) {
+    const std::string json = R"({"rope_theta": 1000000, "num_hidden_layers": 4})";
+    for (const char* text : {"half", "some Class", "[1, 2]", "[]"}) {
+        const ClaimCheck check = checked(json, {{"rotary_base", text}});
+        EXPECT_EQ(check.contradictions, std::vector<std::string>()) << text;
+        EXPECT_EQ(check.unread,
+                  std::vector<std::string>{"rotary_base is '" + std::string(text) + "'"});
+    }
+    // Gemma 3 has an angle for each kind of layer.
+    EXPECT_EQ(checked(json, {{"rotary_base", "[10000, 1000000.0]"}}).unread,
+              std::vector<std::string>());
 }
 
 TEST(Claims, query_groups_count_only_when_they_are_used) {
