@@ -85,8 +85,8 @@ YamlFields yaml_section(std::string_view yaml, std::string_view section) {
         }
         if (indent_of(line) == 0 && !is_item(text)) {
             const std::size_t colon = text.find(':');
-            is_inside = colon != std::string_view::npos &&
-                        scalar_in(text.substr(0, colon)) == section;
+            is_inside =
+                colon != std::string_view::npos && scalar_in(text.substr(0, colon)) == section;
         } else if (is_inside) {
             found.add(line);
         }

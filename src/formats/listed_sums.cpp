@@ -33,10 +33,10 @@ std::map<std::string, std::string> sums_in(const nlohmann::json& root) {
     }
     const auto algorithm = root.value("algorithm", nlohmann::json());
     if (algorithm != "sha256") {
-        throw Error(ErrorCode::unsupported,
-                    "lists sums by the algorithm " + printable(algorithm.dump(), 60) +
-                        ", not sha256",
-                    "check them with the framework and remove the file");
+        throw Error(
+            ErrorCode::unsupported,
+            "lists sums by the algorithm " + printable(algorithm.dump(), 60) + ", not sha256",
+            "check them with the framework and remove the file");
     }
     std::map<std::string, std::string> sums;
     for (const auto& [name, sum] : root["files"].items()) {

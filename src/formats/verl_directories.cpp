@@ -224,8 +224,8 @@ void add_companions(Location& location, const fs::path& given) {
             companions.has(around, tokenizer, tokenizer / "tokenizer_config.json")) {
             location.tokenizer_directory = tokenizer;
         }
-        for (const fs::path& claims : {directory / "transformer_config.json",
-                                       directory / kNemoContext / "model.yaml"}) {
+        for (const fs::path& claims :
+             {directory / "transformer_config.json", directory / kNemoContext / "model.yaml"}) {
             if (!location.claims_file && companions.has(around, claims, claims)) {
                 location.claims_file = claims;
             }

@@ -173,9 +173,8 @@ ClaimCheck check_claims(const Dialect& dialect, const Config& config,
         }
         if (is_comparable(stated->value, values)) {
             found.contradictions.push_back(config.origin() + " says " + stated->text + " " +
-                                           text_of(stated->value) +
-                                           ", the checkpoint's args say " + rule.name + " " +
-                                           (rule.at_most ? "only " : "") +
+                                           text_of(stated->value) + ", the checkpoint's args say " +
+                                           rule.name + " " + (rule.at_most ? "only " : "") +
                                            printable(claim->second));
         } else {
             found.unread.push_back(rule.name + " is '" + printable(claim->second, 60) + "'");

@@ -21,8 +21,8 @@ struct ClaimCheck {
 };
 
 /// Rules of which one side is absent, or whose condition does not hold or cannot be worked out, say
-/// nothing; nor do those about the fields in `settled`, which somebody answers for. A list of values
-/// agrees with each of them.
+/// nothing; nor do those about the fields in `settled`, which somebody answers for. A list of
+/// values agrees with each of them.
 ClaimCheck check_claims(const Dialect& dialect, const Config& config,
                         const std::map<std::string, std::string>& claims,
                         const std::set<std::string>& settled = {});

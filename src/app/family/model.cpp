@@ -142,10 +142,9 @@ void check_config(PreparedModel& prepared, const catalogue::Claims& claims) {
                                               : std::set<std::string>{};
     const auto found = models::check_claims(*prepared.dialect, prepared.config, claims, settled);
     if (!found.unread.empty()) {
-        prepared.warnings.push_back(
-            {"args_unread", "",
-             "of the checkpoint's args " + joined(found.unread, ", ") +
-                 ": not compared with " + prepared.config.origin()});
+        prepared.warnings.push_back({"args_unread", "",
+                                     "of the checkpoint's args " + joined(found.unread, ", ") +
+                                         ": not compared with " + prepared.config.origin()});
     }
     if (found.contradictions.empty()) {
         return;

@@ -112,9 +112,9 @@ ModelFiles settled_files(Session& session, const ReadCheckpoint& read,
     const bool is_known = early && location.tokenizer_directory.has_value() ==
                                        read.survey.location.tokenizer_directory.has_value();
     const auto settle = [&] {
-        ModelFiles files = is_known ? std::move(*early)
-                                    : read_model_files(session.options,
-                                                       {location, read.base, is_needed});
+        ModelFiles files =
+            is_known ? std::move(*early)
+                     : read_model_files(session.options, {location, read.base, is_needed});
         if (is_needed) {
             require_config(files, session.options, read.survey.location);
         }

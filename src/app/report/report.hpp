@@ -100,6 +100,7 @@ struct Report {
     std::string input_format;
     std::map<std::string, Index> facts;
     std::vector<std::string> input_notes;  ///< what was found, and what of it was taken
+    std::vector<FileEntry> input_sums;     ///< of files that were found as the save lists them
     std::size_t n_input_files = 0;
     Bytes input_bytes = 0;
     catalogue::Provenance provenance;

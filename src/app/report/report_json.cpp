@@ -99,9 +99,10 @@ std::string to_json(const Report& report) {
         {"message", report.failure.what()},      {"where", report.failure.context()},
         {"hint", hint_of(report.failure)},       {"detail", report.failure.detail()}};
     json["environment"] = environment_json(report);
-    json["input"] = {{"dir", report.input_directory},       {"format", report.input_format},
-                     {"facts", ordered_json(report.facts)}, {"notes", report.input_notes},
-                     {"files", report.n_input_files},       {"bytes", report.input_bytes}};
+    json["input"] = {{"dir", report.input_directory},         {"format", report.input_format},
+                     {"facts", ordered_json(report.facts)},   {"notes", report.input_notes},
+                     {"files", report.n_input_files},         {"bytes", report.input_bytes},
+                     {"sha256", json_list(report.input_sums)}};
     json["provenance"] = json_of(report.provenance);
     json["mixed"] = json_list(report.mixed);
     json["recipe"] = {{"name", known(report.recipe)},

@@ -56,7 +56,8 @@ FoundCheckpoint find_shown(Session& session, const formats::InputRequest& reques
 }
 
 Survey survey_shown(Session& session, FoundCheckpoint found, const std::string& of) {
-    check_listed_sums(session, found);
+    const auto sums = check_listed_sums(session, found);
+    session.report.input_sums.insert(session.report.input_sums.end(), sums.begin(), sums.end());
     Survey read = survey(session.comm, std::move(found),
                          shown(session.progress, "reading metadata" + of, "files"));
     session.progress.end();

@@ -11,8 +11,6 @@
 #include "shardweld/io/sha256.hpp"
 #include "shardweld/mpi/share.hpp"
 
-#include "../report/file_hashes.hpp"
-
 namespace shardweld::app {
 
 namespace {
@@ -71,8 +69,8 @@ std::vector<FileEntry> hashed_together(Session& session, FoundCheckpoint& found,
     std::vector<FileEntry> mine;
     for (std::size_t file = 0; file < names.size(); ++file) {
         if (rank_for_file(file, sizes, found.sights.views()) == session.comm.rank()) {
-            const auto group = found.sights.views()
-                                   .group_of_rank[static_cast<std::size_t>(session.comm.rank())];
+            const auto group =
+                found.sights.views().group_of_rank[static_cast<std::size_t>(session.comm.rank())];
             mine.push_back({names[file], static_cast<Bytes>(sizes[group][file]), {}});
         }
     }
@@ -91,12 +89,12 @@ void require_sums(const std::vector<FileEntry>& files, const Sums& sums,
         }
     }
     if (!wrong.empty()) {
-        throw Error(ErrorCode::corrupt,
-                    directory.string() + ": " + std::to_string(wrong.size()) + " of " +
-                        std::to_string(files.size()) +
-                        " files have not the SHA-256 that the save lists for them: " +
-                        listed(wrong),
-                    "copy them again from where they were saved");
+        throw Error(
+            ErrorCode::corrupt,
+            directory.string() + ": " + std::to_string(wrong.size()) + " of " +
+                std::to_string(files.size()) +
+                " files have not the SHA-256 that the save lists for them: " + listed(wrong),
+            "copy them again from where they were saved");
     }
 }
 
@@ -123,12 +121,12 @@ void state(const std::vector<FileEntry>& files, std::size_t n_listed, Location& 
 
 }  // namespace
 
-void check_listed_sums(Session& session, FoundCheckpoint& found) {
+std::vector<FileEntry> check_listed_sums(Session& session, FoundCheckpoint& found) {
     Location& location = found.location;
     const Sums sums = mpi::share(session.comm, found.home,
                                  [&] { return formats::listed_sums(location.directory); });
     if (sums.empty()) {
-        return;
+        return {};
     }
     std::vector<std::string> names = listed_names(sums, location);
     check_seen(found.sights.sizes_of(names), names, location.directory);
@@ -136,7 +134,7 @@ void check_listed_sums(Session& session, FoundCheckpoint& found) {
         location.notes.push_back("the SHA-256 that the save lists of " +
                                  counted(names.size(), "file") +
                                  " is not checked (--check_crc off)");
-        return;
+        return {};
     }
     if (!reads_weights(session)) {
         std::erase_if(names, [&](const std::string& name) { return is_shard(location, name); });
@@ -145,6 +143,7 @@ void check_listed_sums(Session& session, FoundCheckpoint& found) {
     mpi::collectively(session.comm, [&] { require_sums(files, sums, location.directory); });
     location.notes.push_back(note_on(files, sums.size()));
     state(files, sums.size(), location);
+    return files;
 }
 
 }  // namespace shardweld::app

@@ -2,6 +2,9 @@
 // Knows files and ranks; which file has the list, the formats know.
 #pragma once
 
+#include <vector>
+
+#include "../report/file_hashes.hpp"
 #include "../report/session.hpp"
 #include "survey.hpp"
 
@@ -9,8 +12,8 @@ namespace shardweld::app {
 
 /// Collective. Each file is read by one rank that sees it: all of the list where the run reads the
 /// weights, else those that are no shards; none under --check_crc off. Adds to the location what
-/// was found right, as a statement of each file and a note. Error(not_found) naming files that no
-/// rank sees, Error(corrupt) naming those of another sum.
-void check_listed_sums(Session& session, FoundCheckpoint& found);
+/// was found right, as a statement of each file and a note, and returns it. Error(not_found) naming
+/// files that no rank sees, Error(corrupt) naming those of another sum.
+std::vector<FileEntry> check_listed_sums(Session& session, FoundCheckpoint& found);
 
 }  // namespace shardweld::app

@@ -6,7 +6,6 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/formats/containers/dcp_metadata.hpp"
 
 #include "torch_storage.hpp"
 

@@ -14,8 +14,6 @@
 
 namespace shardweld::formats {
 
-struct DcpObject;
-
 /// Borrows names from the pickle it was read from.
 class DcpStorage {
   public:

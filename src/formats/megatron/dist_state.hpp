@@ -1,6 +1,6 @@
-// What Megatron's distributed checkpoints hold beside model tensors: metadata.json, the common state
-// and keys of training state. Knows those by name; nothing of how tensors are stored.
-// Source: megatron-core 0.12.2, 0.16.1 and 0.19.2 megatron/core/dist_checkpointing/{core,serialization}.py.
+// What Megatron's distributed checkpoints hold beside model tensors: metadata.json, the common
+// state and keys of training state. Knows those by name; nothing of how tensors are stored. Source:
+// megatron-core 0.12.2, 0.16.1 and 0.19.2 megatron/core/dist_checkpointing/{core,serialization}.py.
 #pragma once
 
 #include <optional>

@@ -19,8 +19,7 @@ void add_args(const PickleValue& args, const std::string& file, const ScalarRead
     out.claims = claims_of(args, scalars);
     out.facts[kArgsFact] = fingerprint_of(common_args(args, scalars));
     if (out.claims.empty()) {
-        out.warnings["args_unread"] = "args in " + printable(file) + " are " +
-                                      in_words(args.kind) +
+        out.warnings["args_unread"] = "args in " + printable(file) + " are " + in_words(args.kind) +
                                       " without attributes: nothing is compared with them";
     }
 }

@@ -42,9 +42,8 @@ void read_common_state(const Location& location, const DcpObject& object, const 
         return;
     }
     try {
-        catalogue::Catalogue state =
-            scan_state(io::InputFile::open(path), file, {object.offset, object.length},
-                       location.check_crc);
+        catalogue::Catalogue state = scan_state(io::InputFile::open(path), file,
+                                                {object.offset, object.length}, location.check_crc);
         out.statements = std::move(state.statements);
         out.inert_globals = std::move(state.inert_globals);
         add_claims(state, out);

@@ -12,8 +12,8 @@
 namespace shardweld::formats {
 
 /// A word that spells a flag, a real number or nothing means that: "True" is "true", "4.0" is "4",
-/// "None" and "" are nullopt. Others as they are, without blanks around them; nullopt for texts that
-/// no hyper-parameter has.
+/// "None" and "" are nullopt. Others as they are, without blanks around them; nullopt for texts
+/// that no hyper-parameter has.
 std::optional<std::string> plain_word(std::string_view text);
 
 /// A real number in its shortest decimal.

@@ -57,10 +57,9 @@ TEST(Args, of_different_saves_do_not_agree) {
 }
 
 TEST(Args, that_ranks_share_are_all_but_their_own) {
-    const std::string text = "}(" + test::unicode("rank") + "K\x03" +
-                             test::unicode("start_time") + "K\x04" + test::unicode("seed") +
-                             "K\x05" + test::unicode("load") + "N" + test::unicode("q_lora_rank") +
-                             "K\x06" + test::unicode("freq") +
+    const std::string text = "}(" + test::unicode("rank") + "K\x03" + test::unicode("start_time") +
+                             "K\x04" + test::unicode("seed") + "K\x05" + test::unicode("load") +
+                             "N" + test::unicode("q_lora_rank") + "K\x06" + test::unicode("freq") +
                              "](K\x01K\x02"
                              "eu";
     const Scratch scratch;

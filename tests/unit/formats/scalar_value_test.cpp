@@ -33,10 +33,10 @@ std::string numpy_scalar(const std::string& type, const std::string& latin1,
 }
 
 std::string numpy_array(const std::vector<std::int64_t>& shape, const std::string& latin1) {
-    return call("numpy.core.multiarray _reconstruct", {global("numpy ndarray"), tuple({integer(0)}),
-                                                       bytes_value("b")}) +
-           tuple({integer(1), test::counts(shape), numpy_dtype("i4"), "\x89",
-                  bytes_value(latin1)}) +
+    return call("numpy.core.multiarray _reconstruct",
+                {global("numpy ndarray"), tuple({integer(0)}), bytes_value("b")}) +
+           tuple(
+               {integer(1), test::counts(shape), numpy_dtype("i4"), "\x89", bytes_value(latin1)}) +
            "b";
 }
 
@@ -112,12 +112,14 @@ TEST(ScalarValue, of_args_is_never_not_stated) {
     const std::string content = "}(" + unicode("num_layers") + node + unicode("odd") +
                                 call("trainer Odd", {}) + unicode("freqs") + "](" + integer(1) +
                                 unicode("b") + "e" + unicode("none") + "Nu";
-    scratch.file("a.pt", test::torch_file(
-                             with_state("omegaconf.dictconfig DictConfig", "_content", content), {}));
+    scratch.file(
+        "a.pt",
+        test::torch_file(with_state("omegaconf.dictconfig DictConfig", "_content", content), {}));
     const auto input = io::InputFile::open(scratch.path() / "a.pt");
     const auto file = TorchFile::read(input);
-    EXPECT_EQ(megatron::claims_of(file.root(), ScalarReader(file, input)),
-              (catalogue::Claims{{"freqs", "[1, b]"}, {"num_layers", "4"}, {"odd", "trainer Odd"}}));
+    EXPECT_EQ(
+        megatron::claims_of(file.root(), ScalarReader(file, input)),
+        (catalogue::Claims{{"freqs", "[1, b]"}, {"num_layers", "4"}, {"odd", "trainer Odd"}}));
 }
 
 }  // namespace

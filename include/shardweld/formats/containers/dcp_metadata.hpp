@@ -4,7 +4,6 @@
 // bytecheckpoint/checkpointer/meta_type.py.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -18,14 +17,6 @@
 namespace shardweld::formats {
 
 class PickleArena;
-
-/// Byte objects (extra state, RNG): each is a file of its own, by torch.save, within a shard file.
-struct DcpObject {
-    std::string name;
-    Bytes length = 0;        ///< 0: it is not stored, or not in one place
-    std::uint32_t file = 0;  ///< index into DcpMetadata::files
-    Bytes offset = 0;
-};
 
 struct DcpMetadata {
     std::vector<std::string> files;  ///< relative paths, sorted naturally; checked to stay inside

@@ -33,4 +33,12 @@ struct DcpTensor {
 /// irregular ones.
 void check_tiling(const DcpTensor& tensor);
 
+/// Byte objects (extra state, RNG): each is a file of its own, by torch.save, within a shard file.
+struct DcpObject {
+    std::string name;
+    Bytes length = 0;        ///< 0: it is not stored, or not in one place
+    std::uint32_t file = 0;  ///< index into DcpMetadata::files
+    Bytes offset = 0;
+};
+
 }  // namespace shardweld::formats
