@@ -3,10 +3,10 @@
 # tensor-parallel rank and whole tensors in zarr directories, come back bit for bit.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# written FAMILY: the model in both forms in $WORK/FAMILY.
+# written FAMILY [fused]: the model in both forms in $WORK/FAMILY.
 written() {
     rm -rf "${WORK:?}/$1"
-    python3 "$TESTS/support/write_family.py" "$1" "$WORK/$1" || fail "cannot write $1"
+    python3 "$TESTS/support/write_family.py" "$1" "$WORK/$1" "${@:2}" || fail "cannot write $1"
     for form in legacy zarr; do
         ln -s ../hf "$WORK/$1/$form/hf"
     done
@@ -23,6 +23,15 @@ for family in llada phi3 gemma2 gemma3_text glm glm4 glm4_moe glm4_moe_lite qwen
     comes_back "$family" legacy 2
     comes_back "$family" zarr 0
 done
+
+# Both down-projections of latent attention in one tensor: the rows of each rank are put apart. A norm that no such model has is refused.
+written glm4_moe_lite fused
+comes_back glm4_moe_lite legacy 2
+comes_back glm4_moe_lite zarr 0
+cp -r "$WORK/glm4_moe_lite/zarr/source/decoder.layers.0.self_attention."{linear_q_up_proj,linear_q_proj}.layer_norm_weight
+expect_code 6 "$SHARDWELD" merge --local_dir "$WORK/glm4_moe_lite/zarr/source" --hf_config "$WORK/glm4_moe_lite/hf" --target_dir "$WORK/refused" &&
+    expect_text "decoder.layers.0.self_attention.linear_q_proj.layer_norm_weight"
+written glm4_moe_lite
 
 # A family that no real checkpoint shows is told apart.
 unknown="$TESTS/data/megatron_families/llama4text-tp2-ep2-torchdist-bf16"
@@ -78,14 +87,16 @@ P
 
 # What no shape shows is refused.
 for change in "gemma2 apply_layernorm_1p False" "qwen3_next apply_layernorm_1p False" "nemotron apply_layernorm_1p False" \
-    "phi3 apply_layernorm_1p True" "glm4_moe rotary_interleaved True"; do
+    "phi3 apply_layernorm_1p True" "phi3 apply_layernorm_1p 'True'" "phi3 use_mup True" "glm4_moe rotary_interleaved True"; do
     read -r family name value <<<"$change"
     for file in "$WORK/$family"/legacy/source/*/*.pt; do
         python3 "$TESTS/support/damage.py" set_args "$file" "$name" "$value" || fail "cannot set $name"
     done
     expect_code 5 "$SHARDWELD" merge --local_dir "$WORK/$family/legacy/source" --hf_config "$WORK/$family/hf" --target_dir "$WORK/refused" &&
-        expect_text "its args say $name ${value,,}"
+        expect_text "its args say $name $(tr -d "'" <<<"${value,,}")"
     expect_absent "$WORK/refused"
+    python3 "$TESTS/support/damage.py" set_args "$WORK/$family/legacy/source/mp_rank_00/model_optim_rng.pt" "$name" None
+    python3 "$TESTS/support/damage.py" set_args "$WORK/$family/legacy/source/mp_rank_01/model_optim_rng.pt" "$name" None
 done
 
 # Where config.json lists the kinds of layers, models of transformers go by the list, in all forms.

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Writes a small model of a family as Megatron would save it, and as the HuggingFace model it comes from.
 
-    write_family.py FAMILY DIRECTORY
+    write_family.py FAMILY DIRECTORY [fused]
+
+    fused: latent attention with both down-projections in one (mla_down_proj_fusion)
 
     DIRECTORY/hf/config.json, DIRECTORY/expected/model.safetensors
     DIRECTORY/legacy/source   one file for each of two tensor-parallel ranks, with args
@@ -145,9 +147,15 @@ class Layer:
         self.copy("self_attention.linear_proj.bias", "self_attn.o_proj.bias")
 
     def latent_attention(self):
-        self.copy("input_layernorm.weight", "input_layernorm.weight")
-        for name, source, split in (("linear_q_down_proj.weight", "q_a_proj", None), ("linear_q_up_proj.layer_norm_weight", "q_a_layernorm", None),
-                                    ("linear_q_up_proj.weight", "q_b_proj", 0), ("linear_kv_down_proj.weight", "kv_a_proj_with_mqa", None),
+        if self.config.get("fused"):
+            self.copy("self_attention.linear_qkv_down_proj.layer_norm_weight", "input_layernorm.weight")
+            self.put("self_attention.linear_qkv_down_proj.weight",
+                     [self.take("self_attn.q_a_proj.weight"), self.take("self_attn.kv_a_proj_with_mqa.weight")], "parts")
+        else:
+            self.copy("input_layernorm.weight", "input_layernorm.weight")
+            self.copy("self_attention.linear_q_down_proj.weight", "self_attn.q_a_proj.weight")
+            self.copy("self_attention.linear_kv_down_proj.weight", "self_attn.kv_a_proj_with_mqa.weight")
+        for name, source, split in (("linear_q_up_proj.layer_norm_weight", "q_a_layernorm", None), ("linear_q_up_proj.weight", "q_b_proj", 0),
                                     ("linear_kv_up_proj.layer_norm_weight", "kv_a_layernorm", None), ("linear_kv_up_proj.weight", "kv_b_proj", 0),
                                     ("linear_proj.weight", "o_proj", 1)):
             self.copy("self_attention." + name, f"self_attn.{source}.weight", split)
@@ -249,9 +257,9 @@ def megatron_of(config, tensors):
 
 
 def main():
-    family, directory = sys.argv[1:]
+    family, directory, *fused = sys.argv[1:]
     config, tensors = small.model_of(family)
-    stored = megatron_of(config, tensors)
+    stored = megatron_of({**config, "fused": fused}, tensors)
     hub_config, tensors = small.on_the_hub(config, tensors)
     for name in ("hf", "expected"):
         os.makedirs(os.path.join(directory, name))

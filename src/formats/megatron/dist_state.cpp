@@ -7,6 +7,7 @@
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/torch_file.hpp"
+#include "shardweld/formats/containers/zip.hpp"
 #include "shardweld/formats/recognise.hpp"
 #include "shardweld/io/input_file.hpp"
 #include "shardweld/io/paths.hpp"
@@ -36,6 +37,16 @@ constexpr std::array<std::string_view, 6> kTrainingKeys = {
 const PickleValue& only_element_of(const PickleValue& root) {
     return root.kind == PickleKind::list && root.elements().size() == 1 ? *root.elements().front()
                                                                         : root;
+}
+
+/// Of all records: the state's own tensors are not read with the model's.
+void require_records(const io::InputFile& input, Bytes offset, Bytes length) {
+    const ZipArchive archive = ZipArchive::read(input, offset, length);
+    for (const auto& [name, entry] : archive.entries) {
+        std::vector<std::byte> bytes(to_size(entry.size, "a record"));
+        input.read_at(entry.offset, bytes);
+        require_crc32(name, bytes, entry.crc32);
+    }
 }
 
 }  // namespace
@@ -102,6 +113,9 @@ void add_claims(Catalogue& scan, Catalogue& out) {
 Catalogue scan_state(const io::InputFile& input, const std::string& file, const StatePlace& place,
                      bool check_crc) {
     const auto opened = TorchFile::read(input, place.offset, place.length, check_crc);
+    if (check_crc && !opened.archive_name().empty()) {
+        require_records(input, place.offset, place.length.value_or(input.size()));
+    }
     const ScalarReader scalars(opened, input);
     Catalogue out;
     for (const std::string& global : opened.pickle().inert_globals()) {

@@ -138,6 +138,18 @@ TEST(TorchDist, reads_verl_with_its_own_claims) {
     EXPECT_EQ(bytes_of(location, got, head, head.pieces[0]), expected_bytes(name, "score.weight"));
 }
 
+TEST(TorchDist, reads_the_common_state_among_the_shards) {
+    const Catalogue got =
+        read_catalogue(locate_dist(fixture("qwen2-tied-pp2-vpp2-core019-torchdist-bf16")));
+    EXPECT_EQ(got.facts.at("iteration"), 10);
+    EXPECT_EQ(got.facts.at("pp"), 2);
+    EXPECT_EQ(got.facts.at("vpp"), 2);
+    EXPECT_EQ(got.facts.count("args"), 0U);
+    EXPECT_EQ(got.claims.at("num_layers"), "4");
+    EXPECT_EQ(got.claims.at("tokenizer_type"), "HuggingFaceTokenizer");
+    EXPECT_EQ(got.inert_globals.count("megatron.core.enums ModelType"), 1U);
+}
+
 TEST(TorchDist, resolves_alike_when_files_are_shared_out) {
     const Location location = locate_dist(fixture("verl-qwen3-tp2-pp2-torchdist-bf16"));
     const Format& format = format_of(location);
