@@ -210,9 +210,14 @@ void add_companions(Location& location, const fs::path& given) {
     Companions companions(location, given);
     for (const Around& around : surroundings(location.directory, given)) {
         const fs::path& directory = around.directory;
-        const fs::path model = directory / "huggingface";
-        if (!location.hf_directory && companions.has(around, model, model / "config.json")) {
-            location.hf_directory = model;
+        // verl's, and Megatron-Bridge's among the shards.
+        for (const char* name : {"huggingface", "hf"}) {
+            const fs::path model = directory / name;
+            const bool may_be = name != std::string_view("hf") || directory == location.directory;
+            if (!location.hf_directory && may_be &&
+                companions.has(around, model, model / "config.json")) {
+                location.hf_directory = model;
+            }
         }
         // transformers' trainer keeps them beside the directory of the weights.
         if (!location.hf_directory && directory != location.directory &&

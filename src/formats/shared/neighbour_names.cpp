@@ -17,7 +17,7 @@ constexpr const char* kAdapter = "an adapter, saved beside the model";
 // and utils/fsdp_utils.py, lightning 2.6 strategies/fsdp.py,
 // verl 0.9.1 checkpoint_manager.py and ray_trainer.py, megatron-core 0.17
 // training/checkpointing.py, megatron-bridge 0.6.2 training/checkpointing.py, slime 0.2.
-constexpr std::array<KnownName, 41> kNeighbours = {{
+constexpr std::array<KnownName, 43> kNeighbours = {{
     {"metadata.json", ""},
     {"latest_checkpointed_iteration.txt", ""},
     {"ckpt_contents.json", ""},
@@ -30,6 +30,8 @@ constexpr std::array<KnownName, 41> kNeighbours = {{
     {"global_dataset_state_dict_#.pt", kTrainingState},
     {"rollout/global_dataset_state_dict_#.pt", kTrainingState},
     {"huggingface/*", kForHuggingFace},
+    {"hf/*", kForHuggingFace},
+    {"modelopt_state.pth", "states of ModelOpt's quantisers"},
     {"lora_adapter/", kAdapter},
     {"adapter_checkpoint/", kAdapter},
     {"runs/", kLogs},
