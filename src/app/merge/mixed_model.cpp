@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "shardweld/core/text.hpp"
 #include "shardweld/mpi/share.hpp"
@@ -129,18 +132,43 @@ void require_equal(Session& session, const Input& input, plan::Binding& binding,
 }
 
 /// The checkpoints in the order in which they are added: a base, the lead, the others.
-std::vector<plan::Share> shares_of(const Options& options, plan::Binding lead,
-                                   std::vector<std::pair<std::string, plan::Binding>> others) {
+std::vector<plan::Share> shares_of(const Options& options, plan::Share lead,
+                                   std::vector<plan::Share> others) {
     const std::vector<float> factors = options.averaging.factors();
     const std::size_t n_bases = options.averaging.base ? 1 : 0;
-    std::vector<plan::Share> shares;
-    for (auto& [name, binding] : others) {
-        const std::size_t at = shares.size() + 1 - n_bases;
-        shares.push_back({std::move(binding), name, shares.size() < n_bases ? 1.0F : factors[at]});
+    for (std::size_t i = n_bases; i < others.size(); ++i) {
+        others[i].weight = factors[i + 1 - n_bases];
     }
-    shares.insert(shares.begin() + static_cast<std::ptrdiff_t>(n_bases),
-                  {std::move(lead), options.local_dir.string(), factors[0]});
-    return shares;
+    lead.weight = factors[0];
+    others.insert(others.begin() + static_cast<std::ptrdiff_t>(n_bases), std::move(lead));
+    return others;
+}
+
+/// The hub name of a logical tensor that there is once; "" if none.
+std::string only_name(const models::Recipe& recipe, const std::string& logical) {
+    const auto line = std::ranges::find(recipe.hub, logical, &models::Line::logical);
+    return line == recipe.hub.end() ? "" : line->name.text;
+}
+
+plan::Share share_of(const std::string& name, BoundModel& model) {
+    plan::Share share{std::move(model.bound.binding), name, 1, {}};
+    for (const models::SameRule& rule : model.prepared.recipe->same) {
+        if (model.prepared.symbols->holds(rule.condition)) {
+            share.tied[only_name(*model.prepared.recipe, rule.a)] =
+                only_name(*model.prepared.recipe, rule.b);
+        }
+    }
+    return share;
+}
+
+/// Where another's head differs from the lead's embedding, the mix has both.
+void settle_tie(const std::map<std::string, std::string>& tied, BoundModel& lead) {
+    const bool has_both =
+        std::ranges::any_of(lead.bound.binding.targets,
+                            [&](const plan::Target& target) { return tied.contains(target.name); });
+    if (has_both) {
+        lead.prepared.config.set("tie_word_embeddings", "false");
+    }
 }
 
 void report_shares(Report& report, const std::vector<plan::Share>& shares, std::size_t lead) {
@@ -188,23 +216,26 @@ std::vector<SurveyedCheckpoint> survey_others(Session& session, std::vector<Othe
 
 BoundModel mix_in(Session& session, const Input& input, BoundModel lead,
                   std::vector<SurveyedCheckpoint> others, const plan::PlanChoice& choice) {
-    std::vector<std::pair<std::string, plan::Binding>> bindings;
+    std::vector<plan::Share> bindings;
     for (SurveyedCheckpoint& other : others) {
         const std::string name = other.options.local_dir.string();
         BoundModel bound = bind_other(session, input, std::move(other), lead, choice);
         for (std::string& line : bound.trace) {
             lead.trace.push_back(name + ": " + line);
         }
-        bindings.emplace_back(name, std::move(bound.bound.binding));
+        bindings.push_back(share_of(name, bound));
     }
     const std::size_t place = session.options.averaging.base ? 1 : 0;
     plan::Binding& binding = lead.bound.binding;
-    auto shares = shares_of(session.options, std::move(binding), std::move(bindings));
+    plan::Share own = share_of(session.options.local_dir.string(), lead);
+    const auto tied = own.tied;
+    auto shares = shares_of(session.options, std::move(own), std::move(bindings));
     report_shares(session.report, shares, place);
     const auto kind = place == 0 ? plan::Mix::Kind::sum : plan::Mix::Kind::deltas;
     binding = mpi::collectively_get(session.comm,
                                     [&] { return plan::mixed(std::move(shares), kind, place); });
     require_equal(session, input, binding, choice);
+    settle_tie(tied, lead);
     return lead;
 }
 

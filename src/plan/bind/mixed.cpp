@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "shardweld/core/error.hpp"
@@ -135,6 +136,39 @@ void add_up(const Ledger& more, Ledger& sum) {
     sum.ignored.insert(sum.ignored.end(), more.ignored.begin(), more.ignored.end());
 }
 
+/// Gives a share the tensors that it ties and another one has: a tied model's head is its
+/// embedding.
+void untie(Share& share, const std::set<std::string>& of_any) {
+    std::vector<Target>& targets = share.binding.targets;
+    const ByName own = by_name(share);
+    std::vector<Target> copies;
+    for (const auto& [copy, original] : share.tied) {
+        const auto at = own.find(original);
+        if (of_any.contains(copy) && !own.contains(copy) && at != own.end()) {
+            copies.push_back(*at->second);
+            copies.back().name = copy;
+            share.binding.warnings.push_back({"untied", copy,
+                                              copy + " is not stored: it is " + original +
+                                                  ", as the model ties "
+                                                  "them; the mix has both"});
+        }
+    }
+    std::ranges::move(copies, std::back_inserter(targets));
+    std::ranges::sort(targets, natural_less, &Target::name);
+}
+
+void untie_all(std::vector<Share>& shares) {
+    std::set<std::string> names;
+    for (const Share& share : shares) {
+        for (const Target& target : share.binding.targets) {
+            names.insert(target.name);
+        }
+    }
+    for (Share& share : shares) {
+        untie(share, names);
+    }
+}
+
 void require_one_model(const std::vector<Share>& shares, std::size_t lead) {
     for (const Share& share : shares) {
         if (&share != &shares[lead]) {
@@ -149,6 +183,7 @@ void require_one_model(const std::vector<Share>& shares, std::size_t lead) {
 }  // namespace
 
 Binding mixed(std::vector<Share> shares, Mix::Kind kind, std::size_t lead) {
+    untie_all(shares);
     require_one_model(shares, lead);
     Binding all;
     all.logicals = shares[lead].binding.logicals;

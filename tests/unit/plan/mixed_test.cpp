@@ -96,6 +96,31 @@ TEST(Mixed, OtherModelsAreRefusedWithTheNamesOfBothSides) {
               "w is float32 [6] in a and int32 [6] in b");
 }
 
+TEST(Mixed, ATiedHeadIsTheEmbedding) {
+    const auto tied = [](Share share) {
+        share.tied = {{"head", "embed"}};
+        return share;
+    };
+    const Target embed = flat_target("embed", DType::f32, 6, 0);
+    const Target head = flat_target("head", DType::f32, 6, 1, 24);
+    for (const std::size_t lead : {0U, 1U}) {
+        const Binding all =
+            mixed({tied(share("a", {embed})), share("b", {embed, head})}, Mix::Kind::sum, lead);
+        ASSERT_EQ(all.targets.size(), 2U);
+        const Target& mixed_head = all.targets.back();
+        EXPECT_EQ(mixed_head.name, "head");
+        ASSERT_EQ(mixed_head.operands.size(), 2U);
+        EXPECT_EQ(mixed_head.operands[0].file, 0U);
+        EXPECT_EQ(mixed_head.operands[1].file, 1U);
+        ASSERT_EQ(all.warnings.size(), 1U);
+        EXPECT_EQ(all.warnings.front().code, "untied");
+        all.ledger.require_closed();
+    }
+    EXPECT_EQ(mixed({tied(share("a", {embed})), tied(share("b", {embed}))}, Mix::Kind::sum)
+                  .targets.size(),
+              1U);
+}
+
 TEST(Mixed, QuantisedWeightsAndAdaptersAreRefused) {
     const Target w = flat_target("w", DType::f8_e4m3, 6);
     EXPECT_NE(refusal({share("a", {w}), share("b", {w})}, ErrorCode::unsupported)
