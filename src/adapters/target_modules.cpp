@@ -47,8 +47,7 @@ std::set<std::string> partial_by_layers(std::span<const Module> modules,
                 ErrorCode::mismatch,
                 "the adapter holds factors of " + printable(module.path) +
                     ", but config.json says num_hidden_layers " + std::to_string(*n_layers),
-                "pass --hf_config DIR: the directory with the config.json of the model it was "
-                "trained on");
+                "give the config.json of the model that it was trained on with --hf_config DIR");
         }
         layers[place.pattern].insert(place.layer);
         name_of[place.pattern] = last_component(module.path);

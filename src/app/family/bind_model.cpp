@@ -119,7 +119,7 @@ class PeftBinder {
                             " module(s) that the adapter wraps (base_layer) have no lora_A and "
                             "lora_B: " +
                             listed(bare_modules),
-                        "copy the files of all ranks, or write the base alone with --lora drop");
+                        "give a save that has them, or write the base alone with --lora drop");
         }
     }
 

@@ -158,7 +158,9 @@ void check_config(PreparedModel& prepared, const catalogue::Claims& claims) {
                               : disagreement);
     }
     throw Error(ErrorCode::mismatch, text,
-                "pass --hf_config DIR: the directory with the trained model's config.json");
+                prepared.config.origin() +
+                    " is another model's or was changed: give the trained model's with "
+                    "--hf_config DIR");
 }
 
 /// Writes the model as the reference is spelled. A written form has its own names, and an adapter's

@@ -14,6 +14,7 @@
 #include "shardweld/models/pattern.hpp"
 #include "shardweld/models/symbols.hpp"
 
+#include "config_hint.hpp"
 #include "fuse.hpp"
 
 namespace shardweld::plan {
@@ -105,7 +106,7 @@ std::optional<std::vector<Tensor>> read_by(const AliasRule& rule, const Tensor& 
         throw Error(ErrorCode::mismatch,
                     tensor.name + " " + shape_text(tensor.shape) + " is a stack, and of " +
                         rule.to.text + " config.json describes " + std::to_string(numbers.size()),
-                    "pass --hf_config DIR: the directory with the trained model's config.json")
+                    kConfigHint)
             .set_detail(rule.origin);
     }
     std::vector<std::string> names;

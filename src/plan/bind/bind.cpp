@@ -5,14 +5,17 @@
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/by_name.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/models/pattern.hpp"
 #include "shardweld/plan/binding.hpp"
 
 #include "aliases.hpp"
 #include "as_stored.hpp"
+#include "config_hint.hpp"
 #include "instances.hpp"
 #include "join_shards.hpp"
 #include "left_out.hpp"
 #include "mismatches.hpp"
+#include "name_difference.hpp"
 #include "padding.hpp"
 #include "store_match.hpp"
 #include "target_builder.hpp"
@@ -39,20 +42,29 @@ bool takes_it_otherwise(const models::Line& line, const models::Dialect& dialect
 /// lets pass.
 void refuse_unknown(const std::vector<Tensor>& others, const Model& model) {
     std::vector<std::string> texts;
+    std::vector<Tensor> unknown;
     for (const Tensor& tensor : others) {
         if (!model.dialect->has_own_names && !passes_unlisted(*model.recipe, tensor.name)) {
             texts.push_back(tensor.name + " " + shape_text(tensor.shape));
+            unknown.push_back(tensor);
         }
     }
     if (texts.empty()) {
         return;
     }
+    std::set<std::string> known;
+    for (const models::Line& line : model.dialect->store) {
+        known.insert(models::digits_hidden(line.name));
+    }
+    const NameDifference difference = difference_of(known, unknown);
     throw Error(ErrorCode::mismatch,
                 std::to_string(texts.size()) + " stored tensor(s) that no line of dialect " +
-                    model.dialect->name + " matches for a " + model.recipe->name +
-                    " model: " + listed(texts),
-                "check config.json's model_type and the flags --is_value_model and "
-                "--tie_word_embedding, or give a --recipe");
+                    model.dialect->name + " matches for a " + model.recipe->name + " model: " +
+                    listed(texts) + (difference.hint.empty() ? "" : "; " + difference.text),
+                !difference.hint.empty()
+                    ? difference.hint
+                    : "check config.json's model_type and the flags --is_value_model and "
+                      "--tie_word_embedding, or give a --recipe");
 }
 
 /// What filing tells beside the instances.
@@ -75,7 +87,7 @@ void refuse_switched_off(const Tensor& tensor, const Model& model, const StoreMa
     throw Error(ErrorCode::mismatch,
                 tensor.name + " " + shape_text(tensor.shape) + " is stored, but config.json (" +
                     fields + ") describes a model without it",
-                "pass --hf_config DIR: the directory with the trained model's config.json")
+                kConfigHint)
         .set_detail(line->origin);
 }
 
@@ -175,7 +187,7 @@ void check_all_used(const Model& model, Instances& instances, Binding& binding) 
                         ") holds " + std::to_string(worst->primary_volume - worst->taken) +
                         " elements that no tensor of the model uses" +
                         (n_left > 1 ? ", and so do " + std::to_string(n_left - 1) + " others" : ""),
-                    "pass --hf_config DIR: the directory with the trained model's config.json");
+                    kConfigHint);
     }
 }
 
@@ -293,9 +305,9 @@ Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {
             }
         });
     }
-    build_targets(model, wanted, {matcher, mismatches}, instances, binding);
+    build_targets(model, wanted, {matcher, mismatches, others}, instances, binding);
     mismatches.check("left", [&] { check_all_used(model, instances, binding); });
-    mismatches.require_none();
+    mismatches.require_none(kConfigHint);
     if (model.recipe->is_form) {
         leave_out(others, model, binding.ledger);
     }

@@ -325,12 +325,10 @@ void Instances::tie(const models::SameRule& rule) {
         InstanceKey other = key;
         other.segment = segment_id(rule.b, logicals_[key.segment].second);
         Instance* const original = find(other);
-        if (original == nullptr) {
-            throw Error(
-                ErrorCode::mismatch,
-                names_[copy->name] + " is stored, but " + rule.b + ", which it must equal, is not",
-                "copy the files of all ranks")
-                .set_detail(rule.origin);
+        if (original == nullptr) {  // saved once, under the copy's name
+            instances_.emplace(other, std::move(*copy));
+            instances_.erase(key);
+            continue;
         }
         if (original->dtype != copy->dtype) {
             throw Error(ErrorCode::mismatch,

@@ -11,6 +11,7 @@
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/text.hpp"
 
+#include "config_hint.hpp"
 #include "join_choice.hpp"
 #include "shard_group.hpp"
 
@@ -82,7 +83,7 @@ std::vector<Index> starts_along(const std::vector<Placed>& all, const JoinStep& 
                         all.front().shard->name.text() + " has no shard of " +
                             std::string(group_name(step.group)) + " rank " + std::to_string(rank) +
                             " (of " + std::to_string(n_ranks) + ")",
-                        "copy the files of all ranks: one is missing or lacks the tensor")
+                        "copy that rank's file again: it lacks the tensor")
                 .add_context("found in " + place_of(*all.front().shard, catalogue));
         }
         // Parts of parallel layers are equal; a data-parallel cut leaves shorter last ones.
@@ -141,7 +142,7 @@ void check_complete(const std::vector<Placed>& all, std::size_t n_primary, Index
         throw Error(ErrorCode::not_found,
                     all.front().shard->name.text() + " has shards of " + std::to_string(n_primary) +
                         " ranks where " + std::to_string(expected) + " are needed",
-                    "copy the files of all ranks; one is missing or lacks the tensor");
+                    "copy the files again: those of some ranks lack the tensor");
     }
 }
 
@@ -202,7 +203,7 @@ std::string global_name(const Shard& shard, const StoreMatch& match, const Catal
                         " on an expert-parallel rank, but config.json's " +
                         std::to_string(n_experts) + " experts over " + std::to_string(n_ranks) +
                         " ranks leave fewer on each",
-                    "pass --hf_config DIR: the directory with the trained model's config.json")
+                    kConfigHint)
             .add_context(place_of(shard, catalogue));
     }
     const models::Pattern& pattern = match.line->name;

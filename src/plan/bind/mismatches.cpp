@@ -1,6 +1,7 @@
 #include "mismatches.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "shardweld/core/text.hpp"
 #include "shardweld/models/pattern.hpp"
@@ -36,7 +37,7 @@ Error Mismatches::error_of(const MismatchKind& kind) {
                                    counted(static_cast<std::size_t>(kind.n_others), "other") +
                                    " of this kind");
 }
-void Mismatches::require_none() const {
+void Mismatches::require_none(const std::string& usual) const {
     if (kinds_.empty()) {
         return;
     }
@@ -50,13 +51,12 @@ void Mismatches::require_none() const {
         text += "\n  " + error_of(kinds_[i]).set_hint("").full_text();
     }
     text += kinds_.size() > kMostListed ? "\n  ..." : "";
-    const bool share_hint = std::all_of(
-        kinds_.begin(), kinds_.end(),
-        [&](const MismatchKind& kind) { return kind.first.hint() == kinds_.front().first.hint(); });
-    throw Error(ErrorCode::mismatch, text,
-                share_hint
-                    ? kinds_.front().first.hint()
-                    : "pass --hf_config DIR: the directory with the trained model's config.json");
+    std::set<std::string> hints;
+    for (const MismatchKind& kind : kinds_) {
+        hints.insert(kind.first.hint());
+    }
+    hints.erase(usual);
+    throw Error(ErrorCode::mismatch, text, hints.size() == 1 ? *hints.begin() : usual);
 }
 
 }  // namespace shardweld::plan

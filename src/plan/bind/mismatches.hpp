@@ -18,7 +18,8 @@ class Mismatches {
     bool check(const std::string& name, const std::function<void()>& body);
 
     /// Throws the only one as it was, of several one Error(mismatch) that lists them.
-    void require_none() const;
+    /// Its hint is the one hint of theirs that is not `usual`, else that.
+    void require_none(const std::string& usual) const;
 
   private:
     struct MismatchKind {

@@ -132,11 +132,20 @@ const models::IgnoreRule* StoreMatcher::ignored(const std::string& name) const {
 std::string StoreMatcher::names_of(const std::string& logical) const {
     std::string names;
     for (const models::Line& line : dialect_.store) {
-        if (line.logical == logical && names.size() < 300) {
+        if (line.logical == logical && names.size() < 300 &&
+            names.find(line.name.text) == std::string::npos) {
             names += (names.empty() ? "" : " or ") + line.name.text;
         }
     }
     return names.empty() ? "nothing" : names;
+}
+
+void StoreMatcher::add_shapes(const std::string& logical, std::set<std::string>& shapes) const {
+    for (const models::Line& line : dialect_.store) {
+        if (line.logical == logical) {
+            shapes.insert(models::digits_hidden(line.name));
+        }
+    }
 }
 
 }  // namespace shardweld::plan

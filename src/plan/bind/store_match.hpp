@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -43,6 +44,8 @@ class StoreMatcher {
 
     /// Stored names (patterns) of a logical tensor, for messages.
     [[nodiscard]] std::string names_of(const std::string& logical) const;
+    /// The same with '#' for numbers, each on its own.
+    void add_shapes(const std::string& logical, std::set<std::string>& shapes) const;
 
   private:
     /// Lines whose pattern the name matches, whatever their conditions.

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/text.hpp"
 
 #include "as_stored.hpp"
+#include "config_hint.hpp"
 #include "hub_names.hpp"
+#include "name_difference.hpp"
 #include "together.hpp"
 
 namespace shardweld::plan {
@@ -91,8 +94,7 @@ class TargetBuilder {
         }
         if (n_absent > 0) {
             throw Error(ErrorCode::mismatch,
-                        hub.name + " is optional, but only a part of it is stored",
-                        "copy the files of all ranks")
+                        hub.name + " is optional, but only a part of it is stored", kConfigHint)
                 .set_detail(line.origin);
         }
         note_together(hub, true);
@@ -109,10 +111,10 @@ class TargetBuilder {
     }
 
     /// Error(mismatch) when a part is stored of what is stored together.
-    void check_together() const { together_.check(); }
+    void check_together() const { together_.check(kConfigHint); }
 
     /// Error(mismatch) when names found nothing stored.
-    void check_complete() const {
+    void check_complete(std::span<const catalogue::Tensor> others) const {
         if (n_missing_ == 0) {
             return;
         }
@@ -122,9 +124,10 @@ class TargetBuilder {
                     " (" + (is_hopeless() ? "at least " : "") + std::to_string(n_missing_) +
                     " in all)";
         }
-        throw Error(
-            ErrorCode::mismatch, text,
-            "copy the files of all ranks, or give the model's own config.json with --hf_config")
+        const NameDifference difference = difference_of(missing_, others);
+        throw Error(ErrorCode::mismatch,
+                    text + (difference.text.empty() ? "" : "; " + difference.text),
+                    difference.hint.empty() ? kConfigHint : difference.hint)
             .set_detail(missing_line_);
     }
 
@@ -157,11 +160,18 @@ class TargetBuilder {
         is_missing_ = true;
         if (n_missing_++ == 0) {
             missing_line_ = hub.line->origin;
-            first_missing_ = hub.name + " needs " + instances_.segment_text(segment) +
-                             ", but the checkpoint holds no " +
-                             matcher_.names_of(instances_.logical_of(segment)) + " for it";
+            first_missing_ =
+                hub.name +
+                (model_.dialect->has_own_names
+                     ? " is not stored"
+                     : " needs " + instances_.segment_text(segment) +
+                           ", but the checkpoint holds no " +
+                           matcher_.names_of(instances_.logical_of(segment)) + " for it");
         } else if (n_missing_ <= kMostListed) {
             other_missing_ += (n_missing_ == 2 ? "" : ", ") + hub.name;
+        }
+        if (n_missing_ <= kMostListed) {
+            matcher_.add_shapes(instances_.logical_of(segment), missing_);
         }
     }
 
@@ -237,7 +247,7 @@ class TargetBuilder {
                             std::to_string(wanted.patch.volume()) + " elements of " +
                             instances_.segment_text(wanted.key.segment) + " are stored in " +
                             stored,
-                        "copy the files of all ranks, or correct config.json's sizes");
+                        kConfigHint);
         }
     }
 
@@ -277,6 +287,7 @@ class TargetBuilder {
     std::string first_missing_;
     std::string missing_line_;
     std::string other_missing_;
+    std::set<std::string> missing_;  ///< stored names of the first, '#' for numbers
 };
 
 }  // namespace
@@ -294,10 +305,11 @@ void build_targets(const Model& model, const Wanted& wanted, TargetContext surro
     };
     const bool all_seen =
         mismatches.check("names", [&] { for_each_hub_name(*model.recipe, *model.symbols, build); });
-    mismatches.check("missing", [&] { builder.check_complete(); });
+    mismatches.check("missing", [&] { builder.check_complete(surroundings.others); });
     mismatches.check("together", [&] { builder.check_together(); });
     if (!all_seen || builder.is_hopeless()) {
-        mismatches.require_none();  // what the other names would have taken is not known
+        // What the other names would have taken is not known.
+        mismatches.require_none(kConfigHint);
     }
 }
 

@@ -2,6 +2,9 @@
 // Knows instances and hub names; nothing of files' order or ranks.
 #pragma once
 
+#include <span>
+
+#include "shardweld/catalogue/tensor.hpp"
 #include "shardweld/plan/binding.hpp"
 
 #include "instances.hpp"
@@ -14,6 +17,7 @@ namespace shardweld::plan {
 struct TargetContext {
     const StoreMatcher& matcher;
     Mismatches& mismatches;
+    std::span<const catalogue::Tensor> others;  ///< stored, and taken by no line
 };
 
 /// Appends a target for every hub name that the recipe expects, with operands that cover it exactly

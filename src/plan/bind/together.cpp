@@ -36,7 +36,7 @@ void Together::note(const HubName& hub, bool is_stored) {
     }
 }
 
-void Together::check() const {
+void Together::check(const std::string& hint) const {
     for (const auto& [name, group] : groups_) {
         if (group.n_absent > 0 && !group.stored.empty()) {
             throw Error(ErrorCode::mismatch,
@@ -45,7 +45,7 @@ void Together::check() const {
                             (group.n_absent == 1
                                  ? ""
                                  : " and " + std::to_string(group.n_absent - 1) + " more of it"),
-                        "copy the files of all ranks, or correct config.json")
+                        hint)
                 .set_detail(group.origin);
         }
     }

@@ -15,7 +15,7 @@ class Together {
     void note(const HubName& hub, bool is_stored);
 
     /// Error(mismatch) when of one group some are stored and some are not.
-    void check() const;
+    void check(const std::string& hint) const;
 
   private:
     struct StoredTogether {

@@ -138,8 +138,10 @@ TEST(PlanMerge, asks_for_a_config_and_checks_it) {
                   "  config.json says intermediate_size 32, the checkpoint's args say "
                   "ffn_hidden_size 96\n"
                   "  config.json says rope_parameters.rope_theta 1000000, the checkpoint's args "
-                  "say rotary_base 10000; "
-                  "pass --hf_config DIR: the directory with the trained model's config.json");
+                  "say rotary_base 10000; " +
+                  (*options.hf_config / "config.json").string() +
+                  " is another model's or was changed: give the trained model's with --hf_config "
+                  "DIR");
 }
 
 TEST(PlanMerge, takes_the_config_by_its_directory_or_its_file) {

@@ -1,6 +1,8 @@
 // Catalogues that hold a module tree's own names: plain tensors of several ranks, packed experts,
 // renamed prefixes, tensors no line takes.
 #include <algorithm>
+#include <map>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -258,8 +260,8 @@ TEST_F(OwnNames, tensors_that_config_json_switches_off_contradict_it) {
     for (const std::string fields : {"", R"(, "n_shared": 0)"}) {
         expect_error(ErrorCode::mismatch,
                      "shared [4] is stored, but config.json (n_shared) describes a model without "
-                     "it; pass --hf_config DIR: the directory with the trained model's config.json "
-                     "(toy.recipe:",
+                     "it; config.json is another model's or was changed: give the trained model's "
+                     "with --hf_config DIR (toy.recipe:",
                      with("shared"), fields);
     }
     // What the family never has, or the command line chooses, is no matter of config.json.
@@ -268,6 +270,113 @@ TEST_F(OwnNames, tensors_that_config_json_switches_off_contradict_it) {
         ASSERT_EQ(binding.warnings.size(), 1U) << name;
         EXPECT_EQ(binding.warnings[0].code, "extra_tensors");
     }
+}
+
+TEST_F(OwnNames, missing_tensors_are_held_against_what_is_stored_instead) {
+    Catalogue below;
+    for (Tensor& one : whole().tensors) {
+        below.tensors.push_back(std::move(one));
+        below.tensors.back().name = "policy.actor." + below.tensors.back().name;
+    }
+    expect_error(ErrorCode::mismatch,
+                 "stored is policy.actor.layers.0.experts.gate_up, which begins with "
+                 "\"policy.actor.\"; give --prefix policy.actor: what lies below it is the model "
+                 "then",
+                 below);
+    const auto instead = [](const std::string& name) {
+        Catalogue catalogue = whole();
+        catalogue.tensors.front() = tensor(name, {4});
+        return catalogue;
+    };
+    expect_error(ErrorCode::mismatch,
+                 "stored is block.0.norm.weight, which begins with \"block.\", not with "
+                 "\"layers.\"; config.json is another model's",
+                 instead("block.0.norm.weight"));
+    expect_error(ErrorCode::mismatch, "the weights are quantised with GPTQ (layers.0.norm.g_idx); ",
+                 instead("layers.0.norm.g_idx"));
+    expect_error(ErrorCode::mismatch,
+                 "the names are OLMo-core's (blocks.0.attention.w_q.weight); convert it with ",
+                 instead("blocks.0.attention.w_q.weight"));
+    // Files that are all there, of a model with fewer layers.
+    expect_error(ErrorCode::mismatch, "with --hf_config DIR", whole(), R"(, "layers": 3)");
+}
+
+TEST_F(OwnNames, a_tied_head_alone_is_the_embedding) {
+    Catalogue catalogue = layers();
+    catalogue.tensors.push_back(tensor("head", {10, 4}));
+    const Binding binding = bind(std::move(catalogue), R"({"model_type": "toy", "tied": 1})");
+    EXPECT_EQ(target(binding, "embed").source, "head");
+    EXPECT_TRUE(binding.same.empty());
+}
+
+/// The stored name of every tensor that a model in OLMo-core's names becomes.
+std::map<std::string, std::string> olmo_core_sources(const std::string& family) {
+    const auto library = models::RecipeLibrary::load();
+    const models::Recipe& recipe = *library.find_recipe(family);
+    const models::Dialect& dialect = *library.find_dialect("olmo_core");
+    const bool is_post = family == "olmo2";
+    const models::Symbols symbols(
+        recipe, dialect,
+        models::Config::parse(R"({"model_type": ")" + family + R"(", "hidden_size": 8,
+            "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 2,
+            "intermediate_size": 12, "num_hidden_layers": 1, "vocab_size": 10})",
+                              "config.json"),
+        {}, {});
+    Catalogue catalogue;
+    catalogue.files = {{"file", 4096}};
+    const auto add = [&](const std::string& name, const std::vector<Index>& shape) {
+        catalogue::Piece piece;
+        piece.patch = layout::dense_shape(shape);
+        catalogue.tensors.push_back({name, DType::f32, shape, {piece}});
+    };
+    add("embeddings.weight", {10, 8});
+    add("lm_head.norm.weight", {8});
+    add("lm_head.w_out.weight", {10, 8});
+    add("blocks.0.attention.w_q.weight", {8, 8});
+    add("blocks.0.attention.w_k.weight", {4, 8});
+    add("blocks.0.attention.w_v.weight", {4, 8});
+    add("blocks.0.attention.w_out.weight", {8, 8});
+    add("blocks.0.attention_norm.weight", {8});
+    add("blocks.0.feed_forward_norm.weight", {8});
+    add("blocks.0.feed_forward.w1.weight", {12, 8});
+    add("blocks.0.feed_forward.w2.weight", {8, 12});
+    add("blocks.0.feed_forward.w3.weight", {12, 8});
+    if (family != "llama") {
+        add("blocks.0.attention.q_norm.weight", {is_post ? 8 : 2});
+        add("blocks.0.attention.k_norm.weight", {is_post ? 4 : 2});
+    }
+    std::map<std::string, std::string> sources;
+    for (const Target& target :
+         plan::bind(std::move(catalogue), {&recipe, &dialect, &symbols}, {}).targets) {
+        sources[target.name] = target.source;
+    }
+    return sources;
+}
+
+TEST(OlmoCore, names_become_the_hubs_of_each_family) {
+    const std::string layer = "model.layers.0.";
+    const std::string block = "blocks.0.";
+    std::map<std::string, std::string> expected{
+        {"model.embed_tokens.weight", "embeddings.weight"},
+        {"model.norm.weight", "lm_head.norm.weight"},
+        {"lm_head.weight", "lm_head.w_out.weight"},
+        {layer + "self_attn.q_proj.weight", block + "attention.w_q.weight"},
+        {layer + "self_attn.k_proj.weight", block + "attention.w_k.weight"},
+        {layer + "self_attn.v_proj.weight", block + "attention.w_v.weight"},
+        {layer + "self_attn.o_proj.weight", block + "attention.w_out.weight"},
+        {layer + "mlp.gate_proj.weight", block + "feed_forward.w1.weight"},
+        {layer + "mlp.down_proj.weight", block + "feed_forward.w2.weight"},
+        {layer + "mlp.up_proj.weight", block + "feed_forward.w3.weight"},
+        {layer + "input_layernorm.weight", block + "attention_norm.weight"},
+        {layer + "post_attention_layernorm.weight", block + "feed_forward_norm.weight"}};
+    EXPECT_EQ(olmo_core_sources("llama"), expected);
+    expected[layer + "self_attn.q_norm.weight"] = block + "attention.q_norm.weight";
+    expected[layer + "self_attn.k_norm.weight"] = block + "attention.k_norm.weight";
+    EXPECT_EQ(olmo_core_sources("qwen3"), expected);
+    expected.erase(layer + "input_layernorm.weight");
+    expected[layer + "post_attention_layernorm.weight"] = block + "attention_norm.weight";
+    expected[layer + "post_feedforward_layernorm.weight"] = block + "feed_forward_norm.weight";
+    EXPECT_EQ(olmo_core_sources("olmo2"), expected);
 }
 
 TEST_F(OwnNames, the_longest_prefix_renames) {
