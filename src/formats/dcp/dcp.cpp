@@ -6,6 +6,7 @@
 #include "dcp.hpp"
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <utility>
 
@@ -19,6 +20,7 @@
 #include "../shared/dcp_statements.hpp"
 #include "../shared/directory_listing.hpp"
 #include "../shared/ignored_rows.hpp"
+#include "../shared/neighbour_names.hpp"
 #include "../shared/unnamed_files.hpp"
 #include "join_scans.hpp"
 #include "model_selection.hpp"
@@ -31,15 +33,29 @@ using catalogue::Catalogue;
 
 constexpr std::string_view kMetadata = ".metadata";
 constexpr std::string_view kRankPrefix = "__";
-constexpr const char* kTorchtitan = "torchtitan";
+/// A trainer whose models have names of their own; the hub's have none of these.
+struct TrainerNames {
+    const char* dialect;
+    const char* whose;
+    std::array<std::string_view, 2> telling;  ///< one is enough; '#' is a number
+};
+constexpr std::array<TrainerNames, 2> kTrainers = {{
+    {"torchtitan", "torchtitan's", {"tok_embeddings.weight", "layers.#.attention_norm.weight"}},
+    {"olmo_core", "OLMo-core's", {"lm_head.w_out.weight", "blocks.#.attention.w_q.weight"}},
+}};
 
-// The hub's models have no such names.
-bool are_torchtitans(const std::vector<catalogue::Tensor>& tensors) {
-    return std::ranges::any_of(tensors, [](const catalogue::Tensor& tensor) {
-        return tensor.name == "tok_embeddings.weight" ||
-               (tensor.name.starts_with("layers.") &&
-                tensor.name.ends_with(".attention_norm.weight"));
+void note_trainer(Catalogue& out) {
+    const auto* const trainer = std::ranges::find_if(kTrainers, [&](const TrainerNames& names) {
+        return std::ranges::any_of(out.tensors, [&](const catalogue::Tensor& tensor) {
+            return std::ranges::any_of(names.telling, [&](std::string_view pattern) {
+                return matches(pattern, tensor.name);
+            });
+        });
     });
+    if (trainer != kTrainers.end()) {
+        out.dialect = trainer->dialect;
+        out.notes.push_back(std::string("its names are ") + trainer->whose);
+    }
 }
 
 // "__12.metadata": 12.
@@ -199,10 +215,7 @@ class Dcp final : public Format {
         }
         Catalogue out = join(std::move(scans), Shapes::stated);
         select_model(location.prefix, out);
-        if (are_torchtitans(out.tensors)) {
-            out.dialect = kTorchtitan;
-            out.notes.emplace_back("its names are torchtitan's");
-        }
+        note_trainer(out);
         try {
             require_complete(out, hint);
         } catch (Error& error) {

@@ -46,6 +46,19 @@ TEST(Dcp, describes_the_model_of_a_nested_save) {
                                                         {"step", "not a tensor"}}));
 }
 
+TEST(Dcp, knows_olmo_cores_storage_and_names) {
+    InputRequest request;
+    request.directory = fs::path(SHARDWELD_TEST_DATA) / "world/olmo_core_metadata";
+    const Location location = locate(request);
+    const Catalogue got = combine(location, {format_of(location).scan(location, ".metadata")});
+    EXPECT_EQ(got.dialect, "olmo_core");
+    EXPECT_EQ(got.notes.back(), "its names are OLMo-core's");
+    EXPECT_EQ(got.files.size(), 12U);
+    ASSERT_EQ(got.tensors.size(), 25U);
+    EXPECT_EQ(got.tensors.front().name, "blocks.0.attention.k_norm.weight");
+    EXPECT_EQ(got.tensors.front().stored_as, "model.blocks.0.attention.k_norm.weight");
+}
+
 TEST(Dcp, says_which_files_could_be_exchanged) {
     const Scratch scratch;
     scratch.copy(saved("dcp_w2_bf16_qwen2"));
