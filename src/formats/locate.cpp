@@ -9,9 +9,11 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/format.hpp"
+#include "shardweld/formats/recognise.hpp"
 #include "shardweld/io/paths.hpp"
 
 #include "closed_world.hpp"
+#include "older_saves.hpp"
 #include "refusals.hpp"
 #include "shared/directory_listing.hpp"
 #include "shared/iteration_directories.hpp"
@@ -53,13 +55,13 @@ std::optional<Location> probe(const fs::path& directory, const std::string& back
     return found;
 }
 
-bool looks_like_checkpoint(const Listing& listing) {
+bool looks_like_checkpoint(const Listing& listing, const std::string& backend) {
     const auto& formats = all_formats();
     return has_tracker(listing) || is_verl_level(listing) || is_nemo_level(listing) ||
            std::any_of(listing.directories.begin(), listing.directories.end(),
                        [](const std::string& name) { return parse_step(name).has_value(); }) ||
            std::any_of(formats.begin(), formats.end(), [&](const Format* format) {
-               return !format->only_by_name() && format->is_told_by(listing);
+               return is_meant(*format, backend) && format->is_told_by(listing);
            });
 }
 
@@ -73,10 +75,11 @@ void leave_training_state(std::vector<std::string>& names) {
 }
 
 // The one directory below that holds a model; Error(usage) when there are several.
-std::optional<fs::path> only_checkpoint_below(const fs::path& directory, const Listing& listing) {
+std::optional<fs::path> only_checkpoint_below(const fs::path& directory, const Listing& listing,
+                                              const std::string& backend) {
     std::vector<std::string> found;
     for (const std::string& name : listing.directories) {
-        if (looks_like_checkpoint(readable_listing(directory / name))) {
+        if (looks_like_checkpoint(readable_listing(directory / name), backend)) {
             found.push_back(name);
         }
     }
@@ -90,7 +93,8 @@ std::optional<fs::path> only_checkpoint_below(const fs::path& directory, const L
 }
 
 // What looks like a checkpoint further down, nearest first and relative to `directory`.
-std::vector<std::string> checkpoints_below(const fs::path& directory, const Listing& listing) {
+std::vector<std::string> checkpoints_below(const fs::path& directory, const Listing& listing,
+                                           const std::string& backend) {
     std::vector<std::string> found;
     std::vector<fs::path> level(listing.directories.begin(), listing.directories.end());
     std::size_t n_listed = 0;
@@ -101,7 +105,7 @@ std::vector<std::string> checkpoints_below(const fs::path& directory, const List
                 return found;
             }
             const Listing below = readable_listing(directory / path);
-            if (looks_like_checkpoint(below)) {
+            if (looks_like_checkpoint(below, backend)) {
                 found.push_back(path.string());
                 continue;
             }
@@ -114,10 +118,22 @@ std::vector<std::string> checkpoints_below(const fs::path& directory, const List
     return found;
 }
 
-// One level down.
-fs::path step_below(const fs::path& directory, const InputRequest& request,
-                    std::vector<std::string>& notes) {
-    const Listing listing = list_directory(directory);
+// What has another name than the step, the role or the directory that is missed.
+void add_renamed(const fs::path& directory, const Listing& listing, const std::string& backend,
+                 Error& error) {
+    std::vector<std::string> below = checkpoints_below(directory, listing, backend);
+    std::erase_if(below, [](const std::string& path) {
+        return parse_step(fs::path(path).begin()->string()).has_value();
+    });
+    if (error.code() == ErrorCode::not_found && !below.empty()) {
+        error.set_hint((error.hint().empty() ? "" : error.hint() + "; or ") +
+                       "if it was renamed, give it: " + paths_text(directory, below));
+    }
+}
+
+// The level below that has a known name.
+std::optional<fs::path> named_below(const fs::path& directory, const Listing& listing,
+                                    const InputRequest& request, std::vector<std::string>& notes) {
     if (const auto step = choose_step(directory, listing, request.iteration)) {
         if (!step->note.empty()) {
             notes.push_back(step->note);
@@ -125,16 +141,29 @@ fs::path step_below(const fs::path& directory, const InputRequest& request,
         return directory / step->directory;
     }
     if (const auto model = model_directory(directory, listing)) {
-        return *model;
+        return model;
     }
-    if (const auto role = role_directory(directory, listing, request.role)) {
-        return *role;
+    return role_directory(directory, listing, request.role);
+}
+
+// One level down.
+fs::path step_below(const fs::path& directory, const InputRequest& request,
+                    std::vector<std::string>& notes) {
+    const Listing listing = list_directory(directory);
+    try {
+        if (const auto named = named_below(directory, listing, request, notes)) {
+            return *named;
+        }
+    } catch (Error& error) {
+        add_renamed(directory, listing, request.backend, error);
+        throw;
     }
     refuse_others(directory, listing, request);
-    if (const auto below = only_checkpoint_below(directory, listing)) {
+    if (const auto below = only_checkpoint_below(directory, listing, request.backend)) {
         return *below;
     }
-    refuse_unknown(directory, listing, request, checkpoints_below(directory, listing));
+    refuse_unknown(directory, listing, request,
+                   checkpoints_below(directory, listing, request.backend));
 }
 
 // The names of the shards' directory and those above, nearest first.
@@ -211,14 +240,15 @@ void require_iteration(Location& location, std::optional<Index> wanted) {
     }
 }
 
-Location locate_checkpoint(const InputRequest& request) {
+// `at`: where the way has led so far.
+Location find_along(const InputRequest& request, fs::path& at) {
     require_sensible(request);
     std::vector<std::string> notes;
-    fs::path directory = io::without_dots(request.directory);
-    auto location = probe(directory, request.backend);
+    at = io::without_dots(request.directory);
+    auto location = probe(at, request.backend);
     for (int depth = 0; !location && depth < kDeepestCheckpoint; ++depth) {
-        directory = step_below(directory, request, notes);
-        location = probe(directory, request.backend);
+        at = step_below(at, request, notes);
+        location = probe(at, request.backend);
     }
     if (!location) {
         throw Error(ErrorCode::not_found,
@@ -226,6 +256,7 @@ Location locate_checkpoint(const InputRequest& request) {
                         " levels below " + request.directory.string(),
                     "point --local_dir at the directory that has the shards");
     }
+    require_finished(location->directory);
     location->notes.insert(location->notes.begin(), notes.begin(), notes.end());
     require_own_options(*location, request);
     require_role(*location, request.role);
@@ -242,15 +273,24 @@ Location locate_checkpoint(const InputRequest& request) {
 
 }  // namespace
 
+Location locate_checkpoint(const InputRequest& request) {
+    fs::path at;
+    return find_along(request, at);
+}
+
 Location locate(const InputRequest& request) {
     InputRequest model = request;
     model.backend = "hf";
+    fs::path at;
     try {
-        return locate_checkpoint(request);
-    } catch (const Error& error) {
+        return find_along(request, at);
+    } catch (Error& error) {
         const bool may_be_model = request.wants_model && request.backend == "auto" &&
                                   error.code() == ErrorCode::not_found;
         if (!may_be_model || !probe(io::without_dots(request.directory), model.backend)) {
+            if (!at.empty()) {
+                add_older_save(request, at, error);
+            }
             throw;
         }
     }

@@ -14,6 +14,7 @@
 #include "closed_world.hpp"
 #include "shared/directory_listing.hpp"
 #include "shared/hints.hpp"
+#include "shared/json_text.hpp"
 
 namespace shardweld::formats {
 
@@ -57,7 +58,8 @@ Location Format::begun_at(const fs::path& directory, const Listing* listing) con
     Location location;
     location.format = name();
     location.directory = directory;
-    if (listing != nullptr && listing->has_file("config.json")) {
+    if (listing != nullptr && listing->has_file("config.json") &&
+        !is_run_config(directory / "config.json")) {
         location.hf_directory = directory;
     }
     return location;

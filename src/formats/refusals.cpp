@@ -1,6 +1,7 @@
 #include "refusals.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
@@ -88,7 +89,72 @@ void refuse_signs(const fs::path& directory, const Listing& listing) {
     }
 }
 
+/// A directory and those in it, as far as they can be read.
+std::vector<std::pair<fs::path, Listing>> with_those_in(const fs::path& directory,
+                                                        const Listing& listing) {
+    std::vector<std::pair<fs::path, Listing>> all = {{directory, listing}};
+    for (const std::string& name : listing.directories) {
+        all.emplace_back(directory / name, readable_listing(directory / name));
+    }
+    return all;
+}
+
+/// What a format knows to be lacking there or, if asked, one level below.
+void refuse_faults(const fs::path& directory, const Listing& listing, bool with_those_below) {
+    auto all = with_those_in(directory, with_those_below ? listing : Listing{});
+    all.front().second = listing;
+    for (const auto& [path, names] : all) {
+        for (const Format* const format : all_formats()) {
+            if (const std::string fault(format->fault_of(names)); !fault.empty()) {
+                throw Error(ErrorCode::not_found, path.string() + " " + fault);
+            }
+        }
+    }
+}
+
+/// Finished models one level below.
+void refuse_models_below(const fs::path& directory, const Listing& listing) {
+    for (const auto& [path, names] : with_those_in(directory, listing)) {
+        for (const Format* const format : all_formats()) {
+            if (format->only_by_name() && format->is_told_by(names)) {
+                format->refuse_unasked(path);
+            }
+        }
+    }
+}
+
+/// Whether a file lies in a directory, or in one of those in it that have names so far.
+bool holds_files(const fs::path& directory, const Listing& listing) {
+    const auto all = with_those_in(directory, listing);
+    return std::any_of(all.begin(), all.end(), [](const auto& one) {
+        return !one.second.files.empty() ||
+               std::ranges::any_of(one.second.directories, [&](const std::string& name) {
+                   return !readable_listing(one.first / name).files.empty();
+               });
+    });
+}
+
+/// The directory of a save, in which nothing is.
+void refuse_empty(const fs::path& directory, const Listing& listing) {
+    const bool is_save = iteration_of(directory).has_value();
+    if (is_save && !holds_files(directory, listing)) {
+        throw Error(ErrorCode::not_found,
+                    directory.string() + " holds no files" +
+                        (listing.directories.empty()
+                             ? ""
+                             : ", only empty directories: " + name_list(listing.directories)) +
+                        ": the save was interrupted or the copy left them out",
+                    "copy it again, or take another save");
+    }
+}
+
 }  // namespace
+
+std::string paths_text(const fs::path& directory, const std::vector<std::string>& below) {
+    return joined(below, ", ", [&](const std::string& path) {
+        return printable((directory / path).string(), 1000);
+    });
+}
 
 void require_sensible(const InputRequest& request) {
     const auto known = backends();
@@ -177,12 +243,12 @@ void refuse_others(const fs::path& directory, const Listing& listing, const Inpu
 
 void refuse_unknown(const fs::path& directory, const Listing& listing, const InputRequest& request,
                     const std::vector<std::string>& below) {
-    for (const Format* const format : all_formats()) {
-        if (const std::string fault(format->fault_of(listing)); !fault.empty()) {
-            throw Error(ErrorCode::not_found, directory.string() + " " + fault);
-        }
-    }
+    refuse_faults(directory, listing, below.empty());
     refuse_signs(directory, listing);
+    if (request.backend == "auto" && below.empty()) {
+        refuse_models_below(directory, listing);
+    }
+    refuse_empty(directory, listing);
     std::vector<std::string> found = listing.directories;
     found.insert(found.end(), listing.files.begin(), listing.files.end());
     throw Error(ErrorCode::not_found,
@@ -190,10 +256,7 @@ void refuse_unknown(const fs::path& directory, const Listing& listing, const Inp
                     (found.empty() ? "no files" : name_list(found)),
                 below.empty()
                     ? "point --local_dir at the directory that has " + looked_for(request.backend)
-                    : "give one of those below it, such as " +
-                          joined(below, ", ", [&](const std::string& path) {
-                              return printable((directory / path).string());
-                          }));
+                    : "give one of those below it, such as " + paths_text(directory, below));
 }
 
 void refuse_unmerged(const fs::path& directory) {

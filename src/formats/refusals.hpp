@@ -8,6 +8,9 @@
 
 namespace shardweld::formats {
 
+/// The paths of what lies below a directory, "a, b".
+std::string paths_text(const fs::path& directory, const std::vector<std::string>& below);
+
 /// Error(usage) for what no directory could make right, and where there is none; Error(not_found)
 /// where there is nothing, with a word on the Hub where the path looks like a name there.
 void require_sensible(const InputRequest& request);

@@ -68,7 +68,7 @@ fs::path listed_model(const fs::path& directory) {
         throw Error(ErrorCode::not_found,
                     file.string() + " gives the model's path as " + printable(path.string()) +
                         ", but there is no such directory",
-                    kCopyAll);
+                    "copy that directory too");
     }
     return (directory / path).lexically_normal();
 }
@@ -221,6 +221,7 @@ void add_companions(Location& location, const fs::path& given) {
         }
         // transformers' trainer keeps them beside the directory of the weights.
         if (!location.hf_directory && directory != location.directory &&
+            !is_run_config(directory / "config.json") &&
             companions.has(around, directory, directory / "config.json")) {
             location.hf_directory = directory;
         }

@@ -3,13 +3,24 @@
 
 #include <string>
 
+#include "shardweld/core/error.hpp"
 #include "shardweld/core/path.hpp"
 
 namespace shardweld::formats {
 
+struct InputRequest;
+
 /// For who expected a finished model: Error(not_found) where a directory, or what locate finds
 /// below it, is a checkpoint that is still to be merged. Local.
 void refuse_unmerged(const fs::path& directory);
+
+/// The directory that a path stands for: of a file that names a save (`latest`, `LATEST`, a
+/// tracker), where that leads; else the path itself. Local. Error(not_found), Error(corrupt).
+fs::path named_directory(const fs::path& given);
+
+/// Adds to an error of a save's files in `directory` which older save of the same run is whole, if
+/// one is. Local; reads the metadata of a few saves.
+void add_older_save(const InputRequest& request, const fs::path& directory, Error& error);
 
 /// What to do where a path that does not exist may be a model's name on the Hub ("Qwen/Qwen3-8B"):
 /// a hint; "" for other paths. Local.

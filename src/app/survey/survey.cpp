@@ -1,6 +1,7 @@
 #include "survey.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <set>
@@ -8,6 +9,7 @@
 
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/formats/recognise.hpp"
 #include "shardweld/io/paths.hpp"
 #include "shardweld/mpi/free_run.hpp"
 #include "shardweld/mpi/share.hpp"
@@ -241,22 +243,7 @@ void resolve_all(mpi::Comm& comm, const Views& views, const SizesByGroup& sizes,
     mpi::collectively(comm, [&] { formats::settle(catalogue, resolutions); });
 }
 
-}  // namespace
-
-FoundCheckpoint find_checkpoint(mpi::Comm& comm, const formats::InputRequest& request) {
-    Views views = group_views(comm, request.directory);
-    std::pair<Location, int> at = find_location(comm, request, views);
-    Location& location = at.first;
-    const int home = at.second;
-    Sights sights(comm, std::move(views), location.directory);
-    const formats::Format& format = formats::format_of(location);
-    auto files = mpi::share(comm, home, [&] { return format.scan_list(location); });
-    auto sizes = sights.sizes_of(files);
-    check_seen(sizes, files, location.directory);
-    return {std::move(location), home, std::move(sights), std::move(files), std::move(sizes)};
-}
-
-Survey survey(mpi::Comm& comm, FoundCheckpoint found, const mpi::OnShare& on_scan) {
+Survey survey_files(mpi::Comm& comm, FoundCheckpoint found, const mpi::OnShare& on_scan) {
     Survey survey;
     survey.home = found.home;
     survey.catalogue = scan_all(comm, found, on_scan);
@@ -283,6 +270,48 @@ Survey survey(mpi::Comm& comm, FoundCheckpoint found, const mpi::OnShare& on_sca
             sees.push_back(size >= 0);
         }
     }
+    return survey;
+}
+
+/// A step that agrees on its errors. The first rank, which says them, looks for an older save.
+void telling_of_older_save(const mpi::Comm& comm, const formats::InputRequest& request,
+                           const fs::path& directory, const std::function<void()>& step) {
+    try {
+        step();
+    } catch (Error& error) {
+        if (comm.rank() == 0) {
+            formats::add_older_save(request, directory, error);
+        }
+        throw;
+    }
+}
+
+}  // namespace
+
+FoundCheckpoint find_checkpoint(mpi::Comm& comm, const formats::InputRequest& asked) {
+    formats::InputRequest request = asked;
+    request.directory =
+        mpi::collectively_get(comm, [&] { return formats::named_directory(request.directory); });
+    Views views = group_views(comm, request.directory);
+    std::pair<Location, int> at = find_location(comm, request, views);
+    Location& location = at.first;
+    const int home = at.second;
+    Sights sights(comm, std::move(views), location.directory);
+    const formats::Format& format = formats::format_of(location);
+    auto files = mpi::share(comm, home, [&] { return format.scan_list(location); });
+    auto sizes = sights.sizes_of(files);
+    telling_of_older_save(comm, request, location.directory,
+                          [&] { check_seen(sizes, files, location.directory); });
+    return {std::move(location), home, std::move(sights), std::move(files), std::move(sizes)};
+}
+
+Survey survey(mpi::Comm& comm, FoundCheckpoint found, const mpi::OnShare& on_scan) {
+    formats::InputRequest request;
+    request.directory = found.location.directory;
+    request.backend = formats::format_of(found.location).backend();
+    Survey survey;
+    telling_of_older_save(comm, request, request.directory,
+                          [&] { survey = survey_files(comm, std::move(found), on_scan); });
     return survey;
 }
 

@@ -36,7 +36,7 @@ void check_tiling(const DcpTensor& tensor) {
                         name + " of shape " + shape_text(tensor.shape) +
                             " is not covered by its chunks between " + shape_text(cover.lo) +
                             " and " + shape_text(cover.hi),
-                        "copy the files of all ranks");
+                        "the save left them out: take another one");
         case Cover::Kind::overlap:
             throw Error(ErrorCode::corrupt, name + ": chunks of one tensor overlap: " +
                                                 chunk_text(tensor.chunks[cover.first]) + " and " +

@@ -3,6 +3,8 @@
 // Source: torch 2.15 torch/distributed/checkpoint/hf_storage.py.
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <utility>
 
 #include "shardweld/catalogue/catalogue.hpp"
@@ -10,9 +12,11 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/safetensors_header.hpp"
 #include "shardweld/io/input_file.hpp"
+#include "shardweld/io/paths.hpp"
 
 #include "../hf/hf.hpp"
 #include "../shared/directory_listing.hpp"
+#include "../shared/neighbour_names.hpp"
 #include "../shared/numbered_files.hpp"
 #include "../shared/stored_piece.hpp"
 #include "dcp.hpp"
@@ -30,6 +34,13 @@ constexpr std::string_view kPrefix = "shard-";
 constexpr std::string_view kMiddle = "-model-";
 constexpr std::string_view kSuffix = ".safetensors";
 constexpr const char* kShardedDirectory = "sharded";
+// NeMo Automodel, components/checkpoint/checkpointing.py (save_model).
+constexpr const char* kMetadataDirectory = ".hf_metadata";
+constexpr std::array<KnownName, 3> kNames = {{
+    {".hf_metadata/*", "config, tokenizer and what a consolidation would need"},
+    {"consolidated/*", "the model that the trainer made of these shards"},
+    {"../step_scheduler.pt", kTrainingState},
+}};
 
 // "shard-00003-model-...": 3, counted from 1.
 std::optional<Index> number_of_shard(std::string_view file) {
@@ -124,6 +135,13 @@ class HfShards final : public Format {
     [[nodiscard]] std::string_view subject_of(InputOption option) const override {
         return option == InputOption::prefix ? "torch DCP checkpoints" : "";
     }
+    [[nodiscard]] std::string_view looks_for() const override {
+        return "shard-*-model-*.safetensors";
+    }
+    [[nodiscard]] bool is_told_by(const Listing& listing) const override {
+        return !shards_in(listing).empty();
+    }
+    [[nodiscard]] std::span<const KnownName> known_names() const override { return kNames; }
 
     [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
         const Listing listing = try_list_directory(directory);
@@ -175,6 +193,10 @@ class HfShards final : public Format {
         Location location = begun_at(directory, &listing);
         location.directory = shards_directory;
         location.shard_files = std::move(shards);
+        const fs::path metadata = directory / kMetadataDirectory;
+        if (!location.hf_directory && io::is_file(metadata / "config.json")) {
+            location.hf_directory = metadata;
+        }
         return location;
     }
 };

@@ -261,7 +261,7 @@ class Joiner {
             printable(tensor.name) + " of shape " + shape_text(tensor.shape) +
                 (is_gap ? ": no rank holds the elements " : ": parts of two ranks overlap: ") +
                 fault.text,
-            is_gap ? kCopyAll : kOneSave);
+            kOneSave);
     }
 
     void add_aliases() {

@@ -194,6 +194,11 @@ class Legacy final : public Format {
         return std::any_of(listing.directories.begin(), listing.directories.end(),
                            [](const std::string& name) { return name.starts_with("mp_rank_"); });
     }
+    [[nodiscard]] std::string_view fault_of(const Listing& listing) const override {
+        return is_told_by(listing) ? "has mp_rank_* directories, but no model_optim_rng.pt in the "
+                                     "first: the save was interrupted or the copy left files out"
+                                   : "";
+    }
 
     [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
         Location location = begun_at(directory);

@@ -166,7 +166,7 @@ void require_total(const Orders& orders, const Pipeline& pipeline) {
                 "args.num_layers is " + std::to_string(*pipeline.num_layers) +
                     " but the files hold " + std::to_string(found->second.total()) + " of " +
                     printable(found->first) + ": " + found->second.sizes_text(),
-                kCopyAll);
+                kOneSave);
 }
 
 }  // namespace

@@ -2,23 +2,28 @@
 
 #include <algorithm>
 #include <array>
+#include <system_error>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/paths.hpp"
 #include "shardweld/io/whole_file.hpp"
 
-#include "hints.hpp"
-
 namespace shardweld::formats {
 
 namespace {
 
 constexpr const char* kRelease = "release";
+constexpr const char* kLatestLink = "LATEST";
 constexpr Bytes kLargestTracker = 4096;
-// DeepSpeed 0.19.8, runtime/engine.py (save_checkpoint), checkpoint/ds_to_universal.py: they hold
-// the name of a directory.
-constexpr std::array<const char*, 2> kTagFiles = {"latest", "latest_universal"};
+// DeepSpeed 0.19.8, runtime/engine.py (save_checkpoint), checkpoint/ds_to_universal.py; NeMo
+// Automodel, components/checkpoint/lifecycle.py, where links cannot be made: they hold the name of
+// a directory.
+constexpr std::array<const char*, 4> kTagFiles = {"latest", "latest_universal", kLatestLink,
+                                                  "LATEST.txt"};
+
+// NeMo Automodel's best save, as kTagFiles.
+constexpr std::array<const char*, 2> kBestFiles = {"LOWEST_VAL", "LOWEST_VAL.txt"};
 
 /// How a trainer's saves are named, and whether it writes beside them which is the last.
 struct StepName {
@@ -34,6 +39,9 @@ constexpr std::array<StepName, 9> kNames = {{{"iter_", true},
                                              {"step-", false},
                                              {"step_", false},
                                              {"step", false}}};
+// NeMo Automodel's: "epoch_0_step_10".
+constexpr std::string_view kEpoch = "epoch_";
+constexpr std::string_view kOfEpoch = "_step_";
 // Lightning's and NeMo's: "epoch=0-step=10.ckpt", "llama--val_loss=1.20-epoch=0-step=10-last".
 constexpr std::string_view kInName = "step=";
 
@@ -47,6 +55,14 @@ std::optional<Index> number_within(std::string_view name) {
     return parse_index(name.substr(0, name.find_first_not_of("0123456789")));
 }
 
+// The number of an epoch's step.
+std::optional<Index> number_behind_epoch(std::string_view name) {
+    const auto at = name.find(kOfEpoch);
+    const bool has_epoch = name.starts_with(kEpoch) && at != std::string_view::npos &&
+                           parse_index(name.substr(kEpoch.size(), at - kEpoch.size()));
+    return has_epoch ? parse_index(name.substr(at + kOfEpoch.size())) : std::nullopt;
+}
+
 std::vector<IterationDirectory> steps_in(const Listing& listing) {
     std::vector<IterationDirectory> steps;
     for (const std::string& name : listing.directories) {
@@ -57,20 +73,28 @@ std::vector<IterationDirectory> steps_in(const Listing& listing) {
     return steps;
 }
 
-// What to do where the step that is wanted is not there.
-std::string choice_among(const std::vector<IterationDirectory>& steps) {
+// What to do where the step that is wanted is not there: `absent` where no other is either.
+std::string choice_among(const std::vector<IterationDirectory>& steps, const std::string& absent) {
     std::vector<std::string> names;
     names.reserve(steps.size());
     for (const IterationDirectory& step : steps) {
         names.push_back(step.directory);
     }
-    return names.empty() ? kCopyAll : "choose one with --iteration: " + name_list(names);
+    return names.empty() ? absent : "choose one with --iteration: " + name_list(names);
 }
 
 // The name that Megatron gives, for messages.
 std::string megatron_name(Index iteration) {
     const std::string digits = std::to_string(iteration);
     return "iter_" + std::string(7 - std::min<std::size_t>(digits.size(), 7), '0') + digits;
+}
+
+// What to copy where a tracker is there and no iteration.
+std::string lost_directories(const std::optional<Index>& iteration) {
+    const std::string name = iteration ? megatron_name(*iteration) : "iter_*";
+    return "copy the directory of the iteration too: " + name +
+           ", which has .metadata and *.distcp or mp_rank_*/model_optim_rng.pt; verl's is " +
+           "global_step_" + (iteration ? std::to_string(*iteration) : "*");
 }
 
 // Of iter_10 beside iter_0000010 nothing tells which one is meant.
@@ -130,20 +154,31 @@ StepChoice asked_step(const fs::path& directory, const std::vector<IterationDire
     }
     throw Error(ErrorCode::not_found,
                 "--iteration " + std::to_string(wanted) + " is not in " + directory.string(),
-                choice_among(steps));
+                choice_among(steps, lost_directories(wanted)));
+}
+
+// The tracker is written when a save has ended.
+std::string note_on_later(const std::vector<IterationDirectory>& steps, Index tracked) {
+    const auto last = std::ranges::max_element(steps, {}, &IterationDirectory::iteration);
+    return last->iteration.value_or(0) <= tracked
+               ? ""
+               : std::string(kTrackerFile) + " names iteration " + std::to_string(tracked) +
+                     ", not the later " + printable(last->directory) +
+                     ": that save was interrupted, or the run began again from an earlier one";
 }
 
 StepChoice tracked_step(const fs::path& directory, const std::vector<IterationDirectory>& steps,
                         const IterationDirectory& tracked) {
     if (const auto step = find_step(directory, steps, tracked.iteration)) {
-        return {step->directory, ""};
+        return {step->directory, tracked.iteration ? note_on_later(steps, *tracked.iteration) : ""};
     }
     throw Error(ErrorCode::not_found,
                 std::string(kTrackerFile) + " in " + directory.string() + " names " +
                     (tracked.iteration ? "iteration " + std::to_string(*tracked.iteration)
                                        : std::string(kRelease)) +
                     ", which is not there",
-                choice_among(steps));
+                choice_among(steps, tracked.iteration ? lost_directories(tracked.iteration)
+                                                      : "copy release/ too"));
 }
 
 // Where no trainer writes a tracker, the highest number is the last save.
@@ -162,32 +197,42 @@ std::optional<StepChoice> newest_step(const fs::path& directory,
                                                  ": --iteration N takes another"};
 }
 
-// The save that a tag file names.
-std::optional<StepChoice> tagged_step(const fs::path& directory, const Listing& listing,
-                                      const std::vector<IterationDirectory>& steps) {
-    const auto* const file = std::find_if(kTagFiles.begin(), kTagFiles.end(),
-                                          [&](const char* name) { return listing.has_file(name); });
-    if (file == kTagFiles.end() || listing.has_file(kTrackerFile)) {
-        return std::nullopt;
-    }
-    const std::string text = io::read_text(directory / *file, kLargestTracker);
-    const fs::path tag = trim(text);
+// What a tag file holds: the name of a directory beside it.
+fs::path read_tag(const fs::path& file, const std::string& hint) {
+    const std::string text = io::read_text(file, kLargestTracker);
+    fs::path tag = trim(text);
     const bool stays =
         !tag.empty() && tag.is_relative() &&
         std::none_of(tag.begin(), tag.end(), [](const fs::path& part) { return part == ".."; });
     if (!stays) {
         throw Error(ErrorCode::corrupt,
-                    (directory / *file).string() + " names \"" + printable(tag.string(), 80) +
+                    file.string() + " names \"" + printable(tag.string(), 80) +
                         "\", which leaves the directory",
-                    steps.empty() ? "give the directory of a save" : choice_among(steps));
+                    hint);
     }
-    if (!io::is_directory(directory / tag)) {
-        throw Error(ErrorCode::not_found,
-                    (directory / *file).string() + " names " + printable(tag.string(), 80) +
-                        ", which is not there",
-                    choice_among(steps));
+    if (!io::is_directory(file.parent_path() / tag)) {
+        throw Error(
+            ErrorCode::not_found,
+            file.string() + " names " + printable(tag.string(), 80) + ", which is not there",
+            hint.empty() ? "copy that directory too" : hint);
     }
-    return StepChoice{tag.string(), ""};
+    return tag;
+}
+
+// The save that a tag file or a link names.
+std::optional<StepChoice> tagged_step(const fs::path& directory, const Listing& listing,
+                                      const std::vector<IterationDirectory>& steps) {
+    if (listing.has_directory(kLatestLink)) {
+        std::error_code failed;
+        const std::string end = fs::read_symlink(directory / kLatestLink, failed).filename();
+        return StepChoice{!failed && listing.has_directory(end) ? end : kLatestLink, ""};
+    }
+    const auto* const file = std::find_if(kTagFiles.begin(), kTagFiles.end(),
+                                          [&](const char* name) { return listing.has_file(name); });
+    if (file == kTagFiles.end() || listing.has_file(kTrackerFile)) {
+        return std::nullopt;
+    }
+    return StepChoice{read_tag(directory / *file, choice_among(steps, "")), ""};
 }
 
 }  // namespace
@@ -203,7 +248,8 @@ std::optional<IterationDirectory> parse_step(std::string_view directory) {
             }
         }
     }
-    if (const auto iteration = number_within(directory)) {
+    const auto within = number_within(directory);
+    if (const auto iteration = within ? within : number_behind_epoch(directory)) {
         return IterationDirectory{*iteration, std::string(directory), false};
     }
     return std::nullopt;
@@ -250,7 +296,18 @@ std::optional<StepChoice> choose_step(const fs::path& directory, const Listing& 
     throw Error(
         steps.empty() ? ErrorCode::not_found : ErrorCode::usage,
         directory.string() + ": " + why + (steps.empty() ? ", and no iteration is there" : ""),
-        choice_among(steps));
+        choice_among(steps, lost_directories(std::nullopt)));
+}
+
+fs::path named_directory(const fs::path& given) {
+    const std::string name = given.filename();
+    const bool is_tag = std::ranges::find(kTagFiles, name) != kTagFiles.end() ||
+                        std::ranges::find(kBestFiles, name) != kBestFiles.end();
+    if ((!is_tag && name != kTrackerFile) || !io::is_file(given)) {
+        return given;
+    }
+    const fs::path directory = given.has_parent_path() ? given.parent_path() : ".";
+    return is_tag ? directory / read_tag(given, "") : directory;
 }
 
 std::optional<Index> iteration_of(const fs::path& directory) {

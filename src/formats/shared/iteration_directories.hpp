@@ -1,6 +1,6 @@
 // Which of several saved iterations a directory means.
-// Knows the names that Megatron, verl, transformers, DeepSpeed, torchtitan, Lightning and NeMo give
-// iterations; nothing of what is inside.
+// Knows the names that Megatron, verl, transformers, DeepSpeed, torchtitan, Lightning, NeMo and
+// NeMo Automodel give iterations; nothing of what is inside.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ namespace shardweld::formats {
 inline constexpr const char* kTrackerFile = "latest_checkpointed_iteration.txt";
 /// The names of iterations, for messages.
 inline constexpr const char* kStepNames =
-    "iter_*, global_step_*, checkpoint-*, step-*, *-step=*, global_step*, release";
+    "iter_*, global_step_*, checkpoint-*, step-*, epoch_*_step_*, *-step=*, global_step*, release";
 
 /// One saved iteration: iter_0000010, global_step_10, checkpoint-10, step-10, epoch=0-step=10.ckpt
 /// or release (no number).
@@ -29,10 +29,10 @@ struct IterationDirectory {
 };
 
 /// Whether a directory holds a file that names the last save in it: Megatron's and verl's tracker,
-/// DeepSpeed's `latest` or `latest_universal`.
+/// DeepSpeed's `latest` or `latest_universal`, NeMo Automodel's `LATEST`.
 bool has_tracker(const Listing& listing);
 
-/// Whether the directory at `path` holds one of DeepSpeed's.
+/// Whether the directory at `path` holds one that names a directory, as all but the tracker do.
 bool has_tag_file(const fs::path& path);
 
 /// nullopt when `directory` is no such name.

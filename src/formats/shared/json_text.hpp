@@ -1,10 +1,12 @@
 // JSON files of checkpoints as values.
-// Knows limits; knows no file's fields.
+// Knows limits; of fields only what tells a trainer's config.json from a model's.
 #pragma once
 
 #include <string_view>
 
 #include <nlohmann/json.hpp>
+
+#include "shardweld/core/path.hpp"
 
 namespace shardweld::formats {
 
@@ -13,5 +15,9 @@ namespace shardweld::formats {
 /// ones are never in memory as a tree.
 nlohmann::json parse_json(std::string_view text,
                           const nlohmann::json::parser_callback_t& visit = nullptr);
+
+/// Whether a config.json describes a run, in which the model is one object, and no HuggingFace
+/// model: OLMo-core's (train/callbacks/config_saver.py). Local; false where it cannot be read.
+bool is_run_config(const fs::path& file);
 
 }  // namespace shardweld::formats

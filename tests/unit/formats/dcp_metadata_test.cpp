@@ -126,7 +126,7 @@ TEST(DcpMetadata, leaves_tiling_to_its_caller) {
                                   {{index_of("w", size_of_counts({0})), place_of("f", 1, 2)}}));
     EXPECT_EQ(error_text([&] { check_tiling(metadata.tensors.at(0)); }),
               "corrupt: tensor 'w' of shape [9] is not covered by its chunks between [3] and [9]; "
-              "copy the files of all ranks");
+              "the save left them out: take another one");
 }
 
 TEST(DcpMetadata, refuses_paths_that_leave_the_directory) {

@@ -54,7 +54,7 @@ TEST(DcpTiling, accepts_tilings) {
 }
 
 TEST(DcpTiling, names_gaps) {
-    const std::string hint = "; copy the files of all ranks";
+    const std::string hint = "; the save left them out: take another one";
     EXPECT_EQ(tiling_error(tiled({4, 6}, {})),
               "corrupt: tensor 'w' of shape [4, 6] is not covered by its chunks between [0, 0] and "
               "[4, 6]" +

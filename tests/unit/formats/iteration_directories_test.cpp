@@ -1,5 +1,7 @@
 #include "../../../src/formats/shared/iteration_directories.hpp"
 
+#include "shardweld/formats/recognise.hpp"
+
 #include "scratch.hpp"
 
 namespace shardweld::formats {
@@ -38,7 +40,12 @@ TEST(IterationDirectory, is_what_the_tracker_names) {
              {"20", "iter_0000020"}, {" 10 \n", "iter_0000010"}, {"release\n", "release"}}) {
         scratch.file(kTrackerFile, text);
         EXPECT_EQ(choose(scratch)->directory, directory);
-        EXPECT_EQ(choose(scratch)->note, "");
+        EXPECT_EQ(choose(scratch)->note,
+                  directory != "iter_0000010"
+                      ? ""
+                      : "latest_checkpointed_iteration.txt names iteration 10, not the later "
+                        "iter_0000020: that save was interrupted, or the run began again from an "
+                        "earlier one");
     }
 }
 
@@ -168,14 +175,43 @@ TEST(IterationDirectory, named_by_the_tracker_has_to_be_there) {
 TEST(IterationDirectory, of_a_tracker_alone_is_not_found) {
     const Scratch scratch;
     scratch.file(kTrackerFile, "what");
-    expect_error(ErrorCode::not_found, "and no iteration is there; copy the files of all ranks",
+    expect_error(ErrorCode::not_found,
+                 "and no iteration is there; copy the directory of the iteration too: iter_*, ",
                  [&] { choose(scratch); });
     scratch.file(kTrackerFile, "20");
     expect_error(ErrorCode::not_found,
-                 "names iteration 20, which is not there; copy the files of all ranks",
+                 "names iteration 20, which is not there; copy the directory of the iteration too: "
+                 "iter_0000020, which has .metadata and *.distcp or mp_rank_*/model_optim_rng.pt; "
+                 "verl's is global_step_20",
                  [&] { choose(scratch); });
-    expect_error(ErrorCode::not_found, "; copy the files of all ranks",
-                 [&] { choose(scratch, 7); });
+    expect_error(ErrorCode::not_found, "too: iter_0000007, ", [&] { choose(scratch, 7); });
+}
+
+TEST(IterationDirectory, of_an_epoch_is_the_one_that_a_pointer_names) {
+    EXPECT_EQ(parse_step("epoch_1_step_19")->iteration, 19);
+    for (const char* name :
+         {"epoch_1", "epoch_x_step_19", "epoch_1_step_", "epoch_1_step_19.bak"}) {
+        EXPECT_FALSE(parse_step(name)) << name;
+    }
+    const Scratch scratch;
+    scratch.directory("epoch_0_step_9");
+    scratch.directory("epoch_1_step_19");
+    EXPECT_EQ(choose(scratch)->directory, "epoch_1_step_19");
+    for (const char* file : {"LATEST", "LATEST.txt"}) {
+        scratch.file(file, "epoch_0_step_9");
+        EXPECT_EQ(choose(scratch)->directory, "epoch_0_step_9") << file;
+        EXPECT_EQ(named_directory(scratch.path() / file), scratch.path() / "epoch_0_step_9");
+        fs::remove(scratch.path() / file);
+    }
+    fs::create_directory_symlink("epoch_0_step_9", scratch.path() / "LATEST");
+    EXPECT_EQ(choose(scratch)->directory, "epoch_0_step_9");
+    EXPECT_EQ(choose(scratch, 19)->directory, "epoch_1_step_19");
+    EXPECT_EQ(named_directory(scratch.path() / "LATEST"), scratch.path() / "LATEST");
+    scratch.file("LOWEST_VAL.txt", "../epoch_0_step_9");
+    expect_error(ErrorCode::corrupt, "which leaves the directory",
+                 [&] { named_directory(scratch.path() / "LOWEST_VAL.txt"); });
+    scratch.file(kTrackerFile, "9");
+    EXPECT_EQ(named_directory(scratch.path() / kTrackerFile), scratch.path());
 }
 
 TEST(ChooseStep, follows_the_tag_files_of_deepspeed) {

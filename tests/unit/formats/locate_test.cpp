@@ -1,3 +1,5 @@
+#include <array>
+
 #include <unistd.h>
 
 #include "shardweld/core/codec.hpp"
@@ -415,6 +417,161 @@ TEST(Locate, leaves_training_state_beside_the_model) {
     expect_error(ErrorCode::usage,
                  "holds several checkpoints: pytorch_model_fsdp_0, pytorch_model_fsdp_1; give one",
                  [&] { at(scratch.path() / "checkpoint-10"); });
+}
+
+TEST(Locate, says_which_older_save_is_whole) {
+    const fs::path save = fixture("../torch/dcp_w2_bf16_qwen2") / "source";
+    for (const std::string below : {"", "/pytorch_model_fsdp_0"}) {
+        const Scratch scratch;
+        for (const char* step : {"checkpoint-9", "checkpoint-10", "checkpoint-20"}) {
+            scratch.copy(save, step + below);
+        }
+        fs::remove(scratch.path() / ("checkpoint-20" + below) / ".metadata");
+        const std::string older = "take " + (scratch.path() / "checkpoint-10").string();
+        const std::string interrupted =
+            (scratch.path() / ("checkpoint-20" + below)).string() +
+            " has .distcp files but no .metadata: the save was interrupted";
+        expect_error(ErrorCode::not_found, interrupted, [&] { at(scratch.path()); });
+        expect_error(ErrorCode::not_found, older + ", an older save that is whole: --iteration 10",
+                     [&] { at(scratch.path()); });
+        // Not by --iteration where that is what was given.
+        const auto [code, text] = error_of([&] { at(scratch.path() / "checkpoint-20"); });
+        EXPECT_TRUE(text.ends_with(older + ", an older save that is whole")) << text;
+        // One that is damaged, too, is passed by.
+        fs::remove(scratch.path() / ("checkpoint-10" + below) / "__0_0.distcp");
+        expect_error(ErrorCode::not_found, "checkpoint-9, an older save that is whole",
+                     [&] { at(scratch.path()); });
+    }
+}
+
+TEST(Locate, finds_the_older_save_of_what_lies_in_a_step) {
+    const Scratch scratch;
+    for (const char* step : {"10", "20"}) {
+        scratch.copy(fixture("../deepspeed/zero2_w2_tied") / "source/global_step2",
+                     std::string("checkpoint-") + step + "/global_step" + step);
+        scratch.file(std::string("checkpoint-") + step + "/latest",
+                     std::string("global_step") + step);
+    }
+    fs::remove_all(scratch.path() / "checkpoint-20/global_step20");
+    scratch.directory("checkpoint-20/global_step20");
+    expect_error(ErrorCode::not_found,
+                 "take " + (scratch.path() / "checkpoint-10").string() +
+                     ", an older save that is whole: --iteration 10",
+                 [&] { at(scratch.path()); });
+}
+
+TEST(Locate, says_that_a_save_is_empty) {
+    const Scratch scratch;
+    scratch.copy(fixture("llama-tp4-legacy-bf16") / "source");
+    const fs::path iteration = scratch.path() / "iter_0000010";
+    for (const char* rank : {"mp_rank_00", "mp_rank_01", "mp_rank_02", "mp_rank_03"}) {
+        fs::remove(iteration / rank / "model_optim_rng.pt");
+        if (std::string(rank) == "mp_rank_00") {
+            expect_error(ErrorCode::not_found, "but no model_optim_rng.pt in the first: the save",
+                         [&] { at(scratch.path()); });
+        }
+    }
+    expect_error(ErrorCode::not_found,
+                 iteration.string() +
+                     " has mp_rank_* directories, but no model_optim_rng.pt in the first: the save "
+                     "was interrupted",
+                 [&] { at(scratch.path()); });
+    for (const char* name : {"checkpoint-10", "checkpoint-10/pytorch_model_fsdp_0"}) {
+        const Scratch empty;
+        empty.directory(name);
+        expect_error(ErrorCode::not_found,
+                     (empty.path() / "checkpoint-10").string() + " holds no files",
+                     [&] { at(empty.path()); });
+    }
+}
+
+TEST(Locate, says_that_a_trainer_marked_its_save_as_unfinished) {
+    const fs::path save = fixture("../torch/dcp_w2_bf16_qwen2") / "source";
+    for (const auto& [step, older, mark] : std::vector<std::array<std::string, 3>>{
+             {"epoch_1_step_19", "epoch_0_step_9", "epoch_1_step_19/.incomplete"},
+             {"m-step=19-last", "m-step=9", "m-step=19-last-unfinished"},
+             {"epoch=0-step=19.ckpt", "epoch=0-step=9.ckpt", "epoch=0-step=19-unfinished"}}) {
+        const Scratch scratch;
+        scratch.copy(save, step + "/model");
+        scratch.copy(save, older + "/model");
+        EXPECT_EQ(at(scratch.path()).directory, scratch.path() / step / "model");
+        scratch.file(mark);
+        expect_error(ErrorCode::not_found, "was interrupted: its trainer removes ",
+                     [&] { at(scratch.path()); });
+        expect_error(ErrorCode::not_found, older + ", an older save that is whole: --iteration 9",
+                     [&] { at(scratch.path()); });
+        EXPECT_EQ(at(scratch.path(), "", 9).directory, scratch.path() / older / "model");
+    }
+}
+
+TEST(Locate, mentions_a_directory_that_was_renamed) {
+    const Scratch scratch;
+    scratch.copy(fixture("llama-tp4-legacy-bf16") / "source");
+    fs::rename(scratch.path() / "iter_0000010", scratch.path() / "best");
+    expect_error(ErrorCode::not_found,
+                 "if it was renamed, give it: " + (scratch.path() / "best").string(),
+                 [&] { at(scratch.path()); });
+    const Scratch verl;
+    verl.copy(fixture("verl-qwen3-tp2-pp2-torchdist-bf16") / "source");
+    const fs::path actor = verl.path() / "global_step_10" / "actor";
+    fs::rename(actor / "model", actor / "weights");
+    expect_error(
+        ErrorCode::not_found,
+        "copy that directory too; or if it was renamed, give it: " + (actor / "weights").string(),
+        [&] { at(verl.path()); });
+}
+
+TEST(Locate, reads_a_model_in_a_directory_called_like_a_file) {
+    const Scratch scratch;
+    scratch.file("run/config.json", "{}");
+    scratch.file("run/pytorch_model.bin/pytorch_model-00001-of-00001.bin");
+    InputRequest request;
+    request.directory = scratch.path() / "run";
+    expect_error(
+        ErrorCode::not_found,
+        (request.directory / "pytorch_model.bin").string() + " is a HuggingFace model already",
+        [&] { locate(request); });
+    request.backend = "hf";
+    const Location found = locate(request);
+    EXPECT_EQ(found.directory, request.directory / "pytorch_model.bin");
+    EXPECT_EQ(found.hf_directory, request.directory);
+}
+
+TEST(Locate, takes_what_automodel_keeps_for_huggingface) {
+    const Scratch scratch;
+    scratch.copy(fixture("../torch/dcp_hf_consolidated_w3") / "source/sharded",
+                 "run/epoch_1_step_19/model");
+    const fs::path model = scratch.path() / "run/epoch_1_step_19/model";
+    EXPECT_EQ(at(scratch.path() / "run").hf_directory, std::nullopt);
+    scratch.file("run/epoch_1_step_19/model/.hf_metadata/config.json", "{}");
+    for (const fs::path& given : {scratch.path() / "run", model.parent_path(), model}) {
+        EXPECT_EQ(at(given).directory, model);
+        EXPECT_EQ(at(given).hf_directory, model / ".hf_metadata");
+    }
+}
+
+TEST(Locate, follows_lightnings_directories_of_deepspeed) {
+    const Scratch scratch;
+    const fs::path checkpoint = scratch.path() / "epoch=0-step=10.ckpt" / "checkpoint";
+    scratch.copy(fixture("../deepspeed/zero2_w2_tied") / "source/global_step2",
+                 "epoch=0-step=10.ckpt/checkpoint");
+    for (const bool has_latest : {false, true}) {
+        for (const fs::path& given : {scratch.path(), checkpoint.parent_path(), checkpoint}) {
+            EXPECT_EQ(at(given).directory, checkpoint) << has_latest;
+            EXPECT_EQ(at(given).facts.at("iteration"), 10) << has_latest;
+        }
+        scratch.file("epoch=0-step=10.ckpt/latest", "checkpoint");
+    }
+}
+
+TEST(Locate, takes_no_config_of_a_run_for_that_of_a_model) {
+    const Scratch scratch;
+    scratch.copy(fixture("../torch/dcp_w2_bf16_qwen2") / "source", "step10/model_and_optim");
+    fs::remove(scratch.path() / "step10/model_and_optim/config.json");
+    scratch.file("step10/config.json", R"({"model": {"d_model": 32}, "dataset": {}})");
+    EXPECT_EQ(at(scratch.path()).hf_directory, std::nullopt);
+    scratch.file("step10/config.json", R"({"model": {}, "model_type": "qwen2"})");
+    EXPECT_EQ(at(scratch.path()).hf_directory, scratch.path() / "step10");
 }
 
 TEST(Locate, knows_its_backends) {
