@@ -18,11 +18,17 @@ using nlohmann::json;
 constexpr std::array<Loader, 5> kLoaders = {Loader::transformers, Loader::vllm, Loader::sglang,
                                             Loader::tgi, Loader::llama_cpp};
 
-json parsed(const std::string& text) {
+constexpr Rule kWeightsRule = {
+    "weights", kHub, nullptr,
+    "the files that the loader takes are there, each is strict safetensors, and no tensor is in two",
+    "safetensors 0.8 and transformers 5.24, run: a model.safetensors goes before the index; vLLM's, "
+    "SGLang's and TGI's loaders, read"};
+
+json config_of(const std::string& text) {
     if (text.empty()) {
         return json::object();
     }
-    json config = parse_json<json>(without_nonfinite(text));
+    json config = parsed_json(text);
     if (!config.is_object()) {
         throw Error(ErrorCode::corrupt, "config.json is not a JSON object within the limits");
     }
@@ -30,19 +36,14 @@ json parsed(const std::string& text) {
 }
 
 std::vector<const Rule*> all_rules() {
-    std::vector<const Rule*> rules;
-    for (const auto* part :
-         {&directory_rules(), &name_rules(), &quantisation_rules(), &parallel_rules()}) {
+    std::vector<const Rule*> rules = {&kWeightsRule};
+    for (const auto* part : {&config_rules(), &text_rules(), &tensor_rules(), &quantisation_rules(),
+                             &parallel_rules(), &gguf_rules()}) {
         for (const Rule& rule : *part) {
             rules.push_back(&rule);
         }
     }
     return rules;
-}
-
-json value_in(const json& object, const char* name) {
-    const auto at = object.find(name);
-    return at == object.end() ? json() : *at;
 }
 
 }  // namespace
@@ -57,10 +58,21 @@ std::string_view name_of(Loader loader) {
     return kNames.at(static_cast<std::size_t>(loader));
 }
 
-nlohmann::json Case::field(const char* name) const {
+json value_in(const json& object, const char* name) {
+    if (!object.is_object()) {
+        return {};
+    }
+    const auto at = object.find(name);
+    return at == object.end() ? json() : *at;
+}
+
+json parsed_json(const std::string& text) {
+    return parse_json<json>(without_nonfinite(text));
+}
+
+json Case::field(const char* name) const {
     json value = value_in(config, name);
-    const json inner = value_in(config, "text_config");
-    return value.is_null() && inner.is_object() ? value_in(inner, name) : value;
+    return value.is_null() ? value_in(value_in(config, "text_config"), name) : value;
 }
 
 std::optional<Index> Case::number(const char* name) const {
@@ -68,9 +80,16 @@ std::optional<Index> Case::number(const char* name) const {
     return value.is_number_integer() ? std::optional(value.get<Index>()) : std::nullopt;
 }
 
+std::string Case::architecture() const {
+    const json classes = value_in(config, "architectures");
+    return classes.is_array() && !classes.empty() && classes[0].is_string()
+               ? classes[0].get<std::string>()
+               : "";
+}
+
 const std::pair<const std::string, StoredTensor>* Case::ending_in(
     const std::vector<std::string_view>& endings) const {
-    for (const auto& entry : directory.tensors) {
+    for (const auto& entry : weights.tensors) {
         if (std::ranges::any_of(endings, [&](std::string_view ending) {
                 return entry.first == ending || entry.first.ends_with("." + std::string(ending));
             })) {
@@ -78,6 +97,12 @@ const std::pair<const std::string, StoredTensor>* Case::ending_in(
         }
     }
     return nullptr;
+}
+
+bool is_language_model(std::string_view architecture) {
+    return architecture.ends_with("ForCausalLM") ||
+           architecture.ends_with("ForConditionalGeneration") ||
+           architecture.ends_with("LMHeadModel");
 }
 
 std::string first_of(const std::vector<std::string>& names) {
@@ -97,12 +122,18 @@ std::vector<RuleText> loader_rules() {
 }
 
 std::vector<Finding> check(const Directory& directory, const Request& request) {
-    Case looked{
-        directory, request, parsed(directory.config_text), {}, modules_of(directory.tensors)};
-    looked.scheme = scheme_of(value_in(looked.config, "quantization_config"));
-    std::vector<Finding> found;
+    Case looked{directory, request, config_of(directory.config_text), {}, {}, {}};
+    if (request.loader != Loader::llama_cpp) {
+        looked.weights =
+            weights_for(directory, looked.config, request.loader, kWeightsRule.name);
+    }
+    json quantised = looked.field("quantization_config");
+    looked.scheme =
+        scheme_of(quantised.is_null() ? looked.field("compression_config") : quantised);
+    looked.modules = modules_of(looked.weights.tensors);
+    std::vector<Finding> found = looked.weights.findings;
     for (const Rule* rule : all_rules()) {
-        if ((rule->loaders & bit(request.loader)) != 0) {
+        if ((rule->loaders & bit(request.loader)) != 0 && rule->look != nullptr) {
             Findings findings(rule->name, found);
             rule->look(looked, findings);
         }

@@ -70,10 +70,11 @@ Share share_of(const Case& model, const Module& module, const Projection& projec
                                                                  : model.request.tensor_parallel};
     // Columns that stay whole may end in a part of a block.
     if (module.is_quantised() && !(is_columns && share.parts == 1)) {
-        const Scheme& scheme = model.scheme;
+        const Group* const found = model.scheme.group_of(module.name);
+        const Group group = found == nullptr ? Group() : *found;
         const auto block = is_columns
-                               ? (scheme.block_columns ? scheme.block_columns : scheme.group_size)
-                               : scheme.block_rows;
+                               ? (group.block_columns ? group.block_columns : group.group_size)
+                               : group.block_rows;
         share.block = std::max<Index>(block.value_or(1), 1);
     }
     return share;

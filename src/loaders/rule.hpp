@@ -1,4 +1,5 @@
-// What rules share: the directory with its configuration parsed, and where findings go.
+// What rules share: the directory with its configuration parsed and the weights that the loader
+// reads, and where findings go.
 #pragma once
 
 #include <map>
@@ -12,6 +13,7 @@
 #include "shardweld/loaders/directory.hpp"
 
 #include "scheme.hpp"
+#include "weight_files.hpp"
 
 namespace shardweld::loaders {
 
@@ -20,6 +22,7 @@ struct Case {
     const Directory& directory;
     const Request& request;
     nlohmann::json config;  ///< an object; empty without config.json
+    Weights weights;        ///< those of the files that the loader reads
     Scheme scheme;
     std::map<std::string, Module> modules;  ///< by name; see modules_of
 
@@ -27,9 +30,12 @@ struct Case {
     [[nodiscard]] nlohmann::json field(const char* name) const;
     /// The same as a whole number; nullopt for anything else.
     [[nodiscard]] std::optional<Index> number(const char* name) const;
+    /// The first class that config.json names, "" for none.
+    [[nodiscard]] std::string architecture() const;
     /// The tensor whose name ends in one of `endings`, nullptr if there is none.
     [[nodiscard]] const std::pair<const std::string, StoredTensor>* ending_in(
         const std::vector<std::string_view>& endings) const;
+    [[nodiscard]] bool is_for(Loader loader) const { return request.loader == loader; }
 };
 
 /// Adds the findings of one rule. Those of many tensors are told once, by the first of them.
@@ -39,12 +45,11 @@ class Findings {
 
     void fatal(const std::string& text, const std::string& hint) { add(true, text, hint); }
     void doubtful(const std::string& text, const std::string& hint) { add(false, text, hint); }
-
-  private:
     void add(bool is_fatal, const std::string& text, const std::string& hint) {
         out_.push_back({is_fatal, std::string(rule_), text, hint});
     }
 
+  private:
     std::string_view rule_;
     std::vector<Finding>& out_;
 };
@@ -65,16 +70,29 @@ struct Rule {
     std::string_view source;
 };
 
-/// Files beside the weights, and config.json against the tensors' names and shapes.
-const std::vector<Rule>& directory_rules();
-/// The tensors against those of the model's family.
-const std::vector<Rule>& name_rules();
+/// What config.json says by itself.
+const std::vector<Rule>& config_rules();
+/// The tokenizer, templates and generation_config.json.
+const std::vector<Rule>& text_rules();
+/// Names and shapes of the tensors against config.json and the model's family.
+const std::vector<Rule>& tensor_rules();
 /// quantization_config against the tensors.
 const std::vector<Rule>& quantisation_rules();
 /// What must divide by the number of devices.
 const std::vector<Rule>& parallel_rules();
+/// GGUF files.
+const std::vector<Rule>& gguf_rules();
 
 /// "layer.weight and 31 more".
 std::string first_of(const std::vector<std::string>& names);
+
+/// The value of a field, null where there is none or `object` is none.
+nlohmann::json value_in(const nlohmann::json& object, const char* name);
+
+/// The text as JSON, in which a string stands for each NaN and infinity; discarded when it is none.
+nlohmann::json parsed_json(const std::string& text);
+
+/// Whether classes of this name generate text.
+bool is_language_model(std::string_view architecture);
 
 }  // namespace shardweld::loaders

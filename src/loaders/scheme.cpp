@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/regex.hpp"
 #include "shardweld/core/text.hpp"
 
 namespace shardweld::loaders {
@@ -24,12 +25,30 @@ std::optional<Index> number_in(const json& object, const char* name) {
                                                          : std::nullopt;
 }
 
-void take_block(const json& extents, Scheme& scheme) {
-    if (extents.is_array() && extents.size() == 2 && extents[0].is_number_integer() &&
-        extents[1].is_number_integer() && extents[0].get<Index>() > 0 &&
-        extents[1].get<Index>() > 0) {
-        scheme.block_rows = extents[0].get<Index>();
-        scheme.block_columns = extents[1].get<Index>();
+std::vector<std::string> texts_in(const json& object, const char* name) {
+    std::vector<std::string> texts;
+    const auto list = object.find(name);
+    if (list != object.end() && list->is_array()) {
+        for (const json& entry : *list) {
+            if (entry.is_string()) {
+                texts.push_back(entry.get<std::string>());
+            }
+        }
+    }
+    return texts;
+}
+
+void take_block(const json& object, const char* name, Group& group) {
+    const auto at = object.find(name);
+    if (at == object.end() || !at->is_array() || at->size() != 2 ||
+        !(*at)[0].is_number_integer() || !(*at)[1].is_number_integer()) {
+        return;
+    }
+    const auto rows = (*at)[0].get<Index>();
+    const auto columns = (*at)[1].get<Index>();
+    if (rows > 0 && columns > 0) {
+        group.block_rows = rows;
+        group.block_columns = columns;
     }
 }
 
@@ -43,42 +62,36 @@ Method method_in(std::string_view text) {
     return at == kMethods.end() ? Method::other : at->second;
 }
 
-/// The weights' arguments of the first group.
-void take_groups(const json& config, Scheme& scheme) {
-    const auto groups = config.find("config_groups");
-    if (groups == config.end() || !groups->is_object() || groups->empty()) {
+void take_group(const json& group, Scheme& scheme) {
+    const auto weights = group.is_object() ? group.find("weights") : group.end();
+    if (!group.is_object() || weights == group.end() || !weights->is_object()) {
         return;
     }
-    const json& first = *groups->begin();
-    const auto weights = first.is_object() ? first.find("weights") : first.end();
-    if (!first.is_object() || weights == first.end() || !weights->is_object()) {
-        return;
-    }
-    scheme.strategy = text_in(*weights, "strategy");
-    scheme.group_size = number_in(*weights, "group_size");
-    scheme.num_bits = number_in(*weights, "num_bits");
-    if (const auto block = weights->find("block_structure"); block != weights->end()) {
-        take_block(*block, scheme);
-    }
+    Group taken;
+    taken.targets = texts_in(group, "targets");
+    taken.strategy = text_in(*weights, "strategy");
+    taken.group_size = number_in(*weights, "group_size");
+    taken.num_bits = number_in(*weights, "num_bits");
+    take_block(*weights, "block_structure", taken);
+    scheme.groups.push_back(std::move(taken));
 }
 
-void take_ignored(const json& config, Scheme& scheme) {
-    for (const char* name : {"ignore", "modules_to_not_convert", "ignored_layers"}) {
-        const auto list = config.find(name);
-        if (list == config.end() || !list->is_array()) {
-            continue;
+void take_groups(const json& config, Scheme& scheme) {
+    const auto groups = config.find("config_groups");
+    if (groups != config.end() && groups->is_object()) {
+        for (const json& group : *groups) {
+            take_group(group, scheme);
         }
-        for (const json& entry : *list) {
-            if (entry.is_string()) {
-                scheme.ignored.push_back(entry.get<std::string>());
-            }
-        }
+    } else {
+        Group all;
+        take_block(config, "weight_block_size", all);
+        scheme.groups.push_back(std::move(all));
     }
 }
 
 bool is_expression_for(const std::string& entry, std::string_view module) {
     try {
-        return Regex(entry.substr(3)).is_found_in(module);
+        return Regex("^(?:" + entry.substr(3) + ")").is_found_in(module);
     } catch (const Error&) {
         return false;  // Python's look-around: rather one finding too many
     }
@@ -89,20 +102,74 @@ bool ends_in_component(std::string_view name, std::string_view ending) {
            (name.size() == ending.size() || name[name.size() - ending.size() - 1] == '.');
 }
 
+/// How well a target names a linear layer: 0 by its name, 1 by an expression, 2 by its class; 3
+/// not at all.
+int distance_of(const std::string& target, std::string_view module) {
+    if (target.starts_with("re:")) {
+        return is_expression_for(target, module) ? 1 : 3;
+    }
+    if (target == module || ends_in_component(module, target)) {
+        return 0;
+    }
+    return target == "Linear" ? 2 : 3;
+}
+
+constexpr std::array<std::pair<std::string_view, const StoredTensor * Module::*>, 6> kParts = {
+    {{"weight", &Module::weight},
+     {"weight_scale_inv", &Module::scale},
+     {"weight_scale", &Module::scale},
+     {"scale", &Module::scale},
+     {"weight_packed", &Module::packed},
+     {"weight_global_scale", &Module::global}}};
+
+/// Of GPTQ and AWQ, bitsandbytes, ModelOpt, HQQ, AQLM, EXL2 and 3, EETQ, QuIP, VPTQ, SpQR, Marlin.
+constexpr std::array<std::string_view, 30> kOtherParts = {
+    "qweight",       "qzeros",      "g_idx",         "SCB",         "weight_format", "W_q",
+    "weight_scales", "codebooks",   "codes",         "Qidxs",       "trellis",       "q_weight",
+    "q_scale",       "q_groups",    "B_24",          "scale_and_zero", "quant_scale", "qscale_weight",
+    "weight_scale_2", "input_amax", "qscale_act",    "centroids",   "indices",       "row_offsets",
+    "bitmask",       "compressed",  "dense_weights", "suh",         "svh",           "weight_scale_1"};
+
+/// Beside codes of known encodings.
+constexpr std::array<std::string_view, 14> kSideParts = {
+    "weight_shape",      "weight_zero_point", "weight_g_idx", "input_scale", "activation_scale",
+    "input_zero_point",  "output_scale",      "k_scale",      "v_scale",
+    "input_global_scale", "scales",           "k_zero_point", "v_zero_point", "output_zero_point"};
+
+/// "layer.weight" of "layer.weight.absmax": what hangs on a tensor is told of its codes.
+std::string_view owner_of_part(std::string_view name) {
+    constexpr std::string_view kWeight = ".weight.";
+    const std::size_t at = name.find(kWeight);
+    return at == std::string_view::npos ? std::string_view() : name.substr(0, at);
+}
+
 void add_part(std::map<std::string, Module>& modules, const std::string& name,
               const StoredTensor& tensor) {
-    constexpr std::array<std::pair<std::string_view, const StoredTensor * Module::*>, 5> kParts = {
-        {{"weight", &Module::weight},
-         {"weight_scale_inv", &Module::scale},
-         {"weight_scale", &Module::scale},
-         {"weight_packed", &Module::packed},
-         {"weight_global_scale", &Module::global}}};
-    for (const auto& [ending, part] : kParts) {
-        if (ends_in_component(name, ending) && name.size() > ending.size()) {
-            Module& module = modules[name.substr(0, name.size() - ending.size() - 1)];
-            module.*part = &tensor;
-        }
+    if (const std::string_view owner = owner_of_part(name); !owner.empty()) {
+        modules[std::string(owner)].other = name.substr(owner.size() + 1);
+        return;
     }
+    const std::size_t dot = name.rfind('.');
+    if (dot == std::string::npos || dot == 0) {
+        return;
+    }
+    const std::string_view part = std::string_view(name).substr(dot + 1);
+    const auto* const known =
+        std::ranges::find(kParts, part, [](const auto& row) { return row.first; });
+    if (known != kParts.end()) {
+        Module& module = modules[name.substr(0, dot)];
+        module.*(known->second) = &tensor;
+        if (known->second == &Module::scale) {
+            module.scale_name = known->first;
+        }
+    } else if (std::ranges::find(kOtherParts, part) != kOtherParts.end()) {
+        modules[name.substr(0, dot)].other = part;
+    }
+}
+
+bool is_module(const Module& module) {
+    return module.packed != nullptr || !module.other.empty() ||
+           (module.weight != nullptr && module.weight->shape.size() == 2);
 }
 
 }  // namespace
@@ -117,6 +184,22 @@ bool Scheme::ignores(std::string_view module) const {
     });
 }
 
+const Group* Scheme::group_of(std::string_view module) const {
+    const Group* best = nullptr;
+    int nearest = 3;
+    for (const Group& group : groups) {
+        int distance = group.targets.empty() ? 2 : 3;
+        for (const std::string& target : group.targets) {
+            distance = std::min(distance, distance_of(target, module));
+        }
+        if (distance < nearest) {
+            nearest = distance;
+            best = &group;
+        }
+    }
+    return best;
+}
+
 Scheme scheme_of(const nlohmann::json& quantization_config) {
     Scheme scheme;
     if (!quantization_config.is_object()) {
@@ -125,13 +208,36 @@ Scheme scheme_of(const nlohmann::json& quantization_config) {
     scheme.method_text = text_in(quantization_config, "quant_method");
     scheme.method = method_in(scheme.method_text);
     scheme.status = text_in(quantization_config, "quantization_status");
-    if (const auto block = quantization_config.find("weight_block_size");
-        block != quantization_config.end()) {
-        take_block(*block, scheme);
-    }
     take_groups(quantization_config, scheme);
-    take_ignored(quantization_config, scheme);
+    for (const char* name : {"ignore", "modules_to_not_convert", "ignored_layers"}) {
+        std::ranges::move(texts_in(quantization_config, name), std::back_inserter(scheme.ignored));
+    }
     return scheme;
+}
+
+bool is_codes(DType dtype) {
+    return size_of(dtype) == 1 && dtype != DType::boolean;
+}
+
+bool is_part_of_codes(std::string_view name) {
+    const std::string_view part = name.substr(name.rfind('.') + 1);
+    const auto has = [&](const auto& parts) {
+        return std::ranges::find(parts, part) != parts.end();
+    };
+    const bool is_known = std::ranges::any_of(
+        kParts, [&](const auto& row) { return row.first == part && row.first != "weight"; });
+    return is_known || has(kOtherParts) || has(kSideParts) || !owner_of_part(name).empty() ||
+           part.ends_with("_scale_inv") || part.ends_with("_blocks") || part.ends_with("_scales") ||
+           part.ends_with("_scale") || part.ends_with("_zero_point") || part.ends_with("_packed");
+}
+
+bool Module::has_codes() const {
+    return weight != nullptr && is_codes(weight->dtype);
+}
+
+bool Module::is_quantised() const {
+    return packed != nullptr || !other.empty() || has_codes() ||
+           (scale != nullptr && scale_name != "scale");
 }
 
 std::string_view Module::kind() const {
@@ -140,13 +246,14 @@ std::string_view Module::kind() const {
 
 std::optional<std::pair<Index, Index>> Module::extents(const Scheme& scheme) const {
     const StoredTensor* const stored = packed != nullptr ? packed : weight;
-    if (stored == nullptr || stored->shape.size() != 2) {
+    if (stored == nullptr || stored->shape.size() != 2 || !other.empty()) {
         return std::nullopt;
     }
     if (packed == nullptr) {
         return std::pair(stored->shape[0], stored->shape[1]);
     }
-    const Index bits = scheme.num_bits.value_or(0);
+    const Group* const group = scheme.group_of(name);
+    const Index bits = group == nullptr ? 0 : group->num_bits.value_or(0);
     const auto word = to_index(size_of(packed->dtype), "a word") * 8;
     if (bits <= 0 || word % bits != 0) {
         return std::nullopt;
@@ -159,11 +266,7 @@ std::map<std::string, Module> modules_of(const std::map<std::string, StoredTenso
     for (const auto& [name, tensor] : tensors) {
         add_part(modules, name, tensor);
     }
-    std::erase_if(modules, [](const auto& entry) {
-        const Module& module = entry.second;
-        return module.packed == nullptr &&
-               (module.weight == nullptr || module.weight->shape.size() != 2);
-    });
+    std::erase_if(modules, [](const auto& entry) { return !is_module(entry.second); });
     for (auto& [name, module] : modules) {
         module.name = name;
     }

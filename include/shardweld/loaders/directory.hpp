@@ -32,33 +32,70 @@ struct StoredTensor {
     std::vector<Index> shape;
 };
 
+/// A safetensors file, by its header.
+struct WeightFile {
+    std::string name;
+    std::string fault;  ///< "": its header can be read
+    std::map<std::string, StoredTensor> tensors;
+};
+
+/// The index of several files (model.safetensors.index.json), as loaders read it.
+struct WeightIndex {
+    std::string fault;                           ///< "": it can be read
+    std::map<std::string, std::string> file_of;  ///< by tensor
+    bool has_metadata = false;
+    std::optional<Bytes> total_size;  ///< as stated
+};
+
 /// A tensor that the model's family has.
 struct ExpectedTensor {
     std::vector<Index> shape;
     bool is_optional = false;  ///< models without it are whole
+    bool is_linear = false;    ///< the weight of a linear layer
+    /// Other names in use for it on the Hub, and that in the tree of transformers' modules.
+    std::vector<std::string> spellings;
+    std::string logical;  ///< the recipe's tensor that it is, or is a part of ("layer.0.qkv")
 };
 
 /// A GGUF file, by its header.
 struct GgufFile {
     std::string name;
-    std::string fault;  ///< "": its header can be read
-    bool has_tokens = false;
-    bool has_template = false;  ///< for chats
+    std::string fault;               ///< "": its header can be read
+    std::string unknown = "";        ///< what in it this program cannot read, "" for nothing
+    std::map<std::string, std::vector<Index>> tensors = {};  ///< shapes, the longest stride first
+    std::map<std::string, std::string> texts = {};           ///< metadata that are short texts
+    std::map<std::string, Index> numbers = {};               ///< those that are whole numbers
+    std::map<std::string, Index> lengths = {};               ///< entries of those that are lists
+
+    [[nodiscard]] bool has(const std::string& key) const {
+        return texts.contains(key) || numbers.contains(key) || lengths.contains(key);
+    }
+};
+
+/// The tokenizer beside the weights.
+struct Tokenizer {
+    bool is_there = false;
+    std::optional<Index> n_tokens;  ///< its largest number, and one; nullopt: unknown
+    std::string config_text;        ///< tokenizer_config.json; "": there is none
+    std::string eos;                ///< the token that ends a text, as the files name it
+    std::optional<Index> eos_number;
 };
 
 /// A model directory as a loader meets it.
 struct Directory {
-    std::string config_text;                         ///< "": there is no config.json
-    std::map<std::string, StoredTensor> tensors;     ///< of all files of weights
-    std::vector<std::string> faults;                 ///< of the files of weights and their index
-    std::set<std::string> files;                     ///< names of what lies in the directory
+    std::set<std::string> files;  ///< names of what lies in the directory
+    std::string config_text;      ///< "": there is no config.json
+    std::string generation_text;  ///< generation_config.json, likewise
+    std::vector<WeightFile> weights;
+    std::optional<WeightIndex> index;
+    std::vector<GgufFile> gguf;
+    Tokenizer tokenizer;
+
     std::string family;                              ///< the recipe's name; "": not known
     std::map<std::string, ExpectedTensor> expected;  ///< what it makes of config.json
-    std::vector<std::string> passes;                 ///< names that it lets pass, with '*'
-    std::vector<GgufFile> gguf;
-    std::string tokenizer_config_text;  ///< "": there is none
-    bool has_tokenizer = false;
-    std::optional<Index> n_tokens;  ///< the tokenizer's largest number, and one; nullopt: unknown
+    /// Tensors of the tree of transformers' modules that stand for a recipe's tensor, by that.
+    std::map<std::string, std::vector<std::string>> whole;
+    std::vector<std::string> passes;  ///< names that it lets pass, with '*'
 };
 
 /// One thing that is wrong with it.

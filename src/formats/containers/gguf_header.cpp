@@ -4,10 +4,11 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
-#include "shardweld/core/encoding.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/input_file.hpp"
@@ -21,6 +22,7 @@ constexpr Bytes kGgufWindow = Bytes{1} << 20U;
 constexpr Bytes kLongestGgufText = Bytes{16} << 20U;
 constexpr std::uint32_t kGgufVersion = 3;
 constexpr std::uint32_t kMostDims = 4;
+constexpr Index kUsualAlignment = 32;
 constexpr std::uint32_t kU32Type = 4;
 constexpr std::uint32_t kTextType = 8;
 constexpr std::uint32_t kListType = 9;
@@ -109,15 +111,8 @@ Bytes value_bytes(std::uint32_t type) {
     return kValueBytes[type];
 }
 
-void skip_gguf_value(GgufReader& reader, std::uint32_t type) {
-    if (type == kTextType) {
-        reader.skip(reader.number<std::uint64_t>());
-        return;
-    }
-    if (type != kListType) {
-        reader.skip(value_bytes(type));
-        return;
-    }
+/// Passes over a list and gives its length.
+Index skip_gguf_list(GgufReader& reader) {
     const auto inner = reader.number<std::uint32_t>();
     const auto count = reader.number<std::uint64_t>();
     if (inner == kListType) {
@@ -125,36 +120,116 @@ void skip_gguf_value(GgufReader& reader, std::uint32_t type) {
     }
     if (inner != kTextType) {
         reader.skip(checked_mul_bytes(count, value_bytes(inner), "a GGUF list"));
-        return;
+    } else {
+        for (std::uint64_t i = 0; i < count; ++i) {
+            reader.skip(reader.number<std::uint64_t>());
+        }
     }
-    for (std::uint64_t i = 0; i < count; ++i) {
-        skip_gguf_value(reader, inner);
+    return to_index(count, "a GGUF list");
+}
+
+/// A whole number or a flag, of the width of its type; nullopt for the others.
+std::optional<Index> whole_number(GgufReader& reader, std::uint32_t type) {
+    switch (type) {
+        case 0: return reader.number<std::uint8_t>();
+        case 1: return reader.number<std::int8_t>();
+        case 2: return reader.number<std::uint16_t>();
+        case 3: return reader.number<std::int16_t>();
+        case kU32Type: return reader.number<std::uint32_t>();
+        case 5: return reader.number<std::int32_t>();
+        case 7: return reader.number<std::uint8_t>();
+        case 10: return to_index(reader.number<std::uint64_t>(), "a GGUF number");
+        case 11: return reader.number<std::int64_t>();
+        default: reader.skip(value_bytes(type)); return std::nullopt;
     }
 }
 
-/// The names of the metadata; gives the alignment of data.
+void read_value(GgufReader& reader, const std::string& name, std::uint32_t type,
+                GgufHeader& header) {
+    if (type == kTextType) {
+        header.texts.emplace(name, reader.text());
+    } else if (type == kListType) {
+        header.lengths.emplace(name, skip_gguf_list(reader));
+    } else if (const auto number = whole_number(reader, type)) {
+        header.numbers.emplace(name, *number);
+    }
+}
+
+/// The metadata; gives the alignment of data.
 std::uint32_t read_keys(GgufReader& reader, std::uint64_t count, GgufHeader& header) {
-    std::uint32_t alignment = 32;
     for (std::uint64_t i = 0; i < count; ++i) {
-        std::string name = reader.text();
-        const auto type = reader.number<std::uint32_t>();
-        if (name == "general.alignment" && type == kU32Type) {
-            alignment = reader.number<std::uint32_t>();
-        } else {
-            skip_gguf_value(reader, type);
-        }
+        const std::string name = reader.text();
         if (!header.keys.insert(name).second) {
             refuse_gguf("the key " + printable(name) + " comes twice");
         }
+        read_value(reader, name, reader.number<std::uint32_t>(), header);
     }
-    if (!std::has_single_bit(alignment)) {
+    const auto stated = header.numbers.find("general.alignment");
+    const Index alignment = stated == header.numbers.end() ? kUsualAlignment : stated->second;
+    if (alignment > std::numeric_limits<std::uint32_t>::max() ||
+        !std::has_single_bit(static_cast<std::uint64_t>(std::max<Index>(alignment, 0)))) {
         refuse_gguf("an alignment of " + std::to_string(alignment));
     }
-    return alignment;
+    return static_cast<std::uint32_t>(alignment);
+}
+
+/// How GGML lays out a type: blocks of so many values, in so many bytes; floats and integers have
+/// blocks of one. Of gguf 0.19, GGML_QUANT_SIZES.
+struct GgmlType {
+    std::uint32_t number;
+    Index values;
+    Bytes bytes;
+    DType dtype = DType::u8;
+};
+
+constexpr std::array<GgmlType, 34> kGgmlTypes = {{{0, 1, 4, DType::f32},
+                                                  {1, 1, 2, DType::f16},
+                                                  {2, 32, 18},
+                                                  {3, 32, 20},
+                                                  {6, 32, 22},
+                                                  {7, 32, 24},
+                                                  {8, 32, 34},
+                                                  {9, 32, 40},
+                                                  {10, 256, 84},
+                                                  {11, 256, 110},
+                                                  {12, 256, 144},
+                                                  {13, 256, 176},
+                                                  {14, 256, 210},
+                                                  {15, 256, 292},
+                                                  {16, 256, 66},
+                                                  {17, 256, 74},
+                                                  {18, 256, 98},
+                                                  {19, 256, 50},
+                                                  {20, 32, 18},
+                                                  {21, 256, 110},
+                                                  {22, 256, 82},
+                                                  {23, 256, 136},
+                                                  {24, 1, 1, DType::i8},
+                                                  {25, 1, 2, DType::i16},
+                                                  {26, 1, 4, DType::i32},
+                                                  {27, 1, 8, DType::i64},
+                                                  {28, 1, 8, DType::f64},
+                                                  {29, 256, 56},
+                                                  {30, 1, 2, DType::bf16},
+                                                  {34, 256, 54},
+                                                  {35, 256, 66},
+                                                  {39, 32, 17},
+                                                  {40, 64, 36},
+                                                  {41, 128, 18}}};
+
+const GgmlType& ggml_type(std::uint32_t number, const std::string& name) {
+    const auto* const at = std::ranges::find(kGgmlTypes, number, &GgmlType::number);
+    if (at == kGgmlTypes.end()) {
+        throw Error(ErrorCode::unsupported, printable(name) + " has GGML's type " +
+                                                std::to_string(number) +
+                                                ", which this program does not know");
+    }
+    return *at;
 }
 
 struct ListedTensor {
     std::string name;
+    std::vector<Index> extents;
     StoredTensor tensor;
     Bytes offset = 0;  ///< from where data begin
 };
@@ -170,22 +245,22 @@ ListedTensor read_listed(GgufReader& reader) {
     for (std::uint32_t k = 0; k < n_dims; ++k) {
         shape.insert(shape.begin(), to_index(reader.number<std::uint64_t>(), listed.name));
     }
-    const auto encoding = encoding_of_ggml(reader.number<std::uint32_t>());
+    listed.extents = shape;
+    const GgmlType& type = ggml_type(reader.number<std::uint32_t>(), listed.name);
     listed.offset = reader.number<std::uint64_t>();
-    if (!encoding) {
-        throw Error(ErrorCode::unsupported,
-                    printable(listed.name) + " has a type that this program does not write");
-    }
-    const EncodingFacts& facts = facts_of(*encoding);
-    if (!shape.empty()) {
-        if (shape.back() % facts.tile_columns != 0) {
+    if (type.values > 1 && !shape.empty()) {
+        if (shape.back() % type.values != 0) {
             refuse_gguf(printable(listed.name) + " has rows that fill no blocks");
         }
-        shape.back() = facts.code_columns(shape.back());
+        shape.back() = to_index(
+            checked_mul_bytes(to_bytes(shape.back() / type.values, listed.name), type.bytes,
+                              listed.name),
+            listed.name);
     }
-    listed.tensor.dtype = facts.codes;
-    listed.tensor.storage_bytes = checked_mul_bytes(
-        to_bytes(volume_of(shape, listed.name), listed.name), size_of(facts.codes), listed.name);
+    listed.tensor.dtype = type.dtype;
+    listed.tensor.storage_bytes =
+        checked_mul_bytes(to_bytes(volume_of(shape, listed.name), listed.name),
+                          size_of(type.dtype), listed.name);
     listed.tensor.strides.resize(shape.size());
     Index stride = 1;
     for (std::size_t k = shape.size(); k-- > 0; stride *= std::max<Index>(shape[k], 1)) {
@@ -231,6 +306,7 @@ GgufHeader read_gguf(const io::InputFile& file) {
         }
         listed.tensor.storage_offset = data + end;
         end = gguf_aligned(next, alignment);
+        header.extents.emplace(listed.name, std::move(listed.extents));
         if (!header.tensors.emplace(listed.name, std::move(listed.tensor)).second) {
             refuse_gguf(printable(listed.name) + " comes twice");
         }

@@ -1,0 +1,173 @@
+// What config.json says by itself: whether it can be read, and names what the loader knows.
+#include <algorithm>
+
+#include "shardweld/core/json.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "known_names.hpp"
+#include "rope.hpp"
+#include "rule.hpp"
+
+namespace shardweld::loaders {
+
+namespace {
+
+using nlohmann::json;
+
+bool has_own_code(const Case& model) {
+    const json code = value_in(model.config, "auto_map");
+    return code.is_object() && !code.empty();
+}
+
+void look_for_config(const Case& model, Findings& findings) {
+    constexpr std::string_view kMark = "\xef\xbb\xbf";
+    if (model.directory.config_text.empty()) {
+        findings.fatal("config.json is missing", "put the model's config.json there");
+    } else if (model.directory.config_text.starts_with(kMark)) {
+        findings.fatal("config.json begins with a byte order mark, which no loader's parser takes",
+                       "save it as UTF-8 without one");
+    }
+}
+
+/// The path of the first number that JSON has not, "" for none; NaN alone where `is_nan`.
+std::string nonfinite_in(const json& value, const std::string& path, bool is_nan) {
+    if (value.is_string()) {
+        const double number = nonfinite_value(value.get_ref<const std::string&>());
+        const bool is_one = is_nan ? number != number : number != 0;
+        return is_one ? path : "";
+    }
+    if (value.is_structured()) {
+        for (const auto& [key, inner] : value.items()) {
+            std::string found = nonfinite_in(inner, path.empty() ? key : path + "." + key, is_nan);
+            if (!found.empty()) {
+                return found;
+            }
+        }
+    }
+    return "";
+}
+
+/// Python's parser takes NaN and Infinity, Rust's refuses the file.
+void look_at_numbers(const Case& model, Findings& findings) {
+    const bool is_rust = model.is_for(Loader::tgi);
+    const std::string path = nonfinite_in(model.config, "", !is_rust);
+    if (path.empty()) {
+        return;
+    }
+    if (is_rust) {
+        findings.fatal("config.json has NaN or Infinity in " + printable(path) +
+                           ", which TGI's parser refuses",
+                       "write a number, null, or {\"__float__\": \"Infinity\"} as transformers does");
+    } else {
+        findings.doubtful("config.json has NaN in " + printable(path),
+                          "Python reads it, and computes with it: write a number");
+    }
+}
+
+void look_at_classes(const Case& model, Findings& findings) {
+    const std::string name = model.architecture();
+    if (model.directory.config_text.empty()) {
+        return;
+    }
+    if (name.empty()) {
+        findings.add(!model.is_for(Loader::transformers),
+                     "config.json names no class in architectures",
+                     "add the class that was trained, such as [\"LlamaForCausalLM\"]");
+        return;
+    }
+    if (knows_class(model.request.loader, name)) {
+        return;
+    }
+    const std::string type = value_in(model.config, "model_type").is_string()
+                                 ? value_in(model.config, "model_type").get<std::string>()
+                                 : "";
+    // Of a model type that the loader knows it would know the class.
+    const bool may_be_new = has_own_code(model) || (!model.directory.family.empty() &&
+                                                    !knows_type(Loader::transformers, type));
+    findings.add(!may_be_new && !model.is_for(Loader::transformers),
+                 "architectures names " + printable(name) + ", a class that " +
+                     std::string(name_of(model.request.loader)) + " does not know",
+                 may_be_new ? "a newer version or a plugin may know it: try it with the loader"
+                            : "write the class of the model, without what a training framework "
+                              "put around it");
+}
+
+void look_at_model_type(const Case& model, Findings& findings) {
+    const json type = value_in(model.config, "model_type");
+    if (model.directory.config_text.empty()) {
+        return;
+    }
+    if (!type.is_string() || type.get<std::string>().empty()) {
+        findings.add(model.is_for(Loader::transformers) || model.is_for(Loader::tgi),
+                     "config.json has no model_type", "add the model's, such as \"llama\"");
+    } else if (!knows_type(model.request.loader, type.get<std::string>()) &&
+               !has_own_code(model)) {
+        findings.add(model.directory.family.empty(),
+                     "config.json says model_type " + printable(type.get<std::string>()) +
+                         ", which " + std::string(name_of(model.request.loader)) +
+                         " does not know without the model's own code",
+                     model.directory.family.empty()
+                         ? "correct it, or add auto_map and the code of the model"
+                         : "copy the code of the model that was trained, or use a newer version");
+    }
+}
+
+/// "module--Class" names another repository; "file.Class" a file of this one.
+void look_at_code(const Case& model, Findings& findings) {
+    if (!has_own_code(model)) {
+        return;
+    }
+    std::vector<std::string> missing;
+    for (const json& entry : value_in(model.config, "auto_map")) {
+        const std::string text = entry.is_string() ? entry.get<std::string>() : "";
+        const std::string file = text.substr(0, text.find('.')) + ".py";
+        if (!text.empty() && text.find("--") == std::string::npos &&
+            !model.directory.files.contains(file)) {
+            missing.push_back(file);
+        }
+    }
+    const json type = value_in(model.config, "model_type");
+    const bool is_known =
+        type.is_string() && knows_type(model.request.loader, type.get<std::string>());
+    if (!missing.empty()) {
+        findings.add(!is_known, "auto_map names code that is not there: " + listed(missing),
+                     "copy it from the model that was trained, or remove auto_map");
+    } else {
+        findings.doubtful("config.json names code of its own (auto_map)",
+                          "start with --trust_remote_code, or remove auto_map if the class is "
+                          "the library's");
+    }
+}
+
+void look_at_rope(const Case& model, Findings& findings) {
+    for (const RopeFault& fault : rope_faults(model.config, model.request.loader)) {
+        findings.add(!has_own_code(model), fault.text, fault.hint);
+    }
+}
+
+}  // namespace
+
+// NOLINTNEXTLINE(readability-function-size): a table
+const std::vector<Rule>& config_rules() {
+    static const std::vector<Rule> rules = {
+        {"config", kHub, look_for_config, "config.json is there, and plain JSON",
+         "transformers 5.24, run"},
+        {"numbers", kHub, look_at_numbers,
+         "config.json has no NaN; for TGI no Infinity either, which its parser refuses",
+         "Python's json, run; TGI's launcher and router (serde_json), read"},
+        {"class", kHub, look_at_classes,
+         "`architectures` names a class that the loader knows; only a remark for transformers",
+         "registries of models of vLLM 0.33, SGLang 0.5.23 and transformers 5.24, read"},
+        {"model-type", kHub, look_at_model_type, "`model_type` is one that the loader knows",
+         "transformers 5.24 AutoConfig, run: ValueError"},
+        {"code", kHub, look_at_code, "files that `auto_map` names are there",
+         "transformers 5.24 dynamic_module_utils, read"},
+        {"rope", kHub, look_at_rope,
+         "`rope_parameters` or `rope_scaling` is of a form that the loader computes, and has what "
+         "the form needs",
+         "transformers 5.24, run: KeyError; vLLM 0.33 and SGLang 0.5.23 get_rope, read"},
+    };
+    return rules;
+}
+
+}  // namespace shardweld::loaders

@@ -1,0 +1,28 @@
+// Which model types and classes loaders know.
+// Sources: the packages that scripts/known-names.py names.
+#pragma once
+
+#include <string_view>
+
+#include "shardweld/loaders/directory.hpp"
+
+namespace shardweld::loaders {
+
+/// Words between spaces and ends of lines.
+extern const std::string_view kTransformersTypes;
+extern const std::string_view kTransformersClasses;
+extern const std::string_view kVllmTypes;
+extern const std::string_view kVllmClasses;
+extern const std::string_view kSglangTypes;
+extern const std::string_view kSglangClasses;
+extern const std::string_view kGgufArchitectures;
+
+/// Whether the loader has a configuration for this `model_type` without code from the directory.
+/// TGI's own types are transformers', too.
+bool knows_type(Loader loader, std::string_view type);
+
+/// Whether a server has a class of this name, or transformers', which servers fall back to;
+/// llama.cpp an architecture.
+bool knows_class(Loader loader, std::string_view name);
+
+}  // namespace shardweld::loaders

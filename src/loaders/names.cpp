@@ -1,0 +1,189 @@
+#include "names.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace shardweld::loaders {
+
+namespace {
+
+constexpr std::string_view kWeight = ".weight";
+
+/// Whether all of it, whatever its encoding, lies below or beside the name.
+bool has_parts_of(const Case& model, const std::string& name) {
+    const std::string stem =
+        name.ends_with(kWeight) ? name.substr(0, name.size() - kWeight.size()) : name;
+    const auto module = model.modules.find(stem);
+    if (module != model.modules.end() &&
+        (module->second.packed != nullptr || !module->second.other.empty())) {
+        return true;
+    }
+    const auto& tensors = model.weights.tensors;
+    if (tensors.contains(name + "_blocks")) {
+        return true;
+    }
+    if (model.scheme.method != Method::other) {
+        return false;
+    }
+    const auto next = tensors.lower_bound(stem);
+    return next != tensors.end() && next->first.starts_with(stem) &&
+           (next->first[stem.size()] == '.' || next->first[stem.size()] == '_') &&
+           is_part_of_codes(next->first);
+}
+
+/// Codes of 8 bits have the weight's own shape in these encodings only.
+bool has_plain_shape(const Case& model, DType dtype) {
+    return !is_codes(dtype) || dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2 ||
+           (dtype == DType::i8 && model.scheme.method == Method::compressed_tensors);
+}
+
+/// "model." of the names of most families' layers.
+std::string base_of(const std::map<std::string, ExpectedTensor>& expected) {
+    for (const auto& [name, tensor] : expected) {
+        if (tensor.logical.starts_with("layer.")) {
+            const std::string_view inner =
+                tensor.spellings.empty() ? std::string_view(name) : tensor.spellings.back();
+            const std::size_t dot = inner.find('.');
+            return inner.starts_with("layers.") || inner.starts_with("h.")
+                       ? ""
+                       : std::string(inner.substr(0, dot + 1));
+        }
+    }
+    return "";
+}
+
+/// How many characters of whole components both end in.
+std::size_t common_end(std::string_view a, std::string_view b) {
+    std::size_t length = 0;
+    std::size_t whole = 0;
+    while (length < a.size() && length < b.size() &&
+           a[a.size() - 1 - length] == b[b.size() - 1 - length]) {
+        ++length;
+        const bool ends_a = length == a.size() || a[a.size() - 1 - length] == '.';
+        const bool ends_b = length == b.size() || b[b.size() - 1 - length] == '.';
+        whole = ends_a && ends_b ? length : whole;
+    }
+    return whole;
+}
+
+}  // namespace
+
+Places::Places(const Case& model)
+    : model_(model), base_(base_of(model.directory.expected)),
+      takes_base_(!base_.empty() && (model.is_for(Loader::transformers) ||
+                                     !is_language_model(model.architecture()))) {
+    for (const auto& [name, tensor] : model.directory.expected) {
+        const auto names = names_of(name, tensor);
+        known_.insert(names.begin(), names.end());
+    }
+    for (const auto& [logical, names] : model.directory.whole) {
+        known_.insert(names.begin(), names.end());
+    }
+}
+
+std::vector<std::string> Places::names_of(const std::string& name,
+                                          const ExpectedTensor& tensor) const {
+    std::vector<std::string> names = {name};
+    names.insert(names.end(), tensor.spellings.begin(), tensor.spellings.end());
+    if (takes_base_) {
+        for (std::size_t i = 0, n = names.size(); i < n; ++i) {
+            if (names[i].starts_with(base_)) {
+                names.push_back(names[i].substr(base_.size()));
+            }
+            names.push_back(base_ + names[i]);
+        }
+    }
+    return names;
+}
+
+Place Places::at(const std::string& name) const {
+    const auto plain = model_.weights.tensors.find(name);
+    if (plain != model_.weights.tensors.end()) {
+        const bool is_plain = has_plain_shape(model_, plain->second.dtype);
+        return {name, is_plain ? plain->second.shape : std::vector<Index>(), false};
+    }
+    return has_parts_of(model_, name) ? Place{name, {}, false} : Place();
+}
+
+Place Places::of(const std::string& name, const ExpectedTensor& tensor) const {
+    const auto names = names_of(name, tensor);
+    for (const std::string& one : names) {
+        Place place = at(one);
+        if (place.is_there()) {
+            place.is_other = one != name && !model_.is_for(Loader::transformers);
+            return place;
+        }
+    }
+    return whole_of(tensor);
+}
+
+/// A tensor whose parts transformers keeps as one.
+Place Places::whole_of(const ExpectedTensor& tensor) const {
+    const auto whole = model_.directory.whole.find(tensor.logical);
+    if (whole == model_.directory.whole.end()) {
+        return {};
+    }
+    const bool is_there = std::ranges::all_of(
+        whole->second, [&](const std::string& name) { return at(name).is_there(); });
+    return is_there ? Place{whole->second.front(), {}, !model_.is_for(Loader::transformers)}
+                    : Place();
+}
+
+std::string prefix_before(const Case& model, const std::string& name) {
+    for (const auto& [stored, tensor] : model.weights.tensors) {
+        if (stored.size() > name.size() + 1 && stored.ends_with("." + name)) {
+            return stored.substr(0, stored.size() - name.size());
+        }
+    }
+    return "";
+}
+
+std::string nearest_to(const Case& model, const std::string& name) {
+    std::string nearest;
+    std::size_t longest = 0;
+    const std::size_t last = name.size() - (name.rfind('.') + 1);
+    for (const auto& [stored, tensor] : model.weights.tensors) {
+        const std::size_t length = common_end(stored, name);
+        if (length > std::max(longest, last)) {
+            longest = length;
+            nearest = stored;
+        }
+    }
+    return nearest;
+}
+
+bool is_of_adapter(std::string_view name) {
+    constexpr std::array<std::string_view, 6> kParts = {
+        ".lora_A.", ".lora_B.", ".lora_embedding_", ".lora_magnitude_vector", ".base_layer.",
+        ".modules_to_save."};
+    return name.starts_with("base_model.model.") ||
+           std::ranges::any_of(kParts, [&](std::string_view part) {
+               return name.find(part) != std::string_view::npos;
+           });
+}
+
+std::string wrapper_in(const Case& model) {
+    constexpr std::array<std::string_view, 4> kAnywhere = {
+        "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "_forward_module."};
+    constexpr std::array<std::string_view, 8> kInFront = {"module.",  "actor.",   "policy.",
+                                                          "critic.",  "student.", "state_dict.",
+                                                          "network.", "pretrained_model."};
+    const auto& tensors = model.weights.tensors;
+    for (const auto& [name, tensor] : tensors) {
+        for (const std::string_view part : kAnywhere) {
+            if (name.starts_with(part) || name.find("." + std::string(part)) != std::string::npos) {
+                return std::string(part);
+            }
+        }
+    }
+    for (const std::string_view part : kInFront) {
+        if (!tensors.empty() && std::ranges::all_of(tensors, [&](const auto& entry) {
+                return entry.first.starts_with(part);
+            })) {
+            return std::string(part);
+        }
+    }
+    return "";
+}
+
+}  // namespace shardweld::loaders

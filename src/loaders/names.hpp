@@ -1,0 +1,58 @@
+// Which of the tensors that a family has are stored, whatever they are called and encoded as, and
+// what is wrong with names that are others.
+// Sources: transformers 5.24 core_model_loading (rename_source_key), run.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "rule.hpp"
+
+namespace shardweld::loaders {
+
+/// Where a tensor of the family is stored.
+struct Place {
+    std::string name;          ///< "": nowhere
+    std::vector<Index> shape;  ///< empty: of an encoding whose shape is checked elsewhere
+    bool is_other = false;     ///< under a name that servers may not know
+
+    [[nodiscard]] bool is_there() const { return !name.empty(); }
+};
+
+/// Finds the tensors of a family by all names that the loader's own renamings know.
+class Places {
+  public:
+    explicit Places(const Case& model);
+
+    [[nodiscard]] Place of(const std::string& name, const ExpectedTensor& tensor) const;
+    /// All names by which tensors of the family may be stored.
+    [[nodiscard]] const std::set<std::string>& known() const { return known_; }
+
+  private:
+    [[nodiscard]] Place at(const std::string& name) const;
+    [[nodiscard]] std::vector<std::string> names_of(const std::string& name,
+                                                    const ExpectedTensor& tensor) const;
+    [[nodiscard]] Place whole_of(const ExpectedTensor& tensor) const;
+
+    const Case& model_;
+    std::string base_;        ///< "model.", which names of a model with a head begin with
+    bool takes_base_ = false;  ///< whether names without it, or with it twice, are taken, too
+    std::set<std::string> known_;
+};
+
+/// "model.layers." where `name` is stored behind it, "" for nowhere: what all names have in front.
+std::string prefix_before(const Case& model, const std::string& name);
+
+/// The stored name that shares the longest end with `name`, by components; "" for none.
+std::string nearest_to(const Case& model, const std::string& name);
+
+/// A name that PEFT gives: of a base layer, a factor of an adapter, or anything behind its prefix.
+bool is_of_adapter(std::string_view name);
+
+/// A component that a training framework's wrapper adds ("_orig_mod"), or that all names begin with
+/// ("module"); "" for none.
+std::string wrapper_in(const Case& model);
+
+}  // namespace shardweld::loaders

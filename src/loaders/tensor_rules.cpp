@@ -1,0 +1,347 @@
+// Names and shapes of the tensors, against config.json, the tokenizer and the model's family.
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "shardweld/core/text.hpp"
+
+#include "names.hpp"
+#include "rule.hpp"
+
+namespace shardweld::loaders {
+
+namespace {
+
+using nlohmann::json;
+
+const std::vector<std::string_view> kEmbeddings = {"embed_tokens.weight", "wte.weight",
+                                                   "word_embeddings.weight", "embed_in.weight",
+                                                   "embed.weight"};
+const std::vector<std::string_view> kHeads = {"lm_head.weight", "embed_out.weight"};
+
+constexpr std::string_view kHead = "head";  // logical names
+constexpr std::string_view kEmbedding = "embed";
+
+/// The family's name of a tensor, "" where there is none.
+std::string name_of_logical(const Directory& directory, std::string_view logical) {
+    const auto at = std::ranges::find_if(directory.expected, [&](const auto& entry) {
+        return entry.second.logical == logical;
+    });
+    return at == directory.expected.end() ? "" : at->first;
+}
+
+struct Rows {
+    std::string name;
+    Index count = 0;
+};
+
+std::optional<Rows> rows_of_embedding(const Case& model) {
+    const std::string name = name_of_logical(model.directory, kEmbedding);
+    if (!name.empty()) {
+        const Place place = Places(model).of(name, model.directory.expected.at(name));
+        return place.shape.empty() ? std::nullopt
+                                   : std::optional(Rows{place.name, place.shape.front()});
+    }
+    const auto* const found = model.ending_in(kEmbeddings);
+    return found == nullptr || found->second.shape.empty()
+               ? std::nullopt
+               : std::optional(Rows{found->first, found->second.shape.front()});
+}
+
+void look_at_tokens(const Case& model, Findings& findings) {
+    const auto rows = rows_of_embedding(model);
+    const auto tokens = model.directory.tokenizer.n_tokens;
+    if (rows && tokens && *tokens > rows->count) {
+        findings.fatal("the tokenizer has tokens up to " + std::to_string(*tokens - 1) + ", " +
+                           printable(rows->name) + " has " + std::to_string(rows->count) + " rows",
+                       "give the tokenizer that the model was trained with");
+    }
+}
+
+void look_at_vocabulary(const Case& model, Findings& findings) {
+    const auto rows = rows_of_embedding(model);
+    const auto size = model.number("vocab_size");
+    if (rows && size && rows->count != *size) {
+        findings.fatal("config.json says vocab_size " + std::to_string(*size) + ", " +
+                           printable(rows->name) + " has " + std::to_string(rows->count) + " rows",
+                       "merge again with --vocab_size, or correct config.json");
+    }
+}
+
+/// Whether head and embedding are one; a family knows what config.json means where it says nothing.
+std::optional<bool> is_tied(const Case& model) {
+    const json ties = model.field("tie_word_embeddings");
+    if (!model.directory.expected.empty()) {
+        return name_of_logical(model.directory, kHead).empty();
+    }
+    return ties.is_boolean() ? std::optional(ties.get<bool>()) : std::nullopt;
+}
+
+std::string stored_head(const Case& model) {
+    const std::string name = name_of_logical(model.directory, kHead);
+    if (!name.empty()) {
+        return Places(model).of(name, model.directory.expected.at(name)).name;
+    }
+    const auto* const head = model.ending_in(kHeads);
+    return head == nullptr ? "" : head->first;
+}
+
+void look_at_head(const Case& model, Findings& findings) {
+    const auto ties = is_tied(model);
+    if (!is_language_model(model.architecture()) || !ties || model.weights.tensors.empty()) {
+        return;
+    }
+    const std::string head = stored_head(model);
+    if (*ties && !head.empty()) {
+        findings.doubtful("config.json ties head and embedding, but " + printable(head) +
+                              " is stored, too",
+                          "vLLM ignores it, transformers uses it: write tie_word_embeddings false "
+                          "if it is a head of its own");
+    } else if (!*ties && head.empty() && model.weights.is_whole) {
+        findings.fatal("config.json says that the head is not tied, but there is none",
+                       "it would be random: write tie_word_embeddings true, or merge again");
+    }
+}
+
+/// Numbers of the layers below the text model's stack.
+std::set<Index> layers_of(const Case& model) {
+    constexpr std::array<std::string_view, 7> kStacks = {"model.layers.",
+                                                         "model.language_model.layers.",
+                                                         "language_model.model.layers.",
+                                                         "transformer.h.",
+                                                         "gpt_neox.layers.",
+                                                         "h.",
+                                                         "layers."};
+    std::set<Index> numbers;
+    for (const std::string_view stack : kStacks) {
+        for (const auto& [name, tensor] : model.weights.tensors) {
+            if (name.starts_with(stack)) {
+                const std::string_view rest = std::string_view(name).substr(stack.size());
+                if (const auto number = parse_index(rest.substr(0, rest.find('.')))) {
+                    numbers.insert(*number);
+                }
+            }
+        }
+        if (!numbers.empty()) {
+            break;
+        }
+    }
+    return numbers;
+}
+
+/// Of families that are known, rule `names` sees more.
+void look_at_layers(const Case& model, Findings& findings) {
+    const auto count = model.number("num_hidden_layers");
+    const std::set<Index> stored = layers_of(model);
+    if (!count || stored.empty() || *count < 0 || !model.directory.expected.empty() ||
+        !model.weights.is_whole) {
+        return;
+    }
+    std::vector<std::string> missing;
+    for (Index layer = 0; layer < *count && missing.size() < 100; ++layer) {
+        if (!stored.contains(layer)) {
+            missing.push_back(std::to_string(layer));
+        }
+    }
+    if (!missing.empty()) {
+        findings.fatal("layers that config.json counts are not stored: " + listed(missing),
+                       "they would be random: merge again, or correct num_hidden_layers");
+    }
+    const Index more = *count + model.number("num_nextn_predict_layers").value_or(0);
+    if (*stored.rbegin() >= more) {
+        findings.doubtful("layers up to " + std::to_string(*stored.rbegin()) +
+                              " are stored, config.json counts " + std::to_string(more),
+                          "they would be left out: correct num_hidden_layers");
+    }
+}
+
+/// A layer that predicts further tokens, by the names of its parts or its number.
+bool has_prediction(const Case& model) {
+    constexpr std::array<std::string_view, 4> kWords = {"mtp", "nextn", "eh_proj", "enorm"};
+    const std::set<Index> stored = layers_of(model);
+    return (!stored.empty() &&
+            *stored.rbegin() >= model.number("num_hidden_layers").value_or(0)) ||
+           std::ranges::any_of(model.weights.tensors, [&](const auto& entry) {
+               return std::ranges::any_of(kWords, [&](std::string_view word) {
+                   return entry.first.find(word) != std::string::npos;
+               });
+           });
+}
+
+void look_at_prediction(const Case& model, Findings& findings) {
+    for (const char* field : {"num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules",
+                              "num_mtp_layers", "mtp_num_layers", "num_mtp"}) {
+        const Index promised = model.number(field).value_or(0);
+        if (promised > 0 && model.weights.is_whole && !model.weights.tensors.empty() &&
+            !has_prediction(model)) {
+            findings.doubtful("config.json promises " + std::to_string(promised) +
+                                  " layers that predict further tokens (" + field +
+                                  "), none is stored",
+                              std::string("set ") + field +
+                                  " to 0, or do not ask for speculation");
+        }
+    }
+}
+
+/// Phi-4 multimodal is released with its adapters' names.
+bool is_released_with_adapters(const Case& model) {
+    return !model.field("speech_lora").is_null() || !model.field("vision_lora").is_null();
+}
+
+bool tell_adapters(const Case& model, Findings& findings) {
+    std::vector<std::string> names;
+    for (const auto& [name, tensor] : model.weights.tensors) {
+        if (is_of_adapter(name)) {
+            names.push_back(name);
+        }
+    }
+    if (names.empty() || is_released_with_adapters(model)) {
+        return false;
+    }
+    findings.fatal("tensors have the names that PEFT gives a model with an adapter: " +
+                       first_of(names),
+                   "no loader takes them for the model's: write it again with shardweld merge "
+                   "--backend hf --lora fold");
+    return true;
+}
+
+bool tell_wrapper(const Case& model, Findings& findings) {
+    const std::string wrapper = wrapper_in(model);
+    if (wrapper.empty()) {
+        return false;
+    }
+    findings.fatal("names of tensors have a wrapper's prefix, " + printable(wrapper) + ": " +
+                       printable(model.weights.tensors.begin()->first) + " and others",
+                   "no loader takes it off: write the model again with shardweld merge --backend "
+                   "hf");
+    return true;
+}
+
+/// What loaders make themselves, or no longer read.
+bool is_computed(std::string_view name) {
+    constexpr std::array<std::string_view, 6> kEndings = {
+        "rotary_emb.inv_freq", ".attn.bias", ".masked_bias", "position_ids", "num_batches_tracked",
+        ".attention.bias"};
+    return std::ranges::any_of(kEndings,
+                               [&](std::string_view ending) { return name.ends_with(ending); });
+}
+
+/// Rules of their own look at both ends of the model; value models have other heads.
+bool is_other_rules(std::string_view name, std::string_view logical) {
+    return logical == kHead || name.ends_with("lm_head.weight") || name.starts_with("score.") ||
+           name.starts_with("classifier.");
+}
+
+std::vector<std::string> unexpected(const Case& model, const Places& places) {
+    std::vector<std::string> names;
+    for (const auto& [name, tensor] : model.weights.tensors) {
+        const bool is_known =
+            places.known().contains(name) || is_part_of_codes(name) ||
+            is_other_rules(name, "") || is_computed(name) ||
+            std::ranges::any_of(model.directory.passes,
+                                [&](const auto& glob) { return glob_matches(glob, name); });
+        if (!is_known) {
+            names.push_back(name);
+        }
+    }
+    return names;
+}
+
+/// What became of the family's tensors.
+struct Census {
+    std::vector<std::string> missing;
+    std::vector<std::string> of_other_shape;
+    std::vector<std::string> of_other_name;
+};
+
+Census census_of(const Case& model, const Places& places) {
+    Census census;
+    const bool may_lack_embedding = !stored_head(model).empty();
+    for (const auto& [name, tensor] : model.directory.expected) {
+        if (is_other_rules(name, tensor.logical)) {
+            continue;
+        }
+        const Place place = places.of(name, tensor);
+        const bool is_embedding = tensor.logical == kEmbedding;
+        if (!place.is_there()) {
+            if (!tensor.is_optional && !(is_embedding && may_lack_embedding && is_tied(model) == true)) {
+                census.missing.push_back(name);
+            }
+            continue;
+        }
+        if (!is_embedding && !place.shape.empty() && place.shape != tensor.shape) {
+            census.of_other_shape.push_back(place.name + " " + shape_text(place.shape) + ", not " +
+                                            shape_text(tensor.shape));
+        }
+        if (place.is_other) {
+            census.of_other_name.push_back(place.name + ", for " + name);
+        }
+    }
+    return census;
+}
+
+/// Where what is missing is, by the first of them.
+std::string whereabouts(const Case& model, const std::string& name) {
+    if (const std::string prefix = prefix_before(model, name); !prefix.empty()) {
+        return " (stored behind " + printable(prefix) + ")";
+    }
+    const std::string nearest = nearest_to(model, name);
+    return nearest.empty() ? "" : " (the nearest that is stored is " + printable(nearest) + ")";
+}
+
+void look_at_names(const Case& model, Findings& findings) {
+    if (tell_adapters(model, findings) || tell_wrapper(model, findings) ||
+        model.directory.expected.empty() || !model.weights.is_whole) {
+        return;
+    }
+    const Places places(model);
+    const Census census = census_of(model, places);
+    const std::string family = printable(model.directory.family);
+    if (!census.missing.empty()) {
+        findings.fatal("tensors of the family " + family +
+                           " are missing: " + first_of(census.missing) +
+                           whereabouts(model, census.missing.front()),
+                       "they would be random: merge again, or copy all files");
+    }
+    if (!census.of_other_shape.empty()) {
+        findings.fatal("shapes are not those of config.json: " + first_of(census.of_other_shape),
+                       "correct config.json, or merge again with the model's own");
+    }
+    if (!census.of_other_name.empty()) {
+        findings.doubtful("names are not those of the Hub: " + first_of(census.of_other_name),
+                          "transformers renames them, whether " +
+                              std::string(name_of(model.request.loader)) +
+                              " does is not checked here");
+    }
+    if (const auto more = unexpected(model, places); !more.empty()) {
+        findings.doubtful("the family " + family + " has no such tensors: " + first_of(more),
+                          "loaders leave them out, or refuse them");
+    }
+}
+
+}  // namespace
+
+const std::vector<Rule>& tensor_rules() {
+    static const std::vector<Rule> rules = {
+        {"tokens", kHub, look_at_tokens, "the embedding has a row for each token",
+         "a row that is not there is read beyond the end"},
+        {"vocabulary", kHub, look_at_vocabulary, "`vocab_size` is the embedding's rows",
+         "transformers 5.24, run: RuntimeError"},
+        {"head", kHub, look_at_head, "`tie_word_embeddings` agrees with the stored head",
+         "transformers 5.24, run: a missing tensor is random, with a report only"},
+        {"layers", kHub, look_at_layers,
+         "each of `num_hidden_layers` is stored, and none beyond, in families that are not known "
+         "here",
+         "transformers 5.24, run: a missing tensor is random, with a report only"},
+        {"prediction", kHub, look_at_prediction,
+         "`num_nextn_predict_layers` and its like count layers that are stored",
+         "vLLM's MTP drafters, read"},
+        {"names", kHub, look_at_names,
+         "no names of adapters or wrappers; of families that are known, names and shapes are those "
+         "that the recipe makes of config.json, or names that transformers renames to those",
+         "transformers 5.24, run: a missing tensor is random, another shape a RuntimeError"},
+    };
+    return rules;
+}
+
+}  // namespace shardweld::loaders
