@@ -64,6 +64,29 @@ void look_at_numbers(const Case& model, Findings& findings) {
     }
 }
 
+/// transformers' configurations take no other number, nor a text.
+void look_at_sizes(const Case& model, Findings& findings) {
+    for (const char* name : {"hidden_size", "intermediate_size", "num_hidden_layers",
+                             "num_attention_heads", "num_key_value_heads", "head_dim", "vocab_size",
+                             "max_position_embeddings"}) {
+        const json value = model.field(name);
+        const bool is_list = value.is_array() || value.is_object();
+        if (!value.is_null() && !is_list && !value.is_number_integer()) {
+            findings.fatal(std::string("config.json says ") + name + " " +
+                               printable(with_nonfinite(value.dump())) + ", which is no whole number",
+                           "take it from the model that was trained");
+        }
+    }
+    const auto pad = model.number("pad_token_id");
+    const auto size = model.number("vocab_size");
+    if (pad && size && *pad >= *size) {
+        findings.add(model.is_for(Loader::transformers),
+                     "config.json says pad_token_id " + std::to_string(*pad) + ", vocab_size " +
+                         std::to_string(*size),
+                     "transformers refuses it: write null, or a token that there is");
+    }
+}
+
 void look_at_classes(const Case& model, Findings& findings) {
     const std::string name = model.architecture();
     if (model.directory.config_text.empty()) {
@@ -155,6 +178,9 @@ const std::vector<Rule>& config_rules() {
         {"numbers", kHub, look_at_numbers,
          "config.json has no NaN; for TGI no Infinity either, which its parser refuses",
          "Python's json, run; TGI's launcher and router (serde_json), read"},
+        {"sizes", kHub, look_at_sizes,
+         "sizes in config.json are whole numbers, and pad_token_id is below `vocab_size`",
+         "transformers 5.24, run: StrictDataclassFieldValidationError, AssertionError"},
         {"class", kHub, look_at_classes,
          "`architectures` names a class that the loader knows; only a remark for transformers",
          "registries of models of vLLM 0.33, SGLang 0.5.23 and transformers 5.24, read"},

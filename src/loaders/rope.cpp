@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "shardweld/core/text.hpp"
 
@@ -55,12 +56,22 @@ bool has_value(const json& rope, const char* key) {
     const bool is_list = std::string_view(key).ends_with("_section") ||
                          std::string_view(key).starts_with("short_") ||
                          std::string_view(key).starts_with("long_");
-    return is_list ? value.is_array() && !value.empty() : value.is_number();
+    return is_list ? value.is_array() && !value.empty()
+                   : value.is_number() && value.get<double>() > 0;
+}
+
+/// Older names of forms, which transformers takes in some families only.
+bool is_taken_in(std::string_view type, std::string_view family) {
+    return type == "su"      ? family.starts_with("phi")
+           : type == "mrope" ? family.find("vl") != std::string_view::npos ||
+                                   family.find("omni") != std::string_view::npos
+                             : true;
 }
 
 class RopeCheck {
   public:
-    RopeCheck(Loader loader, std::vector<RopeFault>& out) : loader_(loader), out_(out) {}
+    RopeCheck(Loader loader, std::string family, std::vector<RopeFault>& out)
+        : loader_(loader), family_(std::move(family)), out_(out) {}
 
     /// All objects of the configuration, `above` being the path to `object`.
     void look_into(const json& object, const std::string& above) {
@@ -107,7 +118,9 @@ class RopeCheck {
         const std::string type = stated.is_string() ? stated.get<std::string>() : stated.dump();
         look_for_conflict(rope, type, path);
         const auto form = std::ranges::find(rope_forms(), type, &RopeForm::type);
-        if (form == rope_forms().end() || (form->loaders & bit(loader_)) == 0) {
+        const bool is_taken =
+            loader_ != Loader::transformers || is_taken_in(type, family_);
+        if (form == rope_forms().end() || (form->loaders & bit(loader_)) == 0 || !is_taken) {
             add(path + " has rope_type " + printable(type) + ", which " +
                     std::string(name_of(loader_)) + " does not compute",
                 "correct it: default, linear, dynamic, yarn, longrope or llama3");
@@ -180,6 +193,7 @@ class RopeCheck {
     }
 
     Loader loader_;
+    std::string family_;  ///< model_type
     std::vector<RopeFault>& out_;
 };
 
@@ -187,7 +201,9 @@ class RopeCheck {
 
 std::vector<RopeFault> rope_faults(const nlohmann::json& config, Loader loader) {
     std::vector<RopeFault> faults;
-    RopeCheck(loader, faults).look_into(config, "");
+    const json type = value_in(config, "model_type");
+    RopeCheck(loader, type.is_string() ? type.get<std::string>() : "", faults)
+        .look_into(config, "");
     return faults;
 }
 

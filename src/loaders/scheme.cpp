@@ -138,8 +138,8 @@ constexpr std::array<std::string_view, 14> kSideParts = {
 
 /// "layer.weight" of "layer.weight.absmax": what hangs on a tensor is told of its codes.
 std::string_view owner_of_part(std::string_view name) {
-    constexpr std::string_view kWeight = ".weight.";
-    const std::size_t at = name.find(kWeight);
+    constexpr std::string_view kOfWeight = ".weight.";
+    const std::size_t at = name.find(kOfWeight);
     return at == std::string_view::npos ? std::string_view() : name.substr(0, at);
 }
 

@@ -44,7 +44,6 @@ struct WeightIndex {
     std::string fault;                           ///< "": it can be read
     std::map<std::string, std::string> file_of;  ///< by tensor
     bool has_metadata = false;
-    std::optional<Bytes> total_size;  ///< as stated
 };
 
 /// A tensor that the model's family has.

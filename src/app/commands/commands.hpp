@@ -21,7 +21,7 @@ int recipes(const Options& options, std::ostream& out);
 int show_report(const Options& options, std::ostream& out);
 
 /// Tells whether the model directory options.local_dir would load in options.loader. Error(strict)
-/// where it would not; errors of look_at_written_model and of reading the files beside it.
+/// where it would not; errors of read_served_model.
 int check(const Options& options, std::ostream& out);
 
 // Collective; errors are the same on all ranks. The first rank prints.

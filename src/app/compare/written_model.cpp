@@ -47,8 +47,8 @@ constexpr auto is_gguf = [](const std::string& name) { return name.ends_with(".g
 /// Reads one directory; each member adds what it finds wrong.
 class DirectoryCheck {
   public:
-    DirectoryCheck(const fs::path& directory, bool takes_gguf, Problems& problems)
-        : directory_(directory), takes_gguf_(takes_gguf), problems_(problems) {}
+    DirectoryCheck(const fs::path& directory, Problems& problems)
+        : directory_(directory), problems_(problems) {}
 
     WrittenModel run() {
         const std::vector<std::string> names = list(directory_);
@@ -76,7 +76,7 @@ class DirectoryCheck {
         });
         std::set<std::string> wanted{kSingle};
         model_.has_index = on_disk_.contains(kIndex);
-        if (takes_gguf_ && found.empty() && !model_.has_index) {
+        if (found.empty() && !model_.has_index) {
             std::ranges::copy_if(names, std::back_inserter(weights_), is_gguf);
         }
         model_.is_gguf = !weights_.empty();
@@ -270,7 +270,6 @@ class DirectoryCheck {
     }
 
     const fs::path& directory_;
-    bool takes_gguf_;  ///< where there are no safetensors
     std::set<std::string> on_disk_;
     std::vector<std::string> weights_;  ///< files that hold the model
     std::optional<WeightMap> index_;
@@ -288,13 +287,9 @@ Bytes WrittenModel::tensor_bytes() const {
         [](const catalogue::Tensor& tensor) { return tensor.pieces.front().storage_bytes; });
 }
 
-WrittenModel look_at_written_model(const fs::path& directory, Problems& problems) {
-    return DirectoryCheck(directory, false, problems).run();
-}
-
 WrittenModel read_written_model(const fs::path& directory) {
     Problems problems;
-    WrittenModel model = DirectoryCheck(directory, true, problems).run();
+    WrittenModel model = DirectoryCheck(directory, problems).run();
     problems.require_none(directory.string());
     return model;
 }

@@ -39,8 +39,4 @@ struct WrittenModel {
 /// missing, else corrupt; Error(unsupported) for other kinds of weights.
 WrittenModel read_written_model(const fs::path& directory);
 
-/// The same of safetensors, but broken rules are added to `problems`. Error only where there are no
-/// weights.
-WrittenModel look_at_written_model(const fs::path& directory, Problems& problems);
-
 }  // namespace shardweld::app

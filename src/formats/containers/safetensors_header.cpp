@@ -38,6 +38,9 @@ std::string read_header(const io::InputFile& file, Bytes begin) {
     }
     std::string text(to_size(length, "the safetensors header"), '\0');
     file.read_at(begin + kLengthBytes, std::as_writable_bytes(std::span(text)));
+    if (!text.starts_with('{') || text.find('\0') != std::string::npos) {
+        refuse_header("it does not begin with '{', or holds a NUL");
+    }
     return text;
 }
 

@@ -25,18 +25,25 @@ std::string with_field(std::string config, const std::string& field) {
     return config.insert(1, field + ", ");
 }
 
+std::map<std::string, StoredTensor>& tensors_of(Directory& model) {
+    return model.weights.front().tensors;
+}
+
 Directory plain_llama() {
     Directory model;
     model.config_text = kPlainConfig;
+    model.generation_text = "{}";
+    model.weights = {{"model.safetensors", "", {}}};
     model.files = {"config.json", "model.safetensors", "tokenizer.json", "generation_config.json",
-                   "chat_template.jinja"};
-    model.has_tokenizer = true;
-    model.n_tokens = 40;
-    model.tensors["model.embed_tokens.weight"] = {DType::bf16, {40, 256}};
-    model.tensors["lm_head.weight"] = {DType::bf16, {40, 256}};
+                   "tokenizer_config.json"};
+    model.tokenizer.is_there = true;
+    model.tokenizer.n_tokens = 40;
+    model.tokenizer.config_text = R"({"chat_template": "{{ x }}"})";
+    tensors_of(model)["model.embed_tokens.weight"] = {DType::bf16, {40, 256}};
+    tensors_of(model)["lm_head.weight"] = {DType::bf16, {40, 256}};
     for (const char* layer : {"model.layers.0.", "model.layers.1."}) {
         const auto add = [&](const std::string& name, Index rows, Index columns) {
-            model.tensors[layer + name + ".weight"] = {DType::bf16, {rows, columns}};
+            tensors_of(model)[layer + name + ".weight"] = {DType::bf16, {rows, columns}};
         };
         add("self_attn.q_proj", 256, 256);
         add("self_attn.k_proj", 256, 256);
@@ -45,7 +52,7 @@ Directory plain_llama() {
         add("mlp.gate_proj", 512, 256);
         add("mlp.up_proj", 512, 256);
         add("mlp.down_proj", 256, 512);
-        model.tensors[layer + std::string("input_layernorm.weight")] = {DType::bf16, {256}};
+        tensors_of(model)[layer + std::string("input_layernorm.weight")] = {DType::bf16, {256}};
     }
     return model;
 }
@@ -61,10 +68,11 @@ Directory block_llama() {
         kPlainConfig,
         R"("quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128],
            "modules_to_not_convert": ["lm_head", "model.embed_tokens"]})");
-    for (auto& [name, tensor] : plain_llama().tensors) {
+    Directory plain = plain_llama();
+    for (auto& [name, tensor] : tensors_of(plain)) {
         if (is_projection(name)) {
-            model.tensors[name].dtype = DType::f8_e4m3;
-            model.tensors[name + "_scale_inv"] = {
+            tensors_of(model)[name].dtype = DType::f8_e4m3;
+            tensors_of(model)[name + "_scale_inv"] = {
                 DType::f32, {(tensor.shape[0] + 127) / 128, (tensor.shape[1] + 127) / 128}};
         }
     }
@@ -79,13 +87,14 @@ Directory packed_llama() {
         R"("quantization_config": {"quant_method": "compressed-tensors", "quantization_status":
            "compressed", "ignore": ["lm_head"], "config_groups": {"group_0": {"weights":
            {"num_bits": 4, "strategy": "group", "group_size": 128}}}})");
-    for (auto& [name, tensor] : plain_llama().tensors) {
+    Directory plain = plain_llama();
+    for (auto& [name, tensor] : tensors_of(plain)) {
         if (is_projection(name)) {
-            model.tensors.erase(name);
-            model.tensors[name + "_packed"] = {DType::i32, {tensor.shape[0], tensor.shape[1] / 8}};
-            model.tensors[name + "_scale"] = {DType::bf16,
+            tensors_of(model).erase(name);
+            tensors_of(model)[name + "_packed"] = {DType::i32, {tensor.shape[0], tensor.shape[1] / 8}};
+            tensors_of(model)[name + "_scale"] = {DType::bf16,
                                               {tensor.shape[0], tensor.shape[1] / 128}};
-            model.tensors[name + "_shape"] = {DType::i64, {2}};
+            tensors_of(model)[name + "_shape"] = {DType::i64, {2}};
         }
     }
     return model;
@@ -138,16 +147,19 @@ TEST_P(EachFault, is_found_where_it_does_harm) {
 }
 
 void erase_ending(Directory& model, const std::string& ending) {
-    std::erase_if(model.tensors, [&](const auto& entry) { return entry.first.ends_with(ending); });
+    std::erase_if(tensors_of(model), [&](const auto& entry) { return entry.first.ends_with(ending); });
 }
 
 const std::vector<Fault>& faults() {
     static const std::vector<Fault> all = {
         {"stale_weights",
          plain_llama,
-         [](Directory& m) { m.faults = {"a stale file"}; },
+         [](Directory& m) {
+             m.index = WeightIndex{"", {{"lm_head.weight", "model-00001-of-00002.safetensors"}}, true};
+             m.weights.push_back({"model-00001-of-00002.safetensors", "", {}});
+         },
          {"weights!"},
-         {"weights!"}},
+         {"head!", "layers!"}},
         {"no_config",
          plain_llama,
          [](Directory& m) { m.config_text.clear(); },
@@ -156,7 +168,7 @@ const std::vector<Fault>& faults() {
         {"no_class",
          plain_llama,
          [](Directory& m) { replace_in_config(m, "architectures", "classes"); },
-         {},
+         {"class"},
          {"class!"}},
         {"no_model_type",
          plain_llama,
@@ -168,6 +180,7 @@ const std::vector<Fault>& faults() {
          [](Directory& m) {
              m.config_text =
                  with_field(m.config_text, R"("auto_map": {"AutoModel": "modeling_mine.Mine"})");
+             replace_in_config(m, R"("llama")", R"("mine")");
          },
          {"code!"},
          {"code!"}},
@@ -183,29 +196,80 @@ const std::vector<Fault>& faults() {
         {"no_tokenizer",
          plain_llama,
          [](Directory& m) {
-             m.has_tokenizer = false;
-             m.n_tokens.reset();
+             m.tokenizer.is_there = false;
+             m.tokenizer.n_tokens.reset();
          },
          {"tokenizer"},
          {"tokenizer!"}},
         {"more_tokens_than_rows",
          plain_llama,
-         [](Directory& m) { m.n_tokens = 41; },
+         [](Directory& m) { m.tokenizer.n_tokens = 41; },
          {"tokens!"},
          {"tokens!"}},
         {"no_template",
          plain_llama,
-         [](Directory& m) { m.files.erase("chat_template.jinja"); },
+         [](Directory& m) { m.tokenizer.config_text.clear(); },
          {},
          {"template"}},
-        {"template_in_the_tokenizer",
+        {"template_of_its_own",
          plain_llama,
          [](Directory& m) {
-             m.files.erase("chat_template.jinja");
-             m.tokenizer_config_text = R"({"chat_template": "{{ x }}"})";
+             m.tokenizer.config_text.clear();
+             m.files.insert("chat_template.jinja");
          },
          {},
          {}},
+        {"template_of_a_processor_that_is_not_there",
+         plain_llama,
+         [](Directory& m) {
+             m.tokenizer.config_text = R"({"chat_template": null})";
+             m.files.insert("chat_template.json");
+         },
+         {"template"},
+         {"template"}},
+        {"another_end",
+         plain_llama,
+         [](Directory& m) {
+             m.generation_text = R"({"eos_token_id": [1, 2]})";
+             m.tokenizer.eos = "<end>";
+             m.tokenizer.eos_number = 3;
+         },
+         {"end"},
+         {"end"}},
+        {"a_class_of_a_trainer",
+         plain_llama,
+         [](Directory& m) { replace_in_config(m, "LlamaForCausalLM", "FSDPLlamaForCausalLM"); },
+         {"class"},
+         {"class!"}},
+        {"an_unknown_type",
+         plain_llama,
+         [](Directory& m) { replace_in_config(m, R"("llama")", R"("lama")"); },
+         {"model-type!"},
+         {"model-type!"}},
+        {"an_unknown_form_of_rope",
+         plain_llama,
+         [](Directory& m) {
+             m.config_text = with_field(
+                 m.config_text, R"("rope_scaling": {"rope_type": "spiral", "factor": 2.0})");
+         },
+         {"rope!"},
+         {"rope!"}},
+        {"half_a_form_of_rope",
+         plain_llama,
+         [](Directory& m) {
+             m.config_text = with_field(
+                 m.config_text,
+                 R"("rope_parameters": {"full": {"rope_type": "llama3", "factor": 8.0}})");
+         },
+         {"rope!", "rope!"},
+         {"rope!", "rope!"}},
+        {"names_of_an_adapter",
+         plain_llama,
+         [](Directory& m) {
+             tensors_of(m)["base_model.model.model.norm.weight"] = {DType::bf16, {256}};
+         },
+         {"names!"},
+         {"names!"}},
         {"no_generation_config",
          plain_llama,
          [](Directory& m) { m.files.erase("generation_config.json"); },
@@ -213,12 +277,12 @@ const std::vector<Fault>& faults() {
          {"generation"}},
         {"padded_vocabulary",
          plain_llama,
-         [](Directory& m) { m.tensors["model.embed_tokens.weight"].shape[0] = 64; },
+         [](Directory& m) { tensors_of(m)["model.embed_tokens.weight"].shape[0] = 64; },
          {"vocabulary!"},
          {"vocabulary!"}},
         {"no_head",
          plain_llama,
-         [](Directory& m) { m.tensors.erase("lm_head.weight"); },
+         [](Directory& m) { tensors_of(m).erase("lm_head.weight"); },
          {"head!"},
          {"head!"}},
         {"a_head_that_is_tied",
@@ -266,7 +330,22 @@ const std::vector<Fault>& faults() {
          plain_llama,
          [](Directory& m) { m.config_text = block_llama().config_text; },
          {"quantised"},
-         {"quantised!", "ignored!"}},
+         {"quantised!"}},
+        {"codes_of_a_method_that_is_not_known",
+         packed_llama,
+         [](Directory& m) { replace_in_config(m, "compressed-tensors", "quilt"); },
+         {"quantised"},
+         {"quantised"}},
+        {"scales_of_another_loader",
+         block_llama,
+         [](Directory& m) {
+             auto& tensors = tensors_of(m);
+             auto scale = tensors.extract("model.layers.1.mlp.up_proj.weight_scale_inv");
+             scale.key() = "model.layers.1.mlp.up_proj.weight_scale";
+             tensors.insert(std::move(scale));
+         },
+         {"scales!"},
+         {"scales!"}},
         {"codes_without_scales",
          packed_llama,
          [](Directory& m) { erase_ending(m, "1.mlp.down_proj.weight_scale"); },
@@ -275,21 +354,21 @@ const std::vector<Fault>& faults() {
         {"scales_of_other_blocks",
          block_llama,
          [](Directory& m) {
-             m.tensors["model.layers.1.mlp.up_proj.weight_scale_inv"].shape = {2, 2};
+             tensors_of(m)["model.layers.1.mlp.up_proj.weight_scale_inv"].shape = {2, 2};
          },
          {"blocks!"},
          {"blocks!"}},
         {"partial_blocks",
          block_llama,
          [](Directory& m) {
-             m.tensors["model.layers.0.self_attn.o_proj.weight"].shape = {192, 256};
+             tensors_of(m)["model.layers.0.self_attn.o_proj.weight"].shape = {192, 256};
          },
          {"blocks!"},
          {}},
         {"partial_blocks_that_are_joined",
          block_llama,
          [](Directory& m) {
-             m.tensors["model.layers.0.mlp.up_proj.weight"].shape = {448, 256};
+             tensors_of(m)["model.layers.0.mlp.up_proj.weight"].shape = {448, 256};
          },
          {"blocks!"},
          {"extents!"}},
@@ -297,12 +376,12 @@ const std::vector<Fault>& faults() {
          packed_llama,
          [](Directory& m) { replace_in_config(m, "quantization_status", "status"); },
          {"status!"},
-         {"status!"}},
+         {}},
         {"a_head_not_listed",
          packed_llama,
          [](Directory& m) { replace_in_config(m, R"(["lm_head"])", "[]"); },
          {"ignored!"},
-         {"ignored!"}},
+         {}},
         {"a_quantised_layer_listed",
          packed_llama,
          [](Directory& m) {
@@ -315,7 +394,7 @@ const std::vector<Fault>& faults() {
          [](Directory& m) {
              erase_ending(m, "0.mlp.up_proj.weight_packed");
              erase_ending(m, "0.mlp.up_proj.weight_scale");
-             m.tensors["model.layers.0.mlp.up_proj.weight"] = {DType::bf16, {512, 256}};
+             tensors_of(m)["model.layers.0.mlp.up_proj.weight"] = {DType::bf16, {512, 256}};
              replace_in_config(m, R"(["lm_head"])", R"(["lm_head", "model.layers.0.mlp.up_proj"])");
          },
          {},
@@ -330,9 +409,12 @@ INSTANTIATE_TEST_SUITE_P(LoaderCheck, EachFault, testing::ValuesIn(faults()),
 /// The tensors of a plain Llama are what its family has.
 Directory of_family(Directory model) {
     model.family = "llama";
-    for (const auto& [name, tensor] : plain_llama().tensors) {
-        model.expected[name] = {tensor.shape, false};
+    Directory plain = plain_llama();
+    for (const auto& [name, tensor] : tensors_of(plain)) {
+        model.expected[name] = {tensor.shape, false, is_projection(name), {}, "layer.0.x"};
     }
+    model.expected["model.embed_tokens.weight"].logical = "embed";
+    model.expected["lm_head.weight"].logical = "head";
     return model;
 }
 
@@ -342,23 +424,87 @@ TEST(LoaderCheck, holds_names_against_those_of_the_family) {
     for (const Directory& whole : {plain_llama(), block_llama(), packed_llama()}) {
         Directory model = of_family(whole);
         EXPECT_EQ(rules_of(model, request), Rules{});
-        model.tensors[norm].shape = {255};
+        tensors_of(model)[norm].shape = {255};
         EXPECT_EQ(rules_of(model, request), Rules{"names!"});
-        model.tensors.erase(norm);
+        tensors_of(model).erase(norm);
         EXPECT_EQ(rules_of(model, request), Rules{"names!"});
         model.expected[norm].is_optional = true;
         EXPECT_EQ(rules_of(model, request), Rules{});
-        model.tensors["model.layers.1.mlp.gate.bias"] = {DType::bf16, {8}};
+        tensors_of(model)["model.layers.1.mlp.gate.bias"] = {DType::bf16, {8}};
         EXPECT_EQ(rules_of(model, request), Rules{"names"});
         model.passes = {"*.bias"};
         EXPECT_EQ(rules_of(model, request), Rules{});
     }
-    // Other names altogether, which loaders may know.
+    // Other names altogether.
     Directory renamed = of_family(plain_llama());
-    renamed.tensors.clear();
-    renamed.tensors["transformer.wte.weight"] = {DType::bf16, {40, 256}};
-    renamed.tensors["lm_head.weight"] = {DType::bf16, {40, 256}};
-    EXPECT_EQ(rules_of(renamed, request), Rules{"names"});
+    tensors_of(renamed).clear();
+    tensors_of(renamed)["transformer.wte.weight"] = {DType::bf16, {40, 256}};
+    tensors_of(renamed)["lm_head.weight"] = {DType::bf16, {40, 256}};
+    EXPECT_EQ(rules_of(renamed, request), (Rules{"names!", "names"}));
+    // transformers takes names without the base model's prefix.
+    Directory bare = of_family(plain_llama());
+    std::map<std::string, StoredTensor> names;
+    for (const auto& [name, tensor] : tensors_of(bare)) {
+        names[name.starts_with("model.") ? name.substr(6) : name] = tensor;
+    }
+    tensors_of(bare) = names;
+    EXPECT_EQ(rules_of(bare, request), Rules{});
+    EXPECT_EQ(rules_of(bare, {Loader::vllm, 1, 1}), (Rules{"names!", "names"}));
+}
+
+TEST(LoaderCheck, each_loader_takes_its_own_files) {
+    Directory model = plain_llama();
+    model.weights.push_back({"consolidated.safetensors", "", {{"tok", {DType::bf16, {1}}}}});
+    EXPECT_EQ(rules_of(model, {Loader::transformers, 1, 1}), Rules{});
+    EXPECT_EQ(rules_of(model, {Loader::vllm, 1, 1}), Rules{"weights!"});
+    EXPECT_EQ(rules_of(model, {Loader::sglang, 1, 1}), Rules{});
+    model.weights.back() = {"other.safetensors", "", tensors_of(model)};
+    EXPECT_EQ(rules_of(model, {Loader::transformers, 1, 1}), Rules{});
+    EXPECT_EQ(rules_of(model, {Loader::vllm, 1, 1}), Rules{"weights!"});
+    EXPECT_EQ(rules_of(model, {Loader::tgi, 1, 1}), Rules{"weights!"});
+    model.weights.front().name = "model-00001-of-00001.safetensors";
+    model.weights.pop_back();
+    EXPECT_EQ(rules_of(model, {Loader::transformers, 1, 1}), Rules{"weights!"});
+    EXPECT_EQ(rules_of(model, {Loader::vllm, 1, 1}), Rules{});
+}
+
+TEST(LoaderCheck, only_rust_refuses_infinity) {
+    Directory model = plain_llama();
+    model.config_text = with_field(model.config_text, R"("limit": Infinity)");
+    EXPECT_EQ(rules_of(model, {Loader::transformers, 1, 1}), Rules{});
+    EXPECT_EQ(rules_of(model, {Loader::tgi, 1, 1}), Rules{"numbers!"});
+    model.config_text = with_field(model.config_text, R"("scale": [NaN])");
+    EXPECT_EQ(rules_of(model, {Loader::vllm, 1, 1}), Rules{"numbers"});
+}
+
+TEST(LoaderCheck, groups_have_encodings_of_their_own) {
+    Directory model = packed_llama();
+    replace_in_config(
+        model, R"({"group_0": {"weights")",
+        R"({"a": {"targets": ["re:.*k_proj"], "weights": {"num_bits": 8, "strategy": "channel"}},
+            "group_0": {"targets": ["Linear"], "weights")");
+    for (const char* layer : {"model.layers.0.", "model.layers.1."}) {
+        const std::string name = layer + std::string("self_attn.k_proj.weight");
+        tensors_of(model)[name + "_packed"].shape = {256, 64};
+        tensors_of(model)[name + "_scale"].shape = {256, 1};
+    }
+    EXPECT_EQ(rules_of(model, {Loader::vllm, 1, 1}), Rules{});
+    tensors_of(model)["model.layers.0.self_attn.q_proj.weight_scale"].shape = {256, 1};
+    EXPECT_EQ(rules_of(model, {Loader::vllm, 1, 1}), Rules{"packed!"});
+}
+
+TEST(LoaderCheck, experts_are_quantised_together) {
+    Directory model = plain_llama();
+    model.config_text = block_llama().config_text;
+    for (const char* name : {"model.layers.0.mlp.experts.0.up_proj.weight",
+                             "model.layers.0.mlp.experts.1.up_proj.weight"}) {
+        tensors_of(model)[name] = {DType::f8_e4m3, {128, 128}};
+        tensors_of(model)[name + std::string("_scale_inv")] = {DType::f32, {1, 1}};
+    }
+    EXPECT_EQ(rules_of(model, {Loader::transformers, 1, 1}), Rules{});
+    tensors_of(model)["model.layers.0.mlp.experts.1.up_proj.weight"].dtype = DType::bf16;
+    tensors_of(model).erase("model.layers.0.mlp.experts.1.up_proj.weight_scale_inv");
+    EXPECT_EQ(rules_of(model, {Loader::transformers, 1, 1}), Rules{"experts!"});
 }
 
 TEST(LoaderCheck, packed_weights_say_their_shape_and_have_scales_for_groups) {
@@ -366,33 +512,74 @@ TEST(LoaderCheck, packed_weights_say_their_shape_and_have_scales_for_groups) {
     erase_ending(model, "0.mlp.up_proj.weight_shape");
     EXPECT_EQ(rules_of(model, {Loader::vllm, 1, 1}), Rules{"packed!"});
     model = packed_llama();
-    model.tensors["model.layers.0.mlp.up_proj.weight_scale"].shape = {512, 1};
+    tensors_of(model)["model.layers.0.mlp.up_proj.weight_scale"].shape = {512, 1};
     EXPECT_EQ(rules_of(model, {Loader::vllm, 1, 1}), Rules{"packed!"});
+}
+
+GgufFile small_gguf() {
+    GgufFile file{"model-q8_0.gguf", ""};
+    file.texts = {{"general.architecture", "llama"}, {"tokenizer.chat_template", "{{ x }}"}};
+    file.numbers = {{"llama.block_count", 2}, {"llama.context_length", 8}, {"llama.embedding_length", 64}};
+    file.lengths = {{"tokenizer.ggml.tokens", 40}};
+    file.tensors = {{"token_embd.weight", {40, 64}}, {"output_norm.weight", {64}}};
+    for (const char* block : {"blk.0.", "blk.1."}) {
+        for (const char* part : {"attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_up",
+                                 "ffn_down"}) {
+            file.tensors[block + std::string(part) + ".weight"] = {64, 64};
+        }
+    }
+    return file;
+}
+
+Rules gguf_rules_of(const GgufFile& file, const std::string& config = kPlainConfig) {
+    Directory model = plain_llama();
+    model.config_text = config;
+    model.files.insert(file.name);
+    model.gguf = {file};
+    return rules_of(model, {Loader::llama_cpp, 1, 1});
 }
 
 TEST(LoaderCheck, llama_cpp_norms_the_routing_of_qwen3) {
     Directory model = plain_llama();
     replace_in_config(model, R"("model_type": "llama")", R"("model_type": "qwen3_moe")");
-    model.gguf = {{"model-q8_0.gguf", "", true, true}};
-    model.files.insert("model-q8_0.gguf");
-    EXPECT_EQ(rules_of(model, {Loader::llama_cpp, 1, 1}), Rules{"routing"});
+    EXPECT_EQ(gguf_rules_of(small_gguf(), model.config_text), Rules{"routing"});
     model.config_text = with_field(model.config_text, R"("norm_topk_prob": true)");
-    EXPECT_EQ(rules_of(model, {Loader::llama_cpp, 1, 1}), Rules{});
+    EXPECT_EQ(gguf_rules_of(small_gguf(), model.config_text), Rules{});
 }
 
 TEST(LoaderCheck, llama_cpp_wants_a_gguf_file) {
-    Directory model = plain_llama();
-    EXPECT_EQ(rules_of(model, {Loader::llama_cpp, 1, 1}), Rules{"gguf!"});
-    model.files.insert("model-q8_0.gguf");
-    EXPECT_EQ(rules_of(model, {Loader::llama_cpp, 1, 1}), Rules{});
-    model.gguf = {{"model-q8_0.gguf", "", true, true}};
-    EXPECT_EQ(rules_of(model, {Loader::llama_cpp, 1, 1}), Rules{});
-    model.gguf = {{"model-q8_0.gguf", "", true, false}};
-    EXPECT_EQ(rules_of(model, {Loader::llama_cpp, 1, 1}), Rules{"gguf-header"});
-    model.gguf = {{"model-q8_0.gguf", "", false, true}};
-    EXPECT_EQ(rules_of(model, {Loader::llama_cpp, 1, 1}), Rules{"gguf-header!"});
-    model.gguf = {{"model-q8_0.gguf", "cut short", true, true}};
-    EXPECT_EQ(rules_of(model, {Loader::llama_cpp, 1, 1}), Rules{"gguf-header!"});
+    EXPECT_EQ(rules_of(plain_llama(), {Loader::llama_cpp, 1, 1}), Rules{"gguf!"});
+    EXPECT_EQ(gguf_rules_of(small_gguf()), Rules{});
+}
+
+TEST(LoaderCheck, a_gguf_file_has_what_its_metadata_promises) {
+    const std::vector<std::pair<std::function<void(GgufFile&)>, Rules>> harms = {
+        {[](GgufFile& f) { f.texts.erase("tokenizer.chat_template"); }, {"gguf-tokens"}},
+        {[](GgufFile& f) { f.lengths.clear(); }, {"gguf-tokens!"}},
+        {[](GgufFile& f) { f.lengths["tokenizer.ggml.tokens"] = 39; }, {"gguf-tokens!"}},
+        {[](GgufFile& f) { f.lengths["tokenizer.ggml.token_type"] = 39; }, {"gguf-tokens!"}},
+        {[](GgufFile& f) { f.fault = "cut short"; }, {"gguf-header!"}},
+        {[](GgufFile& f) { f.unknown = "a type of the future"; }, {"gguf-header"}},
+        {[](GgufFile& f) { f.numbers["split.count"] = 2; }, {"gguf-header!"}},
+        {[](GgufFile& f) { f.texts["general.architecture"] = "lama"; }, {"gguf-keys!"}},
+        {[](GgufFile& f) { f.numbers.erase("llama.context_length"); }, {"gguf-keys!"}},
+        {[](GgufFile& f) { f.tensors.erase("output_norm.weight"); }, {"gguf-tensors!"}},
+        {[](GgufFile& f) { f.tensors.erase("blk.1.attn_norm.weight"); }, {"gguf-tensors!"}},
+        {[](GgufFile& f) { f.tensors["token_embd.weight"] = {40, 32}; }, {"gguf-tensors!"}},
+        {[](GgufFile& f) { f.numbers["llama.block_count"] = 3; }, {"gguf-tensors!"}},
+        {[](GgufFile& f) { f.numbers["llama.block_count"] = 1; }, {"gguf-tensors!"}},
+        {[](GgufFile& f) {
+             f.tensors.erase("blk.0.attn_v.weight");
+             f.tensors.erase("blk.1.attn_v.weight");
+         },
+         {"gguf-tensors!"}},
+        {[](GgufFile& f) { f.texts["general.architecture"] = "clip"; }, {}},
+    };
+    for (std::size_t i = 0; i < harms.size(); ++i) {
+        GgufFile file = small_gguf();
+        harms[i].first(file);
+        EXPECT_EQ(gguf_rules_of(file), harms[i].second) << i;
+    }
 }
 
 TEST(LoaderCheck, fewer_heads_of_keys_than_devices_are_repeated) {

@@ -1,0 +1,245 @@
+#include "served_model.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/core/weight_map.hpp"
+#include "shardweld/formats/containers/gguf_header.hpp"
+#include "shardweld/formats/containers/safetensors_header.hpp"
+#include "shardweld/io/input_file.hpp"
+#include "shardweld/io/paths.hpp"
+#include "shardweld/io/whole_file.hpp"
+#include "shardweld/models/config.hpp"
+#include "shardweld/models/hub_tensors.hpp"
+#include "shardweld/models/recipe.hpp"
+#include "shardweld/models/symbols.hpp"
+#include "shardweld/publish/assets.hpp"
+
+#include "../family/tokenizer_tokens.hpp"
+#include "../tokenizer/tokenizer_json.hpp"
+#include "../tokenizer/tokenizer_settings.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+constexpr const char* kConfigFile = "config.json";
+constexpr const char* kServedIndex = "model.safetensors.index.json";
+constexpr Bytes kLongestSideFile = Bytes{64} << 20U;
+constexpr Bytes kLongestTokenizerFile = Bytes{256} << 20U;
+
+/// "" for a file that is not there.
+std::string side_text(const fs::path& directory, const loaders::Directory& found,
+                      const std::string& name, Bytes longest = kLongestSideFile) {
+    return found.files.contains(name) ? io::read_text(directory / name, longest) : "";
+}
+
+loaders::WeightFile weight_file(const fs::path& directory, const std::string& name) {
+    loaders::WeightFile file{name, "", {}};
+    try {
+        for (auto& [tensor, stored] :
+             formats::read_safetensors_header(io::InputFile::open(directory / name))) {
+            file.tensors.emplace(tensor,
+                                 loaders::StoredTensor{stored.dtype, std::move(stored.shape)});
+        }
+    } catch (const Error& error) {
+        file.fault = error.full_text();
+    }
+    return file;
+}
+
+loaders::WeightIndex weight_index(const std::string& text) {
+    loaders::WeightIndex index;
+    try {
+        const WeightMap map = parse_weight_map(text, kServedIndex);
+        for (const auto& [tensor, number] : map.file_of) {
+            index.file_of.emplace(tensor, map.file(number));
+        }
+        index.has_metadata = text.find("\"metadata\"") != std::string::npos;
+    } catch (const Error& error) {
+        index.fault = error.full_text();
+    }
+    return index;
+}
+
+/// The files of the directory, and those below it that the index names.
+void take_served_weights(const fs::path& directory, loaders::Directory& found) {
+    std::set<std::string> names;
+    std::ranges::copy_if(
+        found.files, std::inserter(names, names.end()),
+        [](const std::string& name) { return name.ends_with(".safetensors"); });
+    if (found.files.contains(kServedIndex)) {
+        found.index = weight_index(side_text(directory, found, kServedIndex, kLongestWeightMap));
+        for (const auto& [tensor, file] : found.index->file_of) {
+            std::error_code failed;
+            if (file.find('/') != std::string::npos && fs::exists(directory / file, failed)) {
+                names.insert(file);
+            }
+        }
+    }
+    for (const std::string& name : names) {
+        found.weights.push_back(weight_file(directory, name));
+    }
+}
+
+/// The number of a token that files name by its text.
+std::optional<Index> number_of(const std::string& token, const TokenizerSettings& settings,
+                               const std::optional<TokenizerJson>& words) {
+    const auto in = [&](const std::vector<AddedToken>& added) -> std::optional<Index> {
+        const auto at = std::ranges::find(added, token, &AddedToken::text);
+        return at == added.end() ? std::nullopt : std::optional(at->id);
+    };
+    if (token.empty()) {
+        return std::nullopt;
+    }
+    auto number = words ? in(words->added) : std::nullopt;
+    if (!number) {
+        number = in(settings.added);
+    }
+    if (!number && words) {
+        const auto at = std::ranges::find_if(
+            words->vocabulary, [&](const auto& entry) { return entry.second == token; });
+        number = at == words->vocabulary.end() ? std::nullopt : std::optional(at->first);
+    }
+    return number;
+}
+
+void take_served_tokenizer(const fs::path& directory, loaders::Directory& found) {
+    const std::vector<publish::Asset> assets = publish::collect_assets(directory);
+    std::vector<std::string> names;
+    for (const publish::Asset& asset : assets) {
+        names.push_back(asset.name);
+    }
+    loaders::Tokenizer& tokenizer = found.tokenizer;
+    tokenizer.is_there = publish::has_tokenizer(names);
+    if (const auto tokens = tokenizer_tokens(assets)) {
+        tokenizer.n_tokens = tokens->count;
+    }
+    tokenizer.config_text = side_text(directory, found, "tokenizer_config.json");
+    const auto settings = parse_tokenizer_settings(tokenizer.config_text, {}, {});
+    tokenizer.eos = settings.token("eos_token");
+    tokenizer.eos_number = number_of(
+        tokenizer.eos, settings,
+        parse_tokenizer_json(
+            side_text(directory, found, "tokenizer.json", kLongestTokenizerFile)));
+}
+
+std::string text_of_logical(const models::HubTensor& tensor) {
+    std::string text = tensor.line->logical;
+    const auto captures = tensor.line->name.match(tensor.name, [](const auto&) { return 0; });
+    if (captures) {
+        for (const auto& [name, value] : *captures) {
+            const std::string capture = "{" + name + "}";
+            const std::size_t at = text.find(capture);
+            if (at != std::string::npos) {
+                text.replace(at, capture.size(), std::to_string(value));
+            }
+        }
+    }
+    return text;
+}
+
+bool is_linear_weight(const models::Recipe& recipe, const models::Line& line) {
+    const std::string part = line.logical.substr(line.logical.rfind('.') + 1);
+    return std::ranges::any_of(recipe.linear, [&](const auto& together) {
+        return std::ranges::find(together, part) != together.end();
+    });
+}
+
+/// What the beginning of a name may be instead, by rules for beginnings; the last one is that of
+/// the tree of modules.
+std::vector<std::string> spellings_of(const models::Recipe& recipe, const std::string& name) {
+    std::vector<std::string> spellings;
+    const auto add = [&](const std::string& from, const std::string& to) {
+        if (name.starts_with(from)) {
+            spellings.push_back(to + name.substr(from.size()));
+        }
+    };
+    for (const models::RenameRule& rule : recipe.eithers) {
+        add(rule.from, rule.to);
+        add(rule.to, rule.from);
+    }
+    for (const models::RenameRule& rule : recipe.renames) {
+        add(rule.to, rule.from);
+    }
+    return spellings;
+}
+
+void take_expected(const models::Recipe& recipe, const models::Symbols& symbols,
+                   loaders::Directory& found) {
+    for (models::HubTensor& tensor : models::hub_tensors(recipe, symbols)) {
+        const bool is_optional = tensor.line->optional || tensor.line->together;
+        std::string logical = text_of_logical(tensor);
+        found.expected[tensor.name] = {std::move(tensor.shape), is_optional,
+                                       is_linear_weight(recipe, *tensor.line),
+                                       spellings_of(recipe, tensor.name), std::move(logical)};
+    }
+    models::Recipe tree = recipe;
+    tree.hub = recipe.module;
+    for (const models::HubTensor& tensor : models::hub_tensors(tree, symbols)) {
+        if (!found.expected.contains(tensor.name)) {
+            found.whole[text_of_logical(tensor)].push_back(tensor.name);
+        }
+    }
+}
+
+/// Of what no recipe knows nothing is said, and what is wrong with a config is told by the rules.
+void take_served_family(const fs::path& directory, loaders::Directory& found) {
+    try {
+        const auto library = models::RecipeLibrary::load();
+        const auto config =
+            models::Config::parse(found.config_text, (directory / kConfigFile).string());
+        const models::Recipe& recipe = models::recipe_for(library, config);
+        found.family = recipe.name;
+        found.passes = recipe.passes;
+        const auto own = models::own_names(recipe, *library.find_dialect("hf_module"));
+        const bool is_value = config.model_class() == models::ModelClass::token_classification;
+        take_expected(recipe,
+                      models::Symbols(recipe, own, config, {}, {{"value", is_value ? 1 : 0}}),
+                      found);
+    } catch (const Error&) {
+        found.expected.clear();
+        found.whole.clear();
+    }
+}
+
+loaders::GgufFile gguf_file(const fs::path& directory, const std::string& name) {
+    loaders::GgufFile file{name, ""};
+    try {
+        auto header = formats::read_gguf(io::InputFile::open(directory / name));
+        file.tensors = std::move(header.extents);
+        file.texts = std::move(header.texts);
+        file.numbers = std::move(header.numbers);
+        file.lengths = std::move(header.lengths);
+    } catch (const Error& error) {
+        (error.code() == ErrorCode::unsupported ? file.unknown : file.fault) = error.full_text();
+    }
+    return file;
+}
+
+}  // namespace
+
+loaders::Directory read_served_model(const fs::path& directory, loaders::Loader loader) {
+    loaders::Directory found;
+    for (const fs::directory_entry& entry : io::entries_of(directory)) {
+        found.files.insert(entry.path().filename().string());
+    }
+    found.config_text = side_text(directory, found, kConfigFile, models::kMaxConfig);
+    if (loader == loaders::Loader::llama_cpp) {
+        for (const std::string& name : found.files) {
+            if (name.ends_with(".gguf")) {
+                found.gguf.push_back(gguf_file(directory, name));
+            }
+        }
+        return found;
+    }
+    found.generation_text = side_text(directory, found, "generation_config.json");
+    take_served_weights(directory, found);
+    take_served_tokenizer(directory, found);
+    take_served_family(directory, found);
+    return found;
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,15 @@
+// A model directory read as the rules of loaders look at it: headers, configurations and the
+// tokenizer, and what the model's family makes of config.json. Reads no tensor.
+#pragma once
+
+#include "shardweld/core/path.hpp"
+#include "shardweld/loaders/directory.hpp"
+
+namespace shardweld::app {
+
+/// Local. What cannot be read of a file of weights is told in the result; of the other files only
+/// what the loader reads is looked at. Error(io) for a directory that cannot be listed and files
+/// that cannot be read.
+loaders::Directory read_served_model(const fs::path& directory, loaders::Loader loader);
+
+}  // namespace shardweld::app

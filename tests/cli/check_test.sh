@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# check from the outside: what merges write passes for every program that would load it, and what would not load does not.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# passes DIR TARGET..
+passes() {
+    local dir="$1" target
+    shift
+    for target in "$@"; do
+        expect_code 0 "$SHARDWELD" check "$dir" --target "$target" || cat "$WORK/out"
+    done
+}
+
+# answers CODE RULE DIR TARGET: an error or a warning of the rule.
+answers() {
+    expect_code "$1" "$SHARDWELD" check "$3" --target "$4"
+    checks=$((checks + 1))
+    grep -q "^[a-z]* *$2 " "$WORK/out" || fail "no rule $2 for $4: $(<"$WORK/out")"
+}
+
+# with_words DIR: a tokenizer without which servers refuse a model.
+with_words() {
+    [[ -e "$1/tokenizer.json" ]] || echo '{"version": "1.0", "model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}' >"$1/tokenizer.json"
+}
+
+# Every family's names and shapes.
+checks=$((checks + 1))
+python3 "$TESTS/support/check_tables.py" "$SHARDWELD" "$TESTS/data/hf_names" "$WORK/tables" >"$WORK/tables.out" || fail "$(head -20 "$WORK/tables.out")"
+tail -1 "$WORK/tables.out"
+
+# Checkpoints of every framework.
+for dir in "$TESTS"/data/{megatron,megatron_more,megatron_families,torch,deepspeed,colossalai,bytecheckpoint}/*/; do
+    [[ -e "$dir/source" ]] || continue
+    rm -rf "$WORK/merged"
+    merge_case "${dir%/}" "$WORK/merged" 0 >"$WORK/merging" 2>&1 || continue
+    with_words "$WORK/merged"
+    passes "$WORK/merged" transformers vllm sglang tgi
+done
+
+# Every encoding.
+for case in llama128/{fp8-block,fp8-channel,fp8-block-ct,w8a16,w8a16-channel,w4a16,nvfp4a16,mxfp4} qwen3moe128/{fp8-block,w4a16} gptoss/gptoss-mxfp4; do
+    rm -rf "$WORK/merged"
+    expect_code 0 "$SHARDWELD" merge --backend hf --local_dir "$TESTS/data/quant/${case%/*}/input" --target_dir "$WORK/merged" \
+        --quantize "${case#*/}" -q --no_fsync
+    with_words "$WORK/merged"
+    passes "$WORK/merged" transformers vllm sglang
+done
+finish
