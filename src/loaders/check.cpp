@@ -18,11 +18,12 @@ using nlohmann::json;
 constexpr std::array<Loader, 5> kLoaders = {Loader::transformers, Loader::vllm, Loader::sglang,
                                             Loader::tgi, Loader::llama_cpp};
 
-constexpr Rule kWeightsRule = {
-    "weights", kHub, nullptr,
-    "the files that the loader takes are there, each is strict safetensors, and no tensor is in two",
-    "safetensors 0.8 and transformers 5.24, run: a model.safetensors goes before the index; vLLM's, "
-    "SGLang's and TGI's loaders, read"};
+constexpr Rule kWeightsRule = {"weights", kHub, nullptr,
+                               "the files that the loader takes are there, each is strict "
+                               "safetensors, and no tensor is in two",
+                               "safetensors 0.8 and transformers 5.24, run: a model.safetensors "
+                               "goes before the index; vLLM's, "
+                               "SGLang's and TGI's loaders, read"};
 
 json config_of(const std::string& text) {
     if (text.empty()) {
@@ -124,12 +125,10 @@ std::vector<RuleText> loader_rules() {
 std::vector<Finding> check(const Directory& directory, const Request& request) {
     Case looked{directory, request, config_of(directory.config_text), {}, {}, {}};
     if (request.loader != Loader::llama_cpp) {
-        looked.weights =
-            weights_for(directory, looked.config, request.loader, kWeightsRule.name);
+        looked.weights = weights_for(directory, looked.config, request.loader, kWeightsRule.name);
     }
     json quantised = looked.field("quantization_config");
-    looked.scheme =
-        scheme_of(quantised.is_null() ? looked.field("compression_config") : quantised);
+    looked.scheme = scheme_of(quantised.is_null() ? looked.field("compression_config") : quantised);
     looked.modules = modules_of(looked.weights.tensors);
     std::vector<Finding> found = looked.weights.findings;
     for (const Rule* rule : all_rules()) {

@@ -55,36 +55,46 @@ void look_at_numbers(const Case& model, Findings& findings) {
         return;
     }
     if (is_rust) {
-        findings.fatal("config.json has NaN or Infinity in " + printable(path) +
-                           ", which TGI's parser refuses",
-                       "write a number, null, or {\"__float__\": \"Infinity\"} as transformers does");
+        findings.fatal(
+            "config.json has NaN or Infinity in " + printable(path) +
+                ", which TGI's parser refuses",
+            "write a number, null, or {\"__float__\": \"Infinity\"} as transformers does");
     } else {
         findings.doubtful("config.json has NaN in " + printable(path),
                           "Python reads it, and computes with it: write a number");
     }
 }
 
+/// The embedding has no row for a padding token beyond its end, which torch refuses.
+void look_at_padding(const json& config, bool is_fatal, Findings& findings) {
+    const json pad = value_in(config, "pad_token_id");
+    const json size = value_in(config, "vocab_size");
+    if (pad.is_number_integer() && size.is_number_integer() &&
+        pad.get<Index>() >= size.get<Index>()) {
+        findings.add(is_fatal,
+                     "config.json says pad_token_id " + pad.dump() + ", vocab_size " + size.dump(),
+                     "transformers refuses it: write null, or a token that there is");
+    }
+}
+
 /// transformers' configurations take no other number, nor a text.
 void look_at_sizes(const Case& model, Findings& findings) {
-    for (const char* name : {"hidden_size", "intermediate_size", "num_hidden_layers",
-                             "num_attention_heads", "num_key_value_heads", "head_dim", "vocab_size",
-                             "max_position_embeddings"}) {
+    for (const char* name :
+         {"hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+          "num_key_value_heads", "head_dim", "vocab_size", "max_position_embeddings"}) {
         const json value = model.field(name);
         const bool is_list = value.is_array() || value.is_object();
         if (!value.is_null() && !is_list && !value.is_number_integer()) {
             findings.fatal(std::string("config.json says ") + name + " " +
-                               printable(with_nonfinite(value.dump())) + ", which is no whole number",
+                               printable(with_nonfinite(value.dump())) +
+                               ", which is no whole number",
                            "take it from the model that was trained");
         }
     }
-    const auto pad = model.number("pad_token_id");
-    const auto size = model.number("vocab_size");
-    if (pad && size && *pad >= *size) {
-        findings.add(model.is_for(Loader::transformers),
-                     "config.json says pad_token_id " + std::to_string(*pad) + ", vocab_size " +
-                         std::to_string(*size),
-                     "transformers refuses it: write null, or a token that there is");
-    }
+    look_at_padding(value_in(model.config, "text_config").is_object()
+                        ? value_in(model.config, "text_config")
+                        : model.config,
+                    model.is_for(Loader::transformers), findings);
 }
 
 void look_at_classes(const Case& model, Findings& findings) {
@@ -123,8 +133,7 @@ void look_at_model_type(const Case& model, Findings& findings) {
     if (!type.is_string() || type.get<std::string>().empty()) {
         findings.add(model.is_for(Loader::transformers) || model.is_for(Loader::tgi),
                      "config.json has no model_type", "add the model's, such as \"llama\"");
-    } else if (!knows_type(model.request.loader, type.get<std::string>()) &&
-               !has_own_code(model)) {
+    } else if (!knows_type(model.request.loader, type.get<std::string>()) && !has_own_code(model)) {
         findings.add(model.directory.family.empty(),
                      "config.json says model_type " + printable(type.get<std::string>()) +
                          ", which " + std::string(name_of(model.request.loader)) +
@@ -181,7 +190,7 @@ const std::vector<Rule>& config_rules() {
         {"sizes", kHub, look_at_sizes,
          "sizes in config.json are whole numbers, and pad_token_id is below `vocab_size`",
          "transformers 5.24, run: StrictDataclassFieldValidationError, AssertionError"},
-        {"class", kHub, look_at_classes,
+        {"class", kHub & ~bit(Loader::tgi), look_at_classes,
          "`architectures` names a class that the loader knows; only a remark for transformers",
          "registries of models of vLLM 0.33, SGLang 0.5.23 and transformers 5.24, read"},
         {"model-type", kHub, look_at_model_type, "`model_type` is one that the loader knows",

@@ -144,9 +144,8 @@ void look_at_lists(const Model& file, Findings& findings) {
     }
     for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.bos_token_id"}) {
         if (file.number(key).value_or(0) >= n_tokens) {
-            findings.doubtful(file.name + " has " + key + " " +
-                                  std::to_string(*file.number(key)) + ", and " +
-                                  std::to_string(n_tokens) + " tokens",
+            findings.doubtful(file.name + " has " + key + " " + std::to_string(*file.number(key)) +
+                                  ", and " + std::to_string(n_tokens) + " tokens",
                               "llama.cpp takes another: " + std::string(kWriteAgain));
         }
     }
@@ -154,8 +153,8 @@ void look_at_lists(const Model& file, Findings& findings) {
 
 void look_at_vocabulary_of(const Model& file, Findings& findings) {
     const bool has_none = file.text("tokenizer.ggml.model") == "none";
-    const Index n_tokens = has_none ? file.own("vocab_size").value_or(0)
-                                    : file.length("tokenizer.ggml.tokens");
+    const Index n_tokens =
+        has_none ? file.own("vocab_size").value_or(0) : file.length("tokenizer.ggml.tokens");
     for (const char* name : {"token_embd.weight", "output.weight"}) {
         const auto at = file.tensors.find(name);
         if (n_tokens != 0 && at != file.tensors.end() && at->second.size() == 2 &&
@@ -259,8 +258,8 @@ std::vector<std::string> lacking_in_all(const std::map<Index, std::set<std::stri
 /// Families of plain decoders, whose blocks all have attention and a feed-forward part.
 bool is_plain_decoder(const std::string& architecture) {
     constexpr std::array<std::string_view, 14> kPlain = {
-        "llama",    "qwen2",  "qwen2moe", "qwen3",   "qwen3moe", "qwen2vl", "qwen3vl",
-        "qwen3vlmoe", "gemma", "gemma2",  "gemma3", "mistral3", "phi3",    "olmo2"};
+        "llama",      "qwen2", "qwen2moe", "qwen3",  "qwen3moe", "qwen2vl", "qwen3vl",
+        "qwen3vlmoe", "gemma", "gemma2",   "gemma3", "mistral3", "phi3",    "olmo2"};
     return std::ranges::find(kPlain, architecture) != kPlain.end();
 }
 
@@ -309,7 +308,8 @@ void look_at_tensors(const Case& model, Findings& findings) {
                                file.architecture() + ".block_count is " + std::to_string(*n_blocks),
                            "llama.cpp refuses it: write it again");
         }
-        for (const char* name : {"token_embd.weight", "output_norm.weight", "blk.0.attn_norm.weight"}) {
+        for (const char* name :
+             {"token_embd.weight", "output_norm.weight", "blk.0.attn_norm.weight"}) {
             const auto at = file.tensors.find(name);
             const auto width = file.own("embedding_length");
             if (at != file.tensors.end() && width && !at->second.empty() &&

@@ -41,8 +41,7 @@ std::string_view without_head(std::string_view name) {
             return name.substr(0, at);
         }
     }
-    for (const std::string_view head :
-         {"LMHeadModel", "DoubleHeadsModel", "ChatModel", "Model"}) {
+    for (const std::string_view head : {"LMHeadModel", "DoubleHeadsModel", "ChatModel", "Model"}) {
         if (name.ends_with(head)) {
             return name.substr(0, name.size() - head.size());
         }
@@ -66,8 +65,7 @@ bool is_transformers_class(std::string_view name) {
 bool knows_type(Loader loader, std::string_view type) {
     static const Words vllm = words_of(kVllmTypes);
     static const Words sglang = words_of(kSglangTypes);
-    return transformers_types().contains(type) ||
-           (loader == Loader::vllm && vllm.contains(type)) ||
+    return transformers_types().contains(type) || (loader == Loader::vllm && vllm.contains(type)) ||
            (loader == Loader::sglang && sglang.contains(type));
 }
 

@@ -44,9 +44,10 @@ std::string base_of(const std::map<std::string, ExpectedTensor>& expected) {
             const std::string_view inner =
                 tensor.spellings.empty() ? std::string_view(name) : tensor.spellings.back();
             const std::size_t dot = inner.find('.');
-            return inner.starts_with("layers.") || inner.starts_with("h.")
-                       ? ""
-                       : std::string(inner.substr(0, dot + 1));
+            const std::string base(inner.substr(0, dot + 1));
+            constexpr std::array<std::string_view, 5> kBases = {"model.", "transformer.",
+                                                                "gpt_neox.", "bert.", "roberta."};
+            return std::ranges::find(kBases, base) == kBases.end() ? "" : base;
         }
     }
     return "";
@@ -69,15 +70,18 @@ std::size_t common_end(std::string_view a, std::string_view b) {
 }  // namespace
 
 Places::Places(const Case& model)
-    : model_(model), base_(base_of(model.directory.expected)),
+    : model_(model),
+      base_(base_of(model.directory.expected)),
       takes_base_(!base_.empty() && (model.is_for(Loader::transformers) ||
                                      !is_language_model(model.architecture()))) {
     for (const auto& [name, tensor] : model.directory.expected) {
         const auto names = names_of(name, tensor);
         known_.insert(names.begin(), names.end());
     }
-    for (const auto& [logical, names] : model.directory.whole) {
-        known_.insert(names.begin(), names.end());
+    for (const auto& [logical, parts] : model.directory.whole) {
+        for (const auto& names : parts) {
+            known_.insert(names.begin(), names.end());
+        }
     }
 }
 
@@ -85,13 +89,12 @@ std::vector<std::string> Places::names_of(const std::string& name,
                                           const ExpectedTensor& tensor) const {
     std::vector<std::string> names = {name};
     names.insert(names.end(), tensor.spellings.begin(), tensor.spellings.end());
-    if (takes_base_) {
-        for (std::size_t i = 0, n = names.size(); i < n; ++i) {
-            if (names[i].starts_with(base_)) {
-                names.push_back(names[i].substr(base_.size()));
-            }
-            names.push_back(base_ + names[i]);
+    if (takes_base_) {  // of names in the tree of modules
+        const std::string inner = names.back();
+        if (inner.starts_with(base_)) {
+            names.push_back(inner.substr(base_.size()));
         }
+        names.push_back(base_ + inner);
     }
     return names;
 }
@@ -123,9 +126,11 @@ Place Places::whole_of(const ExpectedTensor& tensor) const {
     if (whole == model_.directory.whole.end()) {
         return {};
     }
-    const bool is_there = std::ranges::all_of(
-        whole->second, [&](const std::string& name) { return at(name).is_there(); });
-    return is_there ? Place{whole->second.front(), {}, !model_.is_for(Loader::transformers)}
+    const bool is_there = std::ranges::all_of(whole->second, [&](const auto& names) {
+        return std::ranges::any_of(names,
+                                   [&](const std::string& name) { return at(name).is_there(); });
+    });
+    return is_there ? Place{whole->second.front().front(), {}, !model_.is_for(Loader::transformers)}
                     : Place();
 }
 
@@ -154,8 +159,8 @@ std::string nearest_to(const Case& model, const std::string& name) {
 
 bool is_of_adapter(std::string_view name) {
     constexpr std::array<std::string_view, 6> kParts = {
-        ".lora_A.", ".lora_B.", ".lora_embedding_", ".lora_magnitude_vector", ".base_layer.",
-        ".modules_to_save."};
+        ".lora_A.",     ".lora_B.",         ".lora_embedding_", ".lora_magnitude_vector",
+        ".base_layer.", ".modules_to_save."};
     return name.starts_with("base_model.model.") ||
            std::ranges::any_of(kParts, [&](std::string_view part) {
                return name.find(part) != std::string_view::npos;
@@ -165,9 +170,9 @@ bool is_of_adapter(std::string_view name) {
 std::string wrapper_in(const Case& model) {
     constexpr std::array<std::string_view, 4> kAnywhere = {
         "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "_forward_module."};
-    constexpr std::array<std::string_view, 8> kInFront = {"module.",  "actor.",   "policy.",
-                                                          "critic.",  "student.", "state_dict.",
-                                                          "network.", "pretrained_model."};
+    constexpr std::array<std::string_view, 8> kInFront = {
+        "module.",  "actor.",      "policy.",  "critic.",
+        "student.", "state_dict.", "network.", "pretrained_model."};
     const auto& tensors = model.weights.tensors;
     for (const auto& [name, tensor] : tensors) {
         for (const std::string_view part : kAnywhere) {

@@ -37,7 +37,7 @@ class Places {
     [[nodiscard]] Place whole_of(const ExpectedTensor& tensor) const;
 
     const Case& model_;
-    std::string base_;        ///< "model.", which names of a model with a head begin with
+    std::string base_;         ///< "model.", which names of a model with a head begin with
     bool takes_base_ = false;  ///< whether names without it, or with it twice, are taken, too
     std::set<std::string> known_;
 };

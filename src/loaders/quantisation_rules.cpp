@@ -45,22 +45,23 @@ std::string statement_beside(const Directory& directory) {
 void tell_unstated(const Case& model, const std::string& tensor, Findings& findings) {
     const std::string beside = statement_beside(model.directory);
     if (!beside.empty() && !model.is_for(Loader::transformers)) {
-        findings.doubtful(printable(tensor) + " is quantised as " + beside +
-                              " says, which is not checked here",
-                          "try it with the loader itself");
+        findings.doubtful(
+            printable(tensor) + " is quantised as " + beside + " says, which is not checked here",
+            "try it with the loader itself");
         return;
     }
-    findings.fatal("tensors are quantised (" + printable(tensor) +
-                       "), but config.json has no quantization_config",
-                   beside.empty()
-                       ? "the raw codes would be taken for weights: add it, or write the model again"
-                       : "transformers does not read " + beside + ": serve it with vLLM");
+    findings.fatal(
+        "tensors are quantised (" + printable(tensor) +
+            "), but config.json has no quantization_config",
+        beside.empty()
+            ? "the raw codes would be taken for weights: add it, or write the model again"
+            : "transformers does not read " + beside + ": serve it with vLLM");
 }
 
 void look_for_statement(const Case& model, Findings& findings) {
     const std::string tensor = quantised_tensor(model);
-    const std::string method = "quantization_config (quant_method " +
-                               printable(model.scheme.method_text) + ")";
+    const std::string method =
+        "quantization_config (quant_method " + printable(model.scheme.method_text) + ")";
     if (model.scheme.method == Method::none && !tensor.empty()) {
         tell_unstated(model, tensor, findings);
     } else if (model.scheme.method == Method::other) {
@@ -159,9 +160,9 @@ void look_at_blocks(const Case& model, Findings& findings) {
         }
     }
     if (!wrong.empty()) {
-        findings.fatal("scales are not one for each block that quantization_config states: " +
-                           first_of(wrong),
-                       "correct weight_block_size, or write the model again");
+        findings.fatal(
+            "scales are not one for each block that quantization_config states: " + first_of(wrong),
+            "correct weight_block_size, or write the model again");
     }
     if (!misread.empty() && model.scheme.method == Method::fp8 &&
         model.is_for(Loader::transformers)) {
@@ -223,10 +224,11 @@ void look_at_status(const Case& model, Findings& findings) {
         }
     }
     if (!ignored.empty()) {
-        findings.fatal("weights have a global scale, but quantization_config says no strategy "
-                       "tensor_group: " +
-                           first_of(ignored),
-                       "the global scale would be ignored: add it");
+        findings.fatal(
+            "weights have a global scale, but quantization_config says no strategy "
+            "tensor_group: " +
+                first_of(ignored),
+            "the global scale would be ignored: add it");
     }
 }
 
@@ -249,8 +251,7 @@ bool is_head_that_stays(const Case& model, const Module& module) {
 
 void look_at_list(const Case& model, Findings& findings) {
     const bool is_compressed = model.scheme.method == Method::compressed_tensors;
-    if ((!is_compressed && model.scheme.method != Method::fp8) ||
-        quantised_tensor(model).empty()) {
+    if ((!is_compressed && model.scheme.method != Method::fp8) || quantised_tensor(model).empty()) {
         return;
     }
     std::set<std::string_view> quantised_kinds;
@@ -291,7 +292,8 @@ std::string experts_of(const std::string& name) {
 
 /// All loaders keep the experts of a layer in one tensor.
 void look_at_experts(const Case& model, Findings& findings) {
-    std::map<std::string, std::pair<std::string, std::string>> seen;  // a quantised one, a plain one
+    std::map<std::string, std::pair<std::string, std::string>>
+        seen;  // a quantised one, a plain one
     std::vector<std::string> mixed;
     for (const auto& [name, module] : model.modules) {
         const std::string layer = experts_of(name);
@@ -348,9 +350,9 @@ void look_at_expert_scales(const Case& model, Findings& findings) {
         return entry.second.global != nullptr && !experts_of(entry.first).empty();
     });
     if (at != model.modules.end() && model.scheme.is_known()) {
-        findings.fatal("experts have global scales, which transformers ignores: " +
-                           printable(at->first),
-                       "their values would be wrong, without a word: serve it with vLLM");
+        findings.fatal(
+            "experts have global scales, which transformers ignores: " + printable(at->first),
+            "their values would be wrong, without a word: serve it with vLLM");
     }
 }
 

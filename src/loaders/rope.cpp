@@ -111,15 +111,15 @@ class RopeCheck {
         const json stated = rope.contains("rope_type") ? rope["rope_type"] : value_in(rope, "type");
         if (stated.is_null()) {
             if (rope.contains("factor")) {
-                add(path + " has a factor, but no rope_type", "say which form it is: linear, yarn, ...");
+                add(path + " has a factor, but no rope_type",
+                    "say which form it is: linear, yarn, ...");
             }
             return;
         }
         const std::string type = stated.is_string() ? stated.get<std::string>() : stated.dump();
         look_for_conflict(rope, type, path);
         const auto form = std::ranges::find(rope_forms(), type, &RopeForm::type);
-        const bool is_taken =
-            loader_ != Loader::transformers || is_taken_in(type, family_);
+        const bool is_taken = loader_ != Loader::transformers || is_taken_in(type, family_);
         if (form == rope_forms().end() || (form->loaders & bit(loader_)) == 0 || !is_taken) {
             add(path + " has rope_type " + printable(type) + ", which " +
                     std::string(name_of(loader_)) + " does not compute",
@@ -154,8 +154,8 @@ class RopeCheck {
     /// A factor for each pair of the dims that turn.
     void look_at_lists(const json& rope, const std::string& type, const std::string& path,
                        const json& around) {
-        const auto pairs = type == "longrope" || type == "su" ? pairs_of(rope, around)
-                                                              : std::nullopt;
+        const auto pairs =
+            type == "longrope" || type == "su" ? pairs_of(rope, around) : std::nullopt;
         for (const char* key : {"short_factor", "long_factor"}) {
             const json list = value_in(rope, key);
             if (pairs && list.is_array() && list.size() != *pairs) {
@@ -177,8 +177,8 @@ class RopeCheck {
                    heads.get<Index>() > 0) {
             dims = static_cast<double>(hidden.get<Index>() / heads.get<Index>());
         }
-        for (const json& part : {value_in(around, "partial_rotary_factor"),
-                                 value_in(rope, "partial_rotary_factor")}) {
+        for (const json& part :
+             {value_in(around, "partial_rotary_factor"), value_in(rope, "partial_rotary_factor")}) {
             if (part.is_number()) {
                 dims *= part.get<double>();
                 break;

@@ -40,8 +40,8 @@ std::vector<std::string> texts_in(const json& object, const char* name) {
 
 void take_block(const json& object, const char* name, Group& group) {
     const auto at = object.find(name);
-    if (at == object.end() || !at->is_array() || at->size() != 2 ||
-        !(*at)[0].is_number_integer() || !(*at)[1].is_number_integer()) {
+    if (at == object.end() || !at->is_array() || at->size() != 2 || !(*at)[0].is_number_integer() ||
+        !(*at)[1].is_number_integer()) {
         return;
     }
     const auto rows = (*at)[0].get<Index>();
@@ -124,17 +124,21 @@ constexpr std::array<std::pair<std::string_view, const StoredTensor * Module::*>
 
 /// Of GPTQ and AWQ, bitsandbytes, ModelOpt, HQQ, AQLM, EXL2 and 3, EETQ, QuIP, VPTQ, SpQR, Marlin.
 constexpr std::array<std::string_view, 30> kOtherParts = {
-    "qweight",       "qzeros",      "g_idx",         "SCB",         "weight_format", "W_q",
-    "weight_scales", "codebooks",   "codes",         "Qidxs",       "trellis",       "q_weight",
-    "q_scale",       "q_groups",    "B_24",          "scale_and_zero", "quant_scale", "qscale_weight",
-    "weight_scale_2", "input_amax", "qscale_act",    "centroids",   "indices",       "row_offsets",
-    "bitmask",       "compressed",  "dense_weights", "suh",         "svh",           "weight_scale_1"};
+    "qweight",       "qzeros",        "g_idx",          "SCB",
+    "weight_format", "W_q",           "weight_scales",  "codebooks",
+    "codes",         "Qidxs",         "trellis",        "q_weight",
+    "q_scale",       "q_groups",      "B_24",           "scale_and_zero",
+    "quant_scale",   "qscale_weight", "weight_scale_2", "input_amax",
+    "qscale_act",    "centroids",     "indices",        "row_offsets",
+    "bitmask",       "compressed",    "dense_weights",  "suh",
+    "svh",           "weight_scale_1"};
 
 /// Beside codes of known encodings.
 constexpr std::array<std::string_view, 14> kSideParts = {
-    "weight_shape",      "weight_zero_point", "weight_g_idx", "input_scale", "activation_scale",
-    "input_zero_point",  "output_scale",      "k_scale",      "v_scale",
-    "input_global_scale", "scales",           "k_zero_point", "v_zero_point", "output_zero_point"};
+    "weight_shape",     "weight_zero_point",  "weight_g_idx", "input_scale",
+    "activation_scale", "input_zero_point",   "output_scale", "k_scale",
+    "v_scale",          "input_global_scale", "scales",       "k_zero_point",
+    "v_zero_point",     "output_zero_point"};
 
 /// "layer.weight" of "layer.weight.absmax": what hangs on a tensor is told of its codes.
 std::string_view owner_of_part(std::string_view name) {

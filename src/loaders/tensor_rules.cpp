@@ -24,9 +24,8 @@ constexpr std::string_view kEmbedding = "embed";
 
 /// The family's name of a tensor, "" where there is none.
 std::string name_of_logical(const Directory& directory, std::string_view logical) {
-    const auto at = std::ranges::find_if(directory.expected, [&](const auto& entry) {
-        return entry.second.logical == logical;
-    });
+    const auto at = std::ranges::find_if(
+        directory.expected, [&](const auto& entry) { return entry.second.logical == logical; });
     return at == directory.expected.end() ? "" : at->first;
 }
 
@@ -68,10 +67,17 @@ void look_at_vocabulary(const Case& model, Findings& findings) {
     }
 }
 
+/// Recipes of some composite models know the embedding, and let the rest pass.
+bool is_family_whole(const Directory& directory) {
+    return std::ranges::any_of(directory.expected, [](const auto& entry) {
+        return entry.second.logical.starts_with("layer.");
+    });
+}
+
 /// Whether head and embedding are one; a family knows what config.json means where it says nothing.
 std::optional<bool> is_tied(const Case& model) {
     const json ties = model.field("tie_word_embeddings");
-    if (!model.directory.expected.empty()) {
+    if (is_family_whole(model.directory)) {
         return name_of_logical(model.directory, kHead).empty();
     }
     return ties.is_boolean() ? std::optional(ties.get<bool>()) : std::nullopt;
@@ -93,10 +99,10 @@ void look_at_head(const Case& model, Findings& findings) {
     }
     const std::string head = stored_head(model);
     if (*ties && !head.empty()) {
-        findings.doubtful("config.json ties head and embedding, but " + printable(head) +
-                              " is stored, too",
-                          "vLLM ignores it, transformers uses it: write tie_word_embeddings false "
-                          "if it is a head of its own");
+        findings.doubtful(
+            "config.json ties head and embedding, but " + printable(head) + " is stored, too",
+            "vLLM ignores it, transformers uses it: write tie_word_embeddings false "
+            "if it is a head of its own");
     } else if (!*ties && head.empty() && model.weights.is_whole) {
         findings.fatal("config.json says that the head is not tied, but there is none",
                        "it would be random: write tie_word_embeddings true, or merge again");
@@ -133,7 +139,7 @@ std::set<Index> layers_of(const Case& model) {
 void look_at_layers(const Case& model, Findings& findings) {
     const auto count = model.number("num_hidden_layers");
     const std::set<Index> stored = layers_of(model);
-    if (!count || stored.empty() || *count < 0 || !model.directory.expected.empty() ||
+    if (!count || stored.empty() || *count < 0 || is_family_whole(model.directory) ||
         !model.weights.is_whole) {
         return;
     }
@@ -159,8 +165,7 @@ void look_at_layers(const Case& model, Findings& findings) {
 bool has_prediction(const Case& model) {
     constexpr std::array<std::string_view, 4> kWords = {"mtp", "nextn", "eh_proj", "enorm"};
     const std::set<Index> stored = layers_of(model);
-    return (!stored.empty() &&
-            *stored.rbegin() >= model.number("num_hidden_layers").value_or(0)) ||
+    return (!stored.empty() && *stored.rbegin() >= model.number("num_hidden_layers").value_or(0)) ||
            std::ranges::any_of(model.weights.tensors, [&](const auto& entry) {
                return std::ranges::any_of(kWords, [&](std::string_view word) {
                    return entry.first.find(word) != std::string::npos;
@@ -169,16 +174,15 @@ bool has_prediction(const Case& model) {
 }
 
 void look_at_prediction(const Case& model, Findings& findings) {
-    for (const char* field : {"num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules",
-                              "num_mtp_layers", "mtp_num_layers", "num_mtp"}) {
+    for (const char* field : {"num_nextn_predict_layers", "mtp_num_hidden_layers",
+                              "num_mtp_modules", "num_mtp_layers", "mtp_num_layers", "num_mtp"}) {
         const Index promised = model.number(field).value_or(0);
         if (promised > 0 && model.weights.is_whole && !model.weights.tensors.empty() &&
             !has_prediction(model)) {
             findings.doubtful("config.json promises " + std::to_string(promised) +
                                   " layers that predict further tokens (" + field +
                                   "), none is stored",
-                              std::string("set ") + field +
-                                  " to 0, or do not ask for speculation");
+                              std::string("set ") + field + " to 0, or do not ask for speculation");
         }
     }
 }
@@ -198,10 +202,10 @@ bool tell_adapters(const Case& model, Findings& findings) {
     if (names.empty() || is_released_with_adapters(model)) {
         return false;
     }
-    findings.fatal("tensors have the names that PEFT gives a model with an adapter: " +
-                       first_of(names),
-                   "no loader takes them for the model's: write it again with shardweld merge "
-                   "--backend hf --lora fold");
+    findings.fatal(
+        "tensors have the names that PEFT gives a model with an adapter: " + first_of(names),
+        "no loader takes them for the model's: write it again with shardweld merge "
+        "--backend hf --lora fold");
     return true;
 }
 
@@ -219,9 +223,9 @@ bool tell_wrapper(const Case& model, Findings& findings) {
 
 /// What loaders make themselves, or no longer read.
 bool is_computed(std::string_view name) {
-    constexpr std::array<std::string_view, 6> kEndings = {
-        "rotary_emb.inv_freq", ".attn.bias", ".masked_bias", "position_ids", "num_batches_tracked",
-        ".attention.bias"};
+    constexpr std::array<std::string_view, 6> kEndings = {"rotary_emb.inv_freq", ".attn.bias",
+                                                          ".masked_bias",        "position_ids",
+                                                          "num_batches_tracked", ".attention.bias"};
     return std::ranges::any_of(kEndings,
                                [&](std::string_view ending) { return name.ends_with(ending); });
 }
@@ -235,11 +239,11 @@ bool is_other_rules(std::string_view name, std::string_view logical) {
 std::vector<std::string> unexpected(const Case& model, const Places& places) {
     std::vector<std::string> names;
     for (const auto& [name, tensor] : model.weights.tensors) {
-        const bool is_known =
-            places.known().contains(name) || is_part_of_codes(name) ||
-            is_other_rules(name, "") || is_computed(name) ||
-            std::ranges::any_of(model.directory.passes,
-                                [&](const auto& glob) { return glob_matches(glob, name); });
+        const bool is_known = places.known().contains(name) || is_part_of_codes(name) ||
+                              is_other_rules(name, "") || is_computed(name) ||
+                              std::ranges::any_of(model.directory.passes, [&](const auto& glob) {
+                                  return glob_matches(glob, name);
+                              });
         if (!is_known) {
             names.push_back(name);
         }
@@ -254,6 +258,12 @@ struct Census {
     std::vector<std::string> of_other_name;
 };
 
+/// Stacks of experts are released with either order of the last two dims.
+bool is_turned(const std::vector<Index>& stored, const std::vector<Index>& expected) {
+    return stored.size() == 3 && expected.size() == 3 && stored[0] == expected[0] &&
+           stored[1] == expected[2] && stored[2] == expected[1];
+}
+
 Census census_of(const Case& model, const Places& places) {
     Census census;
     const bool may_lack_embedding = !stored_head(model).empty();
@@ -264,12 +274,14 @@ Census census_of(const Case& model, const Places& places) {
         const Place place = places.of(name, tensor);
         const bool is_embedding = tensor.logical == kEmbedding;
         if (!place.is_there()) {
-            if (!tensor.is_optional && !(is_embedding && may_lack_embedding && is_tied(model) == true)) {
+            if (!tensor.is_optional &&
+                !(is_embedding && may_lack_embedding && is_tied(model) == true)) {
                 census.missing.push_back(name);
             }
             continue;
         }
-        if (!is_embedding && !place.shape.empty() && place.shape != tensor.shape) {
+        if (!is_embedding && !place.shape.empty() && place.shape != tensor.shape &&
+            !is_turned(place.shape, tensor.shape)) {
             census.of_other_shape.push_back(place.name + " " + shape_text(place.shape) + ", not " +
                                             shape_text(tensor.shape));
         }
@@ -289,18 +301,38 @@ std::string whereabouts(const Case& model, const std::string& name) {
     return nearest.empty() ? "" : " (the nearest that is stored is " + printable(nearest) + ")";
 }
 
+/// Names of a text model under the configuration of a composite one.
+void look_at_roots(const Case& model, Findings& findings) {
+    const auto& roots = model.directory.roots;
+    const auto& tensors = model.weights.tensors;
+    const bool is_there = std::ranges::any_of(tensors, [&](const auto& entry) {
+        return std::ranges::any_of(
+            roots, [&](const std::string& root) { return entry.first.starts_with(root); });
+    });
+    if (!roots.empty() && !is_there && !tensors.empty() && !is_family_whole(model.directory)) {
+        findings.fatal("no tensor's name begins with " + joined(roots, " or ") +
+                           ", as those of the family " + printable(model.directory.family) +
+                           " do: " + printable(tensors.begin()->first) + " and others",
+                       "the language model would be random: rename them, or use the config.json of "
+                       "the text model");
+    }
+}
+
 void look_at_names(const Case& model, Findings& findings) {
     if (tell_adapters(model, findings) || tell_wrapper(model, findings) ||
-        model.directory.expected.empty() || !model.weights.is_whole) {
+        !model.weights.is_whole) {
+        return;
+    }
+    look_at_roots(model, findings);
+    if (model.directory.expected.empty()) {
         return;
     }
     const Places places(model);
     const Census census = census_of(model, places);
     const std::string family = printable(model.directory.family);
     if (!census.missing.empty()) {
-        findings.fatal("tensors of the family " + family +
-                           " are missing: " + first_of(census.missing) +
-                           whereabouts(model, census.missing.front()),
+        findings.fatal("tensors of the family " + family + " are missing: " +
+                           first_of(census.missing) + whereabouts(model, census.missing.front()),
                        "they would be random: merge again, or copy all files");
     }
     if (!census.of_other_shape.empty()) {

@@ -56,15 +56,18 @@ void look_for_template(const Case& model, Findings& findings) {
         return;
     }
     const std::string loader(name_of(model.request.loader));
-    const std::string move = "put the template into tokenizer_config.json (chat_template), or give "
-                             "the server one";
+    const std::string move =
+        "put the template into tokenizer_config.json (chat_template), or give "
+        "the server one";
     if (found.in_jinja) {
-        findings.doubtful(loader + " does not read chat_template.jinja, and there is no other chat "
-                                   "template",
+        findings.doubtful(loader +
+                              " does not read chat_template.jinja, and there is no other chat "
+                              "template",
                           move);
     } else if (found.in_json) {
-        findings.doubtful(loader + " reads chat_template.json for models with a processor only, "
-                                   "and there is no other chat template",
+        findings.doubtful(loader +
+                              " reads chat_template.json for models with a processor only, "
+                              "and there is no other chat template",
                           "save it as chat_template.jinja");
     } else if (found.among_others) {
         findings.doubtful("additional_chat_templates has no default chat template",
@@ -120,12 +123,11 @@ void look_at_end(const Case& model, Findings& findings) {
         ends.contains(*tokenizer.eos_number)) {
         return;
     }
-    findings.doubtful(
-        file + " ends generation at eos_token_id " +
-            joined(ends, ", ", [](Index number) { return std::to_string(number); }) +
-            ", the tokenizer's eos_token " + printable(tokenizer.eos) + " is " +
-            std::to_string(*tokenizer.eos_number),
-        "answers would end too late or never: make them agree");
+    findings.doubtful(file + " ends generation at eos_token_id " +
+                          joined(ends, ", ", [](Index number) { return std::to_string(number); }) +
+                          ", the tokenizer's eos_token " + printable(tokenizer.eos) + " is " +
+                          std::to_string(*tokenizer.eos_number),
+                      "answers would end too late or never: make them agree");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "weight_files.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <set>
 
@@ -59,6 +60,9 @@ class Choice {
     /// model.safetensors goes before the index, and all that neither names is left alone.
     void choose_for_transformers(const json& config) {
         const auto named = config.find("transformers_weights");
+        if (directory_.files.contains("adapter_config.json")) {
+            tell_adapter();
+        }
         if (named != config.end() && named->is_string()) {
             choose_named(named->get<std::string>());
         } else if (names_.contains(kWholeFile)) {
@@ -70,11 +74,23 @@ class Choice {
                 fatal(std::string(kIndexFile) + " has no `metadata`",
                       "transformers refuses it: add \"metadata\": {}");
             }
-        } else if (!names_.empty()) {
-            fatal(std::string("there is neither ") + kWholeFile + " nor " + kIndexFile +
-                      ", only " + listed({names_.begin(), names_.end()}),
+        } else if (!names_.empty() && found_.findings.empty()) {
+            fatal(std::string("there is neither ") + kWholeFile + " nor " + kIndexFile + ", only " +
+                      listed({names_.begin(), names_.end()}),
                   "copy the index too, or rename a single file to model.safetensors");
         }
+    }
+
+    /// With PEFT installed an adapter's settings go before all weights.
+    void tell_adapter() {
+        const bool is_alone = !names_.contains(kWholeFile) && !directory_.index;
+        found_.findings.push_back(
+            {is_alone, std::string(rule_),
+             is_alone ? "the directory holds an adapter (adapter_config.json) and no model"
+                      : "adapter_config.json lies beside the weights: transformers with PEFT loads "
+                        "the base model that it names, and the adapter",
+             is_alone ? "fold it into its base: shardweld merge DIR OUT --base MODEL --lora fold"
+                      : "remove it if the weights are whole"});
     }
 
     void choose_named(const std::string& name) {
@@ -141,24 +157,23 @@ class Choice {
     static double elements_of(const WeightFile& file) {
         double sum = 0;
         for (const auto& [name, tensor] : file.tensors) {
-            sum += std::accumulate(tensor.shape.begin(), tensor.shape.end(), 1.0,
-                                   [](double product, Index extent) {
-                                       return product * static_cast<double>(extent);
-                                   });
+            sum += std::accumulate(
+                tensor.shape.begin(), tensor.shape.end(), 1.0,
+                [](double product, Index extent) { return product * static_cast<double>(extent); });
         }
         return sum;
     }
 
     /// All files but those of trainers; an index is not read.
     void choose_for_tgi() {
-        std::ranges::copy_if(
-            names_, std::inserter(chosen_, chosen_.end()), [](const std::string& name) {
-                constexpr std::array<std::string_view, 3> kWords = {"arguments", "args",
-                                                                    "training"};
-                return std::ranges::none_of(kWords, [&](std::string_view word) {
-                    return name.find(word) != std::string::npos;
-                });
-            });
+        std::ranges::copy_if(names_, std::inserter(chosen_, chosen_.end()),
+                             [](const std::string& name) {
+                                 constexpr std::array<std::string_view, 3> kWords = {
+                                     "arguments", "args", "training"};
+                                 return std::ranges::none_of(kWords, [&](std::string_view word) {
+                                     return name.find(word) != std::string::npos;
+                                 });
+                             });
     }
 
     void choose_by_index() {

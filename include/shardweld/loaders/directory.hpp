@@ -59,8 +59,8 @@ struct ExpectedTensor {
 /// A GGUF file, by its header.
 struct GgufFile {
     std::string name;
-    std::string fault;               ///< "": its header can be read
-    std::string unknown = "";        ///< what in it this program cannot read, "" for nothing
+    std::string fault;         ///< "": its header can be read
+    std::string unknown = "";  ///< what in it this program cannot read, "" for nothing
     std::map<std::string, std::vector<Index>> tensors = {};  ///< shapes, the longest stride first
     std::map<std::string, std::string> texts = {};           ///< metadata that are short texts
     std::map<std::string, Index> numbers = {};               ///< those that are whole numbers
@@ -92,9 +92,12 @@ struct Directory {
 
     std::string family;                              ///< the recipe's name; "": not known
     std::map<std::string, ExpectedTensor> expected;  ///< what it makes of config.json
-    /// Tensors of the tree of transformers' modules that stand for a recipe's tensor, by that.
-    std::map<std::string, std::vector<std::string>> whole;
+    /// Tensors of the tree of transformers' modules that together stand for a recipe's tensor, by
+    /// that: of each the names that it may have.
+    std::map<std::string, std::vector<std::vector<std::string>>> whole;
     std::vector<std::string> passes;  ///< names that it lets pass, with '*'
+    /// How names of the language model begin, where all of them pass; none: not known.
+    std::vector<std::string> roots;
 };
 
 /// One thing that is wrong with it.

@@ -17,9 +17,8 @@
 #include "shardweld/models/symbols.hpp"
 #include "shardweld/publish/assets.hpp"
 
+#include "../family/end_token.hpp"
 #include "../family/tokenizer_tokens.hpp"
-#include "../tokenizer/tokenizer_json.hpp"
-#include "../tokenizer/tokenizer_settings.hpp"
 
 namespace shardweld::app {
 
@@ -67,9 +66,8 @@ loaders::WeightIndex weight_index(const std::string& text) {
 /// The files of the directory, and those below it that the index names.
 void take_served_weights(const fs::path& directory, loaders::Directory& found) {
     std::set<std::string> names;
-    std::ranges::copy_if(
-        found.files, std::inserter(names, names.end()),
-        [](const std::string& name) { return name.ends_with(".safetensors"); });
+    std::ranges::copy_if(found.files, std::inserter(names, names.end()),
+                         [](const std::string& name) { return name.ends_with(".safetensors"); });
     if (found.files.contains(kServedIndex)) {
         found.index = weight_index(side_text(directory, found, kServedIndex, kLongestWeightMap));
         for (const auto& [tensor, file] : found.index->file_of) {
@@ -84,28 +82,6 @@ void take_served_weights(const fs::path& directory, loaders::Directory& found) {
     }
 }
 
-/// The number of a token that files name by its text.
-std::optional<Index> number_of(const std::string& token, const TokenizerSettings& settings,
-                               const std::optional<TokenizerJson>& words) {
-    const auto in = [&](const std::vector<AddedToken>& added) -> std::optional<Index> {
-        const auto at = std::ranges::find(added, token, &AddedToken::text);
-        return at == added.end() ? std::nullopt : std::optional(at->id);
-    };
-    if (token.empty()) {
-        return std::nullopt;
-    }
-    auto number = words ? in(words->added) : std::nullopt;
-    if (!number) {
-        number = in(settings.added);
-    }
-    if (!number && words) {
-        const auto at = std::ranges::find_if(
-            words->vocabulary, [&](const auto& entry) { return entry.second == token; });
-        number = at == words->vocabulary.end() ? std::nullopt : std::optional(at->first);
-    }
-    return number;
-}
-
 void take_served_tokenizer(const fs::path& directory, loaders::Directory& found) {
     const std::vector<publish::Asset> assets = publish::collect_assets(directory);
     std::vector<std::string> names;
@@ -118,12 +94,11 @@ void take_served_tokenizer(const fs::path& directory, loaders::Directory& found)
         tokenizer.n_tokens = tokens->count;
     }
     tokenizer.config_text = side_text(directory, found, "tokenizer_config.json");
-    const auto settings = parse_tokenizer_settings(tokenizer.config_text, {}, {});
-    tokenizer.eos = settings.token("eos_token");
-    tokenizer.eos_number = number_of(
-        tokenizer.eos, settings,
-        parse_tokenizer_json(
-            side_text(directory, found, "tokenizer.json", kLongestTokenizerFile)));
+    const EndToken end =
+        end_token(tokenizer.config_text,
+                  side_text(directory, found, "tokenizer.json", kLongestTokenizerFile));
+    tokenizer.eos = end.text;
+    tokenizer.eos_number = end.number;
 }
 
 std::string text_of_logical(const models::HubTensor& tensor) {
@@ -176,33 +151,79 @@ void take_expected(const models::Recipe& recipe, const models::Symbols& symbols,
                                        is_linear_weight(recipe, *tensor.line),
                                        spellings_of(recipe, tensor.name), std::move(logical)};
     }
+}
+
+Index elements_of(const std::vector<Index>& shape) {
+    return volume_of(shape, "a shape of config.json");
+}
+
+Index elements_of_logical(const loaders::Directory& found, const std::string& logical) {
+    Index sum = 0;
+    for (const auto& [name, tensor] : found.expected) {
+        sum += tensor.logical == logical ? elements_of(tensor.shape) : 0;
+    }
+    return sum;
+}
+
+/// Tensors of the tree of modules that have no name of their own on the Hub.
+void take_whole(const models::Recipe& recipe, const models::Symbols& symbols,
+                loaders::Directory& found) {
     models::Recipe tree = recipe;
     tree.hub = recipe.module;
     for (const models::HubTensor& tensor : models::hub_tensors(tree, symbols)) {
-        if (!found.expected.contains(tensor.name)) {
-            found.whole[text_of_logical(tensor)].push_back(tensor.name);
+        if (found.expected.contains(tensor.name)) {
+            continue;
+        }
+        std::vector<std::string> names = spellings_of(recipe, tensor.name);
+        names.push_back(tensor.name);
+        const std::string logical = text_of_logical(tensor);
+        auto& parts = found.whole[logical];
+        // What has all elements is another form, not another part.
+        if (!parts.empty() && elements_of(tensor.shape) == elements_of_logical(found, logical)) {
+            std::ranges::move(names, std::back_inserter(parts.front()));
+        } else {
+            parts.push_back(std::move(names));
+        }
+    }
+}
+
+/// Where a family renames its language model, and lets its layers pass.
+void take_roots(const models::Recipe& recipe, loaders::Directory& found) {
+    for (const models::RenameRule& rule : recipe.renames) {
+        if (rule.to.starts_with("language_model.") && rule.from.ends_with("language_model.")) {
+            found.roots.insert(found.roots.end(), {rule.to, rule.from});
         }
     }
 }
 
 /// Of what no recipe knows nothing is said, and what is wrong with a config is told by the rules.
 void take_served_family(const fs::path& directory, loaders::Directory& found) {
-    try {
+    const auto attempt = [](const auto& step) {
+        try {
+            step();
+            return true;
+        } catch (const Error&) {
+            return false;
+        }
+    };
+    const auto take = [&] {
         const auto library = models::RecipeLibrary::load();
         const auto config =
             models::Config::parse(found.config_text, (directory / kConfigFile).string());
         const models::Recipe& recipe = models::recipe_for(library, config);
         found.family = recipe.name;
         found.passes = recipe.passes;
+        take_roots(recipe, found);
         const auto own = models::own_names(recipe, *library.find_dialect("hf_module"));
         const bool is_value = config.model_class() == models::ModelClass::token_classification;
-        take_expected(recipe,
-                      models::Symbols(recipe, own, config, {}, {{"value", is_value ? 1 : 0}}),
-                      found);
-    } catch (const Error&) {
-        found.expected.clear();
-        found.whole.clear();
-    }
+        const models::Symbols symbols(recipe, own, config, {}, {{"value", is_value ? 1 : 0}});
+        if (!attempt([&] { take_expected(recipe, symbols, found); })) {
+            found.expected.clear();
+        } else if (!attempt([&] { take_whole(recipe, symbols, found); })) {
+            found.whole.clear();
+        }
+    };
+    (void)attempt(take);
 }
 
 loaders::GgufFile gguf_file(const fs::path& directory, const std::string& name) {

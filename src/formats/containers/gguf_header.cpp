@@ -131,16 +131,27 @@ Index skip_gguf_list(GgufReader& reader) {
 /// A whole number or a flag, of the width of its type; nullopt for the others.
 std::optional<Index> whole_number(GgufReader& reader, std::uint32_t type) {
     switch (type) {
-        case 0: return reader.number<std::uint8_t>();
-        case 1: return reader.number<std::int8_t>();
-        case 2: return reader.number<std::uint16_t>();
-        case 3: return reader.number<std::int16_t>();
-        case kU32Type: return reader.number<std::uint32_t>();
-        case 5: return reader.number<std::int32_t>();
-        case 7: return reader.number<std::uint8_t>();
-        case 10: return to_index(reader.number<std::uint64_t>(), "a GGUF number");
-        case 11: return reader.number<std::int64_t>();
-        default: reader.skip(value_bytes(type)); return std::nullopt;
+        case 0:
+            return reader.number<std::uint8_t>();
+        case 1:
+            return reader.number<std::int8_t>();
+        case 2:
+            return reader.number<std::uint16_t>();
+        case 3:
+            return reader.number<std::int16_t>();
+        case kU32Type:
+            return reader.number<std::uint32_t>();
+        case 5:
+            return reader.number<std::int32_t>();
+        case 7:
+            return reader.number<std::uint8_t>();
+        case 10:
+            return to_index(reader.number<std::uint64_t>(), "a GGUF number");
+        case 11:
+            return reader.number<std::int64_t>();
+        default:
+            reader.skip(value_bytes(type));
+            return std::nullopt;
     }
 }
 
@@ -252,15 +263,13 @@ ListedTensor read_listed(GgufReader& reader) {
         if (shape.back() % type.values != 0) {
             refuse_gguf(printable(listed.name) + " has rows that fill no blocks");
         }
-        shape.back() = to_index(
-            checked_mul_bytes(to_bytes(shape.back() / type.values, listed.name), type.bytes,
-                              listed.name),
-            listed.name);
+        shape.back() = to_index(checked_mul_bytes(to_bytes(shape.back() / type.values, listed.name),
+                                                  type.bytes, listed.name),
+                                listed.name);
     }
     listed.tensor.dtype = type.dtype;
-    listed.tensor.storage_bytes =
-        checked_mul_bytes(to_bytes(volume_of(shape, listed.name), listed.name),
-                          size_of(type.dtype), listed.name);
+    listed.tensor.storage_bytes = checked_mul_bytes(
+        to_bytes(volume_of(shape, listed.name), listed.name), size_of(type.dtype), listed.name);
     listed.tensor.strides.resize(shape.size());
     Index stride = 1;
     for (std::size_t k = shape.size(); k-- > 0; stride *= std::max<Index>(shape[k], 1)) {

@@ -1,5 +1,5 @@
-// The header of a GGUF file: which tensors it holds and where, and its metadata. Knows the container
-// only. Format: version 3, ggml's docs/gguf.md.
+// The header of a GGUF file: which tensors it holds and where, and its metadata. Knows the
+// container only. Format: version 3, ggml's docs/gguf.md.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@ class InputFile;
 namespace shardweld::formats {
 
 struct GgufHeader {
-    std::map<std::string, StoredTensor> tensors;  ///< by name; blocks are bytes (U8), by rows
+    std::map<std::string, StoredTensor> tensors;        ///< by name; blocks are bytes (U8), by rows
     std::map<std::string, std::vector<Index>> extents;  ///< of values, whatever their blocks
     std::set<std::string> keys;
     std::map<std::string, std::string> texts;  ///< of keys with a text
