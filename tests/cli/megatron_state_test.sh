@@ -79,6 +79,12 @@ merge 0 0
 expect_text "there is no tokenizer beside"
 expect_absent "$WORK/merged/tokenizer.json"
 
+# A TikTokenizer's file has a HuggingFace tokenizer's name, but another content: the run says which it was.
+copied tiktoken && printf 'tokenizer:\n  tokenizer_type: TikTokenizer\n' >"$copy/$step/run_config.yaml"
+merge 0 3
+expect_text "there is no tokenizer beside"
+expect_absent "$WORK/merged/tokenizer.json"
+
 # Sums that the save lists: all files, at any number of ranks; what they prove; what they find.
 copied sums && sums
 for ranks in 0 3; do
@@ -132,4 +138,16 @@ expect_text "rotary_base 5000"
 printf 'model:\n  moe_mlp_glu_interleave_size: 32\n' >"$copy/run_config.yaml"
 bridge_merge 5
 expect_text "moe_mlp_glu_interleave_size"
+
+# What the run states in a form that cannot be compared is said; --strict refuses it.
+printf 'model:\n  rotary_base: *shared\n' >"$copy/run_config.yaml"
+bridge_merge 0
+expect_text "rotary_base is '*shared': not compared with"
+bridge_merge 14 --strict
+
+# NeMo 2 keeps it beside the directory of the shards.
+rm "$copy/run_config.yaml" && mkdir -p "$WORK/nemo/context" && mv "$copy" "$WORK/nemo/weights" && copy="$WORK/nemo"
+printf '_target_: some.Model\nconfig:\n  rotary_interleaved: true\n' >"$copy/context/model.yaml"
+bridge_merge 5
+expect_text "rotary_interleaved true"
 finish
