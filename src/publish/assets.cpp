@@ -92,7 +92,8 @@ std::vector<FoundAsset> entries_called_so(const fs::path& hf_directory,
                                           const std::vector<std::string>& modules) {
     std::vector<FoundAsset> found;
     const auto look = [&](const std::string& below, bool is_module) {
-        for (const fs::directory_entry& entry : io::entries_of(hf_directory / below)) {
+        const fs::path directory = below.empty() ? hf_directory : hf_directory / below;
+        for (const fs::directory_entry& entry : io::entries_of(directory)) {
             const std::string name = entry.path().filename().string();
             if (is_asset(name) || (is_module && is_of_module(name))) {
                 found.push_back({below + name, entry.path(), kind_of(entry)});
