@@ -16,6 +16,9 @@ namespace shardweld::formats {
 
 namespace {
 
+// An error should not take long.
+constexpr std::size_t kMostListed = 1000;
+
 std::optional<Location> try_probe(const Format& format, const fs::path& directory) noexcept {
     try {
         return format.probe(directory);
@@ -89,55 +92,46 @@ void refuse_signs(const fs::path& directory, const Listing& listing) {
     }
 }
 
-/// A directory and those in it, as far as they can be read.
-std::vector<std::pair<fs::path, Listing>> with_those_in(const fs::path& directory,
-                                                        const Listing& listing) {
-    std::vector<std::pair<fs::path, Listing>> all = {{directory, listing}};
-    for (const std::string& name : listing.directories) {
-        all.emplace_back(directory / name, readable_listing(directory / name));
+using Listings = std::vector<std::pair<fs::path, Listing>>;
+
+/// A directory and those below it, nearest first, as far as they can be read and are not too many.
+Listings with_those_below(const fs::path& directory, const Listing& listing) {
+    Listings all = {{directory, listing}};
+    for (std::size_t at = 0; at < all.size() && all.size() < kMostListed; ++at) {
+        const fs::path above = all[at].first;
+        const std::vector<std::string> names = all[at].second.directories;
+        for (std::size_t i = 0; i < names.size() && all.size() < kMostListed; ++i) {
+            all.emplace_back(above / names[i], readable_listing(above / names[i]));
+        }
     }
     return all;
 }
 
-/// What a format knows to be lacking there or, if asked, one level below.
-void refuse_faults(const fs::path& directory, const Listing& listing, bool with_those_below) {
-    auto all = with_those_in(directory, with_those_below ? listing : Listing{});
-    all.front().second = listing;
-    for (const auto& [path, names] : all) {
-        for (const Format* const format : all_formats()) {
-            if (const std::string fault(format->fault_of(names)); !fault.empty()) {
-                throw Error(ErrorCode::not_found, path.string() + " " + fault);
-            }
+/// What a format knows to be lacking.
+void refuse_faults(const fs::path& directory, const Listing& listing) {
+    for (const Format* const format : all_formats()) {
+        if (const std::string fault(format->fault_of(listing)); !fault.empty()) {
+            throw Error(ErrorCode::not_found, directory.string() + " " + fault);
         }
     }
 }
 
-/// Finished models one level below.
-void refuse_models_below(const fs::path& directory, const Listing& listing) {
-    for (const auto& [path, names] : with_those_in(directory, listing)) {
-        for (const Format* const format : all_formats()) {
-            if (format->only_by_name() && format->is_told_by(names)) {
-                format->refuse_unasked(path);
-            }
+/// A finished model.
+void refuse_model(const fs::path& directory, const Listing& listing) {
+    for (const Format* const format : all_formats()) {
+        if (format->only_by_name() && format->is_told_by(listing)) {
+            format->refuse_unasked(directory);
         }
     }
-}
-
-/// Whether a file lies in a directory, or in one of those in it that have names so far.
-bool holds_files(const fs::path& directory, const Listing& listing) {
-    const auto all = with_those_in(directory, listing);
-    return std::any_of(all.begin(), all.end(), [](const auto& one) {
-        return !one.second.files.empty() ||
-               std::ranges::any_of(one.second.directories, [&](const std::string& name) {
-                   return !readable_listing(one.first / name).files.empty();
-               });
-    });
 }
 
 /// The directory of a save, in which nothing is.
-void refuse_empty(const fs::path& directory, const Listing& listing) {
-    const bool is_save = iteration_of(directory).has_value();
-    if (is_save && !holds_files(directory, listing)) {
+void refuse_empty(const Listings& all) {
+    const auto& [directory, listing] = all.front();
+    const bool is_empty = all.size() < kMostListed && std::ranges::all_of(all, [](const auto& one) {
+                              return one.second.files.empty();
+                          });
+    if (is_empty && iteration_of(directory)) {
         throw Error(ErrorCode::not_found,
                     directory.string() + " holds no files" +
                         (listing.directories.empty()
@@ -146,6 +140,20 @@ void refuse_empty(const fs::path& directory, const Listing& listing) {
                         ": the save was interrupted or the copy left them out",
                     "copy it again, or take another save");
     }
+}
+
+/// Refuses a directory below which nothing was found, by what lies there.
+void refuse_by_those_below(const fs::path& directory, const Listing& listing, bool is_automatic) {
+    const Listings all = with_those_below(directory, listing);
+    for (const auto& [path, names] : all) {
+        refuse_faults(path, names);
+    }
+    for (const auto& [path, names] : all) {
+        if (is_automatic && path.parent_path() == directory) {
+            refuse_model(path, names);
+        }
+    }
+    refuse_empty(all);
 }
 
 }  // namespace
@@ -243,12 +251,11 @@ void refuse_others(const fs::path& directory, const Listing& listing, const Inpu
 
 void refuse_unknown(const fs::path& directory, const Listing& listing, const InputRequest& request,
                     const std::vector<std::string>& below) {
-    refuse_faults(directory, listing, below.empty());
+    refuse_faults(directory, listing);
     refuse_signs(directory, listing);
-    if (request.backend == "auto" && below.empty()) {
-        refuse_models_below(directory, listing);
+    if (below.empty()) {
+        refuse_by_those_below(directory, listing, request.backend == "auto");
     }
-    refuse_empty(directory, listing);
     std::vector<std::string> found = listing.directories;
     found.insert(found.end(), listing.files.begin(), listing.files.end());
     throw Error(ErrorCode::not_found,

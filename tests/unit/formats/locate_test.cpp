@@ -483,6 +483,17 @@ TEST(Locate, says_that_a_save_is_empty) {
                      (empty.path() / "checkpoint-10").string() + " holds no files",
                      [&] { at(empty.path()); });
     }
+    // What lies deep is something, whole or not.
+    const Scratch deep;
+    deep.copy(fixture("llama-tp2-optim-torchdist-bf16") / "source/iter_0000010",
+              "step_5/policy/weights/iter_0000000");
+    const fs::path weights = deep.path() / "step_5/policy/weights";
+    expect_error(ErrorCode::not_found, "give one of those below it, such as " + weights.string(),
+                 [&] { at(deep.path()); });
+    deep.copy(fixture("../torch/dcp_w2_bf16_qwen2") / "source", "step_6/policy/weights/model");
+    fs::remove(deep.path() / "step_6/policy/weights/model/.metadata");
+    expect_error(ErrorCode::not_found, "has .distcp files but no .metadata: the save was",
+                 [&] { at(deep.path()); });
 }
 
 TEST(Locate, says_that_a_trainer_marked_its_save_as_unfinished) {
