@@ -57,10 +57,13 @@ std::optional<NeighbourVerdict> known_verdict(const Location& location, std::str
                                 known->may_hold_weights, known->pattern.ends_with('/')};
     }
     const std::string_view name = name_of(path);
-    return is_training_key(name.substr(0, name.find('.')))
-               ? std::optional(
-                     NeighbourVerdict{printable(name), kTrainingState, false, path.ends_with('/')})
-               : std::nullopt;
+    const std::string_view stem = name.substr(0, name.find('.'));
+    // Modules are called as some of these are, and no trainer keeps its state in safetensors.
+    const bool is_state =
+        is_training_only(stem) || (is_training_key(stem) && !name.ends_with(".safetensors"));
+    return is_state ? std::optional(NeighbourVerdict{printable(name), kTrainingState, false,
+                                                     path.ends_with('/')})
+                    : std::nullopt;
 }
 
 std::vector<fs::directory_entry> try_entries_of(const fs::path& directory, bool& is_readable) {

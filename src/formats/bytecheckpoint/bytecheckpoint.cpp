@@ -21,8 +21,10 @@
 #include "../shared/directory_listing.hpp"
 #include "../shared/hints.hpp"
 #include "../shared/ignored_rows.hpp"
+#include "../shared/model_values.hpp"
 #include "../shared/module_names.hpp"
 #include "../shared/only_state.hpp"
+#include "../shared/stored_objects.hpp"
 #include "../shared/unnamed_files.hpp"
 
 namespace shardweld::formats::bytecheckpoint {
@@ -34,9 +36,11 @@ using catalogue::Tensor;
 
 constexpr const char* kMetadata = ".metadata";
 
-// optimizer/ is saved in the same form: state.NAME.exp_avg, param_groups...
+// optimizer/ is saved in the same form: state.NAME.exp_avg, param_groups... A module may be called
+// `state`.
 bool is_optimizer_key(std::string_view key) {
-    return key.starts_with("state.") || key.starts_with("param_groups");
+    return (key.starts_with("state.") && !is_called_as_weight(key)) ||
+           key.substr(0, key.find('.')) == "param_groups";
 }
 
 // Keys of FSDP are names of the module tree, those of DDP have `module.` in front. A model that is
@@ -87,7 +91,13 @@ Catalogue scan_metadata(const Location& location) {
         add_tensor(stored, metadata, ignored, out);
     }
     for (const DcpObject& object : metadata.objects) {
-        ignored.add({pattern_of(printable(object.name)), "not a tensor"}, 1, object.length);
+        if (is_optimizer_key(object.name)) {
+            ignored.add({pattern_of(printable(object.name)), "training state"}, 1, object.length);
+        } else {
+            leave_aside_object(location,
+                               {metadata.files.at(object.file), object.offset, object.length},
+                               without_wrappers(object.name), ignored);
+        }
     }
     name_tensors(out);
     out.ignored = ignored.take();

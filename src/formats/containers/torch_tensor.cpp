@@ -7,6 +7,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/torch_file.hpp"
 
+#include "torch_calls.hpp"
 #include "torch_storage.hpp"
 
 namespace shardweld::formats {
@@ -29,20 +30,7 @@ struct Call {
     Span arguments;
 };
 
-// torch 2.15, torch/_utils.py and torch/_tensor.py; the older spellings are those of torch 0.4 to
-// 1.13.
-bool is_parameter(std::string_view name) {
-    return is_one_of(
-        name, {"torch._utils _rebuild_parameter", "torch._utils _rebuild_parameter_with_state",
-               "torch.nn.parameter Parameter", "torch.nn Parameter"});
-}
-
-bool is_from_type(std::string_view name) {
-    return is_one_of(name,
-                     {"torch._tensor _rebuild_from_type_v2", "torch._tensor _rebuild_from_type",
-                      "torch.tensor _rebuild_from_type", "torch _rebuild_from_type_v2"});
-}
-
+// torch 2.15, torch/_utils.py.
 bool is_plain_tensor(std::string_view name) {
     return is_one_of(name, {"torch._utils _rebuild_tensor", "torch._utils _rebuild_tensor_v2",
                             "torch._utils _rebuild_tensor_v3"});
@@ -71,11 +59,11 @@ Call unwrap(const PickleValue& value) {
         if (is_plain_tensor(name)) {
             return call;
         }
-        if (is_parameter(name)) {
+        if (is_parameter_call(name)) {
             if (call.arguments.empty() || !enter(*call.arguments.front())) {
                 fail_torch("a parameter holds no tensor");
             }
-        } else if (is_from_type(name)) {
+        } else if (is_subclass_call(name)) {
             const bool is_whole =
                 call.arguments.size() >= 3 && call.arguments[2]->kind == PickleKind::tuple;
             if (!is_whole) {
@@ -206,6 +194,13 @@ void TorchFile::rebuild(const PickleValue& function, Span arguments, StoredTenso
     tensor.storage_bytes = record.size;
     tensor.crc32 = record.crc32;
     check_fits(tensor, id.key);
+}
+
+Bytes TorchFile::storage_bytes(const PickleValue& persistent) const {
+    const PickleValue* const id = persistent.persistent_id();
+    const auto parts = id == nullptr ? Span{} : id->elements();
+    const Record* const record = parts.size() > 2 ? records_.find(parts[2]->text()) : nullptr;
+    return record == nullptr ? 0 : record->size;
 }
 
 TorchFile::Record TorchFile::storage_of(const StorageId& id) const {

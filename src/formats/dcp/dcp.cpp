@@ -21,6 +21,7 @@
 #include "../shared/directory_listing.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "../shared/neighbour_names.hpp"
+#include "../shared/stored_objects.hpp"
 #include "../shared/unnamed_files.hpp"
 #include "join_scans.hpp"
 #include "model_selection.hpp"
@@ -77,11 +78,21 @@ std::string path_of(const DcpMetadata& metadata, const std::string& key) {
     return at == metadata.paths.end() || at->second.empty() ? key : path_name(at->second);
 }
 
-// Training state is the larger part of a checkpoint and need not travel between ranks; with a
-// prefix the user says what is wanted.
-std::optional<std::pair<std::string, std::string>> ignored_row(const std::string& path,
-                                                               const Location& location) {
-    return location.prefix.empty() ? training_state(path) : std::nullopt;
+// An object among the model's tensors is looked into, others are told by their names.
+void leave_object(const Location& location, const DcpMetadata& metadata, const DcpObject& object,
+                  const WeightHolders& holders, IgnoredRows& ignored) {
+    const std::string path = path_of(metadata, object.name);
+    const auto row = training_state(path);
+    const bool is_wanted =
+        location.prefix.empty() ? !row : dotted(path).starts_with(location.prefix);
+    const auto name = is_wanted ? holders.name_of(path) : std::nullopt;
+    if (name && object.length > 0) {
+        leave_aside_object(location, {metadata.files.at(object.file), object.offset, object.length},
+                           *name, ignored);
+    } else {
+        ignored.add(row ? *row : std::pair(printable(dotted(path)), std::string("not a tensor")), 1,
+                    object.length);
+    }
 }
 
 // The shard files that a metadata file has to name: those of its rank ("__12_0.distcp"); the first
@@ -112,20 +123,22 @@ Catalogue scan_metadata(const Location& location, const std::string& file) {
     DcpMetadata metadata = DcpMetadata::read(location.directory / file);
     Catalogue out;
     IgnoredRows ignored;
+    WeightHolders holders;
     for (const DcpTensor& stored : metadata.tensors) {
         std::string path = path_of(metadata, stored.name);
-        if (const auto row = ignored_row(path, location)) {
+        // Training state is the larger part of a checkpoint and need not travel between ranks; with
+        // a prefix the user says what is wanted.
+        const auto row = location.prefix.empty() ? training_state(path, stored) : std::nullopt;
+        if (row) {
             ignored.add(*row, 1, stored_bytes(stored));
         } else {
+            holders.add(path);
             out.tensors.push_back(tensor_of(stored));
             out.tensors.back().name = std::move(path);
         }
     }
     for (const DcpObject& object : metadata.objects) {
-        const std::string path = path_of(metadata, object.name);
-        const auto row = ignored_row(path, location);
-        ignored.add(row ? *row : std::pair(printable(dotted(path)), std::string("not a tensor")), 1,
-                    object.length);
+        leave_object(location, metadata, object, holders, ignored);
     }
     out.ignored = ignored.take();
     note_unnamed(location, shards_of(location, file), metadata.files, out);

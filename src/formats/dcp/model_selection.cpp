@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/by_name.hpp"
@@ -10,6 +11,7 @@
 
 #include "../shared/directory_listing.hpp"
 #include "../shared/ignored_rows.hpp"
+#include "../shared/model_values.hpp"
 #include "../shared/module_names.hpp"
 #include "../shared/only_state.hpp"
 #include "../shared/training_keys.hpp"
@@ -47,6 +49,12 @@ bool is_tree_name(std::string_view key) {
 bool is_below(std::string_view path, std::string_view parent) {
     return parent.empty() || (path.size() > parent.size() && path.starts_with(parent) &&
                               path[parent.size()] == kSeparator);
+}
+
+// Of dictionaries only; a module may be called as some are.
+bool in_training_dictionary(std::string_view path) {
+    const std::string_view parent = parent_of(path);
+    return !parent.empty() && std::ranges::any_of(split(parent, kSeparator), is_training_key);
 }
 
 using Counts = std::map<std::string, Index>;
@@ -92,7 +100,7 @@ std::string common_parent(const Catalogue& catalogue, std::string_view below) {
 Counts models_in(const Catalogue& catalogue) {
     Counts models;
     for (const Tensor& tensor : catalogue.tensors) {
-        if (is_tree_name(key_of(tensor.name))) {
+        if (is_tree_name(key_of(tensor.name)) && !in_training_dictionary(tensor.name)) {
             ++models[std::string(parent_of(tensor.name))];
         }
     }
@@ -102,6 +110,9 @@ Counts models_in(const Catalogue& catalogue) {
     // Dictionaries nested as the modules are, or modules without submodules.
     Counts top;
     for (const Tensor& tensor : catalogue.tensors) {
+        if (in_training_dictionary(tensor.name)) {
+            continue;
+        }
         const bool is_plain = parent_of(tensor.name).empty();
         ++top[is_plain ? "" : std::string(first_part(tensor.name, kSeparator))];
     }
@@ -111,12 +122,43 @@ Counts models_in(const Catalogue& catalogue) {
     return models;
 }
 
+// Dictionaries without a common name are parts of one model.
+void require_copies(const Catalogue& catalogue, const Counts& models) {
+    const auto largest =
+        std::ranges::max_element(models, {}, [](const auto& model) { return model.second; });
+    std::set<std::string> names;
+    std::map<std::string, std::string> first;  // of each other dictionary, a tensor
+    std::set<std::string> copies;
+    for (const bool is_others_turn : {false, true}) {
+        for (const Tensor& tensor : catalogue.tensors) {
+            const std::string parent(parent_of(tensor.name));
+            const std::string name = without_wrappers(key_of(tensor.name));
+            if (!is_others_turn && parent == largest->first) {
+                names.insert(name);
+            } else if (is_others_turn && parent != largest->first && models.contains(parent)) {
+                first.emplace(parent, dotted(tensor.name));
+                if (names.contains(name)) {
+                    copies.insert(parent);
+                }
+            }
+        }
+    }
+    for (const auto& [parent, name] : first) {
+        if (!copies.contains(parent)) {
+            refuse_part(name,
+                        "save it in the model's dictionary, or leave it aside with --prefix " +
+                            printable(dotted(largest->first)));
+        }
+    }
+}
+
 std::string choose_model(const Catalogue& catalogue) {
     const Counts models = models_in(catalogue);
     if (models.empty()) {
         refuse_only_state("the checkpoint", catalogue);
     }
     if (models.size() > 1) {
+        require_copies(catalogue, models);
         throw Error(ErrorCode::usage,
                     "the checkpoint holds several state dicts: " + list_of(models),
                     "choose one with --prefix");
@@ -151,30 +193,50 @@ void sort_tensors(std::vector<Tensor>& tensors) {
     }
 }
 
-// Leaves those tensors for which `name_of` has a name.
+// Leaves those tensors for which `name_of` has a name; the others.
 template <typename NameOf>
-void keep(const NameOf& name_of, Catalogue& catalogue) {
+std::vector<Tensor> keep(const NameOf& name_of, Catalogue& catalogue) {
     IgnoredRows ignored;
     ignored.add(catalogue.ignored);
     std::vector<Tensor> kept;
+    std::vector<Tensor> outside;
     for (Tensor& tensor : catalogue.tensors) {
         const auto name = name_of(std::string_view(tensor.name));
-        const bool is_extra = name && name->ends_with("_extra_state");
-        if (name && !is_extra) {
+        if (name && name->ends_with("_extra_state")) {
+            ignored.add({"*_extra_state", "Transformer Engine state"}, 1, bytes_of(tensor));
+        } else if (name) {
             tensor.name = without_wrappers(*name);
             kept.push_back(std::move(tensor));
         } else {
             const std::string top(first_part(first_part(tensor.name, kSeparator), '.'));
-            ignored.add(is_extra ? std::pair<std::string, std::string>("*_extra_state",
-                                                                       "Transformer Engine state")
-                                 : std::pair<std::string, std::string>(
-                                       printable(top) + "*", "outside the chosen state dict"),
-                        1, bytes_of(tensor));
+            ignored.add({printable(top) + "*", "outside the chosen state dict"}, 1,
+                        bytes_of(tensor));
+            outside.push_back(std::move(tensor));
         }
     }
     sort_tensors(kept);
     catalogue.tensors = std::move(kept);
     catalogue.ignored = ignored.take();
+    return outside;
+}
+
+// What lies beside the model and has a name that the model has not.
+void require_no_part(const std::vector<Tensor>& outside, const Catalogue& catalogue,
+                     const std::string& model) {
+    const auto is_models = [&](std::string_view name) {
+        return std::ranges::binary_search(catalogue.tensors, name, {}, [](const Tensor& tensor) {
+            return std::string_view(tensor.name);
+        });
+    };
+    for (const Tensor& tensor : outside) {
+        if (may_be_part(dotted(tensor.name), tensor.dtype, tensor.shape, is_models)) {
+            refuse_part(dotted(tensor.name),
+                        model.empty() ? "save it in the model's dictionary"
+                                      : "save it in the model's dictionary, or leave it aside with "
+                                        "--prefix " +
+                                            printable(dotted(model)));
+        }
+    }
 }
 
 // The name under which a LightningModule holds the model, with its dot: "net." of
@@ -224,15 +286,44 @@ std::optional<std::pair<std::string, std::string>> training_state(std::string_vi
     // Only dictionaries' keys, and the first component of a plain name: parameters may be called
     // anything.
     const std::string_view parent = parent_of(path);
+    const std::string_view first = first_part(path, '.');
+    if (parent.empty() && !is_training_only(first) && is_called_as_weight(path)) {
+        return std::nullopt;
+    }
     std::string pattern;
-    for (const std::string_view key :
-         split(parent.empty() ? first_part(path, '.') : parent, kSeparator)) {
+    for (const std::string_view key : split(parent.empty() ? first : parent, kSeparator)) {
         pattern.append(pattern.empty() ? "" : ".").append(key);
         if (is_training_key(key)) {
             return std::pair(printable(pattern) + "*", std::string("training state"));
         }
     }
     return std::nullopt;
+}
+
+std::optional<std::pair<std::string, std::string>> training_state(std::string_view path,
+                                                                  const DcpTensor& tensor) {
+    const std::string_view parent = parent_of(path);
+    const auto keys = split(parent.empty() ? first_part(path, '.') : parent, kSeparator);
+    const bool is_certain = std::ranges::any_of(keys, is_training_only);
+    const bool is_large = volume_of(tensor.shape, "a tensor's shape") > 1;
+    return is_certain || !is_float(tensor.dtype) || !is_large ? training_state(path) : std::nullopt;
+}
+
+void WeightHolders::add(std::string_view path) {
+    const std::string_view key = key_of(path);
+    if (is_tree_name(key)) {
+        trees_.emplace(parent_of(path));
+    } else if (is_called_as_weight(key)) {
+        modules_.emplace(parent_of(path));
+    }
+}
+
+std::optional<std::string> WeightHolders::name_of(std::string_view path) const {
+    const std::string_view key = key_of(path);
+    if (is_tree_name(key) || trees_.contains(parent_of(path))) {
+        return std::string(key);
+    }
+    return modules_.contains(parent_of(path)) ? std::optional(dotted(path)) : std::nullopt;
 }
 
 void select_model(const std::string& prefix, Catalogue& catalogue) {
@@ -251,10 +342,13 @@ void select_model(const std::string& prefix, Catalogue& catalogue) {
         return is_model ? std::optional(dotted(path.substr(model.empty() ? 0 : model.size() + 1)))
                         : std::nullopt;
     };
-    keep(name_of, catalogue);
+    const std::vector<Tensor> outside = keep(name_of, catalogue);
     if (catalogue.tensors.empty()) {
         throw Error(ErrorCode::not_found, "no tensor lies below --prefix " + printable(prefix),
                     "give one of those that the checkpoint holds: " + found);
+    }
+    if (wanted.empty()) {
+        require_no_part(outside, catalogue, model);
     }
     if (!model.empty() || !wanted.empty()) {
         catalogue.notes.push_back("using what lies below " +

@@ -4,11 +4,15 @@
 // dicts of torchtitan, accelerate, lightning and torch's own examples.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "shardweld/formats/containers/dcp_tensor.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;
@@ -24,13 +28,31 @@ std::string path_name(const std::vector<std::string>& components);
 std::string dotted(std::string_view path);
 
 /// Pattern and reason under which a path is left aside as state of optimizers, schedulers, data
-/// loaders, random generators...; nullopt for all others.
+/// loaders, random generators...; nullopt for all others. Of a plain name only where no module is
+/// called as its first component is, or where it is not called as a weight.
 std::optional<std::pair<std::string, std::string>> training_state(std::string_view path);
+/// The same of a tensor: nullopt also where it is in a dictionary that has the name of a module, so
+/// that select_model decides.
+std::optional<std::pair<std::string, std::string>> training_state(std::string_view path,
+                                                                  const DcpTensor& tensor);
+
+/// The dictionaries in which a model's weights lie, by their tensors.
+class WeightHolders {
+  public:
+    void add(std::string_view path);
+    /// What an object of this path is called within the model; nullopt when it stands elsewhere.
+    [[nodiscard]] std::optional<std::string> name_of(std::string_view path) const;
+
+  private:
+    std::set<std::string, std::less<>> trees_;    // keys are names in a module tree
+    std::set<std::string, std::less<>> modules_;  // keys are a module's parameters
+};
 
 /// Keeps the model's tensors under their names in the module tree, sorted, without wrappers
 /// (module_names.hpp), and counts the others as ignored. The model is what lies below `prefix`; ""
 /// is the one dictionary whose keys are names of a module tree. Error(usage) listing them when
-/// there are several, Error(not_found) listing what there is when there is none,
+/// there are several, Error(not_found) listing what there is when there is none, Error(unsupported)
+/// naming a tensor of another dictionary that is a part of the model (model_values.hpp),
 /// Error(mismatch) when two tensors end up with one name. Adds a note on what was chosen.
 void select_model(const std::string& prefix, catalogue::Catalogue& catalogue);
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "../containers/torch_storage.hpp"
 #include "../shared/file_scan.hpp"
 #include "../shared/ignored_rows.hpp"
+#include "../shared/model_values.hpp"
 #include "module_scan.hpp"
 #include "parameter_lists.hpp"
 #include "pickled.hpp"
@@ -22,6 +24,10 @@ namespace {
 
 using catalogue::Catalogue;
 using catalogue::Tensor;
+
+// Of the model: what of them is left aside is told where they are read.
+constexpr std::array<std::string_view, 3> kOwnKeys = {"module", "frozen_param_fragments",
+                                                      "param_shapes"};
 
 // Collects one file.
 class ModelScan {
@@ -42,6 +48,9 @@ class ModelScan {
         if (const PickleValue* const module = is_flat ? &root : present(root, "module")) {
             add_module(*module, file_, name_, wish_, listed_, ignored_, out_);
         }
+        if (!is_flat) {
+            leave_other_keys(root);
+        }
         add_facts(root);
         add_joining(root);
         if (const auto steps = integer_of(present(root, "global_steps"))) {
@@ -55,6 +64,24 @@ class ModelScan {
     }
 
   private:
+    // What the trainer's client_state put beside DeepSpeed's own.
+    void leave_other_keys(const PickleValue& root) {
+        ModelValues values(file_, ignored_);
+        const auto is_models = [this](std::string_view name) {
+            return listed_.shapes.contains(std::string(name)) ||
+                   std::ranges::any_of(out_.tensors,
+                                       [&](const Tensor& tensor) { return tensor.name == name; });
+        };
+        for (std::size_t i = 0; i < root.pair_count(); ++i) {
+            const std::string_view key = root.key(i).text();
+            const bool is_own = std::ranges::find(kOwnKeys, key) != kOwnKeys.end();
+            if (const PickleValue& value = root.value(i);
+                !is_own && values.contents_of(value).has_storages) {
+                values.leave_beside(key, value, is_models);
+            }
+        }
+    }
+
     void add_facts(const PickleValue& root) {
         for (const char* const fact : {kDataRanks, kModelRanks}) {
             add_fact(fact, present(root, fact));

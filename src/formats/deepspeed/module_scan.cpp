@@ -11,7 +11,7 @@
 
 #include "../containers/duplicate_names.hpp"
 #include "../containers/torch_storage.hpp"
-#include "../shared/file_scan.hpp"
+#include "../shared/model_values.hpp"
 #include "../shared/module_names.hpp"
 #include "../shared/stored_piece.hpp"
 #include "pickled.hpp"
@@ -30,7 +30,13 @@ class ModuleScan {
   public:
     ModuleScan(const TorchFile& file, const FileName& name, const Wish& wish, const Listed& listed,
                IgnoredRows& ignored, Catalogue& out)
-        : file_(file), name_(name), wish_(wish), listed_(listed), ignored_(ignored), out_(out) {}
+        : file_(file),
+          name_(name),
+          wish_(wish),
+          listed_(listed),
+          ignored_(ignored),
+          values_(file, ignored),
+          out_(out) {}
 
     void add(const PickleValue& module) {
         if (!module.is_mapping()) {
@@ -101,11 +107,7 @@ class ModuleScan {
 
     void add_entry(const std::string& name, const PickleValue& value) {
         if (is_extra_state(name) || !file_.read_tensor(value, stored_)) {
-            if (!is_extra_state(name) && !is_no_weight(value)) {
-                throw Error(ErrorCode::unsupported,
-                            "it is " + describe(value) + " where a tensor is expected");
-            }
-            ignored_.add({pattern_of(printable(name)), "not a tensor"}, 1, 0);
+            values_.leave_aside(name, value);
             return;
         }
         const bool is_buffer = listed_.buffers.contains(name);
@@ -149,6 +151,7 @@ class ModuleScan {
     const Wish& wish_;
     const Listed& listed_;
     IgnoredRows& ignored_;
+    ModelValues values_;
     Catalogue& out_;
     std::map<Place, std::size_t> places_;  // of parameters: positions among the tensors
     StoredTensor stored_;                  // that is read; its memory is used again

@@ -16,6 +16,7 @@
 #include "../shared/file_scan.hpp"
 #include "../shared/hints.hpp"
 #include "../shared/ignored_rows.hpp"
+#include "../shared/model_values.hpp"
 #include "../shared/module_names.hpp"
 #include "../shared/neighbour_names.hpp"
 #include "../shared/replicas.hpp"
@@ -61,9 +62,12 @@ Catalogue scan_parameter(const Location& location, const std::string& file) {
         // Of ZeRO-3 the tensor itself is saved.
         const PickleValue& root = torch_file.root();
         const PickleValue* const value = root.is_mapping() ? present(root, "param") : &root;
-        const auto stored = value == nullptr ? std::nullopt : torch_file.tensor(*value);
-        if (!stored) {
+        if (value == nullptr) {
             throw Error(ErrorCode::corrupt, "holds no tensor, nor one called param");
+        }
+        const auto stored = torch_file.tensor(*value);
+        if (!stored) {
+            refuse_value(*value);
         }
         Tensor tensor;
         tensor.name = without_wrappers(parameter_of(file));

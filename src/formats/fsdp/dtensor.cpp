@@ -8,6 +8,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
+#include "../shared/model_values.hpp"
 #include "owned.hpp"
 #include "pieces.hpp"
 #include "placements.hpp"
@@ -169,9 +170,10 @@ const Holding& DTensorReader::holding_of(const Lying& tensor) {
 
 catalogue::Tensor DTensorReader::read(Subclass value) {
     const PickleValue& spec = required(value.state->find_attribute("_spec"), "_spec");
-    if (!file_.read_tensor(required(value.state->find_attribute("_local_tensor"), "local tensor"),
-                           local_)) {
-        throw Error(ErrorCode::corrupt, "the local part of a DTensor is not a tensor");
+    const PickleValue& local =
+        required(value.state->find_attribute("_local_tensor"), "local tensor");
+    if (!file_.read_tensor(local, local_)) {
+        refuse_value(local);
     }
     volume_of(value.shape, "a tensor's global shape");
     tensor_.shape = value.shape;

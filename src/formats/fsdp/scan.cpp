@@ -14,6 +14,7 @@
 #include "../containers/torch_storage.hpp"
 #include "../shared/file_scan.hpp"
 #include "../shared/ignored_rows.hpp"
+#include "../shared/model_values.hpp"
 #include "../shared/module_names.hpp"
 #include "../shared/stored_piece.hpp"
 #include "dtensor.hpp"
@@ -41,6 +42,7 @@ class RankScan {
           rank_(rank),
           dtensors_(file, rank, by_hand),
           entries_left_(file.pickle().consumed()),
+          values_(file, ignored_),
           out_(out) {
         if (by_hand.shape.empty()) {
             at_.fsdp = to_int(rank.rank, "a rank");
@@ -87,8 +89,8 @@ class RankScan {
 
   private:
     void add(std::string_view key, const PickleValue& value) {
-        if (is_extra_state(key) || is_no_weight(value)) {
-            leave_aside(key, is_extra_state(key) ? "extra state" : "not a tensor");
+        if (is_extra_state(key)) {
+            values_.leave_aside(key, value, "extra state");
             return;
         }
         if (is_flat_parameter(key)) {
@@ -97,12 +99,19 @@ class RankScan {
                 "load it in the trainer that wrote it, and save with SHARDED_STATE_DICT instead");
         }
         std::string name = without_wrappers(key);
+        auto subclass = subclass_of(value);
+        const auto tensor = subclass ? std::nullopt : file_.tensor(value);
+        if (!subclass && !tensor) {
+            values_.leave_aside(key, value);
+            return;
+        }
         names_.push_back(name == key ? key : bare_.emplace_back(name));
         pickled_.push_back(key);
-        if (auto subclass = subclass_of(value)) {
+        if (subclass) {
             add_global(std::move(name), std::move(*subclass));
         } else {
-            add_plain(std::move(name), value);
+            out_.shards.push_back(
+                {std::move(name), tensor->dtype, tensor->shape, at_, piece_of(*tensor)});
         }
     }
 
@@ -134,26 +143,11 @@ class RankScan {
                                                     std::to_string(kMostPieces) + " boxes");
         }
         if (volume_of(tensor.shape, "a tensor's global shape") == 0) {
-            leave_aside(name, "empty tensor");
+            ignored_.add({pattern_of(printable(name)), "empty tensor"}, 1, 0);
         } else {
             tensor.name = std::move(name);
             out_.tensors.push_back(std::move(tensor));
         }
-    }
-
-    void add_plain(std::string name, const PickleValue& value) {
-        const auto tensor = file_.tensor(value);
-        if (!tensor) {
-            throw Error(ErrorCode::unsupported,
-                        "it is " + describe(value) + " where a tensor is expected",
-                        "save names and tensors only");
-        }
-        out_.shards.push_back(
-            {std::move(name), tensor->dtype, tensor->shape, at_, piece_of(*tensor)});
-    }
-
-    void leave_aside(std::string_view name, const std::string& reason) {
-        ignored_.add({pattern_of(printable(name)), reason}, 1, 0);
     }
 
     const TorchFile& file_;
@@ -167,6 +161,7 @@ class RankScan {
     std::vector<std::string_view> pickled_;  // the same with them
     std::deque<std::string> bare_;           // those that differ
     IgnoredRows ignored_;
+    ModelValues values_;
     Catalogue& out_;
 };
 

@@ -10,6 +10,7 @@
 
 #include "../containers/torch_storage.hpp"
 #include "../shared/hints.hpp"
+#include "../shared/model_values.hpp"
 #include "pieces.hpp"
 #include "short_list.hpp"
 
@@ -126,9 +127,10 @@ void check_metadata(const PickleValue& metadata, const std::vector<Index>& shape
 // Adds a local shard's pieces; its place.
 ShardPlace add_shard(const TorchFile& file, const PickleValue& shard, const Holder& holder,
                      bool is_first, catalogue::Tensor& tensor) {
-    const auto local = file.tensor(required(shard, "tensor"));
+    const PickleValue& value = required(shard, "tensor");
+    const auto local = file.tensor(value);
     if (!local) {
-        fail_sharded("has a shard that is not a tensor");
+        refuse_value(value);
     }
     ShardPlace place;
     read_place(required(shard, "metadata"), tensor.shape, place);

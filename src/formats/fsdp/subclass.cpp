@@ -2,6 +2,7 @@
 
 #include "shardweld/core/error.hpp"
 
+#include "../containers/torch_calls.hpp"
 #include "short_list.hpp"
 
 namespace shardweld::formats::fsdp {
@@ -11,21 +12,11 @@ namespace {
 constexpr int kMostWraps = 16;
 constexpr std::size_t kFewestArguments = 8;  // newer versions append some
 
-bool is_parameter(std::string_view name) {
-    return name == "torch._utils _rebuild_parameter" ||
-           name == "torch._utils _rebuild_parameter_with_state";
-}
-
-bool is_from_type(std::string_view name) {
-    return name == "torch._tensor _rebuild_from_type_v2" ||
-           name == "torch._tensor _rebuild_from_type";
-}
-
 const PickleValue& without_parameter(const PickleValue& value) {
     const PickleValue* inner = &value;
     for (int i = 0; i < kMostWraps; ++i) {
         const PickleValue* const function = inner->callee();
-        if (function == nullptr || !is_parameter(function->class_name()) ||
+        if (function == nullptr || !is_parameter_call(function->class_name()) ||
             inner->arguments().empty()) {
             break;
         }
@@ -40,7 +31,7 @@ std::optional<Subclass> subclass_of(const PickleValue& value) {
     const PickleValue& call = without_parameter(value);
     const PickleValue* const function = call.callee();
     const auto arguments = call.arguments();  // function, type, its arguments, state
-    if (function == nullptr || !is_from_type(function->class_name()) || arguments.size() < 3 ||
+    if (function == nullptr || !is_subclass_call(function->class_name()) || arguments.size() < 3 ||
         arguments[0]->class_name() != "torch._utils _rebuild_wrapper_subclass") {
         return std::nullopt;
     }

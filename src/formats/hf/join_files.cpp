@@ -15,6 +15,7 @@
 #include "../shared/directory_listing.hpp"
 #include "../shared/file_scan.hpp"
 #include "../shared/ignored_rows.hpp"
+#include "../shared/model_values.hpp"
 #include "../shared/module_names.hpp"
 #include "../shared/numbered_files.hpp"
 #include "../shared/stored_piece.hpp"
@@ -27,58 +28,70 @@ namespace {
 using catalogue::Catalogue;
 using Tensors = std::map<std::string, StoredTensor>;
 
-Tensors torch_tensors(const io::InputFile& input, bool check_crc, Catalogue& out) {
-    const TorchFile file = TorchFile::read(input, 0, std::nullopt, check_crc);
-    for (const std::string& global : file.pickle().inert_globals()) {
-        out.inert_globals[global] = 1;
-    }
-    if (!file.root().is_mapping()) {
+// Of a key that is no text: "(an integer)", or what its bytes say.
+std::string key_text(const PickleValue& key) {
+    return key.kind == PickleKind::bytes ? std::string(key.text()) : "(" + words_for(key) + ")";
+}
+
+Tensors torch_tensors(const TorchFile& file, Catalogue& out) {
+    const PickleValue& root = file.root();
+    if (!root.is_mapping()) {
         throw Error(ErrorCode::corrupt, "holds no dictionary of tensors");
     }
     Tensors tensors;
     IgnoredRows ignored;
-    for (std::size_t i = 0; i < file.root().pair_count(); ++i) {
-        const PickleValue& key = file.root().key(i);
-        const std::string name(key.kind == PickleKind::text ? key.text() : "(no text)");
+    ModelValues values(file, ignored);
+    for (std::size_t i = 0; i < root.pair_count(); ++i) {
+        const PickleValue& key = root.key(i);
+        const std::string name =
+            key.kind == PickleKind::text ? std::string(key.text()) : key_text(key);
         try {
-            if (auto tensor = file.tensor(file.root().value(i));
-                tensor && key.kind == PickleKind::text) {
-                tensors.insert_or_assign(name, std::move(*tensor));
+            if (auto tensor = file.tensor(root.value(i)); !tensor) {
+                values.leave_aside(name, root.value(i));
+            } else if (key.kind != PickleKind::text) {
+                throw Error(ErrorCode::unsupported,
+                            "its key is " + words_for(key) + ", where a name is expected",
+                            "save the tensors under their names");
             } else {
-                ignored.add({printable(name), "not a tensor"}, 1, 0);
+                tensors.insert_or_assign(name, std::move(*tensor));
             }
         } catch (Error& error) {
             error.add_context("tensor " + printable(name));
             throw;
         }
     }
-    file.require_unchanged();
     out.ignored = ignored.take();
     return tensors;
+}
+
+void add_tensors(Tensors tensors, Catalogue& out) {
+    out.tensors.reserve(tensors.size());
+    while (!tensors.empty()) {  // either list holds as much as a large model's file tells
+        auto taken = tensors.extract(tensors.begin());
+        StoredTensor& stored = taken.mapped();
+        catalogue::Tensor& tensor = out.tensors.emplace_back();
+        tensor.name = std::move(taken.key());
+        tensor.dtype = stored.dtype;
+        if (stored.volume() != 0) {
+            tensor.pieces.push_back(piece_of(stored));
+        }
+        tensor.shape = std::move(stored.shape);
+    }
 }
 
 /// The file and its tensors, one piece each (none for an empty tensor). Errors name file and
 /// tensor: Error(corrupt), Error(unsupported) as of the containers' readers.
 Catalogue scan_weights(const Location& location, const std::string& file) {
+    if (!file.ends_with(".safetensors")) {
+        return scan_torch_file(location, file, [](const TorchFile& torch_file, Catalogue& out) {
+            add_tensors(torch_tensors(torch_file, out), out);
+        });
+    }
     Catalogue out;
     try {
         const auto input = io::InputFile::open(location.directory / file);
         out.files.push_back({file, input.size()});
-        Tensors tensors = file.ends_with(".safetensors")
-                              ? read_safetensors_header(input)
-                              : torch_tensors(input, location.check_crc, out);
-        out.tensors.reserve(tensors.size());
-        while (!tensors.empty()) {  // either list holds as much as a large model's file tells
-            auto taken = tensors.extract(tensors.begin());
-            StoredTensor& stored = taken.mapped();
-            catalogue::Tensor& tensor = out.tensors.emplace_back();
-            tensor.name = std::move(taken.key());
-            tensor.dtype = stored.dtype;
-            if (stored.volume() != 0) {
-                tensor.pieces.push_back(piece_of(stored));
-            }
-            tensor.shape = std::move(stored.shape);
-        }
+        add_tensors(read_safetensors_header(input), out);
     } catch (Error& error) {
         error.add_context("file " + printable(file));
         throw;
@@ -86,7 +99,6 @@ Catalogue scan_weights(const Location& location, const std::string& file) {
     return out;
 }
 
-using catalogue::Catalogue;
 using catalogue::Tensor;
 
 bool is_index(const std::string& file) {

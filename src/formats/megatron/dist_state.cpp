@@ -15,6 +15,7 @@
 
 #include "../shared/hints.hpp"
 #include "../shared/json_text.hpp"
+#include "../shared/stored_objects.hpp"
 #include "adapter.hpp"
 #include "args.hpp"
 #include "save_state.hpp"
@@ -28,16 +29,11 @@ using catalogue::Catalogue;
 constexpr Bytes kLargestBackendFile = 1U << 16U;
 constexpr Bytes kLargestClaimsFile = 16U << 20U;
 
+constexpr std::string_view kChained = "chained_";  // with a number: several optimizers
 constexpr std::array<std::string_view, 6> kTrainingKeys = {
-    "optimizer",           "chained_",
-    "rng_state",           "rerun_state_machine",
+    "optimizer",           "rng_state",
+    "rerun_state_machine", "rerun_state_machine_state",
     "opt_param_scheduler", "num_floating_point_operations_so_far"};
-
-/// Megatron keeps an object among the shards as the one element of a list.
-const PickleValue& only_element_of(const PickleValue& root) {
-    return root.kind == PickleKind::list && root.elements().size() == 1 ? *root.elements().front()
-                                                                        : root;
-}
 
 /// Of all records: the state's own tensors are not read with the model's.
 void require_records(const io::InputFile& input, Bytes offset, Bytes length) {
@@ -47,6 +43,17 @@ void require_records(const io::InputFile& input, Bytes offset, Bytes length) {
         input.read_at(entry.offset, bytes);
         require_crc32(name, bytes, entry.crc32);
     }
+}
+
+/// The training key that is the first component of a key, "" for others: modules may be called
+/// "optimizer_proj".
+std::string_view training_key(std::string_view key) {
+    const std::string_view first = key.substr(0, key.find_first_of("./"));
+    if (first.starts_with(kChained) && parse_index(first.substr(kChained.size()))) {
+        return kChained;
+    }
+    return std::ranges::find(kTrainingKeys, first) != kTrainingKeys.end() ? first
+                                                                          : std::string_view();
 }
 
 }  // namespace
@@ -137,16 +144,17 @@ Catalogue scan_claims(const fs::path& path) {
 }
 
 std::optional<std::pair<std::string, std::string>> ignored_row(std::string_view key) {
-    const auto* const at =
-        std::find_if(kTrainingKeys.begin(), kTrainingKeys.end(),
-                     [&](std::string_view prefix) { return key.starts_with(prefix); });
-    if (at != kTrainingKeys.end()) {
-        return std::pair(std::string(*at) + "*", std::string("training state"));
+    if (const std::string_view training = training_key(key); !training.empty()) {
+        return std::pair(std::string(training) + "*", std::string("training state"));
     }
     if (key.ends_with("._extra_state") || key.find("._extra_state/") != std::string_view::npos) {
         return std::pair(std::string("*._extra_state*"), std::string("Transformer Engine state"));
     }
     return std::nullopt;
+}
+
+bool is_in_module(std::string_view key) {
+    return key.find('.') != std::string_view::npos;
 }
 
 }  // namespace shardweld::formats::megatron

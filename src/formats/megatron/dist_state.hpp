@@ -64,4 +64,8 @@ void note_unchecked(catalogue::Catalogue& out);
 /// Pattern and reason under which a key is left aside; nullopt for model tensors.
 std::optional<std::pair<std::string, std::string>> ignored_row(std::string_view key);
 
+/// Whether a key that is none of these names something in a module, and not what Megatron keeps for
+/// itself: "decoder.final_layernorm.weight", not "iteration".
+bool is_in_module(std::string_view key);
+
 }  // namespace shardweld::formats::megatron

@@ -1,6 +1,6 @@
 #include "legacy_scan.hpp"
 
-#include <map>
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -15,6 +15,7 @@
 #include "../shared/file_scan.hpp"
 #include "../shared/hints.hpp"
 #include "../shared/ignored_rows.hpp"
+#include "../shared/model_values.hpp"
 #include "../shared/module_names.hpp"
 #include "../shared/stored_piece.hpp"
 #include "args.hpp"
@@ -36,7 +37,10 @@ constexpr Index kMostChunks = 1 << 16;
 class LegacyScan {
   public:
     LegacyScan(const TorchFile& file, Catalogue& out)
-        : file_(file), out_(out), entries_left_(file.pickle().consumed()) {}
+        : file_(file),
+          out_(out),
+          entries_left_(file.pickle().consumed()),
+          values_(file, ignored_) {}
 
     void add_model(const PickleValue& model, int chunk) {
         if (!model.is_mapping()) {
@@ -47,23 +51,8 @@ class LegacyScan {
         require_distinct_names(first);
     }
 
-    void leave_aside(std::string pattern, std::string reason, Bytes bytes) {
-        ignored_.add({std::move(pattern), std::move(reason)}, 1, bytes);
-    }
-
-    /// Bytes of storages that no model tensor lies in: optimizer and RNG state.
-    [[nodiscard]] Bytes other_bytes() const {
-        std::map<Bytes, Bytes> used_storages;  // file offset -> size
-        for (const catalogue::Shard& shard : out_.shards) {
-            used_storages[shard.piece.base] = shard.piece.storage_bytes;
-        }
-        Bytes used = 0;
-        for (const auto& [offset, size] : used_storages) {
-            used += size;
-        }
-        const Bytes all = file_.storage_bytes();
-        return all > used ? all - used : 0;
-    }
+    /// What stands beside the model.
+    void leave_other_keys(const PickleValue& root);
 
     void finish() { out_.ignored = ignored_.take(); }
 
@@ -88,7 +77,7 @@ class LegacyScan {
             std::string name(prefix);
             name += key.text();
             const PickleValue& value = dictionary.value(i);
-            if (value.is_mapping() && !is_extra_state(name)) {
+            if (value.pair_count() > 0 && !is_extra_state(name)) {
                 add_entries(value, name + ".", chunk, depth + 1);
             } else {
                 add_entry(model_name(name), value, chunk);
@@ -97,15 +86,13 @@ class LegacyScan {
     }
 
     void add_entry(std::string_view name, const PickleValue& value, int chunk) {
-        if (is_extra_state(name)) {
-            leave_aside("*._extra_state", "Transformer Engine state", 0);
-            return;
-        }
         try {
-            if (!file_.read_tensor(value, tensor_)) {
-                leave_aside(pattern_of(name), "not a tensor", 0);
+            if (is_extra_state(name)) {
+                values_.leave_aside("*._extra_state", value, "Transformer Engine state");
+            } else if (!file_.read_tensor(value, tensor_)) {
+                values_.leave_aside(name, value);
             } else if (tensor_.volume() == 0) {
-                leave_aside(pattern_of(name), "empty tensor", 0);
+                ignored_.add({pattern_of(name), "empty tensor"}, 1, 0);
             } else {
                 catalogue::Shard shard{std::string(name), tensor_.dtype, tensor_.shape, {}, {}};
                 shard.at.vpp = chunk;
@@ -132,6 +119,7 @@ class LegacyScan {
     std::size_t entries_left_;
     StoredTensor tensor_;  // that is read; its memory is used again
     IgnoredRows ignored_;
+    ModelValues values_;
 };
 
 // `model` alone, or model0, model1... of virtual pipeline stages.
@@ -179,22 +167,16 @@ void require_all(const PickleValue& root, std::size_t n_models) {
     }
 }
 
-void leave_other_keys(const PickleValue& root, LegacyScan& scan) {
-    // All other storages are reported with the first of these keys: they are training state.
-    Bytes bytes = scan.other_bytes();
-    for (const std::string_view key : {"optimizer", "rng_state"}) {
-        if (root.find(key) != nullptr) {
-            scan.leave_aside(std::string(key), "training state", std::exchange(bytes, 0));
-        }
-    }
-    if (bytes != 0) {
-        scan.leave_aside("(outside the model)", "training state", bytes);
-    }
+void LegacyScan::leave_other_keys(const PickleValue& root) {
+    const auto is_models = [this](std::string_view name) {
+        return std::ranges::any_of(
+            out_.shards, [&](const catalogue::Shard& shard) { return shard.name.text() == name; });
+    };
     for (std::size_t i = 0; i < root.pair_count(); ++i) {
         const std::string_view key = root.key(i).text();
         if (!is_model_key(key) && key != "args" && key != "checkpoint_version" &&
-            key != "iteration" && key != "optimizer" && key != "rng_state") {
-            scan.leave_aside(printable(key, 60), "training state", 0);
+            key != "iteration") {
+            values_.leave_beside(key, root.value(i), is_models);
         }
     }
 }
@@ -220,7 +202,7 @@ void add_root(const TorchFile& file, const ScalarReader& scalars, Catalogue& out
     if (const auto rank = number_claim(out.claims, "rank"); rank && *rank >= 0) {
         out.facts["rank"] = *rank;
     }
-    leave_other_keys(root, scan);
+    scan.leave_other_keys(root);
     scan.finish();
 }
 

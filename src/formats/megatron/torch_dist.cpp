@@ -21,6 +21,7 @@
 #include "../shared/directory_listing.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "../shared/only_state.hpp"
+#include "../shared/stored_objects.hpp"
 #include "../shared/unnamed_files.hpp"
 #include "adapter.hpp"
 #include "dist_state.hpp"
@@ -76,8 +77,14 @@ catalogue::Catalogue read_index(const Location& location) {
     for (const DcpObject& object : metadata.objects) {
         const auto row = ignored_row(object.name);
         const std::string name = object.name.substr(0, object.name.find("/shard_"));
-        ignored.add(row ? *row : std::pair(printable(name), std::string("not a tensor")), 1,
-                    object.length);
+        if (row || !is_in_module(name) || object.length == 0) {
+            ignored.add(row ? *row : std::pair(printable(name), std::string("not a tensor")), 1,
+                        object.length);
+        } else {
+            leave_aside_object(location,
+                               {metadata.files.at(object.file), object.offset, object.length}, name,
+                               ignored);
+        }
         if (name == kCommonState) {
             read_common_state(location, object, metadata.files.at(object.file), out);
         }

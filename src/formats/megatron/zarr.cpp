@@ -19,6 +19,7 @@
 
 #include "../shared/directory_listing.hpp"
 #include "../shared/ignored_rows.hpp"
+#include "../shared/stored_objects.hpp"
 #include "dist_state.hpp"
 #include "megatron.hpp"
 #include "model_names.hpp"
@@ -45,8 +46,26 @@ Bytes bytes_of(const fs::path& directory, const std::vector<std::string>& files)
     return bytes;
 }
 
-// Directories without an array hold objects: <key>/shard_<i>_<n>.pt.
-Catalogue scan_objects(const fs::path& directory) {
+// <key>/shard_<i>_<n>.pt.
+void leave_objects(const Location& location, const std::string& key, const Listing& listing,
+                   IgnoredRows& ignored) {
+    for (const std::string& file : listing.files) {
+        if (!file.ends_with(".pt")) {
+            throw Error(ErrorCode::unsupported,
+                        printable(key) + " has neither .zarray nor objects (*.pt), but " +
+                            printable(file) + ", which is not read",
+                        "load and save it once with --ckpt-format torch_dist");
+        }
+        const std::string path = key + "/" + file;
+        std::error_code failed;
+        const auto size = fs::file_size(location.directory / path, failed);
+        leave_aside_object(location, {path, 0, failed ? 0 : size}, key, ignored);
+    }
+}
+
+// Directories without an array hold objects.
+Catalogue scan_objects(const Location& location) {
+    const fs::path& directory = location.directory;
     IgnoredRows ignored;
     for (const std::string& key : list_directory(directory).directories) {
         if (is_file(directory / key / kArrayFile)) {
@@ -59,9 +78,13 @@ Catalogue scan_objects(const fs::path& directory) {
                         "copy it again, hidden files too; if the save was interrupted, take an "
                         "earlier one");
         }
-        ignored.add(row ? *row : std::pair(printable(key), std::string("not a tensor")),
-                    static_cast<Index>(listing.files.size()),
-                    bytes_of(directory / key, listing.files));
+        if (!row && is_in_module(key)) {
+            leave_objects(location, key, listing, ignored);
+        } else {
+            ignored.add(row ? *row : std::pair(printable(key), std::string("not a tensor")),
+                        static_cast<Index>(listing.files.size()),
+                        bytes_of(directory / key, listing.files));
+        }
     }
     Catalogue out;
     out.ignored = ignored.take();
@@ -174,7 +197,7 @@ class Zarr final : public Format {
         const fs::path path = location.directory / file;
         try {
             if (file == kBackendFile) {
-                return scan_objects(location.directory);
+                return scan_objects(location);
             }
             if (file == kCommonFile) {
                 return scan_state(io::InputFile::open(path), file, {}, location.check_crc);

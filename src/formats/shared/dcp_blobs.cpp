@@ -17,6 +17,7 @@
 #include "shardweld/io/input_file.hpp"
 
 #include "hints.hpp"
+#include "model_values.hpp"
 
 namespace shardweld::formats {
 
@@ -172,7 +173,7 @@ class ShardFile {
         const auto archive = TorchFile::read(file_, piece.base, piece.storage_bytes, check_crc_);
         const auto stored = archive.tensor(archive.root());
         if (!stored) {
-            throw Error(ErrorCode::corrupt, "a chunk holds something that is not a tensor");
+            refuse_value(archive.root());
         }
         archive.require_unchanged();
         return *stored;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <utility>
 
 #include "shardweld/catalogue/catalogue.hpp"
@@ -14,6 +15,51 @@
 namespace shardweld::formats {
 
 using catalogue::Catalogue;
+
+namespace {
+
+/// Bytes of a file's storages in which tensors lie; of elements that several share, once.
+class BytesRead {
+  public:
+    void add(const catalogue::Piece& piece, DType dtype) {
+        const Bytes bytes = to_bytes(piece.patch.volume(), "elements") * size_of(dtype);
+        Bytes& read = storages_[piece.base];
+        read = std::min(checked_add_bytes(read, bytes, "bytes read"), piece.storage_bytes);
+    }
+    [[nodiscard]] Bytes sum() const {
+        Bytes sum = 0;
+        for (const auto& [base, read] : storages_) {
+            sum = checked_add_bytes(sum, read, "bytes read");
+        }
+        return sum;
+    }
+
+  private:
+    std::map<Bytes, Bytes> storages_;  // by their offsets
+};
+
+// So that no byte of the file goes unmentioned.
+void add_unread(const TorchFile& file, Catalogue& out) {
+    BytesRead read;
+    for (const catalogue::Tensor& tensor : out.tensors) {
+        for (const catalogue::Piece& piece : tensor.pieces) {
+            read.add(piece, tensor.dtype);
+        }
+    }
+    for (const catalogue::Shard& shard : out.shards) {
+        read.add(shard.piece, shard.dtype);
+    }
+    Bytes told = read.sum();
+    for (const catalogue::Ignored& row : out.ignored) {
+        told = checked_add_bytes(told, row.bytes, "bytes left aside");
+    }
+    if (const Bytes all = file.storage_bytes(); all > told) {
+        out.ignored.push_back(
+            {"(storages)", "no tensor of the model lies in these bytes", 1, all - told});
+    }
+}
+
+}  // namespace
 
 Catalogue scan_torch_file(const Location& location, const std::string& file,
                           const std::function<void(const TorchFile&, Catalogue&)>& add) {
@@ -31,6 +77,7 @@ Catalogue scan_torch_file(const io::InputFile& input, const Location& location,
     }
     try {
         add(torch_file, out);
+        add_unread(torch_file, out);
         torch_file.require_unchanged();
     } catch (Error& error) {
         error.add_context("file " + printable(file));
@@ -39,21 +86,6 @@ Catalogue scan_torch_file(const io::InputFile& input, const Location& location,
         throw_no_memory(location.directory / file);
     }
     return out;
-}
-
-bool is_no_weight(const PickleValue& value) {
-    switch (value.kind) {
-        case PickleKind::none:
-        case PickleKind::boolean:
-        case PickleKind::integer:
-        case PickleKind::big_integer:
-        case PickleKind::real:
-        case PickleKind::text:
-        case PickleKind::bytes:
-            return true;
-        default:
-            return value.class_name() == "_io BytesIO";
-    }
 }
 
 std::uint32_t join_scan(Catalogue& scan, IgnoredRows& ignored, Catalogue& out) {

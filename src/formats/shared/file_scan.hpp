@@ -16,8 +16,9 @@
 
 namespace shardweld::formats {
 
-/// A catalogue of one torch file of the location: the file, its globals left inert, and what `add`
-/// puts there. Errors of `add` name the file; those of TorchFile::read do so by themselves.
+/// A catalogue of one torch file of the location: the file, its globals left inert, what `add` puts
+/// there, and a row for the bytes of storages that none of this tells of. Errors of `add` name the
+/// file; those of TorchFile::read do so by themselves.
 catalogue::Catalogue scan_torch_file(
     const Location& location, const std::string& file,
     const std::function<void(const TorchFile&, catalogue::Catalogue&)>& add);
@@ -25,9 +26,6 @@ catalogue::Catalogue scan_torch_file(
 catalogue::Catalogue scan_torch_file(
     const io::InputFile& input, const Location& location, const std::string& file,
     const std::function<void(const TorchFile&, catalogue::Catalogue&)>& add);
-
-/// Whether a dictionary's entry is a number, a text or another thing that is no weight.
-bool is_no_weight(const PickleValue& value);
 
 /// Moves into `out` what every scan of one file has: the file, its globals left inert; into
 /// `ignored` its rows. The file's number in `out`.

@@ -10,10 +10,12 @@ namespace shardweld::formats {
 namespace {
 
 // Without number, plural and "_state", "_states", "_state_dict": see stem_of.
-constexpr std::array<std::string_view, 18> kTrainingKeys = {
-    "optimizer",   "optim",  "lr_scheduler", "scheduler", "dataloader", "train_dataloader",
-    "data_loader", "rng",    "random",       "train",     "training",   "trainer",
-    "grad_scaler", "scaler", "loss_scaler",  "callback",  "loop",       "opt_param_scheduler"};
+constexpr std::array<std::string_view, 11> kTrainingOnly = {
+    "optimizer",   "optim",       "lr_scheduler", "dataloader",          "train_dataloader", "rng",
+    "data_loader", "grad_scaler", "loss_scaler",  "opt_param_scheduler", "callback"};
+// Modules are called by these, too.
+constexpr std::array<std::string_view, 7> kAmbiguous = {"scheduler", "random", "train", "training",
+                                                        "trainer",   "scaler", "loop"};
 
 void drop_ending(std::string& text, std::string_view end) {
     if (text.size() > end.size() && text.ends_with(end)) {
@@ -39,9 +41,12 @@ std::string stem_of(std::string_view key) {
 
 }  // namespace
 
+bool is_training_only(std::string_view key) {
+    return std::ranges::find(kTrainingOnly, stem_of(key)) != kTrainingOnly.end();
+}
+
 bool is_training_key(std::string_view key) {
-    const std::string stem = stem_of(key);
-    return std::find(kTrainingKeys.begin(), kTrainingKeys.end(), stem) != kTrainingKeys.end();
+    return is_training_only(key) || std::ranges::find(kAmbiguous, stem_of(key)) != kAmbiguous.end();
 }
 
 }  // namespace shardweld::formats

@@ -12,4 +12,7 @@ namespace shardweld::formats {
 /// loaders, random generators...: also numbered, in the plural or with `_state`, `_state_dict`.
 bool is_training_key(std::string_view key);
 
+/// Whether it is one that no module of a model is called by: "optimizer", not "scaler" or "loops".
+bool is_training_only(std::string_view key);
+
 }  // namespace shardweld::formats

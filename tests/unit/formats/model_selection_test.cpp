@@ -92,6 +92,37 @@ TEST(DcpSelection, asks_where_there_are_several) {
                  [&] { selected({}); });
 }
 
+// A head in a dictionary of its own, and modules that are called as training state is.
+TEST(DcpSelection, leaves_no_part_of_the_model_aside) {
+    const auto selected_wide = [](const std::vector<Path>& paths, const std::string& prefix = "") {
+        auto catalogue = saved(paths);
+        for (auto& tensor : catalogue.tensors) {
+            tensor.shape = {3, 2};
+        }
+        select_model(prefix, catalogue);
+        return catalogue.tensors.size();
+    };
+    const std::vector<std::pair<std::string, std::vector<Path>>> parts = {
+        {"lm_head.weight", {{"model", "a.weight"}, {"lm_head", "weight"}}},
+        {"model.lm_head.weight", {{"model", "model", "a.weight"}, {"model", "lm_head", "weight"}}},
+        {"lm_head.weight", {{"model", "a.weight"}, {"model", "b.weight"}, {"lm_head.weight"}}},
+        {"scaler.weight", {{"model", "a.weight"}, {"scaler", "weight"}}},
+        {"loops.gate.bias", {{"model", "a.weight"}, {"loops", "gate", "bias"}}},
+        {"tower.weight", {{"a.weight"}, {"tower", "weight"}}},
+        {"b.bias.0", {{"a.weight"}, {"b.bias", "0"}}}};
+    for (const auto& [name, paths] : parts) {
+        expect_error(ErrorCode::unsupported, "tensor " + name + " lies beside the model's",
+                     [&, &wide = paths] { selected_wide(wide); });
+    }
+    EXPECT_EQ(selected_wide(parts[0].second, "model"), 1U);
+    // Copies of the model, and what is no weight by its name.
+    EXPECT_EQ(selected_wide({{"model", "a.weight"},
+                             {"callbacks", "ema", "weights", "a.weight"},
+                             {"trainer", "ema", "a.weight"},
+                             {"meta", "losses"}}),
+              1U);
+}
+
 TEST(DcpSelection, counts_what_is_left_aside) {
     auto catalogue =
         saved({{"model", "a.weight"}, {"meta", "x"}, {"meta", "y"}, {"model", "a._extra_state"}});
@@ -122,6 +153,9 @@ TEST(DcpSelection, knows_training_state) {
                                               {"model", "rng"},
                                               {"state_dict", "a"},
                                               {"optimus", "a"},
+                                              {"scaler.weight"},
+                                              {"loops.0.gate.weight"},
+                                              {"train.head.bias"},
                                               {"model.train.weight"}}) {
         EXPECT_FALSE(training_state(path_name(path))) << dotted(path_name(path));
     }

@@ -102,6 +102,8 @@ class TorchFile {
 
     /// Total bytes of all storages.
     [[nodiscard]] Bytes storage_bytes() const;
+    /// Bytes of the storage that a persistent value names; 0 when there is none.
+    [[nodiscard]] Bytes storage_bytes(const PickleValue& persistent) const;
 
   private:
     using Record = TorchRecords::Record;
