@@ -47,6 +47,23 @@ std::optional<std::string> text_of(const std::vector<publish::Asset>& assets,
     return found->text ? *found->text : io::text_of(*found->file, kLargestFile);
 }
 
+TemplateFiles template_files(const std::vector<publish::Asset>& assets) {
+    constexpr std::string_view kNamed = "additional_chat_templates/";
+    constexpr std::string_view kJinja = ".jinja";
+    TemplateFiles files{
+        text_of(assets, "chat_template.jinja"), text_of(assets, "chat_template.json"), {}};
+    for (const publish::Asset& asset : assets) {
+        const auto text = asset.name.starts_with(kNamed) && asset.name.ends_with(kJinja)
+                              ? text_of(assets, asset.name)
+                              : std::nullopt;
+        if (text) {
+            const std::string_view name = std::string_view(asset.name).substr(kNamed.size());
+            files.named[std::string(name.substr(0, name.size() - kJinja.size()))] = *text;
+        }
+    }
+    return files;
+}
+
 /// What llama.cpp takes as a control token although it is not marked as one.
 bool looks_special(const std::string& text) {
     return text == "<pad>" || text == "<mask>" || text == "<2mass>" || text == "[@BOS@]" ||
@@ -65,8 +82,7 @@ class Keys {
         : assets_(assets),
           config_(models::Config::parse(config_text, "config.json")),
           settings_(parse_tokenizer_settings(text_of(assets, "tokenizer_config.json"),
-                                             text_of(assets, "chat_template.jinja"),
-                                             text_of(assets, "chat_template.json"))) {}
+                                             template_files(assets))) {}
 
     GgufTokenizer run() {
         const auto text = text_of(assets_, "tokenizer.json");

@@ -19,10 +19,10 @@ struct GgufTokenizer {
 };
 
 /// From tokenizer.json (byte-level BPE; BPE with tokens for bytes), tokenizer.model
-/// (SentencePiece), tokenizer_config.json, chat_template.jinja and the numbers of special tokens in
-/// config.json. There are as many tokens as config.json's vocab_size says: others are filled up or
-/// left out. Local: reads the files. Error(io) when one changes meanwhile; Error(corrupt) for a
-/// config.json that is no object.
+/// (SentencePiece), tokenizer_config.json, chat_template.jinja, additional_chat_templates/ and the
+/// numbers of special tokens in config.json. There are as many tokens as config.json's vocab_size
+/// says: others are filled up or left out. Local: reads the files. Error(io) when one changes
+/// meanwhile; Error(corrupt) for a config.json that is no object.
 GgufTokenizer gguf_tokenizer(const std::vector<publish::Asset>& assets,
                              const std::string& config_text);
 

@@ -26,7 +26,8 @@ std::optional<std::string> text_in(const Json& value) {
 }
 
 void take_added(const Json& tokens, TokenizerSettings& out) {
-    for (const auto& [number, token] : (tokens.is_object() ? tokens : Json::object()).items()) {
+    const Json all = tokens.is_object() ? tokens : Json::object();
+    for (const auto& [number, token] : all.items()) {
         const auto id = parse_index(number);
         const auto text = token.is_object() ? text_in(token) : std::nullopt;
         if (id && *id >= 0 && text) {
@@ -35,16 +36,19 @@ void take_added(const Json& tokens, TokenizerSettings& out) {
     }
 }
 
+void add_template(std::string name, const std::string& text, TokenizerSettings& out) {
+    const auto is_odd = [](unsigned char c) { return std::isalnum(c) == 0; };
+    std::ranges::replace_if(name, is_odd, '_');
+    out.templates[name == "default" ? "" : name] = text;
+}
+
 void take_templates(const Json& all, TokenizerSettings& out) {
     for (const Json& one : all.is_array() ? all : Json::array()) {
-        auto name = one.is_object() ? text_in(one.value("name", Json())) : std::nullopt;
+        const auto name = one.is_object() ? text_in(one.value("name", Json())) : std::nullopt;
         const auto text = one.is_object() ? text_in(one.value("template", Json())) : std::nullopt;
-        if (!name || name->empty() || !text) {
-            continue;
+        if (name && !name->empty() && text) {
+            add_template(*name, *text, out);
         }
-        const auto is_odd = [](unsigned char c) { return std::isalnum(c) == 0; };
-        std::ranges::replace_if(*name, is_odd, '_');
-        out.templates[*name == "default" ? "" : *name] = *text;
     }
 }
 
@@ -61,8 +65,7 @@ std::optional<bool> TokenizerSettings::flag(const std::string& name) const {
 }
 
 TokenizerSettings parse_tokenizer_settings(const std::optional<std::string>& config,
-                                           const std::optional<std::string>& jinja,
-                                           const std::optional<std::string>& old_template) {
+                                           const TemplateFiles& files) {
     TokenizerSettings out;
     const Json settings = object_in(config);
     for (const auto& [name, value] : settings.items()) {
@@ -76,11 +79,15 @@ TokenizerSettings parse_tokenizer_settings(const std::optional<std::string>& con
     take_added(settings.value("added_tokens_decoder", Json()), out);
     const Json stated = settings.value("chat_template", Json());
     take_templates(stated, out);
+    if (stated.is_array()) {
+        return out;
+    }
+    for (const auto& [name, text] : files.named) {
+        add_template(name, text, out);
+    }
     auto only = text_in(stated);
-    only = only || stated.is_array() ? only : jinja;
-    only = only || stated.is_array()
-               ? only
-               : text_in(object_in(old_template).value("chat_template", Json()));
+    only = only ? only : files.jinja;
+    only = only ? only : text_in(object_in(files.json).value("chat_template", Json()));
     if (only) {
         out.templates[""] = *only;
     }

@@ -23,10 +23,16 @@ struct TokenizerSettings {
     [[nodiscard]] std::optional<bool> flag(const std::string& name) const;
 };
 
-/// The texts of tokenizer_config.json, chat_template.jinja and chat_template.json; what is not
-/// there, or no JSON object, says nothing.
+/// Texts of chat templates in files of their own.
+struct TemplateFiles {
+    std::optional<std::string> jinja;          ///< chat_template.jinja
+    std::optional<std::string> json;           ///< chat_template.json, of older versions
+    std::map<std::string, std::string> named;  ///< additional_chat_templates/NAME.jinja
+};
+
+/// The text of tokenizer_config.json, and templates; what is not there, or no JSON object, says
+/// nothing. A list in tokenizer_config.json names all templates there are.
 TokenizerSettings parse_tokenizer_settings(const std::optional<std::string>& config,
-                                           const std::optional<std::string>& jinja,
-                                           const std::optional<std::string>& old_template);
+                                           const TemplateFiles& files);
 
 }  // namespace shardweld::app

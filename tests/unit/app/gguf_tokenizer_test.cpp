@@ -79,6 +79,29 @@ TEST(GgufTokenizer, takes_byte_level_bpe) {
     EXPECT_EQ(found.warnings.front().substr(0, 24), "1 token of the tokenizer");
 }
 
+TEST(GgufTokenizer, takes_all_chat_templates) {
+    const auto with = [](const std::string& settings) {
+        return gguf_tokenizer(
+            {asset("tokenizer.json", bytes_json(kLlama3)), asset("tokenizer_config.json", settings),
+             asset("chat_template.jinja", "{{x}}"),
+             asset("additional_chat_templates/rag.jinja", "{{r}}"),
+             asset("additional_chat_templates/tool-use.jinja", "{{t}}"),
+             asset("additional_chat_templates/notes.txt", "no template")},
+            R"({"vocab_size": 6})");
+    };
+    const GgufTokenizer found = with("{}");
+    EXPECT_EQ(text_at(found, "chat_template"), "{{x}}");
+    EXPECT_EQ(text_at(found, "chat_template.rag"), "{{r}}");
+    EXPECT_EQ(text_at(found, "chat_template.tool_use"), "{{t}}");
+    EXPECT_EQ(texts_at(found, "chat_templates"), (Texts{"rag", "tool_use"}));
+    // The older list is all there is.
+    const GgufTokenizer older = with(R"({"chat_template": [{"name": "default", "template": "{{d}}"},
+                                   {"name": "tool_use", "template": "{{u}}"}]})");
+    EXPECT_EQ(text_at(older, "chat_template"), "{{d}}");
+    EXPECT_EQ(text_at(older, "chat_template.tool_use"), "{{u}}");
+    EXPECT_EQ(texts_at(older, "chat_templates"), (Texts{"tool_use"}));
+}
+
 TEST(GgufTokenizer, says_which_way_of_splitting_it_does_not_know) {
     const GgufTokenizer found =
         gguf_tokenizer({asset("tokenizer.json", bytes_json("\\\\w+"))}, R"({"vocab_size": 10})");
