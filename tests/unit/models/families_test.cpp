@@ -314,6 +314,37 @@ TEST(Families, qwen3_next_has_one_mtp_layer_with_attention_and_experts) {
         has(built_in_names(sizes + R"(, "num_nextn_predict_layers": 2})"), "mtp.norm.weight [16]"));
 }
 
+/// What a recipe keeps in F32 of its recurrent layers, without the layer's name.
+std::set<std::string> kept_of(const std::string& recipe) {
+    const RecipeLibrary library = RecipeLibrary::load();
+    std::set<std::string> names;
+    for (const Line& line : library.find_recipe(recipe)->hub) {
+        const std::string& name = line.name.text;
+        for (const std::string part : {"attn.", "attention.", "mixer.", "mamba."}) {
+            const std::size_t at = name.find(part);
+            if (line.keep && at != std::string::npos &&
+                line.logical.find("router") == std::string::npos) {
+                names.insert(name.substr(at + part.size()));
+            }
+        }
+    }
+    return names;
+}
+
+TEST(Families, precision_of_recurrent_layers_is_that_of_released_models) {
+    using Kept = std::set<std::string>;
+    EXPECT_EQ(kept_of("qwen3_5"), (Kept{"A_log", "norm.weight"}));
+    EXPECT_EQ(kept_of("qwen3_5_vl"), (Kept{"A_log", "norm.weight"}));
+    EXPECT_EQ(kept_of("nemotron_h"), (Kept{"A_log", "D", "dt_bias"}));
+    EXPECT_EQ(kept_of("kimi_linear"), (Kept{"A_log", "dt_bias"}));
+    EXPECT_EQ(kept_of("bailing_hybrid"),
+              (Kept{"A_log", "dt_bias", "q_conv1d.weight", "k_conv1d.weight", "v_conv1d.weight"}));
+    for (const char* other :
+         {"qwen3_next", "falcon_h1", "bamba", "jamba", "granitemoehybrid", "lfm2", "mamba2"}) {
+        EXPECT_EQ(kept_of(other), Kept()) << other;
+    }
+}
+
 TEST(Families, gpt_oss_keeps_experts_in_one_tensor) {
     const Names names =
         built_in_names(R"({"model_type": "gpt_oss", "num_local_experts": 3, )" + kSizes + "}");
