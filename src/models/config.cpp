@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <nlohmann/json_fwd.hpp>
 
+#include "shardweld/core/config_fields.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/json.hpp"
 #include "shardweld/core/text.hpp"
@@ -66,9 +67,6 @@ nlohmann::ordered_json parse_config_text(const std::string& text, const std::str
 
 using nlohmann::ordered_json;
 
-// Where composite models keep what describes their language model.
-constexpr std::array<std::string_view, 5> kInner = {"text_config", "llm_config", "language_config",
-                                                    "thinker_config.text_config", "thinker_config"};
 constexpr std::string_view kEach = ".*.";      // in a path: of each member of a list
 constexpr std::size_t kMostMembers = 100'000;  // that numbers as names may promise
 
@@ -98,7 +96,7 @@ Place place_in(const ordered_json& root, std::string_view path) {
     if (const ordered_json* const found = below(root, path)) {
         return {&root, found};
     }
-    for (const std::string_view name : kInner) {
+    for (const std::string_view name : kInnerConfigs) {
         const ordered_json* const inner = below(root, name);
         const ordered_json* const found = inner == nullptr ? nullptr : below(*inner, path);
         if (found != nullptr) {
@@ -242,6 +240,17 @@ std::optional<Index> Config::count(std::string_view path) const {
     }
     const bool is_list = found != nullptr && (found->is_array() || found->is_object());
     return is_list ? std::optional(static_cast<Index>(found->size())) : std::nullopt;
+}
+
+std::vector<std::string> Config::keys(std::string_view path) const {
+    const ordered_json* const found = look_up(state_->root, path);
+    std::vector<std::string> names;
+    if (found != nullptr && found->is_object()) {
+        for (const auto& [name, value] : found->items()) {
+            names.push_back(name);
+        }
+    }
+    return names;
 }
 
 std::vector<std::string> Config::architectures() const {

@@ -50,6 +50,9 @@ constexpr std::array<std::string_view, 15> kNames = {
     "sentencepiece.bpe.model",
     "tekken.json",
 };
+// What ModelOpt, GPTQ and AWQ say of codes beside or instead of config.json.
+constexpr std::array<std::string_view, 3> kOfCodes = {"hf_quant_config.json",
+                                                      "quantize_config.json", "quant_config.json"};
 constexpr std::array<std::string_view, 7> kTokenizers = {
     "tokenizer.json", "tokenizer.model",         "vocab.json", "vocab.txt",
     "spiece.model",   "sentencepiece.bpe.model", "tekken.json"};
@@ -179,13 +182,17 @@ Bytes Asset::size() const {
     return text ? text->size() : file ? file->size() : 0;
 }
 
+bool is_about_codes(std::string_view name) {
+    return std::ranges::find(kOfCodes, name) != kOfCodes.end();
+}
+
 bool is_asset(std::string_view file_name) {
     if (file_name.starts_with('.') || ends_with_any(file_name, kWeights) ||
         std::find(kScripts.begin(), kScripts.end(), file_name) != kScripts.end()) {
         return false;
     }
-    return std::find(kNames.begin(), kNames.end(), file_name) != kNames.end() ||
-           is_of_sentence_model(file_name) ||
+    return is_about_codes(file_name) || is_of_sentence_model(file_name) ||
+           std::find(kNames.begin(), kNames.end(), file_name) != kNames.end() ||
            std::any_of(kPrefixes.begin(), kPrefixes.end(),
                        [&](std::string_view prefix) { return file_name.starts_with(prefix); }) ||
            ends_with_any(file_name, kSuffixes);

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "shardweld/core/config_fields.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
@@ -40,11 +41,6 @@ constexpr Index kMostLabels = 20'000;
 constexpr std::string_view kCausal = "ForCausalLM";
 constexpr std::string_view kTokenClasses = "ForTokenClassification";
 
-/// Codes that are no floats, by the names that compressed-tensors and gpt-oss give them.
-bool is_codes(const std::string& name) {
-    return name.ends_with(".weight_packed") || name.ends_with("_blocks");
-}
-
 bool is_eight_bit_float(DType dtype) {
     return size_of(dtype) == 1 && (is_float(dtype) || dtype == DType::f8_e8m0);
 }
@@ -70,10 +66,51 @@ void edit_dtype(models::Config& config, DType dtype) {
 }
 
 void edit_tied(models::Config& config, bool tied) {
-    const auto stated = config.integer("tie_word_embeddings");
+    const std::string field = "tie_word_embeddings";
+    const auto stated = config.integer(field);
     // Families differ in what an absent field means, so the file says it.
-    if (!stated || (*stated != 0) != tied) {
-        config.set("tie_word_embeddings", tied ? "true" : "false");
+    if (stated && (*stated != 0) == tied) {
+        return;
+    }
+    config.set(field, tied ? "true" : "false");
+    for (const std::string_view inner : kInnerConfigs) {
+        const std::string path = std::string(inner) + "." + field;
+        if (config.integer(path)) {
+            config.set(path, tied ? "true" : "false");
+        }
+    }
+}
+
+/// Layers that predict further tokens are promised, but not written.
+void edit_predictions(models::Config& config, const Facts& facts, std::vector<std::string>& notes) {
+    const auto layers = config.integer("num_hidden_layers");
+    const bool is_behind = layers && facts.last_layer && *facts.last_layer >= *layers;
+    if (facts.predicts || is_behind || !facts.last_layer) {
+        return;
+    }
+    const auto clear = [&](const std::string& field) {
+        const Index promised = config.integer(field).value_or(0);
+        if (promised > 0) {
+            config.set(field, "0");
+            notes.push_back("config.json promised layers that predict further tokens (" + field +
+                            " " + std::to_string(promised) +
+                            "), but none is stored: the written one says 0");
+        }
+    };
+    for (const std::string_view field : kPredictionFields) {
+        clear(std::string(field));
+        for (const std::string_view inner : kInnerConfigs) {
+            clear(std::string(inner) + "." + std::string(field));
+        }
+    }
+}
+
+/// Of the model or of the language model in it; quantization_config is a method's of vLLM, too.
+void drop_quantisation(models::Config& config) {
+    for (const char* key : {"quantization_config", "compression_config"}) {
+        while (config.count(key)) {
+            config.remove(key);
+        }
     }
 }
 
@@ -153,6 +190,19 @@ void apply(models::Config& config, const models::ConfigEdit& edit,
 
 }  // namespace
 
+bool is_codes(const std::string& name, DType dtype, const std::vector<Index>& shape) {
+    constexpr std::array<std::string_view, 5> kWords = {"weight", "pack", "zeros", "code", "idxs"};
+    if (is_eight_bit_float(dtype) || is_float(dtype) || dtype == DType::boolean) {
+        return is_eight_bit_float(dtype);
+    }
+    // Masks (GPT-2's attn.bias), positions and tables of tokens are integers, too.
+    const bool is_named_so = std::ranges::any_of(
+        kWords, [&](std::string_view word) { return name.find(word) != std::string::npos; });
+    const bool is_mask = name.ends_with("bias") || name.ends_with("mask");
+    return shape.size() >= 2 && !is_mask &&
+           (size_of(dtype) == 1 || (size_of(dtype) <= 4 && is_named_so));
+}
+
 std::optional<DType> stated_dtype(const models::Config& config) {
     for (const char* key : kDtypeKeys) {
         if (const auto stated = config.text(key)) {
@@ -160,6 +210,15 @@ std::optional<DType> stated_dtype(const models::Config& config) {
         }
     }
     return std::nullopt;
+}
+
+std::vector<std::string> name_trained_classes(models::Config& config) {
+    std::vector<std::string> names = config.architectures();
+    std::ranges::transform(names, names.begin(), trained_class);
+    if (names != config.architectures()) {
+        config.set("architectures", ordered_json(names).dump());
+    }
+    return names;
 }
 
 std::string made_generation_config(const models::Config& config) {
@@ -201,7 +260,9 @@ Facts facts_of(const std::vector<plan::Target>& targets, const std::set<std::str
             bytes_of[target.cast()] += target.bytes();
         }
         facts.is_quantised =
-            facts.is_quantised || is_eight_bit_float(target.dtype) || is_codes(target.name);
+            facts.is_quantised || is_codes(target.name, target.dtype, target.shape);
+        facts.predicts = facts.predicts || predicts_further_tokens(target.name);
+        facts.last_layer = std::max(facts.last_layer, stack_layer_of(target.name));
         if (target.name == "score.weight" && !target.shape.empty()) {
             facts.labels = target.shape.front();
         }
@@ -215,7 +276,8 @@ Facts facts_of(const std::vector<plan::Target>& targets, const std::set<std::str
     return facts;
 }
 
-models::Config true_config(models::Config config, const Facts& facts) {
+TrueConfig true_config(models::Config config, const Facts& facts) {
+    std::vector<std::string> notes;
     if (facts.to_token_classes) {
         edit_architectures(config);
     }
@@ -233,10 +295,11 @@ models::Config true_config(models::Config config, const Facts& facts) {
     }
     if (!facts.quantisation.empty()) {
         config.set("quantization_config", facts.quantisation);
-    } else if (!facts.is_quantised && config.count("quantization_config")) {
-        config.remove("quantization_config");
+    } else if (!facts.is_quantised) {
+        drop_quantisation(config);
     }
-    return config;
+    edit_predictions(config, facts, notes);
+    return {std::move(config), std::move(notes)};
 }
 
 }  // namespace shardweld::publish

@@ -36,6 +36,8 @@ class Config {
     [[nodiscard]] std::optional<Index> count(std::string_view path) const;
     /// All elements of a list field; nullopt when absent or no list.
     [[nodiscard]] std::optional<std::vector<FieldValue>> list(std::string_view path) const;
+    /// Names of the fields of an object, in its order; empty when absent or no object.
+    [[nodiscard]] std::vector<std::string> keys(std::string_view path) const;
     /// `architectures` (empty when missing).
     [[nodiscard]] std::vector<std::string> architectures() const;
     [[nodiscard]] ModelClass model_class() const;

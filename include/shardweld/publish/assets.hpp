@@ -35,6 +35,9 @@ using Opener = std::function<io::InputFile(const fs::path&)>;
 /// indices or documents. config.json is not among them: its text is decided by true_config.
 bool is_asset(std::string_view file_name);
 
+/// Whether it says how weights are quantised, which is true of codes only.
+bool is_about_codes(std::string_view file_name);
+
 /// Whether one of these files of a model directory holds a tokenizer's words, as transformers'
 /// tokenizers load them.
 bool has_tokenizer(const std::vector<std::string>& file_names);

@@ -7,6 +7,7 @@
 
 #include "shardweld/adapters/separate.hpp"
 #include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/core/config_fields.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/format.hpp"
@@ -124,9 +125,31 @@ bool fit_recipe(PreparedModel& prepared, const models::Dialect* dialect,
     return true;
 }
 
+/// Training renames the class of the live model, and saves that name.
+void name_trained_classes(models::Config& config, PreparedModel& prepared) {
+    const std::vector<std::string> stated = config.architectures();
+    const std::vector<std::string> trained = publish::name_trained_classes(config);
+    for (std::size_t i = 0; i < stated.size(); ++i) {
+        if (trained[i] != stated[i]) {
+            prepared.notes.push_back(
+                "config.json names the class " + printable(stated[i]) +
+                ", which is what its wrapper called it: the written one says " +
+                printable(trained[i]));
+        } else if (is_wrapper_class(stated[i])) {
+            prepared.warnings.push_back(
+                {"class_of_wrapper", "",
+                 "config.json names the class " + printable(stated[i]) +
+                     ", which wraps a model: correct architectures there, or give the trained "
+                     "model's own with --hf_config"});
+        }
+    }
+}
+
 /// The config as the rest of the run sees it.
-models::Config edited_config(const ModelFiles& files, const ModelChoice& choice) {
+models::Config edited_config(const ModelFiles& files, const ModelChoice& choice,
+                             PreparedModel& prepared) {
     models::Config config = models::Config::parse(files.config_text, files.config_path);
+    name_trained_classes(config, prepared);
     if (choice.is_tied && config.integer("tie_word_embeddings").value_or(0) != 1) {
         config.set("tie_word_embeddings", "true");
     }
@@ -336,7 +359,7 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
     const LibraryPtr library =
         std::make_shared<const models::RecipeLibrary>(models::RecipeLibrary::load(files.recipes));
     const models::Dialect* const stored = dialect_of(*library, choice.names, catalogue);
-    prepared.config = edited_config(files, choice);
+    prepared.config = edited_config(files, choice, prepared);
     prepared.recipe = {library, &recipe_of(*library, stored, prepared, catalogue)};
     const bool is_headless = fit_recipe(prepared, stored, catalogue);
     const models::Dialect& known = known_dialect(*library, stored, *prepared.recipe, catalogue);

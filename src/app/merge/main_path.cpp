@@ -250,8 +250,12 @@ Planned make_ready(Session& session, const Terms& terms, Sources sources,
         Planned planned =
             make_plans(one, terms, std::move(input), std::move(bound), std::move(how));
         planned.holds_adapter_only = read.holds_adapter_only;
-        planned.config_text =
-            publish::true_config(planned.model.prepared.config, planned.facts()).text_to_write();
+        const auto [config, notes] =
+            publish::true_config(planned.model.prepared.config, planned.facts());
+        planned.config_text = config.text_to_write();
+        for (const std::string& note : notes) {
+            one.log.info(note);
+        }
         return planned;
     };
     std::vector<Planned> also;

@@ -44,6 +44,12 @@ std::vector<publish::Asset> Planned::assets() const {
     std::vector<publish::Asset> assets;
     if (model.bound.has_model) {
         assets = model.files.assets;
+        const publish::Facts written = facts();
+        if (!written.is_quantised || !written.quantisation.empty()) {
+            std::erase_if(assets, [](const publish::Asset& asset) {
+                return publish::is_about_codes(asset.name);
+            });
+        }
         assets.push_back({"config.json", {}, config_text});
         for (const outputs::SideFile& file : plan.placement.side_files) {
             assets.push_back({file.name, {}, file.text});

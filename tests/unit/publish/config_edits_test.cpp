@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "shardweld/core/config_fields.hpp"
 #include "shardweld/core/text.hpp"
 
 #include "support/error_text.hpp"
@@ -10,7 +11,7 @@ namespace shardweld::publish {
 namespace {
 
 std::string edited(const std::string& text, const Facts& facts) {
-    return true_config(models::Config::parse(text, "config.json"), facts).text_to_write();
+    return true_config(models::Config::parse(text, "config.json"), facts).config.text_to_write();
 }
 
 Facts written_as(DType dtype) {
@@ -86,6 +87,17 @@ TEST(TrueConfig, says_whether_the_head_is_tied) {
               "{\n  \"tie_word_embeddings\": true\n}\n");
 }
 
+TEST(TrueConfig, says_so_at_each_level_that_does) {
+    Facts facts;
+    facts.tied = false;
+    const auto config = models::Config::parse(
+        edited(R"({"tie_word_embeddings": true, "text_config": {"tie_word_embeddings": true}})",
+               facts),
+        "config.json");
+    EXPECT_EQ(config.integer("tie_word_embeddings"), 0);
+    EXPECT_EQ(config.integer("text_config.tie_word_embeddings"), 0);
+}
+
 TEST(TrueConfig, names_as_many_labels_as_the_head_has_rows) {
     Facts facts;
     facts.labels = 1;
@@ -142,9 +154,43 @@ TEST(TrueConfig, applies_the_edits_of_the_recipe) {
     EXPECT_EQ(edited(one, facts), "{\n  \"num_nextn_predict_layers\": 1\n}\n");
 }
 
+TEST(TrueConfig, promises_no_layers_that_are_not_written) {
+    Facts facts;
+    facts.last_layer = 1;
+    for (const std::string_view field : kPredictionFields) {
+        const std::string name(field);
+        const std::string layers = R"({"num_hidden_layers": 2, ")" + name + R"(": 1})";
+        EXPECT_EQ(edited(layers, facts),
+                  "{\n  \"num_hidden_layers\": 2,\n  \"" + name + "\": 0\n}\n");
+    }
+    // At each level, and said for each.
+    const auto both = true_config(
+        models::Config::parse(R"({"mtp_depth": 1, "text_config": {"num_hidden_layers": 2,
+                                  "mtp_depth": 3}, "thinker_config": {"n_predict": 0}})",
+                              "config.json"),
+        facts);
+    EXPECT_EQ(both.config.integer("mtp_depth"), 0);
+    EXPECT_EQ(both.config.integer("text_config.mtp_depth"), 0);
+    ASSERT_EQ(both.notes.size(), 2U);
+    EXPECT_NE(both.notes[1].find("text_config.mtp_depth 3"), std::string::npos);
+    // Those that are written count, by name or by a number behind the stack.
+    const std::string one = R"({"num_hidden_layers": 2, "mtp_num_layers": 1})";
+    facts.predicts = true;
+    EXPECT_EQ(edited(one, facts), one);
+    facts.predicts = false;
+    facts.last_layer = 2;
+    EXPECT_EQ(edited(one, facts), one);
+    // What holds no layer at all tells nothing.
+    facts.last_layer = std::nullopt;
+    EXPECT_EQ(edited(one, facts), one);
+}
+
 TEST(TrueConfig, drops_a_quantisation_that_is_not_written) {
     const std::string text = R"({"quantization_config": {"quant_method": "fp8"}, "a": 1})";
     EXPECT_EQ(edited(text, Facts{}), "{\n  \"a\": 1\n}\n");
+    EXPECT_EQ(edited(R"({"quantization_config": {}, "text_config": {"quantization_config": {}}})",
+                     Facts{}),
+              "{\n  \"text_config\": {}\n}\n");
     Facts facts;
     facts.is_quantised = true;
     EXPECT_EQ(edited(text, facts), text);
@@ -162,6 +208,24 @@ TEST(FactsOf, takes_the_dtype_of_most_bytes_and_the_rows_of_the_head) {
     EXPECT_EQ(facts.logicals, (std::set<std::string>{"layer.{l}.qkv"}));
     targets[1].shape = {60};
     EXPECT_EQ(facts_of(targets, {}, models::Recipe{}).dtype, DType::f32);
+}
+
+TEST(FactsOf, knows_codes_and_layers_by_names_and_types) {
+    const auto of = [](const std::string& name, DType dtype, std::vector<Index> shape) {
+        return facts_of({plan::Target{name, dtype, dtype, std::move(shape), 0, {}, {}}}, {},
+                        models::Recipe{});
+    };
+    EXPECT_TRUE(of("a.weight", DType::i8, {4, 4}).is_quantised);
+    EXPECT_TRUE(of("a.weight", DType::u8, {8, 1}).is_quantised);
+    EXPECT_TRUE(of("a.qweight", DType::i32, {4, 4}).is_quantised);
+    EXPECT_TRUE(of("a.weight_packed", DType::i32, {4, 4}).is_quantised);
+    EXPECT_TRUE(of("a.down_proj", DType::f8_e4m3, {2, 4, 4}).is_quantised);
+    EXPECT_FALSE(of("position_ids", DType::i64, {1, 4}).is_quantised);
+    EXPECT_FALSE(of("gate.tid2eid", DType::i32, {9, 4}).is_quantised);
+    EXPECT_TRUE(of("mtp.fc.weight", DType::bf16, {4, 8}).predicts);
+    EXPECT_TRUE(of("model.layers.9.eh_proj.weight", DType::bf16, {4, 8}).predicts);
+    EXPECT_EQ(of("model.language_model.layers.11.mlp.x", DType::bf16, {4}).last_layer, 11);
+    EXPECT_EQ(of("visual.blocks.31.norm.weight", DType::bf16, {4}).last_layer, std::nullopt);
 }
 
 TEST(MatchesGlob, lets_a_star_stand_for_any_text) {

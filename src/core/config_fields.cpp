@@ -1,0 +1,85 @@
+#include "shardweld/core/config_fields.hpp"
+
+#include <algorithm>
+
+#include "shardweld/core/text.hpp"
+
+namespace shardweld {
+
+namespace {
+
+bool is_upper(char c) {
+    return c >= 'A' && c <= 'Z';
+}
+
+bool is_of_prediction(std::string_view part) {
+    return part == "mtp" || part == "eh_proj" || part.starts_with("mtp_") ||
+           part.starts_with("nextn");
+}
+
+bool is_of_tower(std::string_view part) {
+    return part.find("encoder") != std::string_view::npos ||
+           std::ranges::any_of(kTowers,
+                               [&](const Tower& tower) { return belongs_to(tower, part); });
+}
+
+}  // namespace
+
+bool predicts_further_tokens(std::string_view tensor) {
+    return std::ranges::any_of(split(tensor, '.'), is_of_prediction);
+}
+
+std::optional<Index> stack_layer_of(std::string_view tensor) {
+    constexpr std::array<std::string_view, 4> kStacks = {"layers", "h", "blocks", "block"};
+    const auto parts = split(tensor, '.');
+    for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+        if (is_of_tower(parts[i]) || is_of_prediction(parts[i])) {
+            return std::nullopt;
+        }
+        const auto number = parse_index(parts[i + 1]);
+        if (number && std::ranges::find(kStacks, parts[i]) != kStacks.end()) {
+            return number;
+        }
+    }
+    return std::nullopt;
+}
+
+bool belongs_to(const Tower& tower, std::string_view tensor) {
+    return std::ranges::any_of(tower.words, [&](std::string_view word) {
+        return tensor.find(word) != std::string_view::npos;
+    });
+}
+
+std::string trained_class(std::string_view name) {
+    constexpr std::array<std::string_view, 4> kPrefixes = {"FSDP", "DDP", "Replicate",
+                                                           "Parametrized"};
+    for (bool is_changed = true; is_changed;) {
+        is_changed = false;
+        for (const std::string_view prefix : kPrefixes) {
+            // What is left has a name of its own: "FSDPModule" is no model's.
+            const std::string_view rest = name.substr(std::min(name.size(), prefix.size()));
+            if (name.starts_with(prefix) && rest.size() > 1 && is_upper(rest.front()) &&
+                rest != "Module" && rest != "Model") {
+                name = rest;
+                is_changed = true;
+            }
+        }
+    }
+    return std::string(name);
+}
+
+bool is_wrapper_class(std::string_view name) {
+    constexpr std::array<std::string_view, 10> kWrappers = {"FullyShardedDataParallel",
+                                                            "DistributedDataParallel",
+                                                            "DataParallel",
+                                                            "DeepSpeedEngine",
+                                                            "PipelineEngine",
+                                                            "OptimizedModule",
+                                                            "FSDPModule",
+                                                            "GraphModule",
+                                                            "CheckpointWrapper",
+                                                            "AutoModelForCausalLMWithValueHead"};
+    return name.starts_with("PeftModel") || std::ranges::find(kWrappers, name) != kWrappers.end();
+}
+
+}  // namespace shardweld
