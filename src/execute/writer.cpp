@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "shardweld/core/usage.hpp"
 #include "shardweld/numeric/convert.hpp"
@@ -161,6 +162,25 @@ void Writer::quantise(const Round& round, std::size_t i, std::span<std::byte> ou
     }
 }
 
+/// Scales of the tiles that rows [first, first + n) lie in.
+std::span<std::byte> Writer::scales_of(const plan::Quantised& how, Bytes first, Bytes n) {
+    const EncodingFacts& facts = facts_of(how.encoding);
+    const Index columns = how.is_turned() ? how.n_columns : facts.scale_columns(how.n_columns);
+    const Bytes size = static_cast<Bytes>(columns) * size_of(facts.scale_type(how.weight));
+    const bool is_shared = how.rows_per_scale > 0;
+    const auto tile = static_cast<Bytes>(is_shared         ? how.rows_per_scale
+                                         : how.is_turned() ? facts.tile_columns
+                                                           : facts.tile_rows);
+    const Bytes begin = first / tile;
+    const Bytes count = (first + n - 1) / tile + 1 - begin;
+    const auto scales = scales_.get((is_shared ? n : count) * size);
+    factors_.read(how.scales_at + begin * size, scales.first(count * size));
+    for (Bytes row = is_shared ? n : 0; row-- > 0;) {  // each row gets its own, from the last
+        std::memmove(&scales[row * size], &scales[((first + row) / tile - begin) * size], size);
+    }
+    return scales;
+}
+
 /// Codes become rows of a weight, with the scales in the file of factors.
 void Writer::dequantise(const Assembled& codes, std::span<std::byte> out) {
     const plan::Target& target = plan_.targets[codes.slice.target];
@@ -169,13 +189,8 @@ void Writer::dequantise(const Assembled& codes, std::span<std::byte> out) {
     numeric::QuantisedRows rows{how.encoding, how.weight,
                                 (codes.slice.end - codes.slice.begin) / how.n_columns,
                                 how.n_columns};
-    const Index tile = how.is_turned() ? facts.tile_columns : facts.tile_rows;
-    const Index columns = how.is_turned() ? how.n_columns : facts.scale_columns(how.n_columns);
-    const Bytes tile_row = static_cast<Bytes>(columns) * size_of(facts.scale_type(how.weight));
-    const auto first = static_cast<Bytes>(codes.slice.begin / how.n_columns / tile);
-    const auto n_tiles = static_cast<Bytes>((rows.n_rows + tile - 1) / tile);
-    const auto scales = scales_.get(n_tiles * tile_row);
-    factors_.read(how.scales_at + first * tile_row, scales);
+    const auto scales = scales_of(how, static_cast<Bytes>(codes.slice.begin / how.n_columns),
+                                  static_cast<Bytes>(rows.n_rows));
     if (facts.has_global) {
         factors_.read(how.global_at, std::span(&rows.global, 1));
     }

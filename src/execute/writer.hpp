@@ -70,6 +70,7 @@ class Writer {
     void make(const Round& round, plan::LineRange range);
     void convert(const Round& round, std::size_t i, std::span<std::byte> out);
     void dequantise(const Assembled& codes, std::span<std::byte> out);
+    std::span<std::byte> scales_of(const plan::Quantised& how, Bytes first, Bytes n);
     void quantise(const Round& round, std::size_t i, std::span<std::byte> out,
                   std::span<std::byte> scales);
     void hand_out(const plan::Slice& slice, std::span<const std::byte> bytes);

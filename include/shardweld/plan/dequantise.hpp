@@ -2,6 +2,7 @@
 // Pure; knows the names and shapes in which encoded weights are stored, no values.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,14 +24,17 @@ struct EncodedWeight {
     catalogue::Tensor codes;
     catalogue::Tensor scales;
     std::optional<catalogue::Tensor> global;  ///< NVFP4's divisor
-    Bytes rest = 0;                           ///< of tensors that say what is known anyway
+    Index rows_per_scale = 0;                 ///< 0: as the encoding's tiles say
 };
+
+/// Bits of a code of a module's weight, as config.json states them; nullopt: it does not.
+using BitsOf = std::function<std::optional<Index>(const std::string& module)>;
 
 /// Takes the weights that are stored as codes out of a catalogue and puts weights of bf16 in their
 /// places, which have no bytes yet. Which encoding it is, names, types and shapes of codes and
-/// scales say; `bits` of a code are what config.json states. Error(unsupported) for encodings that
-/// are not known (zero points, scales of whole tensors).
-std::vector<EncodedWeight> take_encoded(catalogue::Catalogue& catalogue, std::optional<Index> bits);
+/// scales say, and `bits`. Scales of activations are left out, with a reason. Error(unsupported)
+/// for encodings that are not known (zero points).
+std::vector<EncodedWeight> take_encoded(catalogue::Catalogue& catalogue, const BitsOf& bits);
 
 /// Gives the targets of these weights their codes; returns the targets that their scales become in
 /// `file`, which is read while codes are. Error(unsupported) for a weight that is not written as it

@@ -19,11 +19,12 @@ struct Quantised {
     DType weight = DType::bf16;  ///< codes: stored elements are cast to it first; weight: of scales
     Index n_rows = 0;            ///< of a stack of matrices all rows
     Index n_columns = 0;
-    Index strip_rows = 0;     ///< a multiple of the tile's
-    float global = 1;         ///< NVFP4: the divisor, known before any row is written
-    std::uint32_t share = 0;  ///< NVFP4: weights of one number have one divisor
-    Bytes scales_at = 0;      ///< weight: in the file of factors, as they are stored
-    Bytes global_at = 0;      ///< the same of NVFP4's divisor, f32
+    Index strip_rows = 0;      ///< a multiple of the tile's
+    float global = 1;          ///< NVFP4: the divisor, known before any row is written
+    std::uint32_t share = 0;   ///< NVFP4: weights of one number have one divisor
+    Bytes scales_at = 0;       ///< weight: in the file of factors, as they are stored
+    Bytes global_at = 0;       ///< the same of NVFP4's divisor, f32
+    Index rows_per_scale = 0;  ///< weight: that share a stored scale, 0: those of a tile
 
     /// gpt-oss stores experts by columns: codes and scales of a weight come transposed.
     [[nodiscard]] bool is_turned() const {

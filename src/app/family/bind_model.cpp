@@ -1,6 +1,8 @@
 #include "bind_model.hpp"
 
+#include <algorithm>
 #include <functional>
+#include <iterator>
 #include <set>
 
 #include "shardweld/adapters/attach.hpp"
@@ -13,6 +15,7 @@
 #include "shardweld/plan/plan.hpp"
 
 #include "../cli/selection.hpp"
+#include "promises.hpp"
 #include "quantised.hpp"
 #include "reference.hpp"
 #include "vocabulary_padding.hpp"
@@ -293,7 +296,7 @@ Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const O
         if (options.lora != Lora::split) {
             bound.notes.emplace_back("the checkpoint holds no LoRA adapter: --lora has no effect");
         }
-        const auto encoded = encoded_weights(prepared.config, options, catalogue);
+        const auto encoded = encoded_weights(prepared, options, catalogue);
         bound.binding =
             plan::bind(std::move(catalogue), prepared.model(),
                        {options.dtype, spelling(prepared, files), prepared.choice.has_parts});
@@ -304,6 +307,11 @@ Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const O
         for (std::string& note : padding_notes(bound.binding.padding)) {
             bound.notes.push_back(std::move(note));
         }
+    }
+    judge_unscaled(prepared.config, options, bound.binding);
+    if (bound.has_model) {
+        std::ranges::move(broken_promises(prepared, files, bound.binding.targets),
+                          std::back_inserter(bound.binding.warnings));
     }
     if (options.selection.include || options.selection.exclude) {
         select(bound.binding, options.selection);

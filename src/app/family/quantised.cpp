@@ -1,32 +1,196 @@
 #include "quantised.hpp"
 
 #include <algorithm>
+#include <array>
+#include <set>
 
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/module_targets.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/publish/config_edits.hpp"
 
 namespace shardweld::app {
 
-std::vector<plan::EncodedWeight> encoded_weights(const models::Config& config,
+namespace {
+
+constexpr const char* kGroups = "quantization_config.config_groups";
+
+bool is_eight_bit(DType dtype) {
+    return is_float(dtype) && size_of(dtype) == 1;
+}
+
+bool quantises(const Options& options) {
+    return options.quantise ||
+           std::ranges::any_of(options.also, [](auto& also) { return also.quantise.has_value(); });
+}
+
+bool has_other_types(const Options& options) {
+    return std::ranges::any_of(
+        options.also, [&](auto& also) { return also.dtype && also.dtype != options.dtype; });
+}
+
+/// Whether weights are written as something else than what is stored.
+bool wants_values(const Options& options) {
+    return options.dtype || quantises(options) || has_other_types(options);
+}
+
+std::vector<std::string> texts_at(const models::Config& config, const std::string& path) {
+    std::vector<std::string> texts;
+    for (const auto& value : config.list(path).value_or(std::vector<models::FieldValue>())) {
+        if (const auto* text = std::get_if<std::string>(&value)) {
+            texts.push_back(*text);
+        }
+    }
+    return texts;
+}
+
+/// By the groups of compressed-tensors.
+plan::BitsOf bits_in(const models::Config& config) {
+    std::vector<std::vector<std::string>> targets;
+    std::vector<std::optional<Index>> bits;
+    for (const std::string& name : config.keys(kGroups)) {
+        const std::string group = std::string(kGroups) + "." + name;
+        targets.push_back(texts_at(config, group + ".targets"));
+        bits.push_back(config.integer(group + ".weights.num_bits"));
+    }
+    if (bits.size() == 1) {
+        return [only = bits.front()](const std::string&) { return only; };
+    }
+    return [targets, bits](const std::string& module) {
+        const auto group = group_of(module, targets);
+        return group ? bits[*group] : std::nullopt;
+    };
+}
+
+/// "the quantisation gptq", as config.json calls it.
+std::string quantisation_text(const models::Config& config, std::string_view otherwise) {
+    for (const char* field : {"quantization_config.quant_method", "compression_config.quant_method",
+                              "quantization_config.quant_algo"}) {
+        if (const auto method = config.text(field)) {
+            return "the quantisation " + printable(*method) + " (config.json, " + field + ")";
+        }
+    }
+    return "a quantisation, " + std::string(otherwise);
+}
+
+/// How tensors end that only one library writes.
+struct Trace {
+    std::string_view ending;
+    std::string_view library;
+};
+constexpr std::array kTraces = {
+    Trace{".qweight", "GPTQ or AWQ by its names"},
+    Trace{".qzeros", "GPTQ or AWQ by its names"},
+    Trace{".absmax", "bitsandbytes by its names"},
+    Trace{".quant_map", "bitsandbytes by its names"},
+    Trace{".SCB", "bitsandbytes by its names"},
+    Trace{".weight_scale_2", "ModelOpt by its names"},
+    Trace{".W_q", "HQQ by its names"},
+    Trace{".codebooks", "AQLM by its names"},
+    Trace{".Qidxs", "QuIP# by its names"},
+};
+
+void refuse_unread(const models::Config& config, const std::string& name,
+                   std::string_view library) {
+    throw Error(ErrorCode::unsupported,
+                printable(name) + " belongs to " + quantisation_text(config, library) +
+                    ", which is not read",
+                "dequantise the model with the library that made it, and merge that; --names "
+                "module without --dtype copies what is stored");
+}
+
+template <typename Stored>
+void require_read(const models::Config& config, const std::vector<Stored>& tensors) {
+    for (const Stored& tensor : tensors) {
+        const std::string& name = tensor.name;
+        const auto* const trace = std::ranges::find_if(
+            kTraces, [&](const Trace& one) { return name.ends_with(one.ending); });
+        if (trace != kTraces.end()) {
+            refuse_unread(config, name, trace->library);
+        }
+    }
+}
+
+[[noreturn]] void refuse_unscaled(const plan::Target& target) {
+    throw Error(ErrorCode::unsupported,
+                printable(target.name) + " is stored as " +
+                    std::string(safetensors_name(target.stored)) +
+                    ", and no tensor holds its scales (NAME_scale_inv or NAME_scale): codes would "
+                    "be taken for values",
+                "copy the file that holds the scales; if the values need none, say so in "
+                "config.json: \"dtype\": \"" +
+                    std::string(torch_name(target.stored)) + "\"");
+}
+
+/// What was not taken, though it holds codes: integers have no values of their own.
+void require_no_integers(const models::Config& config, const catalogue::Catalogue& catalogue) {
+    for (const catalogue::Tensor& tensor : catalogue.tensors) {
+        if (!is_float(tensor.dtype) && publish::is_codes(tensor.name, tensor.dtype, tensor.shape)) {
+            refuse_unread(config, tensor.name, "by its type");
+        }
+    }
+}
+
+}  // namespace
+
+std::vector<plan::EncodedWeight> encoded_weights(const PreparedModel& prepared,
                                                  const Options& options,
                                                  catalogue::Catalogue& catalogue) {
-    const bool quantises = options.quantise || std::ranges::any_of(options.also, [](auto& also) {
-                               return also.quantise.has_value();
-                           });
-    const bool has_others = std::ranges::any_of(
-        options.also, [&](auto& also) { return also.dtype && also.dtype != options.dtype; });
-    if (!options.dtype && !quantises && !has_others) {
+    if (wants_values(options) || !prepared.recipe->hub.empty()) {
+        require_read(prepared.config, catalogue.tensors);
+        require_read(prepared.config, catalogue.shards);
+    }
+    if (!wants_values(options)) {
         return {};
     }
-    auto weights = plan::take_encoded(
-        catalogue, config.integer("quantization_config.config_groups.group_0.weights.num_bits"));
-    if (!weights.empty() && (options.dtype != DType::bf16 || quantises || has_others)) {
+    std::vector<plan::EncodedWeight> weights;
+    try {
+        weights = plan::take_encoded(catalogue, bits_in(prepared.config));
+    } catch (Error& error) {
+        error.add_context(quantisation_text(prepared.config, "of which config.json says nothing"));
+        throw;
+    }
+    require_no_integers(prepared.config, catalogue);
+    if (!weights.empty() &&
+        (options.dtype != DType::bf16 || quantises(options) || has_other_types(options))) {
         throw Error(ErrorCode::unsupported,
                     weights.front().name + " is stored as codes and scales, which become bf16 only",
-                    quantises ? "write the model with --dtype bf16 first"
-                              : "give --dtype bf16, or leave it out to keep the codes");
+                    quantises(options) ? "write the model with --dtype bf16 first"
+                                       : "give --dtype bf16, or leave it out to keep the codes");
     }
     return weights;
+}
+
+void judge_unscaled(const models::Config& config, const Options& options, plan::Binding& binding) {
+    const auto own = publish::stated_dtype(config);
+    if (own && is_eight_bit(*own)) {
+        return;
+    }
+    const bool is_made_of = quantises(options) || has_other_types(options);
+    std::set<std::string> names;
+    std::vector<std::string> unscaled;
+    for (const plan::Target& target : binding.targets) {
+        if (is_eight_bit(target.stored) && target.literal.empty() && !target.is_dequantised()) {
+            if (target.dtype != target.stored || target.fold || is_made_of) {
+                refuse_unscaled(target);
+            }
+            if (target.shape.size() >= 2 && !target.name.ends_with("_scale")) {
+                unscaled.push_back(target.name);
+            }
+        }
+        names.insert(target.name);
+    }
+    std::erase_if(unscaled, [&](const std::string& name) {
+        return names.contains(name + "_scale_inv") || names.contains(name + "_scale");
+    });
+    if (!unscaled.empty() && config.count("quantization_config")) {
+        binding.warnings.push_back(
+            {"scales_missing", unscaled.front(),
+             std::to_string(unscaled.size()) +
+                 " tensor(s) hold 8-bit floats whose scales are not stored: " + listed(unscaled) +
+                 "; loaders would take codes for values"});
+    }
 }
 
 }  // namespace shardweld::app

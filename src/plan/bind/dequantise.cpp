@@ -30,13 +30,20 @@ struct NameForm {
 constexpr std::array kForms = {
     NameForm{".weight_packed", ".weight", ".weight_scale"},
     NameForm{"_blocks", "", "_scales"},
-    NameForm{".weight", ".weight", ".weight_scale_inv"},
-    NameForm{".weight", ".weight", ".weight_scale"},
+    NameForm{"", "", "_scale_inv"},  // of a stack of experts, too
+    NameForm{"", "", "_scale"},
 };
+
+/// What servers multiply activations and caches with; values need none. By the ends of names that
+/// transformers, compressed-tensors, ModelOpt and vLLM give them.
+constexpr std::array<std::string_view, 9> kOfActivations = {
+    "activation_scale", "input_scale", "input_scale_ub", "input_global_scale",
+    "output_scale",     "q_scale",     "k_scale",        "v_scale",
+    "kv_scale"};
 
 class Taker {
   public:
-    Taker(catalogue::Catalogue& catalogue, std::optional<Index> bits)
+    Taker(catalogue::Catalogue& catalogue, const BitsOf& bits)
         : catalogue_(catalogue), bits_(bits) {
         for (std::size_t i = 0; i < catalogue.tensors.size(); ++i) {
             places_[catalogue.tensors[i].name] = i;
@@ -47,12 +54,17 @@ class Taker {
         for (const Tensor& tensor : catalogue_.tensors) {
             note(tensor);
         }
+        Ledger left;
+        left.ignored = std::move(catalogue_.ignored);
         std::vector<Tensor> others;
         for (Tensor& tensor : catalogue_.tensors) {
-            if (!taken_.contains(tensor.name)) {
+            if (const std::string reason = reason_to_leave(tensor); !reason.empty()) {
+                left.ignore(tensor.name, reason, catalogue::stored_bytes(tensor));
+            } else if (!taken_.contains(tensor.name)) {
                 others.push_back(std::move(tensor));
             }
         }
+        catalogue_.ignored = std::move(left.ignored);
         for (const EncodedWeight& weight : weights_) {
             others.push_back(pretended(weight));
         }
@@ -85,6 +97,18 @@ class Taker {
         }
     }
 
+    /// Why the values need a tensor no more; "" for all others.
+    [[nodiscard]] std::string reason_to_leave(const Tensor& tensor) const {
+        if (shapes_.contains(tensor.name)) {
+            return "the weight's shape";
+        }
+        const bool is_one = !weights_.empty() && tensor.shape.size() <= 1 &&
+                            std::ranges::any_of(kOfActivations, [&](std::string_view ending) {
+                                return tensor.name.ends_with(ending);
+                            });
+        return is_one ? "a scale of activations or of a cache, which values do not need" : "";
+    }
+
     void add(const Tensor& codes, const Tensor& scales, std::string name) {
         EncodedWeight weight{{}, std::move(name), {}, codes, scales, std::nullopt, 0};
         if (find(weight.name + "_zero_point") != nullptr ||
@@ -96,8 +120,7 @@ class Taker {
             taken_.insert(global->name);
         }
         if (const Tensor* shape = find(weight.name + "_shape")) {
-            weight.rest = catalogue::stored_bytes(*shape);
-            taken_.insert(shape->name);
+            shapes_.insert(shape->name);
         }
         settle(weight);
         taken_.insert(codes.name);
@@ -125,18 +148,37 @@ class Taker {
             require_shape(weight, weight.scales, {codes[0], codes[1], codes[2]});
             return;
         }
-        for (const std::string& name : encoding_names()) {
-            weight.encoding = encoding_from(name).value();
-            if (facts_of(weight.encoding).code_bits ==
-                    bits_.value_or(facts_of(weight.encoding).code_bits) &&
-                fits(weight)) {
-                return;
-            }
+        if (find_encoding(weight) || shares_scales(weight)) {
+            return;
         }
         refuse(weight, "has codes of " + std::string(safetensors_name(weight.codes.dtype)) + " " +
                            shape_text(codes) + " and scales of " +
                            std::string(safetensors_name(weight.scales.dtype)) + " " +
                            shape_text(weight.scales.shape) + ", which belong to no known encoding");
+    }
+
+    /// The first of all encodings that fit; false: none. Few columns may be codes of 4 or of 8
+    /// bits.
+    bool find_encoding(EncodedWeight& weight) const {
+        const std::optional<Index> bits = bits_(module_of(weight.name));
+        std::optional<EncodedWeight> found;
+        for (const std::string& name : encoding_names()) {
+            weight.encoding = encoding_from(name).value();
+            const Index own = facts_of(weight.encoding).code_bits;
+            if (own != bits.value_or(own) || !fits(weight)) {
+                continue;
+            }
+            if (found && facts_of(found->encoding).code_bits != own) {
+                refuse(weight,
+                       "may have codes of 4 bits or of 8, and quantization_config does "
+                       "not say which");
+            }
+            found = found ? std::move(found) : std::optional(weight);
+        }
+        if (found) {
+            weight = std::move(*found);
+        }
+        return found.has_value();
     }
 
     /// Whether names, types and shapes are those of weight.encoding; then sets the weight's shape.
@@ -174,6 +216,29 @@ class Taker {
         return true;
     }
 
+    /// FP8 with a scale for each matrix, whatever number of dims it has.
+    static bool shares_scales(EncodedWeight& weight) {
+        const std::vector<Index>& shape = weight.codes.shape;
+        const Index matrices = shape.size() == 3 ? shape.front() : 1;
+        const Index scales = volume_of(weight.scales.shape, weight.scales.name);
+        const auto odd = std::ranges::count_if(weight.scales.shape, [](Index n) { return n != 1; });
+        if (weight.codes.dtype != DType::f8_e4m3 || !is_weight(weight.scales.dtype) || odd > 1 ||
+            scales < 1 || (scales != 1 && (scales != matrices || weight.scales.shape[0] == 1))) {
+            return false;
+        }
+        weight.encoding = Encoding::fp8_channel;
+        weight.shape = shape;
+        weight.rows_per_scale = shape[shape.size() - 2] * (scales == 1 ? matrices : 1);
+        return weight.rows_per_scale > 0;
+    }
+
+    /// As quantization_config names it.
+    static std::string module_of(const std::string& weight) {
+        constexpr std::string_view kWeight = ".weight";
+        return weight.ends_with(kWeight) ? weight.substr(0, weight.size() - kWeight.size())
+                                         : weight;
+    }
+
     static bool is_weight(DType dtype) {
         return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
     }
@@ -203,9 +268,10 @@ class Taker {
     }
 
     catalogue::Catalogue& catalogue_;
-    std::optional<Index> bits_;
+    const BitsOf& bits_;
     std::map<std::string, std::size_t> places_;
     std::set<std::string> taken_;
+    std::set<std::string> shapes_;  ///< tensors that say what is known anyway
     std::vector<EncodedWeight> weights_;
 };
 
@@ -264,6 +330,7 @@ void give_codes(Target& target, const EncodedWeight& weight) {
                                  target.volume() / std::max<Index>(columns, 1),
                                  columns,
                                  strip_rows_of(tile, columns)};
+    target.quantised->rows_per_scale = weight.rows_per_scale;
 }
 
 /// Scales, and NVFP4's divisor behind them, as they are stored.
@@ -285,8 +352,7 @@ void add_scales(const EncodedWeight& weight, std::vector<Target>& out) {
 
 }  // namespace
 
-std::vector<EncodedWeight> take_encoded(catalogue::Catalogue& catalogue,
-                                        std::optional<Index> bits) {
+std::vector<EncodedWeight> take_encoded(catalogue::Catalogue& catalogue, const BitsOf& bits) {
     return Taker(catalogue, bits).take();
 }
 
@@ -305,9 +371,6 @@ std::vector<Target> make_of_codes(Binding& binding, const std::vector<EncodedWei
                                    catalogue::stored_bytes(weight.scales) +
                                    (weight.global ? catalogue::stored_bytes(*weight.global) : 0);
         binding.ledger.consumed -= pretended;
-        if (weight.rest > 0) {
-            binding.ledger.ignore(weight.name + "_shape", "the weight's shape", weight.rest);
-        }
     }
     const auto placement = outputs::place_in_one_file(output_tensors(scales), file);
     std::size_t at = 0;
