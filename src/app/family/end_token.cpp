@@ -34,7 +34,7 @@ std::optional<Index> number_of(const std::string& token, const TokenizerSettings
 }  // namespace
 
 EndToken end_token(const std::string& config, const std::string& words) {
-    const TokenizerSettings settings = parse_tokenizer_settings(config, {}, {});
+    const TokenizerSettings settings = parse_tokenizer_settings(config, {});
     const std::string text = settings.token("eos_token");
     return {text, number_of(text, settings, parse_tokenizer_json(words))};
 }
