@@ -213,9 +213,6 @@ void require_own_options(const Location& location, const InputRequest& request) 
     if (!request.mesh.names.empty() || !request.mesh.shape.empty()) {
         require_own(location, InputOption::mesh, "--mesh_dim_names and --mesh_shape are");
     }
-    if (!request.prefix.empty()) {
-        require_own(location, InputOption::prefix, "--prefix is");
-    }
     if (request.weights != WeightsFrom::automatic) {
         require_own(location, InputOption::weights, "--weights is");
     }

@@ -8,6 +8,7 @@
 
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
 #include "shardweld/formats/format.hpp"
 #include "shardweld/io/paths.hpp"
 
@@ -15,6 +16,7 @@
 #include "shared/directory_listing.hpp"
 #include "shared/hints.hpp"
 #include "shared/json_text.hpp"
+#include "shared/unwrapped_names.hpp"
 
 namespace shardweld::formats {
 
@@ -67,7 +69,20 @@ Location Format::begun_at(const fs::path& directory, const Listing* listing) con
 
 catalogue::Catalogue combine(const Location& location, std::vector<catalogue::Catalogue> scans) {
     const Format& format = format_of(location);
+    const bool has_prefix = !location.prefix.empty();
+    // These find dictionaries and numbers of layers in names.
+    const bool is_early = !format.subject_of(InputOption::prefix).empty();
+    if (has_prefix && is_early) {
+        keep_below(location.prefix, scans);
+    }
     auto catalogue = format.combine(location, std::move(scans));
+    if (has_prefix && !is_early) {
+        keep_below(location.prefix, {&catalogue, 1});
+    }
+    if (has_prefix) {
+        catalogue.notes.push_back("using what lies below " + printable(location.prefix));
+    }
+    remove_wrappers(catalogue);
     catalogue.format = format.name();
     if (catalogue.dialect.empty()) {
         catalogue.dialect = format.dialect();

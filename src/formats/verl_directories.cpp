@@ -13,6 +13,7 @@
 #include "shardweld/io/paths.hpp"
 #include "shardweld/io/whole_file.hpp"
 
+#include "hf/hf.hpp"
 #include "shared/hints.hpp"
 #include "shared/iteration_directories.hpp"
 #include "shared/json_text.hpp"
@@ -163,6 +164,7 @@ bool is_nemo_level(const Listing& listing) {
 void refuse_finished(const fs::path& directory) {
     const fs::path model = directory / "huggingface";
     if (is_hf_model(try_list_directory(model))) {
+        hf::refuse_wrapped(model);
         throw Error(
             ErrorCode::not_found, directory.string() + " holds no shards",
             "there is nothing to merge: the HuggingFace model is complete in " + model.string());

@@ -11,6 +11,7 @@ import glob
 import io
 import os
 import pickle
+import re
 import struct
 import sys
 import warnings
@@ -368,6 +369,11 @@ def rename_entry(path, name, new):
     change(path, lambda root: root.__setitem__(new, root.pop(name)))
 
 
+def rename_entries(path, pattern, new):
+    """All names in which the regular expression matches."""
+    change(path, lambda root: [root.__setitem__(re.sub(pattern, new, name), root.pop(name)) for name in list(root)])
+
+
 def copy_entry(path, name, new):
     change(path, lambda root: root.__setitem__(new, root[name]))
 
@@ -445,6 +451,21 @@ def dcp_drop_chunk(path, fqn):
 
 def dcp_drop_storage(path, fqn):
     change(path, lambda root: root.state["storage_data"].pop(dcp_infos(root, fqn)[-1][0]))
+
+
+def dcp_rename(path, pattern, new):
+    """Names in which the regular expression matches, which lie in no dictionary then."""
+    def edit(root):
+        entries = root.state["state_dict_metadata"]
+        renamed = {fqn: re.sub(pattern, new, fqn) for fqn in list(entries) if re.search(pattern, fqn)}
+        for fqn, name in renamed.items():
+            entries[name] = entries.pop(fqn)
+            root.state["planner_data"].pop(fqn, None)
+            root.state["planner_data"][name] = (name,)
+        for index in root.state["storage_data"]:
+            index.state["fqn"] = renamed.get(index.state["fqn"], index.state["fqn"])
+
+    change(path, edit)
 
 
 def dcp_drop(path, fqn):

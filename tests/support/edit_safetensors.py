@@ -6,9 +6,12 @@
     flip NAME BYTE MASK       exclusive or of one byte
     put NAME ELEMENT HEX      an element's bytes
     drop NAME, copy NAME NEW, reshape NAME EXTENTS, widen (all BF16 to F32)
+    rename PATTERN NEW        names in which the regular expression matches
+    drop_all PATTERN          such tensors
 """
 import json
 import os
+import re
 import struct
 import sys
 
@@ -63,6 +66,12 @@ def edit(tensors, action, arguments):
         tensors[arguments[1]] = tensors[arguments[0]]
     elif action == "reshape":
         tensors[arguments[0]][1] = [int(extent) for extent in arguments[1].split(",")]
+    elif action == "rename":
+        for name in list(tensors):
+            tensors[re.sub(arguments[0], arguments[1], name)] = tensors.pop(name)
+    elif action == "drop_all":
+        for name in [name for name in tensors if re.search(arguments[0], name)]:
+            del tensors[name]
     elif action == "widen":
         for tensor in tensors.values():
             if tensor[0] == "BF16":

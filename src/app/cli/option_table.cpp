@@ -44,7 +44,7 @@ const std::vector<OptionRow>& option_rows() {
         {"mesh_shape", "LIST", kInput, "Input", "FSDP: sizes of these dims, e.g. 2,4",
          value(&Options::mesh, &formats::Mesh::shape, extents_in), Touches::output},
         {"prefix", "TEXT", kInput, "Input",
-         "DCP: merge only the part of the state dict below TEXT, and strip TEXT from names",
+         "merge only the tensors whose names begin with TEXT and a dot, and strip both",
          text(&Options::prefix), Touches::output},
         {"weights", "KIND", kInput, "Input",
          "DeepSpeed: master (the optimizer's fp32 weights, default where they are) or model (the "
@@ -132,7 +132,8 @@ const std::vector<OptionRow>& option_rows() {
          number(&Options::vocab_size, 1), Touches::output},
 
         {"names", "KIND", kModel, "Model",
-         "hub (default: as save_pretrained writes them) or module (as the checkpoint has them)",
+         "hub (default: as save_pretrained writes them) or module (as the checkpoint has them, "
+         "without wrappers of training)",
          word(&Options::names, {{"hub", TensorNames::hub}, {"module", TensorNames::module}}),
          Touches::output},
         {"include", "REGEX", kWrite, "Model",

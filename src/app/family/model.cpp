@@ -18,6 +18,7 @@
 
 #include "../cli/selection.hpp"
 #include "base_prefix.hpp"
+#include "family_names.hpp"
 #include "reference.hpp"
 #include "score_head.hpp"
 #include "vocabulary_padding.hpp"
@@ -73,6 +74,24 @@ const models::Recipe& recipe_of(const models::RecipeLibrary& library,
     }
 }
 
+/// The recipe that knows how names should be, even where the tensors of an adapter alone need none;
+/// null where there is none or names are to stay.
+const models::Recipe* family_of(const models::RecipeLibrary& library, const models::Dialect* stored,
+                                const PreparedModel& prepared) {
+    const bool is_free = stored != nullptr && stored->has_own_names;
+    if (!is_free || prepared.choice.names == TensorNames::module) {
+        return nullptr;
+    }
+    if (!prepared.recipe->hub.empty()) {
+        return prepared.recipe.get();
+    }
+    try {
+        return &models::recipe_for(library, prepared.config);
+    } catch (const Error&) {
+        return nullptr;
+    }
+}
+
 const models::Dialect& known_dialect(const models::RecipeLibrary& library,
                                      const models::Dialect* dialect, const models::Recipe& recipe,
                                      const catalogue::Catalogue& catalogue) {
@@ -107,6 +126,9 @@ bool is_headless_class(const models::Config& config) {
 bool fit_recipe(PreparedModel& prepared, const models::Dialect* dialect,
                 const catalogue::Catalogue& catalogue) {
     if (dialect == nullptr || !dialect->has_own_names || prepared.recipe->hub.empty()) {
+        return false;
+    }
+    if (is_text_part(*prepared.recipe, catalogue)) {
         return false;
     }
     const auto prefix = find_base_prefix(catalogue, *prepared.recipe);
@@ -352,7 +374,7 @@ ModelChoice model_choice(const Options& options, Destination sink) {
 }
 
 PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
-                            const catalogue::Catalogue& catalogue) {
+                            catalogue::Catalogue& catalogue) {
     PreparedModel prepared;
     prepared.choice = choice;
     // Its recipes and dialects live as long as one of them is used.
@@ -361,6 +383,10 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
     const models::Dialect* const stored = dialect_of(*library, choice.names, catalogue);
     prepared.config = edited_config(files, choice, prepared);
     prepared.recipe = {library, &recipe_of(*library, stored, prepared, catalogue)};
+    const models::Recipe* const family = family_of(*library, stored, prepared);
+    if (family != nullptr) {
+        prepared.notes = take_family_names(*family, catalogue);
+    }
     const bool is_headless = fit_recipe(prepared, stored, catalogue);
     const models::Dialect& known = known_dialect(*library, stored, *prepared.recipe, catalogue);
     prepared.dialect =
@@ -384,6 +410,9 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
     const std::map<std::string, Index> given{{"value", prepared.is_value ? 1 : 0}};
     prepared.symbols = std::make_shared<const models::Symbols>(
         *prepared.recipe, *prepared.dialect, prepared.config, std::move(facts), given);
+    if (family != nullptr && !adapters::holds_adapter_only(catalogue)) {
+        require_family_names(*prepared.recipe, *prepared.symbols, prepared.config, catalogue);
+    }
     check_tying(prepared, catalogue);
     follow_reference(prepared, files.reference, catalogue);
     judge_recipe(prepared, catalogue);

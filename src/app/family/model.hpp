@@ -66,10 +66,12 @@ bool holds_framework_adapter(const catalogue::Catalogue& catalogue);
 /// A framework's own forms cannot be read without one.
 bool is_adapter_alone(Lora lora, const catalogue::Catalogue& catalogue);
 
-/// Pure. Error(unsupported) for a family or dialect without a recipe; Error(mismatch) listing every
-/// field in which config.json contradicts the checkpoint.
+/// Renames the catalogue's tensors as the family's are, where their prefix differs and it is
+/// certain how (family_names.hpp). Error(unsupported) for a family or dialect without a recipe;
+/// Error(mismatch) listing every field in which config.json contradicts the checkpoint, or where
+/// the prefix is another.
 PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
-                            const catalogue::Catalogue& catalogue);
+                            catalogue::Catalogue& catalogue);
 
 /// What plan::make_plan is to choose by; options win over `resources`.
 plan::PlanChoice plan_choice(const Options& options, const Resources& resources);

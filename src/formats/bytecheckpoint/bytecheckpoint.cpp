@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/by_name.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/dcp_metadata.hpp"
@@ -43,26 +42,18 @@ bool is_optimizer_key(std::string_view key) {
            key.substr(0, key.find('.')) == "param_groups";
 }
 
-// Keys of FSDP are names of the module tree, those of DDP have `module.` in front. A model that is
-// Megatron's has its names.
+// Keys are names of the module tree, or Megatron's.
 void name_tensors(Catalogue& out) {
     const bool is_megatron = std::ranges::any_of(out.tensors, [](const Tensor& tensor) {
         return megatron::holds_megatron_name(tensor.stored_as);
     });
     for (Tensor& tensor : out.tensors) {
-        tensor.name = without_wrappers(tensor.stored_as);
         if (is_megatron) {
-            tensor.name = megatron::model_name(tensor.name);
+            tensor.name = megatron::model_name(without_wrappers(tensor.stored_as));
         }
     }
     out.dialect = is_megatron ? "megatron_core" : "hf_module";
-    if (const Tensor* const twice = sort_by_name(out.tensors)) {
-        throw Error(ErrorCode::mismatch,
-                    "keys " + printable(twice->stored_as) + " and " +
-                        printable((twice + 1)->stored_as) + " both name tensor " +
-                        printable(twice->name) + " once wrappers are removed",
-                    "save the model without the wrapper that doubles names");
-    }
+    megatron::sort_tensors(out.tensors);
 }
 
 void add_tensor(const DcpTensor& stored, const DcpMetadata& metadata, IgnoredRows& ignored,

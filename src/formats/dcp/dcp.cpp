@@ -23,6 +23,7 @@
 #include "../shared/neighbour_names.hpp"
 #include "../shared/stored_objects.hpp"
 #include "../shared/unnamed_files.hpp"
+#include "../shared/unwrapped_names.hpp"
 #include "join_scans.hpp"
 #include "model_selection.hpp"
 
@@ -227,7 +228,7 @@ class Dcp final : public Format {
                    " was found: copy that of all ranks";
         }
         Catalogue out = join(std::move(scans), Shapes::stated);
-        select_model(location.prefix, out);
+        select_model(out);
         note_trainer(out);
         try {
             require_complete(out, hint);

@@ -177,7 +177,7 @@ class HfShards final : public Format {
         for (const catalogue::File& file : out.files) {
             out.statements.push_back({file.path, kShardingInfo, {{"file", file.path}}, {}, true});
         }
-        select_model(location.prefix, out);
+        select_model(out);
         require_complete(out, "copy the shard files of all ranks");
         out.facts = location.facts;
         out.notes.insert(out.notes.begin(),

@@ -5,16 +5,15 @@
 #include <set>
 
 #include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/by_name.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
 #include "../shared/directory_listing.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "../shared/model_values.hpp"
-#include "../shared/module_names.hpp"
 #include "../shared/only_state.hpp"
 #include "../shared/training_keys.hpp"
+#include "../shared/unwrapped_names.hpp"
 
 namespace shardweld::formats::dcp {
 
@@ -23,21 +22,18 @@ namespace {
 using catalogue::Catalogue;
 using catalogue::Tensor;
 
-// ASCII's unit separator: keys hold dots themselves.
-constexpr char kSeparator = '\x1f';
-
 std::string_view first_part(std::string_view text, char separator) {
     return text.substr(0, text.find(separator));
 }
 
 // The path of the dictionary, "" at the top.
 std::string_view parent_of(std::string_view path) {
-    const auto at = path.rfind(kSeparator);
+    const auto at = path.rfind(kKeySeparator);
     return at == std::string_view::npos ? std::string_view() : path.substr(0, at);
 }
 
 std::string_view key_of(std::string_view path) {
-    return path.substr(path.rfind(kSeparator) + 1);
+    return path.substr(path.rfind(kKeySeparator) + 1);
 }
 
 // "layers.0.weight": a key that names a parameter of nested modules.
@@ -48,13 +44,13 @@ bool is_tree_name(std::string_view key) {
 // Inside the dictionary or one of its own dictionaries.
 bool is_below(std::string_view path, std::string_view parent) {
     return parent.empty() || (path.size() > parent.size() && path.starts_with(parent) &&
-                              path[parent.size()] == kSeparator);
+                              path[parent.size()] == kKeySeparator);
 }
 
 // Of dictionaries only; a module may be called as some are.
 bool in_training_dictionary(std::string_view path) {
     const std::string_view parent = parent_of(path);
-    return !parent.empty() && std::ranges::any_of(split(parent, kSeparator), is_training_key);
+    return !parent.empty() && std::ranges::any_of(split(parent, kKeySeparator), is_training_key);
 }
 
 using Counts = std::map<std::string, Index>;
@@ -66,16 +62,6 @@ std::string list_of(const Counts& counts) {
                         std::to_string(count) + " tensors)");
     }
     return texts.empty() ? "nothing" : name_list(texts);
-}
-
-// What a prefix could be: dictionaries, and first components of plain names.
-Counts contents_of(const Catalogue& catalogue) {
-    Counts counts;
-    for (const Tensor& tensor : catalogue.tensors) {
-        const std::string_view parent = parent_of(tensor.name);
-        ++counts[std::string(parent.empty() ? first_part(tensor.name, '.') : parent)];
-    }
-    return counts;
 }
 
 // The longest path of dictionaries that all tensors below the first one share.
@@ -114,7 +100,7 @@ Counts models_in(const Catalogue& catalogue) {
             continue;
         }
         const bool is_plain = parent_of(tensor.name).empty();
-        ++top[is_plain ? "" : std::string(first_part(tensor.name, kSeparator))];
+        ++top[is_plain ? "" : std::string(first_part(tensor.name, kKeySeparator))];
     }
     for (const auto& [key, count] : top) {
         models[key.empty() ? "" : common_parent(catalogue, key)] = count;
@@ -166,33 +152,6 @@ std::string choose_model(const Catalogue& catalogue) {
     return models.begin()->first;
 }
 
-Bytes bytes_of(const Tensor& tensor) {
-    Bytes bytes = 0;
-    for (const auto& piece : tensor.pieces) {
-        bytes = checked_add_bytes(bytes, piece.storage_bytes, "bytes left aside");
-    }
-    return bytes;
-}
-
-// Name below the prefix; nullopt when the tensor is not part of it.
-std::optional<std::string> name_below(std::string_view path, std::string_view prefix) {
-    std::string name = dotted(path);
-    if (name.size() > prefix.size() + 1 && name.starts_with(prefix) && name[prefix.size()] == '.') {
-        return name.substr(prefix.size() + 1);
-    }
-    return std::nullopt;
-}
-
-void sort_tensors(std::vector<Tensor>& tensors) {
-    if (const Tensor* const twice = sort_by_name(tensors)) {
-        throw Error(ErrorCode::mismatch,
-                    "keys " + printable(twice->stored_as) + " and " +
-                        printable((twice + 1)->stored_as) + " both name tensor " +
-                        printable(twice->name) + " once wrappers are removed",
-                    "save the model without the wrapper that doubles names");
-    }
-}
-
 // Leaves those tensors for which `name_of` has a name; the others.
 template <typename NameOf>
 std::vector<Tensor> keep(const NameOf& name_of, Catalogue& catalogue) {
@@ -203,18 +162,18 @@ std::vector<Tensor> keep(const NameOf& name_of, Catalogue& catalogue) {
     for (Tensor& tensor : catalogue.tensors) {
         const auto name = name_of(std::string_view(tensor.name));
         if (name && name->ends_with("_extra_state")) {
-            ignored.add({"*_extra_state", "Transformer Engine state"}, 1, bytes_of(tensor));
+            ignored.add({"*_extra_state", "Transformer Engine state"}, 1,
+                        catalogue::stored_bytes(tensor));
         } else if (name) {
-            tensor.name = without_wrappers(*name);
+            tensor.name = *name;
             kept.push_back(std::move(tensor));
         } else {
-            const std::string top(first_part(first_part(tensor.name, kSeparator), '.'));
+            const std::string top(first_part(first_part(tensor.name, kKeySeparator), '.'));
             ignored.add({printable(top) + "*", "outside the chosen state dict"}, 1,
-                        bytes_of(tensor));
+                        catalogue::stored_bytes(tensor));
             outside.push_back(std::move(tensor));
         }
     }
-    sort_tensors(kept);
     catalogue.tensors = std::move(kept);
     catalogue.ignored = ignored.take();
     return outside;
@@ -239,47 +198,14 @@ void require_no_part(const std::vector<Tensor>& outside, const Catalogue& catalo
     }
 }
 
-// The name under which a LightningModule holds the model, with its dot: "net." of
-// "net.model.layers.0..." and "net.lm_head.weight"; "" where the names are a model's own.
-std::string holder_of(const std::vector<Tensor>& tensors) {
-    const std::string& first = tensors.front().name;
-    const std::string holder = first.substr(0, first.find('.') + 1);
-    const bool is_everywhere = std::ranges::all_of(
-        tensors, [&](const Tensor& tensor) { return tensor.name.starts_with(holder); });
-    const bool holds_model =
-        is_everywhere && std::ranges::any_of(tensors, [&](const Tensor& tensor) {
-            const std::string_view rest = std::string_view(tensor.name).substr(holder.size());
-            return rest.starts_with("model.") || rest.starts_with("lm_head.");
-        });
-    return holds_model ? holder : "";
-}
-
-void remove_holder(Catalogue& catalogue) {
-    const std::string holder = holder_of(catalogue.tensors);
-    if (holder.empty()) {
-        return;
-    }
-    for (Tensor& tensor : catalogue.tensors) {
-        tensor.name.erase(0, holder.size());
-    }
-    catalogue.notes.push_back("all names begin with " + printable(holder) +
-                              ", the name of the model in the module around it, which is left out");
-}
-
 }  // namespace
 
 std::string path_name(const std::vector<std::string>& components) {
     std::string path;
     for (const std::string& component : components) {
-        path.append(path.empty() ? "" : std::string(1, kSeparator)).append(component);
+        path.append(path.empty() ? "" : std::string(1, kKeySeparator)).append(component);
     }
     return path;
-}
-
-std::string dotted(std::string_view path) {
-    std::string text(path);
-    std::replace(text.begin(), text.end(), kSeparator, '.');
-    return text;
 }
 
 std::optional<std::pair<std::string, std::string>> training_state(std::string_view path) {
@@ -291,7 +217,7 @@ std::optional<std::pair<std::string, std::string>> training_state(std::string_vi
         return std::nullopt;
     }
     std::string pattern;
-    for (const std::string_view key : split(parent.empty() ? first : parent, kSeparator)) {
+    for (const std::string_view key : split(parent.empty() ? first : parent, kKeySeparator)) {
         pattern.append(pattern.empty() ? "" : ".").append(key);
         if (is_training_key(key)) {
             return std::pair(printable(pattern) + "*", std::string("training state"));
@@ -303,7 +229,7 @@ std::optional<std::pair<std::string, std::string>> training_state(std::string_vi
 std::optional<std::pair<std::string, std::string>> training_state(std::string_view path,
                                                                   const DcpTensor& tensor) {
     const std::string_view parent = parent_of(path);
-    const auto keys = split(parent.empty() ? first_part(path, '.') : parent, kSeparator);
+    const auto keys = split(parent.empty() ? first_part(path, '.') : parent, kKeySeparator);
     const bool is_certain = std::ranges::any_of(keys, is_training_only);
     const bool is_large = volume_of(tensor.shape, "a tensor's shape") > 1;
     return is_certain || !is_float(tensor.dtype) || !is_large ? training_state(path) : std::nullopt;
@@ -326,37 +252,19 @@ std::optional<std::string> WeightHolders::name_of(std::string_view path) const {
     return modules_.contains(parent_of(path)) ? std::optional(dotted(path)) : std::nullopt;
 }
 
-void select_model(const std::string& prefix, Catalogue& catalogue) {
-    std::string_view wanted = prefix;
-    while (wanted.ends_with('.')) {
-        wanted.remove_suffix(1);
-    }
-    const std::string found = list_of(contents_of(catalogue));
-    const std::string model = wanted.empty() ? choose_model(catalogue) : std::string();
+void select_model(Catalogue& catalogue) {
+    const std::string model = choose_model(catalogue);
     const auto name_of = [&](std::string_view path) -> std::optional<std::string> {
-        if (!wanted.empty()) {
-            return name_below(path, wanted);
-        }
         // At the top level, dictionaries are something else than the model.
         const bool is_model = model.empty() ? parent_of(path).empty() : is_below(path, model);
         return is_model ? std::optional(dotted(path.substr(model.empty() ? 0 : model.size() + 1)))
                         : std::nullopt;
     };
     const std::vector<Tensor> outside = keep(name_of, catalogue);
-    if (catalogue.tensors.empty()) {
-        throw Error(ErrorCode::not_found, "no tensor lies below --prefix " + printable(prefix),
-                    "give one of those that the checkpoint holds: " + found);
+    if (!model.empty()) {
+        catalogue.notes.push_back("using what lies below " + printable(dotted(model)));
     }
-    if (wanted.empty()) {
-        require_no_part(outside, catalogue, model);
-    }
-    if (!model.empty() || !wanted.empty()) {
-        catalogue.notes.push_back("using what lies below " +
-                                  printable(wanted.empty() ? dotted(model) : wanted));
-    }
-    if (wanted.empty()) {
-        remove_holder(catalogue);
-    }
+    remove_wrappers(catalogue);
 }
 
 }  // namespace shardweld::formats::dcp

@@ -24,8 +24,6 @@ namespace shardweld::formats::dcp {
 
 /// The components as one text, which select_model takes apart.
 std::string path_name(const std::vector<std::string>& components);
-/// The path as people write it: "model.layers.0.weight".
-std::string dotted(std::string_view path);
 
 /// Pattern and reason under which a path is left aside as state of optimizers, schedulers, data
 /// loaders, random generators...; nullopt for all others. Of a plain name only where no module is
@@ -49,11 +47,10 @@ class WeightHolders {
 };
 
 /// Keeps the model's tensors under their names in the module tree, sorted, without wrappers
-/// (module_names.hpp), and counts the others as ignored. The model is what lies below `prefix`; ""
-/// is the one dictionary whose keys are names of a module tree. Error(usage) listing them when
-/// there are several, Error(not_found) listing what there is when there is none, Error(unsupported)
-/// naming a tensor of another dictionary that is a part of the model (model_values.hpp),
-/// Error(mismatch) when two tensors end up with one name. Adds a note on what was chosen.
-void select_model(const std::string& prefix, catalogue::Catalogue& catalogue);
+/// (unwrapped_names.hpp), and counts the others as ignored. The model is the one dictionary whose
+/// keys are names of a module tree. Error(usage) listing them when there are several,
+/// Error(not_found) when there is none, Error(unsupported) naming a tensor of another dictionary
+/// that is a part of the model (model_values.hpp). Adds a note on what was chosen.
+void select_model(catalogue::Catalogue& catalogue);
 
 }  // namespace shardweld::formats::dcp

@@ -5,7 +5,6 @@
 #include "shardweld/layout/patch.hpp"
 
 #include "../containers/torch_storage.hpp"
-#include "../shared/module_names.hpp"
 #include "../shared/scalar_value.hpp"
 
 namespace shardweld::formats::deepspeed {
@@ -41,7 +40,7 @@ std::string parameter_name(const PickleValue& key) {
                     "has an entry whose key is not a name: " +
                         (key.kind == PickleKind::text ? printable(text, 60) : describe(key)));
     }
-    return without_wrappers(text);
+    return std::string(text);
 }
 
 std::vector<Index> shape_of(const PickleValue& value) {

@@ -70,7 +70,7 @@ Catalogue scan_parameter(const Location& location, const std::string& file) {
             refuse_value(*value);
         }
         Tensor tensor;
-        tensor.name = without_wrappers(parameter_of(file));
+        tensor.name = parameter_of(file);
         tensor.dtype = stored->dtype;
         tensor.shape = stored->shape;
         tensor.pieces.push_back(piece_of(*stored));

@@ -1,7 +1,6 @@
 #include "scan.hpp"
 
 #include <algorithm>
-#include <deque>
 #include <utility>
 #include <vector>
 
@@ -61,7 +60,6 @@ class RankScan {
     void add_entries(const PickleValue& state) {
         const std::size_t n_entries = state.pair_count();
         names_.reserve(n_entries);
-        pickled_.reserve(n_entries);
         out_.tensors.reserve(std::min(n_entries, file_.pickle().consumed() / kLeastOfDTensor));
         for (std::size_t i = 0; i < n_entries; ++i) {
             const PickleValue& key = state.key(i);
@@ -79,7 +77,7 @@ class RankScan {
                 throw;
             }
         }
-        require_distinct_names();
+        require_distinct(names_);
         out_.ignored = ignored_.take();
         out_.notes.assign(dtensors_.meshes().begin(), dtensors_.meshes().end());
     }
@@ -98,31 +96,18 @@ class RankScan {
                 "this is FSDP's LOCAL_STATE_DICT",
                 "load it in the trainer that wrote it, and save with SHARDED_STATE_DICT instead");
         }
-        std::string name = without_wrappers(key);
         auto subclass = subclass_of(value);
         const auto tensor = subclass ? std::nullopt : file_.tensor(value);
         if (!subclass && !tensor) {
             values_.leave_aside(key, value);
             return;
         }
-        names_.push_back(name == key ? key : bare_.emplace_back(name));
-        pickled_.push_back(key);
+        names_.push_back(key);
         if (subclass) {
-            add_global(std::move(name), std::move(*subclass));
+            add_global(std::string(key), std::move(*subclass));
         } else {
             out_.shards.push_back(
-                {std::move(name), tensor->dtype, tensor->shape, at_, piece_of(*tensor)});
-        }
-    }
-
-    void require_distinct_names() const {
-        require_distinct(pickled_);
-        if (const auto repeated = find_duplicate(names_)) {
-            Error error(ErrorCode::mismatch, "without wrappers it is called as " +
-                                                 printable(pickled_[repeated->first]) +
-                                                 " is: " + printable(names_[repeated->second]));
-            error.add_context("tensor " + printable(pickled_[repeated->second]));
-            throw error;
+                {std::string(key), tensor->dtype, tensor->shape, at_, piece_of(*tensor)});
         }
     }
 
@@ -157,9 +142,7 @@ class RankScan {
     std::size_t n_pieces_ = 0;
     bool knows_rank_ = false;
     catalogue::Coordinates at_;
-    std::vector<std::string_view> names_;    // without wrappers
-    std::vector<std::string_view> pickled_;  // the same with them
-    std::deque<std::string> bare_;           // those that differ
+    std::vector<std::string_view> names_;
     IgnoredRows ignored_;
     ModelValues values_;
     Catalogue& out_;

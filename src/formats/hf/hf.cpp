@@ -4,14 +4,18 @@
 
 #include "hf.hpp"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <span>
 #include <utility>
 
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
 
 #include "../shared/directory_listing.hpp"
+#include "../shared/module_names.hpp"
 #include "../shared/signs.hpp"
 #include "join_files.hpp"
 #include "weight_files.hpp"
@@ -25,6 +29,26 @@ using catalogue::Catalogue;
 constexpr std::array<KnownName, 1> kNames = {{
     {"sharded/*", "the shards from which torch's HuggingFace storage writer made the model"},
 }};
+
+bool is_of_peft(std::string_view name) {
+    return name.find(kOfPeft) != std::string_view::npos ||
+           name.find(".lora_A.") != std::string_view::npos ||
+           name.find(".base_layer.") != std::string_view::npos;
+}
+
+/// The names that an index or a file of weights has; none where it cannot be read.
+std::vector<std::string> names_in(const Location& location, const std::string& file) {
+    std::vector<std::string> names;
+    try {
+        const Catalogue scan = scan_file(location, file);
+        std::ranges::transform(scan.tensors, std::back_inserter(names), &catalogue::Tensor::name);
+        std::ranges::transform(scan.facts, std::back_inserter(names),
+                               [](const auto& fact) { return fact.first; });
+    } catch (const Error&) {
+        // Whoever reads the model says what is wrong with it.
+    }
+    return names;
+}
 
 class HuggingFace final : public Format {
   public:
@@ -40,6 +64,7 @@ class HuggingFace final : public Format {
         return is_hf_model(listing);
     }
     void refuse_unasked(const fs::path& directory) const override {
+        refuse_wrapped(directory);
         throw Error(ErrorCode::not_found, directory.string() + " is a HuggingFace model already",
                     "there is nothing to merge; --backend hf re-shards or casts it");
     }
@@ -76,6 +101,26 @@ class HuggingFace final : public Format {
 const Format& hf_format() {
     static const HuggingFace format;
     return format;
+}
+
+void refuse_wrapped(const fs::path& directory) {
+    const auto location = hf_format().probe(directory);
+    const auto names =
+        location ? names_in(*location, location->shard_files.back()) : std::vector<std::string>{};
+    const std::string what = directory.string() + " holds a HuggingFace model's files, but ";
+    if (const auto at = std::ranges::find_if(names, is_of_peft); at != names.end()) {
+        throw Error(ErrorCode::usage,
+                    what + "a LoRA adapter is in them: " + printable(*at) + " is a name of PEFT's",
+                    "--backend hf --lora fold adds it to the weights, --backend hf alone writes it "
+                    "beside the base");
+    }
+    const auto is_wrapped = [](const std::string& name) { return without_wrappers(name) != name; };
+    if (const auto at = std::ranges::find_if(names, is_wrapped); at != names.end()) {
+        throw Error(ErrorCode::usage,
+                    what + "under names of a training wrapper: " + printable(*at) + " instead of " +
+                        printable(without_wrappers(*at)),
+                    "--backend hf writes them under the model's names");
+    }
 }
 
 }  // namespace shardweld::formats::hf

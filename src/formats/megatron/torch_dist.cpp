@@ -167,6 +167,9 @@ class TorchDist final : public Format {
     [[nodiscard]] std::string_view backend() const override { return "megatron"; }
     [[nodiscard]] std::string_view noun() const override { return "Megatron checkpoint"; }
     [[nodiscard]] std::string_view dialect() const override { return "megatron_core"; }
+    [[nodiscard]] std::string_view subject_of(InputOption option) const override {
+        return option == InputOption::prefix ? "Megatron checkpoints" : "";
+    }
     [[nodiscard]] bool pads_vocabulary() const override { return true; }
     [[nodiscard]] std::string detail_of(const Location& /*location*/) const override {
         return "torch_dist";

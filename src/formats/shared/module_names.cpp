@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
@@ -10,30 +11,42 @@ namespace shardweld::formats {
 
 namespace {
 
-constexpr std::array<std::string_view, 4> kWrappers = {"_orig_mod", "_checkpoint_wrapped_module",
-                                                       "_fsdp_wrapped_module", "_forward_module"};
+// Anywhere in a name: these begin with an underscore, as no module of a model does.
+constexpr std::array<std::string_view, 5> kWrappers = {"_orig_mod", "_checkpoint_wrapped_module",
+                                                       "_fsdp_wrapped_module", "_fpw_module",
+                                                       "_forward_module"};
+// In front of all others only: models may have modules of these names.
+constexpr std::array<std::string_view, 5> kLeading = {"module", "pretrained_model", "state_dict",
+                                                      "model_state_dict", "model_state"};
 
-bool is_wrapper(std::string_view component) {
-    return std::find(kWrappers.begin(), kWrappers.end(), component) != kWrappers.end();
+bool is_among(std::span<const std::string_view> names, std::string_view component) {
+    return std::ranges::find(names, component) != names.end();
 }
 
 }  // namespace
 
+bool may_have_wrappers(std::string_view name) {
+    return name.starts_with('_') || name.find("._") != std::string_view::npos ||
+           name.find(kOfPeft) != std::string_view::npos ||
+           is_among(kLeading, name.substr(0, name.find('.')));
+}
+
 std::string without_wrappers(std::string_view name) {
-    const bool may_have_some = name.starts_with('_') || name.find("._") != std::string_view::npos ||
-                               name.starts_with("module") || name.starts_with("pretrained_model");
-    if (!may_have_some) {
+    if (!may_have_wrappers(name)) {
         return std::string(name);
     }
     std::string bare;
     bare.reserve(name.size());
     for (std::string_view rest = name; rest.data() != nullptr;) {
+        const bool leads = bare.empty() || bare == kOfPeft.substr(0, kOfPeft.size() - 1);
+        if (leads && !bare.empty() && rest.starts_with(kOfPeft)) {
+            rest.remove_prefix(kOfPeft.size());
+            continue;
+        }
         const std::size_t dot = rest.find('.');
         const std::string_view component = rest.substr(0, dot);
         rest = dot == std::string_view::npos ? std::string_view() : rest.substr(dot + 1);
-        const bool leads =
-            bare.empty() && (component == "module" || component == "pretrained_model");
-        if (!leads && !is_wrapper(component)) {
+        if (!is_among(kWrappers, component) && !(leads && is_among(kLeading, component))) {
             bare.append(bare.empty() ? "" : ".").append(component);
         }
     }

@@ -2,7 +2,8 @@
 // Knows the wrappers' spellings; nothing of models.
 // Sources: torch 2.15 torch/_dynamo/eval_frame.py (OptimizedModule),
 // torch/distributed/algorithms/_checkpoint/checkpoint_wrapper.py,
-// torch/distributed/fsdp/_common_utils.py; lightning 2.6 fabric/wrappers.py (_forward_module).
+// torch/distributed/fsdp/_common_utils.py; fairscale 0.4 nn/misc/flatten_params_wrapper.py
+// (_fpw_module); lightning 2.6 fabric/wrappers.py (_forward_module); peft 0.21 peft_model.py.
 #pragma once
 
 #include <string>
@@ -10,10 +11,19 @@
 
 namespace shardweld::formats {
 
-/// `name` without the components `_orig_mod`, `_checkpoint_wrapped_module`, `_fsdp_wrapped_module`
-/// and `_forward_module` anywhere and without leading `module.` (data parallel) and
-/// `pretrained_model.` (trl's models with a value head).
+/// What PEFT puts in front of every name of the model that it wraps. It stays: only with it names
+/// tell which adapter they belong to.
+inline constexpr std::string_view kOfPeft = "base_model.model.";
+
+/// `name` without the components `_orig_mod`, `_checkpoint_wrapped_module`, `_fsdp_wrapped_module`,
+/// `_fpw_module` and `_forward_module` anywhere; without leading `module.` (data parallel,
+/// DeepSpeed's engine), `pretrained_model.` (trl's and verl's models with a value head) and
+/// `state_dict.`, `model_state_dict.`, `model_state.` (roots of state dicts), also behind PEFT's
+/// prefix; with that prefix once where PEFT wraps PEFT's model.
 std::string without_wrappers(std::string_view name);
+
+/// Whether the name is worth the work: false where without_wrappers changes nothing.
+bool may_have_wrappers(std::string_view name);
 
 /// "layers.*.x" for "layers.12.x": one row of the report for all layers.
 std::string pattern_of(std::string_view name);

@@ -313,7 +313,7 @@ TEST(FsdpFiles, refuse_what_is_no_weight) {
             {both("w", dict({{"a", local_tensor("a", {2})}})), {}});
     refused(ErrorCode::unsupported, "meta device",
             {both("w", tensor_v2(storage("torch FloatStorage", "a", 4, "meta"), 0, {4}, {1})), {}});
-    refused(ErrorCode::mismatch, "without wrappers it is called as w is: w",
+    refused(ErrorCode::mismatch, "keys _orig_mod.w and w both name tensor w",
             {{{"w", local_tensor("a", {2})}, {"_orig_mod.w", local_tensor("a", {2})}}});
     refused(ErrorCode::corrupt, "occurs twice",
             {{{"w", local_tensor("a", {2})}, {"w", local_tensor("a", {2})}}});

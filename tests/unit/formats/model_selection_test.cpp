@@ -4,6 +4,7 @@
 
 #include "shardweld/catalogue/catalogue.hpp"
 
+#include "../../../src/formats/shared/unwrapped_names.hpp"
 #include "scratch.hpp"
 
 namespace shardweld::formats::dcp {
@@ -24,7 +25,10 @@ catalogue::Catalogue saved(const std::vector<Path>& paths) {
 
 std::vector<std::string> selected(const std::vector<Path>& paths, const std::string& prefix = "") {
     auto catalogue = saved(paths);
-    select_model(prefix, catalogue);
+    if (!prefix.empty()) {
+        keep_below(prefix, {&catalogue, 1});
+    }
+    select_model(catalogue);
     std::vector<std::string> names;
     for (const auto& tensor : catalogue.tensors) {
         names.push_back(tensor.name);
@@ -59,20 +63,14 @@ TEST(DcpSelection, removes_wrappers) {
     });
 }
 
-// "model" is Lightning's dictionary, the next one the module's attribute.
-TEST(DcpSelection, removes_the_name_that_a_module_around_the_model_gives_it) {
+// "model" is Lightning's dictionary, the next one the module's attribute: only the family tells.
+TEST(DcpSelection, leaves_the_name_that_a_module_around_the_model_gives_it) {
     EXPECT_EQ(selected({{"model", "net.model.norm.weight"}, {"model", "net.lm_head.weight"}}),
-              (Names{"lm_head.weight", "model.norm.weight"}));
-    EXPECT_EQ(selected({{"model", "_forward_module.model.model.norm.weight"}}),
-              Names{"model.norm.weight"});
-    // The model's own, without a head.
-    EXPECT_EQ(selected({{"model", "model.norm.weight"}, {"model", "model.layers.0.weight"}}),
-              (Names{"model.layers.0.weight", "model.norm.weight"}));
-    // Beside something else: --prefix.
-    EXPECT_EQ(selected({{"model", "net.model.norm.weight"}, {"model", "loss.scale.weight"}}),
-              (Names{"loss.scale.weight", "net.model.norm.weight"}));
+              (Names{"net.lm_head.weight", "net.model.norm.weight"}));
     EXPECT_EQ(selected({{"model", "net.model.norm.weight"}}, "model.net"),
               Names{"model.norm.weight"});
+    EXPECT_EQ(selected({{"model", "_orig_mod.net.norm.weight"}}, "model.net"),
+              Names{"norm.weight"});
 }
 
 TEST(DcpSelection, asks_where_there_are_several) {
@@ -126,7 +124,7 @@ TEST(DcpSelection, leaves_no_part_of_the_model_aside) {
 TEST(DcpSelection, counts_what_is_left_aside) {
     auto catalogue =
         saved({{"model", "a.weight"}, {"meta", "x"}, {"meta", "y"}, {"model", "a._extra_state"}});
-    select_model("", catalogue);
+    select_model(catalogue);
     ASSERT_EQ(catalogue.ignored.size(), 2U);
     EXPECT_EQ(catalogue.ignored[0].pattern, "*_extra_state");
     EXPECT_EQ(catalogue.ignored[1].pattern, "meta*");

@@ -16,6 +16,13 @@ TEST(ModuleNames, lose_their_wrappers) {
     EXPECT_EQ(without_wrappers("model._orig_module.w"), "model._orig_module.w");
     EXPECT_EQ(without_wrappers("base_model.model.q_proj.lora_A.default.weight"),
               "base_model.model.q_proj.lora_A.default.weight");
+    EXPECT_EQ(without_wrappers("module.pretrained_model.base_model.model.module.model.w"),
+              "base_model.model.model.w");
+    EXPECT_EQ(without_wrappers("model_state.model.base_model.model.w"), "model.base_model.model.w");
+    // PEFT's model wrapped by PEFT.
+    EXPECT_EQ(without_wrappers("base_model.model.base_model.model.model.w"),
+              "base_model.model.model.w");
+    EXPECT_EQ(without_wrappers("model._fpw_module.w"), "model.w");
     // Nothing is left: the name stays.
     EXPECT_EQ(without_wrappers("module"), "module");
     EXPECT_EQ(without_wrappers(""), "");
