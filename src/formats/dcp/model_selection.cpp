@@ -5,6 +5,7 @@
 #include <set>
 
 #include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/core/by_name.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
@@ -263,6 +264,11 @@ void select_model(Catalogue& catalogue) {
     const std::vector<Tensor> outside = keep(name_of, catalogue);
     if (!model.empty()) {
         catalogue.notes.push_back("using what lies below " + printable(dotted(model)));
+    }
+    if (const Tensor* const twice = sort_by_name(catalogue.tensors)) {
+        throw Error(ErrorCode::mismatch, "keys " + printable(twice->stored_as) + " and " +
+                                             printable((twice + 1)->stored_as) +
+                                             " both name tensor " + printable(twice->name));
     }
     remove_wrappers(catalogue);
 }
