@@ -12,6 +12,7 @@
 #include "../shared/directory_listing.hpp"
 #include "../shared/ignored_rows.hpp"
 #include "../shared/model_values.hpp"
+#include "../shared/module_names.hpp"
 #include "../shared/only_state.hpp"
 #include "../shared/training_keys.hpp"
 #include "../shared/unwrapped_names.hpp"
@@ -271,6 +272,7 @@ void select_model(Catalogue& catalogue) {
                                              " both name tensor " + printable(twice->name));
     }
     remove_wrappers(catalogue);
+    require_no_part(outside, catalogue, model);
 }
 
 }  // namespace shardweld::formats::dcp
