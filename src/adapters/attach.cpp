@@ -13,6 +13,8 @@ using plan::Fold;
 using plan::Matrix;
 using plan::Target;
 
+constexpr const char* kSplit = "use --lora split and let peft merge it";
+
 bool is_foldable(DType dtype) {
     return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16 ||
            dtype == DType::f64;
@@ -23,6 +25,7 @@ class Attacher {
   public:
     Attacher(std::vector<Target>& targets, const Attachment& attachment) : attachment_(attachment) {
         for (Target& target : targets) {
+            by_name_[target.name] = &target;
             if (!target.source.empty()) {
                 by_source_[target.source].push_back(&target);
             }
@@ -42,6 +45,26 @@ class Attacher {
         }
     }
 
+    void attach(const Module& module, const Parameter& parameter, double scale) {
+        for (const ParameterPart& part : parameter.parts) {
+            Target& target = *by_name_.at(part.target);
+            require_foldable(target, module);
+            if (target.fold || module.magnitude || module.bias) {
+                throw Error(ErrorCode::unsupported,
+                            "the adapter of " + printable(module.path) +
+                                " changes experts that another one changes, too, or with DoRA",
+                            kSplit);
+            }
+            const std::size_t rows = target.shape.size() - 2;
+            Fold fold = fold_of(module, parameter, part, attachment_.offsets[module.a],
+                                attachment_.offsets[module.b]);
+            fold.n_rows = target.shape[rows];
+            fold.n_cols = target.shape[rows + 1];
+            fold.scale = scale;
+            target.fold = fold;
+        }
+    }
+
   private:
     [[nodiscard]] Target& find(const Module& module, const std::string& stored_name) const {
         const std::string name = attachment_.hub_name(stored_name);
@@ -49,24 +72,29 @@ class Attacher {
             throw Error(
                 ErrorCode::mismatch,
                 "the adapter changes " + printable(stored_name) + ", which the base does not hold",
-                "give the model that the adapter was trained on with --base");
+                attachment_.base_hint);
         }
         const auto found = by_source_.find(name);
         if (found == by_source_.end() || found->second.size() != 1) {
             throw Error(ErrorCode::unsupported,
                         "the adapter of " + printable(module.path) +
                             " cannot be folded: " + printable(name) +
-                            " is not written as it is stored (a tied head, packed experts)",
-                        "use --lora split and let peft merge it");
+                            " is not written as it is stored (a tied head, fused weights)",
+                        kSplit);
         }
         Target& target = *found->second.front();
+        require_foldable(target, module);
+        return target;
+    }
+
+    void require_foldable(const Target& target, const Module& module) const {
         if (!is_foldable(target.stored) || !is_foldable(target.dtype) || target.add != 0) {
             throw Error(ErrorCode::unsupported,
                         "the adapter of " + printable(module.path) + " cannot be folded into " +
+                            target.name + ", which holds " +
                             std::string(safetensors_name(target.stored)) + " elements",
-                        "use --lora split");
+                        attachment_.base_hint + ", or use --lora split");
         }
-        return target;
     }
 
     void attach_weight(const Module& module, double scale) const {
@@ -119,6 +147,7 @@ class Attacher {
 
     const Attachment& attachment_;
     std::map<std::string, std::vector<Target*>> by_source_;
+    std::map<std::string, Target*> by_name_;
 };
 
 }  // namespace
@@ -127,7 +156,12 @@ void attach(std::vector<Target>& targets, std::span<const Module> modules,
             const Attachment& attachment) {
     Attacher attacher(targets, attachment);
     for (std::size_t i = 0; i < modules.size(); ++i) {
-        attacher.attach(modules[i], attachment.settings->scales[i]);
+        const double scale = attachment.settings->scales[i];
+        if (const auto at = attachment.parameters.find(i); at != attachment.parameters.end()) {
+            attacher.attach(modules[i], at->second, scale);
+        } else {
+            attacher.attach(modules[i], scale);
+        }
     }
 }
 

@@ -24,8 +24,7 @@ struct Feature {
     const char* what;
 };
 
-constexpr std::array<Feature, 3> kNever = {{
-    {"target_parameters", "wraps parameters, not modules"},
+constexpr std::array<Feature, 2> kNever = {{
     {"trainable_token_indices", "trains rows of the embedding beside the factors"},
     {"layer_replication", "makes layers that the base does not have"},
 }};
@@ -130,6 +129,18 @@ bool flag(const ordered_json& json, const char* field, const ConfigFile& file) {
         reject(json, field, file, "true or false");
     }
     return found->get<bool>();
+}
+
+std::vector<std::string> texts_of(const ordered_json& json, const char* field) {
+    std::vector<std::string> texts;
+    const auto found = json.find(field);
+    for (const ordered_json& entry :
+         found != json.end() && found->is_array() ? *found : ordered_json::array()) {
+        if (entry.is_string()) {
+            texts.push_back(entry.get<std::string>());
+        }
+    }
+    return texts;
 }
 
 void require_plain(const ordered_json& declared, const ConfigFile& file, AdapterUse use) {

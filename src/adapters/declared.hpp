@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -25,9 +26,12 @@ std::optional<double> positive(const nlohmann::ordered_json& json, const char* f
 /// false.
 bool flag(const nlohmann::ordered_json& json, const char* field, const ConfigFile& file);
 
+/// The texts of a list; none where the field holds no list.
+std::vector<std::string> texts_of(const nlohmann::ordered_json& json, const char* field);
+
 /// Error(unsupported) where the configuration declares what no LoRA of factors beside modules has:
-/// another method, target_parameters, trainable_token_indices, layer_replication; and where it is
-/// folded what W + s B A does not say.
+/// another method, trainable_token_indices, layer_replication; and where it is folded what W + s B A
+/// does not say.
 void require_plain(const nlohmann::ordered_json& declared, const ConfigFile& file, AdapterUse use);
 
 /// The value of the first pattern in `field` (rank_pattern, alpha_pattern) that matches the

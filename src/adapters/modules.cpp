@@ -1,6 +1,7 @@
 #include "shardweld/adapters/modules.hpp"
 
 #include <map>
+#include <utility>
 
 #include "shardweld/adapters/separate.hpp"
 #include "shardweld/core/error.hpp"
@@ -15,19 +16,17 @@ namespace {
 /// Tensors of one module by their component ("lora_A", "lora_B.bias").
 using FactorsByComponent = std::map<std::string, std::size_t>;
 
-std::map<std::string, FactorsByComponent> by_module(std::span<const SavedTensor> tensors) {
-    std::map<std::string, FactorsByComponent> modules;
+/// A module, and which of the wrappers around it.
+using Wrapped = std::pair<std::string, Index>;
+
+std::map<Wrapped, FactorsByComponent> by_module(std::span<const SavedTensor> tensors) {
+    std::map<Wrapped, FactorsByComponent> modules;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
         const PeftName name = read_name(tensors[i].name);
         if (name.role != TensorRole::factor) {
             continue;
         }
-        std::string component =
-            name.saved_name.substr(std::string_view(kPrefix).size() + name.module_name.size() + 1);
-        if (component.ends_with(".weight")) {
-            component.resize(component.size() - 7);
-        }
-        modules[name.module_name][component] = i;
+        modules[{name.module_name, name.depth}][name.component] = i;
     }
     return modules;
 }
@@ -61,10 +60,12 @@ void check_vector(std::span<const SavedTensor> tensors, std::optional<std::size_
     }
 }
 
-Module module_of(std::span<const SavedTensor> tensors, const std::string& path,
+Module module_of(std::span<const SavedTensor> tensors, const Wrapped& wrapped,
                  const FactorsByComponent& factors) {
     Module module;
-    module.path = path;
+    module.path = wrapped.first;
+    module.depth = wrapped.second;
+    const std::string& path = module.path;
     module.is_embedding =
         factors.contains("lora_embedding_A") || factors.contains("lora_embedding_B");
     const std::string stem = module.is_embedding ? "lora_embedding_" : "lora_";
@@ -93,8 +94,8 @@ Module module_of(std::span<const SavedTensor> tensors, const std::string& path,
 
 std::vector<Module> modules_of(std::span<const SavedTensor> tensors) {
     std::vector<Module> modules;
-    for (const auto& [path, factors] : by_module(tensors)) {
-        modules.push_back(module_of(tensors, path, factors));
+    for (const auto& [wrapped, factors] : by_module(tensors)) {
+        modules.push_back(module_of(tensors, wrapped, factors));
     }
     return modules;
 }

@@ -13,6 +13,8 @@ namespace {
 
 using NameParts = std::vector<std::string_view>;
 
+constexpr std::string_view kBaseLayer = "base_layer";
+
 constexpr std::array<std::string_view, 5> kFactors{"lora_A", "lora_B", "lora_embedding_A",
                                                    "lora_embedding_B", "lora_magnitude_vector"};
 /// How components of PEFT's other methods and of LoRA's rarer forms begin (peft 0.21, `prefix` and
@@ -79,7 +81,7 @@ std::string without(const NameParts& parts, std::size_t begin, std::size_t end) 
 
 /// "X.lora_A.NAME.weight", "X.lora_embedding_A.NAME", "X.lora_magnitude_vector.NAME[.weight]"; the
 /// same without NAME is what a saved adapter holds.
-PeftName factor_name(const NameParts& parts, std::size_t at) {
+PeftName factor_name(const NameParts& parts, std::size_t at, Index depth) {
     PeftName name;
     name.role = TensorRole::factor;
     name.module_name = join(parts, 0, at);
@@ -90,10 +92,16 @@ PeftName factor_name(const NameParts& parts, std::size_t at) {
     if (is_named) {
         name.adapter_name = parts[rest++];
     }
-    name.saved_name = kPrefix + join(parts, 0, at + 1);
-    if (rest < parts.size() && parts[at] != "lora_magnitude_vector") {
-        name.saved_name += "." + join(parts, rest, parts.size());
+    name.component = parts[at];
+    const bool has_end = rest < parts.size() && parts[at] != "lora_magnitude_vector";
+    const std::string end = has_end ? "." + join(parts, rest, parts.size()) : "";
+    name.component += end == ".weight" ? "" : end;
+    name.saved_name = kPrefix + name.module_name;
+    for (Index i = 0; i < depth; ++i) {
+        name.saved_name += "." + std::string(kBaseLayer);
     }
+    name.saved_name += "." + std::string(parts[at]) + end;
+    name.depth = depth;
     return name;
 }
 
@@ -102,30 +110,35 @@ PeftName factor_name(const NameParts& parts, std::size_t at) {
 PeftName read_name(const std::string& stored) {
     const std::string_view prefix = kPrefix;
     const std::string bare = stored.starts_with(prefix) ? stored.substr(prefix.size()) : stored;
-    const NameParts parts = split(bare, '.');
+    NameParts parts = split(bare, '.');
     PeftName name;
-    name.module_name = bare;
     name.saved_name = kPrefix + bare;
+    Index depth = 0;
+    std::size_t at_wrapper = 0;
     for (std::size_t i = 0; i < parts.size(); ++i) {
         const bool is_inner = i > 0 && i + 1 < parts.size();
-        if (is_foreign(parts[i])) {
+        const bool is_base_layer = is_inner && parts[i] == kBaseLayer;
+        if (parts[i] == "token_adapter" && is_inner && parts[i + 1] == kBaseLayer) {
+            parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(i--));
+        } else if (is_foreign(parts[i])) {
             name.role = TensorRole::foreign;
+            break;
+        } else if (holds(kFactors, parts[i])) {
+            const bool is_odd =
+                name.role == TensorRole::original || (depth > 0 && at_wrapper != i);
+            name = factor_name(parts, i, depth);
+            name.role = is_odd ? TensorRole::foreign : TensorRole::factor;
             return name;
-        }
-        if (holds(kFactors, parts[i])) {
-            // A parameter that is wrapped on its own (target_parameters) nests LoRA's modules.
-            const bool is_nested = name.role != TensorRole::base;
-            name = factor_name(parts, i);
-            name.role = is_nested ? TensorRole::foreign : TensorRole::factor;
-            return name;
-        }
-        if (is_inner && (parts[i] == "base_layer" || parts[i] == "original_module")) {
-            if (name.role != TensorRole::base) {
+        } else if (is_base_layer || (is_inner && parts[i] == "original_module")) {
+            const TensorRole role = is_base_layer ? TensorRole::wrapped : TensorRole::original;
+            if (name.role != TensorRole::base && name.role != role) {
                 name.role = TensorRole::foreign;
-                return name;
+                break;
             }
-            name.role = parts[i] == "base_layer" ? TensorRole::wrapped : TensorRole::original;
-            name.module_name = without(parts, i, i + 1);
+            name.role = role;
+            depth += is_base_layer ? 1 : 0;
+            at_wrapper = i;
+            parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(i--));
         } else if (is_inner && parts[i] == "modules_to_save" && i + 2 < parts.size()) {
             name.role = TensorRole::whole;
             name.whole_module = join(parts, 0, i);
@@ -135,6 +148,7 @@ PeftName read_name(const std::string& stored) {
             return name;
         }
     }
+    name.module_name = join(parts, 0, parts.size());
     return name;
 }
 

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "shardweld/core/index.hpp"
+
 namespace shardweld::adapters {
 
 /// What stands in front of every name that PEFT saves.
@@ -14,6 +16,7 @@ enum class TensorRole {
     wrapped,   ///< of a module that LoRA wraps (`.base_layer.`)
     original,  ///< of a module trained as a whole, before the training (`.original_module.`)
     whole,     ///< the same, trained (`.modules_to_save.NAME.`)
+    saved,     ///< as `base`, but of an adapter that PEFT saved: it replaces the base's
     factor,    ///< of LoRA itself
     foreign,   ///< of another kind of adapter
 };
@@ -24,6 +27,10 @@ struct PeftName {
     std::string whole_module;  ///< TensorRole::whole: the module that was trained
     std::string saved_name;    ///< in adapter_model.safetensors
     std::string adapter_name;  ///< "default"; "" where the name has none
+    std::string component;     ///< of a factor: "lora_A", "lora_B.bias"
+    /// Of a factor: how many wrappers of the same module are around its own. Each of several
+    /// parameters that are wrapped on their own (target_parameters) has one.
+    Index depth = 0;
 };
 
 /// Reads a name as PEFT's modules make them, with or without `base_model.model.` in front.

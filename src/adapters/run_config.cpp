@@ -8,6 +8,8 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/core/yaml.hpp"
 
+#include "declared.hpp"
+
 namespace shardweld::adapters {
 
 namespace {
@@ -19,6 +21,23 @@ nlohmann::ordered_json value_of(const std::string& text) {
 }
 
 }  // namespace
+
+ConfigFile train_meta_of_args(const ConfigFile& args) {
+    if (args.text.find("\"lora_alpha\"") == std::string::npos) {
+        return {args.path, ""};
+    }
+    const auto json = parse_declared(args);
+    nlohmann::ordered_json meta = nlohmann::ordered_json::object();
+    for (const auto& [from, to] :
+         {std::pair("lora_rank", "r"), std::pair("lora_alpha", "lora_alpha"),
+          std::pair("use_rslora", "use_rslora")}) {
+        if (const auto field = json.find(from); field != json.end()) {
+            meta[to] = *field;
+        }
+    }
+    meta["task_type"] = "CAUSAL_LM";
+    return {args.path, meta.dump()};
+}
 
 ConfigFile train_meta_of(const ConfigFile& run_config) {
     const YamlFields fields = yaml_section(run_config.text, "peft");

@@ -20,23 +20,73 @@ using catalogue::Shard;
 using catalogue::Tensor;
 
 bool is_adapters(TensorRole role) {
-    return role == TensorRole::factor || role == TensorRole::whole || role == TensorRole::foreign;
+    return role == TensorRole::factor || role == TensorRole::whole ||
+           role == TensorRole::saved || role == TensorRole::foreign;
 }
 
 template <typename Visit>
 void for_each_name(const Catalogue& catalogue, Visit&& visit) {
     for (const Tensor& tensor : catalogue.tensors) {
-        visit(read_name(tensor.name), tensor.name);
+        visit(tensor.name);
     }
     for (const Shard& shard : catalogue.shards) {
-        visit(read_name(shard.name), shard.name);
+        visit(shard.name);
     }
 }
+
+bool is_embedding(std::string_view module) {
+    return module.ends_with("embed_tokens") || module.ends_with("lm_head");
+}
+
+/// Whether the base of the modules that the adapter changes is stored with it. PEFT saves trained
+/// biases, whole modules and embeddings under the base's names beside the factors.
+bool holds_changed_base(const Catalogue& catalogue) {
+    std::set<std::string> changed;
+    std::set<std::string> stored_modules;
+    bool is_whole = false;
+    for_each_name(catalogue, [&](const std::string& stored) {
+        const PeftName name = read_name(stored);
+        const std::string module = name.module_name.substr(0, name.module_name.rfind('.'));
+        if (name.role == TensorRole::factor && !is_embedding(name.module_name)) {
+            changed.insert(name.module_name);
+        }
+        if (is_adapters(name.role) || !stored.starts_with(kPrefix) || stored.ends_with(".bias")) {
+            return;
+        }
+        is_whole = is_whole || name.role == TensorRole::original ||
+                   (name.role == TensorRole::wrapped && !is_embedding(module));
+        stored_modules.insert(module);
+    });
+    return is_whole || changed.empty() ||
+           std::ranges::any_of(stored_modules, [&](const std::string& module) {
+               return changed.contains(module);
+           });
+}
+
+/// Reads the names of one catalogue, where what is called as PEFT calls the base may be a part of
+/// the adapter.
+class NameReader {
+  public:
+    explicit NameReader(const Catalogue& catalogue)
+        : holds_base_(holds_changed_base(catalogue)) {}
+
+    [[nodiscard]] PeftName read(const std::string& stored) const {
+        PeftName name = read_name(stored);
+        if (!holds_base_ && !is_adapters(name.role) && stored.starts_with(kPrefix)) {
+            name.role = TensorRole::saved;
+        }
+        return name;
+    }
+
+  private:
+    bool holds_base_;
+};
 
 /// Whether `is_it` holds for one of the names; looks no further than the first.
 template <typename Predicate>
 bool holds_name(const Catalogue& catalogue, const Predicate& is_it) {
-    const auto matches = [&](const auto& item) { return is_it(read_name(item.name), item.name); };
+    const NameReader reader(catalogue);
+    const auto matches = [&](const auto& item) { return is_it(reader.read(item.name), item.name); };
     return std::ranges::any_of(catalogue.tensors, matches) ||
            std::ranges::any_of(catalogue.shards, matches);
 }
@@ -47,23 +97,23 @@ struct WholeNames {
     std::set<std::string> tensors;
     std::set<std::string> wrapped;  ///< modules of which a `.base_layer.` is stored
     std::set<std::string> adapted;  ///< modules with a factor
+    std::set<std::string> adapters;
+    std::vector<std::string> saved;  ///< tensors under the base's names that are the adapter's
+    std::string foreign;  ///< the first tensor of an adapter that is no plain LoRA
 };
 
-/// Refuses what would be read wrongly.
-WholeNames check(const Catalogue& catalogue) {
-    std::set<std::string> adapters;
+constexpr const char* kMergeElsewhere =
+    "merge it with peft itself, or leave it out with --lora drop";
+
+WholeNames names_in(const Catalogue& catalogue, const NameReader& reader) {
     WholeNames whole;
-    for_each_name(catalogue, [&](const PeftName& name, const std::string& stored) {
-        if (name.role == TensorRole::foreign) {
-            throw Error(
-                ErrorCode::unsupported,
-                printable(stored) +
-                    " belongs to an adapter that is not a plain LoRA one (target_parameters,"
-                    " trainable tokens or another PEFT method)",
-                "merge it with peft itself");
+    for_each_name(catalogue, [&](const std::string& stored) {
+        const PeftName name = reader.read(stored);
+        if (is_adapters(name.role) && name.role != TensorRole::saved) {
+            whole.adapters.insert(name.adapter_name);
         }
-        if (is_adapters(name.role)) {
-            adapters.insert(name.adapter_name);
+        if (name.role == TensorRole::foreign && whole.foreign.empty()) {
+            whole.foreign = stored;
         }
         if (name.role == TensorRole::wrapped) {
             whole.wrapped.insert(name.module_name.substr(0, name.module_name.rfind('.')));
@@ -73,18 +123,45 @@ WholeNames check(const Catalogue& catalogue) {
         }
         if (name.role == TensorRole::whole) {
             whole.modules.insert(name.whole_module);
+        }
+        if (name.role == TensorRole::saved) {
+            whole.saved.push_back(name.module_name);
+        }
+        if (name.role == TensorRole::whole || name.role == TensorRole::saved) {
             whole.tensors.insert(name.module_name);
         }
     });
-    if (adapters.size() > 1) {
-        const std::string list =
-            joined(adapters, ", ", [](const std::string& adapter) { return printable(adapter); });
-        throw Error(ErrorCode::unsupported,
-                    "the checkpoint holds " + std::to_string(adapters.size()) + " adapters (" +
-                        list + "), but only one can be read",
-                    "save it again with the one adapter to merge");
-    }
     return whole;
+}
+
+/// Refuses what would be read wrongly.
+void require_one_lora(const Catalogue& catalogue, const WholeNames& names) {
+    if (!names.foreign.empty()) {
+        throw Error(ErrorCode::unsupported,
+                    printable(names.foreign) +
+                        " belongs to an adapter that is not a plain LoRA one (target_parameters,"
+                        " trainable tokens or another PEFT method)",
+                    kMergeElsewhere);
+    }
+    for (const catalogue::Ignored& row : catalogue.ignored) {
+        if (row.reason == "not a tensor" && is_adapters(read_name(row.pattern).role)) {
+            throw Error(ErrorCode::unsupported,
+                        printable(row.pattern) +
+                            " is a part of the adapter, but is stored as an object that is no "
+                            "tensor: without it the adapter is another one",
+                        "save the adapter's state as plain tensors, or leave it out with --lora "
+                        "drop");
+        }
+    }
+    if (names.adapters.size() > 1) {
+        const std::string list = joined(
+            names.adapters, ", ", [](const std::string& adapter) { return printable(adapter); });
+        throw Error(ErrorCode::unsupported,
+                    "the checkpoint holds " + std::to_string(names.adapters.size()) +
+                        " adapters (" + list + "), but only one can be read",
+                    "save it again with the one adapter to merge, or leave them out with --lora "
+                    "drop");
+    }
 }
 
 /// Whether save_pretrained puts a tensor of the base beside the adapter: trained biases, and
@@ -103,15 +180,21 @@ bool is_saved_too(const PeftName& name, Biases biases) {
 /// Deals tensors (or shards) out to base and adapter.
 class Dealer {
   public:
-    Dealer(Biases biases, WholeModules whole, const std::set<std::string>& trained_names,
-           Separated& parts)
-        : biases_(biases), whole_(whole), trained_names_(trained_names), parts_(parts) {}
+    Dealer(const NameReader& reader, Biases biases, WholeModules whole,
+           const std::set<std::string>& trained_names, Separated& parts)
+        : reader_(reader),
+          biases_(biases),
+          whole_(whole),
+          trained_names_(trained_names),
+          parts_(parts) {}
 
     template <typename Item>
     void divide(std::vector<Item> items, std::vector<Item>& base, std::vector<Item>& adapter) {
         for (Item& item : items) {
-            const PeftName name = read_name(item.name);
-            const bool is_whole = name.role == TensorRole::whole && whole_ == WholeModules::trained;
+            const PeftName name = reader_.read(item.name);
+            const bool is_trained =
+                name.role == TensorRole::whole || name.role == TensorRole::saved;
+            const bool is_whole = is_trained && whole_ == WholeModules::trained;
             const bool is_replaced = !is_adapters(name.role) && whole_ == WholeModules::trained &&
                                      trained_names_.contains(name.module_name);
             const bool is_adapter = is_adapters(name.role) || is_saved_too(name, biases_);
@@ -136,6 +219,7 @@ class Dealer {
     }
 
   private:
+    const NameReader& reader_;
     Biases biases_;
     WholeModules whole_;
     const std::set<std::string>& trained_names_;
@@ -173,14 +257,18 @@ bool holds_wrapped(const Catalogue& catalogue) {
     });
 }
 
-Separated separate(Catalogue catalogue, Biases biases, WholeModules whole) {
-    const WholeNames trained = check(catalogue);
+Separated separate(Catalogue catalogue, const Deal& deal) {
+    const NameReader reader(catalogue);
+    const WholeNames trained = names_in(catalogue, reader);
+    if (!deal.is_dropped) {
+        require_one_lora(catalogue, trained);
+    }
     Separated parts;
     parts.adapter.format = catalogue.format;
     parts.adapter.dialect = catalogue.dialect;
     parts.adapter.files = catalogue.files;
     parts.adapter.facts = catalogue.facts;
-    Dealer dealer(biases, whole, trained.tensors, parts);
+    Dealer dealer(reader, deal.biases, deal.whole, trained.tensors, parts);
     dealer.divide(std::move(catalogue.tensors), parts.base.tensors, parts.adapter.tensors);
     dealer.divide(std::move(catalogue.shards), parts.base.shards, parts.adapter.shards);
     catalogue.tensors = std::move(parts.base.tensors);
@@ -191,6 +279,7 @@ Separated separate(Catalogue catalogue, Biases biases, WholeModules whole) {
     }
     std::set_difference(trained.wrapped.begin(), trained.wrapped.end(), trained.adapted.begin(),
                         trained.adapted.end(), std::back_inserter(parts.bare_modules));
+    parts.saved_tensors = trained.saved;
     parts.whole_modules = {trained.modules.begin(), trained.modules.end()};
     return parts;
 }

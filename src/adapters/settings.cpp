@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include "shardweld/core/json.hpp"
 #include "shardweld/core/text.hpp"
 
+#include "contradictions.hpp"
 #include "declared.hpp"
 #include "target_modules.hpp"
 
@@ -49,13 +51,20 @@ class Settler {
           surroundings_(surroundings),
           declared_(parse_declared(sources.adapter_config)),
           meta_(parse_declared(sources.train_meta)),
-          config_(declared_) {}
+          config_(declared_) {
+        std::ranges::copy_if(modules, std::back_inserter(plain_),
+                             [](const Module& module) { return !module.is_parameter; });
+    }
 
     Settings settle() {
         require_few_patterns(declared_, sources_.adapter_config, modules_.size());
         settle_alpha();
         settle_ranks();
         settle_kinds();
+        for (std::string& text :
+             contradictions(declared_, sources_.adapter_config, modules_, surroundings_)) {
+            settings_.notes.push_back(std::move(text));
+        }
         settle_names();
         note_defaults();
         for (const Module& module : modules_) {
@@ -121,6 +130,12 @@ class Settler {
             return declared_rank(one, plain) != static_cast<double>(one.rank);
         };
         const auto first = std::find_if(modules_.begin(), modules_.end(), wrong);
+        if (modules_.empty() && plain <= 0) {
+            throw Error(ErrorCode::mismatch,
+                        "no file says the rank of the adapter, which the factors of parameters "
+                        "alone do not tell",
+                        "put its adapter_config.json beside it");
+        }
         if (plain > 0 && first == modules_.end()) {
             config_["r"] = number(plain);
             return;
@@ -160,7 +175,8 @@ class Settler {
     }
 
     [[nodiscard]] bool is_on(const char* field) const {
-        return flag(declared_, field, sources_.adapter_config);
+        return declared_.contains(field) ? flag(declared_, field, sources_.adapter_config)
+                                         : flag(meta_, field, sources_.train_meta);
     }
 
     /// Whether modules have a part that PEFT gives all of them or none.
@@ -215,8 +231,8 @@ class Settler {
         if (!names_all(config_["modules_to_save"], surroundings_.whole_modules)) {
             config_["modules_to_save"] = last_components(surroundings_.whole_modules);
         }
-        if (!covers(config_.value("target_modules", ordered_json()), modules_)) {
-            config_["target_modules"] = target_modules(modules_, surroundings_);
+        if (!covers(config_.value("target_modules", ordered_json()), plain_)) {
+            config_["target_modules"] = target_modules(plain_, surroundings_);
             if (surroundings_.base_modules.empty() && !surroundings_.n_layers) {
                 settings_.notes.emplace_back(
                     "there is no config.json of the adapter's base: base_model_name_or_path stays "
@@ -227,7 +243,7 @@ class Settler {
 
     /// What PEFT's defaults stand for because no file says it.
     void note_defaults() {
-        if (sources_.adapter_config.text.empty()) {
+        if (sources_.adapter_config.text.empty() && !meta_.contains("use_rslora")) {
             settings_.notes.push_back(
                 "there is no " + sources_.adapter_config.path +
                 ": that factors are scaled by alpha / r (no use_rslora, no alpha_pattern) and that "
@@ -255,6 +271,7 @@ class Settler {
 
     const SettingsSources& sources_;
     std::span<const Module> modules_;
+    std::vector<Module> plain_;  ///< named by target_modules, not target_parameters
     const KnownModules& surroundings_;
     ordered_json declared_;
     ordered_json meta_;
@@ -272,6 +289,12 @@ Biases biases_of(const SettingsSources& sources) {
         return Biases::none;
     }
     return *found == "all" ? Biases::all : Biases::of_wrapped;
+}
+
+std::string peft_version_of(const SettingsSources& sources) {
+    const ordered_json config = parse_declared(sources.adapter_config);
+    const auto found = config.find("peft_version");
+    return found != config.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
 void require_plain_lora(const SettingsSources& sources, AdapterUse use) {

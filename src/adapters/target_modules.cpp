@@ -80,6 +80,14 @@ std::set<std::string> partial_by_base(std::span<const Module> modules,
 
 }  // namespace
 
+Index layer_of(const std::string& path) {
+    return place_of(path).layer;
+}
+
+bool names_it(const std::string& entry, const std::string& path) {
+    return path == entry || path.ends_with("." + entry);
+}
+
 bool covers(const ordered_json& declared, std::span<const Module> modules) {
     if (declared.is_string()) {
         const auto expression = declared.get<std::string>();

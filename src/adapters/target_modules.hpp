@@ -12,6 +12,12 @@
 
 namespace shardweld::adapters {
 
+/// The first number among a path's components; -1: none.
+Index layer_of(const std::string& path);
+
+/// Whether a path is this one, or ends with it after a dot.
+bool names_it(const std::string& entry, const std::string& path);
+
 /// Whether `declared` (a list, or an expression as text) names every wrapped module.
 bool covers(const nlohmann::ordered_json& declared, std::span<const Module> modules);
 

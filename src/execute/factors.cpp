@@ -29,6 +29,11 @@ std::size_t count(Index value) {
     return static_cast<std::size_t>(value);
 }
 
+plan::Matrix of_batch(plan::Matrix matrix, Index batch) {
+    matrix.offset += sizeof(float) * static_cast<Bytes>(batch * matrix.batch_stride);
+    return matrix;
+}
+
 }  // namespace
 
 Factors::Factors(const plan::Plan& plan, fs::path file)
@@ -81,6 +86,10 @@ void Factors::load(const plan::Matrix& matrix, Index row, Index n_rows, Index co
         }
         return;
     }
+    if (matrix.row_stride != 1) {
+        load_thinned(matrix, row, n_rows, col, n_cols, out);
+        return;
+    }
     // Stored by columns: lines of n_rows elements are read and turned.
     const Index most = std::max<Index>(budget_ / 8, 1);
     const Index length = std::min(n_rows, most);
@@ -102,20 +111,47 @@ void Factors::load(const plan::Matrix& matrix, Index row, Index n_rows, Index co
     }
 }
 
-void Factors::load_right(std::uint32_t target, Index col, Index width) {
-    const Loaded wanted{target, col, width};
+/// Neither rows nor columns are dense: what lies between two elements is read, too.
+void Factors::load_thinned(const plan::Matrix& matrix, Index row, Index n_rows, Index col,
+                           Index n_cols, std::span<float> out) {
+    const bool by_row = matrix.col_stride < matrix.row_stride;
+    const Index step = by_row ? matrix.col_stride : matrix.row_stride;
+    const Index n_lines = by_row ? n_rows : n_cols;
+    const Index length = by_row ? n_cols : n_rows;
+    const Index most = std::max<Index>(budget_ / 8 / step, 1);
+    for (Index line = 0; line < n_lines; ++line) {
+        for (Index begin = 0; begin < length; begin += most) {
+            const Index part = std::min(most, length - begin);
+            const Index i = row + (by_row ? line : begin);
+            const Index k = col + (by_row ? begin : line);
+            const std::span<float> staged = at_least(staging_, (part - 1) * step + 1);
+            read(matrix.offset + sizeof(float) * static_cast<Bytes>(i * matrix.row_stride +
+                                                                    k * matrix.col_stride),
+                 staged.first(count((part - 1) * step + 1)));
+            for (Index j = 0; j < part; ++j) {
+                const Index at =
+                    by_row ? line * n_cols + begin + j : (begin + j) * n_cols + line;
+                out[count(at)] = staged[count(j * step)];
+            }
+        }
+    }
+}
+
+void Factors::load_right(std::uint32_t target, Index batch, Index col, Index width) {
+    const Loaded wanted{target, batch, col, width};
     if (loaded_ == wanted) {
         return;
     }
     const plan::Fold& fold = *plan_.targets[target].fold;
-    load(fold.right, 0, fold.rank, col, width, at_least(right_, fold.rank * width));
+    load(of_batch(fold.right, batch), 0, fold.rank, col, width, at_least(right_, fold.rank * width));
     loaded_ = wanted;
 }
 
 void Factors::load_left(const plan::Fold& fold, Index row, Index n_rows) {
     const std::span<float> left = at_least(left_, n_rows * fold.rank);
     if (fold.left) {
-        load(*fold.left, row, n_rows, 0, fold.rank, left);
+        load(of_batch(*fold.left, row / fold.n_rows), row % fold.n_rows, n_rows, 0, fold.rank,
+             left);
     } else {
         std::fill(left.begin(), left.end(), 1.0F);
     }
@@ -128,15 +164,17 @@ void Factors::update(std::uint32_t target, Index begin, Index end,
     const plan::Fold& fold = *whole.fold;
     const Sizes sizes = sizes_for(whole);
     const Bytes size = size_of(whole.stored);
-    const std::array<Index, 2> shape{fold.n_rows, fold.n_cols};
+    const std::array<Index, 2> shape{fold.n_batches * fold.n_rows, fold.n_cols};
     for (const layout::RangeBox& part : layout::boxes_of_range(begin, end, shape)) {
         const layout::Range rows = part.box[0];
         const layout::Range cols = part.box[1];
         for (Index c = 0; c < cols.extent; c += sizes.width) {
             const Index n_cols = std::min(sizes.width, cols.extent - c);
-            load_right(target, cols.lo + c, n_cols);
-            for (Index r = 0; r < rows.extent; r += sizes.height) {
-                const Index n_rows = std::min(sizes.height, rows.extent - r);
+            Index n_rows = 0;
+            for (Index r = 0; r < rows.extent; r += n_rows) {
+                const Index row = rows.lo + r;
+                n_rows = std::min({sizes.height, rows.extent - r, fold.n_rows - row % fold.n_rows});
+                load_right(target, row / fold.n_rows, cols.lo + c, n_cols);
                 load_left(fold, rows.lo + r, n_rows);
                 const std::span<float> values = at_least(values_, n_rows * n_cols);
                 for (Index i = 0; i < n_rows; ++i) {

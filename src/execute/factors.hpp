@@ -61,6 +61,7 @@ class Factors {
     /// Which part of a right factor is loaded.
     struct Loaded {
         std::uint32_t target = 0;
+        Index batch = 0;
         Index col = -1;
         Index width = 0;
         friend bool operator==(const Loaded&, const Loaded&) = default;
@@ -69,7 +70,10 @@ class Factors {
     [[nodiscard]] Sizes sizes_for(const plan::Target& target) const;
     void load(const plan::Matrix& matrix, Index row, Index n_rows, Index col, Index n_cols,
               std::span<float> out);
-    void load_right(std::uint32_t target, Index col, Index width);
+    void load_thinned(const plan::Matrix& matrix, Index row, Index n_rows, Index col, Index n_cols,
+                      std::span<float> out);
+    void load_right(std::uint32_t target, Index batch, Index col, Index width);
+    /// `row`: of all matrices.
     void load_left(const plan::Fold& fold, Index row, Index n_rows);
     void apply_gains(const plan::Fold& fold, const MatrixBlock& block);
 

@@ -9,7 +9,7 @@ namespace shardweld::execute {
 namespace {
 
 bool is_remarkable(const numeric::Census& census) {
-    return census.n_nan > 0 || census.n_inf > 0 || census.is_constant || !census.has_nonzero;
+    return census.n_nan > 0 || census.n_inf > 0 || census.is_constant || census.is_mostly_zero();
 }
 
 }  // namespace

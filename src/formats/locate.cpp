@@ -17,6 +17,7 @@
 #include "refusals.hpp"
 #include "shared/directory_listing.hpp"
 #include "shared/iteration_directories.hpp"
+#include "shared/signs.hpp"
 #include "shared/training_keys.hpp"
 #include "verl_directories.hpp"
 
@@ -268,6 +269,25 @@ Location find_along(const InputRequest& request, fs::path& at) {
     return std::move(*location);
 }
 
+/// The adapter that PEFT saved, where nothing else is found; nullopt where a model lies beside it.
+std::optional<Location> locate_adapter(InputRequest request, ErrorCode fault) {
+    const bool is_unknown = fault == ErrorCode::not_found || fault == ErrorCode::unsupported;
+    if (request.backend != "auto" || !is_unknown ||
+        is_hf_model(try_list_directory(io::without_dots(request.directory)))) {
+        return std::nullopt;
+    }
+    request.backend = "peft";
+    fs::path at;
+    try {
+        return find_along(request, at);
+    } catch (const Error& error) {
+        if (error.code() == ErrorCode::io) {
+            throw;
+        }
+        return std::nullopt;
+    }
+}
+
 }  // namespace
 
 Location locate_checkpoint(const InputRequest& request) {
@@ -285,6 +305,9 @@ Location locate(const InputRequest& request) {
         const bool may_be_model = request.wants_model && request.backend == "auto" &&
                                   error.code() == ErrorCode::not_found;
         if (!may_be_model || !probe(io::without_dots(request.directory), model.backend)) {
+            if (auto adapter = locate_adapter(request, error.code())) {
+                return std::move(*adapter);
+            }
             if (!at.empty()) {
                 add_older_save(request, at, error);
             }

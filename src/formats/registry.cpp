@@ -11,6 +11,7 @@
 #include "deepspeed/deepspeed.hpp"
 #include "fsdp/fsdp.hpp"
 #include "hdf5/hdf5.hpp"
+#include "hf/adapter.hpp"
 #include "hf/hf.hpp"
 #include "megatron/megatron.hpp"
 
@@ -32,6 +33,7 @@ const std::vector<const Format*>& all_formats() {
         &colossalai::sharded_format(),
         &colossalai::single_format(),
         &hf::hf_format(),
+        &hf::adapter_format(),
         &hdf5::hdf5_format(),
     };
     return formats;

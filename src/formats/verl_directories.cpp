@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <nlohmann/json.hpp>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
@@ -40,35 +44,65 @@ bool stays_inside(const fs::path& path) {
                         [](const fs::path& part) { return part == ".."; });
 }
 
-// contents.model.path of ckpt_contents.json.
-std::string model_path_in(const fs::path& file) {
+/// Where ckpt_contents.json says that pieces lie, relative to its directory; "" where it has none.
+struct Contents {
+    std::string model;
+    std::string adapters;      ///< Megatron's shards of an adapter, whose base is beside them
+    std::string peft_adapter;  ///< the adapter as PEFT saves it
+    std::string config;        ///< of config.json
+};
+
+/// A path of an entry that may be absent.
+std::string path_in(const nlohmann::json& contents, const char* entry, const char* field,
+                    const fs::path& file) {
+    const auto at = contents.find(entry);
+    if (at == contents.end() || at->is_null()) {
+        return "";
+    }
+    const bool is_object = at->is_object();
+    const auto path = is_object ? at->find(field) : at->end();
+    const bool is_optional = is_object && path == at->end() && std::string_view(field) != "path";
+    if (is_optional) {
+        return "";
+    }
+    if (!is_object || path == at->end() || !path->is_string()) {
+        throw Error(ErrorCode::corrupt,
+                    file.string() + " gives no " + field + " for its entry " + entry);
+    }
+    if (!stays_inside(path->get<std::string>())) {
+        throw Error(ErrorCode::corrupt, file.string() + " gives the " + field + " of its entry " +
+                                            entry + " as " + printable(path->get<std::string>()) +
+                                            ", which leaves the checkpoint");
+    }
+    return path->get<std::string>();
+}
+
+Contents contents_of(const fs::path& file) {
     const auto root = parse_json(io::read_text(file, kLargestContents));
     if (!root.is_object() || !root.contains("contents") || !root["contents"].is_object()) {
         throw Error(ErrorCode::corrupt, file.string() + " is not a JSON object with `contents`");
     }
     const auto& contents = root["contents"];
-    if (!contents.contains("model") || contents["model"].is_null()) {
-        throw Error(ErrorCode::not_found, file.string() + " lists no model", kWhereModel);
-    }
-    const auto& model = contents["model"];
-    if (!model.is_object() || !model.contains("path") || !model["path"].is_string()) {
-        throw Error(ErrorCode::corrupt, file.string() + " gives no path for the model");
-    }
-    return model["path"].get<std::string>();
+    return {path_in(contents, "model", "path", file),
+            path_in(contents, "peft_adapters", "path", file),
+            path_in(contents, "model", "peft_adapter_path", file),
+            path_in(contents, "hf_config", "path", file)};
 }
 
+/// The shards that ckpt_contents.json lists: an adapter's before those of its base, which is a
+/// finished model then.
 fs::path listed_model(const fs::path& directory) {
     const fs::path file = directory / kContentsFile;
-    const fs::path path = model_path_in(file);
-    if (!stays_inside(path)) {
-        throw Error(ErrorCode::corrupt, file.string() + " gives the model's path as " +
-                                            printable(path.string()) +
-                                            ", which leaves the checkpoint");
+    const Contents contents = contents_of(file);
+    const fs::path path = contents.adapters.empty() ? contents.model : contents.adapters;
+    if (path.empty()) {
+        throw Error(ErrorCode::not_found, file.string() + " lists no model", kWhereModel);
     }
     if (!io::is_directory(directory / path)) {
         throw Error(ErrorCode::not_found,
-                    file.string() + " gives the model's path as " + printable(path.string()) +
-                        ", but there is no such directory",
+                    file.string() + " gives the " +
+                        (contents.adapters.empty() ? "model" : "adapter") + "'s path as " +
+                        printable(path.string()) + ", but there is no such directory",
                     "copy that directory too");
     }
     return (directory / path).lexically_normal();
@@ -149,6 +183,40 @@ class Companions {
     const fs::path& given_;
     uid_t giver_;
 };
+
+/// As contents_of; nothing where the file cannot be read or says nothing of an adapter.
+Contents adapter_contents(const fs::path& file) {
+    try {
+        Contents contents = is_file(file) ? contents_of(file) : Contents();
+        return contents.adapters.empty() && contents.peft_adapter.empty() ? Contents()
+                                                                          : std::move(contents);
+    } catch (const Error&) {
+        return {};  // who gave the directory above has been told
+    }
+}
+
+/// What ckpt_contents.json lists beside an adapter's shards: its settings, config.json, its base.
+void add_listed(const Around& around, Companions& companions, Location& location) {
+    const fs::path file = around.directory / kContentsFile;
+    const Contents contents = adapter_contents(file);
+    if ((contents.adapters.empty() && contents.peft_adapter.empty()) ||
+        !companions.has(around, file, file)) {
+        return;
+    }
+    if (!contents.peft_adapter.empty()) {
+        location.adapter_directory = around.directory / contents.peft_adapter;
+    }
+    for (const std::string& path : {contents.config, contents.model}) {
+        if (!location.hf_directory && is_file(around.directory / path / "config.json")) {
+            location.hf_directory = around.directory / path;
+        }
+    }
+    const fs::path base = around.directory / contents.model;
+    if (!contents.model.empty() && is_hf_model(try_list_directory(base))) {
+        location.notes.push_back("the adapter's base lies beside it: --base " + base.string() +
+                                 " writes it, too, or folds the adapter into it");
+    }
+}
 
 }  // namespace
 
@@ -232,6 +300,7 @@ void add_companions(Location& location, const fs::path& given) {
             companions.has(around, tokenizer, tokenizer / "tokenizer_config.json")) {
             location.tokenizer_directory = tokenizer;
         }
+        add_listed(around, companions, location);
         for (const fs::path& claims :
              {directory / "transformer_config.json", directory / kNemoContext / "model.yaml"}) {
             if (!location.claims_file && companions.has(around, claims, claims)) {

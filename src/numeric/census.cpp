@@ -41,6 +41,7 @@ template <typename Word>
 struct Extremes {
     Word largest = 0;
     Word different = 0;
+    Index n_zero = 0;
 };
 
 template <typename Word>
@@ -48,13 +49,22 @@ Extremes<Word> extremes_of(const std::byte* bytes, std::size_t n, Word magnitude
     using Signed = std::conditional_t<sizeof(Word) == 1, std::uint8_t, std::make_signed_t<Word>>;
     Signed largest = 0;
     Word different = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-        const Word word = word_at<Word>(bytes, i);
-        const auto size = static_cast<Signed>(word & magnitude);
-        largest = largest > size ? largest : size;
-        different = static_cast<Word>(different | (word ^ first));
+    Word n_zero = 0;
+    Index n_zeros = 0;
+    constexpr std::size_t kCounted = 255;  // fits into any word
+    for (std::size_t begin = 0; begin < n; begin += kCounted) {
+        const std::size_t end = std::min(n, begin + kCounted);
+        for (std::size_t i = begin; i < end; ++i) {
+            const Word word = word_at<Word>(bytes, i);
+            const auto size = static_cast<Signed>(word & magnitude);
+            largest = largest > size ? largest : size;
+            different = static_cast<Word>(different | (word ^ first));
+            n_zero = static_cast<Word>(n_zero + (size == 0 ? 1 : 0));
+        }
+        n_zeros += static_cast<Index>(n_zero);
+        n_zero = 0;
     }
-    return {static_cast<Word>(largest), different};
+    return {static_cast<Word>(largest), different, n_zeros};
 }
 
 template <typename Word>
@@ -79,6 +89,7 @@ Census census_of(const Form<Word>& form, std::span<const std::byte> bytes) {
         const std::size_t size = std::min(kPart, n - begin);
         const auto found = extremes_of<Word>(part, size, form.magnitude, first);
         census.is_constant = census.is_constant && found.different == 0;
+        census.n_zero += found.n_zero;
         census.has_nonzero = census.has_nonzero || found.largest != 0;
         const bool may_be_odd =
             form.has_infinity ? found.largest >= form.infinity : found.largest > form.infinity;
@@ -92,6 +103,7 @@ Census census_of(const Form<Word>& form, std::span<const std::byte> bytes) {
 /// A zero with a sign is the only NaN.
 Census census_of_fnuz(std::span<const std::byte> bytes) {
     Census census = census_of(Form<std::uint8_t>{0xFF, 0xFF, false}, bytes);
+    census.n_zero = static_cast<Index>(std::count(bytes.begin(), bytes.end(), std::byte{0}));
     census.n_nan = static_cast<Index>(std::count(bytes.begin(), bytes.end(), std::byte{0x80}));
     return census;
 }
@@ -108,6 +120,7 @@ void Census::add(const Census& other) {
     n_elements += other.n_elements;
     n_nan += other.n_nan;
     n_inf += other.n_inf;
+    n_zero += other.n_zero;
     has_nonzero = has_nonzero || other.has_nonzero;
 }
 

@@ -213,12 +213,17 @@ nothing_written() { # NAME
 while read -r code how field value text; do
     odd="$(copy_of "$full" odd)"
     declare_field "$odd" "$field" "$value"
-    lora "$code" 0 --local_dir "$odd" --target_dir "$WORK/odd_out" --lora "$how" && expect_text "$text"
+    lora "$code" 0 --local_dir "$odd" --target_dir "$WORK/odd_out" --lora "$how" $([[ $code != 14 ]] || echo --strict) &&
+        expect_text "$text"
     nothing_written "$field $value"
 done <<'CASES'
 5 fold peft_type "LOHA" another method
 5 split peft_type "LOHA" another method
-5 fold target_parameters ["mlp.w"] target_parameters
+14 fold target_parameters ["mlp.w"] no factors are stored of mlp.w
+14 split peft_type null does not say which method
+14 fold layers_to_transform [1] factors of other layers
+14 split modules_to_save ["embed_tokens"] nothing is stored of embed_tokens
+14 fold alpha_pattern {"nothing":3} no module with factors is named by nothing
 5 split trainable_token_indices [1,2] trainable_token_indices
 5 fold layer_replication [[0,2]] layer_replication
 5 fold alora_invocation_tokens [7] use --lora split

@@ -4,12 +4,14 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "shardweld/adapters/modules.hpp"
+#include "shardweld/adapters/parameters.hpp"
 #include "shardweld/adapters/settings.hpp"
 #include "shardweld/plan/binding.hpp"
 
@@ -22,12 +24,15 @@ struct Attachment {
     std::set<std::string> base_names;  ///< stored tensors of the base, as bind sees them
     /// The name under which bind sees a tensor of the module tree.
     std::function<std::string(const std::string&)> hub_name;
+    /// What to do where a weight is not stored as values.
+    std::string base_hint = "give the model that the adapter was trained on with --base";
+    std::map<std::size_t, Parameter> parameters;  ///< by the index of their module
 };
 
 /// Gives each target that an adapter changes its fold: W + scale * B * A, transposed for embeddings
 /// and fan_in_fan_out, normalised for DoRA, and bias + scale * lora_B.bias. Error(mismatch) naming
 /// a module whose weight is missing or of another shape; Error(unsupported) for weights that are
-/// not written as they are stored (packed experts, tied heads), quantised ones and convolutions.
+/// not written as they are stored (tied heads), quantised ones and convolutions.
 void attach(std::vector<plan::Target>& targets, std::span<const Module> modules,
             const Attachment& attachment);
 

@@ -23,6 +23,8 @@ struct Module {
     std::string path;           ///< in the module tree without PEFT: "model.layers.0.mlp.up_proj"
     bool is_embedding = false;  ///< its weight is [n_in, n_out] (Embedding), not [n_out, n_in]
     bool is_matrix = true;      ///< false: factors of a convolution
+    bool is_parameter = false;  ///< a parameter that is wrapped on its own, see parameters.hpp
+    Index depth = 0;            ///< how many wrappers of the same module are around this one
     Index rank = 0;
     Index n_in = 0;
     Index n_out = 0;
@@ -41,6 +43,7 @@ struct KnownModules {
     std::vector<std::string> whole_modules;  ///< trained as a whole
     std::set<std::string> base_modules;      ///< all modules of the base with a weight
     std::optional<Index> n_layers;           ///< stands in for base_modules where there is no base
+    std::vector<std::string> saved_tensors = {};  ///< beside the factors, under the base's names
 };
 
 }  // namespace shardweld::adapters

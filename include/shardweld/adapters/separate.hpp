@@ -21,10 +21,18 @@ enum class WholeModules {
     trained,   ///< the trained ones, as a folded model has them
 };
 
+/// How a checkpoint is taken apart.
+struct Deal {
+    Biases biases = Biases::none;
+    WholeModules whole = WholeModules::original;
+    bool is_dropped = false;  ///< the adapter is left out, of whatever kind it is
+};
+
 struct Separated {
     catalogue::Catalogue base;     ///< no tensors when only the adapter was saved
     catalogue::Catalogue adapter;  ///< named as in adapter_model.safetensors; same list of files
     std::vector<std::string> whole_modules;  ///< modules trained as a whole, sorted
+    std::vector<std::string> saved_tensors;  ///< of the adapter, under the base's names
     std::vector<std::string> bare_modules;   ///< that LoRA wraps and has no factor of, sorted
     std::set<std::string> in_both;  ///< names of the adapter's tensors that are the base's, too
     std::vector<catalogue::Ignored> replaced;  ///< of the base, by those trained as a whole
@@ -39,8 +47,10 @@ bool holds_adapter_only(const catalogue::Catalogue& catalogue);
 /// Whether some module of the base is stored as LoRA wraps it.
 bool holds_wrapped(const catalogue::Catalogue& catalogue);
 
-/// Takes a catalogue of module names apart. Error(unsupported) for more than one adapter and for
-/// adapters of other kinds than LoRA, naming a tensor.
-Separated separate(catalogue::Catalogue catalogue, Biases biases, WholeModules whole);
+/// Takes a catalogue of module names apart. What PEFT saved with the factors alone (trained biases,
+/// whole modules, embeddings) is the adapter's, under the base's names as it may be. Unless the
+/// adapter is dropped, Error(unsupported) for more than one, for adapters of other kinds than LoRA
+/// and for parts that are no tensors, naming one.
+Separated separate(catalogue::Catalogue catalogue, const Deal& deal);
 
 }  // namespace shardweld::adapters

@@ -66,6 +66,7 @@ struct Location {
     std::optional<fs::path>
         hf_directory;  ///< huggingface/ with config.json, when the layout has one
     std::optional<fs::path> tokenizer_directory;   ///< NeMo's, which has no config.json
+    std::optional<fs::path> adapter_directory;     ///< with an adapter_config.json, if it is known
     std::optional<fs::path> claims_file;           ///< verl's transformer_config.json
     std::vector<std::string> notes;                ///< what was found, for people
     std::map<std::string, Index> facts;            ///< e.g. iteration
@@ -79,8 +80,8 @@ struct Location {
 
     static constexpr auto fields = [](auto& self) {
         return std::tie(self.format, self.directory, self.shard_files, self.neighbours,
-                        self.hf_directory, self.tokenizer_directory, self.claims_file, self.notes,
-                        self.facts, self.counts, self.warnings, self.statements, self.mesh,
+                        self.hf_directory, self.tokenizer_directory, self.adapter_directory,
+                        self.claims_file, self.notes, self.facts, self.counts, self.warnings, self.statements, self.mesh,
                         self.prefix, self.weights, self.check_crc);
     };
 };

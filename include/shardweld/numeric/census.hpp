@@ -16,11 +16,13 @@ struct Census {
     Index n_elements = 0;
     Index n_nan = 0;
     Index n_inf = 0;
+    Index n_zero = 0;          ///< 0 and -0
     std::uint64_t bits = 0;    ///< of one of the elements
     bool is_constant = true;   ///< all have these bits
     bool has_nonzero = false;  ///< some element is neither 0 nor -0
 
     void add(const Census& other);
+    [[nodiscard]] bool is_mostly_zero() const { return 2 * n_zero > n_elements; }
     friend bool operator==(const Census&, const Census&) = default;
 };
 

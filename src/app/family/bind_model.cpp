@@ -7,6 +7,7 @@
 
 #include "shardweld/adapters/attach.hpp"
 #include "shardweld/adapters/modules.hpp"
+#include "shardweld/adapters/parameters.hpp"
 #include "shardweld/adapters/settings.hpp"
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
@@ -54,6 +55,16 @@ std::set<std::string> modules_with_weight(const std::set<std::string>& names) {
     return modules;
 }
 
+constexpr const char* kInTwoSteps =
+    "write the base in bf16 first (merge --backend hf --dtype bf16), then give that with --base";
+
+const plan::Warning& dropped_warning() {
+    static const plan::Warning warning{
+        "adapter_dropped", "",
+        "the checkpoint's LoRA adapter is left out: the weights are those of the base"};
+    return warning;
+}
+
 /// Binds the parts of one checkpoint, one after the other.
 class PeftBinder {
   public:
@@ -72,17 +83,21 @@ class PeftBinder {
         }
         const bool is_split = lora_ == Lora::split;
         adapters::Separated parts = adapters::separate(
-            std::move(catalogue), is_split ? adapters::biases_of(sources_) : adapters::Biases::none,
-            lora_ == Lora::fold ? adapters::WholeModules::trained
-                                : adapters::WholeModules::original);
+            std::move(catalogue),
+            {is_split ? adapters::biases_of(sources_) : adapters::Biases::none,
+             lora_ == Lora::fold ? adapters::WholeModules::trained
+                                 : adapters::WholeModules::original,
+             lora_ == Lora::drop});
         if (lora_ != Lora::drop) {
             require_factors(parts.bare_modules);
         }
         base_names_ = names_of(parts.base);
         surroundings_ = {std::move(parts.whole_modules), modules_with_weight(base_names_),
-                         prepared_.config.integer("num_hidden_layers")};
+                         prepared_.config.integer("num_hidden_layers"),
+                         std::move(parts.saved_tensors)};
         plan::Ledger& ledger = bound_.binding.ledger;
         if (bound_.has_model) {
+            require_values(parts.base);
             bound_.binding = plan::bind(std::move(parts.base), prepared_.model(),
                                         {options_.dtype, {}, prepared_.choice.has_parts});
         } else {
@@ -94,8 +109,7 @@ class PeftBinder {
         }
         in_both_ = std::move(parts.in_both);
         if (lora_ == Lora::drop) {
-            warn("adapter_dropped",
-                 "the checkpoint's LoRA adapter is left out: the weights are those of the base");
+            bound_.binding.warnings.push_back(dropped_warning());
             leave_out(parts.adapter.tensors);
             leave_out(parts.adapter.shards);
             return std::move(bound_);
@@ -113,6 +127,16 @@ class PeftBinder {
         }
         return adapters::holds_wrapped(catalogue) ? adapters::AdapterUse::folded
                                                   : adapters::AdapterUse::folded_into_given;
+    }
+
+    /// A cast of codes would be wrong, and a fold into them is none.
+    void require_values(Catalogue& base) const {
+        if (!encoded_weights(prepared_.config, options_, base).empty()) {
+            throw Error(ErrorCode::unsupported,
+                        "weights of the adapter's base are stored as codes and scales, which "
+                        "--dtype does not make values beside an adapter",
+                        kInTwoSteps);
+        }
     }
 
     static void require_factors(const std::vector<std::string>& bare_modules) {
@@ -145,7 +169,7 @@ class PeftBinder {
     void leave_out(const std::vector<Item>& adapter) {
         for (const Item& item : adapter) {
             if (!in_both_.contains(item.name)) {
-                bound_.binding.ledger.ignore(item.name, "an adapter (--lora drop)",
+                bound_.binding.ledger.ignore(item.name, kDroppedAdapter,
                                              catalogue::stored_bytes(item));
             }
         }
@@ -181,38 +205,68 @@ class PeftBinder {
         for (const plan::Target& target : saved.targets) {
             tensors.push_back({target.name, target.shape});
         }
-        const std::vector<adapters::Module> modules = adapters::modules_of(tensors);
+        std::vector<adapters::Module> modules = adapters::modules_of(tensors);
         if (is_folded && modules.empty()) {
             return;  // only modules trained as a whole: the base has them already
         }
-        const adapters::Settings settings = adapters::settle(sources_, modules, surroundings_);
+        const auto idle = adapters::mark_parameters(modules, sources_);
+        if (!idle.empty()) {
+            warn("adapter_settings", sources_.adapter_config.path +
+                                         " (target_parameters): no factors are stored of " +
+                                         listed(idle));
+        }
+        if (is_folded) {
+            fold(std::move(saved.targets), std::move(modules));
+            return;
+        }
+        // How many experts a parameter has, its factors alone do not tell.
+        std::erase_if(modules, [](const adapters::Module& one) { return one.is_parameter; });
+        bound_.adapter_config = settle(modules).config_text;
+        write_beside(std::move(saved));
+    }
+
+    [[nodiscard]] std::string hub_name(const std::string& name) const {
+        return plan::renamed(*prepared_.recipe, name);
+    }
+
+    adapters::Settings settle(const std::vector<adapters::Module>& modules) {
+        adapters::Settings settings = adapters::settle(sources_, modules, surroundings_);
         for (const std::string& note : settings.notes) {
             warn("adapter_settings", note);
         }
-        if (is_folded) {
-            fold(std::move(saved.targets), modules, settings);
-        } else {
-            write_beside(std::move(saved));
-            bound_.adapter_config = settings.config_text;
-        }
+        return settings;
     }
 
-    void fold(std::vector<plan::Target> factors, const std::vector<adapters::Module>& modules,
-              const adapters::Settings& settings) {
+    [[nodiscard]] adapters::ParameterSurroundings around_parameters() const {
+        adapters::ParameterSurroundings known;
+        known.recipe = prepared_.recipe.get();
+        known.symbols = prepared_.symbols.get();
+        known.hub_name = [this](const std::string& name) { return hub_name(name); };
+        for (const plan::Target& target : bound_.binding.targets) {
+            known.shapes[target.name] = target.shape;
+        }
+        known.peft_version = adapters::peft_version_of(sources_);
+        return known;
+    }
+
+    void fold(std::vector<plan::Target> factors, std::vector<adapters::Module> modules) {
         for (plan::Target& target : factors) {
             target.file = kFactors;
         }
         adapters::Attachment attachment;
+        attachment.parameters = adapters::resolve_parameters(modules, around_parameters());
+        const adapters::Settings settings = settle(modules);
         attachment.settings = &settings;
         const auto placement = outputs::place_in_one_file(plan::output_tensors(factors), kFactors);
         for (const outputs::Slot& slot : placement.slots) {
             attachment.offsets.push_back(slot.offset);
         }
-        attachment.hub_name = [&](const std::string& name) {
-            return plan::renamed(*prepared_.recipe, name);
-        };
+        if (prepared_.config.text("quantization_config.quant_method")) {
+            attachment.base_hint = kInTwoSteps;
+        }
+        attachment.hub_name = [this](const std::string& name) { return hub_name(name); };
         for (const std::string& name : base_names_) {
-            attachment.base_names.insert(attachment.hub_name(name));
+            attachment.base_names.insert(hub_name(name));
         }
         adapters::attach(bound_.binding.targets, modules, attachment);
         bound_.factors = std::move(factors);
@@ -293,13 +347,16 @@ Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const O
     if (prepared.dialect->has_own_names && adapters::holds_adapter(catalogue)) {
         bound = PeftBinder(prepared, files, options).bind(std::move(catalogue));
     } else {
-        if (options.lora != Lora::split) {
+        if (options.lora != Lora::split && !prepared.has_dropped_adapter) {
             bound.notes.emplace_back("the checkpoint holds no LoRA adapter: --lora has no effect");
         }
         const auto encoded = encoded_weights(prepared, options, catalogue);
         bound.binding =
             plan::bind(std::move(catalogue), prepared.model(),
                        {options.dtype, spelling(prepared, files), prepared.choice.has_parts});
+        if (prepared.has_dropped_adapter) {
+            bound.binding.warnings.push_back(dropped_warning());
+        }
         dequantise(encoded, bound);
         if (!options.vocab_size) {
             require_only_padding(bound.binding.padding, files.tokens);

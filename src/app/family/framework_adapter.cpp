@@ -1,6 +1,7 @@
 #include "framework_adapter.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <set>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
+#include "bind_model.hpp"
 #include "vocabulary_padding.hpp"
 
 namespace shardweld::app {
@@ -20,6 +22,11 @@ namespace {
 using catalogue::Catalogue;
 
 constexpr const char* kModuleDialect = "hf_module";
+constexpr std::array<const char*, 3> kAdapterFacts = {"lora_rank", "lora_only",
+                                                      "lora_rows_by_rank"};
+constexpr const char* kMergeThere =
+    "merge the adapter into the model with the framework that trained it and save that, or leave "
+    "it out with --lora drop";
 
 /// "X.adapter.adapter_q.linear_in.weight" for "X.adapter.linear_in.weight".
 std::string part_name(const std::string& name, const models::LoraNames& names,
@@ -55,14 +62,61 @@ void share(const models::LoraForm& form, const models::Symbols& symbols, std::ve
                      [](const Item& a, const Item& b) { return a.name < b.name; });
 }
 
-/// Takes the factors of the adapter out of a catalogue.
-class FactorSorter {
-  public:
-    explicit FactorSorter(const models::LoraNames& names) {
-        for (const std::string* end : {&names.down, &names.up, &names.part_down, &names.part_up}) {
-            patterns_.push_back("*" + *end);
+/// [gate of rank 0; up of rank 0; gate of rank 1; ...] as [gate; up].
+void undo_rank_order(catalogue::Tensor& tensor, Index n_ranks) {
+    const std::size_t rows = tensor.shape.size() - 2;
+    const Index half = tensor.shape[rows] / (2 * n_ranks);
+    std::vector<catalogue::Piece> pieces;
+    for (const catalogue::Piece& piece : tensor.pieces) {
+        const Index rank = piece.patch.axes[rows].lo / (2 * half);
+        if (piece.patch.axes[rows].extent != 2 * half ||
+            piece.patch.axes[rows].lo != rank * 2 * half) {
+            throw Error(ErrorCode::unsupported,
+                        "the pieces of " + printable(tensor.name) +
+                            " are not the rows of " + std::to_string(n_ranks) +
+                            " tensor-parallel ranks: their order is not known",
+                        kMergeThere);
+        }
+        for (const Index part : {0, 1}) {
+            catalogue::Piece& own = pieces.emplace_back(piece);
+            layout::Axis& axis = own.patch.axes[rows];
+            own.patch.offset += part * half * axis.stride;
+            axis.lo = (part * n_ranks + rank) * half;
+            axis.extent = half;
         }
     }
+    tensor.pieces = std::move(pieces);
+}
+
+/// Factors B whose rows the reader found by ranks (`lora_rows_by_rank`).
+void undo_rank_orders(const models::LoraForm& form, const models::LoraNames& names,
+                      const models::Symbols& symbols, Catalogue& factors) {
+    const auto n_ranks = factors.facts.find("lora_rows_by_rank");
+    if (n_ranks == factors.facts.end()) {
+        return;
+    }
+    for (catalogue::Tensor& tensor : factors.tensors) {
+        if (!tensor.name.ends_with(names.up)) {
+            continue;
+        }
+        std::string down = tensor.name;
+        down.replace(down.size() - names.up.size(), names.up.size(), names.down);
+        for (const models::LoraForm::Shared& shared : form.shared) {
+            if (shared.labels == std::vector<std::string>{"gate", "up"} &&
+                shared.name.match(down, [&](const std::string& s) { return symbols.value(s); })) {
+                undo_rank_order(tensor, n_ranks->second);
+                break;
+            }
+        }
+    }
+}
+
+/// Takes what is the adapter's out of a catalogue.
+class FactorSorter {
+  public:
+    /// ".adapter." of ".adapter.linear_in.weight" tells all that is an adapter's.
+    explicit FactorSorter(const models::LoraNames& names)
+        : names_(names), of_adapter_(names.down.substr(0, names.down.find('.', 1) + 1)) {}
 
     [[nodiscard]] Catalogue take(Catalogue& catalogue) const {
         Catalogue factors;
@@ -76,21 +130,56 @@ class FactorSorter {
         return factors;
     }
 
+    /// Error(unsupported) for adapters of other kinds.
+    void require_plain(const Catalogue& factors) const {
+        std::set<Index> ranks;
+        const auto check = [&](const auto& item) {
+            if (!is_plain(item.name)) {
+                throw Error(ErrorCode::unsupported,
+                            printable(item.name) +
+                                " belongs to an adapter that is no plain LoRA of matrices, which "
+                                "is not read",
+                            kMergeThere);
+            }
+            if (item.name.ends_with(names_.up) && !item.shape.empty()) {
+                ranks.insert(item.shape.back());
+            }
+        };
+        std::ranges::for_each(factors.tensors, check);
+        std::ranges::for_each(factors.shards, check);
+        if (ranks.empty()) {
+            throw Error(ErrorCode::mismatch, "factors A are stored, but no B of any layer",
+                        "copy the files of all ranks");
+        }
+        if (ranks.size() > 1) {
+            throw Error(ErrorCode::unsupported,
+                        "the adapter's factors have ranks " + std::to_string(*ranks.begin()) +
+                            " to " + std::to_string(*ranks.rbegin()),
+                        kMergeThere);
+        }
+    }
+
   private:
     template <typename Item>
     void move(std::vector<Item>& from, std::vector<Item>& to) const {
-        const auto factors = std::stable_partition(
-            from.begin(), from.end(), [&](const Item& item) { return !is_factor(item.name); });
+        const auto factors = std::stable_partition(from.begin(), from.end(), [&](const Item& item) {
+            return item.name.find(of_adapter_) == std::string::npos;
+        });
         to.assign(std::make_move_iterator(factors), std::make_move_iterator(from.end()));
         from.erase(factors, from.end());
     }
 
-    [[nodiscard]] bool is_factor(const std::string& name) const {
-        return std::ranges::any_of(
-            patterns_, [&](const std::string& pattern) { return glob_matches(pattern, name); });
+    [[nodiscard]] bool is_plain(const std::string& name) const {
+        const std::string* const ends[] = {&names_.down, &names_.up, &names_.part_down,
+                                           &names_.part_up};
+        return name.find(".experts.") == std::string::npos &&
+               std::ranges::any_of(ends, [&](const std::string* end) {
+                   return glob_matches("*" + *end, name);
+               });
     }
 
-    std::vector<std::string> patterns_;
+    const models::LoraNames& names_;
+    std::string of_adapter_;
 };
 
 /// All but the tensors, which are the module tree's.
@@ -104,8 +193,9 @@ Catalogue renamed_head(const Catalogue& catalogue) {
     out.statements = catalogue.statements;
     out.inert_globals = catalogue.inert_globals;
     out.facts = catalogue.facts;
-    out.facts.erase("lora_rank");
-    out.facts.erase("lora_only");
+    for (const char* const fact : kAdapterFacts) {
+        out.facts.erase(fact);
+    }
     return out;
 }
 
@@ -155,14 +245,13 @@ class Renamer {
 };
 
 Catalogue as_peft(Catalogue catalogue, const PreparedModel& prepared, const ModelFiles& files) {
-    if (!prepared.dialect->lora) {
-        throw Error(ErrorCode::unsupported,
-                    "the dialect " + prepared.dialect->name + " does not say how adapters are kept",
-                    "give one that has `lora` with --recipe");
-    }
     const bool is_alone = adapters::holds_adapter_only(catalogue);
+    const models::LoraNames& names = *prepared.dialect->lora;
     const models::LoraForm form = models::lora_form(*prepared.recipe, *prepared.dialect);
-    Catalogue factors = FactorSorter(*prepared.dialect->lora).take(catalogue);
+    const FactorSorter sorter(names);
+    Catalogue factors = sorter.take(catalogue);
+    sorter.require_plain(factors);
+    undo_rank_orders(form, names, *prepared.symbols, factors);
     share(form, *prepared.symbols, factors.tensors);
     share(form, *prepared.symbols, factors.shards);
     Catalogue out = renamed_head(catalogue);
@@ -182,12 +271,38 @@ Catalogue as_peft(Catalogue catalogue, const PreparedModel& prepared, const Mode
     return out;
 }
 
+/// The base alone, in the framework's own names; what is left out stays in the account.
+Catalogue without_adapter(Catalogue catalogue, const models::LoraNames& names) {
+    const Catalogue factors = FactorSorter(names).take(catalogue);
+    plan::Ledger left_out;
+    const auto leave_out = [&](const auto& item) {
+        left_out.ignore(item.name, kDroppedAdapter, catalogue::stored_bytes(item));
+    };
+    std::ranges::for_each(factors.tensors, leave_out);
+    std::ranges::for_each(factors.shards, leave_out);
+    std::ranges::move(left_out.ignored, std::back_inserter(catalogue.ignored));
+    for (const char* const fact : kAdapterFacts) {
+        catalogue.facts.erase(fact);
+    }
+    return catalogue;
+}
+
 }  // namespace
 
 PreparedModel prepare_with_adapter(const ModelFiles& files, const ModelChoice& choice,
                                    Catalogue& catalogue) {
     PreparedModel prepared = prepare_model(files, choice, catalogue);
     if (!holds_framework_adapter(catalogue)) {
+        return prepared;
+    }
+    if (!prepared.dialect->lora) {
+        throw Error(ErrorCode::unsupported,
+                    "the dialect " + prepared.dialect->name + " does not say how adapters are kept",
+                    "give one that has `lora` with --recipe");
+    }
+    if (choice.lora == Lora::drop && !adapters::holds_adapter_only(catalogue)) {
+        catalogue = without_adapter(std::move(catalogue), *prepared.dialect->lora);
+        prepared.has_dropped_adapter = true;
         return prepared;
     }
     catalogue = as_peft(std::move(catalogue), prepared, files);

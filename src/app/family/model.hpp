@@ -52,6 +52,7 @@ struct PreparedModel {
     models::Config config;                        ///< with the command line's changes
     std::shared_ptr<const models::Symbols> symbols;
     bool is_value = false;                ///< the head is score.weight
+    bool has_dropped_adapter = false;     ///< a framework's adapter was taken out (--lora drop)
     std::vector<plan::Warning> warnings;  ///< e.g. recipe_unverified
     std::vector<std::string> notes;       ///< for people
 

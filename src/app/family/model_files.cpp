@@ -22,6 +22,7 @@ namespace {
 
 constexpr const char* kTrainMeta = "lora_train_meta.json";
 constexpr const char* kRunConfig = "run_config.yaml";  // of Megatron-Bridge
+constexpr const char* kSwiftArgs = "args.json";        // of ms-swift, above the iteration
 
 /// Reads a file that the command line names; its absence is a mistake in the command line.
 std::string read_named(const fs::path& path, Bytes limit, const std::string& option) {
@@ -57,16 +58,36 @@ void require_adapter_config(const adapters::ConfigFile& config) {
     }
 }
 
-/// verl keeps an adapter's settings below the shards, transformers' trainer beside their directory.
-adapters::ConfigFile adapter_config_of(const fs::path& shards, const fs::path& given) {
-    adapters::ConfigFile below = read_if_there(shards / kAdapterConfig, given);
-    require_adapter_config(below);
-    if (!below.text.empty()) {
-        return below;
-    }
+/// verl keeps an adapter's settings below the shards or where its manifest says, transformers'
+/// trainer beside their directory.
+adapters::ConfigFile adapter_config_of(const formats::Location& location, const fs::path& given) {
     const fs::path name = fs::path(kAdapterConfig).filename();
+    const fs::path& shards = location.directory;
+    adapters::ConfigFile nearest = read_if_there(
+        location.adapter_directory ? *location.adapter_directory / name : shards / kAdapterConfig,
+        given);
+    require_adapter_config(nearest);
+    if (!nearest.text.empty()) {
+        return nearest;
+    }
     adapters::ConfigFile beside = read_if_there(shards.parent_path() / name, given);
-    return beside.text.empty() ? below : beside;
+    return beside.text.empty() ? nearest : beside;
+}
+
+/// What a framework says of the adapter that it trained.
+adapters::ConfigFile train_meta_of(const fs::path& shards, const fs::path& given) {
+    adapters::ConfigFile meta = read_if_there(shards / kTrainMeta, given);
+    if (!meta.text.empty()) {
+        return meta;
+    }
+    const auto run_config = read_if_there(shards / kRunConfig, given);
+    const auto of_bridge = adapters::train_meta_of(run_config);
+    if (!of_bridge.text.empty()) {
+        return of_bridge;
+    }
+    const auto of_swift =
+        adapters::train_meta_of_args(read_if_there(shards.parent_path() / kSwiftArgs, given));
+    return of_swift.text.empty() ? meta : of_swift;
 }
 
 /// Where there is none, as save_pretrained makes one.
@@ -151,15 +172,8 @@ ModelFiles read_model_files(const Options& options, const ModelPlaces& places) {
             files.tokens = tokenizer_tokens(files.assets);
         }
     }
-    files.adapter_config = adapter_config_of(places.checkpoint.directory, options.local_dir);
-    files.train_meta = read_if_there(places.checkpoint.directory / kTrainMeta, options.local_dir);
-    if (files.train_meta.text.empty()) {
-        const auto run_config =
-            read_if_there(places.checkpoint.directory / kRunConfig, options.local_dir);
-        if (!run_config.text.empty()) {
-            files.train_meta = adapters::train_meta_of(run_config);
-        }
-    }
+    files.adapter_config = adapter_config_of(places.checkpoint, options.local_dir);
+    files.train_meta = train_meta_of(places.checkpoint.directory, options.local_dir);
     if (options.recipe) {
         files.recipes.push_back({options.recipe->filename().string(),
                                  read_named(*options.recipe, models::kMaxRecipe, "--recipe")});

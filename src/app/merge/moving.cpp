@@ -6,6 +6,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/execute/divisors.hpp"
 #include "shardweld/execute/norms.hpp"
+#include "shardweld/execute/tensor_census.hpp"
 #include "shardweld/plan/followed.hpp"
 #include "shardweld/plan/plan.hpp"
 
@@ -28,7 +29,12 @@ void make_factors(Session& session, Planned& planned, const io::Directory& direc
     execute::RunOptions options;
     options.why_stop = why_stop;
     options.sync = comm.size() > 1;
+    execute::TensorCensus census(*planned.factors);
+    options.on_slice = [&](const plan::Slice& slice, std::span<const std::byte> bytes) {
+        census.add(slice, bytes);
+    };
     const auto result = execute::run(comm, *planned.factors, source, directory, options);
+    warn(session, factor_warnings(planned.factors->targets, census.gather(comm)));
     if (!result.differences.empty()) {
         report_what_was_read(session, planned.input, why_stop);
     }

@@ -88,7 +88,8 @@ ordered_json json_of(const OddTensor& tensor) {
             {"nan", tensor.n_nan},
             {"inf", tensor.n_inf},
             {"all_zero", tensor.is_zero},
-            {"constant", tensor.is_constant}};
+            {"constant", tensor.is_constant},
+            {"mostly_zero", tensor.is_mostly_zero}};
 }
 
 ordered_json json_of(const Sanity& sanity) {

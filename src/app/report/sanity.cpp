@@ -28,7 +28,13 @@ constexpr OddityKind kKinds[] = {
     {"all_zero", "are all zeros", [](const OddTensor& odd) { return odd.is_zero; }, nullptr},
     {"constant", "hold one value only", [](const OddTensor& odd) { return odd.is_constant; },
      nullptr},
+    {"mostly_zero", "of the adapter are zeros for the most part (untrained, or saved in part)",
+     [](const OddTensor& odd) { return odd.is_mostly_zero; }, nullptr},
 };
+
+bool is_factor(const std::string& name) {
+    return name.find(".lora_") != std::string::npos;
+}
 
 }  // namespace
 
@@ -42,15 +48,17 @@ Sanity judge_census(const std::vector<plan::Target>& targets,
         const bool is_odd_zero = is_matrix(target.shape) || changed.contains(target.name);
         const OddTensor odd{
             target.name, found.n_nan, found.n_inf, is_odd_zero && !found.has_nonzero,
-            is_uniform && found.has_nonzero && found.n_nan == 0 && is_float(target.dtype)};
-        if (odd.n_nan > 0 || odd.n_inf > 0 || odd.is_zero || odd.is_constant) {
+            is_uniform && found.has_nonzero && found.n_nan == 0 && is_float(target.dtype),
+            is_factor(target.name) && found.has_nonzero && found.is_mostly_zero()};
+        if (odd.n_nan > 0 || odd.n_inf > 0 || odd.is_zero || odd.is_constant ||
+            odd.is_mostly_zero) {
             sanity.tensors.push_back(odd);
         }
     }
     return sanity;
 }
 
-std::vector<plan::Warning> sanity_warnings(const Sanity& sanity) {
+std::vector<plan::Warning> sanity_warnings(const Sanity& sanity, const std::string& noun) {
     std::vector<plan::Warning> warnings;
     for (const OddityKind& kind : kKinds) {
         std::vector<std::string> tensors;
@@ -66,11 +74,24 @@ std::vector<plan::Warning> sanity_warnings(const Sanity& sanity) {
         }
         if (!tensors.empty()) {
             warnings.push_back({kind.code, first,
-                                std::to_string(tensors.size()) + " written tensor(s) " + kind.what +
+                                std::to_string(tensors.size()) + " " + noun + " " + kind.what +
                                     ": " + listed(tensors)});
         }
     }
     return warnings;
+}
+
+std::vector<plan::Warning> factor_warnings(const std::vector<plan::Target>& targets,
+                                           const std::map<std::uint32_t, numeric::Census>& census) {
+    Sanity sanity = judge_census(targets, census);
+    std::erase_if(sanity.tensors, [](const OddTensor& odd) {
+        return !is_factor(odd.name) || !(odd.is_zero || odd.is_mostly_zero);
+    });
+    for (OddTensor& odd : sanity.tensors) {
+        odd.n_nan = 0;
+        odd.n_inf = 0;
+    }
+    return sanity_warnings(sanity, "folded factor(s)");
 }
 
 }  // namespace shardweld::app

@@ -1,14 +1,15 @@
 #include "adapter.hpp"
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
-#include "../shared/hints.hpp"
 #include "../shared/module_names.hpp"
 
 namespace shardweld::formats::megatron {
@@ -17,24 +18,31 @@ namespace {
 
 constexpr std::string_view kAdapter = ".adapter.";
 constexpr std::string_view kUp = ".linear_out.weight";
+constexpr std::string_view kBase = ".base_layer.";
+constexpr std::string_view kOriginal = ".original_module.";
+// PEFT's spelling of a factor, and Megatron-Bridge's.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kFactors = {
+    {{".lora_A.", ".adapter.linear_in."}, {".lora_B.", ".adapter.linear_out."}}};
+// What else PEFT's modules hold of an adapter.
+constexpr std::array<std::string_view, 2> kOthersOfPeft = {".lora_", ".modules_to_save."};
 constexpr const char* kMergeThere =
     "merge the adapter into the model with the framework that trained it and save that";
 
 /// What the names of tensors or shards tell of an adapter.
 struct FoundFactors {
     std::set<Index> ranks;  ///< by B, whose columns nothing cuts
-    std::string first;      ///< a factor, "" if there is none
+    bool is_there = false;
     bool is_only = true;
 
     template <typename Item>
     void add(const std::vector<Item>& items) {
         for (const Item& item : items) {
             const std::string& name = item.name;
-            if (!is_factor(name)) {
+            if (!is_of_adapter(name)) {
                 is_only = false;
                 continue;
             }
-            first = first.empty() ? name : first;
+            is_there = true;
             if (name.ends_with(kUp) && !item.shape.empty()) {
                 ranks.insert(item.shape.back());
             }
@@ -42,50 +50,82 @@ struct FoundFactors {
     }
 };
 
+/// The rows at which pieces begin.
+std::set<Index> row_begins(const catalogue::Tensor& tensor) {
+    std::set<Index> begins;
+    for (const catalogue::Piece& piece : tensor.pieces) {
+        begins.insert(piece.patch.axes[tensor.shape.size() - 2].lo);
+    }
+    return begins;
+}
+
+/// ms-swift's B of [gate; up] is column-parallel as any other, so that rows of gate and up of a
+/// rank lie together; Megatron-Bridge's is cut in as many halves. Says of how many ranks the rows
+/// lie so.
+void note_row_order(catalogue::Catalogue& out) {
+    constexpr std::string_view kGated = ".linear_fc1.adapter.linear_out.weight";
+    const auto tp = out.facts.find("tp");
+    if (tp == out.facts.end() || tp->second < 2) {
+        return;
+    }
+    for (const catalogue::Tensor& tensor : out.tensors) {
+        if (tensor.name.ends_with(kGated) && tensor.shape.size() >= 2 &&
+            static_cast<Index>(row_begins(tensor).size()) == tp->second) {
+            out.facts["lora_rows_by_rank"] = tp->second;
+        }
+    }
+}
+
 bool is_halved(std::string_view name) {
     return name.ends_with(kUp) &&
            (name.find(".linear_fc1.adapter.adapter_gate.") != std::string_view::npos ||
             name.find(".linear_fc1.adapter.adapter_up.") != std::string_view::npos);
 }
 
+/// Without the dot and the word between dots at `part`.
+void remove_part(std::string& name, std::string_view part) {
+    for (auto at = name.find(part); at != std::string::npos; at = name.find(part, at)) {
+        name.erase(at, part.size() - 1);
+    }
+}
+
 }  // namespace
 
-bool is_factor(std::string_view name) {
-    if (name.find(kAdapter) == std::string_view::npos || is_extra_state(name)) {
-        return false;
+std::string without_peft(std::string name) {
+    remove_part(name, kBase);
+    remove_part(name, kOriginal);
+    for (const auto& [peft, bridge] : kFactors) {
+        const auto at = name.find(peft);
+        // "X.lora_A.default.weight"
+        const auto end = at == std::string::npos ? at : name.find('.', at + peft.size());
+        if (end != std::string::npos && name.compare(end, std::string::npos, ".weight") == 0) {
+            return name.replace(at, end + 1 - at, bridge);
+        }
     }
-    const bool is_plain = name.ends_with(".linear_in.weight") || name.ends_with(kUp);
-    if (!is_plain || name.find(".experts.") != std::string_view::npos) {
-        throw Error(ErrorCode::unsupported,
-                    printable(name) + " belongs to an adapter " +
-                        (is_plain ? "of experts" : "that is no plain LoRA") + ", which is not read",
-                    kMergeThere);
+    for (const std::string_view part : kOthersOfPeft) {
+        if (const auto at = name.find(part); at != std::string::npos) {
+            return name.insert(at, kAdapter.substr(0, kAdapter.size() - 1));
+        }
     }
-    return true;
+    return name;
+}
+
+bool is_of_adapter(std::string_view name) {
+    return name.find(kAdapter) != std::string_view::npos && !is_extra_state(name);
 }
 
 void note_adapter(catalogue::Catalogue& out) {
     FoundFactors found;
     found.add(out.tensors);
     found.add(out.shards);
-    if (found.first.empty()) {
+    if (!found.is_there) {
         return;
     }
-    if (found.ranks.empty()) {
-        throw Error(ErrorCode::mismatch,
-                    printable(found.first) + " is stored, but no linear_out of any layer",
-                    kCopyAll);
-    }
-    if (found.ranks.size() > 1) {
-        throw Error(ErrorCode::unsupported,
-                    "the adapter's factors have ranks " + std::to_string(*found.ranks.begin()) +
-                        " to " + std::to_string(*found.ranks.rbegin()),
-                    kMergeThere);
-    }
-    out.facts["lora_rank"] = *found.ranks.begin();
+    out.facts["lora_rank"] = found.ranks.size() == 1 ? *found.ranks.begin() : 0;
     if (found.is_only) {
         out.facts["lora_only"] = 1;
     }
+    note_row_order(out);
 }
 
 void undo_halves(catalogue::Tensor& tensor) {
@@ -93,11 +133,7 @@ void undo_halves(catalogue::Tensor& tensor) {
         return;
     }
     const std::size_t rows = tensor.shape.size() - 2;
-    std::set<Index> begins;
-    for (const catalogue::Piece& piece : tensor.pieces) {
-        begins.insert(piece.patch.axes[rows].lo);
-    }
-    const auto n_blocks = static_cast<Index>(begins.size());
+    const auto n_blocks = static_cast<Index>(row_begins(tensor).size());
     const Index block = n_blocks == 0 ? 0 : tensor.shape[rows] / n_blocks;
     const bool is_even = n_blocks % 2 == 0 && block * n_blocks == tensor.shape[rows] &&
                          std::ranges::all_of(tensor.pieces, [&](const catalogue::Piece& piece) {

@@ -1,8 +1,10 @@
-// LoRA factors that Megatron-Bridge keeps beside the weights: their rank, and how they were cut.
-// Knows their names; what they belong to is the dialect's.
-// Source: megatron-bridge 0.3.1 megatron/bridge/peft/{lora,canonical_lora,utils}.py.
+// LoRA factors that Megatron-Bridge and ms-swift keep beside the weights: their rank, and how they
+// were cut. Knows their names; what they belong to is the dialect's.
+// Sources: megatron-bridge 0.3.1 megatron/bridge/peft/{lora,canonical_lora,utils}.py, mcore-bridge
+// (ms-swift's) src/mcore_bridge/tuners/{lora,utils}.py.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 namespace shardweld::catalogue {
@@ -12,12 +14,17 @@ struct Tensor;
 
 namespace shardweld::formats::megatron {
 
-/// Whether a tensor is a factor. Error(unsupported) for one that is no plain LoRA's, and for those
-/// of experts.
-bool is_factor(std::string_view name);
+/// A name as PEFT's modules around Megatron's make it, in Megatron-Bridge's spelling:
+/// "X.lora_A.default.weight" is "X.adapter.linear_in.weight", "X.base_layer.weight" is "X.weight";
+/// what else is PEFT's gets ".adapter" in front. Others stay.
+std::string without_peft(std::string name);
 
-/// Gives the facts `lora_rank` where factors are, and `lora_only` where nothing else is.
-/// Error(unsupported) when ranks differ, Error(mismatch) when nothing tells them.
+/// Whether a tensor is an adapter's, of whatever kind.
+bool is_of_adapter(std::string_view name);
+
+/// Gives the facts `lora_rank` where an adapter is (0: it has several ranks, or none is known),
+/// `lora_only` where nothing else is, and `lora_rows_by_rank` where B of [gate; up] has rows of
+/// gate and up by tensor-parallel ranks.
 void note_adapter(catalogue::Catalogue& out);
 
 /// Canonical factors B of gate and up in torch_dist: the writer takes each rank's rows for a fused

@@ -48,8 +48,7 @@ bool holds_feed_forward(std::string_view text) {
 }  // namespace
 
 std::string model_name(std::string_view key) {
-    (void)is_factor(key);  // refuses those of other adapters, where their file is known
-    std::string name(without_wrappers_in_front(key));
+    std::string name = without_peft(std::string(without_wrappers_in_front(key)));
     for (auto at = name.find(kWrapped); at != std::string::npos; at = name.find(kWrapped, at)) {
         name.erase(at, kWrapped.size() - 1);
     }

@@ -13,8 +13,8 @@
 namespace shardweld::formats::megatron {
 
 /// The name without leading `model.` and `module.` and without the component `to_wrap` (the layer
-/// that an adapter wraps): "module.decoder.x.to_wrap.weight" is "decoder.x.weight".
-/// Error(unsupported) for a tensor of an adapter that is no plain LoRA.
+/// that an adapter wraps), and as without_peft: "module.decoder.x.to_wrap.weight" is
+/// "decoder.x.weight".
 std::string model_name(std::string_view key);
 
 /// Whether a text, such as a key or the keys of an index, holds a name that only megatron-core

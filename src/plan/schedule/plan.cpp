@@ -81,7 +81,8 @@ std::string steps_text(const Target& target) {
     }
     const auto text_of = [](const Matrix& matrix) {
         return std::to_string(matrix.offset) + "+" + std::to_string(matrix.row_stride) + "," +
-               std::to_string(matrix.col_stride);
+               std::to_string(matrix.col_stride) +
+               (matrix.batch_stride == 0 ? "" : "," + std::to_string(matrix.batch_stride));
     };
     const Fold& fold = *target.fold;
     std::array<char, 32> scale{};

@@ -37,7 +37,7 @@ using List = std::vector<std::string>;
 
 Separated of(const List& stored, Biases biases = Biases::none,
              WholeModules whole = WholeModules::original) {
-    return separate(holding(stored), biases, whole);
+    return separate(holding(stored), {biases, whole});
 }
 
 TEST(Separate, LinearLayersAreCleanedAndFactorsLoseTheAdaptersName) {
@@ -85,27 +85,28 @@ TEST(Separate, WholeModulesAreTheOriginalsOrTheTrainedOnes) {
     EXPECT_EQ(split.whole_modules, (List{"score"}));
     Catalogue catalogue = holding(stored);
     catalogue.tensors[0].shape = {7};  // the original
-    const Separated folded = separate(catalogue, Biases::none, WholeModules::trained);
+    const Separated folded = separate(catalogue, {Biases::none, WholeModules::trained});
     ASSERT_EQ(names(folded.base), (List{"score.weight"}));
     EXPECT_EQ(folded.base.tensors[0].shape, (std::vector<Index>{2, 2}));
 }
 
 TEST(Separate, TrainedBiasesBelongToBoth) {
     const List stored{"base_model.model.norm.bias", "base_model.model.q.base_layer.bias",
+                      "base_model.model.q.base_layer.weight",
                       "base_model.model.q.lora_A.default.weight"};
     EXPECT_EQ(names(of(stored, Biases::all).adapter),
               (List{"base_model.model.norm.bias", "base_model.model.q.base_layer.bias",
                     "base_model.model.q.lora_A.weight"}));
     EXPECT_EQ(names(of(stored, Biases::of_wrapped).adapter),
               (List{"base_model.model.q.base_layer.bias", "base_model.model.q.lora_A.weight"}));
-    EXPECT_EQ(names(of(stored, Biases::all).base), (List{"norm.bias", "q.bias"}));
+    EXPECT_EQ(names(of(stored, Biases::all).base), (List{"norm.bias", "q.bias", "q.weight"}));
 }
 
 TEST(Separate, PlainTensorsOfRanksAreDealtOutToo) {
     Catalogue catalogue = holding({"base_model.model.q.base_layer.weight"});
     catalogue.shards.push_back(
         {"base_model.model.q.lora_A.default.weight", DType::f32, {1}, {}, {}});
-    const Separated parts = separate(catalogue, Biases::none, WholeModules::original);
+    const Separated parts = separate(catalogue, {});
     EXPECT_EQ(names(parts.adapter), (List{"base_model.model.q.lora_A.weight!"}));
     EXPECT_EQ(names(parts.base), (List{"q.weight"}));
 }
@@ -115,8 +116,59 @@ TEST(Separate, TellsWhatACheckpointHolds) {
     EXPECT_TRUE(holds_adapter(holding({"model.q.weight", "model.q.lora_A.default.weight"})));
     EXPECT_TRUE(holds_adapter_only(holding({"base_model.model.q.lora_A.default.weight"})));
     EXPECT_FALSE(holds_adapter_only(
-        holding({"base_model.model.q.lora_A.default.weight", "base_model.model.norm.weight"})));
+        holding({"base_model.model.q.lora_A.default.weight", "q.weight"})));
+    EXPECT_FALSE(holds_adapter_only(holding(
+        {"base_model.model.q.lora_A.default.weight", "base_model.model.q.base_layer.weight"})));
     EXPECT_FALSE(holds_adapter_only(holding({})));
+}
+
+// PEFT names what it saves beside the factors as the base has it.
+TEST(Separate, what_is_saved_with_an_adapter_alone_is_the_adapters) {
+    const List stored{"base_model.model.q.lora_A.weight", "base_model.model.q.lora_B.weight",
+                      "base_model.model.lm_head.weight", "base_model.model.q.base_layer.bias",
+                      "base_model.model.embed_tokens.base_layer.weight"};
+    EXPECT_TRUE(holds_adapter_only(holding(stored)));
+    EXPECT_FALSE(holds_wrapped(holding(stored)));
+    EXPECT_EQ(names(of(stored).adapter),
+              (List{"base_model.model.embed_tokens.base_layer.weight",
+                    "base_model.model.lm_head.weight", "base_model.model.q.base_layer.bias",
+                    "base_model.model.q.lora_A.weight", "base_model.model.q.lora_B.weight"}));
+    List with_base = stored;
+    for (const char* name : {"embed_tokens.weight", "lm_head.weight", "q.bias", "q.weight"}) {
+        with_base.emplace_back(name);
+    }
+    EXPECT_FALSE(holds_adapter_only(holding(with_base)));
+    const Separated folded = of(with_base, Biases::none, WholeModules::trained);
+    EXPECT_EQ(names(folded.base),
+              (List{"embed_tokens.weight", "lm_head.weight", "q.bias", "q.weight"}));
+    EXPECT_EQ(folded.replaced.size(), 3U);
+    EXPECT_EQ(folded.in_both.size(), 3U);
+    EXPECT_EQ(names(of(with_base).base), names(folded.base));
+    EXPECT_TRUE(of(with_base).replaced.empty());
+}
+
+TEST(Separate, drops_adapters_of_any_kind) {
+    const List stored{"base_model.model.e.token_adapter.base_layer.weight",
+                      "base_model.model.e.token_adapter.trainable_tokens_delta.default",
+                      "base_model.model.x.base_layer.base_layer.gate_up_proj",
+                      "base_model.model.x.base_layer.lora_A.default.weight",
+                      "base_model.model.x.lora_A.other.weight"};
+    const Separated parts =
+        separate(holding(stored), {Biases::none, WholeModules::original, true});
+    EXPECT_EQ(names(parts.base), (List{"e.weight", "x.gate_up_proj"}));
+    EXPECT_EQ(parts.adapter.tensors.size(), 3U);
+}
+
+TEST(Separate, a_part_of_the_adapter_that_is_no_tensor_is_no_silence) {
+    Catalogue catalogue = holding({"base_model.model.q.base_layer.weight",
+                                   "base_model.model.q.lora_A.default.weight"});
+    catalogue.ignored.push_back(
+        {"base_model.model.q.lora_magnitude_vector.default.weight", "not a tensor", 1, 0});
+    EXPECT_NE(test::error_text([&] { separate(catalogue, {}); })
+                  .find("lora_magnitude_vector.default.weight is a part of the adapter"),
+              std::string::npos);
+    EXPECT_EQ(names(separate(catalogue, {Biases::none, WholeModules::original, true}).base),
+              List{"q.weight"});
 }
 
 TEST(Separate, TellsModulesThatLackTheirFactors) {
@@ -135,10 +187,9 @@ TEST(Separate, RefusesWhatItCannotRead) {
                   of({"m.q.lora_A.one.weight", "m.q.lora_A.two.weight", "m.q.weight"});
               }),
               "unsupported: the checkpoint holds 2 adapters (one, two), but only one can be read; "
-              "save it again with the one adapter to merge");
+              "save it again with the one adapter to merge, or leave them out with --lora drop");
     for (const char* name :
-         {"base_model.model.experts.base_layer.lora_A.default.weight", "m.q.lora_E.default",
-          "m.experts.base_layer.base_layer.gate_up_proj",
+         {"base_model.model.experts.base_layer.x.lora_A.default.weight", "m.q.lora_E.default",
           "m.embed.token_adapter.trainable_tokens_delta.default", "m.q.ia3_l.default"}) {
         EXPECT_NE(test::error_text([&] {
                       of({name, "m.q.lora_A.default.weight"});

@@ -1,0 +1,392 @@
+#include "shardweld/adapters/parameters.hpp"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/layout/expression.hpp"
+#include "shardweld/models/pattern.hpp"
+
+#include "declared.hpp"
+#include "target_modules.hpp"
+
+namespace shardweld::adapters {
+
+namespace {
+
+using layout::BoundLayout;
+using models::Captures;
+using models::Line;
+
+/// Where the axes of one segment stand in the last two dims of a tensor.
+struct Placed {
+    Index offset[2] = {0, 0};
+    std::map<std::string, std::pair<std::size_t, Index>> axes;  ///< dim and step of long ones
+};
+
+/// By label. The dim in front of the last two counts matrices.
+std::map<std::string, Placed> placed(const BoundLayout& bound) {
+    const std::vector<Index>& shape = bound.shape();
+    const Index row = shape.back();
+    const Index matrix = row * shape[shape.size() - 2];
+    std::vector<layout::SegmentPatch> patches;
+    bound.lower(layout::dense_shape(shape), patches);
+    std::map<std::string, Placed> segments;
+    for (const layout::SegmentPatch& segment : patches) {
+        const layout::SegmentAxes& names =
+            bound.segments()[static_cast<std::size_t>(segment.segment)];
+        Placed& one = segments[names.label];
+        one.offset[0] = segment.patch.offset / row;
+        one.offset[1] = segment.patch.offset % row;
+        for (std::size_t k = 0; k < names.axes.size(); ++k) {
+            const layout::Axis& axis = segment.patch.axes[k];
+            if (axis.extent > 1 && axis.stride < matrix) {
+                one.axes[names.axes[k]] = axis.stride < row
+                                              ? std::pair(std::size_t{1}, axis.stride)
+                                              : std::pair(std::size_t{0}, axis.stride / row);
+            }
+        }
+    }
+    return segments;
+}
+
+/// One dim of a target's matrix along the parameter's; nullopt where it is no regular part of one.
+std::optional<Along> along(std::size_t dim, const Placed& target, const Placed& parameter) {
+    std::optional<Along> found;
+    for (const auto& [name, at] : target.axes) {
+        if (at.first != dim) {
+            continue;
+        }
+        const auto there = parameter.axes.find(name);
+        if (there == parameter.axes.end() || there->second.second % at.second != 0) {
+            return std::nullopt;
+        }
+        const auto [its_dim, its_step] = there->second;
+        Along one;
+        one.is_first = its_dim == 0;
+        one.step = its_step / at.second;
+        one.start = parameter.offset[its_dim] - one.step * target.offset[dim];
+        if (found && *found != one) {
+            return std::nullopt;
+        }
+        found = one;
+    }
+    return found;
+}
+
+/// All segments of a target along a parameter's.
+std::optional<std::pair<Along, Along>> related(const BoundLayout& target,
+                                               const BoundLayout& parameter) {
+    const auto theirs = placed(parameter);
+    std::optional<std::pair<Along, Along>> found;
+    for (const auto& [label, one] : placed(target)) {
+        const auto at = theirs.find(label);
+        const auto rows = at == theirs.end() ? std::nullopt : along(0, one, at->second);
+        const auto cols = at == theirs.end() ? std::nullopt : along(1, one, at->second);
+        if (!rows || !cols || rows->is_first == cols->is_first ||
+            (found && *found != std::pair(*rows, *cols))) {
+            return std::nullopt;
+        }
+        found = std::pair(*rows, *cols);
+    }
+    return found;
+}
+
+/// Finds the parameters of one module.
+class ParameterFinder {
+  public:
+    explicit ParameterFinder(const ParameterSurroundings& known) : known_(known) {}
+
+    [[nodiscard]] std::vector<Parameter> find(const std::string& path) const {
+        std::vector<Parameter> found = by_lines(path);
+        return found.empty() ? as_stored(path) : found;
+    }
+
+    /// Whether some line of a module says that its parameters hold input dims first: that of gate
+    /// and up has them in one dim, the output's.
+    [[nodiscard]] std::optional<bool> is_transposed(const std::string& path) const {
+        for (const auto& [line, captures] : lines_of(path)) {
+            for (const std::size_t k : {std::size_t{1}, std::size_t{2}}) {
+                if (std::ranges::any_of(line->layout.dims[k], [](const layout::LayoutItem& item) {
+                        return !item.segments.empty();
+                    })) {
+                    return k == 2;
+                }
+            }
+        }
+        return std::nullopt;
+    }
+
+  private:
+    struct FoundLine {
+        const Line* line = nullptr;
+        Captures captures;
+    };
+
+    [[nodiscard]] Index value(const std::string& symbol, const Captures& captures) const {
+        return known_.symbols->value(symbol, captures);
+    }
+
+    /// The lines of the module's parameters: those of module trees, and the hub's where these have
+    /// none of the name.
+    [[nodiscard]] std::vector<FoundLine> lines_of(const std::string& path) const {
+        std::vector<FoundLine> found;
+        std::set<std::string> names;
+        for (const auto* const lines : {&known_.recipe->module, &known_.recipe->hub}) {
+            for (const Line& line : *lines) {
+                const auto captures = captures_of(line, path);
+                if (captures && !names.contains(line.name.text)) {
+                    found.push_back({&line, *captures});
+                }
+            }
+            for (const FoundLine& one : found) {
+                names.insert(one.line->name.text);
+            }
+        }
+        return found;
+    }
+
+    [[nodiscard]] std::optional<Captures> captures_of(const Line& line,
+                                                      const std::string& path) const {
+        const std::string& text = line.name.text;
+        const std::size_t dot = text.rfind('.');
+        if (line.layout.dims.size() != 3 || dot == std::string::npos || !counts_matrices(line)) {
+            return std::nullopt;
+        }
+        const auto value_of = [&](const std::string& symbol) { return value(symbol, {}); };
+        const auto captures =
+            line.name.match(known_.hub_name(path + text.substr(dot)), value_of);
+        if (!captures) {
+            return std::nullopt;
+        }
+        const Captures seen = models::captures_for_condition(line.name, *captures, value_of);
+        return known_.symbols->holds(line.condition, seen) ? std::optional(seen) : std::nullopt;
+    }
+
+    [[nodiscard]] bool counts_matrices(const Line& line) const {
+        const layout::Dim& first = line.layout.dims.front();
+        return first.size() == 1 && first.front().segments.empty() &&
+               known_.symbols->is_index(first.front().name);
+    }
+
+    [[nodiscard]] std::vector<Parameter> by_lines(const std::string& path) const {
+        std::vector<Parameter> found;
+        for (const auto& [line, captures] : lines_of(path)) {
+            const BoundLayout bound = bind(*line, captures);
+            Parameter one;
+            one.path = path + line->name.text.substr(line->name.text.rfind('.'));
+            one.n_batches = bound.shape()[0];
+            one.n_first = bound.shape()[1];
+            one.n_second = bound.shape()[2];
+            add_parts(*line, captures, bound, one);
+            found.push_back(std::move(one));
+        }
+        return found;
+    }
+
+    [[nodiscard]] BoundLayout bind(const Line& line, const Captures& captures) const {
+        return BoundLayout::bind(line.layout, [&](const std::string& symbol) {
+            return value(symbol, captures);
+        });
+    }
+
+    void add_parts(const Line& line, const Captures& captures, const BoundLayout& bound,
+                   Parameter& parameter) const {
+        const std::string& counter = line.layout.dims.front().front().name;
+        for (const Line& hub : known_.recipe->hub) {
+            if (hub.logical != line.logical || hub.layout.dims.size() < 2 ||
+                !known_.symbols->holds(hub.condition, captures)) {
+                continue;
+            }
+            const auto places = related(bind(hub, captures), bound);
+            if (!places) {
+                continue;
+            }
+            const bool is_single = std::ranges::count(hub.name.captures, counter) > 0;
+            for (Index batch = 0; batch < (is_single ? parameter.n_batches : 1); ++batch) {
+                Captures own = captures;
+                own[counter] = batch;
+                parameter.parts.push_back(
+                    {models::format(hub.name, own,
+                                    [&](const std::string& symbol) { return value(symbol, {}); }),
+                     is_single ? std::optional(batch) : std::nullopt, places->first,
+                     places->second});
+            }
+        }
+    }
+
+    /// Of families without a recipe: stored tensors of three dims.
+    [[nodiscard]] std::vector<Parameter> as_stored(const std::string& path) const {
+        std::vector<Parameter> found;
+        const std::string begin = known_.hub_name(path) + ".";
+        for (auto at = known_.shapes.lower_bound(begin);
+             at != known_.shapes.end() && at->first.starts_with(begin); ++at) {
+            const std::string leaf = at->first.substr(begin.size());
+            if (at->second.size() == 3 && leaf.find('.') == std::string::npos) {
+                found.push_back({path + "." + leaf, at->second[0], at->second[1], at->second[2],
+                                 false, {{at->first, std::nullopt, {true, 0, 1}, {false, 0, 1}}}});
+            }
+        }
+        return found;
+    }
+
+    const ParameterSurroundings& known_;
+};
+
+/// Whether peft's version is 0.19.1 or newer: until then input dims were taken for the first ones.
+bool knows_order(const std::string& version) {
+    std::vector<Index> parts;
+    for (const std::string_view part : split(version, '.')) {
+        parts.push_back(parse_index(part).value_or(0));
+    }
+    parts.resize(3, 0);
+    return std::tuple(parts[0], parts[1], parts[2]) >= std::tuple(0, 19, 1);
+}
+
+bool fits(const Module& module, const Parameter& parameter, bool is_turned) {
+    const Index columns_of_a = is_turned ? parameter.n_first : parameter.n_second;
+    const Index rows_of_b = is_turned ? parameter.n_second : parameter.n_first;
+    return parameter.n_batches > 0 && module.rank % parameter.n_batches == 0 &&
+           module.n_in == columns_of_a && module.n_out == rows_of_b;
+}
+
+[[noreturn]] void refuse(const Module& module, const std::string& why) {
+    throw Error(ErrorCode::unsupported,
+                "the factors of " + printable(module.path) + " (A [" + std::to_string(module.rank) +
+                    ", " + std::to_string(module.n_in) + "], B [" + std::to_string(module.n_out) +
+                    ", " + std::to_string(module.rank) + "]) " + why,
+                "use --lora split and let peft merge it");
+}
+
+Parameter choose(const Module& module, const ParameterFinder& finder, const std::string& version) {
+    std::vector<Parameter> fitting;
+    for (Parameter& one : finder.find(module.path)) {
+        const bool straight = fits(module, one, false);
+        const bool turned = fits(module, one, true);
+        if (straight && turned) {
+            const auto transposed = finder.is_transposed(module.path);
+            if (!transposed || (!*transposed && version.empty())) {
+                refuse(module, "change " + printable(one.path) +
+                                   ", a square of which nothing tells which dim is the input's");
+            }
+            one.is_turned = *transposed || !knows_order(version);
+        } else {
+            one.is_turned = turned;
+        }
+        if (straight || turned) {
+            fitting.push_back(std::move(one));
+        }
+    }
+    if (fitting.size() != 1) {
+        refuse(module, fitting.empty() ? "fit no weight of the base, and no parameter of experts"
+                                       : "fit several parameters of the base: " +
+                                             listed({fitting[0].path, fitting[1].path}));
+    }
+    return std::move(fitting.front());
+}
+
+void require_parts(const Module& module, const Parameter& parameter,
+                   const ParameterSurroundings& known) {
+    Index held = 0;
+    for (const ParameterPart& part : parameter.parts) {
+        const auto target = known.shapes.find(part.target);
+        if (target == known.shapes.end()) {
+            throw Error(ErrorCode::mismatch,
+                        "the adapter changes " + printable(parameter.path) + ", but " +
+                            printable(part.target) + " is not stored",
+                        "give the model that the adapter was trained on with --base");
+        }
+        held += volume_of(target->second, part.target);
+    }
+    if (held != parameter.n_batches * parameter.n_first * parameter.n_second) {
+        refuse(module, "change " + printable(parameter.path) +
+                           ", which the model holds in another order of its elements");
+    }
+}
+
+}  // namespace
+
+std::vector<std::string> mark_parameters(std::span<Module> modules,
+                                         const SettingsSources& sources) {
+    const auto declared = parse_declared(sources.adapter_config);
+    const auto target_modules = declared.value("target_modules", nlohmann::ordered_json());
+    std::set<std::string> nested;
+    for (const Module& module : modules) {
+        if (module.depth > 0) {
+            nested.insert(module.path);
+        }
+    }
+    std::vector<std::string> idle = texts_of(declared, "target_parameters");
+    const std::vector<std::string> entries = idle;
+    for (Module& module : modules) {
+        module.is_parameter = nested.contains(module.path);
+        for (const std::string& entry : entries) {
+            const std::size_t dot = entry.rfind('.');
+            const bool is_it = dot == std::string::npos
+                                   ? !covers(target_modules, std::span(&module, 1))
+                                   : names_it(entry.substr(0, dot), module.path);
+            if (is_it) {
+                module.is_parameter = true;
+                std::erase(idle, entry);
+            }
+        }
+    }
+    return idle;
+}
+
+std::map<std::size_t, Parameter> resolve_parameters(std::span<Module> modules,
+                                                    const ParameterSurroundings& surroundings) {
+    const ParameterFinder finder(surroundings);
+    std::map<std::size_t, Parameter> found;
+    for (std::size_t i = 0; i < modules.size(); ++i) {
+        Module& module = modules[i];
+        const auto weight = surroundings.shapes.find(surroundings.hub_name(module.path + ".weight"));
+        const bool has_weight = weight != surroundings.shapes.end() && weight->second.size() < 3;
+        if (has_weight || module.is_embedding || !module.is_matrix ||
+            finder.find(module.path).empty()) {
+            continue;
+        }
+        Parameter one = choose(module, finder, surroundings.peft_version);
+        require_parts(module, one, surroundings);
+        module.path = one.path;
+        module.rank /= one.n_batches;
+        module.is_parameter = true;
+        found.emplace(i, std::move(one));
+    }
+    return found;
+}
+
+plan::Fold fold_of(const Module& module, const Parameter& parameter, const ParameterPart& part,
+                   Bytes a, Bytes b) {
+    const Index batch = part.batch.value_or(0);
+    const Index n = parameter.n_batches;
+    // Rows of A are experts by ranks, columns of B ranks by experts.
+    const plan::Matrix of_a{a + sizeof(float) * static_cast<Bytes>(batch * module.rank *
+                                                                   module.n_in),
+                            module.n_in, 1, module.rank * module.n_in};
+    const plan::Matrix of_b{b + sizeof(float) * static_cast<Bytes>(batch), module.rank * n, n, 1};
+    const auto thinned = [&](bool is_b, const Along& way, bool is_left) {
+        plan::Matrix matrix = is_b ? of_b : of_a;
+        Index& along = is_b ? matrix.row_stride : matrix.col_stride;
+        matrix.offset += sizeof(float) * static_cast<Bytes>(way.start * along);
+        along *= way.step;
+        if (is_b != is_left) {
+            std::swap(matrix.row_stride, matrix.col_stride);
+        }
+        return matrix;
+    };
+    const bool rows_are_b = part.rows.is_first != parameter.is_turned;
+    plan::Fold fold;
+    fold.n_batches = part.batch ? 1 : n;
+    fold.rank = module.rank;
+    fold.left = thinned(rows_are_b, part.rows, true);
+    fold.right = thinned(!rows_are_b, part.cols, false);
+    return fold;
+}
+
+}  // namespace shardweld::adapters

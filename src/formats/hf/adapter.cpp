@@ -1,0 +1,92 @@
+#include "adapter.hpp"
+
+#include <array>
+#include <span>
+#include <utility>
+
+#include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/core/error.hpp"
+
+#include "../shared/directory_listing.hpp"
+#include "join_files.hpp"
+
+namespace shardweld::formats::hf {
+
+namespace {
+
+using catalogue::Catalogue;
+
+// In the order in which PEFT looks for them.
+constexpr std::array<const char*, 2> kWeights = {"adapter_model.safetensors", "adapter_model.bin"};
+constexpr const char* kConfig = "adapter_config.json";
+
+constexpr std::array<KnownName, 2> kNames = {{
+    {"adapter_config.json", ""},
+    {"README.md", "the adapter's model card"},
+}};
+
+class PeftAdapter final : public Format {
+  public:
+    [[nodiscard]] std::string_view name() const override { return "peft"; }
+    [[nodiscard]] std::string_view backend() const override { return "peft"; }
+    [[nodiscard]] bool only_by_name() const override { return true; }
+    [[nodiscard]] std::string_view noun() const override { return "PEFT adapter"; }
+    [[nodiscard]] bool holds_weights_only() const override { return true; }
+    [[nodiscard]] std::string_view looks_for() const override {
+        return "adapter_model.safetensors, adapter_model.bin";
+    }
+
+    [[nodiscard]] std::span<const KnownName> known_names() const override { return kNames; }
+
+    [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
+        const Listing listing = try_list_directory(directory);
+        for (const char* const weights : kWeights) {
+            if (listing.has_file(weights)) {
+                return found_at(directory, listing, weights);
+            }
+        }
+        return std::nullopt;
+    }
+
+    [[nodiscard]] std::vector<std::string> scan_list(const Location& location) const override {
+        return location.shard_files;
+    }
+
+    [[nodiscard]] Catalogue scan(const Location& location, const std::string& file) const override {
+        return scan_file(location, file);
+    }
+
+    [[nodiscard]] Catalogue combine(const Location& location,
+                                    std::vector<Catalogue> scans) const override {
+        return join_files(location, std::move(scans), Strays::left_aside);
+    }
+
+  private:
+    [[nodiscard]] Location found_at(const fs::path& directory, const Listing& listing,
+                                    const char* weights) const {
+        if (!listing.has_file(kConfig)) {
+            throw Error(ErrorCode::not_found,
+                        directory.string() + " has " + weights + ", but no " + kConfig +
+                            ", which every adapter has",
+                        "copy it again: without it the adapter's scale is not known");
+        }
+        Location location = begun_at(directory, &listing);
+        location.shard_files = {weights};
+        location.adapter_directory = directory;
+        if (weights == kWeights[0] && listing.has_file(kWeights[1])) {
+            location.warnings["second_adapter"] =
+                std::string(kWeights[1]) + " lies beside " + kWeights[0] +
+                " and may be another step's: it is not read, as PEFT does not read it";
+        }
+        return location;
+    }
+};
+
+}  // namespace
+
+const Format& adapter_format() {
+    static const PeftAdapter format;
+    return format;
+}
+
+}  // namespace shardweld::formats::hf
