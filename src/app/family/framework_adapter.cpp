@@ -134,14 +134,15 @@ class FactorSorter {
     void require_plain(const Catalogue& factors) const {
         std::set<Index> ranks;
         const auto check = [&](const auto& item) {
-            if (!is_plain(item.name)) {
+            const std::string& name = item.name;
+            if (!is_plain(name)) {
                 throw Error(ErrorCode::unsupported,
-                            printable(item.name) +
+                            printable(name) +
                                 " belongs to an adapter that is no plain LoRA of matrices, which "
                                 "is not read",
                             kMergeThere);
             }
-            if (item.name.ends_with(names_.up) && !item.shape.empty()) {
+            if (name.ends_with(names_.up) && !item.shape.empty()) {
                 ranks.insert(item.shape.back());
             }
         };
@@ -163,7 +164,8 @@ class FactorSorter {
     template <typename Item>
     void move(std::vector<Item>& from, std::vector<Item>& to) const {
         const auto factors = std::stable_partition(from.begin(), from.end(), [&](const Item& item) {
-            return item.name.find(of_adapter_) == std::string::npos;
+            const std::string& name = item.name;
+            return name.find(of_adapter_) == std::string::npos;
         });
         to.assign(std::make_move_iterator(factors), std::make_move_iterator(from.end()));
         from.erase(factors, from.end());

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
 
 #include "../shared/directory_listing.hpp"
 #include "join_files.hpp"
@@ -18,7 +17,6 @@ using catalogue::Catalogue;
 
 // In the order in which PEFT looks for them.
 constexpr std::array<const char*, 2> kWeights = {"adapter_model.safetensors", "adapter_model.bin"};
-constexpr const char* kConfig = "adapter_config.json";
 
 constexpr std::array<KnownName, 2> kNames = {{
     {"adapter_config.json", ""},
@@ -64,12 +62,6 @@ class PeftAdapter final : public Format {
   private:
     [[nodiscard]] Location found_at(const fs::path& directory, const Listing& listing,
                                     const char* weights) const {
-        if (!listing.has_file(kConfig)) {
-            throw Error(ErrorCode::not_found,
-                        directory.string() + " has " + weights + ", but no " + kConfig +
-                            ", which every adapter has",
-                        "copy it again: without it the adapter's scale is not known");
-        }
         Location location = begun_at(directory, &listing);
         location.shard_files = {weights};
         location.adapter_directory = directory;

@@ -229,7 +229,7 @@ TEST(Locate, says_that_there_is_nothing_to_merge) {
 
 TEST(Locate, names_layouts_it_does_not_read) {
     for (const auto& [files, text] : std::vector<std::pair<std::vector<std::string>, std::string>>{
-             {{"adapter_config.json", "adapter_model.safetensors"}, "a PEFT adapter alone"},
+             {{"adapter_config.json"}, "a PEFT adapter without weights"},
              {{"model-Q4_K_M.gguf"}, "a GGUF model"},
              {{"model.nemo"}, "a NeMo archive"},
              {{"_CHECKPOINT_METADATA"}, "an Orbax checkpoint"},

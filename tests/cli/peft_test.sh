@@ -1,0 +1,167 @@
+#!/usr/bin/env bash
+# PEFT's own directories as checkpoints: written beside their base or folded into it, with what PEFT saves beside the factors. What is
+# expected was written by peft: save_pretrained, merge_and_unload.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+torch="$TESTS/data/torch"
+
+# same GOT EXPECTED: models (or adapters) with the same bytes.
+same() {
+    checks=$((checks + 1))
+    python3 "$TESTS/support/compare_safetensors.py" "$1" "$2" >/dev/null 2>"$WORK/compare" || fail "$1: $(cat "$WORK/compare")"
+}
+
+# expect_no_text TEXT: the last command did not print it.
+expect_no_text() {
+    checks=$((checks + 1))
+    ! grep -qF -- "$1" "$WORK/err" || fail "prints: $1"
+}
+
+# merge CODE RANKS ARGUMENTS...
+merge() {
+    local launcher=()
+    (($2 == 0)) || launcher=(mpirun -n "$2")
+    rm -rf "$WORK/model"
+    expect_code "$1" "${launcher[@]}" "$SHARDWELD" merge --target_dir "$WORK/model" "${@:3}"
+}
+
+# taken_apart CASE: its base in $WORK/base, its adapter as PEFT saves it in $WORK/adapter.
+taken_apart() {
+    rm -rf "$WORK/base" "$WORK/adapter"
+    expect_code 0 "$SHARDWELD" merge --local_dir "$torch/$1/source" --target_dir "$WORK/base" -q
+    mv "$WORK/base/lora_adapter" "$WORK/adapter"
+    same "$WORK/adapter" "$torch/$1/expected/lora_adapter"
+    cp "$torch/$1/expected/lora_adapter/adapter_config.json" "$WORK/adapter/"
+}
+
+# edit_config PYTHON-STATEMENT on the adapter's configuration c
+edit_config() {
+    python3 -c 'import json, sys; c = json.load(open(sys.argv[1])); exec(sys.argv[2]); json.dump(c, open(sys.argv[1], "w"))' \
+        "$WORK/adapter/adapter_config.json" "$1" || fail "cannot edit adapter_config.json"
+}
+
+# Linear layers, exactly; without options the adapter is written again.
+taken_apart fsdp2_lora_w2_fp32_qwen2
+for ranks in 0 1 3; do
+    merge 0 "$ranks" --local_dir "$WORK/adapter" --base "$WORK/base" --lora fold -q
+    same "$WORK/model" "$torch/fsdp2_lora_w2_fp32_qwen2/expected/merged"
+done
+merge 0 2 --local_dir "$WORK/adapter"
+same "$WORK/model/lora_adapter" "$WORK/adapter"
+expect_text "PEFT adapter"
+expect_absent "$WORK/model/config.json"
+merge 0 2 --local_dir "$WORK/adapter" --base "$WORK/base" -q
+same "$WORK/model" "$WORK/base"
+same "$WORK/model/lora_adapter" "$WORK/adapter"
+expect_code 0 "$SHARDWELD" inspect "$WORK/adapter"
+merge 2 0 --local_dir "$WORK/adapter" --lora fold
+expect_text "--base"
+
+# The one that a trainer saved last; a directory that says so; no silence about another file beside it.
+mkdir "$WORK/run"
+cp -r "$WORK/adapter" "$WORK/run/checkpoint-10"
+cp -r "$WORK/adapter" "$WORK/run/checkpoint-20"
+cp "$WORK/run/checkpoint-20/adapter_model.safetensors" "$WORK/run/checkpoint-20/adapter_model.bin"
+merge 0 0 --local_dir "$WORK/run"
+expect_text "adapter_model.bin lies beside adapter_model.safetensors"
+merge 14 0 --local_dir "$WORK/run" --strict
+rm "$WORK/run/checkpoint-20/adapter_config.json"
+merge 3 0 --local_dir "$WORK/run/checkpoint-20"
+expect_text "no adapter_config.json"
+
+# Settings that do not fit what is stored are told.
+while read -r statement text; do
+    cp "$torch/fsdp2_lora_w2_fp32_qwen2/expected/lora_adapter/adapter_config.json" "$WORK/adapter/"
+    edit_config "$statement"
+    merge 0 0 --local_dir "$WORK/adapter" --base "$WORK/base" --lora fold && expect_text "$text"
+done <<'CASES'
+c["peft_type"]=None does not say which method
+c["layers_to_transform"]=[0] factors of other layers are stored
+c["layers_to_transform"]=[0,1,7] no factors are stored of layer(s) 7
+c["modules_to_save"]=["embed_tokens"] nothing is stored of embed_tokens
+c["target_modules"].append("k_proj") no factors are stored of 2 module(s) that it names
+c["target_modules"].remove("q_proj") not all modules are named
+c["alpha_pattern"]={"nothing":3} no module with factors is named by nothing
+c["target_parameters"]=["mlp.w"] no factors are stored of mlp.w
+CASES
+cp "$torch/fsdp2_lora_w2_fp32_qwen2/expected/lora_adapter/adapter_config.json" "$WORK/adapter/"
+merge 0 0 --local_dir "$WORK/adapter" --base "$WORK/base" --lora fold
+expect_no_text "adapter_config.json ("
+
+# A factor of which some ranks' rows were lost, and a warning that is an error under --strict.
+python3 - "$TESTS/support" "$WORK/adapter/adapter_model.safetensors" <<'P' || fail "cannot zero rows"
+import sys
+sys.path.insert(0, sys.argv[1])
+from edit_safetensors import read, write
+tensors = read(sys.argv[2])
+name = next(n for n in tensors if n.endswith("lora_B.weight"))
+data = tensors[name][2]
+data[len(data) // 4:] = bytes(len(data) - len(data) // 4)
+write(sys.argv[2], tensors)
+P
+for how in fold split; do
+    merge 0 2 --local_dir "$WORK/adapter" --base "$WORK/base" --lora "$how"
+    expect_text "zeros for the most part"
+done
+merge 14 0 --local_dir "$WORK/adapter" --base "$WORK/base" --lora fold --strict
+expect_absent "$WORK/model"
+
+# DoRA, embeddings, a module trained as a whole; biases, patterns, rsLoRA.
+for case in lora_dora_embed_w2 lora_patterns_bias_w1; do
+    taken_apart "$case"
+    merge 0 3 --local_dir "$WORK/adapter" --base "$WORK/base" --lora fold
+    expect_code 0 "$SHARDWELD" diff "$WORK/model" "$torch/$case/expected/merged" --atol 1e-6 --rtol 1e-6
+    merge 0 2 --local_dir "$WORK/adapter" --base "$WORK/base" -q
+    same "$WORK/model" "$WORK/base"
+    same "$WORK/model/lora_adapter" "$WORK/adapter"
+done
+edit_config 'c["bias"] = "none"'
+merge 0 0 --local_dir "$WORK/adapter" --base "$WORK/base" --lora fold
+expect_text "stored beside the factors: the base's are replaced"
+
+# Parameters that hold all experts: peft 0.21 on transformers 5, whose base keeps experts one by one (Qwen3-MoE) or as they are (GPT-OSS). The
+# layout of peft before 0.19.1 has A and B exchanged where output dims come first.
+swap_factors() { # FILE: B' = A^T, A' = B^T of each expert
+    python3 - "$TESTS/support" "$1" "$2" <<'P' || fail "cannot rewrite the factors"
+import sys
+sys.path.insert(0, sys.argv[1])
+from edit_safetensors import read, write
+tensors, n = read(sys.argv[2]), int(sys.argv[3])
+for name in [name for name in tensors if ".experts." in name and name.endswith("lora_A.weight")]:
+    other = name.replace("lora_A", "lora_B")
+    (_, (rows, n_in), a), (_, (n_out, _), b) = tensors[name], tensors[other]
+    r = rows // n
+    at = lambda data, i: data[4 * i:4 * i + 4]
+    new_a = b"".join(at(b, o * rows + k * n + e) for e in range(n) for k in range(r) for o in range(n_out))
+    new_b = b"".join(at(a, (e * r + k) * n_in + i) for i in range(n_in) for k in range(r) for e in range(n))
+    tensors[name] = ["F32", [rows, n_out], new_a]
+    tensors[other] = ["F32", [n_in, rows], new_b]
+write(sys.argv[2], tensors)
+P
+}
+for case in lora_experts_qwen3moe lora_experts_gptoss; do
+    data="$torch/$case"
+    for ranks in 0 3; do
+        merge 0 "$ranks" --local_dir "$data/source/adapter" --base "$data/source/base" --lora fold --memory_limit 1MiB
+        expect_code 0 "$SHARDWELD" diff "$WORK/model" "$data/expected/merged" --atol 1e-6 --rtol 1e-6
+        expect_code 13 "$SHARDWELD" diff "$WORK/model" "$data/source/base" --atol 1e-3 --rtol 1e-3
+    done
+    merge 0 2 --local_dir "$data/source/adapter" --base "$data/source/base"
+    same "$WORK/model/lora_adapter" "$data/source/adapter"
+    expect_no_text "target_parameters"
+    config_kept='import json, sys; a, b = (json.load(open(p)) for p in sys.argv[1:]); assert all(a[f] == b[f] for f in ("r", "target_modules", "target_parameters", "rank_pattern"))'
+    checks=$((checks + 1))
+    python3 -c "$config_kept" "$WORK/model/lora_adapter/adapter_config.json" "$data/source/adapter/adapter_config.json" || fail "$case: another configuration"
+done
+rm -rf "$WORK/adapter"
+cp -r "$torch/lora_experts_qwen3moe/source/adapter" "$WORK/adapter"
+chmod -R u+w "$WORK/adapter"
+swap_factors "$WORK/adapter/adapter_model.safetensors" 3
+edit_config 'c["peft_version"] = "0.18.1"'
+merge 0 2 --local_dir "$WORK/adapter" --base "$torch/lora_experts_qwen3moe/source/base" --lora fold
+expect_code 0 "$SHARDWELD" diff "$WORK/model" "$torch/lora_experts_qwen3moe/expected/merged" --atol 1e-6 --rtol 1e-6
+# Squares (down_proj): only the version tells which dim is the input's.
+edit_config 'c.pop("peft_version")'
+merge 5 0 --local_dir "$WORK/adapter" --base "$torch/lora_experts_qwen3moe/source/base" --lora fold
+expect_text "a square of which nothing tells which dim is the input's"
+expect_absent "$WORK/model"
+finish
