@@ -33,7 +33,7 @@ std::set<Index> numbers_of(const ordered_json& json, const char* field) {
     return numbers;
 }
 
-std::string module_of(const std::string& tensor) {
+std::string holder_of(const std::string& tensor) {
     return tensor.substr(0, tensor.rfind('.'));
 }
 
@@ -87,8 +87,8 @@ class Findings {
             }
         }
         if (!others.empty()) {
-            say("layers_to_transform", "factors of other layers are stored, too, and are used: " +
-                                           listed(others));
+            say("layers_to_transform",
+                "factors of other layers are stored, too, and are used: " + listed(others));
         }
         if (!missing.empty()) {
             say("layers_to_transform",
@@ -131,13 +131,11 @@ class Findings {
         one_switch("lora_bias", "biases of lora_B", &Module::bias);
     }
 
-    void one_switch(const char* field, const char* what,
-                    std::optional<std::size_t> Module::*part) {
+    void one_switch(const char* field, const char* what, std::optional<std::size_t> Module::*part) {
         const auto found = declared_.find(field);
         const bool is_off = found != declared_.end() && *found == false;
-        if (is_off && std::ranges::any_of(modules_, [&](const Module& one) {
-                return (one.*part).has_value();
-            })) {
+        if (is_off && std::ranges::any_of(
+                          modules_, [&](const Module& one) { return (one.*part).has_value(); })) {
             say(field, std::string("it is false, but ") + what + " are stored: they are used");
         }
     }
@@ -151,7 +149,7 @@ class Findings {
             const bool is_stored =
                 std::ranges::any_of(surroundings_.whole_modules, is_named) ||
                 std::ranges::any_of(surroundings_.saved_tensors, [&](const std::string& tensor) {
-                    return is_named(module_of(tensor));
+                    return is_named(holder_of(tensor));
                 });
             is_any = is_any || is_stored;
             if (!is_stored && (surroundings_.base_modules.empty() ||
@@ -160,8 +158,8 @@ class Findings {
             }
         }
         if (!bare.empty() && !(is_any && surroundings_.base_modules.empty())) {
-            say("modules_to_save", "nothing is stored of " + listed(bare) +
-                                       ": the base's stay as they are");
+            say("modules_to_save",
+                "nothing is stored of " + listed(bare) + ": the base's stay as they are");
         }
     }
 
@@ -172,7 +170,7 @@ class Findings {
         const bool has_biases = bias != declared_.end() && bias->is_string() && *bias != "none";
         Texts strays;
         for (const std::string& tensor : surroundings_.saved_tensors) {
-            const std::string module = module_of(tensor);
+            const std::string module = holder_of(tensor);
             const bool is_expected =
                 (has_biases && tensor.ends_with(".bias")) || module.ends_with("embed_tokens") ||
                 module.ends_with("lm_head") ||
@@ -217,8 +215,7 @@ class Findings {
 
 Texts contradictions(const ordered_json& declared, const ConfigFile& file,
                      std::span<const Module> modules, const KnownModules& surroundings) {
-    return file.text.empty() ? Texts()
-                             : Findings(declared, file, modules, surroundings).take();
+    return file.text.empty() ? Texts() : Findings(declared, file, modules, surroundings).take();
 }
 
 }  // namespace shardweld::adapters

@@ -159,8 +159,7 @@ class ParameterFinder {
             return std::nullopt;
         }
         const auto value_of = [&](const std::string& symbol) { return value(symbol, {}); };
-        const auto captures =
-            line.name.match(known_.hub_name(path + text.substr(dot)), value_of);
+        const auto captures = line.name.match(known_.hub_name(path + text.substr(dot)), value_of);
         if (!captures) {
             return std::nullopt;
         }
@@ -190,9 +189,8 @@ class ParameterFinder {
     }
 
     [[nodiscard]] BoundLayout bind(const Line& line, const Captures& captures) const {
-        return BoundLayout::bind(line.layout, [&](const std::string& symbol) {
-            return value(symbol, captures);
-        });
+        return BoundLayout::bind(
+            line.layout, [&](const std::string& symbol) { return value(symbol, captures); });
     }
 
     void add_parts(const Line& line, const Captures& captures, const BoundLayout& bound,
@@ -228,8 +226,12 @@ class ParameterFinder {
              at != known_.shapes.end() && at->first.starts_with(begin); ++at) {
             const std::string leaf = at->first.substr(begin.size());
             if (at->second.size() == 3 && leaf.find('.') == std::string::npos) {
-                found.push_back({path + "." + leaf, at->second[0], at->second[1], at->second[2],
-                                 false, {{at->first, std::nullopt, {true, 0, 1}, {false, 0, 1}}}});
+                found.push_back({path + "." + leaf,
+                                 at->second[0],
+                                 at->second[1],
+                                 at->second[2],
+                                 false,
+                                 {{at->first, std::nullopt, {true, 0, 1}, {false, 0, 1}}}});
             }
         }
         return found;
@@ -248,14 +250,14 @@ bool knows_order(const std::string& version) {
     return std::tuple(parts[0], parts[1], parts[2]) >= std::tuple(0, 19, 1);
 }
 
-bool fits(const Module& module, const Parameter& parameter, bool is_turned) {
+bool fits_factors(const Module& module, const Parameter& parameter, bool is_turned) {
     const Index columns_of_a = is_turned ? parameter.n_first : parameter.n_second;
     const Index rows_of_b = is_turned ? parameter.n_second : parameter.n_first;
     return parameter.n_batches > 0 && module.rank % parameter.n_batches == 0 &&
            module.n_in == columns_of_a && module.n_out == rows_of_b;
 }
 
-[[noreturn]] void refuse(const Module& module, const std::string& why) {
+[[noreturn]] void refuse_factors(const Module& module, const std::string& why) {
     throw Error(ErrorCode::unsupported,
                 "the factors of " + printable(module.path) + " (A [" + std::to_string(module.rank) +
                     ", " + std::to_string(module.n_in) + "], B [" + std::to_string(module.n_out) +
@@ -266,12 +268,13 @@ bool fits(const Module& module, const Parameter& parameter, bool is_turned) {
 Parameter choose(const Module& module, const ParameterFinder& finder, const std::string& version) {
     std::vector<Parameter> fitting;
     for (Parameter& one : finder.find(module.path)) {
-        const bool straight = fits(module, one, false);
-        const bool turned = fits(module, one, true);
+        const bool straight = fits_factors(module, one, false);
+        const bool turned = fits_factors(module, one, true);
         if (straight && turned) {
             const auto transposed = finder.is_transposed(module.path);
             if (!transposed || (!*transposed && version.empty())) {
-                refuse(module, "change " + printable(one.path) +
+                refuse_factors(module,
+                               "change " + printable(one.path) +
                                    ", a square of which nothing tells which dim is the input's");
             }
             one.is_turned = *transposed || !knows_order(version);
@@ -283,9 +286,10 @@ Parameter choose(const Module& module, const ParameterFinder& finder, const std:
         }
     }
     if (fitting.size() != 1) {
-        refuse(module, fitting.empty() ? "fit no weight of the base, and no parameter of experts"
-                                       : "fit several parameters of the base: " +
-                                             listed({fitting[0].path, fitting[1].path}));
+        refuse_factors(module, fitting.empty()
+                                   ? "fit no weight of the base, and no parameter of experts"
+                                   : "fit several parameters of the base: " +
+                                         listed({fitting[0].path, fitting[1].path}));
     }
     return std::move(fitting.front());
 }
@@ -304,8 +308,8 @@ void require_parts(const Module& module, const Parameter& parameter,
         held += volume_of(target->second, part.target);
     }
     if (held != parameter.n_batches * parameter.n_first * parameter.n_second) {
-        refuse(module, "change " + printable(parameter.path) +
-                           ", which the model holds in another order of its elements");
+        refuse_factors(module, "change " + printable(parameter.path) +
+                                   ", which the model holds in another order of its elements");
     }
 }
 
@@ -345,7 +349,8 @@ std::map<std::size_t, Parameter> resolve_parameters(std::span<Module> modules,
     std::map<std::size_t, Parameter> found;
     for (std::size_t i = 0; i < modules.size(); ++i) {
         Module& module = modules[i];
-        const auto weight = surroundings.shapes.find(surroundings.hub_name(module.path + ".weight"));
+        const auto weight =
+            surroundings.shapes.find(surroundings.hub_name(module.path + ".weight"));
         const bool has_weight = weight != surroundings.shapes.end() && weight->second.size() < 3;
         if (has_weight || module.is_embedding || !module.is_matrix ||
             finder.find(module.path).empty()) {
@@ -366,9 +371,9 @@ plan::Fold fold_of(const Module& module, const Parameter& parameter, const Param
     const Index batch = part.batch.value_or(0);
     const Index n = parameter.n_batches;
     // Rows of A are experts by ranks, columns of B ranks by experts.
-    const plan::Matrix of_a{a + sizeof(float) * static_cast<Bytes>(batch * module.rank *
-                                                                   module.n_in),
-                            module.n_in, 1, module.rank * module.n_in};
+    const plan::Matrix of_a{
+        a + sizeof(float) * static_cast<Bytes>(batch * module.rank * module.n_in), module.n_in, 1,
+        module.rank * module.n_in};
     const plan::Matrix of_b{b + sizeof(float) * static_cast<Bytes>(batch), module.rank * n, n, 1};
     const auto thinned = [&](bool is_b, const Along& way, bool is_left) {
         plan::Matrix matrix = is_b ? of_b : of_a;

@@ -124,8 +124,7 @@ PeftName read_name(const std::string& stored) {
             name.role = TensorRole::foreign;
             break;
         } else if (holds(kFactors, parts[i])) {
-            const bool is_odd =
-                name.role == TensorRole::original || (depth > 0 && at_wrapper != i);
+            const bool is_odd = name.role == TensorRole::original || (depth > 0 && at_wrapper != i);
             name = factor_name(parts, i, depth);
             name.role = is_odd ? TensorRole::foreign : TensorRole::factor;
             return name;

@@ -20,8 +20,8 @@ using catalogue::Shard;
 using catalogue::Tensor;
 
 bool is_adapters(TensorRole role) {
-    return role == TensorRole::factor || role == TensorRole::whole ||
-           role == TensorRole::saved || role == TensorRole::foreign;
+    return role == TensorRole::factor || role == TensorRole::whole || role == TensorRole::saved ||
+           role == TensorRole::foreign;
 }
 
 template <typename Visit>
@@ -58,17 +58,15 @@ bool holds_changed_base(const Catalogue& catalogue) {
         stored_modules.insert(module);
     });
     return is_whole || changed.empty() ||
-           std::ranges::any_of(stored_modules, [&](const std::string& module) {
-               return changed.contains(module);
-           });
+           std::ranges::any_of(stored_modules,
+                               [&](const std::string& module) { return changed.contains(module); });
 }
 
 /// Reads the names of one catalogue, where what is called as PEFT calls the base may be a part of
 /// the adapter.
 class NameReader {
   public:
-    explicit NameReader(const Catalogue& catalogue)
-        : holds_base_(holds_changed_base(catalogue)) {}
+    explicit NameReader(const Catalogue& catalogue) : holds_base_(holds_changed_base(catalogue)) {}
 
     [[nodiscard]] PeftName read(const std::string& stored) const {
         PeftName name = read_name(stored);
@@ -99,7 +97,7 @@ struct WholeNames {
     std::set<std::string> adapted;  ///< modules with a factor
     std::set<std::string> adapters;
     std::vector<std::string> saved;  ///< tensors under the base's names that are the adapter's
-    std::string foreign;  ///< the first tensor of an adapter that is no plain LoRA
+    std::string foreign;             ///< the first tensor of an adapter that is no plain LoRA
 };
 
 constexpr const char* kMergeElsewhere =

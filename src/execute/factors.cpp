@@ -129,8 +129,7 @@ void Factors::load_thinned(const plan::Matrix& matrix, Index row, Index n_rows, 
                                                                     k * matrix.col_stride),
                  staged.first(count((part - 1) * step + 1)));
             for (Index j = 0; j < part; ++j) {
-                const Index at =
-                    by_row ? line * n_cols + begin + j : (begin + j) * n_cols + line;
+                const Index at = by_row ? line * n_cols + begin + j : (begin + j) * n_cols + line;
                 out[count(at)] = staged[count(j * step)];
             }
         }
@@ -143,7 +142,8 @@ void Factors::load_right(std::uint32_t target, Index batch, Index col, Index wid
         return;
     }
     const plan::Fold& fold = *plan_.targets[target].fold;
-    load(of_batch(fold.right, batch), 0, fold.rank, col, width, at_least(right_, fold.rank * width));
+    load(of_batch(fold.right, batch), 0, fold.rank, col, width,
+         at_least(right_, fold.rank * width));
     loaded_ = wanted;
 }
 

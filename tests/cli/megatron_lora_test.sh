@@ -74,6 +74,70 @@ lora 0 3 "$name" --base "$data/$name/hf" --lora fold --dtype fp32 -q
 near "$WORK/model" "$data/$name/expected/merged_fp32"
 lora 2 0 "$name" --hf_config "$data/$name/hf" --lora fold -q
 
+# ms-swift's names, with alpha in args.json above the iteration.
+damage() { python3 "$TESTS/support/damage.py" "$@" || fail "cannot change: $*"; }
+as_swift() { # CASE: in $WORK/swift
+    rm -rf "$WORK/swift"
+    cp -r "$data/$1/source" "$WORK/swift"
+    chmod -R u+w "$WORK/swift"
+    local yaml="$WORK/swift/iter_0000010/run_config.yaml"
+    rank="$(sed -n 's/^  dim: //p' "$yaml")"
+    alpha="$(sed -n 's/^  alpha: //p' "$yaml")"
+    rm "$yaml"
+    for file in "$WORK"/swift/iter_0000010/.metadata "$WORK"/swift/iter_0000010/mp_rank_*/model_optim_rng.pt; do
+        [[ ! -e "$file" ]] || {
+            damage rename_text "$file" .adapter.linear_in.weight .lora_A.default.weight
+            damage rename_text "$file" .adapter.linear_out.weight .lora_B.default.weight
+        }
+    done
+    printf '{"tuner_type": "lora", "lora_rank": %s, "lora_alpha": %s, "use_rslora": false}' "$rank" "$alpha" >"$WORK/swift/args.json"
+}
+swift() { # CODE CASE OPTIONS
+    rm -rf "$WORK/model"
+    expect_code "$1" "$SHARDWELD" merge --local_dir "$WORK/swift" --target_dir "$WORK/model" --hf_config "$data/$2/hf" "${@:3}"
+}
+for name in llama-tp2-torchdist-fp32 qwen3-tp2-pp2-legacy-fp32 only-llama-tp2-torchdist-bf16; do
+    as_swift "$name"
+    swift 0 "$name"
+    same "$WORK/model/lora_adapter" "$data/$name/expected/lora_adapter"
+    [[ "$name" == only-* ]] || same "$WORK/model" "$data/$name/expected/base"
+done
+grep -qF "use_rslora" "$WORK/err" && fail "says that no file speaks of use_rslora"
+sed -i "s/\"lora_rank\": $rank/\"lora_rank\": 3/" "$WORK/swift/args.json"
+swift 6 "$name"
+expect_text "the file is another adapter's"
+
+# Its B of gate and up lies by ranks where there are as many pieces as ranks.
+name=llama-tp2-torchdist-fp32
+as_swift "$name"
+damage set_args "$WORK/swift/iter_0000010/common.pt" tensor_model_parallel_size 4
+swift 0 "$name" -q
+checks=$((checks + 1))
+python3 - "$TESTS/support" "$WORK/model/lora_adapter" "$data/$name/expected/lora_adapter" <<'P' || fail "rows of gate and up by ranks"
+import sys
+sys.path.insert(0, sys.argv[1])
+from edit_safetensors import read
+got, stored = (read(path + "/adapter_model.safetensors") for path in sys.argv[2:])
+gates = [name for name in stored if name.endswith("gate_proj.lora_B.weight")]
+assert gates
+for gate in gates:
+    up = gate.replace("gate_proj", "up_proj")
+    rows = bytes(stored[gate][2] + stored[up][2])
+    size = len(rows) // 8
+    parts = [rows[i * size:(i + 1) * size] for i in range(8)]
+    assert got[gate][2] == b"".join(parts[0::2]) and got[up][2] == b"".join(parts[1::2]), gate
+P
+
+# Adapters of other kinds can be left out.
+as_swift "$name"
+damage rename_text "$WORK/swift/iter_0000010/.metadata" linear_fc2.lora_A.default.weight linear_fc2.lora_magnitude_vector.default.weight
+swift 5 "$name"
+expect_text "lora_magnitude_vector"
+swift 0 "$name" --lora drop
+same "$WORK/model" "$data/$name/expected/base"
+expect_text "left out"
+expect_code 0 "$SHARDWELD" inspect "$WORK/swift"
+
 # alpha is in run_config.yaml only.
 cp -r "$data/llama-tp2-torchdist-fp32/source" "$WORK/source"
 chmod -R u+w "$WORK/source"

@@ -11,6 +11,7 @@ import glob
 import io
 import os
 import pickle
+import pickletools
 import re
 import struct
 import sys
@@ -144,6 +145,18 @@ def change(path, edit):
     out = io.BytesIO()
     Writer(out, data[1]).dump(value)
     put_pickle(path, out.getvalue())
+
+
+def rename_text(path, old, new):
+    """In every text of the pickle, names among them."""
+    data, out = pickle_of(path), b""
+    ends = [at for _, _, at in pickletools.genops(data)][1:] + [len(data)]
+    for (code, argument, at), end in zip(pickletools.genops(data), ends):
+        if code.name == "FRAME":
+            continue  # its length would be another
+        is_name = code.name in ("BINUNICODE", "SHORT_BINUNICODE") and old in argument
+        out += text(argument.replace(old, new)) if is_name else data[at:end]
+    put_pickle(path, out)
 
 
 def prefix(path, code):

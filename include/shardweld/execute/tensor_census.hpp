@@ -26,8 +26,8 @@ class TensorCensus {
     void add(const plan::Slice& slice, std::span<const std::byte> bytes);
 
     /// Collective. By target, on every rank: those that hold a NaN or an infinity, zeros for the
-    /// most part or one value only. Independent of ranks and rounds. Types that numeric::is_counted does not know
-    /// are left out.
+    /// most part or one value only. Independent of ranks and rounds. Types that numeric::is_counted
+    /// does not know are left out.
     std::map<std::uint32_t, numeric::Census> gather(mpi::Comm& comm);
 
   private:

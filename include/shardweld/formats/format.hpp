@@ -81,8 +81,8 @@ struct Location {
     static constexpr auto fields = [](auto& self) {
         return std::tie(self.format, self.directory, self.shard_files, self.neighbours,
                         self.hf_directory, self.tokenizer_directory, self.adapter_directory,
-                        self.claims_file, self.notes, self.facts, self.counts, self.warnings, self.statements, self.mesh,
-                        self.prefix, self.weights, self.check_crc);
+                        self.claims_file, self.notes, self.facts, self.counts, self.warnings,
+                        self.statements, self.mesh, self.prefix, self.weights, self.check_crc);
     };
 };
 

@@ -17,8 +17,9 @@ struct Matrix {
     Index batch_stride = 0;
 };
 
-/// The target as a matrix W, or as n_batches of them one behind the other, becomes gain * (W + scale * left * right), in fp32, rounded once to the
-/// type that is written. Order of operations: numeric/low_rank.hpp.
+/// The target as a matrix W, or as n_batches of them one behind the other, becomes gain * (W +
+/// scale * left * right), in fp32, rounded once to the type that is written. Order of operations:
+/// numeric/low_rank.hpp.
 struct Fold {
     /// Along what a weight is normalised (DoRA): each row or each column has a gain of its own.
     enum class Norm { none, rows, columns };

@@ -82,12 +82,12 @@ class PeftBinder {
             adapters::require_plain_lora(sources_, use_of(catalogue));
         }
         const bool is_split = lora_ == Lora::split;
-        adapters::Separated parts = adapters::separate(
-            std::move(catalogue),
-            {is_split ? adapters::biases_of(sources_) : adapters::Biases::none,
-             lora_ == Lora::fold ? adapters::WholeModules::trained
-                                 : adapters::WholeModules::original,
-             lora_ == Lora::drop});
+        adapters::Separated parts =
+            adapters::separate(std::move(catalogue),
+                               {is_split ? adapters::biases_of(sources_) : adapters::Biases::none,
+                                lora_ == Lora::fold ? adapters::WholeModules::trained
+                                                    : adapters::WholeModules::original,
+                                lora_ == Lora::drop});
         if (lora_ != Lora::drop) {
             require_factors(parts.bare_modules);
         }

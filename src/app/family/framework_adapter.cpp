@@ -72,8 +72,8 @@ void undo_rank_order(catalogue::Tensor& tensor, Index n_ranks) {
         if (piece.patch.axes[rows].extent != 2 * half ||
             piece.patch.axes[rows].lo != rank * 2 * half) {
             throw Error(ErrorCode::unsupported,
-                        "the pieces of " + printable(tensor.name) +
-                            " are not the rows of " + std::to_string(n_ranks) +
+                        "the pieces of " + printable(tensor.name) + " are not the rows of " +
+                            std::to_string(n_ranks) +
                             " tensor-parallel ranks: their order is not known",
                         kMergeThere);
         }
@@ -175,9 +175,8 @@ class FactorSorter {
         const std::string* const ends[] = {&names_.down, &names_.up, &names_.part_down,
                                            &names_.part_up};
         return name.find(".experts.") == std::string::npos &&
-               std::ranges::any_of(ends, [&](const std::string* end) {
-                   return glob_matches("*" + *end, name);
-               });
+               std::ranges::any_of(
+                   ends, [&](const std::string* end) { return glob_matches("*" + *end, name); });
     }
 
     const models::LoraNames& names_;

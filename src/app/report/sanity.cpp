@@ -47,7 +47,10 @@ Sanity judge_census(const std::vector<plan::Target>& targets,
         const bool is_uniform = found.is_constant && is_matrix(target.shape);
         const bool is_odd_zero = is_matrix(target.shape) || changed.contains(target.name);
         const OddTensor odd{
-            target.name, found.n_nan, found.n_inf, is_odd_zero && !found.has_nonzero,
+            target.name,
+            found.n_nan,
+            found.n_inf,
+            is_odd_zero && !found.has_nonzero,
             is_uniform && found.has_nonzero && found.n_nan == 0 && is_float(target.dtype),
             is_factor(target.name) && found.has_nonzero && found.is_mostly_zero()};
         if (odd.n_nan > 0 || odd.n_inf > 0 || odd.is_zero || odd.is_constant ||

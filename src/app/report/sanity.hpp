@@ -18,8 +18,8 @@ struct OddTensor {
     std::string name;
     Index n_nan = 0;
     Index n_inf = 0;
-    bool is_zero = false;      ///< all elements are 0
-    bool is_constant = false;  ///< all have one value that is not 0
+    bool is_zero = false;         ///< all elements are 0
+    bool is_constant = false;     ///< all have one value that is not 0
     bool is_mostly_zero = false;  ///< more than half are 0, of an adapter's factor
 };
 

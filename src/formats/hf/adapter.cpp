@@ -16,9 +16,10 @@ namespace {
 using catalogue::Catalogue;
 
 // In the order in which PEFT looks for them.
-constexpr std::array<const char*, 2> kWeights = {"adapter_model.safetensors", "adapter_model.bin"};
+constexpr std::array<const char*, 2> kAdapterWeights = {"adapter_model.safetensors",
+                                                        "adapter_model.bin"};
 
-constexpr std::array<KnownName, 2> kNames = {{
+constexpr std::array<KnownName, 2> kAdapterNames = {{
     {"adapter_config.json", ""},
     {"README.md", "the adapter's model card"},
 }};
@@ -34,11 +35,11 @@ class PeftAdapter final : public Format {
         return "adapter_model.safetensors, adapter_model.bin";
     }
 
-    [[nodiscard]] std::span<const KnownName> known_names() const override { return kNames; }
+    [[nodiscard]] std::span<const KnownName> known_names() const override { return kAdapterNames; }
 
     [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
         const Listing listing = try_list_directory(directory);
-        for (const char* const weights : kWeights) {
+        for (const char* const weights : kAdapterWeights) {
             if (listing.has_file(weights)) {
                 return found_at(directory, listing, weights);
             }
@@ -65,9 +66,9 @@ class PeftAdapter final : public Format {
         Location location = begun_at(directory, &listing);
         location.shard_files = {weights};
         location.adapter_directory = directory;
-        if (weights == kWeights[0] && listing.has_file(kWeights[1])) {
+        if (weights == kAdapterWeights[0] && listing.has_file(kAdapterWeights[1])) {
             location.warnings["second_adapter"] =
-                std::string(kWeights[1]) + " lies beside " + kWeights[0] +
+                std::string(kAdapterWeights[1]) + " lies beside " + kAdapterWeights[0] +
                 " and may be another step's: it is not read, as PEFT does not read it";
         }
         return location;

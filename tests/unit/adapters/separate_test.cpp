@@ -115,8 +115,8 @@ TEST(Separate, TellsWhatACheckpointHolds) {
     EXPECT_FALSE(holds_adapter(holding({"model.q.weight", "model.q.bias"})));
     EXPECT_TRUE(holds_adapter(holding({"model.q.weight", "model.q.lora_A.default.weight"})));
     EXPECT_TRUE(holds_adapter_only(holding({"base_model.model.q.lora_A.default.weight"})));
-    EXPECT_FALSE(holds_adapter_only(
-        holding({"base_model.model.q.lora_A.default.weight", "q.weight"})));
+    EXPECT_FALSE(
+        holds_adapter_only(holding({"base_model.model.q.lora_A.default.weight", "q.weight"})));
     EXPECT_FALSE(holds_adapter_only(holding(
         {"base_model.model.q.lora_A.default.weight", "base_model.model.q.base_layer.weight"})));
     EXPECT_FALSE(holds_adapter_only(holding({})));
@@ -153,19 +153,19 @@ TEST(Separate, drops_adapters_of_any_kind) {
                       "base_model.model.x.base_layer.base_layer.gate_up_proj",
                       "base_model.model.x.base_layer.lora_A.default.weight",
                       "base_model.model.x.lora_A.other.weight"};
-    const Separated parts =
-        separate(holding(stored), {Biases::none, WholeModules::original, true});
+    const Separated parts = separate(holding(stored), {Biases::none, WholeModules::original, true});
     EXPECT_EQ(names(parts.base), (List{"e.weight", "x.gate_up_proj"}));
     EXPECT_EQ(parts.adapter.tensors.size(), 3U);
 }
 
 TEST(Separate, a_part_of_the_adapter_that_is_no_tensor_is_no_silence) {
-    Catalogue catalogue = holding({"base_model.model.q.base_layer.weight",
-                                   "base_model.model.q.lora_A.default.weight"});
+    Catalogue catalogue = holding(
+        {"base_model.model.q.base_layer.weight", "base_model.model.q.lora_A.default.weight"});
     catalogue.ignored.push_back(
         {"base_model.model.q.lora_magnitude_vector.default.weight", "not a tensor", 1, 0});
-    EXPECT_NE(test::error_text([&] { separate(catalogue, {}); })
-                  .find("lora_magnitude_vector.default.weight is a part of the adapter"),
+    EXPECT_NE(test::error_text([&] {
+                  separate(catalogue, {});
+              }).find("lora_magnitude_vector.default.weight is a part of the adapter"),
               std::string::npos);
     EXPECT_EQ(names(separate(catalogue, {Biases::none, WholeModules::original, true}).base),
               List{"q.weight"});

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 
 #include <unistd.h>
@@ -191,6 +192,54 @@ TEST(Locate, refuses_a_role_or_iteration_that_contradicts_the_directory) {
     expect_error(ErrorCode::usage, "does not say which iteration it is",
                  [&] { at(scratch.path() / "weights", "", 10); });
     EXPECT_EQ(at(scratch.path() / "weights").facts, (std::map<std::string, Index>{}));
+}
+
+// verl's layout 2 with PEFT: the adapter's shards, and beside them its base, settings and config.
+TEST(Locate, takes_an_adapter_from_where_the_manifest_says) {
+    const Scratch scratch;
+    scratch.copy(fixture("verl-qwen3-tp2-pp2-torchdist-bf16") / "source" / "global_step_10" /
+                     "actor" / "model" / "dist_ckpt",
+                 "actor/adapters/dist_ckpt");
+    scratch.file("actor/model/hf/config.json", "{}");
+    scratch.file("actor/model/hf/adapter/adapter_config.json", "{}");
+    scratch.file("actor/ckpt_contents.json", R"({"contents": {
+        "model": {"path": "model/hf", "peft_adapter_path": "model/hf/adapter"},
+        "hf_config": {"path": "model/hf"},
+        "peft_adapters": {"path": "adapters/dist_ckpt"}}})");
+    const fs::path actor = scratch.path() / "actor";
+    const Location found = at(scratch.path());
+    EXPECT_EQ(found.directory, actor / "adapters" / "dist_ckpt");
+    EXPECT_EQ(found.adapter_directory, actor / "model/hf/adapter");
+    EXPECT_EQ(found.hf_directory, actor / "model/hf");
+    scratch.file("actor/model/hf/model.safetensors");
+    const auto notes = at(scratch.path()).notes;
+    EXPECT_TRUE(std::ranges::any_of(notes, [&](const std::string& note) {
+        return note.find("--base " + (actor / "model/hf").string()) != std::string::npos;
+    }));
+    scratch.file("actor/ckpt_contents.json", R"({"contents": {
+        "model": {"path": "model/hf"}, "peft_adapters": {"path": "../elsewhere"}}})");
+    expect_error(ErrorCode::corrupt, "its entry peft_adapters as ../elsewhere, which leaves",
+                 [&] { at(scratch.path()); });
+}
+
+TEST(Locate, takes_an_adapter_that_peft_saved_where_nothing_else_is) {
+    const Scratch scratch;
+    for (const char* step : {"run/checkpoint-9", "run/checkpoint-10"}) {
+        scratch.file(std::string(step) + "/adapter_model.safetensors");
+        scratch.file(std::string(step) + "/adapter_config.json", "{}");
+        scratch.file(std::string(step) + "/optimizer.pt");
+    }
+    const Location found = at(scratch.path() / "run");
+    EXPECT_EQ(found.format, "peft");
+    EXPECT_EQ(found.directory, scratch.path() / "run/checkpoint-10");
+    EXPECT_EQ(found.adapter_directory, found.directory);
+    EXPECT_TRUE(found.warnings.empty());
+    scratch.file("run/checkpoint-10/adapter_model.bin");
+    EXPECT_TRUE(at(scratch.path() / "run").warnings.contains("second_adapter"));
+    // A model is a model, whatever lies beside it.
+    scratch.file("run/checkpoint-10/model.safetensors");
+    expect_error(ErrorCode::not_found, "is a HuggingFace model already",
+                 [&] { at(scratch.path() / "run/checkpoint-10"); });
 }
 
 TEST(Locate, keeps_contents_inside_the_checkpoint) {
