@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <set>
 
 #include "shardweld/catalogue/catalogue.hpp"
@@ -50,40 +51,45 @@ bool holds_changed_base(const Catalogue& catalogue) {
         if (name.role == TensorRole::factor && !is_embedding(name.module_name)) {
             changed.insert(name.module_name);
         }
-        if (is_adapters(name.role) || !stored.starts_with(kPrefix) || stored.ends_with(".bias")) {
+        if (is_adapters(name.role) || stored.ends_with(".bias") || is_embedding(module)) {
             return;
         }
-        is_whole = is_whole || name.role == TensorRole::original ||
-                   (name.role == TensorRole::wrapped && !is_embedding(module));
-        stored_modules.insert(module);
+        is_whole = is_whole || name.role != TensorRole::base;
+        if (stored.starts_with(kPrefix)) {
+            stored_modules.insert(module);
+        }
     });
-    return is_whole || changed.empty() ||
-           std::ranges::any_of(stored_modules,
-                               [&](const std::string& module) { return changed.contains(module); });
+    const auto is_changed = [&](const std::string& module) { return changed.contains(module); };
+    return is_whole || (changed.empty() ? !stored_modules.empty()
+                                        : std::ranges::any_of(stored_modules, is_changed));
 }
 
 /// Reads the names of one catalogue, where what is called as PEFT calls the base may be a part of
 /// the adapter.
 class NameReader {
   public:
-    explicit NameReader(const Catalogue& catalogue) : holds_base_(holds_changed_base(catalogue)) {}
+    explicit NameReader(const Catalogue& catalogue) : catalogue_(catalogue) {}
 
-    [[nodiscard]] PeftName read(const std::string& stored) const {
+    /// The first name in question settles it for all: then the catalogue must still be whole.
+    [[nodiscard]] PeftName read(const std::string& stored) {
         PeftName name = read_name(stored);
-        if (!holds_base_ && !is_adapters(name.role) && stored.starts_with(kPrefix)) {
-            name.role = TensorRole::saved;
+        if (!is_adapters(name.role) && name.role != TensorRole::original &&
+            stored.starts_with(kPrefix)) {
+            holds_base_ = holds_base_ ? *holds_base_ : holds_changed_base(catalogue_);
+            name.role = *holds_base_ ? name.role : TensorRole::saved;
         }
         return name;
     }
 
   private:
-    bool holds_base_;
+    const Catalogue& catalogue_;
+    std::optional<bool> holds_base_;
 };
 
 /// Whether `is_it` holds for one of the names; looks no further than the first.
 template <typename Predicate>
 bool holds_name(const Catalogue& catalogue, const Predicate& is_it) {
-    const NameReader reader(catalogue);
+    NameReader reader(catalogue);
     const auto matches = [&](const auto& item) { return is_it(reader.read(item.name), item.name); };
     return std::ranges::any_of(catalogue.tensors, matches) ||
            std::ranges::any_of(catalogue.shards, matches);
@@ -103,7 +109,7 @@ struct WholeNames {
 constexpr const char* kMergeElsewhere =
     "merge it with peft itself, or leave it out with --lora drop";
 
-WholeNames names_in(const Catalogue& catalogue, const NameReader& reader) {
+WholeNames names_in(const Catalogue& catalogue, NameReader& reader) {
     WholeNames whole;
     for_each_name(catalogue, [&](const std::string& stored) {
         const PeftName name = reader.read(stored);
@@ -178,11 +184,12 @@ bool is_saved_too(const PeftName& name, Biases biases) {
 /// Deals tensors (or shards) out to base and adapter.
 class Dealer {
   public:
-    Dealer(const NameReader& reader, Biases biases, WholeModules whole,
+    Dealer(NameReader& reader, const Deal& deal, bool has_base,
            const std::set<std::string>& trained_names, Separated& parts)
         : reader_(reader),
-          biases_(biases),
-          whole_(whole),
+          biases_(deal.biases),
+          whole_(deal.whole),
+          has_base_(has_base),
           trained_names_(trained_names),
           parts_(parts) {}
 
@@ -195,7 +202,8 @@ class Dealer {
             const bool is_whole = is_trained && whole_ == WholeModules::trained;
             const bool is_replaced = !is_adapters(name.role) && whole_ == WholeModules::trained &&
                                      trained_names_.contains(name.module_name);
-            const bool is_adapter = is_adapters(name.role) || is_saved_too(name, biases_);
+            const bool is_adapter =
+                is_adapters(name.role) || (has_base_ && is_saved_too(name, biases_));
             const bool is_base = is_whole || (!is_adapters(name.role) && !is_replaced);
             if (is_adapter && is_base) {
                 parts_.in_both.insert(name.saved_name);
@@ -217,9 +225,10 @@ class Dealer {
     }
 
   private:
-    const NameReader& reader_;
+    NameReader& reader_;
     Biases biases_;
     WholeModules whole_;
+    bool has_base_;  ///< that was saved with the adapter
     const std::set<std::string>& trained_names_;
     Separated& parts_;
     plan::Ledger replaced_;
@@ -256,7 +265,7 @@ bool holds_wrapped(const Catalogue& catalogue) {
 }
 
 Separated separate(Catalogue catalogue, const Deal& deal) {
-    const NameReader reader(catalogue);
+    NameReader reader(catalogue);
     const WholeNames trained = names_in(catalogue, reader);
     if (!deal.is_dropped) {
         require_one_lora(catalogue, trained);
@@ -266,7 +275,7 @@ Separated separate(Catalogue catalogue, const Deal& deal) {
     parts.adapter.dialect = catalogue.dialect;
     parts.adapter.files = catalogue.files;
     parts.adapter.facts = catalogue.facts;
-    Dealer dealer(reader, deal.biases, deal.whole, trained.tensors, parts);
+    Dealer dealer(reader, deal, holds_changed_base(catalogue), trained.tensors, parts);
     dealer.divide(std::move(catalogue.tensors), parts.base.tensors, parts.adapter.tensors);
     dealer.divide(std::move(catalogue.shards), parts.base.shards, parts.adapter.shards);
     catalogue.tensors = std::move(parts.base.tensors);

@@ -71,8 +71,8 @@ TEST(MegatronAdapter, states_its_rank_and_whether_it_is_alone) {
     EXPECT_TRUE(catalogue.facts.empty());
     catalogue.tensors.clear();
     add("decoder.layers.mlp.linear_fc2.adapter.linear_in.weight", {2, 3, 4});
-    expect_error(ErrorCode::mismatch, "but no linear_out of any layer",
-                 [&] { note_adapter(catalogue); });
+    note_adapter(catalogue);
+    EXPECT_EQ(catalogue.facts, (std::map<std::string, Index>{{"lora_only", 1}, {"lora_rank", 0}}));
     add(kGate, {2, 12, 3});
     add("decoder.layers.mlp.linear_fc1.adapter.adapter_gate.linear_in.weight", {2, 3, 8});
     note_adapter(catalogue);
@@ -82,16 +82,42 @@ TEST(MegatronAdapter, states_its_rank_and_whether_it_is_alone) {
     note_adapter(catalogue);
     EXPECT_EQ(catalogue.facts, (std::map<std::string, Index>{{"lora_rank", 3}}));
     add("decoder.layers.mlp.linear_fc2.adapter.linear_out.weight", {2, 4, 5});
-    expect_error(ErrorCode::unsupported, "ranks 3 to 5", [&] { note_adapter(catalogue); });
+    note_adapter(catalogue);
+    EXPECT_EQ(catalogue.facts, (std::map<std::string, Index>{{"lora_rank", 0}}));
 }
 
-TEST(MegatronAdapter, of_other_kinds_is_refused) {
-    EXPECT_FALSE(is_factor("mlp.adapters.weight"));
-    EXPECT_FALSE(is_factor("decoder.layers.0.mlp.linear_fc2.adapter.linear_in._extra_state"));
-    expect_error(ErrorCode::unsupported, "that is no plain LoRA",
-                 [] { (void)is_factor("mlp.linear_fc2.adapter.weight_magnitude"); });
-    expect_error(ErrorCode::unsupported, "of experts",
-                 [] { (void)is_factor("mlp.experts.linear_fc2.adapter.linear_in.weight"); });
+// ms-swift's B of gate and up: as many pieces as ranks.
+TEST(MegatronAdapter, says_that_rows_of_gate_and_up_lie_by_ranks) {
+    catalogue::Catalogue catalogue;
+    catalogue::Tensor factor{
+        "decoder.layers.mlp.linear_fc1.adapter.linear_out.weight", DType::f32, {8, 3}, {}};
+    for (const Index row : {0, 4}) {
+        catalogue::Piece piece;
+        piece.patch.axes = {{row, 4, 3}, {0, 3, 1}};
+        factor.pieces.push_back(piece);
+    }
+    catalogue.tensors.push_back(factor);
+    for (const auto& [tp, is_by_rank] : {std::pair(2, true), std::pair(4, false)}) {
+        catalogue.facts = {{"tp", tp}};
+        note_adapter(catalogue);
+        EXPECT_EQ(catalogue.facts.contains("lora_rows_by_rank"), is_by_rank) << tp;
+    }
+}
+
+TEST(MegatronAdapter, names_of_peft_are_read_as_the_bridges) {
+    for (const auto& [peft, bridge] : std::vector<std::pair<std::string, std::string>>{
+             {"a.linear_fc2.lora_A.default.weight", "a.linear_fc2.adapter.linear_in.weight"},
+             {"a.linear_fc2.lora_B.x.weight", "a.linear_fc2.adapter.linear_out.weight"},
+             {"a.linear_fc2.base_layer.weight", "a.linear_fc2.weight"},
+             {"a.router.original_module.weight", "a.router.weight"},
+             {"a.lora_magnitude_vector.x.weight", "a.adapter.lora_magnitude_vector.x.weight"},
+             {"a.modules_to_save.x.weight", "a.adapter.modules_to_save.x.weight"},
+             {"a.linear_fc2.weight", "a.linear_fc2.weight"}}) {
+        EXPECT_EQ(without_peft(peft), bridge);
+        EXPECT_EQ(is_of_adapter(bridge), bridge.find(".adapter.") != std::string::npos);
+    }
+    EXPECT_FALSE(is_of_adapter("mlp.adapters.weight"));
+    EXPECT_FALSE(is_of_adapter("decoder.layers.0.mlp.linear_fc2.adapter.linear_in._extra_state"));
 }
 
 }  // namespace
