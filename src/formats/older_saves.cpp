@@ -19,7 +19,7 @@ namespace shardweld::formats {
 namespace {
 
 // How far above what cannot be read its iteration is looked for.
-constexpr int kLevelsAbove = 4;
+constexpr int kLevelsOfSave = 4;
 // An error should not take long: so many saves are tried, and none with more files to open.
 constexpr std::size_t kMostTried = 3;
 constexpr std::size_t kMostOpened = 512;
@@ -33,7 +33,7 @@ constexpr std::string_view kLightningSuffix = ".ckpt";
 /// The saves that a directory is or is part of, nearest first: global_step20 in checkpoint-20.
 std::vector<fs::path> saves_around(fs::path directory) {
     std::vector<fs::path> saves;
-    for (int level = 0; level <= kLevelsAbove; ++level, directory = directory.parent_path()) {
+    for (int level = 0; level <= kLevelsOfSave; ++level, directory = directory.parent_path()) {
         const auto step = parse_step(directory.filename().string());
         if (step && step->iteration) {
             saves.push_back(directory);
