@@ -30,7 +30,7 @@ constexpr int kDeepestCheckpoint = 8;
 
 // How far below a user may have meant, and how much is looked at for that.
 constexpr int kLevelsBelow = 4;
-constexpr std::size_t kMostListed = 1000;
+constexpr std::size_t kMostLooked = 1000;
 constexpr std::size_t kMostCandidates = 3;
 
 // How far above the shards a role or an iteration can be named.
@@ -102,7 +102,7 @@ std::vector<std::string> checkpoints_below(const fs::path& directory, const List
     for (int depth = 1; depth <= kLevelsBelow && !level.empty(); ++depth) {
         std::vector<fs::path> next;
         for (const fs::path& path : level) {
-            if (found.size() == kMostCandidates || n_listed++ == kMostListed) {
+            if (found.size() == kMostCandidates || n_listed++ == kMostLooked) {
                 return found;
             }
             const Listing below = readable_listing(directory / path);

@@ -131,7 +131,7 @@ class PeftBinder {
 
     /// A cast of codes would be wrong, and a fold into them is none.
     void require_values(Catalogue& base) const {
-        if (!encoded_weights(prepared_.config, options_, base).empty()) {
+        if (!encoded_weights(prepared_, options_, base).empty()) {
             throw Error(ErrorCode::unsupported,
                         "weights of the adapter's base are stored as codes and scales, which "
                         "--dtype does not make values beside an adapter",
