@@ -46,6 +46,14 @@ bool has_processor(const Directory& directory) {
            directory.files.contains("processor_config.json");
 }
 
+/// Encoders generate nothing, nor do models that sentence-transformers' modules.json makes
+/// embedding models of, whatever class they are of.
+bool generates(const Case& model) {
+    const std::string name = model.architecture();
+    return !model.directory.files.contains("modules.json") &&
+           (name.empty() || is_language_model(name));
+}
+
 void look_for_template(const Case& model, Findings& findings) {
     const Templates found = templates_of(model.directory);
     const bool is_tgi = model.is_for(Loader::tgi);
@@ -72,17 +80,11 @@ void look_for_template(const Case& model, Findings& findings) {
     } else if (found.among_others) {
         findings.doubtful("additional_chat_templates has no default chat template",
                           "chat requests must name one: copy chat_template.jinja, too");
-    } else if (!model.is_for(Loader::transformers)) {
+    } else if (!model.is_for(Loader::transformers) && generates(model)) {
         findings.doubtful("there is no chat template",
                           "chat requests will fail; copy chat_template.jinja from the model that "
                           "was trained, or give the server one");
     }
-}
-
-/// Encoders generate nothing.
-bool generates(const Case& model) {
-    const std::string name = model.architecture();
-    return name.empty() || is_language_model(name);
 }
 
 void look_for_generation(const Case& model, Findings& findings) {

@@ -278,6 +278,15 @@ const std::vector<Fault>& faults() {
          [](Directory& m) { m.generation_text.clear(); },
          {"generation"},
          {"generation"}},
+        {"embedding_model",
+         plain_llama,
+         [](Directory& m) {
+             m.generation_text.clear();
+             m.tokenizer.config_text.clear();
+             m.files.insert("modules.json");
+         },
+         {},
+         {}},
         {"padded_vocabulary",
          plain_llama,
          [](Directory& m) { tensors_of(m)["model.embed_tokens.weight"].shape[0] = 64; },
