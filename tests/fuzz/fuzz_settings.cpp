@@ -40,7 +40,7 @@ void true_config(const JsonFile& file) {
     facts.edits = {{"num_nextn_predict_layers", "0", false, "mtp.*"},
                    {"rope_scaling.type", std::nullopt, false, "mtp.*"}};
     const auto config = models::Config::parse(file.text, "config.json");
-    const std::string edited = publish::true_config(config, facts).text_to_write();
+    const std::string edited = publish::true_config(config, facts).config.text_to_write();
     const auto again = models::Config::parse(edited, "config.json");
     fuzz::require(again.integer("tie_word_embeddings").value_or(0) != 0);  // true, to transformers
 }
