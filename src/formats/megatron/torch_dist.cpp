@@ -86,7 +86,8 @@ catalogue::Catalogue read_index(const Location& location) {
                                ignored);
         }
         if (name == kCommonState) {
-            read_common_state(location, object, metadata.files.at(object.file), out);
+            read_common_state(location, object,
+                              object.length == 0 ? "no file" : metadata.files.at(object.file), out);
         }
     }
     sort_tensors(out.tensors);
