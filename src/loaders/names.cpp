@@ -45,9 +45,9 @@ std::string base_of(const std::map<std::string, ExpectedTensor>& expected) {
                 tensor.spellings.empty() ? std::string_view(name) : tensor.spellings.back();
             const std::size_t dot = inner.find('.');
             const std::string base(inner.substr(0, dot + 1));
-            constexpr std::array<std::string_view, 5> kBases = {"model.", "transformer.",
-                                                                "gpt_neox.", "bert.", "roberta."};
-            return std::ranges::find(kBases, base) == kBases.end() ? "" : base;
+            constexpr std::array<std::string_view, 5> kNoBases = {
+                "layers.", "h.", "encoder.", "language_model.", "thinker."};
+            return std::ranges::find(kNoBases, base) == kNoBases.end() ? base : "";
         }
     }
     return "";
