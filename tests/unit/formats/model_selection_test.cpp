@@ -97,7 +97,10 @@ TEST(DcpSelection, leaves_no_part_of_the_model_aside) {
         for (auto& tensor : catalogue.tensors) {
             tensor.shape = {3, 2};
         }
-        select_model(prefix, catalogue);
+        if (!prefix.empty()) {
+            keep_below(prefix, {&catalogue, 1});
+        }
+        select_model(catalogue);
         return catalogue.tensors.size();
     };
     const std::vector<std::pair<std::string, std::vector<Path>>> parts = {
