@@ -45,8 +45,8 @@ std::string base_of(const std::map<std::string, ExpectedTensor>& expected) {
                 tensor.spellings.empty() ? std::string_view(name) : tensor.spellings.back();
             const std::size_t dot = inner.find('.');
             const std::string base(inner.substr(0, dot + 1));
-            constexpr std::array<std::string_view, 5> kNoBases = {
-                "layers.", "h.", "encoder.", "language_model.", "thinker."};
+            constexpr std::array<std::string_view, 5> kNoBases = {"layers.", "h.", "encoder.",
+                                                                  "language_model.", "thinker."};
             return std::ranges::find(kNoBases, base) == kNoBases.end() ? base : "";
         }
     }
@@ -89,10 +89,12 @@ std::vector<std::string> Places::names_of(const std::string& name,
                                           const ExpectedTensor& tensor) const {
     std::vector<std::string> names = {name};
     names.insert(names.end(), tensor.spellings.begin(), tensor.spellings.end());
-    if (takes_base_) {  // of names in the tree of modules
-        const std::string inner = names.back();
-        if (inner.starts_with(base_)) {
-            names.push_back(inner.substr(base_.size()));
+    if (takes_base_) {
+        const std::string inner = names.back();  // in the tree of modules
+        for (const std::string& one : {name, inner}) {
+            if (one.starts_with(base_)) {
+                names.push_back(one.substr(base_.size()));
+            }
         }
         names.push_back(base_ + inner);
     }
