@@ -59,10 +59,6 @@ TEST(Locate, follows_dots_behind_a_link_as_the_system_does) {
 TEST(Locate, refuses_options_of_other_formats) {
     InputRequest request;
     request.directory = fixture("llama-tp4-legacy-bf16");
-    request.prefix = "model";
-    expect_error(ErrorCode::usage, "--prefix is about torch DCP checkpoints",
-                 [&] { (void)locate(request); });
-    request.prefix.clear();
     request.mesh.shape = {4};
     expect_error(ErrorCode::usage, "--mesh_dim_names and --mesh_shape are about FSDP",
                  [&] { (void)locate(request); });
