@@ -416,7 +416,8 @@ TEST(Recipes, lists_all_and_prints_one) {
          {"\nqwen3_moe ", "\nllama ", " llama, mistral, ministral ", "  Megatron  FSDP "}) {
         EXPECT_NE(list.str().find(row), std::string::npos) << list.str();
     }
-    EXPECT_NE(list.str().find("dialects: hf_module megatron_core torchtitan"), std::string::npos);
+    EXPECT_NE(list.str().find("dialects: hf_module megatron_core olmo_core torchtitan"),
+              std::string::npos);
     options.topic = "qwen3_moe";
     std::ostringstream one;
     EXPECT_EQ(recipes(options, one), 0);

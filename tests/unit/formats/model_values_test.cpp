@@ -10,7 +10,7 @@
 #include "dcp_builder.hpp"
 #include "scratch.hpp"
 
-namespace shardweld::formats {
+namespace shardweld::formats::model_values {
 namespace {
 
 using catalogue::Catalogue;
@@ -265,4 +265,4 @@ TEST(ModelValues, refuse_parts_of_the_model_that_lie_beside_it) {
 }
 
 }  // namespace
-}  // namespace shardweld::formats
+}  // namespace shardweld::formats::model_values

@@ -4,7 +4,7 @@
 #include "scratch.hpp"
 #include "torch_builder.hpp"
 
-namespace shardweld::formats {
+namespace shardweld::formats::scalar_value {
 namespace {
 
 using test::call;
@@ -123,4 +123,4 @@ TEST(ScalarValue, of_args_is_never_not_stated) {
 }
 
 }  // namespace
-}  // namespace shardweld::formats
+}  // namespace shardweld::formats::scalar_value

@@ -4,7 +4,7 @@
 
 #include "scratch.hpp"
 
-namespace shardweld::formats {
+namespace shardweld::formats::unwrapped_names {
 namespace {
 
 using Names = std::vector<std::string>;
@@ -87,4 +87,4 @@ TEST(Prefix, takes_what_lies_below_it) {
 }
 
 }  // namespace
-}  // namespace shardweld::formats
+}  // namespace shardweld::formats::unwrapped_names
