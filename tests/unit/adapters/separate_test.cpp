@@ -60,8 +60,9 @@ TEST(Separate, LinearLayersAreCleanedAndFactorsLoseTheAdaptersName) {
 TEST(Separate, EmbeddingsAreParametersAndSavedWithTheirBase) {
     const Separated parts = of({"base_model.model.model.embed_tokens.base_layer.weight",
                                 "base_model.model.model.embed_tokens.lora_embedding_A.mine",
-                                "base_model.model.model.embed_tokens.lora_embedding_B.mine"});
-    EXPECT_EQ(names(parts.base), (List{"model.embed_tokens.weight"}));
+                                "base_model.model.model.embed_tokens.lora_embedding_B.mine",
+                                "base_model.model.model.norm.weight"});
+    EXPECT_EQ(names(parts.base), (List{"model.embed_tokens.weight", "model.norm.weight"}));
     EXPECT_EQ(names(parts.adapter), (List{"base_model.model.model.embed_tokens.base_layer.weight",
                                           "base_model.model.model.embed_tokens.lora_embedding_A",
                                           "base_model.model.model.embed_tokens.lora_embedding_B"}));
@@ -69,9 +70,10 @@ TEST(Separate, EmbeddingsAreParametersAndSavedWithTheirBase) {
 
 // The prefix goes once: a model may have a module of that name itself.
 TEST(Separate, OnlyTheFirstPrefixGoes) {
-    const Separated parts = of(
-        {"base_model.model.base_model.model.q.weight", "base_model.model.x.lora_A.default.weight"});
-    EXPECT_EQ(names(parts.base), (List{"base_model.model.q.weight"}));
+    const Separated parts =
+        of({"base_model.model.base_model.model.q.weight", "base_model.model.x.base_layer.weight",
+            "base_model.model.x.lora_A.default.weight"});
+    EXPECT_EQ(names(parts.base), (List{"base_model.model.q.weight", "x.weight"}));
 }
 
 TEST(Separate, WholeModulesAreTheOriginalsOrTheTrainedOnes) {

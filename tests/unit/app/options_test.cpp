@@ -351,7 +351,7 @@ TEST(ParseOptions, refuses_missing_and_bad_values) {
               "usage: --dtype int4 is none of its values; give one of bf16, fp16, fp32");
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--backend", "tf"}),
               "usage: --backend tf is none of its values; give one of auto, megatron, deepspeed, "
-              "fsdp, bytecheckpoint, dcp, colossalai, hf, hdf5");
+              "fsdp, bytecheckpoint, dcp, colossalai, hf, peft, hdf5");
     EXPECT_EQ(refusal({"merge", "a", "b", "c"}),
               "usage: unexpected argument c; usage: shardweld merge DIR [OUT] [options]");
     EXPECT_EQ(refusal({"inspect", "a", "--local_dir", "b"}),

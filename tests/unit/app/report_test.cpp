@@ -116,7 +116,7 @@ TEST(Report, has_the_fields_of_schema_one) {
     EXPECT_EQ(json["files"].dump(), R"([{"name":"model.safetensors","bytes":7,"sha256":"ef"}])");
     EXPECT_EQ(json["sanity"].dump(),
               R"({"checked":true,"tensors":[{"name":"t","nan":1,"inf":2,"all_zero":false,)"
-              R"("constant":false}]})");
+              R"("constant":false,"mostly_zero":false}]})");
     EXPECT_EQ(json["base"].dump(),
               R"({"dir":"/base","compared":3,"equal":1,"max_abs":0.5,"max_tensor":"t",)"
               R"("extra":["a"],"missing":[],"shapes":["b"]})");

@@ -21,7 +21,7 @@ plan::Target target(const std::string& name, std::vector<Index> shape, DType dty
 }
 
 Census constant(bool has_nonzero) {
-    return {6, 0, 0, 0x3F80, true, has_nonzero};
+    return {6, 0, 0, has_nonzero ? 0 : 6, 0x3F80, true, has_nonzero};
 }
 
 std::vector<std::string> codes_of(const std::vector<plan::Warning>& warnings) {
@@ -72,9 +72,9 @@ TEST(Sanity, exponents_that_are_alike_are_normal) {
 TEST(Sanity, nans_and_infinities_are_odd_everywhere_and_counted) {
     const std::vector<plan::Target> targets{target("norm", {6}), target("matrix", {2, 3}),
                                             target("other", {2, 3})};
-    const Sanity sanity = judge_census(targets, {{0, {6, 2, 0, 0, false, true}},
-                                                 {1, {6, 1, 3, 0, false, true}},
-                                                 {2, {6, 6, 0, 0x7FC0, true, true}}});
+    const Sanity sanity = judge_census(targets, {{0, {6, 2, 0, 0, 0, false, true}},
+                                                 {1, {6, 1, 3, 0, 0, false, true}},
+                                                 {2, {6, 6, 0, 0, 0x7FC0, true, true}}});
     const auto warnings = sanity_warnings(sanity);
     EXPECT_EQ(codes_of(warnings), (List{"nan_values norm", "inf_values matrix"}));
     EXPECT_EQ(warnings[0].text, "3 written tensor(s) hold NaNs: norm (2), matrix (1), other (6)");

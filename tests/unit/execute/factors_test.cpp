@@ -165,7 +165,7 @@ TEST(Factors, WithoutALeftFactorAddTheRightOne) {
     plan::Plan plan;
     plan::Target target;
     target.shape = {3};
-    target.fold = Fold{1, 3, 1, 0.5, std::nullopt, {0, 3, 1}, Fold::Norm::none, 0};
+    target.fold = Fold{1, 1, 3, 1, 0.5, std::nullopt, {0, 3, 1}, Fold::Norm::none, 0};
     plan.targets.push_back(target);
     plan.limits.fold = 1024;
     Factors factors(plan, path);

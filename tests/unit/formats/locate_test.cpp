@@ -389,7 +389,7 @@ TEST(Recognise, refuses_what_is_still_to_be_merged) {
 TEST(Formats, list_their_backends_once) {
     EXPECT_EQ(backends(),
               (std::vector<std::string>{"megatron", "deepspeed", "fsdp", "bytecheckpoint", "dcp",
-                                        "colossalai", "hf", "hdf5"}));
+                                        "colossalai", "hf", "peft", "hdf5"}));
 }
 
 TEST(Locate, says_what_it_looked_for) {

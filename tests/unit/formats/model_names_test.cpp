@@ -45,7 +45,7 @@ TEST(MegatronNames, are_not_those_of_towers) {
 }
 
 // In rank files too: a fixture whose projection is called an adapter's.
-TEST(MegatronNames, of_adapters_are_refused_in_rank_files) {
+TEST(MegatronNames, of_an_adapter_in_one_rank_file_are_refused) {
     const Scratch scratch;
     scratch.copy(fixture("llama-tp4-legacy-bf16") / "source");
     const fs::path file = scratch.path() / "iter_0000010" / "mp_rank_02" / "model_optim_rng.pt";
@@ -60,7 +60,7 @@ TEST(MegatronNames, of_adapters_are_refused_in_rank_files) {
     std::ofstream(file, std::ios::binary) << bytes;
     InputRequest request;
     request.directory = scratch.path();
-    expect_error(ErrorCode::unsupported, "mp_rank_02/model_optim_rng.pt",
+    expect_error(ErrorCode::not_found, "mp_rank_02/model_optim_rng.pt",
                  [&] { read_catalogue(locate(request)); });
 }
 
