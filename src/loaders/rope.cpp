@@ -40,7 +40,8 @@ const std::vector<RopeForm>& rope_forms() {
         {"proportional", kHub, {}},
         {"mrope", kHub, {"mrope_section"}},
         {"ntk", kVllm, {"factor"}},
-        {"deepseek_yarn", kVllm | kSglang, {"factor"}},
+        // Models with code of their own compute it (Sarvam).
+        {"deepseek_yarn", kHub, {"factor"}},
         {"deepseek_llama_scaling", kVllm, {"factor"}},
         {"bailing_mrope", kVllm, {"mrope_section"}},
         {"mllama4", kVllm, {}},

@@ -20,7 +20,7 @@ expect_no_text() {
 merge() {
     local launcher=()
     (($2 == 0)) || launcher=(mpirun -n "$2")
-    rm -rf "$WORK/model"
+    rm -rf "$WORK/model" "$WORK/.model.shardweld-partial"
     expect_code "$1" "${launcher[@]}" "$SHARDWELD" merge --target_dir "$WORK/model" "${@:3}"
 }
 

@@ -149,8 +149,11 @@ class FactorSorter {
         std::ranges::for_each(factors.tensors, check);
         std::ranges::for_each(factors.shards, check);
         if (ranks.empty()) {
-            throw Error(ErrorCode::mismatch, "factors A are stored, but no B of any layer",
-                        "copy the files of all ranks");
+            const std::string& first = factors.tensors.empty() ? factors.shards.front().name.text()
+                                                               : factors.tensors.front().name;
+            throw Error(ErrorCode::mismatch,
+                        printable(first) + " is stored, but no *" + names_.up + " of any layer",
+                        "half of the adapter is missing: copy all files of its save");
         }
         if (ranks.size() > 1) {
             throw Error(ErrorCode::unsupported,

@@ -131,10 +131,14 @@ fs::path hf_directory(const Options& options, const formats::Location& location)
     if (location.hf_directory) {
         return *location.hf_directory;
     }
+    const bool needs_base = options.lora == Lora::fold && !options.base &&
+                            formats::format_of(location).backend() == "peft";
     throw Error(ErrorCode::usage,
                 "the checkpoint in " + location.directory.string() +
                     " has no HuggingFace config.json beside it",
-                "pass --hf_config DIR: the directory with the trained model's config.json");
+                needs_base
+                    ? "pass --base DIR: the model that the adapter was trained on"
+                    : "pass --hf_config DIR: the directory with the trained model's config.json");
 }
 
 ModelFiles read_model_files(const Options& options, const ModelPlaces& places) {
