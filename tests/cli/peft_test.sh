@@ -141,27 +141,27 @@ P
 for case in lora_experts_qwen3moe lora_experts_gptoss; do
     data="$torch/$case"
     for ranks in 0 3; do
-        merge 0 "$ranks" --local_dir "$data/source/adapter" --base "$data/source/base" --lora fold --memory_limit 1MiB
+        merge 0 "$ranks" --local_dir "$data/adapter" --base "$data/base" --lora fold --memory_limit 1MiB
         expect_code 0 "$SHARDWELD" diff "$WORK/model" "$data/expected/merged" --atol 1e-6 --rtol 1e-6
-        expect_code 13 "$SHARDWELD" diff "$WORK/model" "$data/source/base" --atol 1e-3 --rtol 1e-3
+        expect_code 13 "$SHARDWELD" diff "$WORK/model" "$data/base" --atol 1e-3 --rtol 1e-3
     done
-    merge 0 2 --local_dir "$data/source/adapter" --base "$data/source/base"
-    same "$WORK/model/lora_adapter" "$data/source/adapter"
+    merge 0 2 --local_dir "$data/adapter" --base "$data/base"
+    same "$WORK/model/lora_adapter" "$data/adapter"
     expect_no_text "target_parameters"
     config_kept='import json, sys; a, b = (json.load(open(p)) for p in sys.argv[1:]); assert all(a[f] == b[f] for f in ("r", "target_modules", "target_parameters", "rank_pattern"))'
     checks=$((checks + 1))
-    python3 -c "$config_kept" "$WORK/model/lora_adapter/adapter_config.json" "$data/source/adapter/adapter_config.json" || fail "$case: another configuration"
+    python3 -c "$config_kept" "$WORK/model/lora_adapter/adapter_config.json" "$data/adapter/adapter_config.json" || fail "$case: another configuration"
 done
 rm -rf "$WORK/adapter"
-cp -r "$torch/lora_experts_qwen3moe/source/adapter" "$WORK/adapter"
+cp -r "$torch/lora_experts_qwen3moe/adapter" "$WORK/adapter"
 chmod -R u+w "$WORK/adapter"
 swap_factors "$WORK/adapter/adapter_model.safetensors" 3
 edit_config 'c["peft_version"] = "0.18.1"'
-merge 0 2 --local_dir "$WORK/adapter" --base "$torch/lora_experts_qwen3moe/source/base" --lora fold
+merge 0 2 --local_dir "$WORK/adapter" --base "$torch/lora_experts_qwen3moe/base" --lora fold
 expect_code 0 "$SHARDWELD" diff "$WORK/model" "$torch/lora_experts_qwen3moe/expected/merged" --atol 1e-6 --rtol 1e-6
 # Squares (down_proj): only the version tells which dim is the input's.
 edit_config 'c.pop("peft_version")'
-merge 5 0 --local_dir "$WORK/adapter" --base "$torch/lora_experts_qwen3moe/source/base" --lora fold
+merge 5 0 --local_dir "$WORK/adapter" --base "$torch/lora_experts_qwen3moe/base" --lora fold
 expect_text "a square of which nothing tells which dim is the input's"
 expect_absent "$WORK/model"
 finish
