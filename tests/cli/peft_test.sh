@@ -138,8 +138,8 @@ for name in [name for name in tensors if ".experts." in name and name.endswith("
 write(sys.argv[2], tensors)
 P
 }
-for case in lora_experts_qwen3moe lora_experts_gptoss; do
-    data="$torch/$case"
+for case in qwen3moe-experts gptoss-experts; do
+    data="$TESTS/data/peft/$case"
     for ranks in 0 3; do
         merge 0 "$ranks" --local_dir "$data/adapter" --base "$data/base" --lora fold --memory_limit 1MiB
         expect_code 0 "$SHARDWELD" diff "$WORK/model" "$data/expected/merged" --atol 1e-6 --rtol 1e-6
@@ -153,15 +153,15 @@ for case in lora_experts_qwen3moe lora_experts_gptoss; do
     python3 -c "$config_kept" "$WORK/model/lora_adapter/adapter_config.json" "$data/adapter/adapter_config.json" || fail "$case: another configuration"
 done
 rm -rf "$WORK/adapter"
-cp -r "$torch/lora_experts_qwen3moe/adapter" "$WORK/adapter"
+cp -r "$TESTS/data/peft/qwen3moe-experts/adapter" "$WORK/adapter"
 chmod -R u+w "$WORK/adapter"
 swap_factors "$WORK/adapter/adapter_model.safetensors" 3
 edit_config 'c["peft_version"] = "0.18.1"'
-merge 0 2 --local_dir "$WORK/adapter" --base "$torch/lora_experts_qwen3moe/base" --lora fold
-expect_code 0 "$SHARDWELD" diff "$WORK/model" "$torch/lora_experts_qwen3moe/expected/merged" --atol 1e-6 --rtol 1e-6
+merge 0 2 --local_dir "$WORK/adapter" --base "$TESTS/data/peft/qwen3moe-experts/base" --lora fold
+expect_code 0 "$SHARDWELD" diff "$WORK/model" "$TESTS/data/peft/qwen3moe-experts/expected/merged" --atol 1e-6 --rtol 1e-6
 # Squares (down_proj): only the version tells which dim is the input's.
 edit_config 'c.pop("peft_version")'
-merge 5 0 --local_dir "$WORK/adapter" --base "$torch/lora_experts_qwen3moe/base" --lora fold
+merge 5 0 --local_dir "$WORK/adapter" --base "$TESTS/data/peft/qwen3moe-experts/base" --lora fold
 expect_text "a square of which nothing tells which dim is the input's"
 expect_absent "$WORK/model"
 finish
