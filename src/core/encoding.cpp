@@ -1,6 +1,5 @@
 #include "shardweld/core/encoding.hpp"
 
-#include <algorithm>
 #include <array>
 
 #include "shardweld/core/error.hpp"
@@ -108,13 +107,6 @@ std::optional<Encoding> encoding_from(std::string_view name) {
         }
     }
     return std::nullopt;
-}
-
-std::optional<Encoding> encoding_of_ggml(std::uint32_t type) {
-    const auto* const found = std::ranges::find_if(kEncodings, [&](const EncodingFacts& facts) {
-        return facts.is_ggml() && facts.ggml_type == type;
-    });
-    return found == kEncodings.end() ? std::nullopt : std::optional(found->encoding);
 }
 
 std::vector<std::string> encoding_names() {

@@ -1,5 +1,6 @@
 // GGUF files as llama.cpp loads them: what its metadata promises against the tensors.
-// Sources: llama.cpp b11549 as xllamacpp 2026.10 has it, run; gguf 0.19 constants, read.
+// Sources: llama.cpp b11549 as xllamacpp 2026.10 has it, not run on
+// damaged files; gguf 0.19 constants, read.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -342,16 +343,16 @@ const std::vector<Rule>& gguf_rules() {
         {"gguf", kCpp, look_for_gguf, "there is a GGUF file", "llama.cpp, read"},
         {"gguf-header", kCpp, look_at_headers,
          "its tensors lie where its header says, and all files of a split model are there",
-         "xllamacpp 2026.10, run"},
+         "llama.cpp b11549; not run on damaged files"},
         {"gguf-keys", kCpp, look_at_keys,
          "its architecture is one that llama.cpp knows, and has the numbers that it needs",
-         "xllamacpp 2026.10, run"},
+         "llama.cpp b11549; not run on damaged files"},
         {"gguf-tokens", kCpp, look_at_words,
          "its metadata has a tokenizer with a token for each row of the embedding",
-         "xllamacpp 2026.10, run"},
+         "llama.cpp b11549; not run on damaged files"},
         {"gguf-tensors", kCpp, look_at_tensors,
          "it has both ends and all layers, each with the same tensors as others of its kind",
-         "xllamacpp 2026.10, run"},
+         "llama.cpp b11549; not run on damaged files"},
         {"routing", kCpp, look_at_routing, "Qwen3-MoE: `norm_topk_prob` is true",
          "llama.cpp's graph of qwen3moe, read"},
     };

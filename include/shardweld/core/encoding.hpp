@@ -67,8 +67,6 @@ struct EncodingFacts {
 const EncodingFacts& facts_of(Encoding encoding);
 /// By name or alias.
 std::optional<Encoding> encoding_from(std::string_view name);
-/// By the number of GGML's type; nullopt for those that are not written.
-std::optional<Encoding> encoding_of_ggml(std::uint32_t type);
 /// All names, for messages.
 std::vector<std::string> encoding_names();
 

@@ -13,8 +13,6 @@ namespace shardweld::formats::hf {
 
 namespace {
 
-using catalogue::Catalogue;
-
 // In the order in which PEFT looks for them.
 constexpr std::array<const char*, 2> kAdapterWeights = {"adapter_model.safetensors",
                                                         "adapter_model.bin"};
@@ -24,7 +22,7 @@ constexpr std::array<KnownName, 2> kAdapterNames = {{
     {"README.md", "the adapter's model card"},
 }};
 
-class PeftAdapter final : public Format {
+class PeftAdapter final : public WeightFilesFormat {
   public:
     [[nodiscard]] std::string_view name() const override { return "peft"; }
     [[nodiscard]] std::string_view backend() const override { return "peft"; }
@@ -45,19 +43,6 @@ class PeftAdapter final : public Format {
             }
         }
         return std::nullopt;
-    }
-
-    [[nodiscard]] std::vector<std::string> scan_list(const Location& location) const override {
-        return location.shard_files;
-    }
-
-    [[nodiscard]] Catalogue scan(const Location& location, const std::string& file) const override {
-        return scan_file(location, file);
-    }
-
-    [[nodiscard]] Catalogue combine(const Location& location,
-                                    std::vector<Catalogue> scans) const override {
-        return join_files(location, std::move(scans), Strays::left_aside);
     }
 
   private:

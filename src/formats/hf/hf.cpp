@@ -50,7 +50,7 @@ std::vector<std::string> names_in(const Location& location, const std::string& f
     return names;
 }
 
-class HuggingFace final : public Format {
+class HuggingFace final : public WeightFilesFormat {
   public:
     [[nodiscard]] std::string_view name() const override { return "huggingface"; }
     [[nodiscard]] std::string_view backend() const override { return "hf"; }
@@ -80,19 +80,6 @@ class HuggingFace final : public Format {
         Location location = begun_at(directory, &listing);
         location.shard_files = model->all();
         return location;
-    }
-
-    [[nodiscard]] std::vector<std::string> scan_list(const Location& location) const override {
-        return location.shard_files;
-    }
-
-    [[nodiscard]] Catalogue scan(const Location& location, const std::string& file) const override {
-        return scan_file(location, file);
-    }
-
-    [[nodiscard]] Catalogue combine(const Location& location,
-                                    std::vector<Catalogue> scans) const override {
-        return join_files(location, std::move(scans), Strays::left_aside);
     }
 };
 

@@ -267,4 +267,16 @@ Catalogue join_files(const Location& location, std::vector<Catalogue> scans, Str
     return out;
 }
 
+std::vector<std::string> WeightFilesFormat::scan_list(const Location& location) const {
+    return location.shard_files;
+}
+
+Catalogue WeightFilesFormat::scan(const Location& location, const std::string& file) const {
+    return scan_file(location, file);
+}
+
+Catalogue WeightFilesFormat::combine(const Location& location, std::vector<Catalogue> scans) const {
+    return join_files(location, std::move(scans), Strays::left_aside);
+}
+
 }  // namespace shardweld::formats::hf

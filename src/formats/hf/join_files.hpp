@@ -27,4 +27,14 @@ enum class Strays { left_aside, compared };
 catalogue::Catalogue join_files(const Location& location, std::vector<catalogue::Catalogue> scans,
                                 Strays strays);
 
+/// A format whose shard files are the weight files of one model, with or without an index.
+class WeightFilesFormat : public Format {
+  public:
+    [[nodiscard]] std::vector<std::string> scan_list(const Location& location) const override;
+    [[nodiscard]] catalogue::Catalogue scan(const Location& location,
+                                            const std::string& file) const override;
+    [[nodiscard]] catalogue::Catalogue combine(
+        const Location& location, std::vector<catalogue::Catalogue> scans) const override;
+};
+
 }  // namespace shardweld::formats::hf
