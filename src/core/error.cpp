@@ -51,6 +51,8 @@ std::string_view name_of(ErrorCode code) {
             return "differs";
         case ErrorCode::strict:
             return "strict";
+        case ErrorCode::locked:
+            return "locked";
         case ErrorCode::no_client:
             return "no_client";
         case ErrorCode::no_token:

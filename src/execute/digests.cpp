@@ -24,16 +24,6 @@ Digest canonical(XXH128_hash_t hash) {
 
 }  // namespace
 
-std::string hex(const Digest& digest) {
-    static constexpr std::string_view kDigits = "0123456789abcdef";
-    std::string text;
-    for (const std::byte byte : digest) {
-        text += kDigits[std::to_integer<std::size_t>(byte >> 4U)];
-        text += kDigits[std::to_integer<std::size_t>(byte & std::byte{15})];
-    }
-    return text;
-}
-
 struct BlockDigests::State {
     XXH3_state_t* hash = XXH3_createState();
 

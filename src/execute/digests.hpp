@@ -18,8 +18,8 @@
 
 namespace shardweld::execute {
 
-std::string hex(const Digest& digest);
 using io::digest_of;
+using io::hex;
 
 using plan::kDigestBlock;
 

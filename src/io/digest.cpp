@@ -1,6 +1,7 @@
 #include "shardweld/io/digest.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 #include <xxhash.h>
 
@@ -13,6 +14,16 @@ Digest digest_of(std::span<const std::byte> bytes) {
     std::copy_n(reinterpret_cast<const std::byte*>(canonical.digest), digest.size(),
                 digest.begin());
     return digest;
+}
+
+std::string hex(const Digest& digest) {
+    static constexpr std::string_view kDigits = "0123456789abcdef";
+    std::string text;
+    for (const std::byte byte : digest) {
+        text += kDigits[std::to_integer<std::size_t>(byte >> 4U)];
+        text += kDigits[std::to_integer<std::size_t>(byte & std::byte{15})];
+    }
+    return text;
 }
 
 }  // namespace shardweld::io

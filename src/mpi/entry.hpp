@@ -14,8 +14,9 @@ namespace shardweld::mpi {
 /// Where a program enters an MPI library.
 struct MpiEntry {
     MpiLibrary library = MpiLibrary::open_mpi;
-    std::string (*name)() = nullptr;             ///< "Open MPI v4.1.4"; starts nothing
-    std::unique_ptr<Comm> (*start)() = nullptr;  ///< initialises MPI; collective
+    std::string (*name)() = nullptr;  ///< "Open MPI v4.1.4"; starts nothing
+    /// Initialises MPI; collective. The pulse tells which call the rank is in.
+    std::unique_ptr<Comm> (*start)(Pulse&) = nullptr;
 };
 
 /// The library through which ranks meet that were started like this one.
@@ -26,7 +27,7 @@ const MpiEntry& entry_to(MpiLibrary library);
 
 /// The interface between the program and a module for one MPI library; raised when Comm or MpiEntry
 /// changes.
-inline constexpr int kEntryAbi = 1;
+inline constexpr int kEntryAbi = 2;
 
 /// Of the MPI library whose header mpi/calls is compiled with.
 const MpiEntry& own_entry();

@@ -1,10 +1,6 @@
-#include <array>
-
-#include <unistd.h>
-
+#include "shardweld/core/host.hpp"
 #include "shardweld/mpi/comm.hpp"
 
-#include "host.hpp"
 #include "messages.hpp"
 
 namespace shardweld::mpi {
@@ -52,15 +48,6 @@ class SerialComm final : public Comm {
 };
 
 }  // namespace
-
-std::string host_name() {
-    std::array<char, 256> name{};
-    // The last byte stays 0 whatever gethostname does with a name that is too long.
-    if (gethostname(name.data(), name.size() - 1) != 0) {
-        return "unknown host";
-    }
-    return name.data();
-}
 
 std::unique_ptr<Comm> serial_comm() {
     return std::make_unique<SerialComm>();

@@ -29,13 +29,13 @@ int torch_processes() {
     return torch_processes(variable);
 }
 
-std::unique_ptr<Comm> world_comm() {
+std::unique_ptr<Comm> world_comm(Pulse& starting) {
     const MpiLibrary library = library_of(variable);
     const int promised = promised_ranks(variable, library);
     if (promised == 0) {
         return serial_comm();
     }
-    std::unique_ptr<Comm> comm = entry_to(library).start();
+    std::unique_ptr<Comm> comm = entry_to(library).start(starting);
     // More than promised is possible (Slurm counts the tasks of one component of a job); fewer
     // means that the tasks did not find each other.
     if (comm->size() < promised) {

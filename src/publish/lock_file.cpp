@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <optional>
 
 #include <fcntl.h>
@@ -11,7 +10,6 @@
 #include <unistd.h>
 
 #include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
 #include "shardweld/io/errno.hpp"
 #include "shardweld/io/paths.hpp"
 
@@ -33,22 +31,15 @@ Flock try_flock(int fd, int how) {
     return status == 0 ? Flock::taken : errno == EWOULDBLOCK ? Flock::held : Flock::none;
 }
 
-std::string host_name() {
-    std::array<char, 256> name{};
-    return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
-
-/// The holder's own words: "HOST PID" or "HOST PID JOB".
-std::string content(int fd) {
-    std::array<char, 300> text{};
+Holder holder_of(int fd) {
+    std::array<char, 600> text{};
     const ssize_t n = ::pread(fd, text.data(), text.size(), 0);
-    return n > 0 ? std::string(text.data(), static_cast<std::size_t>(n)) : std::string();
+    return holder_from(n > 0 ? std::string(text.data(), static_cast<std::size_t>(n)) : "");
 }
 
-void say_holder(int fd, const std::string& job) {
-    const std::string text =
-        host_name() + " " + std::to_string(::getpid()) + (job.empty() ? "" : " " + job) + "\n";
-    // The text only helps people; the lock holds without it.
+void say_holder(int fd, const Holder& own) {
+    const std::string text = text_of(own);
+    // The lock holds without it.
     if (::ftruncate(fd, 0) == 0) {
         (void)!::pwrite(fd, text.data(), text.size(), 0);
     }
@@ -69,26 +60,16 @@ bool is_left_by_own_run(int fd) {
            held.st_nlink == 1;
 }
 
-std::string name_of_holder(const std::string& holder) {
-    const auto parts = split(trim(holder), ' ');
-    if (parts.size() < 2) {
-        return "a process that left no name";
-    }
-    return "process " + printable(parts[1]) +
-           (parts.size() > 2 ? " of job " + printable(parts[2]) : "") + " on host " +
-           printable(parts[0]);
-}
-
 /// `is_sure`: the system says that the holder runs.
-[[noreturn]] void refuse(const std::string& holder, const fs::path& path, const fs::path& target,
+[[noreturn]] void refuse(const Holder& holder, const fs::path& path, const fs::path& target,
                          bool is_sure) {
-    throw Error(
-        ErrorCode::target,
-        "another run is writing " + target.string() + ": " + name_of_holder(holder) + " holds " +
-            path.string(),
-        std::string("wait for it or choose another --target_dir") +
-            (is_sure ? ""
-                     : " (this file system has no locks: if that run has ended, remove the file)"));
+    throw Error(ErrorCode::locked,
+                "another run is writing " + target.string() + ": " + name_of(holder) + " holds " +
+                    path.string(),
+                std::string("wait for it or choose another --target_dir") +
+                    (is_sure ? ""
+                             : " (this file system has no locks: if that run has ended, remove " +
+                                   path.string() + ")"));
 }
 
 /// Takes a lock file away that is not this user's, and closes it.
@@ -106,33 +87,12 @@ void remove_foreign(int fd, const fs::path& path, const fs::path& target) {
     }
 }
 
-/// Whether the process that wrote `holder` is known to be gone. Who has written nothing yet is not.
-bool is_gone(const std::string& holder) {
-    const auto parts = split(trim(holder), ' ');
-    if (parts.size() < 2 || parts[0] != host_name()) {
-        return false;
-    }
-    const std::optional<Index> pid = parse_index(parts[1]);
-    return pid && *pid > 0 && ::kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH;
-}
-
-/// The holder that a file names; nullopt when there is no file.
-std::optional<std::string> holder_in(const fs::path& path) {
-    const int fd = ::open(path.c_str(), O_RDONLY | kOpenFlags);
-    if (fd < 0) {
-        return errno == ENOENT ? std::nullopt : std::optional<std::string>("");
-    }
-    std::string holder = content(fd);
-    ::close(fd);
-    return holder;
-}
-
-/// Without locks: removes the file of a process that is gone; false when it may be alive. One run
-/// at a time does that, so that the file that goes is the one that was looked at.
-bool remove_dead(const fs::path& path) {
+/// Removes the file of a run that is over; false when it may be alive. One run at a time does that,
+/// so that the file that goes is the one that was looked at.
+bool remove_dead(const fs::path& path, const Holder& own) {
     const auto may_go = [&] {
         const auto holder = holder_in(path);
-        return !holder || is_gone(*holder);
+        return !holder || is_over(*holder, own);
     };
     if (!may_go()) {
         return false;
@@ -149,6 +109,11 @@ bool remove_dead(const fs::path& path) {
     }
     (void)::unlink(claim.c_str());
     return goes;
+}
+
+/// Whether a lock that the system says is held belongs to an earlier start of this job.
+bool is_lost(const Holder& holder, const Holder& own) {
+    return holder.host != own.host && is_over(holder, own);
 }
 
 struct Opened {
@@ -170,7 +135,17 @@ Opened open_lock(const fs::path& path) {
 
 }  // namespace
 
-int try_lock_file(const fs::path& path, const fs::path& target, const std::string& job) {
+std::optional<Holder> holder_in(const fs::path& path) {
+    const int fd = ::open(path.c_str(), O_RDONLY | kOpenFlags);
+    if (fd < 0) {
+        return errno == ENOENT ? std::nullopt : std::optional<Holder>(Holder());
+    }
+    Holder holder = holder_of(fd);
+    ::close(fd);
+    return holder;
+}
+
+int try_lock_file(const fs::path& path, const fs::path& target, const Holder& own) {
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
         const auto [fd, is_made] = open_lock(path);
         if (fd < 0 && errno == EINTR) {
@@ -187,23 +162,24 @@ int try_lock_file(const fs::path& path, const fs::path& target, const std::strin
         // locks the file is whose who made it.
         if (lock == Flock::taken ? is_same_file(fd, path) : lock == Flock::none && is_made) {
             if (is_made || is_left_by_own_run(fd)) {
-                say_holder(fd, job);
+                say_holder(fd, own);
                 return fd;
             }
             // Nobody holds it: one of this run's own takes its place, and nothing is written to it.
             remove_foreign(fd, path, target);
             continue;
         }
-        const std::string holder = content(fd);
+        const Holder holder = holder_of(fd);
         ::close(fd);
-        if (lock == Flock::held || (lock == Flock::none && !remove_dead(path))) {
+        const bool may_be_dead = lock == Flock::none || is_lost(holder, own);
+        if (lock != Flock::taken && !(may_be_dead && remove_dead(path, own))) {
             refuse(holder, path, target, lock == Flock::held);
         }
     }
-    throw Error(ErrorCode::target, "cannot lock " + path.string() + ": other runs keep taking it");
+    throw Error(ErrorCode::locked, "cannot lock " + path.string() + ": other runs keep taking it");
 }
 
-void require_free(const fs::path& path, const fs::path& target) {
+void require_free(const fs::path& path, const fs::path& target, const Holder& own) {
     int fd = -1;
     do {
         fd = ::open(path.c_str(), O_RDONLY | kOpenFlags);
@@ -215,9 +191,10 @@ void require_free(const fs::path& path, const fs::path& target) {
         return;
     }
     const Flock lock = try_flock(fd, LOCK_SH);
-    const std::string holder = content(fd);
+    const Holder holder = holder_of(fd);
     ::close(fd);
-    if (lock == Flock::held || (lock == Flock::none && !is_gone(holder))) {
+    if (lock == Flock::held ? !is_lost(holder, own)
+                            : lock == Flock::none && !is_over(holder, own)) {
         refuse(holder, path, target, lock == Flock::held);
     }
 }

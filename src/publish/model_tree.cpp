@@ -71,7 +71,7 @@ bool is_part(const fs::path& file) {
     return is_weights(name) || is_config(name) || is_asset(name) || holds(kOthers, name) ||
            std::any_of(kOtherPrefixes.begin(), kOtherPrefixes.end(),
                        [&](std::string_view prefix) { return name.starts_with(prefix); }) ||
-           (name.ends_with(".json") && is_report(file));
+           (name.ends_with(".json") && look_at_report(file).has_value());
 }
 
 /// Whether a config.json is a model's or an adapter's: projects of all kinds have one.

@@ -29,11 +29,21 @@ class Fields : public nlohmann::json_sax<json> {
         (depth_ == 1 ? top_ : second_) = name;
         return true;
     }
-    bool number_unsigned(number_unsigned_t /*value*/) override {
+    [[nodiscard]] const ReportFacts& facts() const { return facts_; }
+
+    bool number_unsigned(number_unsigned_t value) override {
+        if (depth_ == 2 && top_ == "exit" && second_ == "code") {
+            facts_.is_success = value == 0;
+        }
         has_schema_ = has_schema_ || (depth_ == 1 && top_ == "schema");
         return depth_ > 0;
     }
-    bool string(string_t& /*value*/) override {
+    bool string(string_t& value) override {
+        if (depth_ == 1 && top_ == "command") {
+            facts_.command = value;
+        } else if (depth_ == 2 && top_ == "output" && second_ == "dir") {
+            facts_.output = value;
+        }
         const bool is_tools = depth_ == 2 && top_ == "tool";
         has_command_ = has_command_ || (depth_ == 1 && top_ == "command");
         has_version_ = has_version_ || (is_tools && second_ == "version");
@@ -60,6 +70,7 @@ class Fields : public nlohmann::json_sax<json> {
   private:
     bool open() { return ++depth_ <= static_cast<int>(kDeepestJson); }
 
+    ReportFacts facts_;
     int depth_ = 0;
     std::string top_;     ///< the key of the whole that was last met
     std::string second_;  ///< of an object in it
@@ -71,19 +82,21 @@ class Fields : public nlohmann::json_sax<json> {
 
 }  // namespace
 
-bool holds_report(const io::InputFile& file) {
+std::optional<ReportFacts> report_in(const io::InputFile& file) {
     if (file.size() > kMaxReport) {
-        return false;
+        return std::nullopt;
     }
     const int copy = ::fcntl(file.fd(), F_DUPFD_CLOEXEC, 0);
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> stream(
         copy < 0 ? nullptr : ::fdopen(copy, "r"), &std::fclose);
     if (!stream) {
-        return false;
+        return std::nullopt;
     }
     std::rewind(stream.get());
     Fields fields;
-    return json::sax_parse(stream.get(), &fields) && fields.are_a_report();
+    return json::sax_parse(stream.get(), &fields) && fields.are_a_report()
+               ? std::optional(fields.facts())
+               : std::nullopt;
 }
 
 }  // namespace shardweld::publish

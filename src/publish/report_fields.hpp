@@ -1,13 +1,17 @@
 // How a report of a run is known: by its fields.
 #pragma once
 
+#include <optional>
+
+#include "shardweld/publish/report_file.hpp"
+
 namespace shardweld::io {
 class InputFile;
 }  // namespace shardweld::io
 
 namespace shardweld::publish {
 
-/// Whether the file is a report. Its text is not kept in memory.
-bool holds_report(const io::InputFile& file);
+/// What a file tells if it is a report; nullopt otherwise. Its text is not kept in memory.
+std::optional<ReportFacts> report_in(const io::InputFile& file);
 
 }  // namespace shardweld::publish

@@ -27,7 +27,7 @@ constexpr int kReading = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | O_NOFOLL
 
 /// Why this file is kept; "" if a report may take its place.
 std::string why_kept(const io::InputFile& file) {
-    return file.size() == 0 || holds_report(file) ? "" : "it exists and is not a report";
+    return file.size() == 0 || report_in(file) ? "" : "it exists and is not a report";
 }
 
 bool cannot_exchange(int error) {
@@ -184,12 +184,16 @@ void write_file(io::OutputFile file, const std::string& text, bool sync) {
 
 }  // namespace
 
-bool is_report(const fs::path& path) {
+std::optional<ReportFacts> look_at_report(const fs::path& path) {
     try {
-        return holds_report(io::InputFile::open(path));
+        return report_in(io::InputFile::open(path));
     } catch (const Error&) {
-        return false;
+        return std::nullopt;
     }
+}
+
+fs::path failed_beside(const fs::path& report) {
+    return report.parent_path() / (report.stem().string() + ".failed.json");
 }
 
 std::string why_not_replaced(const fs::path& report) {

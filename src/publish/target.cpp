@@ -73,16 +73,17 @@ fs::path PartialDirectory::journal_aside() const {
 /// other: of two runs at least one sees the other.
 void PartialDirectory::take_lock(const TargetRequest& request) {
     const fs::path beside = lock_beside(target_);
+    const Holder own = this_process(request.job, request.job_restarts);
     const fs::path inside = target_ / kLockInside;
     const bool exists = is_there(target_);
     lock_path_ = beside;
     if (!exists || !is_mount_point(target_)) {
-        lock_fd_ = try_lock_file(beside, target_, request.job);
+        lock_fd_ = try_lock_file(beside, target_, own);
     }
     const bool is_beside = lock_fd_ >= 0;
     if (!is_beside && exists) {
         lock_path_ = inside;
-        lock_fd_ = try_lock_file(inside, target_, request.job);
+        lock_fd_ = try_lock_file(inside, target_, own);
     }
     if (lock_fd_ < 0) {
         const std::string reason = text_of_errno(errno);
@@ -90,7 +91,7 @@ void PartialDirectory::take_lock(const TargetRequest& request) {
                     "cannot create " + lock_path_.string() + ": no right to write there: " + reason,
                     "choose another --target_dir");
     }
-    require_free(is_beside ? inside : beside, target_);
+    require_free(is_beside ? inside : beside, target_, own);
     is_inside_ =
         !is_beside || (exists && (contains_current_directory(target_) ||
                                   (request.resume && holds_work(target_ / kPartialInside))));

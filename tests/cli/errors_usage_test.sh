@@ -197,7 +197,7 @@ expect_code 10 env SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=2 "$SHARDWELD" merge --lo
 merge_copy 0
 exec 9>"$place/.model.shardweld-lock"
 flock -x 9
-expect_code 12 "${merging[@]}"
+expect_code 15 "${merging[@]}"
 expect_text "another run is writing"
 expect_text "$target"
 exec 9>&-

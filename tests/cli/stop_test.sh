@@ -61,7 +61,7 @@ done
 merge_of big 2 "${SLOW[@]}"
 SLURM_JOB_ID=4242 begin 20
 merge_of big 0 --no_fsync --resume
-expect_code 12 "${command[@]}"
+expect_code 15 "${command[@]}"
 expect_text "another run is writing $WORK/merged: process $(head -1 <<<"$ranks") of job 4242 on host $(hostname) holds $WORK/.merged.shardweld-lock"
 kill -KILL $ranks
 ended 137

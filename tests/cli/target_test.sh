@@ -57,10 +57,10 @@ for case in "$place $target $target ." "$target . $place $target"; do
     read -r first_at first_target second_at second_target <<<"$case"
     anew
     begin "$place/.model.shardweld-lock" env --chdir "$first_at" "${merging[@]}" "${slowly[@]}" --target_dir "$first_target"
-    expect_code 12 env --chdir "$second_at" "${merging[@]}" --target_dir "$second_target"
+    expect_code 15 env --chdir "$second_at" "${merging[@]}" --target_dir "$second_target"
     expect_text "another run is writing $target: process $first "
     expect_text "holds $place/.model.shardweld-lock"
-    expect_code 12 env --chdir "$second_at" "${merging[@]}" --target_dir "$second_target" --overwrite
+    expect_code 15 env --chdir "$second_at" "${merging[@]}" --target_dir "$second_target" --overwrite
     ended 0
     whole
 done
@@ -127,7 +127,7 @@ if ((EUID == 0)) && "${user[@]}" test -r "$source/model_world_size_2_rank_0.pt" 
             first_user=(env) second_user=("${user[@]}")
         fi
         begin "$lock" "${first_user[@]}" "${merging[@]}" "${slowly[@]}" --target_dir "$target"
-        expect_code 12 "${second_user[@]}" "${merging[@]}" --target_dir "$target"
+        expect_code 15 "${second_user[@]}" "${merging[@]}" --target_dir "$target"
         expect_text "another run is writing $target: process $first "
         expect_text "holds $lock"
         ended 0
@@ -154,7 +154,7 @@ for case in "write " "write dead" "unlink dead"; do
     "${faulty[@]}" "$no_locks;call=$call,path=.model.shardweld-lock,do=slow:3000" "${merging[@]}" --target_dir "$target" 2>"$WORK/first.err" &
     first=$!
     until grep -qs "$call" "$WORK/counts/struck.0" || ! kill -0 "$first" 2>/dev/null; do sleep 0.01; done
-    expect_code 12 "${faulty[@]}" "$no_locks" "${merging[@]}" --target_dir "$target"
+    expect_code 15 "${faulty[@]}" "$no_locks" "${merging[@]}" --target_dir "$target"
     expect_text "another run is writing $target"
     expect_text "this file system has no locks"
     ended 0
@@ -163,11 +163,11 @@ done
 # A living one's file is a lock, a dead one's is not; nor is it for who only looks at it.
 anew
 echo "$(uname -n) $$" >"$place/.model.shardweld-lock"
-expect_code 12 "${faulty[@]}" "$no_locks" "${merging[@]}" --target_dir "$target"
+expect_code 15 "${faulty[@]}" "$no_locks" "${merging[@]}" --target_dir "$target"
 expect_text "another run is writing $target: process $$ "
 rm "$place/.model.shardweld-lock"
 echo "$(uname -n) $$" >"$target/.shardweld-lock"
-expect_code 12 "${faulty[@]}" "$no_locks" "${merging[@]}" --target_dir "$target"
+expect_code 15 "${faulty[@]}" "$no_locks" "${merging[@]}" --target_dir "$target"
 expect_text "process $$ "
 echo "$(uname -n) $dead" >"$target/.shardweld-lock"
 expect_code 0 "${faulty[@]}" "$no_locks" "${merging[@]}" --target_dir "$target"

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <span>
+#include <string>
 
 namespace shardweld::io {
 
@@ -11,5 +12,8 @@ namespace shardweld::io {
 using Digest = std::array<std::byte, 16>;
 
 Digest digest_of(std::span<const std::byte> bytes);
+
+/// 32 hex digits.
+std::string hex(const Digest& digest);
 
 }  // namespace shardweld::io

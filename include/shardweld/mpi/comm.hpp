@@ -79,8 +79,13 @@ int torch_processes();
 /// Initialises MPI (MPI_THREAD_FUNNELED) when launched by mpirun or srun, else returns
 /// serial_comm(). Error(launch) when the environment shows that several tasks were started as
 /// singletons (SLURM_STEP_NUM_TASKS or PMI_SIZE > 1 with neither OMPI_COMM_WORLD_SIZE nor
-/// PMIX_RANK), saying what to do (srun --mpi=pmix).
-std::unique_ptr<Comm> world_comm();
+/// PMIX_RANK), saying what to do (srun --mpi=pmix). `starting` tells a watching thread which call
+/// of MPI this rank is in.
+std::unique_ptr<Comm> world_comm(Pulse& starting);
+inline std::unique_ptr<Comm> world_comm() {
+    Pulse unwatched;
+    return world_comm(unwatched);
+}
 
 /// Runs `local` and returns what it threw, as an Error: non-shardweld exceptions become
 /// Error(internal), std::bad_alloc Error(memory). Local.

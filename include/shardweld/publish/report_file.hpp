@@ -2,16 +2,28 @@
 // Knows how reports begin and end; nothing of what is reported.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "shardweld/core/path.hpp"
 
 namespace shardweld::publish {
 
-/// Whether a file is a report that this program wrote, of a merge or of iobench, of any version:
-/// one JSON object with `schema`, `tool` (version, git) and `command`, at most 1 GiB, to its last
-/// byte. Local; false also where it cannot be read.
-bool is_report(const fs::path& path);
+/// What a report tells of its run.
+struct ReportFacts {
+    std::string command;
+    fs::path output;          ///< the directory that was written; "" where none was, or unknown
+    bool is_success = false;  ///< the run ended with code 0
+};
+
+/// What a file tells that is a report which this program wrote, of any command and version: one
+/// JSON object with `schema`, `tool` (version, git) and `command`, at most 1 GiB, to its last byte.
+/// Local; nullopt also where it cannot be read.
+std::optional<ReportFacts> look_at_report(const fs::path& path);
+
+/// Where the report of a run that failed is written when a better one has the name `report`:
+/// "NAME.failed.json" beside "NAME.json". Pure.
+fs::path failed_beside(const fs::path& report);
 
 /// Why a report must not take the place of what is at this path: that is a directory, a special
 /// file, or a file with anything but a report in it; "" where nothing is in the way, or nothing but

@@ -24,7 +24,10 @@ struct TargetRequest {
     std::vector<fs::path> inputs;  ///< directories that are read: none may be replaced
     bool overwrite = false;
     bool resume = false;   ///< what an earlier run left is taken up, not removed
-    std::string job = {};  ///< of the batch system, for messages about the lock; "" if none
+    std::string job = {};  ///< of the batch system; "" if none
+    /// How often it has started that job: the lock of an earlier start, whose node was lost, is
+    /// nobody's.
+    Index job_restarts = 0;
 };
 
 /// Checks a target without writing anything; returns it absolute, links resolved. Local.
@@ -64,8 +67,8 @@ class PartialDirectory {
     /// directory, or takes up the one that is there: the hidden sibling `.NAME.shardweld-partial`,
     /// or one inside the target where no sibling can be made or the target cannot be replaced (a
     /// mount point, the current directory). Files that a run to resume had published inside are
-    /// taken back first. Local. Error(target) also when another run holds the lock beside the
-    /// target or the one in it, naming its host and process; Error(io), Error(space).
+    /// taken back first. Local. Error(target); Error(locked) when another run holds the lock beside
+    /// the target or the one in it, naming its host and process; Error(io), Error(space).
     static PartialDirectory create(const TargetRequest& request);
 
     [[nodiscard]] const fs::path& path() const { return partial_; }

@@ -112,6 +112,18 @@ const std::vector<CommandRow>& command_rows() {
          "  shardweld check merged --target vllm --tp 8\n",
          {"local_dir", "target", "tp", "pp", "json", "log_dir", "progress", "verbose", "quiet",
           "help"}},
+        {"clean",
+         Command::clean,
+         {"local_dir"},
+         "shardweld clean DIR [--older_than TIME] [--dry_run] [options]",
+         "remove what merges below DIR left that were killed and will not be continued",
+         "Hidden directories beside targets, as large as the model, and lock files. What a living "
+         "run\nholds stays, and so does what belongs to another user.\n"
+         "\n"
+         "Examples:\n"
+         "  shardweld clean /scratch/models --dry_run\n"
+         "  shardweld clean /scratch/models --older_than 7d\n",
+         {"local_dir", "older_than", "dry_run", "json", "verbose", "quiet", "help"}},
         {"upload",
          Command::upload,
          {"local_dir"},

@@ -21,6 +21,7 @@ inline constexpr unsigned kTest = bit_of(Command::test);
 inline constexpr unsigned kDiff = bit_of(Command::diff);
 inline constexpr unsigned kVerify = bit_of(Command::verify);
 inline constexpr unsigned kCheck = bit_of(Command::check);
+inline constexpr unsigned kClean = bit_of(Command::clean);
 inline constexpr unsigned kUpload = bit_of(Command::upload);
 inline constexpr unsigned kIobench = bit_of(Command::iobench);
 inline constexpr unsigned kReport = bit_of(Command::report);

@@ -15,9 +15,9 @@ const std::vector<OptionRow>& option_rows() {
     static const std::string backend = choice_help("auto", formats::backends());
     static const std::string output_format = output_format_help();
     static const std::vector<OptionRow> rows = {
-        {"local_dir", "DIR", kInput | kVerify | kCheck | kRecipes, "Input",
+        {"local_dir", "DIR", kInput | kVerify | kCheck | kClean | kRecipes, "Input",
          "checkpoint: a step, iteration or shard directory; verify, check: the model that was "
-         "written",
+         "written; clean: where to look",
          text(&Options::local_dir), Touches::input},
         {"backend", "NAME", kInput, "Input", backend,
          Setter(value(&Options::backend, backend_in), backend_words()), Touches::output},
@@ -80,6 +80,13 @@ const std::vector<OptionRow>& option_rows() {
         {"target_dir", "DIR", kWrite, "Output", "directory to write (default tmp)", set_target},
         {"overwrite", "", kWrite, "Output", "replace a target that is not empty",
          flag(&Options::overwrite)},
+        {"if_complete", "HOW", kWrite, "Output",
+         "where the target holds this merge's output already, as --report tells: error (default), "
+         "verify (read it and end well) or skip (compare sizes and end well)",
+         word(&Options::if_complete, {{"error", IfComplete::error},
+                                      {"verify", IfComplete::verify},
+                                      {"skip", IfComplete::skip}}),
+         Touches::run, JobSteps::merge},
         {"dtype", "TYPE", kModel, "Output",
          "write floats as bf16, fp16 or fp32 (default: as stored); torch's names are fine too",
          Setter(value(&Options::dtype, dtype_in), {"bf16", "fp16", "fp32"}), Touches::output},
@@ -171,6 +178,12 @@ const std::vector<OptionRow>& option_rows() {
         {"pp", "N", kCheck, "Serving", "stages of layers (pipeline parallel; default 1)",
          number(&Options::n_stages, 1)},
 
+        {"older_than", "TIME", kClean, "Cleaning",
+         "leave what was written to in this time: 12h, 7d (default: leave nothing but live runs')",
+         value(&Options::older_than, duration_in)},
+        {"dry_run", "", kClean, "Cleaning", "list it and remove nothing",
+         flag(&Options::is_dry_run)},
+
         {"size", "SIZE", kIobench, "Measuring", "bytes written by all ranks (default 4GB)",
          value(&Options::bench_size, size_in)},
         {"source", "DIR", kIobench, "Measuring",
@@ -252,8 +265,8 @@ const std::vector<OptionRow>& option_rows() {
          "(default 200MB)",
          set_rate},
 
-        {"json", "", kPlan | kInspect | kTest | kDiff | kVerify | kCheck | kIobench, "Messages",
-         "print JSON", flag(&Options::json)},
+        {"json", "", kPlan | kInspect | kTest | kDiff | kVerify | kCheck | kClean | kIobench,
+         "Messages", "print JSON", flag(&Options::json)},
         {"html", "FILE", kReport, "Output", "write one page of HTML instead of text",
          text(&Options::html)},
         {"all", "", kInspect, "Messages",

@@ -32,6 +32,7 @@ enum class Command {
     diff,
     verify,
     check,
+    clean,
     upload,
     iobench,
     report,
@@ -57,6 +58,13 @@ enum class CheckCrc {
     before,  ///< all are read once more before anything is written
     during,  ///< as they are read
     off,
+};
+
+/// What a merge does whose output is there already, whole and its own.
+enum class IfComplete {
+    error,   ///< it refuses, as for any target that is not empty
+    verify,  ///< it reads the output against the report, and ends well
+    skip,    ///< it looks at sizes and headers only, and ends well
 };
 
 /// The most ranks that are planned for: a plan looks at the share of each.
@@ -112,6 +120,7 @@ struct Options {
     bool is_verl = false;                        ///< --verl: as verl's merger gives it
     Bytes max_shard_size = 5'000'000'000;
     bool overwrite = false;
+    IfComplete if_complete = IfComplete::error;
     bool sync = true;
     bool is_direct = false;  ///< --direct_io
     std::optional<fs::path> report;
@@ -150,6 +159,10 @@ struct Options {
     bool is_cold = false;
     bool is_kept = false;
     bool copies_only = false;
+
+    // Cleaning.
+    double older_than = 0;    ///< seconds
+    bool is_dry_run = false;  ///< list, remove nothing
 
     // Upload.
     std::string upload_path;  ///< ORG/NAME, "" if not asked for

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <ostream>
+#include <string>
+#include <vector>
 
 #include "shardweld/mpi/comm.hpp"
 
@@ -24,6 +26,10 @@ int show_report(const Options& options, std::ostream& out);
 /// where it would not; errors of read_served_model.
 int check(const Options& options, std::ostream& out);
 
+/// Removes what merges below options.local_dir left and no run holds, and prints what it found.
+/// Error(io) naming what could not be removed.
+int clean(const Options& options, std::ostream& out);
+
 // Collective; errors are the same on all ranks. The first rank prints.
 
 int merge(mpi::Comm& comm, const Options& options, Log& log);
@@ -39,6 +45,10 @@ int diff(mpi::Comm& comm, const Options& options, Log& log);
 /// tensors too, against their checksums. Error(corrupt) or Error(not_found) listing the rules
 /// broken; Error(differs) when tensors are not the report's.
 int verify(mpi::Comm& comm, const Options& options, Log& log);
+
+/// What options.local_dir has otherwise than options.report says; empty: nothing. Reads all
+/// tensors. Errors as by verify.
+std::vector<std::string> differences_from_report(mpi::Comm& comm, const Options& options, Log& log);
 
 int upload_model(mpi::Comm& comm, const Options& options, Log& log);
 

@@ -6,6 +6,7 @@
 #include "shardweld/plan/plan.hpp"
 #include "shardweld/publish/target.hpp"
 
+#include "../merge/completed.hpp"
 #include "../merge/moving.hpp"
 #include "../merge/publishing.hpp"
 #include "../merge/stopping.hpp"
@@ -22,10 +23,18 @@ namespace shardweld::app {
 
 namespace {
 
+/// What --if_complete found out.
+struct Completeness {
+    bool is_whole = false;           ///< every output is there
+    std::string why_not;             ///< of the first output, "" if nothing lies there
+    std::optional<Sources> sources;  ///< of the checkpoint, if it was looked for
+};
+
 /// Everything that is known to go wrong is said before the first byte is written.
-Preparation prepare(Session& session, const Stopping& stopping) {
+Preparation prepare(Session& session, const Stopping& stopping, Completeness found) {
     mpi::Comm& comm = session.comm;
     Preparation ready;
+    ready.sources = std::move(found.sources);
     Preflight preflight;
     check_before_reading(session, preflight, ready, true, comm.size(), session.log);
     const bool is_planned = ready.sources && preflight.check([&] {
@@ -39,7 +48,14 @@ Preparation prepare(Session& session, const Stopping& stopping) {
         preflight.check([&] { require_memory(comm, ready.planned.plan); });
     }
     preflight.add(strict_problems(session));
-    preflight.require_none();
+    try {
+        preflight.require_none();
+    } catch (Error& error) {
+        if (error.code() == ErrorCode::target && !found.why_not.empty()) {
+            error.add_context("not known to be this merge's output: " + found.why_not);
+        }
+        throw;
+    }
     return ready;
 }
 
@@ -106,30 +122,73 @@ void leave_out_published(Session& session) {
     session.also = std::move(left);
 }
 
+/// Other outputs that are complete are left out, as is all work where every one is.
+Completeness look_at_outputs(Session& session) {
+    Completeness found;
+    if (session.options.if_complete == IfComplete::error ||
+        !holds_anything(session.comm, session.options.target_dir)) {
+        return found;
+    }
+    found.sources.emplace(find_sources(session, merge_terms(session.options)));
+    std::vector<Session*> left;
+    for (Session* const other : session.also) {
+        if (!why_not_complete(*other, *found.sources).empty()) {
+            left.push_back(other);
+        }
+    }
+    found.why_not = why_not_complete(session, *found.sources);
+    found.is_whole = found.why_not.empty() && left.empty();
+    session.also = std::move(left);
+    session.report.is_left_alone = found.is_whole;
+    if (found.is_whole) {
+        session.log.info(session.options.target_dir.string() + " is complete: " +
+                         (session.options.if_complete == IfComplete::verify
+                              ? "every tensor is what the report says"
+                              : "files and sizes are what the report says"));
+    }
+    return found;
+}
+
+upload::Access upload_access(Session& session) {
+    return session.options.upload_path.empty() ? upload::Access()
+                                               : prepare_upload(session.comm, session.options);
+}
+
+/// From planning to publishing.
+upload::Access merge_all(Session& session, Completeness found, const Stopping& stopping,
+                         Watchdog& watchdog) {
+    Preparation ready = prepare(session, stopping, std::move(found));
+    for (std::size_t at = 0; at <= ready.planned.also.size(); ++at) {
+        say_plan(output_session(session, at), output_of(ready.planned, at).plan);
+    }
+    say_dtype(session, ready.planned);
+    watchdog.enter("checking checksums");
+    check_crcs(session, ready.planned, [&] { return stopping.why_before_writing(); });
+    stopping.check(session.comm);
+    write_and_publish(session, ready.planned, stopping, watchdog);
+    for (std::size_t at = 0; at <= ready.planned.also.size(); ++at) {
+        const Planned& planned = output_of(ready.planned, at);
+        say_summary(output_session(session, at), planned,
+                    planned.model.prepared.config.architectures());
+    }
+    report_speed(session, ready);
+    return std::move(ready.access);
+}
+
 void merge_and_upload(Session& session) {
     const Options& options = session.options;
     const Stopping stopping(session.comm, options.stop_before, session.log);
     upload::Access access;
     {
-        Watchdog watchdog(session.comm, options.stall_timeout);
+        Watchdog watchdog(session.comm.pulse(),
+                          {session.comm.rank(), session.comm.host(),
+                           [&](const std::string& text) { session.log.note(text); }},
+                          options.stall_timeout);
         watchdog.enter("checking the target, reading metadata and planning");
         leave_out_published(session);
-        Preparation ready = prepare(session, stopping);
-        for (std::size_t at = 0; at <= ready.planned.also.size(); ++at) {
-            say_plan(output_session(session, at), output_of(ready.planned, at).plan);
-        }
-        say_dtype(session, ready.planned);
-        watchdog.enter("checking checksums");
-        check_crcs(session, ready.planned, [&] { return stopping.why_before_writing(); });
-        stopping.check(session.comm);
-        write_and_publish(session, ready.planned, stopping, watchdog);
-        for (std::size_t at = 0; at <= ready.planned.also.size(); ++at) {
-            const Planned& planned = output_of(ready.planned, at);
-            say_summary(output_session(session, at), planned,
-                        planned.model.prepared.config.architectures());
-        }
-        report_speed(session, ready);
-        access = std::move(ready.access);
+        Completeness found = look_at_outputs(session);
+        access = found.is_whole ? upload_access(session)
+                                : merge_all(session, std::move(found), stopping, watchdog);
     }
     if (!options.upload_path.empty()) {
         upload_directory(session.comm, options, options.target_dir, access, session.log);

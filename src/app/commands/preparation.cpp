@@ -60,7 +60,10 @@ void check_before_reading(Session& session, Preflight& preflight, Preparation& r
     if (!options.upload_path.empty()) {
         preflight.check([&] { ready.access = prepare_upload(comm, options); });
     }
-    preflight.check([&] { ready.sources.emplace(find_sources(session, merge_terms(options))); });
+    if (!ready.sources) {
+        preflight.check(
+            [&] { ready.sources.emplace(find_sources(session, merge_terms(options))); });
+    }
     if (ready.sources && has_target) {
         for (std::size_t at = 0; at <= session.also.size(); ++at) {
             preflight.check([&] {

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/host.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/mpi/comm.hpp"
 #include "shardweld/process/shell.hpp"
@@ -35,7 +36,7 @@ namespace shardweld::app {
 namespace {
 
 /// Rank by the launcher's variables, for what is said before or without MPI; 0 when started alone.
-bool is_first_by_launcher() {
+int rank_by_launcher() {
     constexpr std::array kRankVariables{"RANK",     "OMPI_COMM_WORLD_RANK", "PMIX_RANK",
                                         "PMI_RANK", "PALS_RANKID",          "SLURM_PROCID"};
     // The first is torchrun's, below whatever has started it; pods of a cluster have it, too.
@@ -43,10 +44,35 @@ bool is_first_by_launcher() {
     for (const char* name : std::span(kRankVariables).subspan(first)) {
         const char* rank = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): no threads yet
         if (rank != nullptr) {
-            return std::strcmp(rank, "0") == 0;
+            return static_cast<int>(parse_index(rank).value_or(0));
         }
     }
-    return true;
+    return 0;
+}
+
+bool is_first_by_launcher() {
+    return rank_by_launcher() == 0;
+}
+
+/// Ranks that cannot reach one another wait for ever in their first calls. Nothing is read then
+/// that could take long.
+constexpr double kStartLimit_s = 300;
+
+constexpr const char* kNoNetwork =
+    "the ranks cannot reach one another, or one of them is dead: name a network that all nodes "
+    "share, for example OMPI_MCA_btl_tcp_if_include=eth0 with Open MPI";
+
+double start_limit(const Options& options) {
+    return std::min(options.stall_timeout, kStartLimit_s);
+}
+
+Watched watched_start(const Options& options) {
+    const int rank = rank_by_launcher();
+    return {rank, host_name(), [directory = options.log_dir, rank](const std::string& text) {
+                if (directory) {
+                    (void)mpi::error_of([&] { RankLog(*directory, rank).write("error: " + text); });
+                }
+            }};
 }
 
 Error no_memory(const char* hint) {
@@ -95,7 +121,7 @@ void say_notes(const Options& options, Log& log) {
 /// Commands that all ranks run together.
 bool is_parallel(Command command) {
     return command != Command::recipes && command != Command::report && command != Command::check &&
-           command != Command::help && command != Command::version;
+           command != Command::clean && command != Command::help && command != Command::version;
 }
 
 /// Commands that make files and remove them, or give them their names, at the end: they go on when
@@ -158,11 +184,13 @@ void keep_log(mpi::Comm& comm, const Options& options, Log& log) {
 
 /// An Error has been agreed by all ranks; anything else failed on this one alone while the others
 /// wait for it.
-int run_or_abort(mpi::Comm& comm, const Options& options, Log& log) {
+int run_or_abort(mpi::Comm& comm, const Options& options, Log& log,
+                 const std::function<void()>& on_started) {
     try {
         require_same_program(comm, own_version());
         require_same_options(comm, options.shared);
         keep_log(comm, options, log);
+        on_started();
         return run_parallel(comm, options, log);
     } catch (const Error&) {
         throw;
@@ -212,10 +240,16 @@ int run_together(const Options& options) {
     }
     return exit_code_of(early, [&] {
         ExitLimit limit;
-        const std::unique_ptr<mpi::Comm> comm = mpi::world_comm();
+        mpi::Pulse pulse;
+        std::optional<Watchdog> starting(std::in_place, pulse, watched_start(options),
+                                         start_limit(options));
+        starting->advise(kNoNetwork);
+        const std::unique_ptr<mpi::Comm> comm = mpi::world_comm(pulse);
+        starting->follow(comm->pulse());
         Log log = log_for(options, comm->rank() == 0);
         say_notes(options, log);
-        const int code = exit_code_of(log, [&] { return run_or_abort(*comm, options, log); });
+        const int code = exit_code_of(
+            log, [&] { return run_or_abort(*comm, options, log, [&] { starting.reset(); }); });
         log.note("exits with code " + std::to_string(code));
         if (code != 0) {
             outlast_launcher();
@@ -246,6 +280,8 @@ int run_alone(const Options& options, bool is_first) {
                 return show_report(options, std::cout);
             case Command::check:
                 return check(options, std::cout);
+            case Command::clean:
+                return clean(options, std::cout);
             case Command::help:
                 return show(help_text(options.topic, options.is_short));
             case Command::version:
@@ -265,7 +301,11 @@ int refuse_together(const Error& refused) {
     Log early(std::cerr, LogLevel::error, is_first_by_launcher());
     return exit_code_of(early, [&]() -> int {
         ExitLimit limit;
-        const std::unique_ptr<mpi::Comm> comm = mpi::world_comm();
+        mpi::Pulse pulse;
+        Watchdog starting(pulse, watched_start({}), kStartLimit_s);
+        starting.advise(kNoNetwork);
+        const std::unique_ptr<mpi::Comm> comm = mpi::world_comm(pulse);
+        starting.follow(comm->pulse());
         Log log(std::cerr, LogLevel::error, comm->rank() == 0);
         log.error(refused);
         outlast_launcher();

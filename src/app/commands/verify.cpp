@@ -164,6 +164,15 @@ std::string findings_json(const Findings& findings, const fs::path& directory) {
 
 }  // namespace
 
+std::vector<std::string> differences_from_report(mpi::Comm& comm, const Options& options,
+                                                 Log& log) {
+    Findings findings;
+    findings.model = mpi::share(comm, 0, [&] { return read_written_model(options.local_dir); });
+    Unreported run(comm, options, log, log);
+    check_contents(run.session(), findings);
+    return findings.differences;
+}
+
 int verify(mpi::Comm& comm, const Options& options, Log& log) {
     Findings findings;
     findings.model = mpi::share(comm, 0, [&] { return read_written_model(options.local_dir); });

@@ -5,11 +5,13 @@
 #include <utility>
 
 #include "shardweld/io/input_file.hpp"
+#include "shardweld/io/paths.hpp"
 #include "shardweld/mpi/share.hpp"
 #include "shardweld/plan/plan.hpp"
 #include "shardweld/publish/assets.hpp"
 #include "shardweld/publish/target.hpp"
 
+#include "completed.hpp"
 #include "moving.hpp"
 #include "preflight.hpp"
 #include "result_check.hpp"
@@ -93,6 +95,9 @@ void begin(Draft& draft) {
             start_journal(facts, *draft.partial, session.options.sync);
         }
     });
+    session.report.made_of = {io::resolved(session.options.target_dir).string(),
+                              config_digest(planned.model.files.config_text), facts.options,
+                              facts.inputs};
     draft.begun = std::move(facts);
 }
 

@@ -15,6 +15,7 @@
 #include "shardweld/execute/run.hpp"
 #include "shardweld/models/verification.hpp"
 #include "shardweld/plan/binding.hpp"
+#include "shardweld/publish/run_facts.hpp"
 
 #include "../runtime/memory.hpp"
 #include "../runtime/stopwatch.hpp"
@@ -87,6 +88,14 @@ struct Resumed {
     Bytes bytes_redone = 0;  ///< in the journal, but not on the disk as it says
 };
 
+/// What the output depends on and where it lies: by it a later run knows that it is complete.
+struct MadeOf {
+    std::string target;                ///< its directory, resolved
+    std::string config;                ///< xxh3-128 of the text of the model's config.json, in hex
+    std::vector<std::string> options;  ///< RunFacts::options
+    std::vector<publish::InputFact> inputs;
+};
+
 /// Filled in as the run gets on, so that a failed run reports as far as it came.
 struct Report {
     std::string command;
@@ -120,8 +129,10 @@ struct Report {
     std::vector<Phase> phases;
     std::vector<std::vector<Phase>> rank_phases;  ///< by rank; empty after a failure
     std::optional<Resumed> resumed;               ///< with --resume
-    std::optional<execute::RecordCounts> crc;     ///< when checksums were looked at
-    std::optional<Roof> roof;                     ///< when one was given
+    std::optional<MadeOf> made_of;                ///< when the output was begun
+    bool is_left_alone = false;  ///< the output was complete: the report that says so stays
+    std::optional<execute::RecordCounts> crc;  ///< when checksums were looked at
+    std::optional<Roof> roof;                  ///< when one was given
     std::vector<execute::RankResult> ranks;
     std::vector<RankMemory> memory;  ///< by rank; may be empty
     plan::Ledger ledger;

@@ -83,6 +83,25 @@ ordered_json environment_json(const Report& report) {
             {"variables", ordered_json(how.variables)}};
 }
 
+ordered_json stamps_json(const std::optional<MadeOf>& made_of) {
+    ordered_json list = ordered_json::array();
+    if (made_of) {
+        for (const publish::InputFact& input : made_of->inputs) {
+            list.push_back({{"name", input.name},
+                            {"bytes", input.stamp.size},
+                            {"modified_ns", input.stamp.modified_ns}});
+        }
+    }
+    return list;
+}
+
+ordered_json output_json(const std::optional<MadeOf>& made_of) {
+    return made_of ? ordered_json({{"dir", made_of->target},
+                                   {"options", made_of->options},
+                                   {"config_xxh3_128", made_of->config}})
+                   : ordered_json();
+}
+
 /// A value, or null for what the run did not get to know.
 ordered_json known(const std::string& text) {
     return text.empty() ? ordered_json() : ordered_json(text);
@@ -99,10 +118,12 @@ std::string to_json(const Report& report) {
         {"message", report.failure.what()},      {"where", report.failure.context()},
         {"hint", hint_of(report.failure)},       {"detail", report.failure.detail()}};
     json["environment"] = environment_json(report);
-    json["input"] = {{"dir", report.input_directory},         {"format", report.input_format},
-                     {"facts", ordered_json(report.facts)},   {"notes", report.input_notes},
-                     {"files", report.n_input_files},         {"bytes", report.input_bytes},
-                     {"sha256", json_list(report.input_sums)}};
+    json["input"] = {
+        {"dir", report.input_directory},          {"format", report.input_format},
+        {"facts", ordered_json(report.facts)},    {"notes", report.input_notes},
+        {"files", report.n_input_files},          {"bytes", report.input_bytes},
+        {"sha256", json_list(report.input_sums)}, {"stamps", stamps_json(report.made_of)}};
+    json["output"] = output_json(report.made_of);
     json["provenance"] = json_of(report.provenance);
     json["mixed"] = json_list(report.mixed);
     json["recipe"] = {{"name", known(report.recipe)},

@@ -26,14 +26,42 @@ std::string text_of(const Phase& phase) {
     return "phase " + phase.name + times.data();
 }
 
+/// A run that failed leaves the report of one that succeeded: it holds the only checksums.
+fs::path place_of(const Report& report, const fs::path& wanted) {
+    if (report.code == ErrorCode::ok) {
+        return wanted;
+    }
+    const auto old = publish::look_at_report(wanted);
+    return old && old->is_success ? publish::failed_beside(wanted) : wanted;
+}
+
+/// A report that is the only one of another model which is there stays.
+void require_same_output(const fs::path& report, const std::optional<fs::path>& target) {
+    const auto old = publish::look_at_report(report);
+    const bool is_needed = old && old->is_success && !old->output.empty() &&
+                           io::kind_at(old->output) == io::FileKind::directory;
+    if (is_needed && (!target || io::resolved(*target) != old->output)) {
+        throw Error(ErrorCode::target,
+                    report.string() + " is the report of " + old->output.string() +
+                        ", which cannot be verified without it",
+                    "choose another place for --report");
+    }
+}
+
 void finish_report(Report& report, const Options& options, const std::vector<Phase>& phases,
                    mpi::Comm& comm, Log& log) {
-    if (!options.report || comm.rank() != 0) {
+    if (!options.report || comm.rank() != 0 || report.is_left_alone) {
         return;
     }
     report.phases = phases;
-    const auto failure =
-        mpi::error_of([&] { write_report(report, *options.report, options.sync); });
+    const auto failure = mpi::error_of([&] {
+        const fs::path place = place_of(report, *options.report);
+        write_report(report, place, options.sync);
+        if (place != *options.report) {
+            log.info("the report of this run is " + place.string() + "; " +
+                     options.report->string() + " is that of an earlier run, which succeeded");
+        }
+    });
     if (!failure) {
         return;
     }
@@ -115,6 +143,7 @@ void require_report_place(const fs::path& report, const std::optional<fs::path>&
     if (const std::string why = publish::why_not_replaced(report); !why.empty()) {
         refuse(why);
     }
+    require_same_output(report, target);
     const fs::path directory = io::resolved(report).parent_path();
     if (target) {
         const fs::path model = io::resolved(*target);

@@ -18,12 +18,14 @@ namespace shardweld::app {
 using ReportedRun = std::function<ErrorCode(Session&)>;
 
 /// Collective. Runs, writes the report where --report asks for one, and returns the exit code; an
-/// Error of `body` is reported and goes on.
+/// Error of `body` is reported and goes on. The report of a run that failed stands beside that of
+/// one that succeeded (publish::failed_beside).
 int run_reported(mpi::Comm& comm, const Options& options, Log& log, const std::string& command,
                  const ReportedRun& body);
 
 /// Local. `report` is an older report or nothing yet, its directory is there and may be written;
-/// what lies in `target`, or in a directory that is made for it, will be there. Error(io).
+/// what lies in `target`, or in a directory that is made for it, will be there. Error(io);
+/// Error(target) where it is the report of another model than `target`, which is there.
 void require_report_place(const fs::path& report, const std::optional<fs::path>& target);
 
 /// Collective. The same of --report, where there is one, on the first rank, which writes it.

@@ -58,6 +58,29 @@ FileEntry file_in(const Json& entry) {
     return file;
 }
 
+ReportedInput input_in(const Json& entry) {
+    return {entry.at("name").get<std::string>(),
+            entry.at("bytes").get_ref<const Json::number_unsigned_t&>(),
+            entry.at("modified_ns").get_ref<const Json::number_integer_t&>()};
+}
+
+/// By what a later run knows that the output is its own.
+void add_origin(const Json& root, ReportedOutput& output) {
+    const Json none;
+    const Json& made = root.contains("output") ? root.at("output") : none;
+    if (!made.is_object()) {
+        return;
+    }
+    output.directory = made.at("dir").get<std::string>();
+    output.options = made.at("options").get<std::vector<std::string>>();
+    output.config = made.at("config_xxh3_128").get<std::string>();
+    output.side_files = root.at("side_files").get<std::vector<std::string>>();
+    output.input = root.at("input").at("dir").get<std::string>();
+    for (const Json& entry : root.at("input").at("stamps")) {
+        output.inputs.push_back(input_in(entry));
+    }
+}
+
 ReportedOutput output_in(const Json& root, const std::string& path) {
     if (root.at("schema") != kReportSchema) {
         throw Error(ErrorCode::unsupported,
@@ -82,6 +105,7 @@ ReportedOutput output_in(const Json& root, const std::string& path) {
         output.files.push_back(file_in(entry));
     }
     output.root = root.at("root").get<std::string>();
+    add_origin(root, output);
     return output;
 }
 

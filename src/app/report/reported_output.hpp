@@ -20,7 +20,20 @@ struct ReportedTensor {
     Bytes block = 0;     ///< that it was made by; 0: 1 MiB
 };
 
+/// An input file as it was.
+struct ReportedInput {
+    std::string name;  ///< relative to the checkpoint
+    Bytes bytes = 0;
+    Index modified_ns = 0;
+};
+
 struct ReportedOutput {
+    fs::path directory;                ///< resolved; "" in reports of versions before 0.2
+    std::vector<std::string> options;  ///< that the output depends on
+    std::string config;                ///< digest of the model's config.json
+    fs::path input;                    ///< the checkpoint's directory
+    std::vector<ReportedInput> inputs;
+    std::vector<std::string> side_files;
     std::vector<FileEntry> files;
     std::vector<ReportedTensor> tensors;
     std::string root;  ///< digest over all tensors

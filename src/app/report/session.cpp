@@ -26,6 +26,7 @@ void AlsoRuns::complete() {
         run.report.quotas = std::move(own.quotas);
         run.report.resumed = own.resumed;
         run.report.ranks = std::move(own.ranks);
+        run.report.made_of = std::move(own.made_of);
         run.report.files = std::move(own.files);
         run.report.side_files = std::move(own.side_files);
         run.report.tensors = std::move(own.tensors);

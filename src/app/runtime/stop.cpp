@@ -88,6 +88,10 @@ std::string job_name() {
     return environment("SLURM_JOB_ID");
 }
 
+Index job_restarts() {
+    return parse_index(environment("SLURM_RESTART_COUNT")).value_or(0);
+}
+
 std::optional<double> job_end() {
     if (const auto seconds = parse_index(environment("SLURM_JOB_END_TIME"))) {
         return static_cast<double>(*seconds);

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "shardweld/core/index.hpp"
+
 namespace shardweld::app {
 
 /// While it lives, SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 are noted instead of ending the process; a
@@ -30,6 +32,8 @@ class StopSignals {
 
 /// The job's number where Slurm runs this process, "" elsewhere.
 std::string job_name();
+/// How often Slurm has started that job again (SLURM_RESTART_COUNT); 0 elsewhere.
+Index job_restarts();
 
 /// When the job of this process ends, in seconds since 1970, by the environment of Slurm
 /// (SLURM_JOB_END_TIME), else by asking squeue; nullopt outside of Slurm or where it does not tell.

@@ -1,9 +1,11 @@
 #include "watchdog.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <utility>
 
 #include <unistd.h>
 
@@ -17,7 +19,7 @@ namespace shardweld::app {
 namespace {
 
 constexpr std::size_t kStack = std::size_t{256} << 10U;
-constexpr double kMostNap = 10;
+constexpr double kMostNap = 2;
 // What oversleeps by so much was not running.
 constexpr double kSuspended = 0.5;
 // Ranks that wait for the same one speak one after the other: the launcher ends the rest after the
@@ -33,11 +35,11 @@ void end_now(int) {
 
 }  // namespace
 
-Watchdog::Watchdog(mpi::Comm& comm, double limit_s)
-    : pulse_(comm.pulse()),
+Watchdog::Watchdog(mpi::Pulse& pulse, Watched who, double limit_s)
+    : pulse_(&pulse),
       limit_s_(limit_s),
-      rank_(comm.rank()),
-      who_("rank " + std::to_string(comm.rank()) + " (" + comm.host() + ")") {
+      watched_(std::move(who)),
+      who_("rank " + std::to_string(watched_.rank) + " (" + watched_.host + ")") {
     if (limit_s_ <= 0) {
         return;
     }
@@ -70,10 +72,14 @@ void* Watchdog::watch(void* self) {
 }
 
 void Watchdog::watch() {
-    const double limit = limit_s_ + kTurn * std::min(rank_, kMostTurns);
+    const double limit = limit_s_ + kTurn * std::min(watched_.rank, kMostTurns);
     std::unique_lock lock(mutex_);
     while (!over_) {
-        const double left = limit - pulse_.silence();
+        const double silence = pulse_.load()->silence();
+        // A launcher that ends the job because of another rank kills those that outlast its
+        // patience, and would return their code.
+        const bool is_ended = StopSignals::seen() == "SIGTERM" && silence > limit_s_ / 2;
+        const double left = is_ended ? 0 : limit - silence;
         if (left <= 0) {
             bark();
         }
@@ -82,22 +88,24 @@ void Watchdog::watch() {
         is_over_.wait_for(lock, std::chrono::duration<double>(nap));
         if (wall_seconds() - begin > nap + kSuspended) {
             // This process stood still itself: the others have to speak.
-            pulse_.beat();
+            pulse_.load()->beat();
         }
     }
 }
 
 void Watchdog::bark() const {
-    const char* waits_for = pulse_.waits_for();
+    const char* waits_for = pulse_.load()->waits_for();
+    std::array<char, 1000> text{};
+    (void)std::snprintf(text.data(), text.size(),
+                        "%s: no progress for %.0f s (--stall_timeout) while %s, waiting for %s: %s",
+                        who_.c_str(), limit_s_, phase_.load(),
+                        waits_for != nullptr ? waits_for : "a file of its own", remedy_.load());
+    if (watched_.tell) {
+        watched_.tell(text.data());
+    }
     // Where someone ends the job already, one message is enough.
     if (StopSignals::seen() != "SIGTERM") {
-        (void)std::fprintf(
-            stderr,
-            "shardweld: error: %s: no progress for %.0f s (--stall_timeout) while %s, waiting for "
-            "%s: another rank is dead or a file system hangs; the same command continues from what "
-            "is done\n",
-            who_.c_str(), limit_s_, phase_.load(),
-            waits_for != nullptr ? waits_for : "a file of its own");
+        (void)std::fprintf(stderr, "shardweld: error: %s\n", text.data());
     }
     ::_exit(static_cast<int>(ErrorCode::launch));
 }

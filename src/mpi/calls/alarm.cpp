@@ -14,7 +14,8 @@ constexpr auto kNap = std::chrono::microseconds(200);
 
 }  // namespace
 
-Alarm::Alarm(MPI_Comm parent, Pulse& pulse) : pulse_(pulse) {
+Alarm::Alarm(MPI_Comm parent, Pulse& starting, Pulse& pulse) : pulse_(pulse) {
+    const Pulse::Wait wait(starting, "MPI_Comm_dup");
     check(MPI_Comm_dup(parent, &comm_), "MPI_Comm_dup");
 }
 

@@ -16,7 +16,7 @@ namespace shardweld::mpi {
 class Alarm {
   public:
     /// Duplicates `parent`: votes never meet its traffic. Collective.
-    Alarm(MPI_Comm parent, Pulse& pulse);
+    Alarm(MPI_Comm parent, Pulse& starting, Pulse& pulse);
     ~Alarm();
     Alarm(const Alarm&) = delete;
     Alarm& operator=(const Alarm&) = delete;

@@ -1,8 +1,9 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "shardweld/core/host.hpp"
+
 #include "../entry.hpp"
-#include "../host.hpp"
 #include "../launch.hpp"
 #include "alarm.hpp"
 #include "calls.hpp"
@@ -29,7 +30,7 @@ std::string own_name() {
 /// MPI from initialisation to finalisation; does neither where the process has already done it.
 class MpiSession {
   public:
-    MpiSession() {
+    explicit MpiSession(Pulse& starting) {
         int initialised = 0;
         check(MPI_Initialized(&initialised), "MPI_Initialized");
         if (initialised != 0) {
@@ -37,6 +38,7 @@ class MpiSession {
         }
         choose_transport();
         int provided = MPI_THREAD_SINGLE;
+        const Pulse::Wait wait(starting, "MPI_Init_thread");
         check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
         owned_ = true;
     }
@@ -69,7 +71,8 @@ class MpiSession {
 /// A duplicate of MPI_COMM_WORLD whose calls return their errors.
 class WorldComm {
   public:
-    WorldComm() {
+    explicit WorldComm(Pulse& starting) {
+        const Pulse::Wait wait(starting, "MPI_Comm_dup");
         check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
         check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     }
@@ -87,10 +90,12 @@ class WorldComm {
 
 class MpiComm final : public Comm {
   public:
-    MpiComm()
-        : rank_(rank_in_group(world_.get())),
+    explicit MpiComm(Pulse& starting)
+        : session_(starting),
+          world_(starting),
+          rank_(rank_in_group(world_.get())),
           size_(size_of_group(world_.get())),
-          alarm_(world_.get(), pulse()) {}
+          alarm_(world_.get(), starting, pulse()) {}
 
     [[nodiscard]] int rank() const override { return rank_; }
     [[nodiscard]] int size() const override { return size_; }
@@ -150,8 +155,9 @@ class MpiComm final : public Comm {
 }  // namespace
 
 const MpiEntry& own_entry() {
-    static const MpiEntry entry{kLibrary, own_name,
-                                [] { return std::unique_ptr<Comm>(new MpiComm()); }};
+    static const MpiEntry entry{kLibrary, own_name, [](Pulse& starting) {
+                                    return std::unique_ptr<Comm>(new MpiComm(starting));
+                                }};
     return entry;
 }
 

@@ -280,7 +280,7 @@ TEST(PartialDirectory, refuses_while_another_process_writes) {
     EXPECT_EQ(error_text([&] {
                   PartialDirectory::create({place.path() / "out", {}, false});
               }),
-              "target: another run is writing " + (place.path() / "out").string() + ": process " +
+              "locked: another run is writing " + (place.path() / "out").string() + ": process " +
                   std::to_string(child) + " on host " + host + " holds " +
                   (place.path() / ".out.shardweld-lock").string() +
                   "; wait for it or choose another --target_dir");
@@ -438,7 +438,7 @@ TEST(PartialDirectory, sees_the_lock_in_the_target_from_beside) {
     const pid_t child = hold(place.path() / "out/.shardweld-lock");
     const TargetRequest request{place.path() / "out", {}, false};
     EXPECT_EQ(error_text([&] { PartialDirectory::create(request); }),
-              "target: another run is writing " + (place.path() / "out").string() +
+              "locked: another run is writing " + (place.path() / "out").string() +
                   ": process 7 of job 42 on host elsewhere holds " +
                   (place.path() / "out/.shardweld-lock").string() +
                   "; wait for it or choose another --target_dir");

@@ -1,0 +1,115 @@
+// The command clean: what killed merges left, and what became of it.
+// Knows how a list is shown; what may go is publish's to say.
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/publish/abandoned.hpp"
+
+#include "../cli/table.hpp"
+#include "../report/json_parts.hpp"
+#include "commands.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+using nlohmann::ordered_json;
+using publish::Abandoned;
+using Fate = Abandoned::Fate;
+
+constexpr int kCleanSchema = 1;
+
+std::string name_of(Fate fate) {
+    switch (fate) {
+        case Fate::removed:
+            return "removed";
+        case Fate::listed:
+            return "would go";
+        case Fate::live:
+            return "live";
+        case Fate::young:
+            return "young";
+        case Fate::kept:
+            return "kept";
+        case Fate::failed:
+            return "failed";
+    }
+    return "";
+}
+
+std::string age_text(double seconds) {
+    constexpr std::array<std::pair<double, const char*>, 3> kUnits = {
+        {{86400, "d"}, {3600, "h"}, {60, "min"}}};
+    for (const auto& [length, unit] : kUnits) {
+        if (seconds >= length) {
+            return std::to_string(static_cast<Index>(seconds / length)) + " " + unit;
+        }
+    }
+    return std::to_string(static_cast<Index>(seconds)) + " s";
+}
+
+Bytes bytes_of(const std::vector<Abandoned>& all, Fate fate) {
+    Bytes bytes = 0;
+    for (const Abandoned& one : all) {
+        bytes += one.fate == fate ? one.bytes : 0;
+    }
+    return bytes;
+}
+
+std::string text_of(const std::vector<Abandoned>& all, const std::vector<fs::path>& unseen,
+                    bool is_dry_run) {
+    std::vector<std::vector<std::string>> rows;
+    for (const Abandoned& one : all) {
+        rows.push_back({name_of(one.fate), human_bytes(one.bytes), age_text(one.age_s),
+                        printable(one.path.string(), 1000) +
+                            (one.why.empty() ? "" : ": " + printable(one.why, 1000))});
+    }
+    std::string text = table({Align::left, Align::right, Align::right, Align::left}, rows);
+    for (const fs::path& directory : unseen) {
+        text += "not looked at: " + printable(directory.string(), 1000) + "\n";
+    }
+    return text + (is_dry_run ? human_bytes(bytes_of(all, Fate::listed)) + " would be freed\n"
+                              : human_bytes(bytes_of(all, Fate::removed)) + " freed\n");
+}
+
+std::string json_of(const std::vector<Abandoned>& all, const std::vector<fs::path>& unseen) {
+    ordered_json list = ordered_json::array();
+    for (const Abandoned& one : all) {
+        list.push_back({{"path", one.path.string()},
+                        {"target", one.target.string()},
+                        {"bytes", one.bytes},
+                        {"age_s", one.age_s},
+                        {"fate", one.fate == Fate::listed ? "listed" : name_of(one.fate)},
+                        {"why", one.why}});
+    }
+    ordered_json json = {{"schema", kCleanSchema}, {"found", std::move(list)}};
+    json["unseen"] = ordered_json::array();
+    for (const fs::path& directory : unseen) {
+        json["unseen"].push_back(directory.string());
+    }
+    return json_text(json);
+}
+
+}  // namespace
+
+int clean(const Options& options, std::ostream& out) {
+    std::vector<fs::path> unseen;
+    const std::vector<Abandoned> all =
+        publish::clean({options.local_dir, options.older_than, options.is_dry_run}, unseen);
+    out << (options.json ? json_of(all, unseen) : text_of(all, unseen, options.is_dry_run));
+    const auto failed = std::find_if(all.begin(), all.end(),
+                                     [](const Abandoned& one) { return one.fate == Fate::failed; });
+    if (failed != all.end()) {
+        throw Error(ErrorCode::io, "cannot remove " + failed->path.string() + ": " + failed->why,
+                    "see to its rights, then run this again");
+    }
+    return 0;
+}
+
+}  // namespace shardweld::app

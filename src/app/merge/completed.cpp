@@ -1,0 +1,168 @@
+#include "completed.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "shardweld/core/text.hpp"
+#include "shardweld/io/digest.hpp"
+#include "shardweld/io/paths.hpp"
+#include "shardweld/mpi/share.hpp"
+
+#include "../commands/commands.hpp"
+#include "../compare/written_model.hpp"
+#include "../report/reported_output.hpp"
+#include "resumption.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+/// An output as its report tells it, or why that tells nothing.
+struct Told {
+    ReportedOutput output;
+    std::string why_not;
+};
+
+std::string change_of_options(const std::vector<std::string>& then,
+                              const std::vector<std::string>& now) {
+    const auto text = [](const std::vector<std::string>& options) {
+        return options.empty() ? std::string("no such options") : printable(joined(options, " "));
+    };
+    return then == now ? "" : "it was made with " + text(then) + ", this is " + text(now);
+}
+
+Told told_by_report(const Options& options, const Sources& sources) {
+    if (!options.report) {
+        return {{}, "no --report tells what it is"};
+    }
+    if (io::kind_at(*options.report) == io::FileKind::none) {
+        return {{}, "its report " + options.report->string() + " is not there"};
+    }
+    Told told;
+    const auto failure =
+        mpi::error_of([&] { told.output = read_reported_output(*options.report); });
+    const ReportedOutput& output = told.output;
+    const fs::path input = io::resolved(sources.checkpoint.location.directory);
+    if (failure) {
+        told.why_not = failure->what();
+    } else if (output.directory.empty()) {
+        told.why_not = options.report->string() + " does not say of which directory it is";
+    } else if (output.directory != io::resolved(options.target_dir)) {
+        told.why_not = options.report->string() + " is the report of " + output.directory.string();
+    } else if (io::resolved(output.input) != input) {
+        told.why_not = "it was made from " + output.input.string() + ", not from " + input.string();
+    } else if (sources.files && config_digest(sources.files->config_text) != output.config) {
+        told.why_not = "the model's config.json has changed since";
+    } else {
+        told.why_not = change_of_options(output.options, way_of(options).options);
+    }
+    return told;
+}
+
+std::vector<std::string> names_of(const std::vector<ReportedInput>& inputs) {
+    std::vector<std::string> names;
+    names.reserve(inputs.size());
+    for (const ReportedInput& input : inputs) {
+        names.push_back(input.name);
+    }
+    return names;
+}
+
+/// Collective; `inputs` are the first rank's. The first input that is not what it was; "" if there
+/// is none. Times count where the first rank sees the file: copies on other hosts have their own.
+std::string change_of_inputs(mpi::Comm& comm, Sights& sights,
+                             const std::vector<ReportedInput>& inputs) {
+    const auto names = mpi::share(comm, 0, [&] { return names_of(inputs); });
+    const SizesByGroup sizes = sights.sizes_of(names);
+    const std::vector<io::FileStamp> stamps = sights.stamps(names);
+    return mpi::share(comm, 0, [&]() -> std::string {
+        for (std::size_t at = 0; at < inputs.size(); ++at) {
+            Index size = -1;
+            for (const std::vector<Index>& group : sizes) {
+                size = std::max(size, group[at]);
+            }
+            const Index time = stamps[at].modified_ns;
+            if (size != static_cast<Index>(inputs[at].bytes) ||
+                (time >= 0 && time != inputs[at].modified_ns)) {
+                return "the input " + printable(names[at]) +
+                       (size < 0 ? " is gone" : " was written again") + " since";
+            }
+        }
+        return "";
+    });
+}
+
+/// The first file of the output that is not there as the report lists it; "" if there is none.
+std::string fault_of(const fs::path& target, const ReportedOutput& output) {
+    for (const FileEntry& file : output.files) {
+        std::error_code failed;
+        const auto size = fs::file_size(target / file.name, failed);
+        if (failed || size != file.bytes) {
+            return printable(file.name) + (failed
+                                               ? " is missing"
+                                               : " has " + std::to_string(size) + " bytes, not " +
+                                                     std::to_string(file.bytes));
+        }
+    }
+    for (const std::string& name : output.side_files) {
+        if (io::kind_at(target / name) != io::FileKind::file) {
+            return printable(name) + " is missing";
+        }
+    }
+    const auto broken = mpi::error_of([&] { (void)read_written_model(target); });
+    return broken ? broken->what() : "";
+}
+
+/// Collective. The first tensor that is not the report's; "" if there is none.
+std::string change_of_contents(Session& session) {
+    Options reading = session.options;
+    reading.command = Command::verify;
+    reading.local_dir = session.options.target_dir;
+    reading.also.clear();
+    reading.sha256 = false;
+    const auto differences = differences_from_report(session.comm, reading, session.log);
+    return differences.empty() ? "" : differences.front();
+}
+
+}  // namespace
+
+std::string config_digest(const std::string& text) {
+    return io::hex(io::digest_of(std::as_bytes(std::span(text))));
+}
+
+bool holds_anything(mpi::Comm& comm, const fs::path& target) {
+    return mpi::share(comm, 0, [&] {
+        return io::kind_at(target) == io::FileKind::directory && !io::entries_of(target).empty();
+    });
+}
+
+std::string why_not_complete(Session& session, Sources& sources) {
+    mpi::Comm& comm = session.comm;
+    const fs::path& target = session.options.target_dir;
+    if (!holds_anything(comm, target)) {
+        return "there is nothing";
+    }
+    ReportedOutput output;
+    std::string why = mpi::share(comm, 0, [&] {
+        Told told = told_by_report(session.options, sources);
+        output = std::move(told.output);
+        return told.why_not;
+    });
+    if (why.empty()) {
+        why = change_of_inputs(comm, sources.checkpoint.sights, output.inputs);
+    }
+    if (why.empty()) {
+        why = mpi::share(comm, 0, [&] { return fault_of(target, output); });
+    }
+    if (why.empty() && session.options.if_complete == IfComplete::verify) {
+        why = change_of_contents(session);
+        if (!why.empty() && !session.options.overwrite) {
+            throw Error(ErrorCode::differs,
+                        target.string() + " is not what its report says: " + why,
+                        "make it again with --overwrite");
+        }
+    }
+    return why;
+}
+
+}  // namespace shardweld::app

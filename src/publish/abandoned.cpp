@@ -1,0 +1,259 @@
+#include "shardweld/publish/abandoned.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <optional>
+#include <set>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "shardweld/core/errno.hpp"
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/host.hpp"
+#include "shardweld/core/text.hpp"
+#include "shardweld/io/directory.hpp"
+#include "shardweld/io/paths.hpp"
+#include "shardweld/mpi/comm.hpp"
+#include "shardweld/publish/target.hpp"
+
+#include "inside.hpp"
+#include "lock_file.hpp"
+#include "places.hpp"
+
+namespace shardweld::publish {
+
+namespace {
+
+using Fate = Abandoned::Fate;
+
+/// Locks of other hosts cannot be seen on every file system; a run writes its journal every few
+/// seconds.
+constexpr double kSilence_s = 600;
+
+/// ".NAME.shardweld-partial" gives NAME; "" for other names.
+std::string target_named_by(const std::string& name, std::string_view ending) {
+    return name.size() > ending.size() + 1 && name.front() == '.' && name.ends_with(ending)
+               ? name.substr(1, name.size() - 1 - ending.size())
+               : "";
+}
+
+/// The target of whose run something is a trace; "" if it is none.
+fs::path target_of(const fs::path& path) {
+    const std::string name = path.filename().string();
+    if (name == kPartialInside || name == kLockInside || name == kOldInside) {
+        return path.parent_path();
+    }
+    for (const char* const ending : {".shardweld-partial", ".shardweld-lock", ".shardweld-old",
+                                     ".shardweld-journal", ".shardweld-lock.stale"}) {
+        if (const std::string target = target_named_by(name, ending); !target.empty()) {
+            return path.parent_path() / target;
+        }
+    }
+    return {};
+}
+
+bool is_lock(const fs::path& path) {
+    return path.filename().string().find("shardweld-lock") != std::string::npos;
+}
+
+bool holds_old_model(const fs::path& path) {
+    return path.filename().string().ends_with("shardweld-old");
+}
+
+/// Bytes on the disk and the last write, of a path and all below it.
+void measure(Abandoned& found) {
+    std::time_t last = 0;
+    const auto add = [&](const fs::path& path) {
+        struct stat status {};
+        if (::lstat(path.c_str(), &status) == 0) {
+            found.bytes += static_cast<Bytes>(status.st_blocks) * 512;
+            last = std::max(last, status.st_mtim.tv_sec);
+        }
+    };
+    add(found.path);
+    std::error_code failed;
+    for (fs::recursive_directory_iterator at(found.path, failed), end; !failed && at != end;
+         at.increment(failed)) {
+        add(at->path());
+    }
+    found.age_s = std::max(0.0, std::difftime(std::time(nullptr), last));
+}
+
+/// Traces by target, in the order of their paths. What is a trace is not looked into.
+void find_traces(const fs::path& directory, std::set<fs::path>& traces,
+                 std::vector<fs::path>& unseen) {
+    std::vector<fs::path> below;
+    const auto failure = mpi::error_of([&] {
+        for (const fs::directory_entry& entry : io::entries_of(directory)) {
+            std::error_code ignored;
+            if (!target_of(entry.path()).empty()) {
+                traces.insert(entry.path());
+            } else if (entry.is_directory(ignored) && !entry.is_symlink(ignored)) {
+                below.push_back(entry.path());
+            }
+        }
+    });
+    if (failure) {
+        unseen.push_back(directory);
+    }
+    for (const fs::path& one : below) {
+        find_traces(one, traces, unseen);
+    }
+}
+
+bool is_of_this_user(const fs::path& path) {
+    struct stat status {};
+    return ::lstat(path.c_str(), &status) == 0 && status.st_uid == ::geteuid();
+}
+
+/// A target's lock, as long as this lives.
+class TargetLock {
+  public:
+    explicit TargetLock(const fs::path& target) : path_(lock_beside(target)) {
+        if (io::is_directory(target) && is_mount_point(target)) {
+            path_ = target / kLockInside;
+        }
+        fd_ = try_lock_file(path_, target, this_process("", 0));
+        if (fd_ < 0) {
+            throw Error(ErrorCode::io, "no right to lock it: " + text_of_errno(errno));
+        }
+        const fs::path other =
+            path_ == target / kLockInside ? lock_beside(target) : target / kLockInside;
+        require_free(other, target, this_process("", 0));
+    }
+    ~TargetLock() { unlock_file(fd_, path_); }
+    TargetLock(const TargetLock&) = delete;
+    TargetLock& operator=(const TargetLock&) = delete;
+    TargetLock(TargetLock&&) = delete;
+    TargetLock& operator=(TargetLock&&) = delete;
+
+  private:
+    fs::path path_;
+    int fd_ = -1;
+};
+
+void remove(const Abandoned& found) {
+    if (is_lock(found.path) && !found.path.filename().string().ends_with(".stale")) {
+        return;
+    }
+    if (found.path.filename() == kPartialInside && holds_work(found.path)) {
+        move_back(found.target);
+    }
+    const io::Directory above(found.path.parent_path());
+    io::remove_below(above, found.path.filename());
+}
+
+/// What is to be done with something that no run holds.
+void decide(Abandoned& found, const CleanRequest& request, double youngest_s) {
+    if (!is_of_this_user(found.path)) {
+        found.fate = Fate::kept;
+        found.why = "it belongs to another user";
+    } else if (holds_old_model(found.path)) {
+        found.fate = Fate::kept;
+        found.why =
+            "it is the model that a run was replacing: remove it if nobody needs it, or "
+            "give it the name " +
+            found.target.string() + " back";
+    } else if (youngest_s < request.older_than_s) {
+        found.fate = Fate::young;
+        found.why = "it was written to too short a time ago";
+    } else {
+        found.fate = request.is_dry_run ? Fate::listed : Fate::removed;
+    }
+}
+
+void give_all(const std::vector<Abandoned*>& traces, Fate fate, const std::string& why) {
+    for (Abandoned* const found : traces) {
+        found->fate = fate;
+        found->why = why;
+    }
+}
+
+/// Under the target's lock, whose file goes with it.
+void remove_all(const std::vector<Abandoned*>& traces, const fs::path& target) {
+    std::optional<TargetLock> lock;
+    if (const auto failure = mpi::error_of([&] { lock.emplace(target); })) {
+        give_all(traces, failure->code() == ErrorCode::locked ? Fate::live : Fate::failed,
+                 failure->what());
+        return;
+    }
+    for (Abandoned* const found : traces) {
+        const auto failure = mpi::error_of([&] { remove(*found); });
+        if (failure) {
+            give_all({found}, Fate::failed, failure->what());
+        }
+    }
+}
+
+/// All traces of one target.
+void settle_target(const std::vector<Abandoned*>& traces, const CleanRequest& request) {
+    const fs::path& target = traces.front()->target;
+    double youngest_s = traces.front()->age_s;
+    for (const Abandoned* const found : traces) {
+        youngest_s = std::min(youngest_s, found->age_s);
+    }
+    for (const fs::path& lock : {lock_beside(target), target / kLockInside}) {
+        const Holder holder = holder_in(lock).value_or(Holder());
+        const bool is_elsewhere = !holder.host.empty() && holder.host != host_name();
+        if (is_elsewhere && youngest_s < kSilence_s) {
+            give_all(traces, Fate::live, name_of(holder) + " may be writing it");
+            return;
+        }
+        if (const auto held =
+                mpi::error_of([&] { require_free(lock, target, this_process("", 0)); })) {
+            give_all(traces, Fate::live, held->what());
+            return;
+        }
+    }
+    std::vector<Abandoned*> leaving;
+    for (Abandoned* const found : traces) {
+        decide(*found, request, youngest_s);
+        if (found->fate == Fate::removed) {
+            leaving.push_back(found);
+        }
+    }
+    if (leaving.size() == traces.size()) {
+        remove_all(leaving, target);
+    } else if (!leaving.empty()) {
+        give_all(leaving, Fate::kept, "another trace of the same run is kept");
+    }
+}
+
+}  // namespace
+
+std::vector<Abandoned> clean(const CleanRequest& request, std::vector<fs::path>& unseen) {
+    const fs::path directory = io::resolved(request.directory);
+    if (!io::is_directory(directory)) {
+        throw Error(ErrorCode::not_found, "there is no directory " + directory.string(),
+                    "name the directory that holds the targets");
+    }
+    std::set<fs::path> traces;
+    find_traces(directory, traces, unseen);
+    for (const fs::path& beside :
+         {partial_beside(directory), old_beside(directory), lock_beside(directory)}) {
+        if (io::kind_at(beside) != io::FileKind::none) {
+            traces.insert(beside);
+        }
+    }
+    std::vector<Abandoned> all;
+    for (const fs::path& path : traces) {
+        Abandoned& found = all.emplace_back();
+        found.path = path;
+        found.target = target_of(path);
+        measure(found);
+    }
+    std::stable_sort(all.begin(), all.end(),
+                     [](const Abandoned& a, const Abandoned& b) { return a.target < b.target; });
+    for (auto at = all.begin(); at != all.end();) {
+        std::vector<Abandoned*> own;
+        for (const fs::path target = at->target; at != all.end() && at->target == target; ++at) {
+            own.push_back(&*at);
+        }
+        settle_target(std::move(own), request);
+    }
+    return all;
+}
+
+}  // namespace shardweld::publish
