@@ -37,6 +37,14 @@ expect_code 0 "${command[@]}"
 expect_text "--stop_before has no effect: the end of this job is unknown"
 rm -rf "$WORK/merged"
 
+# Ranks that do not reach one another end before any of them has a communicator; the message is in the rank's log, too.
+merge_of big 3 --stall_timeout 2s --log_dir "$WORK/logs"
+expect_code 10 env LD_PRELOAD="$(dirname "$SHARDWELD")/../lib/hang_at_start.so" "${command[@]}"
+expect_text "($(hostname)): no progress for 2 s (--stall_timeout) while starting, waiting for MPI_Comm_dup: the ranks cannot reach one another"
+checks=$((checks + 1))
+grep -q "waiting for MPI_Comm_dup" "$WORK"/logs/rank-*.log || fail "no rank's log has it"
+rm -rf "$WORK/logs" "$WORK/merged"
+
 # A rank that stands still ends all, under either strategy; so does one that is stuck in a file.
 for strategy in direct collective; do
     merge_of big 3 "${SLOW[@]}" --strategy "$strategy" --stall_timeout 2s
