@@ -11,6 +11,7 @@
 #include "shardweld/io/directory.hpp"
 #include "shardweld/io/errno.hpp"
 
+#include "extents.hpp"
 #include "retried.hpp"
 
 namespace shardweld::io {
@@ -111,9 +112,16 @@ void OutputFile::resize(Bytes size) {
 }
 
 void OutputFile::reserve(Bytes size) {
-    const int status = retried([&] { return ::fallocate(fd_, 0, 0, file_offset(size, path_)); });
-    if (status != 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)) {
-        throw_errno(errno, "reserve " + std::to_string(size) + " bytes for", path_);
+    (void)file_offset(size, path_);
+    // XFS wants room for the whole range, also for what has its blocks: a merge that goes on where
+    // little is left would fail.
+    for (const auto& [begin, end] : ranges_without_blocks(fd_, size)) {
+        const int status = retried([&] {
+            return ::fallocate(fd_, 0, static_cast<off_t>(begin), static_cast<off_t>(end - begin));
+        });
+        if (status != 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)) {
+            throw_errno(errno, "reserve " + std::to_string(end - begin) + " bytes for", path_);
+        }
     }
 }
 

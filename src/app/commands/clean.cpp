@@ -25,7 +25,7 @@ using Fate = Abandoned::Fate;
 
 constexpr int kCleanSchema = 1;
 
-std::string name_of(Fate fate) {
+std::string fate_name(Fate fate) {
     switch (fate) {
         case Fate::removed:
             return "removed";
@@ -62,11 +62,11 @@ Bytes bytes_of(const std::vector<Abandoned>& all, Fate fate) {
     return bytes;
 }
 
-std::string text_of(const std::vector<Abandoned>& all, const std::vector<fs::path>& unseen,
-                    bool is_dry_run) {
+std::string cleaning_text(const std::vector<Abandoned>& all, const std::vector<fs::path>& unseen,
+                          bool is_dry_run) {
     std::vector<std::vector<std::string>> rows;
     for (const Abandoned& one : all) {
-        rows.push_back({name_of(one.fate), human_bytes(one.bytes), age_text(one.age_s),
+        rows.push_back({fate_name(one.fate), human_bytes(one.bytes), age_text(one.age_s),
                         printable(one.path.string(), 1000) +
                             (one.why.empty() ? "" : ": " + printable(one.why, 1000))});
     }
@@ -78,14 +78,14 @@ std::string text_of(const std::vector<Abandoned>& all, const std::vector<fs::pat
                               : human_bytes(bytes_of(all, Fate::removed)) + " freed\n");
 }
 
-std::string json_of(const std::vector<Abandoned>& all, const std::vector<fs::path>& unseen) {
+std::string cleaning_json(const std::vector<Abandoned>& all, const std::vector<fs::path>& unseen) {
     ordered_json list = ordered_json::array();
     for (const Abandoned& one : all) {
         list.push_back({{"path", one.path.string()},
                         {"target", one.target.string()},
                         {"bytes", one.bytes},
                         {"age_s", one.age_s},
-                        {"fate", one.fate == Fate::listed ? "listed" : name_of(one.fate)},
+                        {"fate", one.fate == Fate::listed ? "listed" : fate_name(one.fate)},
                         {"why", one.why}});
     }
     ordered_json json = {{"schema", kCleanSchema}, {"found", std::move(list)}};
@@ -102,7 +102,8 @@ int clean(const Options& options, std::ostream& out) {
     std::vector<fs::path> unseen;
     const std::vector<Abandoned> all =
         publish::clean({options.local_dir, options.older_than, options.is_dry_run}, unseen);
-    out << (options.json ? json_of(all, unseen) : text_of(all, unseen, options.is_dry_run));
+    out << (options.json ? cleaning_json(all, unseen)
+                         : cleaning_text(all, unseen, options.is_dry_run));
     const auto failed = std::find_if(all.begin(), all.end(),
                                      [](const Abandoned& one) { return one.fate == Fate::failed; });
     if (failed != all.end()) {
