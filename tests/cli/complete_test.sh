@@ -24,14 +24,14 @@ expect_text "exists and is not empty"
 code_in "$failed" 12
 [[ "$(sha256sum "$report")" == "$first" ]] || fail "the report of the good model was replaced"
 expect_code 0 "$SHARDWELD" verify "$target" --report "$report"
-expect_code 3 mpirun -n 2 "$SHARDWELD" merge --local_dir "$WORK/nowhere" --target_dir "$WORK/other" --report "$report"
+expect_code 3 mpirun -n 2 "$SHARDWELD" merge --local_dir "$WORK/nowhere" --target_dir "$target" --report "$report" --overwrite
 code_in "$failed" 3
 [[ "$(sha256sum "$report")" == "$first" ]] || fail "the report of the good model was replaced"
 # Without a good one, a failure is told where it was asked for.
 expect_code 3 "$SHARDWELD" merge --local_dir "$WORK/nowhere" --target_dir "$WORK/other" --report "$WORK/lone.json"
 code_in "$WORK/lone.json" 3
 # Another model's report is no place for this one's, until that model is gone.
-expect_code 12 "${merging[@]}" --target_dir "$WORK/other"
+expect_code 12 "$SHARDWELD" merge --local_dir "$WORK/source" --hf_config "$WORK/hf" --target_dir "$WORK/other" --report "$report"
 expect_text "$report is the report of $target, which cannot be verified without it"
 expect_absent "$WORK/other"
 expect_code 12 "$SHARDWELD" test --local_dir "$WORK/source" --hf_config "$WORK/hf" --test_hf_dir "$target" --report "$report"

@@ -122,8 +122,7 @@ const std::vector<CommandRow>& command_rows() {
          "\n"
          "Examples:\n"
          "  shardweld clean /scratch/models --dry_run\n"
-         "  shardweld clean /scratch/models --older_than 7d\n",
-         {"local_dir", "older_than", "dry_run", "json", "verbose", "quiet", "help"}},
+         "  shardweld clean /scratch/models --older_than 7d\n"},
         {"upload",
          Command::upload,
          {"local_dir"},

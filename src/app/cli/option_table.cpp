@@ -325,22 +325,31 @@ std::vector<const OptionRow*> listed_options(const CommandRow& command) {
 }
 
 std::string_view help_for(const OptionRow& row, const CommandRow& command) {
-    for (const CommandRow& other : command_rows()) {
-        const std::size_t end = row.help.find("; " + std::string(other.name));
-        if (end == std::string_view::npos) {
-            continue;
+    const auto begins_with_command = [](std::string_view text) {
+        return std::ranges::any_of(command_rows(), [&](const CommandRow& one) {
+            return text.starts_with(std::string(one.name) + ":") ||
+                   text.starts_with(std::string(one.name) + ", ");
+        });
+    };
+    // "A; verify, check: B; clean: C".
+    std::vector<std::string_view> parts{row.help};
+    for (std::size_t at = row.help.find("; "); at != std::string_view::npos;
+         at = row.help.find("; ", at + 1)) {
+        if (begins_with_command(row.help.substr(at + 2))) {
+            const std::string_view behind = row.help.substr(at + 2);
+            parts.back() = parts.back().substr(0, parts.back().size() - behind.size() - 2);
+            parts.push_back(behind);
         }
-        const std::string_view own = row.help.substr(end + 2);
-        const std::size_t colon = std::min(own.find(": "), own.size());
-        const auto names = split(own.substr(0, colon), ',');
-        if (names.front() != other.name || colon == own.size()) {
-            continue;
-        }
-        const bool is_meant = std::ranges::any_of(
-            names, [&](std::string_view name) { return trim(name) == command.name; });
-        return is_meant ? own.substr(colon + 2) : row.help.substr(0, end);
     }
-    return row.help;
+    for (std::size_t i = 1; i < parts.size(); ++i) {
+        const std::size_t colon = parts[i].find(": ");
+        const auto names = split(parts[i].substr(0, colon), ',');
+        if (std::ranges::any_of(
+                names, [&](std::string_view name) { return trim(name) == command.name; })) {
+            return parts[i].substr(colon + 2);
+        }
+    }
+    return parts.front();
 }
 
 std::vector<const OptionRow*> usual_options(const CommandRow& command) {

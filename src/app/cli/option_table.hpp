@@ -58,8 +58,8 @@ const OptionRow* find_option(std::string_view name);
 /// Those that the help of a command lists, in its order.
 std::vector<const OptionRow*> listed_options(const CommandRow& command);
 
-/// What there is to say of it to who calls this command: of "A; verify, check: B" B if it is one of
-/// these two, otherwise A.
+/// What there is to say of it to who calls this command: of "A; verify, check: B; clean: C" B if it
+/// is one of these two, C if it is clean, otherwise A.
 std::string_view help_for(const OptionRow& row, const CommandRow& command);
 
 /// The ten or fewer of them that its short help lists.

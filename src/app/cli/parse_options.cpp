@@ -159,7 +159,8 @@ void check_together(const Arguments& arguments, const Options& options) {
 }
 
 constexpr const char* kCommands =
-    "give one of merge, test, plan, inspect, diff, verify, check, upload, iobench, report, recipes "
+    "give one of merge, test, plan, inspect, diff, verify, check, clean, upload, iobench, report, "
+    "recipes "
     "and "
     "help";
 

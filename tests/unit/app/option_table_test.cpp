@@ -41,6 +41,7 @@ std::string sample_of(const OptionRow& row) {
                                                                   {"weights", "model"},
                                                                   {"target", "vllm"},
                                                                   {"quantize", "fp8-block"},
+                                                                  {"if_complete", "skip"},
                                                                   {"average_weights", "0.2,0.8"},
                                                                   {"scale", "0.5"}};
     static const std::map<std::string_view, std::string> kinds = {{"SIZE", "1GiB"},

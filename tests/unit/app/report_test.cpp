@@ -79,10 +79,11 @@ TEST(Report, has_the_fields_of_schema_one) {
         keys.push_back(key);
     }
     EXPECT_EQ(keys, (std::vector<std::string>{
-                        "schema",     "tool",    "command", "exit",  "environment", "input",
-                        "provenance", "mixed",   "recipe",  "plan",  "quotas",      "phases",
-                        "resume",     "crc",     "roof",    "ranks", "ledger",      "files",
-                        "side_files", "tensors", "sanity",  "base",  "warnings",    "root"}));
+                        "schema",  "tool",   "command",    "exit",     "environment",
+                        "input",   "output", "provenance", "mixed",    "recipe",
+                        "plan",    "quotas", "phases",     "resume",   "crc",
+                        "roof",    "ranks",  "ledger",     "files",    "side_files",
+                        "tensors", "sanity", "base",       "warnings", "root"}));
     EXPECT_EQ(json["schema"], 1);
     EXPECT_EQ(json["tool"], (ordered_json{{"version", version()}, {"git", git_version()}}));
     EXPECT_EQ(json["exit"].dump(),
@@ -93,7 +94,7 @@ TEST(Report, has_the_fields_of_schema_one) {
               R"("launcher":"mpirun -n 2","directory":"/here","variables":{"OMP_X":"1"}})");
     EXPECT_EQ(
         json["input"].dump(),
-        R"({"dir":"/ckpt","format":"megatron legacy","facts":{"tp":2},"notes":[],"files":3,"bytes":300,"sha256":[]})");
+        R"({"dir":"/ckpt","format":"megatron legacy","facts":{"tp":2},"notes":[],"files":3,"bytes":300,"sha256":[],"stamps":[]})");
     EXPECT_EQ(json["provenance"].dump(),
               R"({"standing":"proved","evidence":["args in 3 files: rank"]})");
     EXPECT_EQ(json["plan"]["strategy"], "direct");
