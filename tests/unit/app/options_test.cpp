@@ -317,7 +317,7 @@ TEST(ParseOptions, refuses_missing_and_bad_values) {
     EXPECT_EQ(
         refusal({}),
         "usage: no command is given; give one of merge, test, plan, inspect, diff, verify, check, "
-        "upload, iobench, report, recipes and help");
+        "clean, upload, iobench, report, recipes and help");
     EXPECT_EQ(refusal({"merge"}),
               "usage: no directory is given; usage: shardweld merge DIR [OUT] [options]");
     EXPECT_EQ(refusal({"merge", "--local_dir"}),
