@@ -1,4 +1,5 @@
-// An MPI whose rank 1 never arrives in its first collective call, as with networks that do not meet (LD_PRELOAD).
+// An MPI whose rank 1 never arrives in its first collective call, as with networks that do not meet
+// (LD_PRELOAD).
 #include <cstdlib>
 #include <cstring>
 
