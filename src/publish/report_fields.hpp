@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "shardweld/publish/report_file.hpp"
+#include "shardweld/publish/report_facts.hpp"
 
 namespace shardweld::io {
 class InputFile;

@@ -6,15 +6,9 @@
 #include <string>
 
 #include "shardweld/core/path.hpp"
+#include "shardweld/publish/report_facts.hpp"
 
 namespace shardweld::publish {
-
-/// What a report tells of its run.
-struct ReportFacts {
-    std::string command;
-    fs::path output;          ///< the directory that was written; "" where none was, or unknown
-    bool is_success = false;  ///< the run ended with code 0
-};
 
 /// What a file tells that is a report which this program wrote, of any command and version: one
 /// JSON object with `schema`, `tool` (version, git) and `command`, at most 1 GiB, to its last byte.

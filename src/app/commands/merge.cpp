@@ -132,11 +132,11 @@ Completeness look_at_outputs(Session& session) {
     found.sources.emplace(find_sources(session, merge_terms(session.options)));
     std::vector<Session*> left;
     for (Session* const other : session.also) {
-        if (!why_not_complete(*other, *found.sources).empty()) {
+        if (!why_not_complete(*other, *found.sources, differences_from_report).empty()) {
             left.push_back(other);
         }
     }
-    found.why_not = why_not_complete(session, *found.sources);
+    found.why_not = why_not_complete(session, *found.sources, differences_from_report);
     found.is_whole = found.why_not.empty() && left.empty();
     session.also = std::move(left);
     session.report.is_left_alone = found.is_whole;

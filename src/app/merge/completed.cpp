@@ -8,7 +8,6 @@
 #include "shardweld/io/paths.hpp"
 #include "shardweld/mpi/share.hpp"
 
-#include "../commands/commands.hpp"
 #include "../compare/written_model.hpp"
 #include "../report/reported_output.hpp"
 #include "resumption.hpp"
@@ -114,13 +113,13 @@ std::string fault_of(const fs::path& target, const ReportedOutput& output) {
 }
 
 /// Collective. The first tensor that is not the report's; "" if there is none.
-std::string change_of_contents(Session& session) {
+std::string change_of_contents(Session& session, const OutputDifferences& differences_of) {
     Options reading = session.options;
     reading.command = Command::verify;
     reading.local_dir = session.options.target_dir;
     reading.also.clear();
     reading.sha256 = false;
-    const auto differences = differences_from_report(session.comm, reading, session.log);
+    const auto differences = differences_of(session.comm, reading, session.log);
     return differences.empty() ? "" : differences.front();
 }
 
@@ -136,7 +135,8 @@ bool holds_anything(mpi::Comm& comm, const fs::path& target) {
     });
 }
 
-std::string why_not_complete(Session& session, Sources& sources) {
+std::string why_not_complete(Session& session, Sources& sources,
+                             const OutputDifferences& differences) {
     mpi::Comm& comm = session.comm;
     const fs::path& target = session.options.target_dir;
     if (!holds_anything(comm, target)) {
@@ -155,7 +155,7 @@ std::string why_not_complete(Session& session, Sources& sources) {
         why = mpi::share(comm, 0, [&] { return fault_of(target, output); });
     }
     if (why.empty() && session.options.if_complete == IfComplete::verify) {
-        why = change_of_contents(session);
+        why = change_of_contents(session, differences);
         if (!why.empty() && !session.options.overwrite) {
             throw Error(ErrorCode::differs,
                         target.string() + " is not what its report says: " + why,
