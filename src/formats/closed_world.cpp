@@ -178,6 +178,13 @@ NeighbourVerdict verdict_on(const Location& location, const Neighbour& neighbour
     return path.ends_with('/') ? of_directory(path) : of_file(path, neighbour.bytes);
 }
 
+// Of a size that no state but the optimizer's has.
+bool is_too_large(const NeighbourVerdict& verdict, const Neighbour& neighbour, Bytes model_bytes) {
+    constexpr Bytes kSmall = 256 * 1024;
+    return verdict.reason == kTrainingState && neighbour.bytes > kSmall &&
+           neighbour.bytes > model_bytes / 2 && neighbour.path.find("optim") == std::string::npos;
+}
+
 // Above the checkpoint's directory lie other things too: what holds no weights is of no interest,
 // and neither are directories but for other iterations.
 bool is_elsewhere(std::string_view path, const NeighbourVerdict& verdict) {
@@ -203,8 +210,16 @@ void account_for_neighbours(const Location& location, catalogue::Catalogue& out)
     rows.add(out.ignored);
     std::vector<std::string> doubtful;
     Bytes doubtful_bytes = 0;
+    Bytes model_bytes = 0;
+    for (const catalogue::File& file : out.files) {
+        model_bytes = checked_add_bytes(model_bytes, file.size, "bytes of the shard files");
+    }
     for (const Neighbour& neighbour : location.neighbours) {
-        const NeighbourVerdict verdict = verdict_on(location, neighbour);
+        NeighbourVerdict verdict = verdict_on(location, neighbour);
+        if (is_too_large(verdict, neighbour, model_bytes)) {
+            verdict.reason = "called as training state is, but of a model's size";
+            verdict.may_hold_weights = true;
+        }
         if (read.contains(neighbour.path) || verdict.reason.empty() ||
             is_elsewhere(neighbour.path, verdict)) {
             continue;

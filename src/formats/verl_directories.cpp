@@ -34,6 +34,9 @@ constexpr Bytes kLargestContents = 1U << 20U;
 constexpr const char* kNemoShards = "weights";
 constexpr const char* kNemoContext = "context";
 constexpr const char* kNemoTokenizer = "nemo_tokenizer";
+// NeMo RL's step: policy/weights, policy/tokenizer, policy/optimizer.
+constexpr const char* kPolicy = "policy";
+constexpr const char* kPolicyTokenizer = "tokenizer";
 
 using io::is_file;
 
@@ -118,7 +121,9 @@ struct Around {
 /// way comes from.
 bool belongs_to_parent(const fs::path& directory, const fs::path& below) {
     const fs::path name = directory.filename();
-    return name == kShards || has_tag_file(directory.parent_path()) ||
+    const fs::path above = directory.parent_path().filename();
+    return name == kShards || (name == kNemoShards && above == kPolicy) ||
+           has_tag_file(directory.parent_path()) ||
            (name == kNemoShards && io::is_directory(directory.parent_path() / kNemoContext)) ||
            (name == "model" &&
             (below.filename() == kShards || is_file(directory.parent_path() / kContentsFile)));
@@ -265,6 +270,10 @@ std::optional<fs::path> model_directory(const fs::path& directory, const Listing
     if (is_nemo_level(listing)) {
         return directory / kNemoShards;
     }
+    const fs::path policy = directory / kPolicy / kNemoShards;
+    if (listing.has_directory(kPolicy) && io::is_directory(policy)) {
+        return policy;
+    }
     if (listing.has_directory("model") && io::is_directory(directory / "model" / "dist_ckpt")) {
         return directory / "model" / "dist_ckpt";
     }
@@ -295,7 +304,9 @@ void add_companions(Location& location, const fs::path& given) {
             companions.has(around, directory, directory / "config.json")) {
             location.hf_directory = directory;
         }
-        const fs::path tokenizer = directory / kNemoContext / kNemoTokenizer;
+        const fs::path tokenizer = directory.filename() == kPolicy
+                                       ? directory / kPolicyTokenizer
+                                       : directory / kNemoContext / kNemoTokenizer;
         if (!location.tokenizer_directory &&
             companions.has(around, tokenizer, tokenizer / "tokenizer_config.json")) {
             location.tokenizer_directory = tokenizer;

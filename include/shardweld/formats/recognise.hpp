@@ -28,5 +28,8 @@ std::string hub_hint(const fs::path& path);
 
 /// The fact of a catalogue that its run's tokenizer is none whose files a model could be given.
 inline constexpr const char* kForeignTokenizer = "foreign_tokenizer";
+/// The fact of a catalogue that shapes only say how far the files of so many ranks reach: no file
+/// states how many ranks there were, or how large a whole tensor is.
+inline constexpr const char* kShardRanks = "shard_ranks";
 
 }  // namespace shardweld::formats

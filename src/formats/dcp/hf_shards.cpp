@@ -11,6 +11,7 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/safetensors_header.hpp"
+#include "shardweld/formats/recognise.hpp"
 #include "shardweld/io/input_file.hpp"
 #include "shardweld/io/paths.hpp"
 
@@ -33,6 +34,9 @@ using catalogue::Catalogue;
 constexpr std::string_view kPrefix = "shard-";
 constexpr std::string_view kMiddle = "-model-";
 constexpr std::string_view kSuffix = ".safetensors";
+constexpr const char* kMissingHint =
+    "compare with the run's directory which shard-* files are missing here; if none is, the save "
+    "was cut short: take an earlier one";
 constexpr const char* kShardedDirectory = "sharded";
 // NeMo Automodel, components/checkpoint/checkpointing.py (save_model).
 constexpr const char* kMetadataDirectory = ".hf_metadata";
@@ -178,8 +182,9 @@ class HfShards final : public Format {
             out.statements.push_back({file.path, kShardingInfo, {{"file", file.path}}, {}, true});
         }
         select_model(out);
-        require_complete(out, "copy the shard files of all ranks");
+        require_complete(out, kMissingHint);
         out.facts = location.facts;
+        out.facts[kShardRanks] = number_of_shard(location.shard_files.back()).value_or(0);
         out.notes.insert(out.notes.begin(),
                          "torch DCP checkpoint of the HuggingFace storage writer, " +
                              std::to_string(out.files.size()) + " shard files");

@@ -162,7 +162,7 @@ std::vector<Tensor> keep(const NameOf& name_of, Catalogue& catalogue) {
     std::vector<Tensor> kept;
     std::vector<Tensor> outside;
     for (Tensor& tensor : catalogue.tensors) {
-        const auto name = name_of(std::string_view(tensor.name));
+        const auto name = name_of(tensor);
         if (name && name->ends_with("_extra_state")) {
             ignored.add({"*_extra_state", "Transformer Engine state"}, 1,
                         catalogue::stored_bytes(tensor));
@@ -210,6 +210,18 @@ std::string path_name(const std::vector<std::string>& components) {
     return path;
 }
 
+namespace {
+
+// "optimizer.proj.weight": by its name of a module; states have longer ones, and names of weights
+// in them.
+bool is_plain_weight(std::string_view path) {
+    constexpr std::ptrdiff_t kMostDots = 3;
+    return parent_of(path).empty() && is_called_as_weight(path) &&
+           std::ranges::count(path, '.') <= kMostDots;
+}
+
+}  // namespace
+
 std::optional<std::pair<std::string, std::string>> training_state(std::string_view path) {
     // Only dictionaries' keys, and the first component of a plain name: parameters may be called
     // anything.
@@ -232,8 +244,11 @@ std::optional<std::pair<std::string, std::string>> training_state(std::string_vi
                                                                   const DcpTensor& tensor) {
     const std::string_view parent = parent_of(path);
     const auto keys = split(parent.empty() ? first_part(path, '.') : parent, kKeySeparator);
-    const bool is_certain = std::ranges::any_of(keys, is_training_only);
+    const bool is_certain = std::ranges::any_of(keys, is_training_only) && !is_plain_weight(path);
     const bool is_large = volume_of(tensor.shape, "a tensor's shape") > 1;
+    if (!is_large && !is_tree_name(key_of(path)) && is_training_number(key_of(path))) {
+        return std::pair(printable(dotted(path)), std::string("training state"));
+    }
     return is_certain || !is_float(tensor.dtype) || !is_large ? training_state(path) : std::nullopt;
 }
 
@@ -256,7 +271,24 @@ std::optional<std::string> WeightHolders::name_of(std::string_view path) const {
 
 void select_model(Catalogue& catalogue) {
     const std::string model = choose_model(catalogue);
-    const auto name_of = [&](std::string_view path) -> std::optional<std::string> {
+    std::set<std::string> names;
+    for (const Tensor& tensor : catalogue.tensors) {
+        if (!is_training_only(first_part(tensor.name, '.'))) {
+            names.insert(without_wrappers(key_of(tensor.name)));
+        }
+    }
+    // Of a name that begins as training state does, the rest tells whose it is.
+    const auto is_state = [&](const Tensor& tensor) {
+        return is_training_only(first_part(tensor.name, '.')) &&
+               !may_be_part(tensor.name, tensor.dtype, tensor.shape, [&](std::string_view name) {
+                   return names.contains(std::string(name));
+               });
+    };
+    const auto name_of = [&](const Tensor& tensor) -> std::optional<std::string> {
+        const std::string_view path = tensor.name;
+        if (model.empty() && parent_of(path).empty() && is_state(tensor)) {
+            return std::nullopt;
+        }
         // At the top level, dictionaries are something else than the model.
         const bool is_model = model.empty() ? parent_of(path).empty() : is_below(path, model);
         return is_model ? std::optional(dotted(path.substr(model.empty() ? 0 : model.size() + 1)))

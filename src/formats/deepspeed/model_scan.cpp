@@ -131,8 +131,8 @@ class ModelScan {
     void add_shared(const PickleValue& root) {
         const PickleValue* const shared = present(root, "shared_params");
         for (std::size_t i = 0; shared != nullptr && i < shared->pair_count(); ++i) {
-            const std::string alias = parameter_name(shared->key(i));
-            const std::string original = parameter_name(shared->value(i));
+            const std::string alias(parameter_name(shared->key(i)));
+            const std::string original(parameter_name(shared->value(i)));
             if (alias != original) {
                 out_.claims[alias] = original;
             }
@@ -199,7 +199,7 @@ class ModelScan {
             return;
         }
         for (const PickleValue* const name : names->elements()) {
-            listed_.buffers.insert(parameter_name(*name));
+            listed_.buffers.insert(std::string(parameter_name(*name)));
         }
     }
 

@@ -48,7 +48,7 @@ class ModuleScan {
         const std::string prefix = is_layer ? std::to_string(name_.number) + "." : "";
         std::vector<std::string> names;
         for (std::size_t i = 0; i < module.pair_count(); ++i) {
-            names.push_back(prefix + parameter_name(module.key(i)));
+            names.push_back(prefix + std::string(parameter_name(module.key(i))));
         }
         require_distinct(std::vector<std::string_view>(names.begin(), names.end()));
         note_places(module, names);

@@ -7,6 +7,7 @@
 #include "shardweld/core/text.hpp"
 
 #include "../containers/torch_storage.hpp"
+#include "../shared/model_values.hpp"
 #include "../shared/stored_piece.hpp"
 #include "flat_groups.hpp"
 #include "pickled.hpp"
@@ -51,7 +52,8 @@ std::vector<std::vector<NamedShape>> shapes_by_group(const PickleValue& param_sh
     for (const PickleValue* const parameters : dictionaries(param_shapes)) {
         std::vector<NamedShape>& group = groups.emplace_back();
         for (std::size_t i = 0; i < parameters->pair_count(); ++i) {
-            group.push_back({parameter_name(parameters->key(i)), shape_of(parameters->value(i))});
+            group.push_back(
+                {std::string(parameter_name(parameters->key(i))), shape_of(parameters->value(i))});
         }
     }
     return groups;
@@ -61,7 +63,7 @@ std::vector<Frozen> frozen_parameters(const TorchFile& file, const PickleValue& 
                                       const PickleValue& fragments, Index rank) {
     std::vector<Frozen> found;
     for (std::size_t i = 0; i < fragments.pair_count(); ++i) {
-        const std::string name = parameter_name(fragments.key(i));
+        const std::string name(parameter_name(fragments.key(i)));
         const PickleValue* const shape = shapes.find(fragments.key(i).text());
         const auto stored = file.tensor(fragments.value(i));
         if (shape == nullptr || !stored || stored->shape.size() != 1 || !stored->is_contiguous()) {

@@ -11,8 +11,6 @@ namespace shardweld::formats::deepspeed {
 
 namespace {
 
-constexpr std::size_t kLongestName = 1024;
-
 bool is_sequence(const PickleValue& value) {
     return value.kind == PickleKind::tuple || value.kind == PickleKind::list;
 }
@@ -30,17 +28,6 @@ std::optional<Index> integer_of(const PickleValue* value) {
     }
     const auto text = value == nullptr ? std::nullopt : scalar_text(*value);
     return text ? parse_index(*text) : std::nullopt;
-}
-
-std::string parameter_name(const PickleValue& key) {
-    const std::string_view text = key.text();
-    if (key.kind != PickleKind::text || text.empty() || text.size() > kLongestName ||
-        !is_utf8(text)) {
-        throw Error(ErrorCode::corrupt,
-                    "has an entry whose key is not a name: " +
-                        (key.kind == PickleKind::text ? printable(text, 60) : describe(key)));
-    }
-    return std::string(text);
 }
 
 std::vector<Index> shape_of(const PickleValue& value) {

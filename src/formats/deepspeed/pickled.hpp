@@ -18,9 +18,6 @@ const PickleValue* present(const PickleValue& mapping, std::string_view name);
 /// nullopt unless it is an integer, or an enum made of one (ZeroStageEnum(2)).
 std::optional<Index> integer_of(const PickleValue* value);
 
-/// A parameter's name. Error(corrupt) for what is no name.
-std::string parameter_name(const PickleValue& key);
-
 /// Error(corrupt) unless a tuple or list of few numbers, none negative.
 std::vector<Index> shape_of(const PickleValue& value);
 

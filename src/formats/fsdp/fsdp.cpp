@@ -18,6 +18,7 @@
 #include "shardweld/core/text.hpp"
 
 #include "../shared/directory_listing.hpp"
+#include "../shared/signs.hpp"
 #include "join_ranks.hpp"
 #include "mesh.hpp"
 #include "rank_files.hpp"
@@ -150,6 +151,20 @@ std::string unread_state(const std::vector<Catalogue>& scans) {
     return "";
 }
 
+// What to do about a save without the model's rank files, by what else is there.
+std::string missing_hint(const fs::path& directory, const Listing& listing) {
+    if (is_hf_model(try_list_directory(directory / "huggingface"))) {
+        return "there is nothing to merge: the HuggingFace model is complete in " +
+               (directory / "huggingface").string();
+    }
+    const bool has_state = std::ranges::any_of(listing.files, [](const std::string& file) {
+        return file.starts_with("optim_world_size_") || file.starts_with("extra_state_world_size_");
+    });
+    return has_state ? "the run saved training state without the model (save_contents), or the "
+                       "model's files were left out: copy them, or take a save that has them"
+                     : "copy the rank files, too, or take an earlier save";
+}
+
 class Fsdp : public Format {
   public:
     [[nodiscard]] std::string_view name() const override { return "verl fsdp"; }
@@ -217,11 +232,10 @@ std::optional<Location> Fsdp::probe(const fs::path& directory) const {
         if (!config) {
             return std::nullopt;
         }
-        throw Error(
-            ErrorCode::not_found,
-            directory.string() + " has " + kConfigFile + " but no rank file (" +
-                file_name({config->world_size, 0, ""}) + "...)",
-            "copy the files of all ranks; if the model was not saved, take an earlier save");
+        throw Error(ErrorCode::not_found,
+                    directory.string() + " has " + kConfigFile + " but no rank file (" +
+                        file_name({config->world_size, 0, ""}) + "...)",
+                    missing_hint(directory, listing));
     }
     if (!config) {
         location.warnings["world_size_from_names"] =

@@ -30,7 +30,6 @@ namespace {
 
 using catalogue::Catalogue;
 
-constexpr std::size_t kLongestName = 1024;
 constexpr std::size_t kLeastOfDTensor = 256;  // bytes of pickle
 
 // Collects one file.
@@ -62,18 +61,11 @@ class RankScan {
         names_.reserve(n_entries);
         out_.tensors.reserve(std::min(n_entries, file_.pickle().consumed() / kLeastOfDTensor));
         for (std::size_t i = 0; i < n_entries; ++i) {
-            const PickleValue& key = state.key(i);
-            if (key.kind != PickleKind::text || key.text().size() > kLongestName ||
-                !is_utf8(key.text())) {
-                throw Error(
-                    ErrorCode::corrupt,
-                    "has an entry whose key is not a name: " +
-                        (key.kind == PickleKind::text ? printable(key.text(), 60) : describe(key)));
-            }
+            const std::string_view name = parameter_name(state.key(i));
             try {
-                add(key.text(), state.value(i));
+                add(name, state.value(i));
             } catch (Error& error) {
-                error.add_context("tensor " + printable(key.text()));
+                error.add_context("tensor " + printable(name));
                 throw;
             }
         }

@@ -69,13 +69,13 @@ class LegacyScan {
             if (entries_left_-- == 0) {
                 throw Error(ErrorCode::corrupt, "its model refers to itself");
             }
-            const PickleValue& key = dictionary.key(i);
-            if (key.kind != PickleKind::text || prefix.size() + key.text().size() > kLongestName) {
-                throw Error(ErrorCode::corrupt,
-                            "its model has a key that is not a name, below " + printable(prefix));
-            }
             std::string name(prefix);
-            name += key.text();
+            name += parameter_name(dictionary.key(i));
+            if (name.size() > kLongestName) {
+                throw Error(ErrorCode::corrupt, "its model has a name of more than " +
+                                                    std::to_string(kLongestName) +
+                                                    " bytes: " + printable(name));
+            }
             const PickleValue& value = dictionary.value(i);
             if (value.pair_count() > 0 && !is_extra_state(name)) {
                 add_entries(value, name + ".", chunk, depth + 1);

@@ -141,6 +141,25 @@ void refuse_value(const PickleValue& value, bool holds_tensors) {
                 kSavePlain);
 }
 
+std::string_view parameter_name(const PickleValue& key) {
+    constexpr std::size_t kLongestName = 1024;
+    const std::string_view text = key.text();
+    const bool is_text = key.kind == PickleKind::text;
+    if (!is_text || text.empty() || text.size() > kLongestName || !is_utf8(text)) {
+        const bool is_damaged = is_text && !text.empty();
+        throw Error(ErrorCode::corrupt,
+                    "its model has a key that is not a name: " +
+                        (is_text ? "\"" + printable(text, kLongestKey) + "\""
+                         : key.kind == PickleKind::integer ? std::to_string(key.integer)
+                         : text.empty()                    ? words_for(key)
+                                        : words_for(key) + " " + printable(text, kLongestKey)),
+                    is_damaged ? ""
+                               : "save the model's own state_dict(), in which every tensor has a "
+                                 "name");
+    }
+    return text;
+}
+
 bool is_called_as_weight(std::string_view name) {
     constexpr std::array<std::string_view, 4> kEnds = {"weight", "bias", "scale", "scale_inv"};
     name = name.substr(0, name.find_last_not_of(".0123456789") + 1);

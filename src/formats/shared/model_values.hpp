@@ -66,6 +66,10 @@ class ModelValues {
 /// Error(unsupported) with these words: `value` stands where a tensor is expected.
 [[noreturn]] void refuse_value(const PickleValue& value, bool holds_tensors = false);
 
+/// The name that a key of a model's dictionary is. Error(corrupt) telling what else it is: no text,
+/// no UTF-8, empty or longer than any name.
+std::string_view parameter_name(const PickleValue& key);
+
 /// What a value is, in words: its kind, or its class; of a tensor's subclass, that.
 std::string words_for(const PickleValue& value);
 

@@ -19,6 +19,9 @@ constexpr std::array<std::string_view, 5> kWrappers = {"_orig_mod", "_checkpoint
 constexpr std::array<std::string_view, 5> kLeading = {"module", "pretrained_model", "state_dict",
                                                       "model_state_dict", "model_state"};
 
+// sentence-transformers' first module, and the name of transformers' model in it.
+constexpr std::string_view kOfSentences = "0.auto_model.";
+
 bool is_among(std::span<const std::string_view> names, std::string_view component) {
     return std::ranges::find(names, component) != names.end();
 }
@@ -26,7 +29,8 @@ bool is_among(std::span<const std::string_view> names, std::string_view componen
 }  // namespace
 
 bool may_have_wrappers(std::string_view name) {
-    return name.starts_with('_') || name.find("._") != std::string_view::npos ||
+    return name.starts_with('_') || name.starts_with("0.") ||
+           name.find("._") != std::string_view::npos ||
            name.find(kOfPeft) != std::string_view::npos ||
            is_among(kLeading, name.substr(0, name.find('.')));
 }
@@ -41,6 +45,10 @@ std::string without_wrappers(std::string_view name) {
         const bool leads = bare.empty() || bare == kOfPeft.substr(0, kOfPeft.size() - 1);
         if (leads && !bare.empty() && rest.starts_with(kOfPeft)) {
             rest.remove_prefix(kOfPeft.size());
+            continue;
+        }
+        if (leads && rest.starts_with(kOfSentences)) {
+            rest.remove_prefix(kOfSentences.size());
             continue;
         }
         const std::size_t dot = rest.find('.');

@@ -17,9 +17,10 @@ inline constexpr std::string_view kOfPeft = "base_model.model.";
 
 /// `name` without the components `_orig_mod`, `_checkpoint_wrapped_module`, `_fsdp_wrapped_module`,
 /// `_fpw_module` and `_forward_module` anywhere; without leading `module.` (data parallel,
-/// DeepSpeed's engine), `pretrained_model.` (trl's and verl's models with a value head) and
-/// `state_dict.`, `model_state_dict.`, `model_state.` (roots of state dicts), also behind PEFT's
-/// prefix; with that prefix once where PEFT wraps PEFT's model.
+/// DeepSpeed's engine), `0.auto_model.` (sentence-transformers' first module), `pretrained_model.`
+/// (trl's and verl's models with a value head) and `state_dict.`, `model_state_dict.`,
+/// `model_state.` (roots of state dicts), also behind PEFT's prefix; with that prefix once where
+/// PEFT wraps PEFT's model.
 std::string without_wrappers(std::string_view name);
 
 /// Whether the name is worth the work: false where without_wrappers changes nothing.

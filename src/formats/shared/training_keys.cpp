@@ -5,6 +5,8 @@
 #include <cctype>
 #include <string>
 
+#include "shardweld/core/text.hpp"
+
 namespace shardweld::formats {
 
 namespace {
@@ -39,7 +41,18 @@ std::string stem_of(std::string_view key) {
     return stem;
 }
 
+// What a number that a trainer keeps beside a model is called by, among others: "train_loss".
+constexpr std::array<std::string_view, 14> kNumbers = {
+    "loss", "losses",  "step",   "steps", "epoch", "epochs", "iteration",
+    "iter", "samples", "tokens", "seed",  "lr",    "metric", "accuracy"};
+
 }  // namespace
+
+bool is_training_number(std::string_view key) {
+    return std::ranges::any_of(split(key, '_'), [](std::string_view word) {
+        return std::ranges::find(kNumbers, word) != kNumbers.end();
+    });
+}
 
 bool is_training_only(std::string_view key) {
     return std::ranges::find(kTrainingOnly, stem_of(key)) != kTrainingOnly.end();

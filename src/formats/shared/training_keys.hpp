@@ -15,4 +15,8 @@ bool is_training_key(std::string_view key);
 /// Whether it is one that no module of a model is called by: "optimizer", not "scaler" or "loops".
 bool is_training_only(std::string_view key);
 
+/// Whether a single number of this name is one that trainers count or measure: "global_step",
+/// "train_loss".
+bool is_training_number(std::string_view key);
+
 }  // namespace shardweld::formats

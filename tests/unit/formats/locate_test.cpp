@@ -532,7 +532,10 @@ TEST(Locate, says_that_a_save_is_empty) {
     const Scratch deep;
     deep.copy(fixture("llama-tp2-optim-torchdist-bf16") / "source/iter_0000010",
               "step_5/policy/weights/iter_0000000");
-    const fs::path weights = deep.path() / "step_5/policy/weights";
+    EXPECT_EQ(at(deep.path()).directory, deep.path() / "step_5/policy/weights/iter_0000000");
+    const fs::path step = deep.path() / "step_5";
+    fs::rename(step / "policy", step / "renamed");
+    const fs::path weights = step / "renamed/weights";
     expect_error(ErrorCode::not_found, "give one of those below it, such as " + weights.string(),
                  [&] { at(deep.path()); });
     deep.copy(fixture("../torch/dcp_w2_bf16_qwen2") / "source", "step_6/policy/weights/model");

@@ -48,6 +48,25 @@ TEST(DcpSelection, takes_the_dictionary_that_holds_a_module_tree) {
               (Names{"lm_head.weight", "model.a.weight"}));
 }
 
+TEST(DcpSelection, a_weight_of_a_module_called_as_state_is_one_where_no_copy_is) {
+    auto catalogue = saved({{"a.weight"}, {"optim.a.weight"}, {"optimizer.proj.weight"}});
+    for (auto& tensor : catalogue.tensors) {
+        tensor.shape = {2, 2};
+    }
+    select_model(catalogue);
+    ASSERT_EQ(catalogue.tensors.size(), 2U);
+    EXPECT_EQ(catalogue.tensors[1].name, "optimizer.proj.weight");
+    DcpTensor stored;
+    stored.dtype = DType::f32;
+    stored.shape = {2, 2};
+    EXPECT_FALSE(training_state("optimizer.proj.weight", stored));
+    EXPECT_TRUE(training_state("optimizer.state.exp_avg.layers.0.weight", stored));
+    stored.shape = {};
+    EXPECT_TRUE(training_state("train_loss", stored));
+    EXPECT_TRUE(training_state("grad_scaler.scale", stored));
+    EXPECT_FALSE(training_state("logit_scale", stored));
+}
+
 TEST(DcpSelection, takes_dictionaries_nested_as_modules) {
     EXPECT_EQ(
         selected({{"app", "model", "embed", "weight"}, {"app", "model", "layers", "0", "weight"}}),

@@ -12,6 +12,8 @@ TEST(ModuleNames, lose_their_wrappers) {
               "model.layers.0.mlp.w");
     EXPECT_EQ(without_wrappers("_fsdp_wrapped_module._orig_mod.module.w._fsdp_wrapped_module"),
               "w");
+    EXPECT_EQ(without_wrappers("module.0.auto_model.encoder.layer.0.w"), "encoder.layer.0.w");
+    EXPECT_EQ(without_wrappers("0.model.w"), "0.model.w");
     EXPECT_EQ(without_wrappers("model.module.w"), "model.module.w");
     EXPECT_EQ(without_wrappers("model._orig_module.w"), "model._orig_module.w");
     EXPECT_EQ(without_wrappers("base_model.model.q_proj.lora_A.default.weight"),
