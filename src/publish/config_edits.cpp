@@ -81,26 +81,40 @@ void edit_tied(models::Config& config, bool tied) {
     }
 }
 
-/// Layers that predict further tokens are promised, but not written.
-void edit_predictions(models::Config& config, const Facts& facts, std::vector<std::string>& notes) {
+/// How many layers that predict further tokens are written; nullopt: not known.
+std::optional<Index> predictions_in(const models::Config& config, const Facts& facts) {
     const auto layers = config.integer("num_hidden_layers");
     const bool is_behind = layers && facts.last_layer && *facts.last_layer >= *layers;
-    if (facts.predicts || is_behind || !facts.last_layer) {
+    if (!facts.predicts && !is_behind) {
+        return facts.last_layer ? std::optional<Index>(0) : std::nullopt;
+    }
+    if (facts.predictions.value_or(0) > 0) {
+        return facts.predictions;
+    }
+    return is_behind ? std::optional(*facts.last_layer - *layers + 1) : std::nullopt;
+}
+
+/// Layers that predict further tokens are promised, but not written.
+void edit_predictions(models::Config& config, const Facts& facts, std::vector<std::string>& notes) {
+    const auto written = predictions_in(config, facts);
+    if (!written) {
         return;
     }
-    const auto clear = [&](const std::string& field) {
+    const auto correct = [&](const std::string& field) {
         const Index promised = config.integer(field).value_or(0);
-        if (promised > 0) {
-            config.set(field, "0");
+        if (promised > *written) {
+            const std::string count = std::to_string(*written);
+            config.set(field, count);
             notes.push_back("config.json promised layers that predict further tokens (" + field +
-                            " " + std::to_string(promised) +
-                            "), but none is stored: the written one says 0");
+                            " " + std::to_string(promised) + "), but " +
+                            (*written == 0 ? "none is" : "only " + count + " of them are") +
+                            " stored: the written one says " + count);
         }
     };
     for (const std::string_view field : kPredictionFields) {
-        clear(std::string(field));
+        correct(std::string(field));
         for (const std::string_view inner : kInnerConfigs) {
-            clear(std::string(inner) + "." + std::string(field));
+            correct(std::string(inner) + "." + std::string(field));
         }
     }
 }

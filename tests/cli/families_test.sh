@@ -52,6 +52,16 @@ for family in glm4_moe glm4_moe_lite qwen3_next qwen3_5_text; do
         mv "$WORK"/aside/* "$WORK/$family/zarr/source"
         rmdir "$WORK/aside"
     done
+    # Fewer layers than config.json promises, and not none.
+    mkdir "$WORK/two"
+    cp -r "$WORK/$family/hf" "$WORK/two/hf"
+    sed -i -E 's/"(num_nextn_predict_layers|mtp_num_hidden_layers)": 1/"\1": 2/' "$WORK/two/hf/config.json"
+    if grep -qE '"(num_nextn_predict_layers|mtp_num_hidden_layers)": 2' "$WORK/two/hf/config.json" && [[ "$family" == glm4* ]]; then
+        expect_code 0 "$SHARDWELD" merge --local_dir "$WORK/$family/zarr/source" --hf_config "$WORK/two/hf" --target_dir "$WORK/two/out" --no_fsync &&
+            expect_text "num_nextn_predict_layers 2), but only 1 of them are stored"
+        grep -q '"num_nextn_predict_layers": 1' "$WORK/two/out/config.json" || fail "$family: config.json promises two layers"
+    fi
+    rm -r "$WORK/two"
     rm -r "$WORK/$family"/zarr/source/mtp.*
     rm -rf "$WORK/merged"
     merge_case "$WORK/$family/zarr" "$WORK/merged" 0
@@ -68,6 +78,15 @@ extra = {name for name in wanted if name.startswith(prefix)} | {name + ".weight"
 assert len(extra) > 10 and got == {name: one for name, one in wanted.items() if name not in extra}, set(got) ^ set(wanted)
 assert config.get("num_nextn_predict_layers", 0) == 0, config
 P
+done
+
+# A router's correction that one layer has and another lost is an error, one that no layer has a warning.
+for lost in decoder.layers.1.mlp.router.expert_bias decoder.layers.*.mlp.router.expert_bias; do
+    (cd "$WORK/glm4_moe/zarr/source" && ls -d $lost >/dev/null) || fail "glm4_moe has no $lost"
+    code=$([[ "$lost" == *'*'* ]] && echo 0 || echo 6)
+    rm -rf "$WORK"/glm4_moe/zarr/source/$lost "$WORK/merged"
+    expect_code "$code" "$SHARDWELD" merge --local_dir "$WORK/glm4_moe/zarr/source" --hf_config "$WORK/glm4_moe/hf" --target_dir "$WORK/merged" --no_fsync &&
+        expect_text "e_score_correction_bias is not stored"
 done
 
 # What is added is added in fp32, and the sum rounded to the dtype that is written.

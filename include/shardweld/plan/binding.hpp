@@ -142,6 +142,8 @@ struct Binding {
     std::vector<SamePair> same;
     std::set<std::string> logicals;  ///< logical tensors the checkpoint holds ("mtp.{k}.proj")
     std::vector<Warning> warnings;
+    /// How many MTP layers there are; nullopt where the recipe has none.
+    std::optional<Index> n_predictions = {};
 };
 
 /// What the command line says about the targets.
@@ -150,6 +152,8 @@ struct Wanted {
     /// Under which name a target is written; empty: under the recipe's.
     std::function<std::string(const std::string&)> spelled = {};
     bool has_parts = false;  ///< targets get their parts
+    /// Globs of names: of what is written as it is stored, these keep their dtype.
+    std::vector<std::string> kept = {};
 };
 
 /// Everything bind needs to know of the model.

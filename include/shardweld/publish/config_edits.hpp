@@ -16,14 +16,15 @@ namespace shardweld::publish {
 
 /// What was written, as far as config.json states it.
 struct Facts {
-    std::optional<DType> dtype;       ///< of most bytes; nullopt: no float tensor
-    std::optional<bool> tied;         ///< what tie_word_embeddings must say; nullopt: leave it
-    std::optional<Index> labels;      ///< rows of the classification head, when there is one
-    bool to_token_classes = false;    ///< name the class that has the head
-    bool is_quantised = false;        ///< some tensor holds codes instead of values
-    std::string quantisation;         ///< what quantization_config must say, in JSON; "": leave it
-    bool predicts = false;            ///< there are layers that predict further tokens
-    std::optional<Index> last_layer;  ///< the highest number of a layer of the language model
+    std::optional<DType> dtype;        ///< of most bytes; nullopt: no float tensor
+    std::optional<bool> tied;          ///< what tie_word_embeddings must say; nullopt: leave it
+    std::optional<Index> labels;       ///< rows of the classification head, when there is one
+    bool to_token_classes = false;     ///< name the class that has the head
+    bool is_quantised = false;         ///< some tensor holds codes instead of values
+    std::string quantisation;          ///< what quantization_config must say, in JSON; "": leave it
+    bool predicts = false;             ///< there are layers that predict further tokens
+    std::optional<Index> predictions;  ///< how many of these; nullopt: not known
+    std::optional<Index> last_layer;   ///< the highest number of a layer of the language model
     std::vector<models::ConfigEdit> edits;  ///< the recipe's
     std::set<std::string> logicals;         ///< logical tensors that are written ("mtp.0.proj")
 };

@@ -13,6 +13,7 @@ namespace shardweld::app {
 publish::Facts Planned::facts() const {
     publish::Facts facts =
         publish::facts_of(plan.targets, model.bound.binding.logicals, *model.prepared.recipe);
+    facts.predictions = model.bound.binding.n_predictions;
     facts.to_token_classes = model.prepared.is_value;
     const auto& made = model.bound.quantisation;
     if (made && !facts_of(made->encoding).is_ggml()) {

@@ -32,7 +32,10 @@ Target target_as_stored(const catalogue::Tensor& tensor, std::string name, const
     target.shape = tensor.shape;
     target.stored = tensor.dtype;
     const DType own = tensor.written_as.value_or(tensor.dtype);
-    target.dtype = is_float(tensor.dtype) ? wanted.dtype.value_or(own) : tensor.dtype;
+    target.is_kept = std::ranges::any_of(
+        wanted.kept, [&](const std::string& glob) { return glob_matches(glob, tensor.name); });
+    const bool is_cast = is_float(tensor.dtype) && !target.is_kept;
+    target.dtype = is_cast ? wanted.dtype.value_or(own) : tensor.dtype;
     const layout::Patch whole = layout::dense_shape(tensor.shape);
     layout::Box box;
     for (const Index extent : tensor.shape) {
@@ -59,13 +62,25 @@ Target target_as_stored(const catalogue::Tensor& tensor, std::string name, const
                     "copy all files from one save: these are of several");
     }
     if (cover == layout::Cover::Kind::gap) {
-        throw Error(ErrorCode::mismatch,
-                    tensor.name + " " + shape_text(tensor.shape) +
-                        " is not covered: " + std::to_string(volume) + " of " +
-                        std::to_string(target.volume()) + " elements are stored",
-                    "copy the files of all ranks: a shard is missing");
+        throw Error(
+            ErrorCode::mismatch,
+            tensor.name + " " + shape_text(tensor.shape) +
+                " is not covered: " + std::to_string(volume) + " of " +
+                std::to_string(target.volume()) + " elements are stored",
+            "no file that was read has the rest: copy what was left out, or take an earlier "
+            "save");
     }
     return target;
+}
+
+/// One number beside a family's modules, such as a loss or a step.
+bool is_lone_number(const models::Recipe& recipe, const catalogue::Tensor& tensor) {
+    Index volume = 1;
+    for (const Index extent : tensor.shape) {
+        volume = extent == 1 ? volume : 0;
+    }
+    return volume == 1 && tensor.name.find('.') == std::string::npos &&
+           !passes_unlisted(recipe, tensor);
 }
 
 void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::string>& presumed,
@@ -73,6 +88,11 @@ void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::s
     std::vector<std::string> extra;
     binding.targets.reserve(binding.targets.size() + tensors.size());
     for (catalogue::Tensor& tensor : tensors) {
+        if (is_lone_number(*model.recipe, tensor)) {
+            binding.ledger.ignore(tensor.name, "a single number that is no part of the family",
+                                  catalogue::stored_bytes(tensor));
+            continue;
+        }
         Target target = target_as_stored(tensor, tensor.name, wanted);
         const Bytes element = size_of(target.stored);
         binding.ledger.consumed += static_cast<Bytes>(target.volume()) * element;

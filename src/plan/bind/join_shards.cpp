@@ -137,12 +137,18 @@ bool is_whole(const Placed& placed, const JoinStep& step, const ShardGroup& grou
 }
 
 /// Every combination of ranks of the steps' groups must be there; a lower count names the gap.
-void check_complete(const std::vector<Placed>& all, std::size_t n_primary, Index expected) {
+void check_complete(const std::vector<Placed>& all, std::size_t n_primary, Index expected,
+                    const Catalogue& catalogue) {
     if (static_cast<Index>(n_primary) != expected) {
+        std::vector<std::string> places;
+        for (const Placed& placed : all) {
+            places.push_back(place_of(*placed.shard, catalogue));
+        }
         throw Error(ErrorCode::not_found,
                     all.front().shard->name.text() + " has shards of " + std::to_string(n_primary) +
-                        " ranks where " + std::to_string(expected) + " are needed",
-                    "copy the files again: those of some ranks lack the tensor");
+                        " ranks where " + std::to_string(expected) + " are needed: it is in " +
+                        listed(places),
+                    "the other ranks' files lack it: copy those again, or take an earlier save");
     }
 }
 
@@ -181,7 +187,7 @@ Tensor join_group(const std::string& name, const ShardGroup& group, const Model&
                                  piece.storage_bytes, std::move(placed.patch), piece.crc32,
                                  piece.located});
     }
-    check_complete(all, copies.size(), expected);
+    check_complete(all, copies.size(), expected, catalogue);
     return tensor;
 }
 

@@ -187,6 +187,7 @@ Binding mixed(std::vector<Share> shares, Mix::Kind kind, std::size_t lead) {
     require_one_model(shares, lead);
     Binding all;
     all.logicals = shares[lead].binding.logicals;
+    all.n_predictions = shares[lead].binding.n_predictions;
     for (Share& share : shares) {
         add_up(share.binding.ledger, all.ledger);
         for (Warning& warning : share.binding.warnings) {

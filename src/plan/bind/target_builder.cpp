@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "shardweld/catalogue/catalogue.hpp"
@@ -17,6 +19,8 @@
 namespace shardweld::plan {
 
 namespace {
+
+constexpr std::string_view kOfPredictions = "mtp.";  // of logical names
 
 Bytes stored_bytes(Index volume, DType dtype) {
     return static_cast<Bytes>(volume) * size_of(dtype);
@@ -56,6 +60,14 @@ void overlap_into(const Instance& instance, const layout::Patch& wanted, Overlap
     }
 }
 
+/// Of the tensors of an optional line: one that is stored, one that is not, and their numbers.
+struct FoundOptional {
+    std::string stored;
+    std::string absent;
+    Index n_stored = 0;
+    Index n_absent = 0;
+};
+
 /// Builds targets from hub lines against the filed instances, one after another.
 class TargetBuilder {
   public:
@@ -89,7 +101,7 @@ class TargetBuilder {
         n_absent_ += static_cast<Index>(n_absent);
         if (is_missing_ || (n_absent == filed.size() && !filed.empty())) {
             require_few_absent(hub);
-            note_together(hub, false);
+            note_optional(hub, false);
             return;  // said at the end, or optional and wholly absent
         }
         if (n_absent > 0) {
@@ -97,7 +109,7 @@ class TargetBuilder {
                         hub.name + " is optional, but only a part of it is stored", kConfigHint)
                 .set_detail(line.origin);
         }
-        note_together(hub, true);
+        note_optional(hub, true);
         if (wanted_.has_parts) {
             std::ranges::transform(filed, std::back_inserter(target.parts),
                                    [&](const Filed& one) { return instances_.part_of(one); });
@@ -110,8 +122,37 @@ class TargetBuilder {
         return n_missing_ > static_cast<Index>(instances_.n_stored()) + kMostMissing;
     }
 
-    /// Error(mismatch) when a part is stored of what is stored together.
-    void check_together() const { together_.check(kConfigHint); }
+    /// Error(mismatch) when a part is stored of what is stored together; counts what is.
+    void check_together() {
+        together_.check(kConfigHint);
+        binding_.n_predictions = together_.n_stored(kOfPredictions);
+    }
+
+    /// Of optional tensors that have a precision of their own, as corrections of routers have:
+    /// Error(mismatch) when some layers have one and others have not; a warning when none has.
+    void check_optional() {
+        for (const auto& [line, found] : optional_) {
+            if (found.n_stored > 0 && found.n_absent > 0) {
+                throw Error(ErrorCode::mismatch,
+                            found.absent + " is not stored, but " +
+                                counted(static_cast<std::size_t>(found.n_stored), "tensor") +
+                                " of its kind, such as " + found.stored,
+                            "copy the files of the save again, or take an earlier one: this one "
+                            "lost a tensor")
+                    .set_detail(line->origin);
+            }
+            if (found.n_absent > 0) {
+                binding_.warnings.push_back(
+                    {"optional_missing", found.absent,
+                     found.absent + " is not stored" +
+                         (found.n_absent == 1 ? ""
+                                              : ", nor are " + std::to_string(found.n_absent - 1) +
+                                                    " more of its kind") +
+                         ": a model that was trained with it lost it, one that was not is loaded "
+                         "with zeros for it"});
+            }
+        }
+    }
 
     /// Error(mismatch) when names found nothing stored.
     void check_complete(std::span<const catalogue::Tensor> others) const {
@@ -175,9 +216,13 @@ class TargetBuilder {
         }
     }
 
-    void note_together(const HubName& hub, bool is_stored) {
+    void note_optional(const HubName& hub, bool is_stored) {
         if (hub.line->together) {
             together_.note(hub, is_stored);
+        } else if (hub.line->optional && hub.line->keep && hub.captures.size() == 1) {
+            FoundOptional& found = optional_[hub.line];
+            (is_stored ? found.stored : found.absent) = hub.name;
+            ++(is_stored ? found.n_stored : found.n_absent);
         }
     }
 
@@ -283,6 +328,7 @@ class TargetBuilder {
     bool is_missing_ = false;  ///< the target under way
     Index n_absent_ = 0;       ///< optional ones
     Together together_;
+    std::map<const models::Line*, FoundOptional> optional_;
     Index n_missing_ = 0;
     std::string first_missing_;
     std::string missing_line_;
@@ -307,6 +353,7 @@ void build_targets(const Model& model, const Wanted& wanted, TargetContext surro
         mismatches.check("names", [&] { for_each_hub_name(*model.recipe, *model.symbols, build); });
     mismatches.check("missing", [&] { builder.check_complete(surroundings.others); });
     mismatches.check("together", [&] { builder.check_together(); });
+    mismatches.check("optional", [&] { builder.check_optional(); });
     if (!all_seen || builder.is_hopeless()) {
         // What the other names would have taken is not known.
         mismatches.require_none(kConfigHint);

@@ -1,9 +1,12 @@
-// Optional tensors that are stored together or not at all: the parts of an MTP layer.
+// Optional tensors that are stored together or not at all: the parts of an MTP layer or of a tower.
 // Knows which names were found; not where they lie.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "hub_names.hpp"
 
@@ -14,8 +17,12 @@ class Together {
     /// `hub`: a name whose line says `together`.
     void note(const HubName& hub, bool is_stored);
 
-    /// Error(mismatch) when of one group some are stored and some are not.
+    /// Error(mismatch) when of one group some are stored and some are not, or when a group is
+    /// stored behind one that is not.
     void check(const std::string& hint) const;
+
+    /// How many groups of a prefix ("mtp.") are stored; nullopt when there is none that could be.
+    [[nodiscard]] std::optional<Index> n_stored(std::string_view prefix) const;
 
   private:
     struct StoredTogether {
@@ -24,8 +31,9 @@ class Together {
         std::string origin;  ///< of the absent one's line
         Index n_absent = 0;
     };
-    std::map<std::string, StoredTogether>
-        groups_;  ///< by the logical name up to its first capture's value
+    /// By the logical name up to its first capture, and that one's value; by all but the last part
+    /// of a name without one.
+    std::map<std::pair<std::string, Index>, StoredTogether> groups_;
 };
 
 }  // namespace shardweld::plan

@@ -177,9 +177,16 @@ TEST(TrueConfig, promises_no_layers_that_are_not_written) {
     const std::string one = R"({"num_hidden_layers": 2, "mtp_num_layers": 1})";
     facts.predicts = true;
     EXPECT_EQ(edited(one, facts), one);
+    // Fewer than promised, by the recipe's count or behind the stack.
+    const std::string three = R"({"num_hidden_layers": 2, "mtp_num_layers": 3})";
+    EXPECT_EQ(edited(three, facts), three);
+    facts.predictions = 2;
+    EXPECT_EQ(edited(three, facts), "{\n  \"num_hidden_layers\": 2,\n  \"mtp_num_layers\": 2\n}\n");
+    facts.predictions = std::nullopt;
     facts.predicts = false;
     facts.last_layer = 2;
     EXPECT_EQ(edited(one, facts), one);
+    EXPECT_EQ(edited(three, facts), "{\n  \"num_hidden_layers\": 2,\n  \"mtp_num_layers\": 1\n}\n");
     // What holds no layer at all tells nothing.
     facts.last_layer = std::nullopt;
     EXPECT_EQ(edited(one, facts), one);
