@@ -24,6 +24,8 @@ using catalogue::Catalogue;
 constexpr const char* kModuleDialect = "hf_module";
 constexpr std::array<const char*, 3> kAdapterFacts = {"lora_rank", "lora_only",
                                                       "lora_rows_by_rank"};
+/// What the reader puts in front of the name of a module that was trained as a whole.
+constexpr std::string_view kOfWhole = ".adapter.modules_to_save.";
 constexpr const char* kMergeThere =
     "merge the adapter into the model with the framework that trained it and save that, or leave "
     "it out with --lora drop";
@@ -136,10 +138,15 @@ class FactorSorter {
         const auto check = [&](const auto& item) {
             const std::string& name = item.name;
             if (!is_plain(name)) {
+                const bool is_of_experts = name.find(".experts.") != std::string::npos;
                 throw Error(ErrorCode::unsupported,
                             printable(name) +
-                                " belongs to an adapter that is no plain LoRA of matrices, which "
-                                "is not read",
+                                (is_of_experts
+                                     ? " is of an adapter of experts: frameworks store one pair of "
+                                       "factors for all, the same for each or one for each, and "
+                                       "nothing stored says which"
+                                     : " belongs to an adapter that is no plain LoRA of matrices, "
+                                       "which is not read"),
                             kMergeThere);
             }
             if (name.ends_with(names_.up) && !item.shape.empty()) {
@@ -186,6 +193,51 @@ class FactorSorter {
     std::string of_adapter_;
 };
 
+/// Takes the modules that were trained as a whole out of an adapter, under the framework's names of
+/// them.
+template <typename Item>
+void take_whole(std::vector<Item>& from, std::vector<Item>& to) {
+    std::erase_if(from, [&](const Item& item) {
+        std::string name = item.name;
+        const std::size_t at = name.find(kOfWhole);
+        const std::size_t end = at == std::string::npos ? at : name.find('.', at + kOfWhole.size());
+        if (end == std::string::npos) {
+            return false;
+        }
+        to.push_back(item);
+        to.back().name = name.erase(at, end - at);
+        return true;
+    });
+}
+
+Catalogue take_whole(Catalogue& factors) {
+    Catalogue whole;
+    whole.format = factors.format;
+    whole.dialect = factors.dialect;
+    whole.files = factors.files;
+    whole.facts = factors.facts;
+    whole.mesh = factors.mesh;
+    take_whole(factors.tensors, whole.tensors);
+    take_whole(factors.shards, whole.shards);
+    return whole;
+}
+
+/// The recipe of any part of the model.
+models::Recipe of_parts(const models::Recipe& recipe) {
+    models::Recipe parts = recipe;
+    for (models::Line& line : parts.hub) {
+        line.optional = true;
+        line.together = false;
+        line.keep.reset();
+    }
+    parts.same = {};
+    return parts;
+}
+
+bool is_empty(const Catalogue& catalogue) {
+    return catalogue.tensors.empty() && catalogue.shards.empty();
+}
+
 /// All but the tensors, which are the module tree's.
 Catalogue renamed_head(const Catalogue& catalogue) {
     Catalogue out;
@@ -216,7 +268,16 @@ class Renamer {
     void add_factors(const plan::Binding& binding) {
         for (const plan::Target& target : binding.targets) {
             wrapped_.insert(module_of(target.name, ".lora_A.weight"));
-            out_.tensors.push_back(adapters::stored_as(target, target.name));
+            out_.tensors.push_back(adapters::stored_as(target, with_part(target.name, "default")));
+        }
+        add_ignored(binding.ledger);
+    }
+
+    void add_whole(const plan::Binding& binding) {
+        for (const plan::Target& target : binding.targets) {
+            whole_.insert(target.name);
+            out_.tensors.push_back(
+                adapters::stored_as(target, with_part(target.name, "modules_to_save.default")));
         }
         add_ignored(binding.ledger);
     }
@@ -226,7 +287,9 @@ class Renamer {
             const std::string module = module_of(target.name, ".weight");
             const bool is_wrapped = !module.empty() && wrapped_.contains(module);
             out_.tensors.push_back(adapters::stored_as(
-                target, is_wrapped ? module + ".base_layer.weight" : target.name));
+                target, whole_.contains(target.name) ? with_part(target.name, "original_module")
+                        : is_wrapped                 ? with_part(target.name, "base_layer")
+                                                     : target.name));
         }
         add_ignored(binding.ledger);
     }
@@ -244,8 +307,14 @@ class Renamer {
         }
     }
 
+    /// "X.part.weight" of "X.weight".
+    static std::string with_part(std::string name, const std::string& part) {
+        return name.insert(name.rfind('.'), "." + part);
+    }
+
     Catalogue& out_;
-    std::set<std::string> wrapped_;
+    std::set<std::string> wrapped_;  ///< modules with factors
+    std::set<std::string> whole_;    ///< tensors that were trained as a whole
 };
 
 Catalogue as_peft(Catalogue catalogue, const PreparedModel& prepared, const ModelFiles& files) {
@@ -254,7 +323,10 @@ Catalogue as_peft(Catalogue catalogue, const PreparedModel& prepared, const Mode
     const models::LoraForm form = models::lora_form(*prepared.recipe, *prepared.dialect);
     const FactorSorter sorter(names);
     Catalogue factors = sorter.take(catalogue);
-    sorter.require_plain(factors);
+    Catalogue whole = take_whole(factors);
+    if (!is_empty(factors) || is_empty(whole)) {
+        sorter.require_plain(factors);
+    }
     undo_rank_orders(form, names, *prepared.symbols, factors);
     share(form, *prepared.symbols, factors.tensors);
     share(form, *prepared.symbols, factors.shards);
@@ -262,6 +334,13 @@ Catalogue as_peft(Catalogue catalogue, const PreparedModel& prepared, const Mode
     Renamer renamed(out);
     renamed.add_factors(
         plan::bind(std::move(factors), {&form.recipe, &form.dialect, prepared.symbols.get()}, {}));
+    if (!is_empty(whole)) {
+        const models::Recipe parts = of_parts(*prepared.recipe);
+        const plan::Binding trained = plan::bind(
+            std::move(whole), {&parts, prepared.dialect.get(), prepared.symbols.get()}, {});
+        require_only_padding(trained.padding, files.tokens);
+        renamed.add_whole(trained);
+    }
     if (is_alone) {
         std::move(catalogue.tensors.begin(), catalogue.tensors.end(),
                   std::back_inserter(out.tensors));
