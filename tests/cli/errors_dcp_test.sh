@@ -53,6 +53,14 @@ start torch/dcp_ema_safetensors_w2
 refused "two models" 2 0 "ema (15 tensors), model (15 tensors)" "--prefix"
 start torch/dcp_hf_w2_bf16_qwen2
 accepted "shards of the HuggingFace writer"
+# Without a recipe the vocabulary's rows prove that no rank is missing.
+accepted "shards of the HuggingFace writer, names kept" --names module
+mv "$source"/shard-00002-* "$WORK"
+more=(--names module)
+refused "the last shard missing, names kept" 5 0 shard-00001-model "nothing says whether it ends there"
+more=()
+refused "the last shard missing" 6 0 lm_head.weight
+mv "$WORK"/shard-00002-* "$source"
 rm "$source"/shard-00001-*
 refused "missing shard" 3 0 "shard 1"
 

@@ -12,6 +12,7 @@
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/formats/recognise.hpp"
 #include "shardweld/outputs/output.hpp"
 #include "shardweld/plan/plan.hpp"
 
@@ -98,8 +99,9 @@ class PeftBinder {
         plan::Ledger& ledger = bound_.binding.ledger;
         if (bound_.has_model) {
             require_values(parts.base);
-            bound_.binding = plan::bind(std::move(parts.base), prepared_.model(),
-                                        {options_.dtype, {}, prepared_.choice.has_parts});
+            bound_.binding =
+                plan::bind(std::move(parts.base), prepared_.model(),
+                           {options_.dtype, {}, prepared_.choice.has_parts, prepared_.kept});
         } else {
             ledger.ignored = std::move(parts.base.ignored);
         }
@@ -332,9 +334,7 @@ void dequantise(const std::vector<plan::EncodedWeight>& weights, Bound& bound) {
     }
 }
 
-}  // namespace
-
-Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
+Bound bind_whole(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
                  Catalogue catalogue) {
     const Bytes stored = catalogue::stored_bytes(catalogue);
     Bound bound;
@@ -351,9 +351,9 @@ Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const O
             bound.notes.emplace_back("the checkpoint holds no LoRA adapter: --lora has no effect");
         }
         const auto encoded = encoded_weights(prepared, options, catalogue);
-        bound.binding =
-            plan::bind(std::move(catalogue), prepared.model(),
-                       {options.dtype, spelling(prepared, files), prepared.choice.has_parts});
+        bound.binding = plan::bind(
+            std::move(catalogue), prepared.model(),
+            {options.dtype, spelling(prepared, files), prepared.choice.has_parts, prepared.kept});
         if (prepared.has_dropped_adapter) {
             bound.binding.warnings.push_back(dropped_warning());
         }
@@ -376,6 +376,25 @@ Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const O
     bound.binding.ledger.stored = stored;
     bound.binding.ledger.require_closed();
     return bound;
+}
+
+}  // namespace
+
+Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
+                 Catalogue catalogue) {
+    const auto ranks = catalogue.facts.find(formats::kShardRanks);
+    const Index n_ranks = ranks == catalogue.facts.end() ? 0 : ranks->second;
+    try {
+        return bind_whole(prepared, files, options, std::move(catalogue));
+    } catch (Error& error) {
+        if (n_ranks > 0 && error.code() == ErrorCode::mismatch) {
+            error.set_hint((error.hint().empty() ? "" : error.hint() + "; or ") + "the files of " +
+                           counted(static_cast<std::size_t>(n_ranks), "rank") +
+                           " are here, and none says how many there were: if the run had more, "
+                           "copy theirs");
+        }
+        throw;
+    }
 }
 
 }  // namespace shardweld::app

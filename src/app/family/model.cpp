@@ -19,6 +19,7 @@
 #include "../cli/selection.hpp"
 #include "base_prefix.hpp"
 #include "family_names.hpp"
+#include "reached_shapes.hpp"
 #include "reference.hpp"
 #include "score_head.hpp"
 #include "vocabulary_padding.hpp"
@@ -72,6 +73,27 @@ const models::Recipe& recipe_of(const models::RecipeLibrary& library,
                                          "--names module says that this is meant"});
         return *library.find_recipe(kModuleTree);
     }
+}
+
+/// Names of tensors that the family keeps in their precision, as globs, whatever stands in front of
+/// a layer's number: also of those that are written as they are stored.
+std::vector<std::string> kept_names(const models::RecipeLibrary& library,
+                                    const PreparedModel& prepared) {
+    const models::Recipe* family = prepared.recipe.get();
+    try {
+        family = family->hub.empty() ? &models::recipe_for(library, prepared.config) : family;
+    } catch (const Error&) {
+        return {};
+    }
+    std::set<std::string> globs;
+    for (const auto* const lines : {&family->hub, &family->module}) {
+        for (const models::Line& line : *lines) {
+            if (line.keep) {
+                globs.insert("*" + line.name.literals.back());
+            }
+        }
+    }
+    return {globs.begin(), globs.end()};
 }
 
 /// The recipe that knows how names should be, even where the tensors of an adapter alone need none;
@@ -386,6 +408,10 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
     const models::Recipe* const family = family_of(*library, stored, prepared);
     if (family != nullptr) {
         prepared.notes = take_family_names(*family, catalogue);
+    }
+    prepared.kept = kept_names(*library, prepared);
+    if (prepared.recipe->hub.empty()) {
+        require_all_ranks(prepared.config, catalogue);
     }
     const bool is_headless = fit_recipe(prepared, stored, catalogue);
     const models::Dialect& known = known_dialect(*library, stored, *prepared.recipe, catalogue);

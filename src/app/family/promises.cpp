@@ -2,9 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
 
 #include "shardweld/core/config_fields.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/models/pattern.hpp"
 
 namespace shardweld::app {
 
@@ -60,6 +65,122 @@ void look_at_experts(const models::Config& config, const Targets& targets,
     }
 }
 
+/// Outside numbered layers, and no embedding, norm or pooler.
+bool could_be_head(std::string_view name) {
+    constexpr std::array<std::string_view, 9> kOthers = {
+        "norm", "pool", "rotary", "wte", "wpe", "ln_f", "projector", "merger", "newline"};
+    const bool is_embedding =
+        name.find("embed") != std::string_view::npos && name.find("embed_out") == std::string::npos;
+    const bool is_in_tower =
+        std::ranges::any_of(kTowers, [&](const Tower& tower) { return belongs_to(tower, name); });
+    return !is_embedding && !is_in_tower && !stack_layer_of(name) &&
+           !predicts_further_tokens(name) &&
+           std::ranges::none_of(kOthers, [&](std::string_view word) {
+               return name.find(word) != std::string_view::npos;
+           });
+}
+
+/// Of a class whose loader would make up the head that it does not find.
+void look_at_head(const PreparedModel& prepared, const Targets& targets,
+                  std::vector<plan::Warning>& out) {
+    const auto names = prepared.config.architectures();
+    // A recipe asks for the head of a value model itself.
+    const bool is_asked_for = prepared.is_value && !prepared.recipe->hub.empty();
+    const std::string name = names.empty() || is_asked_for ? "" : names.front();
+    const auto is_of = [&](std::string_view kind) { return name.find(kind) != std::string::npos; };
+    const bool classifies =
+        is_of("Classification") || is_of("QuestionAnswering") || is_of("MultipleChoice");
+    const auto tied = prepared.symbols->try_value("tied");
+    const bool is_tied =
+        tied.value_or(prepared.config.integer("tie_word_embeddings").value_or(1)) != 0;
+    if (!classifies && (!name.ends_with("ForCausalLM") || is_tied)) {
+        return;
+    }
+    const bool is_there = std::ranges::any_of(targets, [&](const plan::Target& target) {
+        const bool is_languages = target.name.find("lm_head") != std::string::npos;
+        return could_be_head(target.name) && !(classifies && is_languages);
+    });
+    if (!is_there) {
+        out.push_back({"head_missing", "",
+                       "config.json names the class " + printable(name) +
+                           ", but no tensor of its head is stored: it would be random; say the "
+                           "class that was trained in architectures, or give a save that has it"});
+    }
+}
+
+/// Optional weights that a field of config.json promises, where no recipe asks for them.
+void look_at_optional(const models::Config& config, const Targets& targets,
+                      std::vector<plan::Warning>& out) {
+    struct Promise {
+        std::string_view field;
+        std::array<std::string_view, 4> words;  ///< one is in the name of each tensor
+    };
+    constexpr std::array<Promise, 5> kPromises = {{
+        {"attention_bias", {"proj.bias", "qkv.bias", "attn.bias", "dense.bias"}},
+        {"qkv_bias", {"proj.bias", "qkv.bias", "attn.bias", "value.bias"}},
+        {"use_qk_norm", {"q_norm", "q_layernorm", "query_norm", "qk_norm"}},
+        {"qk_layernorm", {"q_norm", "q_layernorm", "query_norm", "qk_norm"}},
+        {"moe_router_enable_expert_bias",
+         {"expert_bias", "correction_bias", "gate.bias", "router"}},
+    }};
+    for (const Promise& promise : kPromises) {
+        const bool is_there = std::ranges::any_of(targets, [&](const plan::Target& target) {
+            return std::ranges::any_of(promise.words, [&](std::string_view word) {
+                return target.name.find(word) != std::string::npos;
+            });
+        });
+        if (!is_there && config.integer(promise.field).value_or(0) == 1) {
+            out.push_back({"optional_missing", "",
+                           "config.json says " + std::string(promise.field) +
+                               ", but no tensor that belongs to it is stored"});
+        }
+    }
+}
+
+/// What lies below each module of the stack's layers.
+using Modules = std::map<std::string, std::set<std::string>>;
+
+std::map<std::string, Modules> modules_by_kind(const Targets& targets) {
+    std::map<std::string, Modules> kinds;
+    for (const plan::Target& target : targets) {
+        if (!stack_layer_of(target.name)) {
+            continue;
+        }
+        for (std::size_t end = target.name.rfind('.'); end != std::string::npos && end > 0;
+             end = target.name.rfind('.', end - 1)) {
+            const std::string module = target.name.substr(0, end);
+            const std::string below = target.name.substr(end + 1);
+            const bool is_new = kinds[models::digits_hidden(module)][module]
+                                    .insert(below.substr(0, below.find('.')))
+                                    .second;
+            if (!is_new || !stack_layer_of(module + ".")) {
+                break;
+            }
+        }
+    }
+    return kinds;
+}
+
+/// Of a family without a recipe: a module that lacks one of what another of its name has, and has
+/// nothing else instead. It may have been lost.
+void look_at_modules(const Targets& targets, std::vector<plan::Warning>& out) {
+    for (const auto& [kind, modules] : modules_by_kind(targets)) {
+        const auto& [fullest, all] = *std::ranges::max_element(
+            modules, {}, [](const auto& module) { return module.second.size(); });
+        for (const auto& [module, own] : modules) {
+            if (own.size() + 1 != all.size() || !std::ranges::includes(all, own)) {
+                continue;
+            }
+            const std::string lost = *std::ranges::find_if_not(
+                all, [&](const std::string& one) { return own.contains(one); });
+            out.push_back({"layers_differ", module + "." + lost,
+                           "nothing is stored for " + module + "." + lost + ", though " + fullest +
+                               " has it: was it lost?"});
+            break;
+        }
+    }
+}
+
 /// "module--Class" names another repository; "file.Class" a file of this one.
 void look_at_code(const models::Config& config, const ModelFiles& files,
                   std::vector<plan::Warning>& out) {
@@ -90,7 +211,10 @@ std::vector<plan::Warning> broken_promises(const PreparedModel& prepared, const 
         return found;
     }
     look_at_towers(prepared.config, targets, found);
+    look_at_head(prepared, targets, found);
     if (prepared.recipe->hub.empty()) {
+        look_at_optional(prepared.config, targets, found);
+        look_at_modules(targets, found);
         look_at_layers(prepared.config, targets, found);
         look_at_experts(prepared.config, targets, found);
     }
