@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <optional>
 
 #include <xxhash.h>
@@ -23,6 +24,8 @@ constexpr std::size_t kEntry = kChecked + sizeof(std::uint64_t);
 constexpr std::size_t kRecordsAtOnce = 4096;
 constexpr Index kNone = -1;
 constexpr std::uint32_t kOfInput = 1;
+constexpr std::uint32_t kReadBack = 2;
+constexpr std::uint64_t kMostCounted = (std::uint64_t{1} << 21U) - 1;
 
 using JournalEntry = std::array<std::byte, kEntry>;
 
@@ -69,13 +72,28 @@ JournalEntry record_of(const RangeSum& sum) {
     return checked(record);
 }
 
+JournalEntry record_of(const SeenBlock& seen) {
+    const numeric::Census& census = seen.census;
+    std::uint64_t counts = census.is_constant ? 1 : 0;
+    for (const Index n : {census.n_zero, census.n_inf, census.n_nan}) {
+        counts = (counts << 21U) | (static_cast<std::uint64_t>(n) & kMostCounted);
+    }
+    JournalEntry record{};
+    put_little(static_cast<std::uint64_t>(seen.number), record.data());
+    put_little(seen.target, record.data() + 8);
+    put_little(kReadBack, record.data() + 12);
+    put_little(counts, record.data() + 16);
+    put_little(census.bits, record.data() + 24);
+    return checked(record);
+}
+
 /// Whether it was written whole.
 bool is_whole(const std::byte* record) {
     return get_little<std::uint64_t>(record + kChecked) == check_of(record);
 }
 
-bool is_of_input(const std::byte* record) {
-    return get_little<std::uint32_t>(record + 12) == kOfInput;
+std::uint32_t kind_of(const std::byte* record) {
+    return get_little<std::uint32_t>(record + 12);
 }
 
 RangeSum sum_in(const std::byte* record) {
@@ -90,6 +108,24 @@ std::optional<DoneBlock> block_in(const std::byte* record, const BlockPlaces& pl
     block.target = get_little<std::uint32_t>(record + 8);
     std::copy_n(record + 16, block.digest.size(), block.digest.begin());
     return places.has(block) ? std::optional(block) : std::nullopt;
+}
+
+/// Of a block that the plan has.
+numeric::Census census_in(const std::byte* record, const plan::Slice& slice, DType dtype) {
+    numeric::Census census;
+    if (!numeric::is_counted(dtype)) {
+        return census;
+    }
+    auto counts = get_little<std::uint64_t>(record + 16);
+    for (Index* const n : {&census.n_nan, &census.n_inf, &census.n_zero}) {
+        *n = static_cast<Index>(counts & kMostCounted);
+        counts >>= 21U;
+    }
+    census.n_elements = slice.end - slice.begin;
+    census.bits = get_little<std::uint64_t>(record + 24);
+    census.is_constant = counts != 0;
+    census.has_nonzero = census.n_zero < census.n_elements;
+    return census;
 }
 
 /// Each rank writes those that it is at work on again and again.
@@ -188,6 +224,7 @@ JournalRead read_journal(const fs::path& directory, const plan::Plan& plan) {
     const BlockPlaces places(plan);
     JournalRead read;
     std::vector<DoneBlock> found(places.count(), DoneBlock{kNone});
+    std::map<std::size_t, SeenBlock> seen;
     std::vector<std::byte> bytes;
     for (const auto& [session, path] : files_by_session(directory)) {
         read.last_session = session;
@@ -201,16 +238,27 @@ JournalRead read_journal(const fs::path& directory, const plan::Plan& plan) {
                 const std::byte* record = bytes.data() + i;
                 if (!is_whole(record)) {
                     ++read.n_unreadable;
-                } else if (is_of_input(record)) {
+                } else if (kind_of(record) == kOfInput) {
                     if (read.sums.size() < most_sums(places)) {
                         read.sums.push_back(sum_in(record));
                     }
-                } else if (const auto block = block_in(record, places)) {
-                    found[places.index(*block)] = *block;
-                } else {
+                } else if (const auto block = block_in(record, places); !block) {
                     ++read.n_unreadable;
+                } else if (kind_of(record) == kReadBack) {
+                    const DType dtype = plan.targets[block->target].dtype;
+                    seen[places.index(*block)] = {block->number, block->target,
+                                                  census_in(record, places.slice(*block), dtype)};
+                } else {
+                    // Written anew since it was read back, if it ever was.
+                    seen.erase(places.index(*block));
+                    found[places.index(*block)] = *block;
                 }
             }
+        }
+    }
+    for (const auto& [index, block] : seen) {
+        if (found[index].number != kNone) {
+            read.seen.push_back(block);
         }
     }
     std::erase_if(found, [](const DoneBlock& block) { return block.number == kNone; });
@@ -227,8 +275,9 @@ Journal::Journal(const fs::path& directory, Index session, int rank, bool sync)
       path_(directory / (std::to_string(session) + "-" + std::to_string(rank))),
       sync_(sync) {}
 
-void Journal::append(std::span<const DoneBlock> blocks, std::span<const RangeSum> sums) {
-    if (blocks.empty() && sums.empty()) {
+void Journal::append(std::span<const DoneBlock> blocks, std::span<const RangeSum> sums,
+                     std::span<const SeenBlock> seen) {
+    if (blocks.empty() && sums.empty() && seen.empty()) {
         return;
     }
     if (!file_.is_open()) {
@@ -239,7 +288,7 @@ void Journal::append(std::span<const DoneBlock> blocks, std::span<const RangeSum
         }
     }
     std::vector<std::byte> bytes;
-    bytes.reserve((blocks.size() + sums.size()) * kEntry);
+    bytes.reserve((blocks.size() + sums.size() + seen.size()) * kEntry);
     const auto add = [&](const auto& items) {
         for (const auto& item : items) {
             const JournalEntry record = record_of(item);
@@ -248,6 +297,7 @@ void Journal::append(std::span<const DoneBlock> blocks, std::span<const RangeSum
     };
     add(sums);
     add(blocks);
+    add(seen);
     file_.write_at(size_, bytes);
     size_ += bytes.size();
     if (sync_) {

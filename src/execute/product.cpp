@@ -30,6 +30,9 @@ void Product::take_over(mpi::Comm& comm, const SourceFiles& source) {
             }
             writer_.put_done(block, slice, bytes);
         },
+        [&](const DoneBlock& block, const plan::Slice& slice, const numeric::Census& census) {
+            writer_.put_kept(block, slice, census);
+        },
         counts_);
 }
 

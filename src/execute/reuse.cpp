@@ -89,6 +89,31 @@ Index bytes_of(std::span<const DoneBlock> blocks, const BlockPlaces& places) {
     return static_cast<Index>(bytes);
 }
 
+/// What an earlier run saw in a block; nullptr where none has.
+const SeenBlock* seen_at(const Resumption& earlier, const BlockPlaces& places,
+                         const DoneBlock& block) {
+    const auto index_of = [&](const SeenBlock& seen) {
+        return places.index({seen.number, seen.target, {}});
+    };
+    const std::size_t index = places.index(block);
+    const auto at = std::lower_bound(
+        earlier.seen.begin(), earlier.seen.end(), index,
+        [&](const SeenBlock& seen, std::size_t wanted) { return index_of(seen) < wanted; });
+    return at != earlier.seen.end() && index_of(*at) == index ? &*at : nullptr;
+}
+
+/// Blocks that need not be read again, and all others.
+std::pair<std::vector<DoneBlock>, std::vector<DoneBlock>> parted(const Resumption& earlier,
+                                                                 const BlockPlaces& places) {
+    std::vector<DoneBlock> unread = earlier.blocks;
+    const auto kept = std::stable_partition(
+        unread.begin(), unread.end(),
+        [&](const DoneBlock& block) { return seen_at(earlier, places, block) == nullptr; });
+    std::vector<DoneBlock> seen(kept, unread.end());
+    unread.erase(kept, unread.end());
+    return {std::move(seen), std::move(unread)};
+}
+
 std::vector<plan::LineRange> shared(mpi::Comm& comm, const std::vector<plan::LineRange>& mine) {
     return plan::united(mpi::gather_all(comm, mine));
 }
@@ -97,13 +122,26 @@ std::vector<plan::LineRange> shared(mpi::Comm& comm, const std::vector<plan::Lin
 
 std::vector<plan::LineRange> reuse(mpi::Comm& comm, const plan::Plan& plan,
                                    const io::Directory& directory, const RunOptions& options,
-                                   const OnReused& on_reused, RankCounts& counts) {
+                                   const OnReused& on_reused, const OnKept& on_kept,
+                                   RankCounts& counts) {
     if (options.resumption.blocks.empty()) {
         return {};
     }
     const BlockPlaces places(plan);
-    const auto mine = share_of(options.resumption.blocks, plan, places, comm);
+    const Resumption& earlier = options.resumption;
+    const auto [kept, unread] = parted(earlier, places);
     std::vector<DoneBlock> good;
+    for (const DoneBlock& block : share_of(kept, plan, places, comm)) {
+        const plan::Slice slice = places.slice(block);
+        const Bytes bytes = static_cast<Bytes>(slice.end - slice.begin) *
+                            size_of(plan.targets[block.target].dtype);
+        good.push_back(block);
+        on_kept(block, slice, seen_at(earlier, places, block)->census);
+        ++counts.blocks_reused;
+        counts.bytes_reused += bytes;
+        counts.bytes_seen += bytes;
+    }
+    const auto mine = share_of(unread, plan, places, comm);
     BlockReader reader(plan, directory, options.sync);
     const Index own = bytes_of(mine, places);
     const Index total = comm.all_sum(own);

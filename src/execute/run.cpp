@@ -41,7 +41,19 @@ class Worker {
     }
 
     /// What an earlier run has done is taken over: a round is left out when all outputs have it.
+    /// One that is stopped meanwhile keeps what it has seen.
     void take_over() {
+        try {
+            read_back();
+        } catch (const Error& error) {
+            if (error.code() == ErrorCode::stopped) {
+                keep_all();
+            }
+            throw;
+        }
+    }
+
+    void read_back() {
         std::vector<std::vector<plan::LineRange>> done;
         for (Product& product : products_) {
             product.take_over(comm_, source_);
@@ -74,14 +86,18 @@ class Worker {
                     }
                 });
             } else if (error.code() != ErrorCode::launch) {
-                // Agreed by all ranks; none may go on to remove what others still write.
-                for (Product& product : products_) {
-                    product.writer().keep();
-                }
-                comm_.barrier();
+                keep_all();
             }
             throw;
         }
+    }
+
+    /// Agreed by all ranks; none may go on to remove what others still write.
+    void keep_all() {
+        for (Product& product : products_) {
+            product.writer().keep();
+        }
+        comm_.barrier();
     }
 
     void close() {
@@ -272,6 +288,7 @@ class Worker {
         all.bytes_written = own.bytes_written;
         all.blocks_reused = own.blocks_reused;
         all.bytes_reused = own.bytes_reused;
+        all.bytes_seen = own.bytes_seen;
         all.bytes_damaged = own.bytes_damaged;
         for (auto& [counts, host] : mpi::gather(comm_, std::pair(all, comm_.host()))) {
             result.ranks.push_back({counts, std::move(host)});

@@ -16,14 +16,17 @@ bool is_remarkable(const numeric::Census& census) {
 
 void TensorCensus::add(const plan::Slice& slice, std::span<const std::byte> bytes) {
     const DType dtype = plan_.targets[slice.target].dtype;
-    if (!numeric::is_counted(dtype)) {
-        return;
+    if (numeric::is_counted(dtype)) {
+        add(slice, numeric::take_census(dtype, bytes));
     }
+}
+
+void TensorCensus::add(const plan::Slice& slice, const numeric::Census& census) {
     if (slice.target != current_.target) {
         keep(current_);
         current_ = {slice.target, {}};
     }
-    current_.census.add(numeric::take_census(dtype, bytes));
+    current_.census.add(census);
 }
 
 /// A whole tensor with nothing remarkable is forgotten; a part may still become remarkable.

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "shardweld/core/usage.hpp"
+#include "shardweld/numeric/census.hpp"
 #include "shardweld/numeric/convert.hpp"
 #include "shardweld/numeric/quantise.hpp"
 #include "shardweld/plan/plan.hpp"
@@ -126,6 +127,31 @@ void Writer::put_done(const DoneBlock& block, const plan::Slice& slice,
     digests_.add_done(block);
     n_written_down_ = digests_.finished().size();
     hand_out(slice, bytes);
+    note_seen(block, bytes);
+}
+
+void Writer::put_kept(const DoneBlock& block, const plan::Slice& slice,
+                      const numeric::Census& census) {
+    digests_.add_done(block);
+    n_written_down_ = digests_.finished().size();
+    if (options_.on_seen) {
+        options_.on_seen(slice, census);
+    }
+}
+
+/// Codes and scales are right together only: they are read again.
+void Writer::note_seen(const DoneBlock& block, std::span<const std::byte> bytes) {
+    const plan::Target& target = plan_.targets[block.target];
+    if (!journal_ || target.holds_codes() || target.is_scales()) {
+        return;
+    }
+    const bool is_counted = numeric::is_counted(target.dtype);
+    seen_.push_back({block.number, block.target,
+                     is_counted ? numeric::take_census(target.dtype, bytes) : numeric::Census()});
+    since_flush_ += bytes.size();
+    if (since_flush_ >= kFlushBytes || wall_seconds() - flushed_at_ >= kFlushSeconds) {
+        flush();
+    }
 }
 
 void Writer::hand_out(const plan::Slice& slice, std::span<const std::byte> bytes) {
@@ -265,9 +291,10 @@ void Writer::keep() noexcept {
 
 void Writer::write_journal() {
     // Sums alone are no work to go on with.
-    if (journal_ && !digests_.finished().empty()) {
+    if (journal_ && (!digests_.finished().empty() || !seen_.empty())) {
         const auto sums = record_sums_ ? record_sums_->take_new() : std::vector<RangeSum>();
-        journal_->append(digests_.finished().subspan(n_written_down_), sums);
+        journal_->append(digests_.finished().subspan(n_written_down_), sums, seen_);
+        seen_.clear();
         n_written_down_ = digests_.finished().size();
     }
 }

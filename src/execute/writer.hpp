@@ -36,6 +36,9 @@ class Writer {
     void put_done(const DoneBlock& block, const plan::Slice& slice,
                   std::span<const std::byte> bytes);
 
+    /// The same of a block that is not read again.
+    void put_kept(const DoneBlock& block, const plan::Slice& slice, const numeric::Census& census);
+
     /// From now on nothing is written down: what follows may have to be done again.
     void stop_journal() { journal_.reset(); }
     /// Brings everything to the disk and writes down what is whole.
@@ -76,6 +79,7 @@ class Writer {
     void hand_out(const plan::Slice& slice, std::span<const std::byte> bytes);
     void write(plan::LineRange range, std::span<const std::byte> bytes);
     [[nodiscard]] bool is_flush_due() const;
+    void note_seen(const DoneBlock& block, std::span<const std::byte> bytes);
     void write_journal();
 
     const plan::Plan& plan_;
@@ -92,6 +96,7 @@ class Writer {
     std::optional<Journal> journal_;
     std::shared_ptr<RecordSums> record_sums_;  ///< of what is read; may be null
     std::size_t n_written_down_ = 0;           ///< of the finished blocks
+    std::vector<SeenBlock> seen_;              ///< read back, not written down yet
     std::vector<plan::LineRange> put_;         ///< in the order of the line
     Bytes since_flush_ = 0;
     double flushed_at_;

@@ -23,14 +23,15 @@ int number_in(const Lookup& environment, const char* name) {
     return value;
 }
 
-bool is_joined(const Lookup& environment, MpiLibrary library) {
+bool is_joined(const Lookup& environment, MpiLibrary library, const OffersPmi& offers_pmi) {
     const auto has = [&](const char* name) { return environment(name) != nullptr; };
     if (has("PMIX_RANK")) {
         return true;
     }
     switch (library) {
         case MpiLibrary::open_mpi:
-            return has("OMPI_COMM_WORLD_SIZE");
+            return has("OMPI_COMM_WORLD_SIZE") ||
+                   (has("PMI_RANK") && has("PMI_SIZE") && offers_pmi && offers_pmi());
         case MpiLibrary::mpich:
             return is_started_by_pmi(environment);
     }
@@ -53,10 +54,10 @@ const char* how_to_start(MpiLibrary library) {
                  "the MPICH that shardweld runs with";
 }
 
-int promised_ranks(const Lookup& environment, MpiLibrary library) {
+int promised_ranks(const Lookup& environment, MpiLibrary library, const OffersPmi& offers_pmi) {
     const int tasks = std::max(number_in(environment, "SLURM_STEP_NUM_TASKS"),
                                number_in(environment, "PMI_SIZE"));
-    if (!is_joined(environment, library)) {
+    if (!is_joined(environment, library, offers_pmi)) {
         if (tasks > 1) {
             throw Error(ErrorCode::launch,
                         std::to_string(tasks) +
@@ -69,6 +70,21 @@ int promised_ranks(const Lookup& environment, MpiLibrary library) {
     // Inside mpirun, Slurm's numbers count mpirun's daemons.
     const int ranks = number_in(environment, "OMPI_COMM_WORLD_SIZE");
     return ranks > 0 ? ranks : std::max(tasks, 1);
+}
+
+bool has_slurm_plugin(const fs::path& library_dir) {
+    constexpr std::array kPlugins{"mca_pmix_s1.so", "mca_pmix_s2.so"};
+    std::error_code failed;
+    for (const fs::directory_entry& beside : fs::directory_iterator(library_dir, failed)) {
+        const fs::path& directory = beside.path();
+        const bool may_hold = directory.filename().string().starts_with("openmpi");
+        if (may_hold && std::any_of(kPlugins.begin(), kPlugins.end(), [&](const char* plugin) {
+                return fs::exists(directory / plugin, failed);
+            })) {
+            return true;
+        }
+    }
+    return false;
 }
 
 int torch_processes(const Lookup& environment) {

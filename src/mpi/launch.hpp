@@ -21,10 +21,17 @@ bool is_started_by_pmi(const Lookup& environment);
 /// What to type instead, when ranks do not find each other.
 const char* how_to_start(MpiLibrary library);
 
+/// Whether the Open MPI at hand was built against Slurm's PMI-1 or PMI-2; asked only where a
+/// launcher offers them.
+using OffersPmi = std::function<bool()>;
+
+/// Whether beside an Open MPI's libraries in `library_dir` lie its plugins for Slurm's PMI.
+bool has_slurm_plugin(const fs::path& library_dir);
+
 /// Ranks that the launcher promises: 0 when no launcher is seen (run serially, without MPI_Init),
 /// 1 or more when MPI is to be initialised (1 also when the number is not told).
 /// Error(launch) when several tasks were started in a way that this MPI library cannot join.
-int promised_ranks(const Lookup& environment, MpiLibrary library);
+int promised_ranks(const Lookup& environment, MpiLibrary library, const OffersPmi& offers_pmi = {});
 
 /// Processes that torchrun, or another launcher of torch's, has started, none of which knows the
 /// others by MPI; 0 when there is only one, or MPI's launcher has started them.

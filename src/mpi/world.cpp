@@ -1,4 +1,9 @@
+#include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <fstream>
+
+#include <dlfcn.h>
 
 #include "shardweld/mpi/comm.hpp"
 #include "shardweld/mpi/library.hpp"
@@ -8,6 +13,27 @@
 namespace shardweld::mpi {
 
 namespace {
+
+/// Open MPI's plugins lie beside its libraries, one of which this process has mapped; or they are
+/// a part of it.
+bool open_mpi_offers_pmi() {
+    (void)entry_to(MpiLibrary::open_mpi);
+    constexpr std::array kPlugins{"mca_pmix_s1_component", "mca_pmix_s2_component"};
+    if (std::any_of(kPlugins.begin(), kPlugins.end(), [](const char* plugin) {
+            return dlsym(RTLD_DEFAULT, plugin) != nullptr;
+        })) {
+        return true;
+    }
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);) {
+        const std::size_t at = line.find('/');
+        const fs::path library = at == std::string::npos ? fs::path() : line.substr(at);
+        if (library.filename().string().starts_with("libopen-pal.so")) {
+            return has_slurm_plugin(library.parent_path());
+        }
+    }
+    return false;
+}
 
 // Read outside the program's own options: whether MPI may be initialised has to be known before
 // there is a rank to ask.
@@ -31,7 +57,7 @@ int torch_processes() {
 
 std::unique_ptr<Comm> world_comm(Pulse& starting) {
     const MpiLibrary library = library_of(variable);
-    const int promised = promised_ranks(variable, library);
+    const int promised = promised_ranks(variable, library, open_mpi_offers_pmi);
     if (promised == 0) {
         return serial_comm();
     }

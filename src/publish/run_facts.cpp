@@ -25,6 +25,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kSchema = 2;
+constexpr const char* kStamps = "stamps.json";
 constexpr Bytes kLongestHeader = Bytes{1} << 30U;
 
 // get() takes fractions too, and what does not fit is undefined: get_ref() refuses them.
@@ -39,13 +40,18 @@ json json_of(const InputFact& input) {
             stamp.inode, input.digest, input.is_proved};
 }
 
-InputFact input_in(const json& entry) {
+/// Behind the name.
+io::FileStamp stamp_in(const json& entry) {
     const auto time = [&](std::size_t at) {
         return entry.at(at).get_ref<const json::number_integer_t&>();
     };
+    return {bytes_in(entry.at(1)), time(2), time(3), bytes_in(entry.at(4))};
+}
+
+InputFact input_in(const json& entry) {
     InputFact input;
     input.name = entry.at(0).get<std::string>();
-    input.stamp = {bytes_in(entry.at(1)), time(2), time(3), bytes_in(entry.at(4))};
+    input.stamp = stamp_in(entry);
     input.digest = bytes_in(entry.at(5));
     input.is_proved = entry.at(6).get<bool>();
     return input;
@@ -214,6 +220,31 @@ RunFacts read_header(const fs::path& journal) {
         refuse_header("is damaged: " + printable(error.what()));
     }
     return {};
+}
+
+void write_stamps(const OutputStamps& stamps, const fs::path& journal) {
+    json files = json::array();
+    for (const auto& [name, stamp] : stamps) {
+        files.push_back({name, stamp.size, stamp.modified_ns, stamp.changed_ns, stamp.inode});
+    }
+    const json root = {{"files", std::move(files)}};
+    io::write_text(journal / kStamps, root.dump(1, ' ', false, json::error_handler_t::replace),
+                   true);
+}
+
+OutputStamps read_stamps(const fs::path& journal) {
+    OutputStamps stamps;
+    try {
+        const json root = parse_json<json>(io::read_text(journal / kStamps, kLongestHeader));
+        for (const json& entry : root.at("files")) {
+            stamps[entry.at(0).get<std::string>()] = stamp_in(entry);
+        }
+    } catch (const Error&) {
+        return {};
+    } catch (const json::exception&) {
+        return {};
+    }
+    return stamps;
 }
 
 void require_same(const RunFacts& begun, const RunFacts& now, const fs::path& where) {

@@ -56,6 +56,29 @@ TEST(Launch, takes_pmi_with_mpich_only) {
     EXPECT_THROW(promised({{"PMI_RANK", "1"}, {"PMI_SIZE", "3"}}, MpiLibrary::open_mpi), Error);
 }
 
+TEST(Launch, takes_pmi_with_an_open_mpi_that_was_built_against_slurm) {
+    const Variables srun{{"PMI_RANK", "1"}, {"PMI_SIZE", "3"}, {"SLURM_STEP_NUM_TASKS", "3"}};
+    const auto promised_where = [&](bool offers_pmi) {
+        return promised_ranks(lookup_in(srun), MpiLibrary::open_mpi, [=] { return offers_pmi; });
+    };
+    EXPECT_EQ(promised_where(true), 3);
+    EXPECT_THROW(promised_where(false), Error);
+    const Variables none{{"SLURM_STEP_NUM_TASKS", "3"}};
+    EXPECT_THROW(
+        promised_ranks(lookup_in(none), MpiLibrary::open_mpi, [] { return true; }), Error);
+}
+
+TEST(Launch, finds_the_plugins_of_an_open_mpi_that_was_built_against_slurm) {
+    const test::TemporaryDirectory root;
+    EXPECT_FALSE(has_slurm_plugin(root.path()));
+    EXPECT_FALSE(has_slurm_plugin(root.path() / "none"));
+    std::filesystem::create_directories(root.path() / "openmpi3");
+    (void)root.put("openmpi3/mca_pmix_ext3x.so");
+    EXPECT_FALSE(has_slurm_plugin(root.path()));
+    (void)root.put("openmpi3/mca_pmix_s2.so");
+    EXPECT_TRUE(has_slurm_plugin(root.path()));
+}
+
 TEST(Launch, refuses_tasks_that_cannot_find_each_other) {
     try {
         promised({{"SLURM_STEP_NUM_TASKS", "4"}}, MpiLibrary::open_mpi);

@@ -16,9 +16,30 @@ slurm_up() {
     slurmctld -D >"$SLURM/log/slurmctld.out" 2>&1 &
     local host
     for host in $(host_names); do
-        on_host "$host" "$HERE/../slurm/node.sh '$host'" >"$SLURM/log/$host.out" 2>&1 &
+        start_node "$host"
     done
     eventually 30 all_idle || { fail "Slurm does not start"; tail -n 5 "$SLURM"/log/*; return 1; }
+}
+
+start_node() { # HOST
+    on_host "$1" "$HERE/../slurm/node.sh '$1'" >>"$SLURM/log/$1.out" 2>&1 &
+}
+
+# lose_node HOST: whatever runs there ends without a word, and Slurm finds it down. What programs had in memory is gone with it.
+lose_node() {
+    local process
+    for process in /proc/[0-9]*; do
+        [[ "$(<"$process/comm")" =~ ^(slurmd|slurmstepd|shardweld|bash|srun)$ ]] 2>/dev/null &&
+            [[ "$(readlink "$process/ns/net")" == "$(readlink "/proc/$(<"$HOSTS/$1.pid")/ns/net")" && "${process#/proc/}" != "$(<"$HOSTS/$1.pid")" ]] &&
+            kill -KILL "${process#/proc/}"
+    done
+    on_host "$1" "rm -rf '$LOCAL'/spool '$LOCAL'/spmix* '$LOCAL'/*.pid /dev/shm/*"
+    scontrol update NodeName="$1" State=DOWN Reason=lost
+}
+
+find_node() { # HOST: it is back
+    start_node "$1"
+    scontrol update NodeName="$1" State=RESUME
 }
 
 start_munge() {

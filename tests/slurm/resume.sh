@@ -13,20 +13,27 @@ with=(--hf_config "$big/hf")
 normal_path="$PATH"
 PATH="$HOSTS/slow:$PATH"
 
+# A node dies under a job of two nodes.
+submit --nodes=2 --ntasks-per-node=2 "${merging[@]}" "$HOSTS/lost" "${with[@]}"
+lost=$job
 # Told by Slurm (some time within half a minute of when it was asked to), by the job's end, and by an operator who wants the node.
-submit --time=1 --signal=USR1@55 "${merging[@]}" "$HOSTS/told" "${with[@]}"
+submit -w h1 --time=1 --signal=USR1@55 "${merging[@]}" "$HOSTS/told" "${with[@]}"
 told=$job
-submit --time=1 --signal=USR1@1 "${merging[@]}" "$HOSTS/ended" "${with[@]}" --stop_before 45s
+submit -w h1 --time=1 --signal=USR1@1 "${merging[@]}" "$HOSTS/ended" "${with[@]}" --stop_before 45s
 ended=$job
-submit "${merging[@]}" "$HOSTS/requeued" "${with[@]}"
+submit -w h1 "${merging[@]}" "$HOSTS/requeued" "${with[@]}"
 requeued=$job
 PATH="$normal_path"
-submit --dependency="afterok:$told" "$SCRIPTS/test.sbatch" "$big/source" "$HOSTS/told" --hf_config "$big/hf"
+submit -w h1 --dependency="afterok:$told" "$SCRIPTS/test.sbatch" "$big/source" "$HOSTS/told" --hf_config "$big/hf"
 tested=$job
 eventually 30 writes_into "$HOSTS/requeued"
 sleep 2
 scontrol requeue "$requeued"
-for name in requeued ended told; do
+eventually 30 writes_into "$HOSTS/lost"
+lose_node h2
+sleep 1
+find_node h2
+for name in requeued lost ended told; do
     expect_end "${!name}" COMPLETED 0 "$name" 120 || continue
     expect_same "$big_sum" "$HOSTS/$name" "$name"
     expect_report "$HOSTS/$name.report.json" 'report["resume"]["bytes_reused"] > 0' "$name"
@@ -59,4 +66,4 @@ with open(path, "r+b") as file:
     file.write(bytes([last ^ 64]))
 PY
 requeue_done FAILED 12 "a job queued again behind another model"
-rm -rf "$HOSTS"/{told,ended,requeued,slow}
+rm -rf "$HOSTS"/{told,ended,requeued,lost,slow}

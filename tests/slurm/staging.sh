@@ -1,18 +1,60 @@
-# Shards, given by links, on the nodes' local disks, each on one of them; afterwards the disks are empty again, also when the merge has failed.
+# Shards on the nodes' local disks, each on one of them; however the job ends, the disks are empty again.
 make_big
 export STAGE_DIR="$LOCAL"
-cp -rs "$big/source" "$HOSTS/linked"
-submit "$SCRIPTS/staging.sbatch" "$HOSTS/linked" "$HOSTS/staged" --hf_config "$big/hf"
-good=$job
-submit "$SCRIPTS/staging.sbatch" "$big/source" "$HOSTS/unstaged" --hf_config "$HOSTS/no-such-directory"
-bad=$job
-expect_end "$good" COMPLETED 0 "staging" && {
-    expect_same "$big_sum" "$HOSTS/staged" "staging"
-    expect_report "$HOSTS/staged.report.json" 'hosts == 2 and sent > 0' "staging"
+declare -A staged=()
+stage() { # NAME CHECKPOINT CONFIG [OPTIONS]: the job in ${staged[NAME]}
+    submit --ntasks-per-node=2 $([[ $1 != *zarr ]] || echo --nodes=1) "$SCRIPTS/staging.sbatch" "$2" "$HOSTS/staged-$1" --hf_config "$3" "${@:4}"
+    staged[$1]=$job
 }
-expect_end "$bad" FAILED 2 "staging without a config"
-expect_absent "$HOSTS/unstaged"
+nothing_staged() {
+    [[ -z "$(all_hosts "find '$LOCAL' -maxdepth 1 -name 'shardweld-*'")" ]]
+}
+
+# Files given by links; every kind of file that formats have; jobs that end before their time.
+cp -rs "$big/source" "$HOSTS/linked"
+for name in late cancelled stopped requeued; do
+    stage $name "$big/source" "$big/hf" --bw_limit 8MB
+done
+stage good "$HOSTS/linked" "$big/hf"
+zarr=megatron/qwen2-tied-tp2-zarr
+stage spread "$TESTS/data/$zarr/source" "$TESTS/data/$zarr/hf"
+stage bad "$big/source" "$HOSTS/no-such-directory"
+kinds=(deepspeed/zero2_w2_tied torch/dcp_hf_w2_bf16_qwen2 $zarr)
+for kind in "${kinds[@]}"; do
+    stage "$kind" "$TESTS/data/$kind/source" "$TESTS/data/$kind/hf"
+done
+mkdir "$HOSTS/staged-deepspeed" "$HOSTS/staged-megatron" "$HOSTS/staged-torch"
+for name in late cancelled stopped requeued; do
+    eventually 60 writes_into "$HOSTS/staged-$name" || fail "$name does not begin"
+done
+sleep 2
+scontrol update JobId="${staged[late]}" EndTime=now+1
+scancel "${staged[cancelled]}"
+scancel --signal=USR1 "${staged[stopped]}"
+scontrol requeue "${staged[requeued]}"
+
+expect_end "${staged[good]}" COMPLETED 0 "staging" && {
+    expect_same "$big_sum" "$HOSTS/staged-good" "staging"
+    expect_report "$HOSTS/staged-good.report.json" 'hosts == 2 and sent > 0' "staging"
+}
+expect_end "${staged[bad]}" FAILED 2 "staging without a config"
+expect_absent "$HOSTS/staged-bad"
+expect_end "${staged[spread]}" FAILED 5 "zarr on two nodes" && expect_log "${staged[spread]}" "take --nodes=1" "zarr on two nodes"
+for kind in "${kinds[@]}"; do
+    expect_end "${staged[$kind]}" COMPLETED 0 "staging $kind" && same_as_expected "$TESTS/data/$kind" "$HOSTS/staged-$kind"
+done
+expect_end "${staged[stopped]}" FAILED 11 "staging, stopped"
+expect_end "${staged[cancelled]}" CANCELLED 0 "staging, cancelled"
+expect_end "${staged[late]}" TIMEOUT 0 "staging at its time limit"
+expect_end "${staged[requeued]}" COMPLETED 0 "staging, queued again" 90 && {
+    expect_same "$big_sum" "$HOSTS/staged-requeued" "staging, queued again"
+    expect_report "$HOSTS/staged-requeued.report.json" 'report["resume"]["bytes_reused"] > 0' "staging, queued again"
+}
 checks=$((checks + 1))
-left="$(all_hosts "find '$LOCAL' -name 'shardweld-*'")"
-[[ -z "$left" ]] || fail "staging leaves $left on local disks"
-rm -rf "$HOSTS"/staged* "$HOSTS/linked"
+eventually 5 nothing_staged || fail "staging leaves $(all_hosts "find '$LOCAL' -maxdepth 1 -name 'shardweld-*'") on local disks"
+
+# Where the disks are, the site has to say.
+checks=$((checks + 1))
+env -u STAGE_DIR SLURM_CPUS_PER_TASK=1 bash "$SCRIPTS/staging.sbatch" "$big/source" "$HOSTS/staged-nowhere" 2>"$WORK/err"
+[[ $? == 2 ]] && expect_text "STAGE_DIR="
+rm -rf "$HOSTS"/{,.}staged* "$HOSTS/linked"

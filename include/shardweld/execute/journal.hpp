@@ -12,6 +12,7 @@
 #include "shardweld/io/digest.hpp"
 #include "shardweld/io/directory.hpp"
 #include "shardweld/io/output_file.hpp"
+#include "shardweld/numeric/census.hpp"
 #include "shardweld/plan/plan.hpp"
 
 namespace shardweld::execute {
@@ -23,6 +24,13 @@ struct DoneBlock {
     Index number = 0;
     std::uint32_t target = 0;
     Digest digest{};  ///< of the written bytes
+};
+
+/// A block that a run has read back and found right, and what its elements look like.
+struct SeenBlock {
+    Index number = 0;
+    std::uint32_t target = 0;
+    numeric::Census census;  ///< nothing where numeric::is_counted does not know the type
 };
 
 /// Where blocks lie. `plan` must outlive it.
@@ -56,6 +64,7 @@ struct JournalRead {
     std::vector<DoneBlock>
         blocks;                  ///< in the order of the line, each once: the latest session's word
     std::vector<RangeSum> sums;  ///< of input, in no order; not many more than blocks
+    std::vector<SeenBlock> seen;  ///< those of the blocks that some run read back, in their order
     Index n_unreadable = 0;      ///< records cut short or damaged
     Index last_session = 0;      ///< 0: none
 };
@@ -72,14 +81,18 @@ Bytes journal_bytes(const plan::Plan& plan);
 ///
 /// Records have 40 bytes, little-endian. Of a block: its number (8), target (4), zero (4), digest
 /// (16), xxh3-64 of the bytes before (8); of a range of input: its begin (8), record (4), one (4),
-/// end (8), CRC-32 (4), zero (4), the same xxh3-64.
+/// end (8), CRC-32 (4), zero (4), the same xxh3-64; of a block that was read back: its number (8),
+/// target (4), two (4), how many NaNs, infinities and zeros (21 bits each) and whether all elements
+/// are alike (1), the bits of one (8), the same xxh3-64.
 class Journal {
   public:
     Journal(const fs::path& directory, Index session, int rank, bool sync);
 
-    /// Appends blocks whose bytes are where they outlive this run, and what was read meanwhile.
-    /// Error(target) when the directory is another one than at first; Error(io), Error(space).
-    void append(std::span<const DoneBlock> blocks, std::span<const RangeSum> sums = {});
+    /// Appends blocks whose bytes are where they outlive this run, what was read meanwhile, and
+    /// which blocks were read back. Error(target) when the directory is another one than at first;
+    /// Error(io), Error(space).
+    void append(std::span<const DoneBlock> blocks, std::span<const RangeSum> sums = {},
+                std::span<const SeenBlock> seen = {});
 
   private:
     io::Directory directory_;

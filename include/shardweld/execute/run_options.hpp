@@ -30,6 +30,9 @@ using OnProgress = std::function<void(Bytes done_by_this_rank)>;
 /// output line. May throw.
 using OnSlice = std::function<void(const plan::Slice& slice, std::span<const std::byte> bytes)>;
 
+/// Called on one rank with a slice that is not read again, and what an earlier run saw in it.
+using OnSeen = std::function<void(const plan::Slice& slice, const numeric::Census& census)>;
+
 /// The same with the codes that a slice of a weight is made of: rows, `rows.n_columns` wide, from
 /// the slice's first element on. Not of gpt-oss' experts, whose codes lie by columns.
 using OnCodes =
@@ -52,6 +55,7 @@ struct RankCounts {
     Index exchange_steps = 0;
     Index blocks_reused = 0;  ///< of an earlier run, found as its journal says
     Bytes bytes_reused = 0;
+    Bytes bytes_seen = 0;      ///< of these, read back by an earlier run, not by this one
     Bytes bytes_damaged = 0;  ///< found otherwise, and written again
     double read_s = 0, exchange_s = 0, write_s = 0, wall_s = 0, cpu_s = 0;
     Bytes peak_bytes = 0;    ///< of the process so far: RssAnon + RssShmem, from the system
@@ -77,10 +81,13 @@ struct Resumption {
     Index session = 1;  ///< of this run, unlike any before
     std::vector<DoneBlock>
         blocks;                  ///< written earlier, in the order of the line, alike on all ranks
+    std::vector<SeenBlock>
+        seen;  ///< those that need not be read back again, in their order, alike on all ranks
     std::vector<RangeSum> sums;  ///< of what was read for them; on rank 0
+    std::size_t n_known = 0;     ///< blocks written and blocks read back, by all runs; on rank 0
 
     static constexpr auto fields = [](auto& self) {
-        return std::tie(self.journal, self.session, self.blocks);
+        return std::tie(self.journal, self.session, self.blocks, self.seen);
     };
 };
 
@@ -91,6 +98,7 @@ struct RunOptions {
     bool write = true;      ///< false: nothing is written
     OnSlice on_slice;       ///< not empty: gets all finished bytes
     OnCodes on_codes = {};  ///< of weights that are made of codes, before their `on_slice`
+    OnSeen on_seen = {};    ///< of what neither this run writes nor reads back
     OnProgress on_progress;
     mpi::OnShare on_read_back;  ///< of what an earlier run has written
     fs::path factors;           ///< the file that the plan's folds read their factors from

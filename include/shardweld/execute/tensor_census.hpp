@@ -24,6 +24,8 @@ class TensorCensus {
     /// Takes the slice's elements in: an OnSlice. Local. Slices of one target may come in any
     /// order; no element may come twice.
     void add(const plan::Slice& slice, std::span<const std::byte> bytes);
+    /// The same of elements that were looked at earlier.
+    void add(const plan::Slice& slice, const numeric::Census& census);
 
     /// Collective. By target, on every rank: those that hold a NaN or an infinity, zeros for the
     /// most part or one value only. Independent of ranks and rounds. Types that numeric::is_counted

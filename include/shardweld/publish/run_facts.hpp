@@ -2,6 +2,7 @@
 // Knows names, stamps and digests; nothing of tensors.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,15 @@ RunFacts read_header(const fs::path& journal);
 /// take up: Error(target) when another version of the program began, Error(mismatch) when it
 /// compared copies less strictly. Says nothing of a header that cannot be read: require_same does.
 void require_same_way(const fs::path& target, const RunFacts& now);
+
+/// How the output's files looked when a run had stopped in order, by name.
+using OutputStamps = std::map<std::string, io::FileStamp>;
+
+/// Beside the header. Error(io), Error(space).
+void write_stamps(const OutputStamps& stamps, const fs::path& journal);
+
+/// None where there are none, or none that can be read.
+OutputStamps read_stamps(const fs::path& journal);
 
 /// Error(mismatch) naming the first input file or the options that changed, Error(target) when
 /// another version of the program began. `where` is the partial directory, for the message.

@@ -68,7 +68,10 @@ std::vector<std::string_view> implied_words(const OptionRow& row) {
 class Splitter {
   public:
     Splitter(const CommandRow& command, const std::vector<std::string>& words)
-        : command_(command), words_(words) {}
+        : command_(command),
+          words_(words),
+          is_of_merge_(command.command == Command::test &&
+                       std::find(words.begin(), words.end(), "--of_merge") != words.end()) {}
 
     Arguments run() {
         while (at_ < words_.size()) {
@@ -98,7 +101,10 @@ class Splitter {
         const std::size_t equals = word.find('=');
         std::string name = word.substr(0, equals);
         std::replace(name.begin(), name.end(), '-', '_');
-        const OptionRow& row = option_called(name, command_);
+        const OptionRow* const known = find_option(name);
+        const OptionRow& row = is_of_merge_ && known != nullptr && is_of_merge(*known)
+                                   ? *known
+                                   : option_called(name, command_);
         const bool has_value = equals != std::string::npos;
         if (row.is_flag()) {
             if (has_value) {
@@ -137,7 +143,12 @@ class Splitter {
         }
     }
 
+    static bool is_of_merge(const OptionRow& row) { return row.is_taken_by(Command::merge); }
+
     void put(const OptionRow& row, const std::string& value) {
+        if (is_of_merge_ && is_of_merge(row) && !row.is_given_to(Command::test)) {
+            return;
+        }
         const auto [known, is_new] = result_.values.emplace(row.name, value);
         if (!is_new && row.is_repeated) {
             known->second += kNextValue + value;
@@ -148,6 +159,7 @@ class Splitter {
 
     const CommandRow& command_;
     const std::vector<std::string>& words_;
+    bool is_of_merge_;  ///< a merge's options are given to test
     std::size_t at_ = 0;
     Arguments result_;
 };

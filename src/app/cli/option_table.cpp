@@ -143,10 +143,10 @@ const std::vector<OptionRow>& option_rows() {
          "without wrappers of training)",
          word(&Options::names, {{"hub", TensorNames::hub}, {"module", TensorNames::module}}),
          Touches::output},
-        {"include", "REGEX", kWrite, "Model",
+        {"include", "REGEX", kModel, "Model",
          "write only tensors in whose names REGEX matches; config and tokenizer stay as they are",
          value(&Options::selection, &Selection::include, expression_in), Touches::output},
-        {"exclude", "REGEX", kWrite, "Model", "leave out tensors in whose names REGEX matches",
+        {"exclude", "REGEX", kModel, "Model", "leave out tensors in whose names REGEX matches",
          value(&Options::selection, &Selection::exclude, expression_in), Touches::output},
         {"lora", "HOW", kModel, "Model",
          "adapter in the checkpoint: split (default: write it to lora_adapter/), fold (add it to "
@@ -162,6 +162,8 @@ const std::vector<OptionRow>& option_rows() {
 
         {"test_hf_dir", "DIR", kTest, "Comparison", "the model to compare with",
          text(&Options::reference)},
+        {"of_merge", "", kTest, "Comparison",
+         "the options are those of the merge: what test does not have is left out", ignored},
         {"atol", "X", kTest | kDiff, "Comparison", "absolute tolerance (default 1e-6)",
          value(&Options::atol, real_in)},
         {"rtol", "X", kTest | kDiff, "Comparison", "relative tolerance (default 1e-6)",
@@ -246,6 +248,10 @@ const std::vector<OptionRow>& option_rows() {
         {"stop_before", "TIME", kWrite, "Execution",
          "stop this long before the job ends, ready to resume: 90s, 5m (default under Slurm: 60s)",
          value(&Options::stop_before, duration_in)},
+        {"stop_at", "TIME", kWrite, "Execution",
+         "stop at this time, ready to resume: +50m from now, 2026-11-22T03:10 or seconds since "
+         "1970",
+         value(&Options::stop_at, moment_in)},
         {"stall_timeout", "TIME", kWrite, "Execution",
          "end the job if the ranks make no progress for this long (default 30m; 0: never)",
          value(&Options::stall_timeout, duration_in)},
@@ -265,6 +271,9 @@ const std::vector<OptionRow>& option_rows() {
          "(default 200MB)",
          set_rate},
 
+        {"inputs", "", kPlan, "Messages",
+         "print only the files that a merge reads tensors from, each with its bytes before it",
+         flag(&Options::lists_inputs)},
         {"json", "", kPlan | kInspect | kTest | kDiff | kVerify | kCheck | kClean | kIobench,
          "Messages", "print JSON", flag(&Options::json)},
         {"html", "FILE", kReport, "Output", "write one page of HTML instead of text",

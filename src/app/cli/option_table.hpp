@@ -19,9 +19,9 @@ enum class Touches {
     loudness,  ///< how much is said, and nothing else: ranks may differ in it
 };
 
-/// The steps of a job script (plan --sbatch) that are given an option, if their command takes it.
+/// The steps of a job that are given an option of its merge, if their command takes it.
 enum class JobSteps {
-    all,    ///< the merge, and the test whether the target is that merge's already
+    all,    ///< the merge, and the test of what it wrote (test --of_merge)
     merge,  ///< the merge alone
     none,   ///< the script decides itself
 };
@@ -47,6 +47,12 @@ struct OptionRow {
     [[nodiscard]] bool names_path() const { return names_directory() || names_file(); }
     [[nodiscard]] bool is_taken_by(Command command) const {
         return (commands & bit_of(command)) != 0;
+    }
+    /// Whether a step of a job takes it, if the job's merge is given it.
+    [[nodiscard]] bool is_given_to(Command step) const {
+        const bool is_merge = step == Command::merge;
+        return is_taken_by(step) &&
+               (steps == JobSteps::all || (steps == JobSteps::merge && is_merge));
     }
 };
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <ctime>
 #include <limits>
 
 #include "shardweld/core/error.hpp"
@@ -66,6 +67,26 @@ double duration_in(const Given& given) {
         refuse(given, "is not a time", "give for example 90s, 5m or 2h");
     }
     return number * (at == end ? 1 : unit->second);
+}
+
+double moment_in(const Given& given) {
+    if (given.text.starts_with('+')) {
+        return static_cast<double>(std::time(nullptr)) +
+               duration_in({given.name, given.text.substr(1)});
+    }
+    if (const auto seconds = parse_index(given.text)) {
+        return static_cast<double>(*seconds);
+    }
+    for (const char* const form : {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M"}) {
+        std::tm time{};
+        const char* const end = ::strptime(given.text.c_str(), form, &time);
+        if (end != nullptr && *end == '\0') {
+            time.tm_isdst = -1;
+            return static_cast<double>(std::mktime(&time));
+        }
+    }
+    refuse(given, "is no point in time",
+           "give for example +50m, 2026-11-22T03:10 or seconds since 1970");
 }
 
 std::vector<double> reals_in(const Given& given) {

@@ -78,8 +78,6 @@ struct JobRequest {
     Bytes rate = 200'000'000;             ///< read and written in a second, both counted
     std::vector<std::string> words;       ///< the merge's options, as its command line has them
     fs::path target;                      ///< absolute
-    std::vector<std::string> test_words;  ///< of a test whether the target is that merge's
-    bool is_uploaded = false;             ///< the merge uploads what it has written
     friend bool operator==(const JobRequest&, const JobRequest&) = default;
 };
 
@@ -181,6 +179,7 @@ struct Options {
     bool resume = false;   ///< work to go on with is expected: it is said where there is none
     bool restart = false;  ///< work of an earlier merge is removed instead of gone on with
     std::optional<double> stop_before;  ///< seconds before the job's end
+    std::optional<double> stop_at;      ///< seconds since 1970
     double stall_timeout = 1800;        ///< seconds; 0: none
     int n_ranks = 1;                    ///< plan only
     std::optional<JobRequest> job;      ///< plan: a job script is printed
@@ -188,6 +187,7 @@ struct Options {
     // Messages.
     bool json = false;
     bool is_whole = false;         ///< inspect: every row
+    bool lists_inputs = false;     ///< plan: the files that are read, and nothing else
     std::optional<fs::path> html;  ///< report: the page to write
     std::string trace;             ///< a tensor whose way is told, "" if none
     bool is_quiet = false;

@@ -8,20 +8,14 @@ namespace shardweld::app {
 
 namespace {
 
-bool is_given_to(const OptionRow& row, Command step) {
-    return row.is_taken_by(step) &&
-           (row.steps == JobSteps::all || (row.steps == JobSteps::merge && step == Command::merge));
-}
+enum class Paths { as_given, absolute };  // a job may start elsewhere
 
-enum class Paths { as_given, absolute };
-constexpr Paths kInJob = Paths::absolute;  // it may start elsewhere
-
-/// The options that a step takes as well.
-std::vector<std::string> words_for(Command step, const Arguments& arguments, Paths paths) {
+/// The options that a merge takes as well.
+std::vector<std::string> words_for_merge(const Arguments& arguments, Paths paths) {
     std::vector<std::string> words;
     for (const OptionRow& row : option_rows()) {
         const auto given = arguments.values.find(row.name);
-        if (given == arguments.values.end() || !is_given_to(row, step)) {
+        if (given == arguments.values.end() || !row.is_given_to(Command::merge)) {
             continue;
         }
         const std::string name = "--" + given->first;
@@ -45,7 +39,7 @@ std::vector<std::string> words_for(Command step, const Arguments& arguments, Pat
 }
 
 std::vector<std::string> merge_words(const Arguments& arguments, const fs::path& target) {
-    std::vector<std::string> words = words_for(Command::merge, arguments, kInJob);
+    std::vector<std::string> words = words_for_merge(arguments, Paths::absolute);
     if (!arguments.has("target_dir")) {
         words.insert(words.end(), {"--target_dir", target.string()});
     }
@@ -55,17 +49,9 @@ std::vector<std::string> merge_words(const Arguments& arguments, const fs::path&
     return words;
 }
 
-/// Exactly what a merge would write: an older model may be nearly equal.
-std::vector<std::string> test_words(const Arguments& arguments, const fs::path& target) {
-    std::vector<std::string> words = words_for(Command::test, arguments, kInJob);
-    words.insert(words.end(), {"--test_hf_dir", target.string(), "--strict_dtype", "--atol", "0",
-                               "--rtol", "0"});
-    return words;
-}
-
 /// With the directory, which may be given without its option, and a place to write to.
 std::vector<std::string> words_to_show(const Arguments& arguments, const fs::path& directory) {
-    std::vector<std::string> words = words_for(Command::merge, arguments, Paths::as_given);
+    std::vector<std::string> words = words_for_merge(arguments, Paths::as_given);
     if (!arguments.has("local_dir")) {
         words.insert(words.begin(), {"--local_dir", directory.string()});
     }
@@ -90,8 +76,6 @@ void complete_job(const Arguments& arguments, Options& options) {
     }
     job.target = fs::absolute(options.target_dir);
     job.words = merge_words(arguments, job.target);
-    job.test_words = test_words(arguments, job.target);
-    job.is_uploaded = !options.upload_path.empty();
 }
 
 }  // namespace shardweld::app

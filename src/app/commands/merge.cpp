@@ -177,7 +177,7 @@ upload::Access merge_all(Session& session, Completeness found, const Stopping& s
 
 void merge_and_upload(Session& session) {
     const Options& options = session.options;
-    const Stopping stopping(session.comm, options.stop_before, session.log);
+    const Stopping stopping(session.comm, options.stop_before, options.stop_at, session.log);
     upload::Access access;
     {
         Watchdog watchdog(session.comm.pulse(),

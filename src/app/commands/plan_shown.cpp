@@ -157,6 +157,14 @@ std::string plan_text(const PlannedMerge& merge) {
            (merge.advice ? "\n" + advice_text(*merge.advice, merge.memory, merge.words) : "");
 }
 
+std::string inputs_text(const PlannedMerge& merge) {
+    std::string text;
+    for (const catalogue::File& file : merge.files) {
+        text += std::to_string(file.size) + " " + (fs::path(merge.input) / file.path).string() + "\n";
+    }
+    return text;
+}
+
 std::string plan_json(const PlannedMerge& merge) {
     const plan::Plan& plan = merge.plan;
     const Figures& figures = merge.figures;

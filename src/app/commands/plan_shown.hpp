@@ -33,6 +33,8 @@ struct PlannedMerge {
 };
 
 std::string plan_text(const PlannedMerge& merge);
+/// A line for each file that tensors are read from: its bytes, a blank, its path.
+std::string inputs_text(const PlannedMerge& merge);
 /// Fields are never renamed or removed.
 std::string plan_json(const PlannedMerge& merge);
 

@@ -58,7 +58,7 @@ PlannedMerge planned_merge(const Session& session, Planned planned, Figures figu
 PlannedMerge advised(const Session& session, const Options& options, Preparation ready) {
     Figures figures = figures_of(ready.planned.plan);
     std::optional<Advice> advice;
-    if (!options.job) {
+    if (!options.job && !options.lists_inputs) {
         advice = advise(ready.planned, figures.traffic, supposed(ready.roof), session.comm);
     }
     PlannedMerge merge = planned_merge(session, std::move(ready.planned), std::move(figures));
@@ -75,9 +75,10 @@ void print_planned(const PlannedMerge& merge, const Options& options, std::ostre
     for (const std::string& line : merge.trace) {
         log.stream() << "trace: " << printable(line) << '\n';
     }
-    out << (options.job    ? job_script(merge, *options.job)
-            : options.json ? plan_json(merge)
-                           : plan_text(merge));
+    out << (options.job            ? job_script(merge, *options.job)
+            : options.lists_inputs ? inputs_text(merge)
+            : options.json         ? plan_json(merge)
+                                   : plan_text(merge));
     if (options.strict && !merge.warnings.empty()) {
         throw Error(
             ErrorCode::strict,

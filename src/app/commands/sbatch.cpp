@@ -7,7 +7,6 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/plan/plan.hpp"
 #include "shardweld/process/shell.hpp"
-#include "shardweld/publish/target.hpp"
 
 namespace shardweld::app {
 
@@ -58,9 +57,8 @@ std::string own_path() {
     return failed ? "shardweld" : path.string();
 }
 
-std::string command_text(const std::string& command, const std::vector<std::string>& words) {
-    std::string text = "srun --mpi=pmix -K -c " + std::to_string(kCoresOfRank) + " " +
-                       process::shell_word(own_path()) + " " + command;
+std::string words_text(const std::vector<std::string>& words) {
+    std::string text;
     for (const std::string& word : words) {
         text += (word.starts_with("--") ? " \\\n    " : " ") + process::shell_word(word);
     }
@@ -87,37 +85,15 @@ constexpr const char* kResuming =
     "#SBATCH --requeue\n"
     "#SBATCH --open-mode=append\n";
 
-constexpr const char* kEnd =
-    " || code=$?\n"
-    "# 11: stopped, can be resumed.\n"
-    "if ((code == 11 && ${SLURM_RESTART_COUNT:-0} < 20)); then\n"
-    "    scontrol requeue \"$SLURM_JOB_ID\"\n"
-    "fi\n"
-    "exit \"$code\"\n";
-
-/// A run may have been ended between publishing and its own end: then there is nothing to resume.
-std::string look_text(const JobRequest& job) {
-    if (job.is_uploaded) {  // then there is more to do than to have the model
-        return "";
-    }
-    std::string where = "-e " + process::shell_word((job.target / "config.json").string());
-    for (const fs::path& work : publish::unfinished_work(job.target)) {
-        where += " && ! -e " + process::shell_word(work.string());
-    }
-    return "# Queued again, with no merge to go on with: the model may be there already.\n"
-           "if ((${SLURM_RESTART_COUNT:-0} > 0)) && [[ " +
-           where + " ]] &&\n    " + command_text("test", job.test_words) + "; then\n    echo " +
-           process::shell_word(job.target.string() + " holds this model already") +
-           " >&2\n    exit 0\nfi\n\n";
-}
-
 }  // namespace
 
 std::string job_script(const PlannedMerge& merge, const JobRequest& job) {
     return "#!/bin/bash\n# Merges " + printable(merge.input) + " (" + merge.format + ") into " +
            human_bytes(merge.plan.placement.total_bytes()) + ".\n" + resources_text(merge, job) +
-           kResuming + "set -euo pipefail\n\n" + look_text(job) + "code=0\n" +
-           command_text("merge --resume", job.words) + kEnd;
+           kResuming + "set -euo pipefail\ntarget=" + process::shell_word(job.target.string()) +
+           "\nstep=(srun --mpi=pmix -K -c " + std::to_string(kCoresOfRank) + " " +
+           process::shell_word(own_path()) + ")\nmerge=(merge --resume" + words_text(job.words) +
+           ")\n\n" + std::string(end_of_job_script());
 }
 
 }  // namespace shardweld::app

@@ -38,6 +38,7 @@ struct Draft {
     std::optional<publish::RunFacts> begun = {};            ///< blocks are written down
     std::optional<io::Directory> directory = {};            ///< the partial one
     execute::Resumption resumption = {};
+    std::size_t n_known = 0;  ///< what the journal told, as Resumption::n_known
     WrittenOutput made = {};
     io::Identities files = {};  ///< of the model, when they are complete
 };
@@ -88,6 +89,10 @@ void begin(Draft& draft) {
                                         source_of(session, planned.input), planned.input.digests);
     draft.resumption =
         take_up(session.comm, planned.plan, facts, draft.partial ? &*draft.partial : nullptr);
+    draft.n_known = draft.resumption.n_known;
+    if (compares_with_base(session.options, planned)) {
+        draft.resumption.seen.clear();  // all bytes are compared
+    }
     say_taken(draft);
     draft.made.created = create_files(session, planned, *draft.directory);
     mpi::collectively(session.comm, [&] {
@@ -113,6 +118,9 @@ void write_tensors(std::vector<Draft>& drafts, const mpi::WhyStop& why_stop) {
         run.resumption = std::move(draft.resumption);
         run.on_slice = [&check](const plan::Slice& slice, std::span<const std::byte> bytes) {
             check.add(slice, bytes);
+        };
+        run.on_seen = [&check](const plan::Slice& slice, const numeric::Census& census) {
+            check.add(slice, census);
         };
         moving.push_back({draft.session, draft.planned, *draft.directory, std::move(run)});
     }
@@ -273,8 +281,11 @@ void settle(const std::vector<Draft>& drafts, Error& error) {
         if (is_begun && !can_go_on(error.code(), draft)) {
             draft.partial->forget_work();
         }
+        if (is_begun && error.code() == ErrorCode::stopped) {
+            stamp_output(draft.planned.plan, *draft.partial);
+        }
         if (is_begun && &draft == &drafts.front()) {
-            tell_kept(error, draft.planned.plan, *draft.partial);
+            tell_kept(error, draft.planned.plan, *draft.partial, draft.n_known);
         }
     }
 }

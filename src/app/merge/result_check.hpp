@@ -20,6 +20,11 @@ class ResultCheck {
     /// An OnSlice.
     void add(const plan::Slice& slice, std::span<const std::byte> bytes);
 
+    /// An OnSeen; not where the base is compared.
+    void add(const plan::Slice& slice, const numeric::Census& census) {
+        census_.add(slice, census);
+    }
+
     /// Collective. Puts what was found into the report; returns what is worth a warning.
     std::vector<plan::Warning> finish(Session& session);
 

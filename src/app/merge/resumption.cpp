@@ -73,6 +73,37 @@ Bytes bytes_of(const std::vector<execute::DoneBlock>& blocks, const plan::Plan& 
     return plan::total_of(execute::BlockPlaces(plan).lines(blocks));
 }
 
+/// Those files of the output that are there, where the file system tells of changes.
+publish::OutputStamps stamps_of(const plan::Plan& plan, const fs::path& directory) {
+    publish::OutputStamps stamps;
+    for (const outputs::PlacedFile& file : plan.placement.files) {
+        const fs::path path = directory / file.name;
+        struct stat now {};
+        if (::stat(path.c_str(), &now) == 0) {
+            const io::FileStamp stamp = io::stamp_of(now, path.c_str());
+            if (stamp.inode != 0 && stamp.changed_ns != 0) {
+                stamps[file.name] = stamp;
+            }
+        }
+    }
+    return stamps;
+}
+
+/// Of blocks that were read back, those in files that nobody has touched since a run stopped in
+/// order.
+void keep_untouched(execute::JournalRead& read, const plan::Plan& plan,
+                    const publish::PartialDirectory& partial) {
+    const publish::OutputStamps then = publish::read_stamps(partial.journal());
+    const publish::OutputStamps now = stamps_of(plan, partial.path());
+    std::erase_if(read.seen, [&](const execute::SeenBlock& seen) {
+        const std::string& name =
+            plan.placement.files[plan.placement.slots[seen.target].file].name;
+        const auto before = then.find(name);
+        const auto at = now.find(name);
+        return at == now.end() || before == then.end() || at->second != before->second;
+    });
+}
+
 std::set<fs::path> files_of(const plan::Plan& plan) {
     std::set<fs::path> names;
     for (const outputs::PlacedFile& file : plan.placement.files) {
@@ -104,15 +135,20 @@ execute::Resumption take_up(mpi::Comm& comm, const plan::Plan& plan, const publi
                             publish::PartialDirectory* partial) {
     return mpi::share(comm, 0, [&] {
         execute::JournalRead read;
+        std::size_t n_known = 0;
         if (partial->is_taken_up()) {
             publish::require_same(publish::read_header(partial->journal()), facts, partial->path());
             read = execute::read_journal(partial->journal(), plan);
+            n_known = read.blocks.size() + read.seen.size();
+            keep_untouched(read, plan, *partial);
             partial->keep_only(files_of(plan));
         }
         execute::Resumption resumption;
         resumption.journal = partial->journal();
         resumption.session = read.last_session + 1;
         resumption.blocks = std::move(read.blocks);
+        resumption.n_known = n_known;
+        resumption.seen = std::move(read.seen);
         resumption.sums = std::move(read.sums);
         return resumption;
     });
@@ -130,12 +166,16 @@ void note_reuse(const execute::Result& result, Bytes total, Report& report, Log&
         all.blocks_reused += rank.blocks_reused;
         all.bytes_reused += rank.bytes_reused;
         all.bytes_redone += rank.bytes_damaged;
+        all.bytes_seen += rank.bytes_seen;
     }
     if (all.bytes_reused + all.bytes_redone == 0) {
         return;  // nothing was there: said already
     }
     log.info("reused " + human_bytes(all.bytes_reused) + " of " + human_bytes(total) + " (" +
-             std::to_string(all.bytes_reused * 100 / std::max<Bytes>(total, 1)) + " %)");
+             std::to_string(all.bytes_reused * 100 / std::max<Bytes>(total, 1)) + " %)" +
+             (all.bytes_seen == 0 ? ""
+                                  : ", " + human_bytes(all.bytes_seen) +
+                                        " of it read back by an earlier run and untouched since"));
     if (all.bytes_redone > 0) {
         log.warning(human_bytes(all.bytes_redone) +
                     " that an earlier run had written are damaged and will be written again");
@@ -171,16 +211,28 @@ std::string taken_text(const execute::Resumption& resumption, const plan::Plan& 
                                            human_bytes(plan.placement.tensor_bytes);
 }
 
-void tell_kept(Error& error, const plan::Plan& plan,
-               const publish::PartialDirectory& partial) noexcept {
+void stamp_output(const plan::Plan& plan, const publish::PartialDirectory& partial) noexcept {
+    (void)mpi::error_of([&] {
+        publish::write_stamps(stamps_of(plan, partial.path()), partial.journal());
+    });
+}
+
+void tell_kept(Error& error, const plan::Plan& plan, const publish::PartialDirectory& partial,
+               std::size_t n_known) noexcept {
     try {
-        const Bytes kept = bytes_of(execute::read_journal(partial.journal(), plan).blocks, plan);
+        const auto read = execute::read_journal(partial.journal(), plan);
+        const Bytes kept = bytes_of(read.blocks, plan);
+        const bool is_further = read.blocks.size() + read.seen.size() > n_known;
         if (kept > 0) {
             const std::string before = error.hint().empty() ? "" : error.hint() + "; then, ";
             error.add_context(human_bytes(kept) + " of " +
                               human_bytes(plan.placement.tensor_bytes) + " are kept in " +
                               partial.path().string());
-            error.set_hint(before + "the same command continues from there");
+            error.set_hint(
+                before + "the same command continues from there" +
+                (is_further || error.code() != ErrorCode::stopped
+                     ? ""
+                     : ", but this run added nothing to what was kept before: give it more time"));
         }
     } catch (const std::exception&) {
         // Nothing can be said of what cannot be read.

@@ -48,9 +48,14 @@ bool has_changed_input(const publish::RunFacts& facts, const plan::Visibility& v
 /// "3.1 GB of 4.0 GB" of what is taken up; "" where nothing is.
 std::string taken_text(const execute::Resumption& resumption, const plan::Plan& plan);
 
-/// Adds to an error how much of the output is kept, and how to go on, where there is something.
-/// Local; fails in no way.
-void tell_kept(Error& error, const plan::Plan& plan,
-               const publish::PartialDirectory& partial) noexcept;
+/// When a run has stopped in order and no rank writes any more: notes how the output's files look,
+/// so that the next run can tell that nobody has touched them. Local; fails in no way.
+void stamp_output(const plan::Plan& plan, const publish::PartialDirectory& partial) noexcept;
+
+/// Adds to an error how much of the output is kept, and how to go on, where there is something; and
+/// that a run that was stopped has added nothing to the `n_known` that it found. Local; fails in no
+/// way.
+void tell_kept(Error& error, const plan::Plan& plan, const publish::PartialDirectory& partial,
+               std::size_t n_known) noexcept;
 
 }  // namespace shardweld::app

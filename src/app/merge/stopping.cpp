@@ -1,5 +1,6 @@
 #include "stopping.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <ctime>
 
@@ -8,7 +9,8 @@
 
 namespace shardweld::app {
 
-Stopping::Stopping(mpi::Comm& comm, std::optional<double> before_s, Log& log) {
+Stopping::Stopping(mpi::Comm& comm, std::optional<double> before_s, std::optional<double> at,
+                   Log& log) {
     const auto now = static_cast<double>(std::time(nullptr));
     time_ = mpi::share(comm, 0, [&] {
         const auto end = job_end();
@@ -17,9 +19,12 @@ Stopping::Stopping(mpi::Comm& comm, std::optional<double> before_s, Log& log) {
         }
         return end ? stop_time(*end, now, before_s) : time_;
     });
+    const double given = mpi::share(comm, 0, [&] { return at.value_or(time_); });
+    is_given_ = given < time_;
+    time_ = std::min(time_, given);
     if (std::isfinite(time_)) {
         log.debug("will stop " + std::to_string(static_cast<Index>(time_ - now)) +
-                  " s from now, before the job ends");
+                  " s from now" + (is_given_ ? "" : ", before the job ends"));
     }
 }
 
@@ -28,9 +33,11 @@ std::string Stopping::why() const {
         const bool is_end = signal == "SIGINT" || signal == "SIGTERM";
         return (is_end ? "interrupted by " : "stopped by ") + signal;
     }
-    return static_cast<double>(std::time(nullptr)) >= time_
-               ? "stopped before the job ends (--stop_before)"
-               : "";
+    if (static_cast<double>(std::time(nullptr)) < time_) {
+        return "";
+    }
+    return is_given_ ? "stopped at the time that was given (--stop_at)"
+                     : "stopped before the job ends (--stop_before)";
 }
 
 std::string Stopping::why_before_writing() const {

@@ -16,8 +16,8 @@ namespace shardweld::app {
 class Stopping {
   public:
     /// Collective. When the job ends is asked once, by rank 0; every rank then looks at its own
-    /// clock. `before_s`: --stop_before.
-    Stopping(mpi::Comm& comm, std::optional<double> before_s, Log& log);
+    /// clock. `before_s`: --stop_before; `at`: --stop_at, rank 0's. The earlier of both counts.
+    Stopping(mpi::Comm& comm, std::optional<double> before_s, std::optional<double> at, Log& log);
 
     /// "interrupted by SIGINT", where StopSignals watches, "" while there is no reason. Local, from
     /// any thread.
@@ -31,6 +31,7 @@ class Stopping {
 
   private:
     double time_ = std::numeric_limits<double>::infinity();  ///< to stop at, seconds since 1970
+    bool is_given_ = false;                                  ///< by --stop_at
 };
 
 }  // namespace shardweld::app

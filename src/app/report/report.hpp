@@ -85,6 +85,7 @@ struct MixedInput {
 struct Resumed {
     Index blocks_reused = 0;
     Bytes bytes_reused = 0;
+    Bytes bytes_seen = 0;    ///< of these, not read back by this run but by an earlier one
     Bytes bytes_redone = 0;  ///< in the journal, but not on the disk as it says
 };
 

@@ -139,6 +139,7 @@ std::string to_json(const Report& report) {
     json["resume"] = report.resumed
                          ? ordered_json({{"blocks_reused", report.resumed->blocks_reused},
                                          {"bytes_reused", report.resumed->bytes_reused},
+                                         {"bytes_read_back_earlier", report.resumed->bytes_seen},
                                          {"bytes_redone", report.resumed->bytes_redone}})
                          : ordered_json();
     json["crc"] = report.crc ? crc_json(*report.crc) : ordered_json();
