@@ -27,7 +27,7 @@ bool open_mpi_offers_pmi() {
     std::ifstream maps("/proc/self/maps");
     for (std::string line; std::getline(maps, line);) {
         const std::size_t at = line.find('/');
-        const fs::path library = at == std::string::npos ? fs::path() : line.substr(at);
+        const fs::path library(at == std::string::npos ? "" : line.substr(at));
         if (library.filename().string().starts_with("libopen-pal.so")) {
             return has_slurm_plugin(library.parent_path());
         }

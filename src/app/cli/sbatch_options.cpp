@@ -46,6 +46,9 @@ std::vector<std::string> merge_words(const Arguments& arguments, const fs::path&
     if (!arguments.has("report")) {
         words.insert(words.end(), {"--report", target.string() + ".report.json"});
     }
+    if (!arguments.has("if_complete")) {  // a run may end between publishing and its own end
+        words.insert(words.end(), {"--if_complete", "verify"});
+    }
     return words;
 }
 
