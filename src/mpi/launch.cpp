@@ -72,14 +72,19 @@ int promised_ranks(const Lookup& environment, MpiLibrary library, const OffersPm
     return ranks > 0 ? ranks : std::max(tasks, 1);
 }
 
-bool has_slurm_plugin(const fs::path& library_dir) {
-    constexpr std::array kPlugins{"mca_pmix_s1.so", "mca_pmix_s2.so"};
+std::vector<std::string> pmi_plugins(const Lookup& environment) {
+    const bool is_flux = environment("FLUX_JOB_ID") != nullptr;
+    return is_flux ? std::vector<std::string>{"mca_pmix_flux"}
+                   : std::vector<std::string>{"mca_pmix_s1", "mca_pmix_s2"};
+}
+
+bool has_plugin(const fs::path& library_dir, const std::vector<std::string>& names) {
     std::error_code failed;
     for (const fs::directory_entry& beside : fs::directory_iterator(library_dir, failed)) {
         const fs::path& directory = beside.path();
         const bool may_hold = directory.filename().string().starts_with("openmpi");
-        if (may_hold && std::any_of(kPlugins.begin(), kPlugins.end(), [&](const char* plugin) {
-                return fs::exists(directory / plugin, failed);
+        if (may_hold && std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+                return fs::exists(directory / (name + ".so"), failed);
             })) {
             return true;
         }

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "shardweld/core/path.hpp"
 
@@ -21,12 +23,15 @@ bool is_started_by_pmi(const Lookup& environment);
 /// What to type instead, when ranks do not find each other.
 const char* how_to_start(MpiLibrary library);
 
-/// Whether the Open MPI at hand was built against Slurm's PMI-1 or PMI-2; asked only where a
-/// launcher offers them.
+/// Whether the Open MPI at hand was built against the PMI of this launcher; asked only where a
+/// launcher offers one.
 using OffersPmi = std::function<bool()>;
 
-/// Whether beside an Open MPI's libraries in `library_dir` lie its plugins for Slurm's PMI.
-bool has_slurm_plugin(const fs::path& library_dir);
+/// The plugins of Open MPI, one of which joins ranks through the PMI of Flux or of Slurm.
+std::vector<std::string> pmi_plugins(const Lookup& environment);
+
+/// Whether one of them lies beside an Open MPI's libraries in `library_dir`.
+bool has_plugin(const fs::path& library_dir, const std::vector<std::string>& names);
 
 /// Ranks that the launcher promises: 0 when no launcher is seen (run serially, without MPI_Init),
 /// 1 or more when MPI is to be initialised (1 also when the number is not told).

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <fstream>
 
@@ -14,13 +13,19 @@ namespace shardweld::mpi {
 
 namespace {
 
+// Read outside the program's own options: whether MPI may be initialised has to be known before
+// there is a rank to ask.
+const char* variable(const char* name) {
+    return std::getenv(name);  // NOLINT(concurrency-mt-unsafe): no threads yet
+}
+
 /// Open MPI's plugins lie beside its libraries, one of which this process has mapped; or they are
 /// a part of it.
 bool open_mpi_offers_pmi() {
     (void)entry_to(MpiLibrary::open_mpi);
-    constexpr std::array kPlugins{"mca_pmix_s1_component", "mca_pmix_s2_component"};
-    if (std::any_of(kPlugins.begin(), kPlugins.end(), [](const char* plugin) {
-            return dlsym(RTLD_DEFAULT, plugin) != nullptr;
+    const std::vector<std::string> plugins = pmi_plugins(variable);
+    if (std::any_of(plugins.begin(), plugins.end(), [](const std::string& plugin) {
+            return dlsym(RTLD_DEFAULT, (plugin + "_component").c_str()) != nullptr;
         })) {
         return true;
     }
@@ -29,16 +34,10 @@ bool open_mpi_offers_pmi() {
         const std::size_t at = line.find('/');
         const fs::path library(at == std::string::npos ? "" : line.substr(at));
         if (library.filename().string().starts_with("libopen-pal.so")) {
-            return has_slurm_plugin(library.parent_path());
+            return has_plugin(library.parent_path(), plugins);
         }
     }
     return false;
-}
-
-// Read outside the program's own options: whether MPI may be initialised has to be known before
-// there is a rank to ask.
-const char* variable(const char* name) {
-    return std::getenv(name);  // NOLINT(concurrency-mt-unsafe): no threads yet
 }
 
 }  // namespace

@@ -5,6 +5,15 @@ source "$(dirname "$0")/lib.sh"
 source "$(dirname "$0")/resume_lib.sh"
 make_big
 
+eventually_reads_back() {
+    local wait
+    for ((wait = 0; wait < 100; ++wait)); do
+        ! grep -q "continuing an earlier merge" "$WORK/err" || return 0
+        sleep 0.1
+    done
+    fail "no run that reads back: $(<"$WORK/err")"
+}
+
 # Signals to the ranks, or passed on by the launcher; one rank is enough, under either strategy.
 for case in "USR1 ranks direct" "USR2 launcher collective" "TERM one direct" "USR1 one collective" "TERM ranks collective"; do
     read -r signal who strategy <<<"$case"
@@ -35,6 +44,28 @@ merge_of big 0 "${SLOW[@]}" --strategy direct
 signalled KILL ranks 137 300
 merge_of big 0 --no_fsync
 resumed 70
+
+# What a run that was stopped has read back is not read again, as long as nobody has touched the files; else it is.
+for touched in no yes; do
+    stopped
+    merge_of big 2 --no_fsync --bw_limit 30MB
+    "${command[@]}" >"$WORK/out" 2>"$WORK/err" &
+    job=$!
+    eventually_reads_back
+    sleep 1
+    kill -USR2 "$job"
+    ended 11
+    [[ $touched == no ]] || flip "$WORK/.merged.shardweld-partial/model.safetensors" 9000000
+    merge_of big 3 --no_fsync
+    resumed 20
+    checks=$((checks + 1))
+    again="$(reported resume bytes_read_back_earlier)"
+    if [[ $touched == no ]]; then
+        ((again > 10000000)) || fail "$again bytes were not read again"
+    else
+        ((again == 0 && $(reported resume bytes_redone) > 0)) || fail "files that were touched: $again bytes were not read again"
+    fi
+done
 
 # With other ranks and the other strategy, and more than once.
 stopped --strategy direct

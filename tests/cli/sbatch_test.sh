@@ -42,59 +42,86 @@ plan_job --local_dir "$name" --target_dir "to $name" --dtype fp32 --strict --max
 checks=$((checks + 3))
 env PATH="$WORK/bin:$PATH" bash "$WORK/job" || fail "the script ended with $?"
 printf '%q\n' --mpi=pmix -K -c 2 "$(realpath "$SHARDWELD")" merge --resume --local_dir "$WORK/$name" --hf_config "$fixture/hf" --target_dir "$WORK/to $name" \
-    --dtype fp32 --max_shard_size 100KB --strict --report "$WORK/to $name.report.json" >"$WORK/expected"
+    --dtype fp32 --max_shard_size 100KB --strict --report "$WORK/to $name.report.json" --if_complete verify >"$WORK/expected"
 diff "$WORK/expected" "$WORK/words" >"$WORK/diff" || fail "the step's words: $(<"$WORK/diff")"
 [[ ! -e "$WORK/pwned" ]] || fail "a name was run as a command"
 
-# Code 11 queues the job again, up to a limit; no other code does.
-for case in 11::11:1 11:19:11:1 11:20:11:0 6::6:0 0::0:0; do
-    IFS=: read -r given restarts expected requeues <<<"$case"
-    rm -f "$WORK/requeued"
-    code=0
-    env PATH="$WORK/bin:$PATH" SRUN_CODE="$given" SLURM_JOB_ID=7 ${restarts:+SLURM_RESTART_COUNT=$restarts} bash "$WORK/job" || code=$?
-    checks=$((checks + 2))
-    [[ "$code" == "$expected" ]] || fail "srun's code $given: the script ends with $code"
-    [[ "$(cat "$WORK/requeued" 2>/dev/null | grep -cx 'requeue 7')" == "$requeues" ]] || fail "code $given after ${restarts:-no} restarts: requeued wrongly"
+# Queued again: what kept more than the run before, up to a limit; what crashed before it kept anything, a few times; nothing else. The step writes
+# as many records as $KEPT says.
+cat >"$WORK/bin/srun" <<'SRUN'
+#!/bin/bash
+echo "$SLURM_PMIX_FENCE" >"$WORK/fence"
+((${KEPT:-0} == 0)) || { mkdir -p "$JOURNAL" && head -c $((40 * KEPT)) /dev/zero >"$JOURNAL/$((RUNS + 1))-0"; }
+exit "$SRUN_CODE"
+SRUN
+export WORK JOURNAL="$WORK/.made it.shardweld-partial/journal"
+plan_job --local_dir "$fixture/source" --target_dir "$WORK/made it" --restart
+for script in "$WORK/job" "$TESTS/../slurm/resume.sbatch"; do
+    # code:restarts:earlier runs that kept something:records kept by this run:queued again
+    for case in 11::0:3:1 11:19:5:3:1 11:20:5:3:0 11::0:0:1 11:1:0:0:0 11:2:2:0:0 10:1:1:2:1 10:1:1:0:0 137:1:1:2:1 139::0:0:1 139:2:0:0:1 139:3:0:0:0 \
+        139:7:6:0:1 139:9:6:0:0 6::0:2:0 0::0:2:0 12:1:0:0:0; do
+        IFS=: read -r given restarts runs kept requeues <<<"$case"
+        rm -rf "$WORK/requeued" "$WORK/.made it.shardweld-partial"
+        ((runs == 0)) || { mkdir -p "$JOURNAL" && head -c 40 /dev/zero >"$JOURNAL/$runs-0"; }
+        code=0
+        env PATH="$WORK/bin:$PATH" SRUN_CODE="$given" KEPT="$kept" RUNS="$runs" SLURM_JOB_ID=7 SLURM_CPUS_PER_TASK=2 \
+            ${restarts:+SLURM_RESTART_COUNT=$restarts} bash "$script" "$fixture/source" "$WORK/made it" 2>"$WORK/err" || code=$?
+        checks=$((checks + 2))
+        [[ "$code" == "$given" ]] || fail "srun's code $given: $script ends with $code: $(<"$WORK/err")"
+        [[ "$(cat "$WORK/requeued" 2>/dev/null | grep -cx 'requeue 7')" == "$requeues" ]] || fail "$(basename "$script"), $case: requeued wrongly"
+        [[ "$given$requeues" != 110 || "${restarts:-0}" == 20 ]] || expect_text "kept nothing that the one before it had not"
+    done
+done
+rm -rf "$WORK/.made it.shardweld-partial"
+checks=$((checks + 1))
+[[ "$(<"$WORK/fence")" == ring ]] || fail "SLURM_PMIX_FENCE=$(<"$WORK/fence")"
+
+# The other scripts that merge: a crash before anything was begun is tried again, thrice; every option is handed on, a report is not doubled.
+printf '#!/bin/bash\nprintf "%%q\\n" "$SLURM_PMIX_FENCE" "$@" >"%s/words"\nexit "${SRUN_CODE:-0}"\n' "$WORK" >"$WORK/bin/srun"
+echo "$fixture/source" >"$WORK/steps"
+for script in one_node many_nodes array; do
+    from="$fixture/source" to="$WORK/made it"
+    [[ $script != array ]] || { from="$WORK/steps" to="$WORK/made"; }
+    for case in 139:0:1 139:2:1 139:3:0 11:0:0 3:0:0; do
+        IFS=: read -r given restarts requeues <<<"$case"
+        rm -f "$WORK/requeued"
+        code=0
+        env PATH="$WORK/bin:$PATH" SRUN_CODE="$given" SLURM_JOB_ID=7 SLURM_RESTART_COUNT="$restarts" SLURM_CPUS_PER_TASK=2 SLURM_ARRAY_TASK_ID=1 \
+            bash "$TESTS/../slurm/$script.sbatch" "$from" "$to" --dtype bf16 --report "$WORK/r.json" --include 'a b' || code=$?
+        checks=$((checks + 2))
+        [[ "$code" == "$given" ]] || fail "$script: srun's code $given became $code"
+        [[ "$(cat "$WORK/requeued" 2>/dev/null | grep -cx 'requeue 7')" == "$requeues" ]] || fail "$script, $case: requeued wrongly"
+    done
+    checks=$((checks + 1))
+    [[ "$(paste -sd' ' "$WORK/words")" == "ring --mpi=pmix -K -c 2 shardweld merge --local_dir "*" --dtype bf16 --report $WORK/r.json --include a\\ b --if_complete verify" ]] ||
+        fail "$script: $(paste -sd' ' "$WORK/words")"
 done
 
-# Queued again behind a merge that is done: the model is compared, exactly and with the same options, and not merged again; what a run left goes
-# first.
-plan_job --local_dir "$fixture/source" --target_dir "$WORK/made it" --dtype fp32 --report "$WORK/report.json"
-run_again() { # NAME CODE COMMANDS [SRUN_CODE]
-    local code=0
-    : >"$WORK/steps"
-    env PATH="$WORK/bin:$PATH" SRUN_CODE="${4:-0}" SLURM_RESTART_COUNT=1 SLURM_JOB_ID=7 bash "$WORK/job" 2>"$WORK/err" || code=$?
-    checks=$((checks + 2))
-    [[ "$code" == "$2" ]] || fail "$1: the script ends with $code, expected $2"
-    [[ "$(paste -sd' ' "$WORK/steps")" == "$3" ]] || fail "$1: steps $(paste -sd' ' "$WORK/steps"), expected $3"
-}
-sed -i "s,^exit,echo \"\$6\" >>'$WORK/steps'\n&," "$WORK/bin/srun"
-run_again "no model" 0 merge
-mkdir "$WORK/made it"
-echo '{"model_type": "llama"}' >"$WORK/made it/config.json"
-run_again "a model" 0 test
-expect_text "$WORK/made it holds this model already"
-checks=$((checks + 1))
-printf '%q\n' --mpi=pmix -K -c 2 "$(realpath "$SHARDWELD")" test --local_dir "$fixture/source" --hf_config "$fixture/hf" --dtype fp32 \
-    --test_hf_dir "$WORK/made it" --strict_dtype --atol 0 --rtol 0 | diff - "$WORK/words" >"$WORK/diff" || fail "the test's words: $(<"$WORK/diff")"
-run_again "another model" 13 "test merge" 13
-mkdir "$WORK/.made it.shardweld-partial"
-run_again "work" 0 merge
-rmdir "$WORK/.made it.shardweld-partial"
-mkdir "$WORK/made it/.shardweld-partial"
-run_again "work in the target" 0 merge
-rmdir "$WORK/made it/.shardweld-partial"
+# The test behind a merge takes the merge's options, and leaves out what it does not have.
+expect_code 0 "$SHARDWELD" merge --local_dir "$fixture/source" --hf_config "$fixture/hf" --target_dir "$WORK/half" --include 'layers\.0' --dtype fp32 -q
+of_merge=(--local_dir "$fixture/source" --hf_config "$fixture/hf" --test_hf_dir "$WORK/half" --include 'layers\.0' --dtype fp32 --overwrite --resume --sha256
+    --report "$WORK/none.json" --max-shard-size=1MB --if_complete verify --also "$WORK/x:bf16" --stop_before 1m --check_crc before -q)
+expect_code 0 "$SHARDWELD" test --of_merge "${of_merge[@]}"
+expect_absent "$WORK/none.json"
+expect_code 2 "$SHARDWELD" test "${of_merge[@]}"
+expect_code 2 "$SHARDWELD" test --of_merge "${of_merge[@]}" --no_such_option && expect_text no_such_option
 
-# What merge alone does is handed on too; a merge that uploads is not left out because the model is there.
+# The files that a merge reads, with their bytes.
+expect_code 0 "$SHARDWELD" plan --inputs --local_dir "$fixture/source" --hf_config "$fixture/hf"
+checks=$((checks + 1))
+(cd "$fixture/source" && find "$PWD" -name '*.pt' -printf '%s %p\n' | sort) | diff - <(sort "$WORK/out") >"$WORK/diff" || fail "inputs: $(<"$WORK/diff")"
+
+# What merge alone does is handed on too.
 printf '#!/bin/bash\necho "repo_id --private"\n' >"$WORK/bin/hf"
 chmod +x "$WORK/bin/hf"
 export HF_TOKEN=hf_none
+printf '#!/bin/bash\nprintf "%%q\\n" "$@" >"%s/words"\n' "$WORK" >"$WORK/bin/srun"
 plan_job --local_dir "$fixture/source" --target_dir "$WORK/made it" --overwrite --resume --check_crc --sha256 --report "$WORK/report.json" --stop_before 2m \
-    --exclude=-x --hf_upload_path me/model --private --hf_cli "$WORK/bin/hf"
-run_again "an upload" 0 merge
+    --exclude=-x --hf_upload_path me/model --private --hf_cli "$WORK/bin/hf" --if_complete skip
 checks=$((checks + 1))
+env PATH="$WORK/bin:$PATH" bash "$WORK/job"
 printf '%q\n' --mpi=pmix -K -c 2 "$(realpath "$SHARDWELD")" merge --resume --local_dir "$fixture/source" --hf_config "$fixture/hf" --check_crc before \
-    --target_dir "$WORK/made it" --overwrite --report "$WORK/report.json" --sha256 --exclude=-x --hf_upload_path me/model --private \
+    --target_dir "$WORK/made it" --overwrite --if_complete skip --report "$WORK/report.json" --sha256 --exclude=-x --hf_upload_path me/model --private \
     --hf_cli "$WORK/bin/hf" --stop_before 2m | diff - "$WORK/words" >"$WORK/diff" || fail "the upload's words: $(<"$WORK/diff")"
 expect_code 2 "$SHARDWELD" plan --local_dir "$fixture/source" --hf_config "$fixture/hf" --hf_upload_path model && expect_text 'model is not a repository'
 

@@ -32,6 +32,11 @@ merge_of big 0 "${slower[@]}" --stop_before 58s
 SLURM_JOB_ID=77 PATH="$WORK/bin:$PATH" expect_code 11 "${command[@]}"
 merge_of big 0 --no_fsync
 resumed 3
+merge_of big 2 "${slower[@]}" --stop_at +4s
+expect_code 11 "${command[@]}"
+expect_text "stopped at the time that was given (--stop_at)"
+merge_of big 0 --no_fsync
+resumed 3
 merge_of big 0 --no_fsync --stop_before 58s
 expect_code 0 "${command[@]}"
 expect_text "--stop_before has no effect: the end of this job is unknown"

@@ -70,13 +70,19 @@ TEST(Launch, takes_pmi_with_an_open_mpi_that_was_built_against_slurm) {
 
 TEST(Launch, finds_the_plugins_of_an_open_mpi_that_was_built_against_slurm) {
     const test::TemporaryDirectory root;
-    EXPECT_FALSE(has_slurm_plugin(root.path()));
-    EXPECT_FALSE(has_slurm_plugin(root.path() / "none"));
+    const Variables flux{{"FLUX_JOB_ID", "f7"}};
+    const auto offers = [&](const Variables& variables) {
+        return has_plugin(root.path(), pmi_plugins(lookup_in(variables)));
+    };
+    EXPECT_FALSE(offers({}));
+    EXPECT_FALSE(has_plugin(root.path() / "none", {"mca_pmix_s1"}));
     std::filesystem::create_directories(root.path() / "openmpi3");
     (void)root.put("openmpi3/mca_pmix_ext3x.so");
-    EXPECT_FALSE(has_slurm_plugin(root.path()));
+    (void)root.put("openmpi3/mca_pmix_flux.so");
+    EXPECT_FALSE(offers({}));
+    EXPECT_TRUE(offers(flux));
     (void)root.put("openmpi3/mca_pmix_s2.so");
-    EXPECT_TRUE(has_slurm_plugin(root.path()));
+    EXPECT_TRUE(offers({}));
 }
 
 TEST(Launch, refuses_tasks_that_cannot_find_each_other) {

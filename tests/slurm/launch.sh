@@ -29,6 +29,20 @@ checks=$((checks + 1))
 [[ -f "$HOSTS/parted/model.safetensors" ]] || fail "an MPI that hangs at its end: no model"
 rm -rf "$HOSTS/parted"
 
+# A job whose ranks crash while they start queues again, thrice at most.
+mkdir "$HOSTS/crashing"
+printf '#!/bin/bash\n((${SLURM_RESTART_COUNT:-0} >= $CRASHES)) || kill -SEGV $$\nexec "%s" "$@"\n' "$SHARDWELD" >"$HOSTS/crashing/shardweld"
+chmod +x "$HOSTS/crashing/shardweld"
+crashing() { # SCRIPT CRASHES NAME
+    CRASHES=$2 PATH="$HOSTS/crashing:$PATH" submit --ntasks-per-node=2 "$SCRIPTS/$1.sbatch" "$legacy/source" "$HOSTS/$3" "${small[@]:2}"
+}
+crashing one_node 1 one
+one=$job
+crashing resume 2 two
+two=$job
+crashing many_nodes 9 never
+never=$job
+
 # A rank that is killed ends the step, at once, and nothing stands under the target's name.
 make_big
 kill_ranks_on h2 &
@@ -67,3 +81,12 @@ for signal in KILL STOP; do
     expect_absent "$HOSTS/left"
     rm -rf "$HOSTS"/.left.*
 done
+
+expect_end "$one" COMPLETED 0 "a crash at the start"
+same_as_expected "$legacy" "$HOSTS/one"
+expect_end "$two" COMPLETED 0 "two crashes at the start"
+same_as_expected "$legacy" "$HOSTS/two"
+expect_end "$never" FAILED 139 "crashes at every start"
+checks=$((checks + 1))
+[[ "$(field "$never" Restarts)" == 3 ]] || fail "crashes at every start: $(field "$never" Restarts) restarts"
+rm -rf "$HOSTS"/{crashing,one,two}

@@ -304,7 +304,7 @@ TEST(CommandTable, is_named_whole_where_a_command_is_missing) {
     }
 }
 
-TEST(JobScript, hands_options_on_to_the_merge_and_its_test) {
+TEST(JobScript, hands_options_on_to_the_merge) {
     const Options options = parsed_line(
         {"plan", "--sbatch", "--nodes", "3", "--local_dir", "in", "--target_dir", "/out", "--dtype",
          "bf16", "--exclude=-x", "--check_crc", "--trace", "a", "--resume", "--overwrite", "-q"});
@@ -313,14 +313,10 @@ TEST(JobScript, hands_options_on_to_the_merge_and_its_test) {
     EXPECT_EQ(options.n_ranks, 12);
     EXPECT_EQ(options.job->n_nodes, 3);
     EXPECT_EQ(options.job->target, "/out");
-    EXPECT_FALSE(options.job->is_uploaded);
     EXPECT_EQ(options.job->words,
               (WordList{"--local_dir", in, "--check_crc", "before", "--target_dir", "/out",
                         "--overwrite", "--dtype", "bf16", "--exclude=-x", "--trace", "a", "--quiet",
-                        "--report", "/out.report.json"}));
-    EXPECT_EQ(options.job->test_words,
-              (WordList{"--local_dir", in, "--dtype", "bf16", "--quiet", "--test_hf_dir", "/out",
-                        "--strict_dtype", "--atol", "0", "--rtol", "0"}));
+                        "--report", "/out.report.json", "--if_complete", "verify"}));
     EXPECT_EQ(parsed_line({"plan", "--sbatch", "--local_dir", "in", "--ranks", "5"}).n_ranks, 5);
     EXPECT_FALSE(parsed_line({"plan", "--local_dir", "in"}).job);
 }

@@ -1,6 +1,7 @@
 #include "../../../src/app/cli/options.hpp"
 
 #include <algorithm>
+#include <ctime>
 
 #include <gtest/gtest.h>
 
@@ -212,6 +213,15 @@ TEST(ParseOptions, reads_durations) {
     EXPECT_EQ(parsed({"merge", "--local_dir", "in"}).stall_timeout, 1800);
     EXPECT_EQ(parsed({"merge", "--local_dir", "in"}).stop_before, std::nullopt);
     EXPECT_EQ(parsed({"merge", "--local_dir", "in", "--stop_before", "2m"}).stop_before, 120);
+    EXPECT_EQ(parsed({"merge", "--local_dir", "in", "--stop_at", "1795702382"}).stop_at,
+              1795702382);
+    const auto later = parsed({"merge", "--local_dir", "in", "--stop_at", "+1h"}).stop_at;
+    EXPECT_NEAR(later.value_or(0), static_cast<double>(std::time(nullptr)) + 3600, 5);
+    EXPECT_EQ(parsed({"merge", "--local_dir", "in", "--stop_at", "2026-11-22T03:10"}).stop_at,
+              parsed({"merge", "--local_dir", "in", "--stop_at", "2026-11-22T03:10:00"}).stop_at);
+    EXPECT_EQ(refusal({"merge", "--local_dir", "in", "--stop_at", "soon"}),
+              "usage: --stop_at soon is no point in time; give for example +50m, "
+              "2026-11-22T03:10 or seconds since 1970");
     for (const char* text : {"m", "5 m", "5min", "-5", "1e3s", "nan", "inf", "5ms"}) {
         EXPECT_EQ(refusal({"merge", "--local_dir", "in", "--stop_before", text}),
                   "usage: --stop_before " + std::string(text) +

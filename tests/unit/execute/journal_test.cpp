@@ -109,6 +109,22 @@ TEST(Journal, gives_back_the_sums_of_input) {
     EXPECT_EQ(read.n_unreadable, 1);
 }
 
+TEST(Journal, tells_what_was_read_back_and_not_written_since) {
+    const TemporaryDirectory journal;
+    const plan::Plan plan = small_plan();
+    write(journal.path(), 1, 0, {block(0, 0), block(0, 1)});
+    const SeenBlock remarkable{0, 0, {kMiB / 2, 3, 2, 1, 0x1234, false, true}};
+    Journal(journal.path(), 2, 0, false)
+        .append({}, {}, std::vector<SeenBlock>{{1, 0, {}}, remarkable, {0, 2, {}}});
+    write(journal.path(), 3, 0, {block(0, 1)});
+    const JournalRead read = read_journal(journal.path(), plan);
+    EXPECT_EQ(read.blocks, (Blocks{block(0, 0), block(0, 1)}));
+    ASSERT_EQ(read.seen.size(), 1U) << "another was written again, of a third no block is known";
+    EXPECT_EQ(read.seen[0].target, 0U);
+    EXPECT_EQ(read.seen[0].number, 0);
+    EXPECT_EQ(read.seen[0].census, remarkable.census);
+}
+
 TEST(Journal, believes_the_latest_session) {
     const TemporaryDirectory place;
     write(place.path(), 2, 0, {block(0, 1, 22)});
