@@ -24,12 +24,18 @@ ended=$job
 submit -w h1 "${merging[@]}" "$HOSTS/requeued" "${with[@]}"
 requeued=$job
 PATH="$normal_path"
+# Gets no further.
+submit -w h1 "${merging[@]}" "$HOSTS/stuck" "${with[@]}" --bw_limit 100KB --stop_at +3s
+stuck=$job
 submit -w h1 --dependency="afterok:$told" "$SCRIPTS/test.sbatch" "$big/source" "$HOSTS/told" --hf_config "$big/hf"
 tested=$job
 eventually 30 writes_into "$HOSTS/requeued"
 sleep 2
 scontrol requeue "$requeued"
-eventually 30 writes_into "$HOSTS/lost"
+keeps_some() { # DIR
+    [[ -n "$(find "$(dirname "$1")/.$(basename "$1").shardweld-partial/journal" -name '*-*' -size +0 2>/dev/null)" ]]
+}
+eventually 30 keeps_some "$HOSTS/lost"
 lose_node h2
 sleep 1
 find_node h2
@@ -41,9 +47,14 @@ for name in requeued lost ended told; do
     (($(field "${!name}" Restarts) > 0)) || fail "$name: the job was never requeued"
     echo "$name: $(field "${!name}" Restarts) restarts"
 done
+expect_end "$stuck" FAILED 11 "a job that gets no further" && {
+    expect_log "$stuck" "run 2 kept nothing that the one before it had not" "a job that gets no further"
+    checks=$((checks + 1))
+    [[ "$(field "$stuck" Restarts)" == 1 ]] || fail "a job that gets no further: $(field "$stuck" Restarts) restarts"
+}
 expect_end "$tested" COMPLETED 0 "the test behind a resumed merge"
 
-# Queued again when all was done: the model that is there is the checkpoint's, or it is refused.
+# Queued again when all was done: the model that is there is verified.
 restarted() {
     (($(field "$requeued" Restarts) > $1))
 }
@@ -65,5 +76,5 @@ with open(path, "r+b") as file:
     file.seek(-1, 2)
     file.write(bytes([last ^ 64]))
 PY
-requeue_done FAILED 12 "a job queued again behind another model"
-rm -rf "$HOSTS"/{told,ended,requeued,lost,slow}
+requeue_done FAILED 13 "a job queued again behind another model"
+rm -rf "$HOSTS"/{told,ended,requeued,lost,slow,.stuck*}
