@@ -133,8 +133,8 @@ std::vector<plan::LineRange> reuse(mpi::Comm& comm, const plan::Plan& plan,
     std::vector<DoneBlock> good;
     for (const DoneBlock& block : share_of(kept, plan, places, comm)) {
         const plan::Slice slice = places.slice(block);
-        const Bytes bytes = static_cast<Bytes>(slice.end - slice.begin) *
-                            size_of(plan.targets[block.target].dtype);
+        const Bytes bytes =
+            static_cast<Bytes>(slice.end - slice.begin) * size_of(plan.targets[block.target].dtype);
         good.push_back(block);
         on_kept(block, slice, seen_at(earlier, places, block)->census);
         ++counts.blocks_reused;

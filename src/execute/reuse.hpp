@@ -19,8 +19,9 @@ using OnKept = std::function<void(const DoneBlock& block, const plan::Slice& sli
                                   const numeric::Census& census)>;
 
 /// Collective. Reads the blocks of `options.resumption` back, each by one rank, not necessarily its
-/// owner, and calls `on_reused` there; `on_kept` for those that need not be read. Returns the lines of those that are right, the same on all
-/// ranks, and counts this rank's. Error(io), Error(stopped).
+/// owner, and calls `on_reused` there; `on_kept` for those that need not be read. Returns the lines
+/// of those that are right, the same on all ranks, and counts this rank's. Error(io),
+/// Error(stopped).
 std::vector<plan::LineRange> reuse(mpi::Comm& comm, const plan::Plan& plan,
                                    const io::Directory& directory, const RunOptions& options,
                                    const OnReused& on_reused, const OnKept& on_kept,

@@ -80,6 +80,10 @@ std::vector<std::string> pmi_plugins(const Lookup& environment) {
 
 bool has_plugin(const fs::path& library_dir, const std::vector<std::string>& names) {
     std::error_code failed;
+    // Debian keeps an Open MPI in openmpi/lib.
+    if (library_dir.filename() != "lib" && has_plugin(library_dir / "openmpi" / "lib", names)) {
+        return true;
+    }
     for (const fs::directory_entry& beside : fs::directory_iterator(library_dir, failed)) {
         const fs::path& directory = beside.path();
         const bool may_hold = directory.filename().string().starts_with("openmpi");

@@ -64,8 +64,7 @@ TEST(Launch, takes_pmi_with_an_open_mpi_that_was_built_against_slurm) {
     EXPECT_EQ(promised_where(true), 3);
     EXPECT_THROW(promised_where(false), Error);
     const Variables none{{"SLURM_STEP_NUM_TASKS", "3"}};
-    EXPECT_THROW(
-        promised_ranks(lookup_in(none), MpiLibrary::open_mpi, [] { return true; }), Error);
+    EXPECT_THROW(promised_ranks(lookup_in(none), MpiLibrary::open_mpi, [] { return true; }), Error);
 }
 
 TEST(Launch, finds_the_plugins_of_an_open_mpi_that_was_built_against_slurm) {

@@ -65,8 +65,8 @@ struct JournalRead {
         blocks;                  ///< in the order of the line, each once: the latest session's word
     std::vector<RangeSum> sums;  ///< of input, in no order; not many more than blocks
     std::vector<SeenBlock> seen;  ///< those of the blocks that some run read back, in their order
-    Index n_unreadable = 0;      ///< records cut short or damaged
-    Index last_session = 0;      ///< 0: none
+    Index n_unreadable = 0;       ///< records cut short or damaged
+    Index last_session = 0;       ///< 0: none
 };
 
 /// Reads all ranks' records of all sessions in `directory`; what is no whole record of a block of

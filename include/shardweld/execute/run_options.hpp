@@ -55,7 +55,7 @@ struct RankCounts {
     Index exchange_steps = 0;
     Index blocks_reused = 0;  ///< of an earlier run, found as its journal says
     Bytes bytes_reused = 0;
-    Bytes bytes_seen = 0;      ///< of these, read back by an earlier run, not by this one
+    Bytes bytes_seen = 0;     ///< of these, read back by an earlier run, not by this one
     Bytes bytes_damaged = 0;  ///< found otherwise, and written again
     double read_s = 0, exchange_s = 0, write_s = 0, wall_s = 0, cpu_s = 0;
     Bytes peak_bytes = 0;    ///< of the process so far: RssAnon + RssShmem, from the system
@@ -80,7 +80,7 @@ struct Resumption {
     fs::path journal;   ///< the directory of records; "": none are made
     Index session = 1;  ///< of this run, unlike any before
     std::vector<DoneBlock>
-        blocks;                  ///< written earlier, in the order of the line, alike on all ranks
+        blocks;  ///< written earlier, in the order of the line, alike on all ranks
     std::vector<SeenBlock>
         seen;  ///< those that need not be read back again, in their order, alike on all ranks
     std::vector<RangeSum> sums;  ///< of what was read for them; on rank 0

@@ -75,9 +75,9 @@ inline constexpr int kRanksOfNode = 4;  ///< of a job whose ranks are not given
 /// What `plan --sbatch` is asked for.
 struct JobRequest {
     int n_nodes = 1;
-    Bytes rate = 200'000'000;             ///< read and written in a second, both counted
-    std::vector<std::string> words;       ///< the merge's options, as its command line has them
-    fs::path target;                      ///< absolute
+    Bytes rate = 200'000'000;        ///< read and written in a second, both counted
+    std::vector<std::string> words;  ///< the merge's options, as its command line has them
+    fs::path target;                 ///< absolute
     friend bool operator==(const JobRequest&, const JobRequest&) = default;
 };
 

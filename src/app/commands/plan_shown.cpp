@@ -160,7 +160,8 @@ std::string plan_text(const PlannedMerge& merge) {
 std::string inputs_text(const PlannedMerge& merge) {
     std::string text;
     for (const catalogue::File& file : merge.files) {
-        text += std::to_string(file.size) + " " + (fs::path(merge.input) / file.path).string() + "\n";
+        text +=
+            std::to_string(file.size) + " " + (fs::path(merge.input) / file.path).string() + "\n";
     }
     return text;
 }

@@ -23,8 +23,8 @@ Stopping::Stopping(mpi::Comm& comm, std::optional<double> before_s, std::optiona
     is_given_ = given < time_;
     time_ = std::min(time_, given);
     if (std::isfinite(time_)) {
-        log.debug("will stop " + std::to_string(static_cast<Index>(time_ - now)) +
-                  " s from now" + (is_given_ ? "" : ", before the job ends"));
+        log.debug("will stop " + std::to_string(static_cast<Index>(time_ - now)) + " s from now" +
+                  (is_given_ ? "" : ", before the job ends"));
     }
 }
 

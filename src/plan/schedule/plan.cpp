@@ -246,6 +246,7 @@ int Plan::reader_of(const Operand& operand, const Target& target, int owner) con
 
 void share_rest(Plan& plan, std::span<const LineRange> done, Bytes alignment) {
     plan.cuts = cut_runs(plan.line, plan.placement, plan.n_ranks(), alignment, done);
+    plan.read_cuts = share_reading(plan);  // other owners do not see other files
 }
 
 std::string Plan::hash() const {
