@@ -8,7 +8,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("slurm/*.md")])
 OF_LINUX = {"copy_file_range", "io_uring"}
 ROOTS = (".", "src", "include/shardweld")
-TOP = ("src/", "include/", "tests/", "scripts/", "docs/", "slurm/", "jobs/", "packaging/", "cmake/")
+TOP = ("src/", "include/", "tests/", "scripts/", "docs/", "slurm/", "examples/", "packaging/", "cmake/")
 
 
 def text_of(page):

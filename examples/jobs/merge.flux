@@ -1,5 +1,5 @@
 #!/bin/bash
-# Flux: flux batch jobs/merge.flux CHECKPOINT TARGET [more options of shardweld merge]
+# Flux: flux batch examples/jobs/merge.flux CHECKPOINT TARGET [more options of shardweld merge]
 #flux: --job-name=shardweld
 #flux: --nslots=8
 #flux: --cores-per-slot=2
