@@ -31,7 +31,7 @@ Flock try_flock(int fd, int how) {
     return status == 0 ? Flock::taken : errno == EWOULDBLOCK ? Flock::held : Flock::none;
 }
 
-Holder holder_of(int fd) {
+Holder holder_by(int fd) {
     std::array<char, 600> text{};
     const ssize_t n = ::pread(fd, text.data(), text.size(), 0);
     return holder_from(n > 0 ? std::string(text.data(), static_cast<std::size_t>(n)) : "");
@@ -140,7 +140,7 @@ std::optional<Holder> holder_in(const fs::path& path) {
     if (fd < 0) {
         return errno == ENOENT ? std::nullopt : std::optional<Holder>(Holder());
     }
-    Holder holder = holder_of(fd);
+    Holder holder = holder_by(fd);
     ::close(fd);
     return holder;
 }
@@ -169,7 +169,7 @@ int try_lock_file(const fs::path& path, const fs::path& target, const Holder& ow
             remove_foreign(fd, path, target);
             continue;
         }
-        const Holder holder = holder_of(fd);
+        const Holder holder = holder_by(fd);
         ::close(fd);
         const bool may_be_dead = lock == Flock::none || is_lost(holder, own);
         if (lock != Flock::taken && !(may_be_dead && remove_dead(path, own))) {
@@ -191,7 +191,7 @@ void require_free(const fs::path& path, const fs::path& target, const Holder& ow
         return;
     }
     const Flock lock = try_flock(fd, LOCK_SH);
-    const Holder holder = holder_of(fd);
+    const Holder holder = holder_by(fd);
     ::close(fd);
     if (lock == Flock::held ? !is_lost(holder, own)
                             : lock == Flock::none && !is_over(holder, own)) {
