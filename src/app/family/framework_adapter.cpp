@@ -196,7 +196,7 @@ class FactorSorter {
 /// Takes the modules that were trained as a whole out of an adapter, under the framework's names of
 /// them.
 template <typename Item>
-void take_whole(std::vector<Item>& from, std::vector<Item>& to) {
+void take_trained(std::vector<Item>& from, std::vector<Item>& to) {
     std::erase_if(from, [&](const Item& item) {
         std::string name = item.name;
         const std::size_t at = name.find(kOfWhole);
@@ -210,15 +210,15 @@ void take_whole(std::vector<Item>& from, std::vector<Item>& to) {
     });
 }
 
-Catalogue take_whole(Catalogue& factors) {
+Catalogue take_trained(Catalogue& factors) {
     Catalogue whole;
     whole.format = factors.format;
     whole.dialect = factors.dialect;
     whole.files = factors.files;
     whole.facts = factors.facts;
     whole.mesh = factors.mesh;
-    take_whole(factors.tensors, whole.tensors);
-    take_whole(factors.shards, whole.shards);
+    take_trained(factors.tensors, whole.tensors);
+    take_trained(factors.shards, whole.shards);
     return whole;
 }
 
@@ -323,7 +323,7 @@ Catalogue as_peft(Catalogue catalogue, const PreparedModel& prepared, const Mode
     const models::LoraForm form = models::lora_form(*prepared.recipe, *prepared.dialect);
     const FactorSorter sorter(names);
     Catalogue factors = sorter.take(catalogue);
-    Catalogue whole = take_whole(factors);
+    Catalogue whole = take_trained(factors);
     if (!is_empty(factors) || is_empty(whole)) {
         sorter.require_plain(factors);
     }
