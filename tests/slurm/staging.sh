@@ -51,7 +51,7 @@ expect_end "${staged[requeued]}" COMPLETED 0 "staging, queued again" 90 && {
     expect_report "$HOSTS/staged-requeued.report.json" 'report["resume"]["bytes_reused"] > 0' "staging, queued again"
 }
 checks=$((checks + 1))
-eventually 5 nothing_staged || fail "staging leaves $(all_hosts "find '$LOCAL' -maxdepth 1 -name 'shardweld-*'") on local disks"
+eventually 20 nothing_staged || fail "staging leaves $(all_hosts "find '$LOCAL' -maxdepth 1 -name 'shardweld-*'") on local disks"
 
 # Where the disks are, the site has to say.
 checks=$((checks + 1))
