@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Finished work: no report of a good model is lost, a rerun can end well, and what killed runs left can be removed.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+KEEP_REPORTS=yes
 CASE="$TESTS/data/megatron/llama-tp4-legacy-bf16"
 place="$WORK/place" target="$WORK/place/model" report="$WORK/place/model.json" failed="$WORK/place/model.failed.json"
 mkdir -p "$place"
