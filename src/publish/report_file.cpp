@@ -184,6 +184,11 @@ void write_file(io::OutputFile file, const std::string& text, bool sync) {
 
 }  // namespace
 
+std::optional<ReportFacts> report_at(const fs::path& path) {
+    return io::kind_at(path) == io::FileKind::file ? report_in(io::InputFile::open(path))
+                                                   : std::nullopt;
+}
+
 std::optional<ReportFacts> look_at_report(const fs::path& path) {
     try {
         return report_in(io::InputFile::open(path));

@@ -15,6 +15,9 @@ namespace shardweld::publish {
 /// Local; nullopt also where it cannot be read.
 std::optional<ReportFacts> look_at_report(const fs::path& path);
 
+/// The same; Error(io) where what is there cannot be read.
+std::optional<ReportFacts> report_at(const fs::path& path);
+
 /// Where the report of a run that failed is written when a better one has the name `report`:
 /// "NAME.failed.json" beside "NAME.json". Pure.
 fs::path failed_beside(const fs::path& report);

@@ -31,13 +31,14 @@ fs::path place_of(const Report& report, const fs::path& wanted) {
     if (report.code == ErrorCode::ok) {
         return wanted;
     }
-    const auto old = publish::look_at_report(wanted);
-    return old && old->is_success ? publish::failed_beside(wanted) : wanted;
+    std::optional<publish::ReportFacts> old;
+    const bool is_unreadable = mpi::error_of([&] { old = publish::report_at(wanted); }).has_value();
+    return is_unreadable || (old && old->is_success) ? publish::failed_beside(wanted) : wanted;
 }
 
 /// A report that is the only one of another model which is there stays.
 void require_same_output(const fs::path& report, const std::optional<fs::path>& target) {
-    const auto old = publish::look_at_report(report);
+    const auto old = publish::report_at(report);
     const bool is_needed = old && old->is_success && !old->output.empty() &&
                            io::kind_at(old->output) == io::FileKind::directory;
     if (is_needed && (!target || io::resolved(*target) != old->output)) {
