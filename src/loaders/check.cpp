@@ -38,8 +38,8 @@ json config_of(const std::string& text) {
 
 std::vector<const Rule*> all_rules() {
     std::vector<const Rule*> rules = {&kWeightsRule};
-    for (const auto* part : {&config_rules(), &text_rules(), &tensor_rules(), &quantisation_rules(),
-                             &parallel_rules(), &gguf_rules()}) {
+    for (const auto* part : {&config_rules(), &text_rules(), &tensor_rules(), &part_rules(),
+                             &quantisation_rules(), &parallel_rules(), &gguf_rules()}) {
         for (const Rule& rule : *part) {
             rules.push_back(&rule);
         }

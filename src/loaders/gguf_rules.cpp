@@ -1,12 +1,13 @@
 // GGUF files as llama.cpp loads them: what its metadata promises against the tensors.
-// Sources: llama.cpp b11549 as xllamacpp 2026.10 has it, not run on
-// damaged files; gguf 0.19 constants, read.
+// Sources: llama.cpp b11549 as xllamacpp 2026.10 has it, run on files without each tensor and each
+// key, and with others; gguf 0.19 constants, read.
 #include <algorithm>
 #include <array>
 #include <set>
 
 #include "shardweld/core/text.hpp"
 
+#include "gguf_shapes.hpp"
 #include "known_names.hpp"
 #include "rule.hpp"
 
@@ -111,6 +112,33 @@ void look_at_headers(const Case& model, Findings& findings) {
     }
 }
 
+/// Families of plain decoders, whose blocks all have attention and a feed-forward part.
+bool is_plain_decoder(const std::string& architecture) {
+    constexpr std::array<std::string_view, 15> kPlain = {
+        "deepseek2",  "llama", "qwen2",  "qwen2moe", "qwen3",    "qwen3moe", "qwen2vl", "qwen3vl",
+        "qwen3vlmoe", "gemma", "gemma2", "gemma3",   "mistral3", "phi3",     "olmo2"};
+    return std::ranges::find(kPlain, architecture) != kPlain.end();
+}
+
+/// Numbers that a model is not loaded without; of plain decoders those of attention, too.
+void look_at_numbers_of(const Model& file, Findings& findings) {
+    std::vector<std::string> needed = {"block_count", "context_length", "embedding_length"};
+    if (is_plain_decoder(file.architecture())) {
+        needed.insert(needed.end(), {"feed_forward_length", "attention.head_count",
+                                     "attention.layer_norm_rms_epsilon"});
+        if (file.own("expert_count").value_or(0) > 0) {
+            needed.emplace_back("expert_used_count");
+        }
+    }
+    for (const std::string& key : needed) {
+        const std::string whole = file.architecture() + "." + key;
+        const bool is_real = key.ends_with("epsilon") && file.first->keys.contains(whole);
+        if (!is_real && !file.own(key) && file.length(whole) == 0) {
+            findings.fatal(file.name + " has no number " + whole, kWriteAgain);
+        }
+    }
+}
+
 /// What no model is loaded without.
 void look_at_keys(const Case& model, Findings& findings) {
     for (const Model& file : models_of(model.directory)) {
@@ -122,11 +150,7 @@ void look_at_keys(const Case& model, Findings& findings) {
                                ", which llama.cpp does not know",
                            "write it with a converter of the same version as llama.cpp");
         } else {
-            for (const char* key : {"block_count", "context_length", "embedding_length"}) {
-                if (!file.own(key)) {
-                    findings.fatal(file.name + " has no number " + name + "." + key, kWriteAgain);
-                }
-            }
+            look_at_numbers_of(file, findings);
         }
     }
 }
@@ -137,10 +161,11 @@ void look_at_lists(const Model& file, Findings& findings) {
     for (const char* key : {"tokenizer.ggml.token_type", "tokenizer.ggml.scores"}) {
         const Index length = file.length(key);
         if (length != 0 && length != n_tokens) {
-            findings.fatal(file.name + " has " + std::to_string(n_tokens) +
-                               " tokens (tokenizer.ggml.tokens), but " + std::to_string(length) +
-                               " entries in " + key,
-                           kWriteAgain);
+            findings.add(length < n_tokens,
+                         file.name + " has " + std::to_string(n_tokens) +
+                             " tokens (tokenizer.ggml.tokens), but " + std::to_string(length) +
+                             " entries in " + key,
+                         kWriteAgain);
         }
     }
     for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.bos_token_id"}) {
@@ -175,6 +200,12 @@ void look_at_words(const Case& model, Findings& findings) {
             findings.fatal(file.name + " has no tokenizer (tokenizer.ggml.tokens)",
                            "write it again with the trained model's tokenizer beside config.json");
             continue;
+        }
+        if (file.text("tokenizer.ggml.model").empty()) {
+            findings.fatal(file.name +
+                               " does not say of what kind its tokenizer is "
+                               "(tokenizer.ggml.model)",
+                           kWriteAgain);
         }
         look_at_lists(file, findings);
         look_at_vocabulary_of(file, findings);
@@ -233,35 +264,85 @@ std::vector<std::string> lacking(const std::map<Index, std::set<std::string>>& b
     return missing;
 }
 
-/// Each of these lists has what a block of attention needs one of.
-std::vector<std::string> lacking_in_all(const std::map<Index, std::set<std::string>>& blocks) {
-    using Choices = std::vector<std::string_view>;
-    static const std::vector<Choices> needed = {
+using Choices = std::vector<std::string_view>;
+
+/// What a family's layers need one of each.
+const std::vector<Choices>& needs_of(const std::string& architecture) {
+    static const std::vector<Choices> all = {
         {"attn_output.weight"},
-        {"attn_k.weight", "attn_qkv.weight"},
-        {"attn_v.weight", "attn_qkv.weight"},
+        {"attn_q.weight", "attn_qkv.weight", "attn_q_b.weight"},
+        {"attn_k.weight", "attn_qkv.weight", "attn_k_b.weight", "attn_kv_b.weight"},
+        {"attn_v.weight", "attn_qkv.weight", "attn_v_b.weight", "attn_kv_b.weight"},
         {"ffn_down.weight", "ffn_down_exps.weight"},
         {"ffn_up.weight", "ffn_up_exps.weight", "ffn_gate_up_exps.weight"}};
+    static const std::map<std::string_view, std::vector<Choices>> more = {
+        {"gemma2", {{"post_attention_norm.weight"}, {"post_ffw_norm.weight"}}},
+        {"gemma3",
+         {{"post_attention_norm.weight"}, {"post_ffw_norm.weight"}, {"attn_q_norm.weight"}}},
+        {"qwen2moe", {{"ffn_up_shexp.weight"}, {"ffn_gate_inp_shexp.weight"}}},
+        {"qwen3", {{"attn_q_norm.weight"}}},
+        {"qwen3moe", {{"attn_q_norm.weight"}}},
+        {"qwen3vl", {{"attn_q_norm.weight"}}},
+        {"qwen3vlmoe", {{"attn_q_norm.weight"}}},
+        {"deepseek2", {{"attn_kv_a_mqa.weight"}}}};
+    static const auto of_families = [] {
+        std::map<std::string_view, std::vector<Choices>> families;
+        for (const std::string_view name : kShapedGguf) {
+            auto& needs = families[name] = all;
+            needs.insert(needs.end(),
+                         {{"attn_norm.weight"},
+                          {"ffn_norm.weight"},
+                          {"ffn_gate.weight", "ffn_gate_exps.weight", "ffn_gate_up_exps.weight"}});
+            if (const auto own = more.find(name); own != more.end()) {
+                needs.insert(needs.end(), own->second.begin(), own->second.end());
+            }
+        }
+        return families;
+    }();
+    const auto family = of_families.find(architecture);
+    return family == of_families.end() ? all : family->second;
+}
+
+/// The first comes with any of the others: a router with experts, an upper half with a lower one.
+const std::vector<Choices>& come_together() {
+    static const std::vector<Choices> together = {
+        {"ffn_gate_inp.weight", "ffn_down_exps.weight"},
+        {"ffn_down_exps.weight", "ffn_gate_inp.weight"},
+        {"ffn_up_exps.weight", "ffn_gate_exps.weight"},
+        {"ffn_gate_exps.weight", "ffn_up_exps.weight"},
+        {"ffn_up_shexp.weight", "ffn_down_shexp.weight"},
+        {"ffn_down_shexp.weight", "ffn_up_shexp.weight"},
+        {"ffn_gate_shexp.weight", "ffn_up_shexp.weight"},
+        {"attn_q_a.weight", "attn_q_b.weight"},
+        {"attn_q_a_norm.weight", "attn_q_b.weight"},
+        {"attn_q_b.weight", "attn_q_a.weight"},
+        {"attn_kv_a_mqa.weight", "attn_k_b.weight", "attn_v_b.weight", "attn_kv_b.weight"},
+        {"attn_kv_a_norm.weight", "attn_k_b.weight", "attn_v_b.weight", "attn_kv_b.weight"},
+        {"attn_k_b.weight", "attn_v_b.weight"},
+        {"attn_v_b.weight", "attn_k_b.weight"},
+        {"attn_q_norm.weight", "attn_k_norm.weight"},
+        {"attn_k_norm.weight", "attn_q_norm.weight"}};
+    return together;
+}
+
+std::vector<std::string> lacking_in_family(const std::string& architecture,
+                                           const std::map<Index, std::set<std::string>>& blocks) {
     std::vector<std::string> missing;
     for (const auto& [number, parts] : blocks) {
-        for (const Choices& choices : needed) {
-            if (std::ranges::none_of(choices, [&](std::string_view part) {
-                    return parts.contains(std::string(part));
-                })) {
-                missing.push_back("blk." + std::to_string(number) + "." +
-                                  std::string(choices.front()));
+        const auto has = [&](std::string_view part) { return parts.contains(std::string(part)); };
+        const std::string block = "blk." + std::to_string(number) + ".";
+        for (const Choices& choices : needs_of(architecture)) {
+            if (std::ranges::none_of(choices, has)) {
+                missing.push_back(block + std::string(choices.front()));
+            }
+        }
+        for (const Choices& parts_together : come_together()) {
+            if (!has(parts_together.front()) && std::ranges::any_of(parts_together, has)) {
+                missing.push_back(block + std::string(parts_together.front()));
             }
         }
     }
     return missing;
-}
-
-/// Families of plain decoders, whose blocks all have attention and a feed-forward part.
-bool is_plain_decoder(const std::string& architecture) {
-    constexpr std::array<std::string_view, 14> kPlain = {
-        "llama",      "qwen2", "qwen2moe", "qwen3",  "qwen3moe", "qwen2vl", "qwen3vl",
-        "qwen3vlmoe", "gemma", "gemma2",   "gemma3", "mistral3", "phi3",    "olmo2"};
-    return std::ranges::find(kPlain, architecture) != kPlain.end();
 }
 
 /// Encoders have other names for both ends.
@@ -287,7 +368,8 @@ std::vector<std::string> missing_tensors(const Model& file, Index n_blocks) {
         std::ranges::move(lacking(blocks), std::back_inserter(missing));
     }
     if (missing.empty() && is_plain_decoder(file.architecture())) {
-        std::ranges::move(lacking_in_all(blocks), std::back_inserter(missing));
+        std::ranges::move(lacking_in_family(file.architecture(), blocks),
+                          std::back_inserter(missing));
     }
     return missing;
 }
@@ -299,8 +381,22 @@ void look_at_tensors(const Case& model, Findings& findings) {
             continue;
         }
         if (const auto missing = missing_tensors(file, *n_blocks); !missing.empty()) {
-            findings.fatal(file.name + " lacks tensors: " + first_of(missing),
-                           "llama.cpp refuses it: write it again, or copy all of its files");
+            findings.fatal(
+                file.name + " lacks tensors: " + first_of(missing),
+                "llama.cpp refuses it, or computes without them: write it again, or copy all "
+                "of its files");
+        }
+        const auto number = [&](const std::string& key) {
+            const bool is_list = file.length(file.architecture() + "." + key) != 0;
+            return is_list ? std::nullopt : file.own(key);
+        };
+        if (const auto wrong = wrong_gguf_shapes(file.architecture(), number, file.tensors);
+            !wrong.empty()) {
+            findings.fatal(file.name +
+                               " has tensors whose extents are not those that its numbers "
+                               "say: " +
+                               first_of(wrong),
+                           "llama.cpp refuses it: write it again");
         }
         const auto blocks = blocks_of(file.tensors);
         if (!blocks.empty() && blocks.rbegin()->first >= *n_blocks) {
@@ -309,8 +405,8 @@ void look_at_tensors(const Case& model, Findings& findings) {
                                file.architecture() + ".block_count is " + std::to_string(*n_blocks),
                            "llama.cpp refuses it: write it again");
         }
-        for (const char* name :
-             {"token_embd.weight", "output_norm.weight", "blk.0.attn_norm.weight"}) {
+        for (const char* name : {"token_embd.weight", "output.weight", "output_norm.weight",
+                                 "blk.0.attn_norm.weight"}) {
             const auto at = file.tensors.find(name);
             const auto width = file.own("embedding_length");
             if (at != file.tensors.end() && width && !at->second.empty() &&
@@ -343,16 +439,18 @@ const std::vector<Rule>& gguf_rules() {
         {"gguf", kCpp, look_for_gguf, "there is a GGUF file", "llama.cpp, read"},
         {"gguf-header", kCpp, look_at_headers,
          "its tensors lie where its header says, and all files of a split model are there",
-         "llama.cpp b11549; not run on damaged files"},
+         "llama.cpp b11549, run on damaged files"},
         {"gguf-keys", kCpp, look_at_keys,
          "its architecture is one that llama.cpp knows, and has the numbers that it needs",
-         "llama.cpp b11549; not run on damaged files"},
+         "llama.cpp b11549, run on damaged files"},
         {"gguf-tokens", kCpp, look_at_words,
          "its metadata has a tokenizer with a token for each row of the embedding",
-         "llama.cpp b11549; not run on damaged files"},
+         "llama.cpp b11549, run on damaged files"},
         {"gguf-tensors", kCpp, look_at_tensors,
-         "it has both ends and all layers, each with the same tensors as others of its kind",
-         "llama.cpp b11549; not run on damaged files"},
+         "it has both ends and all layers, each with the same tensors as others of its kind; in "
+         "families of plain decoders and MLA what the family has, with the extents that the "
+         "metadata says",
+         "llama.cpp b11549, run on damaged files"},
         {"routing", kCpp, look_at_routing, "Qwen3-MoE: `norm_topk_prob` is true",
          "llama.cpp's graph of qwen3moe, read"},
     };

@@ -37,17 +37,19 @@ bool has_plain_shape(const Case& model, DType dtype) {
            (dtype == DType::i8 && model.scheme.method == Method::compressed_tensors);
 }
 
-/// "model." of the names of most families' layers.
+/// "model." of the names of most families' layers, or of their embedding.
 std::string base_of(const std::map<std::string, ExpectedTensor>& expected) {
     for (const auto& [name, tensor] : expected) {
-        if (tensor.logical.starts_with("layer.")) {
+        if (tensor.logical.starts_with("layer.") || tensor.logical == "embed") {
             const std::string_view inner =
                 tensor.spellings.empty() ? std::string_view(name) : tensor.spellings.back();
             const std::size_t dot = inner.find('.');
             const std::string base(inner.substr(0, dot + 1));
             constexpr std::array<std::string_view, 5> kNoBases = {"layers.", "h.", "encoder.",
                                                                   "language_model.", "thinker."};
-            return std::ranges::find(kNoBases, base) == kNoBases.end() ? base : "";
+            if (!base.empty() && std::ranges::find(kNoBases, base) == kNoBases.end()) {
+                return base;
+            }
         }
     }
     return "";
@@ -97,6 +99,7 @@ std::vector<std::string> Places::names_of(const std::string& name,
             }
         }
         names.push_back(base_ + inner);
+        names.push_back(base_ + name);
     }
     return names;
 }
@@ -157,6 +160,14 @@ std::string nearest_to(const Case& model, const std::string& name) {
         }
     }
     return nearest;
+}
+
+bool is_computed(std::string_view name) {
+    constexpr std::array<std::string_view, 6> kEndings = {"rotary_emb.inv_freq", ".attn.bias",
+                                                          ".masked_bias",        "position_ids",
+                                                          "num_batches_tracked", ".attention.bias"};
+    return std::ranges::any_of(kEndings,
+                               [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
 bool is_of_adapter(std::string_view name) {

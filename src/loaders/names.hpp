@@ -48,6 +48,9 @@ std::string prefix_before(const Case& model, const std::string& name);
 /// The stored name that shares the longest end with `name`, by components; "" for none.
 std::string nearest_to(const Case& model, const std::string& name);
 
+/// What loaders make themselves, or no longer read.
+bool is_computed(std::string_view name);
+
 /// A name that PEFT gives: of a base layer, a factor of an adapter, or anything behind its prefix.
 bool is_of_adapter(std::string_view name);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "shardweld/core/config_fields.hpp"
 #include "shardweld/core/text.hpp"
 
 #include "rule.hpp"
@@ -38,10 +39,8 @@ constexpr std::array<Projection, 13> kProjections = {{{"q_proj", Cut::rows},
 const Projection* projection_of(const Module& module) {
     const auto* const at = std::ranges::find(kProjections, module.kind(), &Projection::kind);
     // Towers of images and sounds are repeated on each device.
-    constexpr std::array<std::string_view, 3> kTowers = {"visual", "vision", "audio"};
-    const bool is_tower = std::ranges::any_of(kTowers, [&](std::string_view word) {
-        return module.name.find(word) != std::string::npos;
-    });
+    const bool is_tower = std::ranges::any_of(
+        kTowers, [&](const Tower& tower) { return belongs_to(tower, module.name); });
     return at == kProjections.end() || is_tower ? nullptr : at;
 }
 

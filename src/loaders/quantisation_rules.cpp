@@ -58,12 +58,55 @@ void tell_unstated(const Case& model, const std::string& tensor, Findings& findi
             : "transformers does not read " + beside + ": serve it with vLLM");
 }
 
+/// Methods that transformers has code for; of servers none is said to be unknown.
+bool knows_method(const Case& model) {
+    constexpr std::array<std::string_view, 28> kMethods = {"aqlm",
+                                                           "auto-round",
+                                                           "awq",
+                                                           "bitnet",
+                                                           "bitsandbytes",
+                                                           "bitsandbytes_4bit",
+                                                           "bitsandbytes_8bit",
+                                                           "compressed-tensors",
+                                                           "eetq",
+                                                           "fbgemm_fp8",
+                                                           "fouroversix",
+                                                           "fp8",
+                                                           "fp_quant",
+                                                           "gemma",
+                                                           "gguf",
+                                                           "gptq",
+                                                           "higgs",
+                                                           "hqq",
+                                                           "metal",
+                                                           "mxfp4",
+                                                           "mxfp8",
+                                                           "nvfp4",
+                                                           "quanto",
+                                                           "quark",
+                                                           "sinq",
+                                                           "spqr",
+                                                           "torchao",
+                                                           "vptq"};
+    return !model.is_for(Loader::transformers) || quantised_tensor(model).empty() ||
+           std::ranges::find(kMethods, model.scheme.method_text) != kMethods.end();
+}
+
 void look_for_statement(const Case& model, Findings& findings) {
     const std::string tensor = quantised_tensor(model);
     const std::string method =
         "quantization_config (quant_method " + printable(model.scheme.method_text) + ")";
     if (model.scheme.method == Method::none && !tensor.empty()) {
         tell_unstated(model, tensor, findings);
+    } else if (model.scheme.method == Method::other && model.scheme.method_text.empty()) {
+        findings.add(model.is_for(Loader::transformers),
+                     "quantization_config of config.json has no quant_method",
+                     "transformers refuses it: add it");
+    } else if (model.scheme.method == Method::other && !knows_method(model)) {
+        findings.fatal(
+            "transformers does not know the " + method + " of config.json",
+            "the raw codes would be taken for weights: serve it with the program that it "
+            "was made for");
     } else if (model.scheme.method == Method::other) {
         findings.doubtful(method + " is not checked here" +
                               (tensor.empty() ? ", and no tensor is quantised in a form known here"
@@ -102,7 +145,9 @@ void look_for_scales(const Case& model, Findings& findings) {
             continue;
         }
         const auto names = scale_names(model, module);
-        if (module.scale == nullptr) {
+        const Group* const group = model.scheme.group_of(name);
+        const bool needs_global = group != nullptr && group->strategy == "tensor_group";
+        if (module.scale == nullptr || (needs_global && module.global == nullptr)) {
             alone.push_back(name);
         } else if (std::ranges::find(names, module.scale_name) == names.end()) {
             misnamed.push_back(name + "." + std::string(module.scale_name));
@@ -178,6 +223,12 @@ std::vector<Index> scales_of(const Group& group, std::pair<Index, Index> extents
     return {extents.first, size > 0 ? blocks(extents.second, size) : Index{1}};
 }
 
+/// compressed-tensors' strategies by which each row has scales of its own.
+bool has_scales_by_rows(const Group* group) {
+    constexpr std::array<std::string_view, 3> kByRows = {"channel", "group", "tensor_group"};
+    return group != nullptr && std::ranges::find(kByRows, group->strategy) != kByRows.end();
+}
+
 /// Integers: how many rows and columns there are, and scales for groups of columns.
 void look_at_packed(const Case& model, Findings& findings) {
     std::vector<std::string> shapeless;
@@ -185,11 +236,11 @@ void look_at_packed(const Case& model, Findings& findings) {
     for (const auto& [name, module] : model.modules) {
         const Group* const group = model.scheme.group_of(name);
         const auto extents = module.extents(model.scheme);
-        if (module.packed == nullptr || module.packed->dtype != DType::i32 || !extents ||
-            group == nullptr || (group->strategy != "channel" && group->strategy != "group")) {
+        if (!module.is_quantised() || !extents || !has_scales_by_rows(group)) {
             continue;
         }
-        if (!model.weights.tensors.contains(name + ".weight_shape")) {
+        if (module.packed != nullptr && module.packed->dtype == DType::i32 &&
+            !model.weights.tensors.contains(name + ".weight_shape")) {
             shapeless.push_back(name);
         }
         if (module.scale != nullptr && module.scale->shape != scales_of(*group, *extents)) {
@@ -207,6 +258,40 @@ void look_at_packed(const Case& model, Findings& findings) {
     }
 }
 
+/// What the groups of compressed-tensors say of what is stored.
+void look_at_groups(const Case& model, Findings& findings) {
+    std::vector<std::string> alone;
+    std::vector<std::string> misread;
+    for (const auto& [name, module] : model.modules) {
+        const Group* const group = model.scheme.group_of(name);
+        if (!module.is_quantised() || !module.other.empty() || model.scheme.ignores(name)) {
+            continue;
+        }
+        if (model.scheme.is_in_no_group(name)) {
+            alone.push_back(name);
+        } else if (group != nullptr && module.has_codes() &&
+                   (group->num_bits != 8 ||
+                    group->is_float != (module.weight->dtype != DType::i8))) {
+            misread.push_back(name);
+        } else if (group != nullptr && !group->group_size &&
+                   (group->strategy == "group" || group->strategy == "tensor_group")) {
+            misread.push_back(name + " (no group_size)");
+        }
+    }
+    if (!alone.empty()) {
+        findings.fatal(
+            "quantised layers belong to no group of quantization_config: " + first_of(alone),
+            "the raw codes would be taken for weights: add them to the targets of a group");
+    }
+    if (!misread.empty()) {
+        findings.fatal(
+            "num_bits, type or group_size of quantization_config is not that of the "
+            "stored codes: " +
+                first_of(misread),
+            "the weights would be wrong: correct the group's `weights`");
+    }
+}
+
 void look_at_status(const Case& model, Findings& findings) {
     if (model.scheme.method != Method::compressed_tensors) {
         return;
@@ -216,6 +301,7 @@ void look_at_status(const Case& model, Findings& findings) {
         findings.fatal("quantization_config does not say quantization_status \"compressed\"",
                        "the weights would be wrong, without a word: add it");
     }
+    look_at_groups(model, findings);
     std::vector<std::string> ignored;
     for (const auto& [name, module] : model.modules) {
         const Group* const group = model.scheme.group_of(name);

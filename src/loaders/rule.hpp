@@ -76,6 +76,8 @@ const std::vector<Rule>& config_rules();
 const std::vector<Rule>& text_rules();
 /// Names and shapes of the tensors against config.json and the model's family.
 const std::vector<Rule>& tensor_rules();
+/// Names of towers, and of families that are not known.
+const std::vector<Rule>& part_rules();
 /// quantization_config against the tensors.
 const std::vector<Rule>& quantisation_rules();
 /// What must divide by the number of devices.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/module_targets.hpp"
 #include "shardweld/core/regex.hpp"
 #include "shardweld/core/text.hpp"
 
@@ -68,12 +69,17 @@ void take_group(const json& group, Scheme& scheme) {
         return;
     }
     Group taken;
-    taken.targets = texts_in(group, "targets");
-    taken.strategy = text_in(*weights, "strategy");
     taken.group_size = number_in(*weights, "group_size");
-    taken.num_bits = number_in(*weights, "num_bits");
+    taken.strategy = text_in(*weights, "strategy");
+    if (taken.strategy.empty()) {
+        taken.strategy = taken.group_size.value_or(0) > 0 ? "group" : "tensor";
+    }
+    taken.num_bits = number_in(*weights, "num_bits").value_or(8);
+    taken.is_float = text_in(*weights, "type") == "float";
     take_block(*weights, "block_structure", taken);
     scheme.groups.push_back(std::move(taken));
+    std::vector<std::string> targets = texts_in(group, "targets");
+    scheme.targets.push_back(targets.empty() ? std::vector<std::string>{"Linear"} : targets);
 }
 
 void take_groups(const json& config, Scheme& scheme) {
@@ -82,7 +88,7 @@ void take_groups(const json& config, Scheme& scheme) {
         for (const json& group : *groups) {
             take_group(group, scheme);
         }
-    } else {
+    } else if (scheme.method != Method::compressed_tensors) {
         Group all;
         take_block(config, "weight_block_size", all);
         scheme.groups.push_back(std::move(all));
@@ -100,18 +106,6 @@ bool is_expression_for(const std::string& entry, std::string_view module) {
 bool ends_in_component(std::string_view name, std::string_view ending) {
     return name.ends_with(ending) &&
            (name.size() == ending.size() || name[name.size() - ending.size() - 1] == '.');
-}
-
-/// How well a target names a linear layer: 0 by its name, 1 by an expression, 2 by its class; 3
-/// not at all.
-int distance_of(const std::string& target, std::string_view module) {
-    if (target.starts_with("re:")) {
-        return is_expression_for(target, module) ? 1 : 3;
-    }
-    if (target == module || ends_in_component(module, target)) {
-        return 0;
-    }
-    return target == "Linear" ? 2 : 3;
 }
 
 constexpr std::array<std::pair<std::string_view, const StoredTensor * Module::*>, 6> kParts = {
@@ -189,19 +183,25 @@ bool Scheme::ignores(std::string_view module) const {
 }
 
 const Group* Scheme::group_of(std::string_view module) const {
-    const Group* best = nullptr;
-    int nearest = 3;
-    for (const Group& group : groups) {
-        int distance = group.targets.empty() ? 2 : 3;
-        for (const std::string& target : group.targets) {
-            distance = std::min(distance, distance_of(target, module));
-        }
-        if (distance < nearest) {
-            nearest = distance;
-            best = &group;
-        }
+    if (targets.empty()) {
+        return groups.empty() ? nullptr : &groups.front();
     }
-    return best;
+    try {
+        const auto found = shardweld::group_of(module, targets);
+        return found ? &groups[*found] : nullptr;
+    } catch (const Error&) {
+        return nullptr;  // Python's look-around: of what it means nothing is said
+    }
+}
+
+bool Scheme::is_in_no_group(std::string_view module) const {
+    try {
+        return std::ranges::none_of(targets, [&](const auto& of_one) {
+            return shardweld::group_of(module, {of_one}).has_value();
+        });
+    } catch (const Error&) {
+        return false;
+    }
 }
 
 Scheme scheme_of(const nlohmann::json& quantization_config) {

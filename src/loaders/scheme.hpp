@@ -26,27 +26,31 @@ enum class Method {
 
 /// How the weights of some modules are quantised.
 struct Group {
-    std::vector<std::string> targets;  ///< names, "re:" and an expression, or classes; none: all
-    std::optional<Index> block_rows;   ///< fp8: of weight_block_size; compressed: block_structure
+    std::optional<Index> block_rows;  ///< fp8: of weight_block_size; compressed: block_structure
     std::optional<Index> block_columns;
     std::optional<Index> group_size;  ///< compressed-tensors: weights that share a scale
     std::optional<Index> num_bits;    ///< compressed-tensors: of a weight
     std::string strategy;             ///< compressed-tensors: channel, group, block, ...
+    bool is_float = true;             ///< compressed-tensors: codes are floats, not integers
 };
 
 struct Scheme {
     Method method = Method::none;
     std::string method_text;  ///< as stated
     std::vector<Group> groups;
+    /// Of each group names, "re:" and an expression, or classes. Without groups the first, which
+    /// has all layers, has none.
+    std::vector<std::vector<std::string>> targets;
     std::string status;                ///< compressed-tensors: quantization_status
     std::vector<std::string> ignored;  ///< modules that stay as they are
 
     /// Whether `module` ("model.layers.0.mlp.gate") is on the list, as the loaders read it: a name,
     /// what such a name begins, "re:" and an expression, or a name with '*'.
     [[nodiscard]] bool ignores(std::string_view module) const;
-    /// The group that a linear layer belongs to, by name before by expression before by class;
-    /// nullptr for none.
+    /// The group that a linear layer belongs to (core/module_targets); nullptr for none.
     [[nodiscard]] const Group* group_of(std::string_view module) const;
+    /// compressed-tensors: whether no group's targets name the layer.
+    [[nodiscard]] bool is_in_no_group(std::string_view module) const;
     /// Whether what is stored of a module can be held against it.
     [[nodiscard]] bool is_known() const { return method != Method::other; }
 };

@@ -3,6 +3,7 @@
 #include <array>
 #include <set>
 
+#include "shardweld/core/config_fields.hpp"
 #include "shardweld/core/text.hpp"
 
 #include "names.hpp"
@@ -109,30 +110,44 @@ void look_at_head(const Case& model, Findings& findings) {
     }
 }
 
-/// Numbers of the layers below the text model's stack.
+/// Numbers of the layers of the text model's stack.
 std::set<Index> layers_of(const Case& model) {
-    constexpr std::array<std::string_view, 7> kStacks = {"model.layers.",
-                                                         "model.language_model.layers.",
-                                                         "language_model.model.layers.",
-                                                         "transformer.h.",
-                                                         "gpt_neox.layers.",
-                                                         "h.",
-                                                         "layers."};
     std::set<Index> numbers;
-    for (const std::string_view stack : kStacks) {
-        for (const auto& [name, tensor] : model.weights.tensors) {
-            if (name.starts_with(stack)) {
-                const std::string_view rest = std::string_view(name).substr(stack.size());
-                if (const auto number = parse_index(rest.substr(0, rest.find('.')))) {
-                    numbers.insert(*number);
-                }
-            }
-        }
-        if (!numbers.empty()) {
-            break;
+    for (const auto& [name, tensor] : model.weights.tensors) {
+        if (const auto number = stack_layer_of(name)) {
+            numbers.insert(*number);
         }
     }
     return numbers;
+}
+
+/// The head of a model that gives classes or values, and a row of it for each.
+void look_at_classifier(const Case& model, Findings& findings) {
+    const std::string name = model.architecture();
+    const bool is_one =
+        name.ends_with("ForSequenceClassification") || name.ends_with("ForTokenClassification");
+    if (!is_one || !model.weights.is_whole || model.weights.tensors.empty()) {
+        return;
+    }
+    const auto* const head =
+        model.ending_in({"score.weight", "classifier.weight", "classifier.out_proj.weight"});
+    if (head == nullptr) {
+        findings.fatal("architectures names " + printable(name) +
+                           ", but there is no head (score.weight or classifier.weight)",
+                       "it would be random: merge again, or name the class that was trained");
+        return;
+    }
+    const json labels = model.field("id2label");
+    const auto count = labels.is_object() && !labels.empty()
+                           ? std::optional(to_index(labels.size(), "labels"))
+                           : model.number("num_labels");
+    if (count && !head->second.shape.empty() && head->second.shape.front() != *count) {
+        findings.fatal(printable(head->first) + " has " +
+                           std::to_string(head->second.shape.front()) +
+                           " rows, config.json counts " + std::to_string(*count) +
+                           " labels (id2label, num_labels)",
+                       "correct config.json");
+    }
 }
 
 /// Of families that are known, rule `names` sees more.
@@ -163,26 +178,23 @@ void look_at_layers(const Case& model, Findings& findings) {
 
 /// A layer that predicts further tokens, by the names of its parts or its number.
 bool has_prediction(const Case& model) {
-    constexpr std::array<std::string_view, 4> kWords = {"mtp", "nextn", "eh_proj", "enorm"};
     const std::set<Index> stored = layers_of(model);
     return (!stored.empty() && *stored.rbegin() >= model.number("num_hidden_layers").value_or(0)) ||
-           std::ranges::any_of(model.weights.tensors, [&](const auto& entry) {
-               return std::ranges::any_of(kWords, [&](std::string_view word) {
-                   return entry.first.find(word) != std::string::npos;
-               });
+           std::ranges::any_of(model.weights.tensors, [](const auto& entry) {
+               return predicts_further_tokens(entry.first);
            });
 }
 
 void look_at_prediction(const Case& model, Findings& findings) {
-    for (const char* field : {"num_nextn_predict_layers", "mtp_num_hidden_layers",
-                              "num_mtp_modules", "num_mtp_layers", "mtp_num_layers", "num_mtp"}) {
-        const Index promised = model.number(field).value_or(0);
+    for (const std::string_view name : kPredictionFields) {
+        const std::string field(name);
+        const Index promised = model.number(field.c_str()).value_or(0);
         if (promised > 0 && model.weights.is_whole && !model.weights.tensors.empty() &&
             !has_prediction(model)) {
             findings.doubtful("config.json promises " + std::to_string(promised) +
                                   " layers that predict further tokens (" + field +
                                   "), none is stored",
-                              std::string("set ") + field + " to 0, or do not ask for speculation");
+                              "set " + field + " to 0, or do not ask for speculation");
         }
     }
 }
@@ -219,15 +231,6 @@ bool tell_wrapper(const Case& model, Findings& findings) {
                    "no loader takes it off: write the model again with shardweld merge --backend "
                    "hf");
     return true;
-}
-
-/// What loaders make themselves, or no longer read.
-bool is_computed(std::string_view name) {
-    constexpr std::array<std::string_view, 6> kEndings = {"rotary_emb.inv_freq", ".attn.bias",
-                                                          ".masked_bias",        "position_ids",
-                                                          "num_batches_tracked", ".attention.bias"};
-    return std::ranges::any_of(kEndings,
-                               [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
 /// Rules of their own look at both ends of the model; value models have other heads.
@@ -268,10 +271,15 @@ Census census_of(const Case& model, const Places& places) {
     Census census;
     const bool may_lack_embedding = !stored_head(model).empty();
     for (const auto& [name, tensor] : model.directory.expected) {
+        const Place place = places.of(name, tensor);
         if (is_other_rules(name, tensor.logical)) {
+            const bool is_head = tensor.logical == kHead && is_language_model(model.architecture());
+            if (is_head && !place.shape.empty() && place.shape != tensor.shape) {
+                census.of_other_shape.push_back(place.name + " " + shape_text(place.shape) +
+                                                ", not " + shape_text(tensor.shape));
+            }
             continue;
         }
-        const Place place = places.of(name, tensor);
         const bool is_embedding = tensor.logical == kEmbedding;
         if (!place.is_there()) {
             if (!tensor.is_optional &&
@@ -290,6 +298,68 @@ Census census_of(const Case& model, const Places& places) {
         }
     }
     return census;
+}
+
+/// Tensors that have a part of the model in common: of a tower, or the same part of all layers.
+std::string company_of(const std::string& name, const ExpectedTensor& tensor) {
+    if (!tensor.logical.starts_with("layer.")) {
+        return tensor.logical.substr(0, tensor.logical.find('.'));
+    }
+    std::string pattern;
+    for (const char letter : name) {
+        pattern += letter >= '0' && letter <= '9' ? '#' : letter;
+    }
+    return pattern;
+}
+
+/// "layer.bias" of "layer.weight", and the other way round; "" for other names.
+std::string twin_of(const std::string& name) {
+    constexpr std::string_view kOfWeight = ".weight";
+    constexpr std::string_view kOfBias = ".bias";
+    if (name.ends_with(kOfWeight)) {
+        return name.substr(0, name.size() - kOfWeight.size()) + std::string(kOfBias);
+    }
+    return name.ends_with(kOfBias)
+               ? name.substr(0, name.size() - kOfBias.size()) + std::string(kOfWeight)
+               : "";
+}
+
+/// Whether a tensor that is optional in its family is none in this model: of the head of masked
+/// language models, and where its twin is there, which is as optional.
+bool is_needed_here(const Case& model, const Places& places, const std::string& name,
+                    const ExpectedTensor& tensor) {
+    if (model.architecture().ends_with("ForMaskedLM") && tensor.logical.starts_with("words")) {
+        return true;
+    }
+    const auto twin = model.directory.expected.find(twin_of(name));
+    return twin != model.directory.expected.end() && twin->second.is_optional &&
+           places.of(twin->first, twin->second).is_there();
+}
+
+/// Optional tensors are there together, or none of them.
+void add_optional(const Case& model, const Places& places, Census& census) {
+    struct Company {
+        std::size_t n_stored = 0;
+        std::vector<std::string> missing;
+    };
+    std::map<std::string, Company> companies;
+    for (const auto& [name, tensor] : model.directory.expected) {
+        if (tensor.is_optional && !is_other_rules(name, tensor.logical)) {
+            Company& company = companies[company_of(name, tensor)];
+            if (places.of(name, tensor).is_there()) {
+                ++company.n_stored;
+            } else if (is_needed_here(model, places, name, tensor)) {
+                census.missing.push_back(name);
+            } else {
+                company.missing.push_back(name);
+            }
+        }
+    }
+    for (auto& [pattern, company] : companies) {
+        if (company.n_stored >= company.missing.size()) {
+            std::ranges::move(company.missing, std::back_inserter(census.missing));
+        }
+    }
 }
 
 /// Where what is missing is, by the first of them.
@@ -318,6 +388,27 @@ void look_at_roots(const Case& model, Findings& findings) {
     }
 }
 
+/// The family makes nothing of config.json. Some fields are left out where a class's default is
+/// meant.
+void tell_fault(const Case& model, Findings& findings) {
+    const std::string& fault = model.directory.fault;
+    if (fault.empty()) {
+        return;
+    }
+    const bool is_default =
+        fault.find("@text_config") != std::string::npos ||
+        std::ranges::any_of(
+            std::array{"vocab_size", "num_attention_heads", "num_key_value_heads", "head_dim"},
+            [&](const char* field) {
+                return model.field(field).is_null() && fault.find(field) != std::string::npos;
+            });
+    findings.add(!is_default,
+                 "names and shapes of the family " + printable(model.directory.family) +
+                     " cannot be told from config.json: " + fault,
+                 is_default ? "the loader takes a default, with which they are not checked"
+                            : "take it from the model that was trained");
+}
+
 void look_at_names(const Case& model, Findings& findings) {
     if (tell_adapters(model, findings) || tell_wrapper(model, findings) ||
         !model.weights.is_whole) {
@@ -325,10 +416,12 @@ void look_at_names(const Case& model, Findings& findings) {
     }
     look_at_roots(model, findings);
     if (model.directory.expected.empty()) {
+        tell_fault(model, findings);
         return;
     }
     const Places places(model);
-    const Census census = census_of(model, places);
+    Census census = census_of(model, places);
+    add_optional(model, places, census);
     const std::string family = printable(model.directory.family);
     if (!census.missing.empty()) {
         findings.fatal("tensors of the family " + family + " are missing: " +
@@ -361,6 +454,9 @@ const std::vector<Rule>& tensor_rules() {
          "transformers 5.24, run: RuntimeError"},
         {"head", kHub, look_at_head, "`tie_word_embeddings` agrees with the stored head",
          "transformers 5.24, run: a missing tensor is random, with a report only"},
+        {"classifier", kHub, look_at_classifier,
+         "classification models have a head, with a row for each label",
+         "transformers 5.24, run: a missing head is random, other rows a RuntimeError"},
         {"layers", kHub, look_at_layers,
          "each of `num_hidden_layers` is stored, and none beyond, in families that are not known "
          "here",

@@ -13,8 +13,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kWholeFile = "model.safetensors";
-constexpr const char* kIndexFile = "model.safetensors.index.json";
 constexpr const char* kCopyAgain = "merge it again, or copy it again from where it was written";
 
 bool is_of_mistral(const std::string& name) {
@@ -28,7 +26,10 @@ class Choice {
         : directory_(directory), loader_(loader), rule_(rule) {
         for (const WeightFile& file : directory.weights) {
             names_.insert(file.name);
+            is_pickled_ = is_pickled_ || file.name.ends_with(".bin");
         }
+        whole_file_ = is_pickled_ ? "pytorch_model.bin" : "model.safetensors";
+        index_file_ = whole_file_ + ".index.json";
     }
 
     Weights run(const json& config) {
@@ -41,6 +42,11 @@ class Choice {
         }
         if (chosen_.empty() && found_.findings.empty()) {
             look_for_other_weights();
+        }
+        if (is_pickled_ && !chosen_.empty()) {
+            doubtful("weights are pickles (" + printable(*chosen_.begin()) +
+                         "), which loaders may refuse, or convert first",
+                     "write safetensors with shardweld merge --backend hf");
         }
         std::ranges::for_each(chosen_, [&](const std::string& name) { take(name); });
         if (directory_.index && is_by_index_) {
@@ -65,25 +71,25 @@ class Choice {
         }
         if (named != config.end() && named->is_string()) {
             choose_named(named->get<std::string>());
-        } else if (names_.contains(kWholeFile)) {
-            chosen_ = {kWholeFile};
+        } else if (names_.contains(whole_file_)) {
+            chosen_ = {whole_file_};
             look_for_index_that_is_not_read();
         } else if (directory_.index) {
             choose_by_index();
             if (directory_.index->fault.empty() && !directory_.index->has_metadata) {
-                fatal(std::string(kIndexFile) + " has no `metadata`",
+                fatal(index_file_ + " has no `metadata`",
                       "transformers refuses it: add \"metadata\": {}");
             }
         } else if (!names_.empty() && found_.findings.empty()) {
-            fatal(std::string("there is neither ") + kWholeFile + " nor " + kIndexFile + ", only " +
-                      listed({names_.begin(), names_.end()}),
+            fatal(std::string("there is neither ") + whole_file_ + " nor " + index_file_ +
+                      ", only " + listed({names_.begin(), names_.end()}),
                   "copy the index too, or rename a single file to model.safetensors");
         }
     }
 
     /// With PEFT installed an adapter's settings go before all weights.
     void tell_adapter() {
-        const bool is_alone = !names_.contains(kWholeFile) && !directory_.index;
+        const bool is_alone = !names_.contains(whole_file_) && !directory_.index;
         found_.findings.push_back(
             {is_alone, std::string(rule_),
              is_alone ? "the directory holds an adapter (adapter_config.json) and no model"
@@ -106,13 +112,13 @@ class Choice {
 
     void look_for_index_that_is_not_read() {
         const bool names_others =
-            directory_.index && std::ranges::any_of(directory_.index->file_of, [](const auto& one) {
-                return one.second != kWholeFile;
-            });
+            directory_.index &&
+            std::ranges::any_of(directory_.index->file_of,
+                                [&](const auto& one) { return one.second != whole_file_; });
         if (names_others) {
-            fatal(std::string(kWholeFile) + " lies beside the files that " + kIndexFile +
+            fatal(whole_file_ + " lies beside the files that " + index_file_ +
                       " names: a stale file, which is loaded in their place",
-                  std::string("remove ") + kWholeFile + ", or the index and its files");
+                  std::string("remove ") + whole_file_ + ", or the index and its files");
         }
     }
 
@@ -191,7 +197,7 @@ class Choice {
         if (!missing.empty()) {
             found_.is_whole = false;
             fatal(listed({missing.begin(), missing.end()}) +
-                      (missing.size() == 1 ? " is" : " are") + " missing, though " + kIndexFile +
+                      (missing.size() == 1 ? " is" : " are") + " missing, though " + index_file_ +
                       " names " + (missing.size() == 1 ? "it" : "them"),
                   "copy all files of the model");
         }
@@ -252,7 +258,7 @@ class Choice {
             return;
         }
         const std::string text =
-            std::string(kIndexFile) + " names tensors that are not there: " + first(absent);
+            index_file_ + " names tensors that are not there: " + first(absent);
         if (directory_.expected.empty()) {
             fatal(text, "they would be random: merge it again, or copy all files");
         } else {
@@ -268,7 +274,10 @@ class Choice {
     const Directory& directory_;
     Loader loader_;
     std::string_view rule_;
-    std::set<std::string> names_;   ///< of files
+    std::set<std::string> names_;  ///< of files
+    bool is_pickled_ = false;
+    std::string whole_file_;
+    std::string index_file_;
     std::set<std::string> chosen_;  ///< of those, what is read
     bool is_by_index_ = false;
     std::map<std::string, std::string> file_of_;

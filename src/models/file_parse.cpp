@@ -97,8 +97,8 @@ class FileParser {
         throw Error(ErrorCode::usage, source_.file_name + " " + what);
     }
 
-    static const std::array<Row, 37>& table() {
-        static const std::array<Row, 37> rows = {{
+    static const std::array<Row, 38>& table() {
+        static const std::array<Row, 38> rows = {{
             {"recipe", For::both, &FileParser::recipe},
             {"dialect", For::both, &FileParser::dialect},
             {"format", For::both, &FileParser::format},
@@ -127,6 +127,7 @@ class FileParser {
             {"place", For::recipe, &FileParser::rule<parse_place>},
             {"either", For::recipe, &FileParser::rule<parse_either>},
             {"pass", For::recipe, &FileParser::pass},
+            {"needs", For::recipe, &FileParser::needs},
             {"linear", For::recipe, &FileParser::linear},
             {"names", For::dialect, &FileParser::own_names},
             {"lora", For::dialect, &FileParser::rule<parse_lora>},
@@ -253,6 +254,12 @@ class FileParser {
     void pass(Scanner& in) {
         do {
             out_.passes.push_back(in.word("a name, may hold '*'"));
+        } while (!in.at_end());
+    }
+
+    void needs(Scanner& in) {
+        do {
+            out_.needs.push_back(in.word("the end of a name, or several with '|'"));
         } while (!in.at_end());
     }
 

@@ -149,6 +149,7 @@ FullDeclaration inherit(FullDeclaration base, Declaration child) {
     put_before(child.places, base.declaration.places);
     put_before(child.eithers, base.declaration.eithers);
     put_before(child.passes, base.declaration.passes);
+    put_before(child.needs, base.declaration.needs);
     put_before(child.linear, base.declaration.linear);
     child.has_own_names = child.has_own_names || base.declaration.has_own_names;
     child.lora = child.lora ? child.lora : base.declaration.lora;

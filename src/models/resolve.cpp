@@ -129,6 +129,7 @@ Recipe recipe_of(FullDeclaration whole) {
     recipe.renames = std::move(declaration.renames);
     recipe.eithers = std::move(declaration.eithers);
     recipe.passes = std::move(declaration.passes);
+    recipe.needs = std::move(declaration.needs);
     recipe.linear = std::move(declaration.linear);
     recipe.config = std::move(declaration.config);
     recipe.lets = std::move(declaration.lets);

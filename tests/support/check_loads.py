@@ -27,6 +27,20 @@ def of_peft(names):
     return {"base_model.model." + (name.replace(".q_proj.weight", ".q_proj.base_layer.weight")): shape for name, shape in names.items()}
 
 
+def row_more(part):
+    def lengthen(names):
+        found = [name for name in names if name.endswith(part)]
+        return {name: [shape[0] + 1, *shape[1:]] if name in found[:1] else shape for name, shape in names.items()} if found else None
+
+    return lengthen
+
+
+def outside_less(names):
+    """One tensor less of those that belong to no layer."""
+    found = [name for name in names if not any(part.isdigit() for part in name.split(".")) and not name.startswith(("lm_head", "model.norm"))]
+    return {name: shape for name, shape in names.items() if name != found[len(found) // 2]} if len(found) > 4 else None
+
+
 def less(part):
     def drop(names):
         found = [name for name in names if part in name]
@@ -54,6 +68,9 @@ VARIANTS = {
     "a norm less": less("norm"),
     "an expert less": less(".experts."),
     "a layer's projection less": less("proj.weight"),
+    "a bias less": less(".bias"),
+    "a tensor outside of layers less": outside_less,
+    "a row of the head more": row_more("lm_head.weight"),
 }
 
 

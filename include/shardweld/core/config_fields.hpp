@@ -18,7 +18,7 @@ inline constexpr std::array<std::string_view, 5> kInnerConfigs = {
 /// Fields that count layers which predict further tokens (MTP). They are optional: a model without
 /// them is whole, but servers that are told of them fail to start. Sources: configs on the Hub and
 /// the drafters of vLLM, SGLang and llama.cpp.
-inline constexpr std::array<std::string_view, 10> kPredictionFields = {"num_nextn_predict_layers",
+inline constexpr std::array<std::string_view, 11> kPredictionFields = {"num_nextn_predict_layers",
                                                                        "mtp_num_hidden_layers",
                                                                        "num_mtp_layers",
                                                                        "mtp_num_layers",
@@ -27,7 +27,8 @@ inline constexpr std::array<std::string_view, 10> kPredictionFields = {"num_next
                                                                        "mtp_depth",
                                                                        "n_predict",
                                                                        "num_nextn_layers",
-                                                                       "mtp_layers"};
+                                                                       "mtp_layers",
+                                                                       "num_mtp"};
 
 /// Whether a part of the name says that the tensor belongs to such a layer ("mtp.layers.0.x",
 /// "model.mtp_block.0.x"). Some families give them the numbers behind the stack's instead.

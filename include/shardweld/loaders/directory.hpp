@@ -64,6 +64,7 @@ struct GgufFile {
     std::map<std::string, std::vector<Index>> tensors = {};  ///< shapes, the longest stride first
     std::map<std::string, std::string> texts = {};           ///< metadata that are short texts
     std::map<std::string, Index> numbers = {};               ///< those that are whole numbers
+    std::set<std::string> keys = {};                         ///< of all metadata
     std::map<std::string, Index> lengths = {};               ///< entries of those that are lists
 
     [[nodiscard]] bool has(const std::string& key) const {
@@ -92,10 +93,12 @@ struct Directory {
 
     std::string family;                              ///< the recipe's name; "": not known
     std::map<std::string, ExpectedTensor> expected;  ///< what it makes of config.json
+    std::string fault;                               ///< why it makes nothing of it; "": it does
     /// Tensors of the tree of transformers' modules that together stand for a recipe's tensor, by
     /// that: of each the names that it may have.
     std::map<std::string, std::vector<std::vector<std::string>>> whole;
     std::vector<std::string> passes;  ///< names that it lets pass, with '*'
+    std::vector<std::string> needs;   ///< ends of those that are there; '|' between alternatives
     /// How names of the language model begin, where all of them pass; none: not known.
     std::vector<std::string> roots;
 };

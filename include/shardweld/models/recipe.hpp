@@ -213,6 +213,9 @@ struct Recipe {
     std::vector<RenameRule> renames;
     std::vector<RenameRule> eithers;  ///< beginnings in use on the hub, instead of one another
     std::vector<std::string> passes;  ///< globs of hub names that are written as they are stored
+    /// Ends of names of what passes, of which each entry has one ("a.weight|b.weight") in a whole
+    /// model.
+    std::vector<std::string> needs;
     /// Last parts of the names of logical tensors that are weights of linear layers, which may be
     /// written with fewer bits; those of one list are read as one tensor by servers.
     std::vector<std::vector<std::string>> linear;

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <set>
 
+#include <nlohmann/json.hpp>
+
+#include "shardweld/core/config_fields.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/core/weight_map.hpp"
 #include "shardweld/formats/containers/gguf_header.hpp"
 #include "shardweld/formats/containers/safetensors_header.hpp"
+#include "shardweld/formats/containers/torch_file.hpp"
 #include "shardweld/io/input_file.hpp"
 #include "shardweld/io/paths.hpp"
 #include "shardweld/io/whole_file.hpp"
@@ -19,13 +23,13 @@
 
 #include "../family/end_token.hpp"
 #include "../family/tokenizer_tokens.hpp"
+#include "../report/json_parts.hpp"
 
 namespace shardweld::app {
 
 namespace {
 
 constexpr const char* kConfigFile = "config.json";
-constexpr const char* kServedIndex = "model.safetensors.index.json";
 constexpr Bytes kLongestSideFile = Bytes{64} << 20U;
 constexpr Bytes kLongestTokenizerFile = Bytes{256} << 20U;
 
@@ -35,11 +39,31 @@ std::string side_text(const fs::path& directory, const loaders::Directory& found
     return found.files.contains(name) ? io::read_text(directory / name, longest) : "";
 }
 
+/// Of a safetensors file by its header, of a pickled one by its dictionary.
+std::map<std::string, formats::StoredTensor> stored_tensors(const fs::path& path) {
+    const auto file = io::InputFile::open(path);
+    if (path.extension() != ".bin") {
+        return formats::read_safetensors_header(file);
+    }
+    const auto torch_file = formats::TorchFile::read(file);
+    const formats::PickleValue& root = torch_file.root();
+    if (!root.is_mapping()) {
+        throw Error(ErrorCode::corrupt, "holds no dictionary of tensors");
+    }
+    std::map<std::string, formats::StoredTensor> tensors;
+    for (std::size_t i = 0; i < root.pair_count(); ++i) {
+        auto tensor = torch_file.tensor(root.value(i));
+        if (tensor && root.key(i).kind == formats::PickleKind::text) {
+            tensors.emplace(root.key(i).text(), std::move(*tensor));
+        }
+    }
+    return tensors;
+}
+
 loaders::WeightFile weight_file(const fs::path& directory, const std::string& name) {
     loaders::WeightFile file{name, "", {}};
     try {
-        for (auto& [tensor, stored] :
-             formats::read_safetensors_header(io::InputFile::open(directory / name))) {
+        for (auto& [tensor, stored] : stored_tensors(directory / name)) {
             file.tensors.emplace(tensor,
                                  loaders::StoredTensor{stored.dtype, std::move(stored.shape)});
         }
@@ -49,10 +73,10 @@ loaders::WeightFile weight_file(const fs::path& directory, const std::string& na
     return file;
 }
 
-loaders::WeightIndex weight_index(const std::string& text) {
+loaders::WeightIndex weight_index(const std::string& text, const std::string& name) {
     loaders::WeightIndex index;
     try {
-        const WeightMap map = parse_weight_map(text, kServedIndex);
+        const WeightMap map = parse_weight_map(text, name);
         for (const auto& [tensor, number] : map.file_of) {
             index.file_of.emplace(tensor, map.file(number));
         }
@@ -63,13 +87,21 @@ loaders::WeightIndex weight_index(const std::string& text) {
     return index;
 }
 
-/// The files of the directory, and those below it that the index names.
+/// The files of the directory, and those below it that the index names: safetensors, else pickles.
 void take_served_weights(const fs::path& directory, loaders::Directory& found) {
+    const bool is_safe = std::ranges::any_of(found.files, [](const std::string& name) {
+        return name.ends_with(".safetensors") || name == "model.safetensors.index.json";
+    });
+    const std::string index =
+        is_safe ? "model.safetensors.index.json" : "pytorch_model.bin.index.json";
     std::set<std::string> names;
-    std::ranges::copy_if(found.files, std::inserter(names, names.end()),
-                         [](const std::string& name) { return name.ends_with(".safetensors"); });
-    if (found.files.contains(kServedIndex)) {
-        found.index = weight_index(side_text(directory, found, kServedIndex, kLongestWeightMap));
+    std::ranges::copy_if(
+        found.files, std::inserter(names, names.end()), [&](const std::string& name) {
+            return is_safe ? name.ends_with(".safetensors")
+                           : name.starts_with("pytorch_model") && name.ends_with(".bin");
+        });
+    if (found.files.contains(index)) {
+        found.index = weight_index(side_text(directory, found, index, kLongestWeightMap), index);
         for (const auto& [tensor, file] : found.index->file_of) {
             std::error_code failed;
             if (file.find('/') != std::string::npos && fs::exists(directory / file, failed)) {
@@ -196,13 +228,62 @@ void take_roots(const models::Recipe& recipe, loaders::Directory& found) {
     }
 }
 
+models::Symbols symbols_of(const models::RecipeLibrary& library, const models::Recipe& recipe,
+                           const models::Config& config) {
+    const bool is_value = config.model_class() == models::ModelClass::token_classification;
+    return {recipe,
+            models::own_names(recipe, *library.find_dialect("hf_module")),
+            config,
+            {},
+            {{"value", is_value ? 1 : 0}}};
+}
+
+/// The language model's configuration in a composite one, "" where there is none.
+std::string inner_config(const std::string& text) {
+    const nlohmann::json config = parse_json(text);
+    for (const std::string_view path : kInnerConfigs) {
+        const auto at = config.find(path);
+        if (at != config.end() && at->is_object()) {
+            return at->dump();
+        }
+    }
+    return "";
+}
+
+/// Where a family knows the ends of its language model only, the layers are those of its family.
+void take_layers_inside(const models::RecipeLibrary& library, const models::Recipe& outer,
+                        loaders::Directory& found) {
+    constexpr std::string_view kBelow = "language_model.";
+    constexpr std::string_view kLayer = "layer.";
+    const bool has_ends = found.expected.contains("language_model.model.embed_tokens.weight");
+    const std::string text = has_ends ? inner_config(found.config_text) : "";
+    if (text.empty() || std::ranges::any_of(found.expected, [&](const auto& entry) {
+            return entry.second.logical.starts_with(kLayer);
+        })) {
+        return;
+    }
+    const auto config = models::Config::parse(text, kConfigFile);
+    const models::Recipe& recipe = models::recipe_for(library, config);
+    loaders::Directory inner;
+    take_expected(recipe, symbols_of(library, recipe, config), inner);
+    for (auto& [name, tensor] : inner.expected) {
+        if (tensor.logical.starts_with(kLayer) || tensor.logical == "final_norm") {
+            std::string below = std::string(kBelow) + name;
+            tensor.spellings = spellings_of(outer, below);
+            found.expected.emplace(std::move(below), std::move(tensor));
+        }
+    }
+}
+
 /// Of what no recipe knows nothing is said, and what is wrong with a config is told by the rules.
 void take_served_family(const fs::path& directory, loaders::Directory& found) {
-    const auto attempt = [](const auto& step) {
+    std::string fault;
+    const auto attempt = [&](const auto& step) {
         try {
             step();
             return true;
-        } catch (const Error&) {
+        } catch (const Error& error) {
+            fault = error.code() == ErrorCode::mismatch ? error.what() : "";
             return false;
         }
     };
@@ -213,15 +294,16 @@ void take_served_family(const fs::path& directory, loaders::Directory& found) {
         const models::Recipe& recipe = models::recipe_for(library, config);
         found.family = recipe.name;
         found.passes = recipe.passes;
+        found.needs = recipe.needs;
         take_roots(recipe, found);
-        const auto own = models::own_names(recipe, *library.find_dialect("hf_module"));
-        const bool is_value = config.model_class() == models::ModelClass::token_classification;
-        const models::Symbols symbols(recipe, own, config, {}, {{"value", is_value ? 1 : 0}});
+        const models::Symbols symbols = symbols_of(library, recipe, config);
         if (!attempt([&] { take_expected(recipe, symbols, found); })) {
             found.expected.clear();
+            found.fault = fault;
         } else if (!attempt([&] { take_whole(recipe, symbols, found); })) {
             found.whole.clear();
         }
+        (void)attempt([&] { take_layers_inside(library, recipe, found); });
     };
     (void)attempt(take);
 }
@@ -233,6 +315,7 @@ loaders::GgufFile gguf_file(const fs::path& directory, const std::string& name) 
         file.tensors = std::move(header.extents);
         file.texts = std::move(header.texts);
         file.numbers = std::move(header.numbers);
+        file.keys = std::move(header.keys);
         file.lengths = std::move(header.lengths);
     } catch (const Error& error) {
         (error.code() == ErrorCode::unsupported ? file.unknown : file.fault) = error.full_text();

@@ -20,7 +20,8 @@ namespace {
 constexpr Bytes kLongestGguf = Bytes{256} << 20U;
 constexpr Bytes kGgufWindow = Bytes{1} << 20U;
 constexpr Bytes kLongestGgufText = Bytes{16} << 20U;
-constexpr std::uint32_t kGgufVersion = 3;
+/// The second differs from the third in no byte of a little-endian file.
+constexpr std::array<std::uint32_t, 2> kGgufVersions = {2, 3};
 constexpr std::uint32_t kMostDims = 4;
 constexpr Index kUsualAlignment = 32;
 constexpr std::uint32_t kU32Type = 4;
@@ -290,9 +291,11 @@ GgufHeader read_gguf(const io::InputFile& file) {
     if (reader.number<std::uint32_t>() != kMagic) {
         refuse_gguf("it does not begin with GGUF");
     }
-    if (const auto version = reader.number<std::uint32_t>(); version != kGgufVersion) {
-        throw Error(ErrorCode::unsupported, "GGUF of version " + std::to_string(version) +
-                                                " (or of another byte order): version 3 is read");
+    if (const auto version = reader.number<std::uint32_t>();
+        std::ranges::find(kGgufVersions, version) == kGgufVersions.end()) {
+        throw Error(ErrorCode::unsupported,
+                    "GGUF of version " + std::to_string(version) +
+                        " (or of another byte order): versions 2 and 3 are read");
     }
     const auto n_tensors = reader.number<std::uint64_t>();
     const auto n_keys = reader.number<std::uint64_t>();

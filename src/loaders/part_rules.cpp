@@ -1,0 +1,266 @@
+// Tensors that no line of a recipe stands for: towers, which recipes let pass, and models that no
+// recipe knows. Of them it is known what all layers of a stack have, how many config.json counts,
+// and what a family is never without.
+// Sources: transformers 5.24, run on models of each family without each of their tensors.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "shardweld/core/config_fields.hpp"
+#include "shardweld/core/text.hpp"
+
+#include "names.hpp"
+#include "rule.hpp"
+
+namespace shardweld::loaders {
+
+namespace {
+
+using nlohmann::json;
+using Parts = std::set<std::string>;
+using Layers = std::map<Index, Parts>;
+
+/// A tensor of a layer: "tower.layers.", 3 and "norm.weight".
+struct Spot {
+    std::string stack;
+    Index number = 0;
+    std::string part;
+};
+
+/// nullopt for a name of no stack, or of one whose layers have numbered parts of their own.
+std::optional<Spot> spot_of(const std::string& name) {
+    constexpr std::array<std::string_view, 9> kStacks = {
+        "layers",    "layer",       "blocks",
+        "block",     "h",           "resblocks",
+        "conformer", "merger_list", "deepstack_merger_list"};
+    const auto words = split(name, '.');
+    std::size_t length = 0;
+    for (std::size_t i = 0; i + 2 < words.size(); ++i) {
+        length += words[i].size() + 1;
+        const auto number = parse_index(words[i + 1]);
+        if (number && std::ranges::find(kStacks, words[i]) != kStacks.end()) {
+            return parse_index(words[i + 2])
+                       ? std::nullopt
+                       : std::optional(Spot{name.substr(0, length), *number,
+                                            name.substr(length + words[i + 1].size() + 1)});
+        }
+    }
+    return std::nullopt;
+}
+
+/// The name of the weight that a tensor is a part of, however it is encoded; "" for what stands
+/// beside weights, and for what only some layers have.
+std::string weight_of(const Case& model, const std::string& name) {
+    if (predicts_further_tokens(name) || is_computed(name) ||
+        name.ends_with("relative_attention_bias.weight")) {
+        return "";
+    }
+    if (!is_part_of_codes(name)) {
+        return name;
+    }
+    const std::string module = name.substr(0, name.rfind('.'));
+    return model.modules.contains(module) ? module + ".weight" : "";
+}
+
+std::map<std::string, Layers> stacks_of(const Case& model, const Places& places) {
+    std::map<std::string, Layers> stacks;
+    for (const auto& [name, tensor] : model.weights.tensors) {
+        const std::string weight = places.known().contains(name) ? "" : weight_of(model, name);
+        if (const auto spot = spot_of(weight)) {
+            stacks[spot->stack][spot->number].insert(spot->part);
+        }
+    }
+    return stacks;
+}
+
+bool is_of_tower(std::string_view name) {
+    return std::ranges::any_of(kTowers,
+                               [&](const Tower& tower) { return belongs_to(tower, name); });
+}
+
+/// What a layer lacks of what enough others have that have all of its own: half of them in a tower,
+/// whose layers are of one kind, more than that where nothing is known.
+void add_lacking(const std::string& stack, const Layers& layers, std::vector<std::string>& out) {
+    std::map<Parts, std::size_t> kinds;
+    for (const auto& [number, parts] : layers) {
+        ++kinds[parts];
+    }
+    for (const auto& [number, parts] : layers) {
+        for (const auto& [more, count] : kinds) {
+            const bool is_rule =
+                is_of_tower(stack) ? 2 * count >= layers.size() : 2 * count > layers.size();
+            if (!is_rule || more.size() <= parts.size() || !std::ranges::includes(more, parts)) {
+                continue;
+            }
+            for (const std::string& part : more) {
+                if (!parts.contains(part)) {
+                    out.push_back(stack + std::to_string(number) + "." + part);
+                }
+            }
+            break;
+        }
+    }
+}
+
+/// A tower's settings; null where config.json has none.
+json settings_of(const Case& model, const Tower& tower) {
+    const std::string field(tower.field);
+    const json own = model.field(field.c_str());
+    return own.is_null() ? value_in(value_in(model.config, "thinker_config"), field.c_str()) : own;
+}
+
+/// How many layers a tower has by its settings: the fewest that one of the fields says.
+std::optional<Index> layers_in(const json& settings) {
+    std::optional<Index> fewest;
+    for (const char* field : {"depth", "num_hidden_layers", "encoder_layers", "num_layers",
+                              "n_layers", "layers", "vt_num_hidden_layers"}) {
+        const json value = value_in(settings, field);
+        if (value.is_number_integer()) {
+            fewest = std::min(fewest.value_or(value.get<Index>()), value.get<Index>());
+        }
+    }
+    return fewest;
+}
+
+/// The layers of a tower's largest stack.
+std::pair<std::string, Index> largest_stack(const Case& model, const Tower& tower) {
+    std::map<std::string, std::set<Index>> stacks;
+    for (const auto& [name, tensor] : model.weights.tensors) {
+        const auto spot = spot_of(name);
+        if (spot && belongs_to(tower, spot->stack)) {
+            stacks[spot->stack].insert(spot->number);
+        }
+    }
+    std::pair<std::string, Index> largest;
+    for (const auto& [stack, numbers] : stacks) {
+        if (const Index count = *numbers.rbegin() + 1; count > largest.second) {
+            largest = {stack, count};
+        }
+    }
+    return largest;
+}
+
+/// A tower that config.json describes is there, with all of its layers.
+void look_at_tower(const Case& model, const Tower& tower, Findings& findings) {
+    const json settings = settings_of(model, tower);
+    if (!settings.is_object() || settings.empty()) {
+        return;
+    }
+    const bool is_there = std::ranges::any_of(
+        model.weights.tensors, [&](const auto& entry) { return belongs_to(tower, entry.first); });
+    if (!is_there) {
+        findings.fatal("config.json has a " + std::string(tower.field) +
+                           ", but no tensor of such a tower is stored",
+                       "it would be random: copy it from the model that was trained, or use the "
+                       "config.json of the text model");
+        return;
+    }
+    const auto [stack, count] = largest_stack(model, tower);
+    if (const auto stated = layers_in(settings); stated && count > 0 && *stated > count) {
+        findings.fatal("config.json counts " + std::to_string(*stated) + " layers of the " +
+                           std::string(tower.name) + ", " + std::to_string(count) +
+                           " are stored (" + printable(stack) + "*)",
+                       "the others would be random: merge again, or copy all files");
+    }
+}
+
+/// Ends of names, of which one of each entry is there ("merger.norm.weight|merger.ln_q.weight").
+std::vector<std::string> needed_but_absent(const Case& model) {
+    std::vector<std::string> absent;
+    for (const std::string& entry : model.directory.needs) {
+        const std::vector<std::string_view> endings = split(entry, '|');
+        const bool is_there = model.ending_in(endings) != nullptr ||
+                              std::ranges::any_of(endings, [&](std::string_view ending) {
+                                  const auto stem = ending.substr(0, ending.rfind('.'));
+                                  return std::ranges::any_of(model.modules, [&](const auto& one) {
+                                      return one.first.ends_with("." + std::string(stem)) &&
+                                             one.second.is_quantised();
+                                  });
+                              });
+        if (!is_there) {
+            absent.push_back(entry);
+        }
+    }
+    return absent;
+}
+
+bool has_passing(const Case& model) {
+    return std::ranges::any_of(model.weights.tensors, [&](const auto& entry) {
+        return is_of_tower(entry.first) &&
+               std::ranges::any_of(model.directory.passes, [&](const std::string& glob) {
+                   return glob_matches(glob, entry.first);
+               });
+    });
+}
+
+/// Classes of text models load no tower, whatever config.json describes.
+bool loads_towers(const Case& model) {
+    return !model.architecture().ends_with("ForCausalLM");
+}
+
+void look_at_parts(const Case& model, Findings& findings) {
+    if (!model.weights.is_whole || model.weights.tensors.empty()) {
+        return;
+    }
+    std::vector<std::string> missing;
+    for (const auto& [stack, layers] : stacks_of(model, Places(model))) {
+        if (!is_of_tower(stack) || loads_towers(model)) {
+            add_lacking(stack, layers, missing);
+        }
+    }
+    if (loads_towers(model)) {
+        for (const Tower& tower : kTowers) {
+            look_at_tower(model, tower, findings);
+        }
+        if (has_passing(model)) {
+            std::ranges::move(needed_but_absent(model), std::back_inserter(missing));
+        }
+    }
+    if (!missing.empty()) {
+        findings.fatal("tensors are missing that models of this kind have: " + first_of(missing),
+                       "they would be random: merge again, or copy all files");
+    }
+}
+
+void look_at_limits(const Case& model, Findings& findings) {
+    const Directory& directory = model.directory;
+    if (!model.weights.is_whole || model.weights.tensors.empty()) {
+        return;
+    }
+    if (directory.family.empty()) {
+        findings.doubtful(
+            "no family of this model_type is known here: names and shapes of its "
+            "tensors are held against each other only",
+            "try it with the loader itself");
+    } else if (std::ranges::none_of(directory.expected, [](const auto& entry) {
+                   return entry.second.logical.starts_with("layer.");
+               })) {
+        findings.doubtful("names and shapes of the layers of the family " +
+                              printable(directory.family) +
+                              " are not checked, but that all have the same",
+                          "try it with the loader itself");
+    } else if (loads_towers(model) && directory.needs.empty() && has_passing(model)) {
+        findings.doubtful("names and shapes of the towers of the family " +
+                              printable(directory.family) +
+                              " are not checked, but that all layers have the same",
+                          "try it with the loader itself");
+    }
+}
+
+}  // namespace
+
+const std::vector<Rule>& part_rules() {
+    static const std::vector<Rule> rules = {
+        {"parts", kHub, look_at_parts,
+         "towers that config.json describes are there, with all of their layers and what their "
+         "family has outside of them; layers of one stack have the same tensors, in families that "
+         "are not known here, too",
+         "transformers 5.24, run: a missing tensor is random, with a report only"},
+        {"limits", kHub, look_at_limits,
+         "what of the tensors is not checked is said, a remark only", "this program"},
+    };
+    return rules;
+}
+
+}  // namespace shardweld::loaders
