@@ -31,7 +31,7 @@ expect_unread() {
 drop_report() {
     local last=''
     for word in "$@"; do
-        if [[ "$last" == --report && -z "${KEEP_REPORTS:-}" && " $* " == *" merge "* && -f "$word" && ! -L "$word" ]] && grep -qs '"tool": {' "$word"; then
+        if [[ "$last" == --report && -z "${KEEP_REPORTS:-}" && " $* " =~ " merge "|" test " && -f "$word" && ! -L "$word" ]] && grep -qs '"tool": {' "$word"; then
             rm -f "$word"
         fi
         last="$word"

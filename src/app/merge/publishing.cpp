@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "shardweld/io/input_file.hpp"
-#include "shardweld/io/paths.hpp"
 #include "shardweld/mpi/share.hpp"
 #include "shardweld/plan/plan.hpp"
 #include "shardweld/publish/assets.hpp"
@@ -98,11 +97,11 @@ void begin(Draft& draft) {
     mpi::collectively(session.comm, [&] {
         if (session.comm.rank() == 0) {
             start_journal(facts, *draft.partial, session.options.sync);
+            session.report.made_of = {draft.partial->target().string(),
+                                      config_digest(planned.model.files.config_text), facts.options,
+                                      facts.inputs};
         }
     });
-    session.report.made_of = {io::resolved(session.options.target_dir).string(),
-                              config_digest(planned.model.files.config_text), facts.options,
-                              facts.inputs};
     draft.begun = std::move(facts);
 }
 
