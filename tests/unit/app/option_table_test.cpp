@@ -42,6 +42,7 @@ std::string sample_of(const OptionRow& row) {
                                                                   {"target", "vllm"},
                                                                   {"quantize", "fp8-block"},
                                                                   {"if_complete", "skip"},
+                                                                  {"stop_at", "+50m"},
                                                                   {"average_weights", "0.2,0.8"},
                                                                   {"scale", "0.5"}};
     static const std::map<std::string_view, std::string> kinds = {{"SIZE", "1GiB"},
@@ -80,7 +81,7 @@ TEST(OptionTable, has_one_row_for_each_name_and_letter) {
 }
 
 TEST(OptionTable, has_options_that_change_something) {
-    const std::set<std::string_view> idle = {"help", "hf_upload"};
+    const std::set<std::string_view> idle = {"help", "hf_upload", "of_merge"};
     for (const OptionRow& row : option_rows()) {
         Options options;
         row.set({row.name, row.is_flag() ? "true" : sample_of(row)}, options);

@@ -81,7 +81,8 @@ TEST(GgufHeader, refuses_what_is_cut_short) {
 TEST(GgufHeader, refuses_what_no_writer_writes) {
     const std::string data(4096, '\0');
     for (const std::string& header : {
-             "GGUF" + u32(2) + u64(0) + u64(0),
+             "GGUF" + u32(1) + u64(0) + u64(0),
+             "GGUF" + u32(4) + u64(0) + u64(0),
              "GGML" + u32(3) + u64(0) + u64(0),
              start(~std::uint64_t{0}, 0),
              start(0, ~std::uint64_t{0}),
