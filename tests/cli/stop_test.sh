@@ -42,6 +42,15 @@ expect_code 0 "${command[@]}"
 expect_text "--stop_before has no effect: the end of this job is unknown"
 rm -rf "$WORK/merged"
 
+# Who waits for --bw_limit does not hang, and sees when it is time to stop.
+merge_of big 2 --no_fsync --bw_limit 20KB --stall_timeout 2s --stop_at +6s
+began=$SECONDS
+expect_code 11 "${command[@]}"
+expect_text "stopped at the time that was given (--stop_at)"
+checks=$((checks + 1))
+((SECONDS - began < 30)) || fail "it stopped after $((SECONDS - began)) s"
+rm -rf "$WORK/merged" "$partial"
+
 # Ranks that do not reach one another end before any of them has a communicator; the message is in the rank's log, too.
 merge_of big 3 --stall_timeout 2s --log_dir "$WORK/logs"
 expect_code 10 env LD_PRELOAD="$(dirname "$SHARDWELD")/../lib/hang_at_start.so" "${command[@]}"

@@ -25,7 +25,7 @@ submit -w h1 "${merging[@]}" "$HOSTS/requeued" "${with[@]}"
 requeued=$job
 PATH="$normal_path"
 # Gets no further.
-submit -w h1 "${merging[@]}" "$HOSTS/stuck" "${with[@]}" --bw_limit 100KB --stop_at +3s
+submit -w h1 "${merging[@]}" "$HOSTS/stuck" "${with[@]}" --stop_at +0s
 stuck=$job
 submit -w h1 --dependency="afterok:$told" "$SCRIPTS/test.sbatch" "$big/source" "$HOSTS/told" --hf_config "$big/hf"
 tested=$job

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <mutex>
+#include <utility>
 
 #include "shardweld/core/index.hpp"
 
@@ -14,6 +15,10 @@ class Throttle {
     /// Requires a positive speed. Once `is_stopping` (safe from any thread; may be empty) says so
     /// nothing waits any more: what is in hand is brought to its end.
     explicit Throttle(double bytes_per_s, std::function<bool()> is_stopping = {});
+
+    /// The same from now on; it is asked twenty times a second while somebody waits. Before other
+    /// threads take bytes.
+    void stop_when(std::function<bool()> is_stopping) { is_stopping_ = std::move(is_stopping); }
 
     /// Waits until the bytes taken so far, these included, are due: n bytes take n / speed seconds
     /// at least since the throttle was made. At most a second's bytes of time not used before are

@@ -178,6 +178,13 @@ upload::Access merge_all(Session& session, Completeness found, const Stopping& s
 void merge_and_upload(Session& session) {
     const Options& options = session.options;
     const Stopping stopping(session.comm, options.stop_before, options.stop_at, session.log);
+    if (session.throttle) {
+        // Who waits for its turn stands not still, and stops in time.
+        session.throttle->stop_when([&] {
+            session.comm.pulse().beat();
+            return !stopping.why().empty();
+        });
+    }
     upload::Access access;
     {
         Watchdog watchdog(session.comm.pulse(),
