@@ -35,7 +35,10 @@ void run_with_journal(mpi::Comm& comm, const Sample& sample, plan::Plan& plan,
     comm.barrier();
     execute::create_files(comm, plan, out);
     options.resumption.journal = out / "journal";
-    options.resumption.session = blocks.empty() ? 1 : 2;
+    // Also a run that only reads back what is there writes down that it did.
+    options.resumption.session =
+        execute::read_journal(options.resumption.journal, plan).last_session + 1;
+    comm.barrier();
     (void)execute::run(comm, plan, {sample.directory(), &sample.files(), 2}, out, options);
 }
 
