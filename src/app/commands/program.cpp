@@ -226,6 +226,27 @@ void outlast_launcher() {
     (void)std::signal(SIGTERM, SIG_IGN);
 }
 
+/// The ranks there are, watched until they have met: those that cannot reach one another would wait
+/// for ever.
+class Ranks {
+  public:
+    explicit Ranks(const Options& options) {
+        watchdog_.emplace(pulse_, watched_start(options), start_limit(options));
+        watchdog_->advise(kNoNetwork);
+        comm_ = mpi::world_comm(pulse_);
+        watchdog_->follow(comm_->pulse());
+    }
+
+    [[nodiscard]] mpi::Comm& comm() const { return *comm_; }
+    /// From now on a command watches itself.
+    void have_met() { watchdog_.reset(); }
+
+  private:
+    mpi::Pulse pulse_;
+    std::unique_ptr<mpi::Comm> comm_;
+    std::optional<Watchdog> watchdog_;  // ends before what it follows
+};
+
 /// Runs with the ranks there are. Communication ends with this function, after all messages: a
 /// launcher ends the others as soon as one process exits with an error.
 int run_together(const Options& options) {
@@ -240,21 +261,17 @@ int run_together(const Options& options) {
     }
     return exit_code_of(early, [&] {
         ExitLimit limit;
-        mpi::Pulse pulse;
-        std::optional<Watchdog> starting(std::in_place, pulse, watched_start(options),
-                                         start_limit(options));
-        starting->advise(kNoNetwork);
-        const std::unique_ptr<mpi::Comm> comm = mpi::world_comm(pulse);
-        starting->follow(comm->pulse());
-        Log log = log_for(options, comm->rank() == 0);
+        Ranks ranks(options);
+        mpi::Comm& comm = ranks.comm();
+        Log log = log_for(options, comm.rank() == 0);
         say_notes(options, log);
         const int code = exit_code_of(
-            log, [&] { return run_or_abort(*comm, options, log, [&] { starting.reset(); }); });
+            log, [&] { return run_or_abort(comm, options, log, [&] { ranks.have_met(); }); });
         log.note("exits with code " + std::to_string(code));
         if (code != 0) {
             outlast_launcher();
         }
-        comm->barrier();
+        comm.barrier();
         limit.begin(code);
         return code;
     });
@@ -301,20 +318,17 @@ int refuse_together(const Error& refused) {
     Log early(std::cerr, LogLevel::error, is_first_by_launcher());
     return exit_code_of(early, [&]() -> int {
         ExitLimit limit;
-        mpi::Pulse pulse;
-        Watchdog starting(pulse, watched_start({}), kStartLimit_s);
-        starting.advise(kNoNetwork);
-        const std::unique_ptr<mpi::Comm> comm = mpi::world_comm(pulse);
-        starting.follow(comm->pulse());
-        Log log(std::cerr, LogLevel::error, comm->rank() == 0);
+        Ranks ranks({});
+        mpi::Comm& comm = ranks.comm();
+        Log log(std::cerr, LogLevel::error, comm.rank() == 0);
         log.error(refused);
         outlast_launcher();
         (void)exit_code_of(log, [&] {
-            require_same_program(*comm, own_version());
-            require_same_options(*comm, refused.full_text());
+            require_same_program(comm, own_version());
+            require_same_options(comm, refused.full_text());
             return 0;
         });
-        comm->barrier();
+        comm.barrier();
         limit.begin(static_cast<int>(refused.code()));
         return static_cast<int>(refused.code());
     });
