@@ -11,7 +11,6 @@
 
 #include "shardweld/core/errno.hpp"
 #include "shardweld/core/error.hpp"
-#include "shardweld/core/host.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/directory.hpp"
 #include "shardweld/io/paths.hpp"
@@ -111,17 +110,17 @@ bool is_of_this_user(const fs::path& path) {
 /// A target's lock, as long as this lives.
 class TargetLock {
   public:
-    explicit TargetLock(const fs::path& target) : path_(lock_beside(target)) {
+    TargetLock(const fs::path& target, const Holder& own) : path_(lock_beside(target)) {
         if (io::is_directory(target) && is_mount_point(target)) {
             path_ = target / kLockInside;
         }
-        fd_ = try_lock_file(path_, target, this_process("", 0));
+        fd_ = try_lock_file(path_, target, own);
         if (fd_ < 0) {
             throw Error(ErrorCode::io, "no right to lock it: " + text_of_errno(errno));
         }
         const fs::path other =
             path_ == target / kLockInside ? lock_beside(target) : target / kLockInside;
-        require_free(other, target, this_process("", 0));
+        require_free(other, target, own);
     }
     ~TargetLock() { unlock_file(fd_, path_); }
     TargetLock(const TargetLock&) = delete;
@@ -172,9 +171,9 @@ void give_all(const std::vector<Abandoned*>& traces, Fate fate, const std::strin
 }
 
 /// Under the target's lock, whose file goes with it.
-void remove_all(const std::vector<Abandoned*>& traces, const fs::path& target) {
+void remove_all(const std::vector<Abandoned*>& traces, const fs::path& target, const Holder& own) {
     std::optional<TargetLock> lock;
-    if (const auto failure = mpi::error_of([&] { lock.emplace(target); })) {
+    if (const auto failure = mpi::error_of([&] { lock.emplace(target, own); })) {
         give_all(traces, failure->code() == ErrorCode::locked ? Fate::live : Fate::failed,
                  failure->what());
         return;
@@ -188,7 +187,8 @@ void remove_all(const std::vector<Abandoned*>& traces, const fs::path& target) {
 }
 
 /// All traces of one target.
-void settle_target(const std::vector<Abandoned*>& traces, const CleanRequest& request) {
+void settle_target(const std::vector<Abandoned*>& traces, const CleanRequest& request,
+                   const Holder& own) {
     const fs::path& target = traces.front()->target;
     double youngest_s = traces.front()->age_s;
     for (const Abandoned* const found : traces) {
@@ -196,13 +196,12 @@ void settle_target(const std::vector<Abandoned*>& traces, const CleanRequest& re
     }
     for (const fs::path& lock : {lock_beside(target), target / kLockInside}) {
         const Holder holder = holder_in(lock).value_or(Holder());
-        const bool is_elsewhere = !holder.host.empty() && holder.host != host_name();
+        const bool is_elsewhere = !holder.host.empty() && holder.host != own.host;
         if (is_elsewhere && youngest_s < kSilence_s) {
             give_all(traces, Fate::live, name_of(holder) + " may be writing it");
             return;
         }
-        if (const auto held =
-                mpi::error_of([&] { require_free(lock, target, this_process("", 0)); })) {
+        if (const auto held = mpi::error_of([&] { require_free(lock, target, own); })) {
             give_all(traces, Fate::live, held->what());
             return;
         }
@@ -215,7 +214,7 @@ void settle_target(const std::vector<Abandoned*>& traces, const CleanRequest& re
         }
     }
     if (leaving.size() == traces.size()) {
-        remove_all(leaving, target);
+        remove_all(leaving, target, own);
     } else if (!leaving.empty()) {
         give_all(leaving, Fate::kept, "another trace of the same run is kept");
     }
@@ -246,12 +245,13 @@ std::vector<Abandoned> clean(const CleanRequest& request, std::vector<fs::path>&
     }
     std::stable_sort(all.begin(), all.end(),
                      [](const Abandoned& a, const Abandoned& b) { return a.target < b.target; });
+    const Holder own = this_process("", 0);
     for (auto at = all.begin(); at != all.end();) {
-        std::vector<Abandoned*> own;
+        std::vector<Abandoned*> of_target;
         for (const fs::path target = at->target; at != all.end() && at->target == target; ++at) {
-            own.push_back(&*at);
+            of_target.push_back(&*at);
         }
-        settle_target(std::move(own), request);
+        settle_target(of_target, request, own);
     }
     return all;
 }
