@@ -35,11 +35,11 @@ using catalogue::Tensor;
 
 constexpr const char* kMetadata = ".metadata";
 
-// optimizer/ is saved in the same form: state.NAME.exp_avg, param_groups... A module may be called
-// `state`.
+// optimizer/ is saved in the same form: state.NAME.exp_avg, param_groups... Modules may be called
+// so.
 bool is_optimizer_key(std::string_view key) {
-    return (key.starts_with("state.") && !is_called_as_weight(key)) ||
-           key.substr(0, key.find('.')) == "param_groups";
+    const std::string_view first = key.substr(0, key.find('.'));
+    return (first == "state" || first == "param_groups") && !is_called_as_weight(key);
 }
 
 // Keys are names of the module tree, or Megatron's.

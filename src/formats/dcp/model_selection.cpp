@@ -246,10 +246,12 @@ std::optional<std::pair<std::string, std::string>> training_state(std::string_vi
     const auto keys = split(parent.empty() ? first_part(path, '.') : parent, kKeySeparator);
     const bool is_certain = std::ranges::any_of(keys, is_training_only) && !is_plain_weight(path);
     const bool is_large = volume_of(tensor.shape, "a tensor's shape") > 1;
-    if (!is_large && !is_tree_name(key_of(path)) && is_training_number(key_of(path))) {
-        return std::pair(printable(dotted(path)), std::string("training state"));
-    }
-    return is_certain || !is_float(tensor.dtype) || !is_large ? training_state(path) : std::nullopt;
+    const auto row =
+        is_certain || !is_float(tensor.dtype) || !is_large ? training_state(path) : std::nullopt;
+    const bool is_number =
+        !is_large && !is_tree_name(key_of(path)) && is_training_number(key_of(path));
+    return !row && is_number ? std::pair(printable(dotted(path)), std::string("training state"))
+                             : row;
 }
 
 void WeightHolders::add(std::string_view path) {

@@ -7,6 +7,7 @@
 #include "shardweld/core/fingerprint.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/containers/torch_file.hpp"
+#include "shardweld/io/input_file.hpp"
 
 #include "../containers/torch_storage.hpp"
 #include "../shared/file_scan.hpp"
@@ -32,8 +33,9 @@ constexpr std::array<std::string_view, 3> kOwnKeys = {"module", "frozen_param_fr
 // Collects one file.
 class ModelScan {
   public:
-    ModelScan(const TorchFile& file, const FileName& name, const Wish& wish, Catalogue& out)
-        : file_(file), name_(name), wish_(wish), out_(out) {}
+    ModelScan(const TorchFile& file, const io::InputFile& input, const FileName& name,
+              const Wish& wish, Catalogue& out)
+        : file_(file), scalars_(file, input), name_(name), wish_(wish), out_(out) {}
 
     void add(const PickleValue& root) {
         if (wish_.wanted != Wanted::all) {
@@ -53,8 +55,9 @@ class ModelScan {
         }
         add_facts(root);
         add_joining(root);
-        if (const auto steps = integer_of(present(root, "global_steps"))) {
-            state_.save["global steps"] = std::to_string(*steps);
+        const PickleValue* const steps = present(root, "global_steps");
+        if (const auto text = steps == nullptr ? std::nullopt : scalars_.text_of(*steps)) {
+            state_.save["global steps"] = *text;
         }
         if (!state_.save.empty()) {
             state_.file = out_.files.front().path;
@@ -91,13 +94,13 @@ class ModelScan {
         }
         const PickleValue* const config = present(root, "ds_config");
         const PickleValue* const order = config == nullptr ? nullptr : present(*config, kDataFirst);
-        if (order != nullptr && order->kind == PickleKind::boolean) {
-            out_.facts[kDataFirst] = order->integer;
+        if (const auto flag = order == nullptr ? std::nullopt : scalars_.text_of(*order)) {
+            out_.facts[kDataFirst] = *flag == "true" || *flag == "1" ? 1 : 0;
         }
     }
 
     void add_fact(const char* name, const PickleValue* value) {
-        if (const auto number = integer_of(value)) {
+        if (const auto number = stated_integer(value, scalars_, name)) {
             out_.facts[name] = *number;
         }
     }
@@ -204,6 +207,7 @@ class ModelScan {
     }
 
     const TorchFile& file_;
+    ScalarReader scalars_;
     const FileName& name_;
     Wish wish_;
     Catalogue& out_;
@@ -216,12 +220,13 @@ class ModelScan {
 
 Catalogue scan_model_states(const Location& location, const std::string& file, const FileName& name,
                             const Wish& wish) {
-    return scan_torch_file(location, file, [&](const TorchFile& torch_file, Catalogue& out) {
+    const auto input = io::InputFile::open(location.directory / file);
+    return scan_torch_file(input, location, file, [&](const TorchFile& torch_file, Catalogue& out) {
         if (!torch_file.root().is_mapping()) {
             throw Error(ErrorCode::corrupt,
                         "holds no dictionary but " + describe(torch_file.root()));
         }
-        ModelScan(torch_file, name, wish, out).add(torch_file.root());
+        ModelScan(torch_file, input, name, wish, out).add(torch_file.root());
         state_names(file, name, torch_file.archive_name(), out);
     });
 }

@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <span>
 
 #include "shardweld/core/error.hpp"
@@ -28,8 +26,9 @@ constexpr Index kPartitionedWeights = 3;
 // Collects one file.
 class PartitionScan {
   public:
-    PartitionScan(const TorchFile& file, const fs::path& path, const FileName& name, Catalogue& out)
-        : file_(file), path_(path), name_(name), out_(out) {}
+    PartitionScan(const TorchFile& file, const io::InputFile& input, const FileName& name,
+                  Catalogue& out)
+        : file_(file), input_(input), scalars_(file, input), name_(name), out_(out) {}
 
     void add(const PickleValue& root) {
         const PickleValue* const state = present(root, "optimizer_state_dict");
@@ -59,7 +58,7 @@ class PartitionScan {
 
   private:
     void add_stage(const PickleValue& state, bool is_partitioned) {
-        const auto stage = integer_of(present(state, "zero_stage"));
+        const auto stage = stated_integer(present(state, "zero_stage"), scalars_, "zero_stage");
         if (!stage) {
             return;
         }
@@ -96,14 +95,14 @@ class PartitionScan {
     // A list over groups; one number for all in ZeRO-3.
     void add_counts(const PickleValue& state) {
         const PickleValue* const counts = present(state, "partition_count");
-        if (const auto number = integer_of(counts)) {
-            out_.facts[ranks_key(0)] = *number;
+        if (counts == nullptr) {
+            return;
         }
-        const auto of_groups =
-            counts == nullptr ? std::span<const PickleValue* const>() : counts->elements();
+        const bool is_list = counts->kind == PickleKind::list || counts->kind == PickleKind::tuple;
+        const auto of_groups = is_list ? counts->elements() : std::span(&counts, 1);
         for (std::size_t group = 0; group < std::min(of_groups.size(), out_.shards.size());
              ++group) {
-            if (const auto number = integer_of(of_groups[group])) {
+            if (const auto number = stated_integer(of_groups[group], scalars_, "partition_count")) {
                 out_.facts[ranks_key(group)] = *number;
             }
         }
@@ -142,7 +141,7 @@ class PartitionScan {
         const Bytes element = size_of(shard.dtype);
         std::vector<std::byte> bytes(to_size(to_bytes(count, "padding") * element, "padding"));
         const auto at = to_bytes(shard.piece.patch.offset + begin, "padding") * element;
-        io::InputFile::open(path_).read_at(shard.piece.base + at, bytes);
+        input_.read_at(shard.piece.base + at, bytes);
         while (!bytes.empty() && bytes.back() == std::byte{0}) {
             bytes.pop_back();
         }
@@ -179,26 +178,16 @@ class PartitionScan {
         }
         for (const PickleValue* const place : places) {
             const PickleValue* const step = present(*place, "step");
-            if (const auto number = integer_of(step)) {
-                return std::to_string(*number);
-            }
-            const auto stored = step == nullptr ? std::nullopt : file_.tensor(*step);
-            if (stored && stored->volume() == 1 && stored->dtype == DType::f32) {
-                std::array<std::byte, sizeof(float)> bytes{};
-                io::InputFile::open(path_).read_at(
-                    stored->storage_offset +
-                        to_bytes(stored->element_offset, "an offset") * sizeof(float),
-                    bytes);
-                float number = 0;
-                std::memcpy(&number, bytes.data(), sizeof(number));
-                return number_text(number);
+            if (const auto number = step == nullptr ? std::nullopt : scalars_.text_of(*step)) {
+                return *number;
             }
         }
         return "";
     }
 
     const TorchFile& file_;
-    const fs::path& path_;
+    const io::InputFile& input_;
+    ScalarReader scalars_;
     const FileName& name_;
     Catalogue& out_;
 };
@@ -206,12 +195,13 @@ class PartitionScan {
 }  // namespace
 
 Catalogue scan_partition(const Location& location, const std::string& file, const FileName& name) {
-    return scan_torch_file(location, file, [&](const TorchFile& torch_file, Catalogue& out) {
+    const auto input = io::InputFile::open(location.directory / file);
+    return scan_torch_file(input, location, file, [&](const TorchFile& torch_file, Catalogue& out) {
         if (!torch_file.root().is_mapping()) {
             throw Error(ErrorCode::corrupt,
                         "holds no dictionary but " + describe(torch_file.root()));
         }
-        PartitionScan(torch_file, location.directory / file, name, out).add(torch_file.root());
+        PartitionScan(torch_file, input, name, out).add(torch_file.root());
         state_names(file, name, torch_file.archive_name(), out);
     });
 }

@@ -5,7 +5,6 @@
 #include "shardweld/layout/patch.hpp"
 
 #include "../containers/torch_storage.hpp"
-#include "../shared/scalar_value.hpp"
 
 namespace shardweld::formats::deepspeed {
 
@@ -13,6 +12,12 @@ namespace {
 
 bool is_sequence(const PickleValue& value) {
     return value.kind == PickleKind::tuple || value.kind == PickleKind::list;
+}
+
+/// What an enum is made of.
+const PickleValue& content_of(const PickleValue& value) {
+    const bool is_made = value.kind == PickleKind::object && value.arguments().size() == 1;
+    return is_made ? *value.arguments().front() : value;
 }
 
 }  // namespace
@@ -23,11 +28,21 @@ const PickleValue* present(const PickleValue& mapping, std::string_view name) {
 }
 
 std::optional<Index> integer_of(const PickleValue* value) {
-    if (value != nullptr && value->kind == PickleKind::object && value->arguments().size() == 1) {
-        value = value->arguments().front();
-    }
-    const auto text = value == nullptr ? std::nullopt : scalar_text(*value);
+    const auto text = value == nullptr ? std::nullopt : scalar_text(content_of(*value));
     return text ? parse_index(*text) : std::nullopt;
+}
+
+std::optional<Index> stated_integer(const PickleValue* value, const ScalarReader& scalars,
+                                    const std::string& what) {
+    if (value == nullptr) {
+        return std::nullopt;
+    }
+    const auto number = scalars.index_of(&content_of(*value));
+    if (!number) {
+        throw Error(ErrorCode::corrupt,
+                    "its " + what + " is " + describe(*value) + ", expected a whole number");
+    }
+    return number;
 }
 
 std::vector<Index> shape_of(const PickleValue& value) {

@@ -78,6 +78,13 @@ Catalogue scan_parameter(const Location& location, const std::string& file) {
     });
 }
 
+void refuse_missing(const std::vector<std::string>& files) {
+    if (!files.empty()) {
+        throw Error(ErrorCode::not_found, "parameters are missing: " + name_list(files),
+                    "copy the whole directory zero/");
+    }
+}
+
 /// Puts the tensors of all files together.
 class UniversalJoiner {
   public:
@@ -195,10 +202,7 @@ class UniversalJoiner {
                 missing.push_back(std::string(kParameters) + name + std::string(kWeights));
             }
         }
-        if (!missing.empty()) {
-            throw Error(ErrorCode::not_found, "parameters are missing: " + name_list(missing),
-                        "copy the whole directory zero/");
-        }
+        refuse_missing(missing);
     }
 
     Catalogue& out_;
@@ -250,6 +254,7 @@ class Universal final : public Format {
                         "parts of ranks",
                         "leave --weights out; --dtype bf16 rounds as the module's are");
         }
+        require_weights(location.directory / "zero");
         return location.shard_files;
     }
 
@@ -276,6 +281,18 @@ class Universal final : public Format {
     }
 
   private:
+    // Each directory is a parameter's: one with moments alone has lost its weights.
+    static void require_weights(const fs::path& zero) {
+        std::vector<std::string> missing;
+        for (const std::string& parameter : list_directory(zero).directories) {
+            const std::string file = parameter + std::string(kWeights);
+            if (!io::is_file(zero / file)) {
+                missing.push_back(std::string(kParameters) + file);
+            }
+        }
+        refuse_missing(missing);
+    }
+
     // Of the first model-parallel rank.
     static void add_states(const Listing& listing, Location& location) {
         for (const std::string& file : listing.files) {

@@ -25,6 +25,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kFactors 
     {{".lora_A.", ".adapter.linear_in."}, {".lora_B.", ".adapter.linear_out."}}};
 // What else PEFT's modules hold of an adapter.
 constexpr std::array<std::string_view, 2> kOthersOfPeft = {".lora_", ".modules_to_save."};
+constexpr std::string_view kExperts = ".experts.";
 constexpr const char* kMergeThere =
     "merge the adapter into the model with the framework that trained it and save that";
 
@@ -61,7 +62,7 @@ std::set<Index> row_begins(const catalogue::Tensor& tensor) {
 
 /// ms-swift's B of [gate; up] is column-parallel as any other, so that rows of gate and up of a
 /// rank lie together; Megatron-Bridge's is cut in as many halves. Says of how many ranks the rows
-/// lie so.
+/// lie so. Experts' are not looked at: they have a tensor-parallel group of their own.
 void note_row_order(catalogue::Catalogue& out) {
     constexpr std::string_view kGated = ".linear_fc1.adapter.linear_out.weight";
     const auto tp = out.facts.find("tp");
@@ -69,7 +70,8 @@ void note_row_order(catalogue::Catalogue& out) {
         return;
     }
     for (const catalogue::Tensor& tensor : out.tensors) {
-        if (tensor.name.ends_with(kGated) && tensor.shape.size() >= 2 &&
+        if (tensor.name.ends_with(kGated) && tensor.name.find(kExperts) == std::string::npos &&
+            tensor.shape.size() >= 2 &&
             static_cast<Index>(row_begins(tensor).size()) == tp->second) {
             out.facts["lora_rows_by_rank"] = tp->second;
         }

@@ -15,6 +15,7 @@
 
 #include "../shared/hints.hpp"
 #include "../shared/json_text.hpp"
+#include "../shared/model_values.hpp"
 #include "../shared/stored_objects.hpp"
 #include "adapter.hpp"
 #include "args.hpp"
@@ -45,10 +46,24 @@ void require_records(const io::InputFile& input, Bytes offset, Bytes length) {
     }
 }
 
+/// Whether it is a weight of a module that is called as training state is: the optimizer's own are
+/// called by what it keeps, "optimizer.state.exp_avg.decoder.final_layernorm.weight".
+bool is_of_module(std::string_view first, std::string_view key) {
+    constexpr std::array<std::string_view, 5> kKept = {"state", "distributed", "param_",
+                                                       "optimizer.", "shard_"};
+    key.remove_prefix(std::min(first.size() + 1, key.size()));
+    return is_called_as_weight(key) && std::ranges::none_of(kKept, [&](std::string_view kept) {
+               return key.starts_with(kept);
+           });
+}
+
 /// The training key that is the first component of a key, "" for others: modules may be called
 /// "optimizer_proj".
 std::string_view training_key(std::string_view key) {
     const std::string_view first = key.substr(0, key.find_first_of("./"));
+    if (is_of_module(first, key)) {
+        return {};
+    }
     if (first.starts_with(kChained) && parse_index(first.substr(kChained.size()))) {
         return kChained;
     }
@@ -130,6 +145,8 @@ Catalogue scan_state(const io::InputFile& input, const std::string& file, const 
     }
     const PickleValue& root = only_element_of(opened.root());
     if (root.is_mapping()) {
+        // A model's tensors that are not sharded are saved here.
+        require_no_part(opened, root);
         add_state(root, file, scalars, out);
     }
     opened.require_unchanged();

@@ -77,17 +77,19 @@ catalogue::Catalogue read_index(const Location& location) {
     for (const DcpObject& object : metadata.objects) {
         const auto row = ignored_row(object.name);
         const std::string name = object.name.substr(0, object.name.find("/shard_"));
+        const std::string file =
+            object.length == 0 ? std::string("no file") : metadata.files.at(object.file);
         if (row || !is_in_module(name) || object.length == 0) {
+            if (!row && name != kCommonState) {
+                require_no_part(location, {file, object.offset, object.length}, name);
+            }
             ignored.add(row ? *row : std::pair(printable(name), std::string("not a tensor")), 1,
                         object.length);
         } else {
-            leave_aside_object(location,
-                               {metadata.files.at(object.file), object.offset, object.length}, name,
-                               ignored);
+            leave_aside_object(location, {file, object.offset, object.length}, name, ignored);
         }
         if (name == kCommonState) {
-            read_common_state(location, object,
-                              object.length == 0 ? "no file" : metadata.files.at(object.file), out);
+            read_common_state(location, object, file, out);
         }
     }
     sort_tensors(out.tensors);

@@ -81,6 +81,12 @@ Catalogue scan_objects(const Location& location) {
         if (!row && is_in_module(key)) {
             leave_objects(location, key, listing, ignored);
         } else {
+            for (const std::string& file : row ? std::vector<std::string>() : listing.files) {
+                std::error_code failed;
+                const std::string path = key + "/" + file;
+                const auto size = fs::file_size(directory / path, failed);
+                require_no_part(location, {path, 0, failed ? 0 : size}, key);
+            }
             ignored.add(row ? *row : std::pair(printable(key), std::string("not a tensor")),
                         static_cast<Index>(listing.files.size()),
                         bytes_of(directory / key, listing.files));

@@ -220,13 +220,19 @@ void ModelValues::leave_aside(std::string_view name, const PickleValue& value) {
     ignored_.add({pattern_of(printable(name)), "not a tensor"}, 1, contents.bytes);
 }
 
+void ModelValues::require_no_part(std::string_view key, const PickleValue& value,
+                                  const std::function<bool(std::string_view)>& is_models) {
+    if (is_training_only(key)) {
+        return;
+    }
+    if (const auto part = part_in(std::string(key), value, is_models, 0)) {
+        refuse_part(*part, "save it in the model's dictionary");
+    }
+}
+
 void ModelValues::leave_beside(std::string_view key, const PickleValue& value,
                                const std::function<bool(std::string_view)>& is_models) {
-    if (!is_training_only(key)) {
-        if (const auto part = part_in(std::string(key), value, is_models, 0)) {
-            refuse_part(*part, "save it in the model's dictionary");
-        }
-    }
+    require_no_part(key, value, is_models);
     leave_aside(key.substr(0, kLongestKey), value, "training state");
 }
 

@@ -41,9 +41,12 @@ class ModelValues {
     /// The same of what stands where no weight does.
     void leave_aside(std::string_view name, const PickleValue& value, const std::string& reason);
 
-    /// The same of what stands beside the model's dictionary under `key`: training state.
-    /// Error(unsupported) when it holds a tensor that is called as a weight is, of whose name
-    /// `is_models` has none: a part of the model, such as its head. A copy of the model is none.
+    /// Of what stands beside the model's dictionary under `key`, training state: Error(unsupported)
+    /// when it holds a tensor that is called as a weight is, of whose name `is_models` has none: a
+    /// part of the model, such as its head. A copy of the model is none.
+    void require_no_part(std::string_view key, const PickleValue& value,
+                         const std::function<bool(std::string_view)>& is_models);
+    /// Leaves it aside, if it has none.
     void leave_beside(std::string_view key, const PickleValue& value,
                       const std::function<bool(std::string_view)>& is_models);
 

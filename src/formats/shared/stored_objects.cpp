@@ -6,7 +6,6 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
-#include "shardweld/formats/containers/torch_file.hpp"
 #include "shardweld/io/input_file.hpp"
 #include "shardweld/io/paths.hpp"
 
@@ -58,6 +57,36 @@ void require_no_weight(const Location& location, const ObjectPlace& place,
 const PickleValue& only_element_of(const PickleValue& root) {
     return root.kind == PickleKind::list && root.elements().size() == 1 ? *root.elements().front()
                                                                         : root;
+}
+
+void require_no_part(const TorchFile& file, const PickleValue& state) {
+    IgnoredRows rows;
+    ModelValues values(file, rows);
+    for (std::size_t i = 0; i < state.pair_count(); ++i) {
+        values.require_no_part(state.key(i).text(), state.value(i),
+                               [](std::string_view /*name*/) { return false; });
+    }
+}
+
+void require_no_part(const Location& location, const ObjectPlace& place, const std::string& name) {
+    const fs::path path = location.directory / place.file;
+    if (place.length == 0 || !io::is_file(path)) {
+        return;
+    }
+    const auto input = io::InputFile::open(path);
+    if (!is_archive(input, place)) {
+        return;
+    }
+    const auto archive = TorchFile::read(input, place.offset, place.length, location.check_crc);
+    IgnoredRows rows;
+    try {
+        ModelValues(archive, rows)
+            .require_no_part(name, only_element_of(archive.root()),
+                             [](std::string_view /*name*/) { return false; });
+    } catch (Error& error) {
+        error.add_context("file " + printable(place.file));
+        throw;
+    }
 }
 
 void leave_aside_object(const Location& location, const ObjectPlace& place, const std::string& name,

@@ -7,6 +7,7 @@
 
 #include "shardweld/core/index.hpp"
 #include "shardweld/formats/containers/pickle.hpp"
+#include "shardweld/formats/containers/torch_file.hpp"
 #include "shardweld/formats/format.hpp"
 
 #include "ignored_rows.hpp"
@@ -22,6 +23,13 @@ struct ObjectPlace {
 
 /// Megatron keeps an object among the shards as the one element of a list.
 const PickleValue& only_element_of(const PickleValue& root);
+
+/// Refuses a weight in an object that is called as none of the model's is, a head's dictionary or
+/// a tensor: Error(unsupported), naming it. What cannot be looked into is let pass.
+void require_no_part(const Location& location, const ObjectPlace& place, const std::string& name);
+
+/// The same of a dictionary whose values are a checkpoint's own state, not in its training keys.
+void require_no_part(const TorchFile& file, const PickleValue& state);
 
 /// Puts the object into a row of its name with its length. It is opened where it stands among a
 /// model's tensors: Error(unsupported), naming it, when it may be a weight (model_values.hpp) or

@@ -173,6 +173,12 @@ TEST(DeepSpeed, refuses_files_that_contradict_each_other) {
             },
             ErrorCode::mismatch),
         "dp_world_size is 2");
+    has(text_with(
+            [](Save& save) {
+                save.more_states = {{"dp_world_size", test::unicode("three")}};
+            },
+            ErrorCode::corrupt),
+        "its dp_world_size is a text, expected a whole number");
 }
 
 TEST(DeepSpeed, refuses_partitions_of_two_saves) {
@@ -365,6 +371,11 @@ TEST(DeepSpeed, reads_universal_checkpoints) {
     EXPECT_EQ(tensor_of(catalogue, "lm_head.weight").shape, (std::vector<Index>{251, 32}));
     expect_error(ErrorCode::unsupported, "a universal checkpoint holds fp32 weights only",
                  [&] { read_deepspeed(scratch.path(), WeightsFrom::model); });
+    // No list of parameters names what has moments alone.
+    scratch.file("global_step1_universal/zero/lost.weight/exp_avg.pt", "moments");
+    expect_error(ErrorCode::not_found, "zero/lost.weight/fp32.pt",
+                 [&] { read_deepspeed(scratch.path()); });
+    fs::remove_all(scratch.path() / "global_step1_universal/zero/lost.weight");
     fs::remove_all(scratch.path() / "global_step1_universal/zero/model.norm.weight");
     expect_error(ErrorCode::not_found, "zero/model.norm.weight/fp32.pt",
                  [&] { read_deepspeed(scratch.path()); });

@@ -6,6 +6,7 @@
 #include "shardweld/formats/format.hpp"
 
 #include "expected.hpp"
+#include "fsdp_builder.hpp"
 
 namespace shardweld::formats {
 namespace {
@@ -229,6 +230,24 @@ TEST(TorchDist, does_without_common_pt) {
     EXPECT_EQ(got.facts.count("tp"), 0U);
     // Neither metadata.json nor common.pt: the keys are Megatron's.
     fs::remove(scratch.path() / "iter_0000010" / "metadata.json");
+    EXPECT_EQ(read_catalogue(locate_dist(scratch.path())).tensors.size(), 9U);
+}
+
+TEST(TorchDist, refuses_weights_that_lie_beside_the_model) {
+    const Scratch scratch;
+    scratch.copy(fixture(kLlama) / "source");
+    const auto put = [&](const std::string& key) {
+        const std::string weight = test::fsdp::local_tensor("0", {4});
+        scratch.file(
+            "iter_0000010/common.pt",
+            test::torch_file(test::fsdp::dict({{"args", test::fsdp::dict({})},
+                                               {key, test::fsdp::dict({{"weight", weight}})}}),
+                             {{"0", std::string(16, 'x')}}));
+    };
+    put("head");
+    expect_error(ErrorCode::unsupported, "tensor head.weight lies beside the model's dictionary",
+                 [&] { read_catalogue(locate_dist(scratch.path())); });
+    put("optimizer");
     EXPECT_EQ(read_catalogue(locate_dist(scratch.path())).tensors.size(), 9U);
 }
 

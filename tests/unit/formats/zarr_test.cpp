@@ -8,6 +8,7 @@
 
 #include "../../../src/formats/megatron/zarr_array.hpp"
 #include "expected.hpp"
+#include "fsdp_builder.hpp"
 
 namespace shardweld::formats {
 namespace {
@@ -166,6 +167,21 @@ TEST(Zarr, leaves_training_state_and_objects_aside) {
                         {"optimizer*: training state", {2, edged + 13}},
                         {"rng_state*: training state", {1, 5}},
                         {"tokens: not a tensor", {1, 1}}}));
+}
+
+TEST(Zarr, takes_weights_of_modules_that_are_called_as_training_state) {
+    const Scratch scratch;
+    for (const char* const key :
+         {"w", "optimizer.proj.weight", "optimizer.state.exp_avg.w.weight"}) {
+        write_edged(scratch, key);
+    }
+    EXPECT_EQ(read_zarr(scratch).tensors.size(), 2U);
+    const std::string weight = test::fsdp::local_tensor("0", {4});
+    scratch.file("head/shard_0_1.pt",
+                 test::torch_file(test::fsdp::list({test::fsdp::dict({{"weight", weight}})}),
+                                  {{"0", std::string(16, 'x')}}));
+    expect_error(ErrorCode::unsupported, "tensor head.weight lies beside the model's dictionary",
+                 [&] { read_zarr(scratch); });
 }
 
 TEST(Zarr, names_chunks_that_are_missing) {
