@@ -12,6 +12,13 @@ namespace {
 constexpr Index kBlock = 128;
 constexpr Index kByteBits = 8;
 
+/// compressed-tensors' packed integers, a scale for `columns` of a row, 0: for all.
+constexpr EncodingFacts integers(Encoding encoding, std::string_view name, std::string_view alias,
+                                 Index columns, Index bits) {
+    return {encoding, name,         alias,     1,        columns, true,  DType::i32,
+            bits,     std::nullopt, "_packed", "_scale", true,    false, true};
+}
+
 constexpr EncodingFacts ggml(Encoding encoding, std::string_view name, std::uint32_t type,
                              Index values, Bytes bytes, DType codes = DType::u8) {
     EncodingFacts facts{};
@@ -36,12 +43,14 @@ constexpr std::array kEncodings = {
                   8, std::nullopt, "", "_scale", false, false, true},
     EncodingFacts{Encoding::fp8_block_ct, "fp8-block-ct", "FP8_BLOCK", kBlock, kBlock, true,
                   DType::f8_e4m3, 8, std::nullopt, "", "_scale", false, false, true},
-    EncodingFacts{Encoding::w8a16, "w8a16", "W8A16", 1, kBlock, true, DType::i32, 8, std::nullopt,
-                  "_packed", "_scale", true, false, true},
-    EncodingFacts{Encoding::w8a16_channel, "w8a16-channel", "", 1, 0, true, DType::i32, 8,
-                  std::nullopt, "_packed", "_scale", true, false, true},
-    EncodingFacts{Encoding::w4a16, "w4a16", "W4A16", 1, kBlock, true, DType::i32, 4, std::nullopt,
-                  "_packed", "_scale", true, false, true},
+    integers(Encoding::w8a16, "w8a16", "W8A16", kBlock, 8),
+    integers(Encoding::w8a16_g64, "w8a16-g64", "", 64, 8),
+    integers(Encoding::w8a16_g32, "w8a16-g32", "", 32, 8),
+    integers(Encoding::w8a16_channel, "w8a16-channel", "", 0, 8),
+    integers(Encoding::w4a16, "w4a16", "W4A16", kBlock, 4),
+    integers(Encoding::w4a16_g64, "w4a16-g64", "", 64, 4),
+    integers(Encoding::w4a16_g32, "w4a16-g32", "", 32, 4),
+    integers(Encoding::w4a16_channel, "w4a16-channel", "", 0, 4),
     EncodingFacts{Encoding::nvfp4a16, "nvfp4a16", "NVFP4A16", 1, 16, true, DType::u8, 4,
                   DType::f8_e4m3, "_packed", "_scale", false, true, true},
     EncodingFacts{Encoding::mxfp4, "mxfp4", "MXFP4A16", 1, 32, true, DType::u8, 4, DType::u8,

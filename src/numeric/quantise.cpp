@@ -20,12 +20,9 @@ const Coder& coder_of(Encoding encoding) {
         case Encoding::fp8_channel:
         case Encoding::fp8_block_ct:
             return fp8_coder(encoding);
-        case Encoding::w8a16:
-        case Encoding::w8a16_channel:
-        case Encoding::w4a16:
-            return integer_coder(encoding);
-        default:
-            return fp4_coder(encoding);
+        default:  // integers are packed in i32
+            return facts_of(encoding).codes == DType::i32 ? integer_coder(encoding)
+                                                          : fp4_coder(encoding);
     }
 }
 

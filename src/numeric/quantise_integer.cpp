@@ -39,7 +39,7 @@ const Coder& integer_coder(Encoding encoding) {
                                   decode_integer<kHalf8>, kHalf8 - 1};
     static constexpr Coder kFour{store_integer_scale<kHalf4>, encode_integer<kHalf4>, integer_step,
                                  decode_integer<kHalf4>, kHalf4 - 1};
-    return encoding == Encoding::w4a16 ? kFour : kEight;
+    return facts_of(encoding).code_bits == 4 ? kFour : kEight;
 }
 
 }  // namespace shardweld::numeric

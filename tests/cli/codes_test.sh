@@ -47,11 +47,11 @@ codes drop-scales "$WORK/lost"
 merged 0 "$WORK/lost" "$WORK/cast" --dtype bf16
 
 # Two groups, each tensor by its own: whichever is named first, codes of 4 bits and of 8 look alike here.
-for encoding in fp8-channel w4a16 w8a16-channel; do
+for encoding in fp8-channel w4a16 w8a16-channel w4a16-g32 w4a16-g64 w8a16-g32; do
     merged 0 "$plain" "$WORK/$encoding" --quantize "$encoding"
     merged 0 "$WORK/$encoding" "$WORK/$encoding.values" --dtype bf16
 done
-for pair in fp8-channel:w4a16 w4a16:fp8-channel w4a16:w8a16-channel w8a16-channel:w4a16; do
+for pair in fp8-channel:w4a16 w4a16:fp8-channel w4a16-g64:w8a16-g32 w8a16-g32:w4a16-g64 w4a16-g32:fp8-channel w4a16:w8a16-channel w8a16-channel:w4a16; do
     codes two-groups "$WORK/${pair%:*}" "$WORK/${pair#*:}" "$WORK/mixed" "$WORK/values"
     merged 0 "$WORK/mixed" "$WORK/model" --dtype bf16 && equal "$WORK/model" "$WORK/values" "groups $pair"
 done

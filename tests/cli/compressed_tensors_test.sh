@@ -8,7 +8,7 @@ export HF_HUB_OFFLINE=1
 python_with compressed_tensors torch transformers compressed_tensors
 
 # transformers 5.23 ignores the global scales of experts in NVFP4.
-for case in llama128/{fp8-block,fp8-channel,fp8-block-ct,w8a16,w8a16-channel,w4a16,nvfp4a16,mxfp4} llama192/{fp8-block,fp8-block-ct,w8a16-channel,mxfp4} \
+for case in llama128/{fp8-block,fp8-channel,fp8-block-ct,w8a16,w8a16-channel,w4a16,w4a16-g32,w4a16-g64,w4a16-channel,nvfp4a16,mxfp4} llama192/{fp8-block,fp8-block-ct,w8a16-channel,w8a16-g64,w8a16-g32,w4a16-g64,mxfp4} \
     qwen3moe128/{fp8-channel,w4a16,mxfp4}; do
     codes="$WORK/$case/codes" values="$WORK/$case/values"
     expect_code 0 mpirun -n 2 "$SHARDWELD" merge --backend hf --local_dir "$TESTS/data/quant/${case%/*}/input" --target_dir "$codes" \

@@ -19,8 +19,13 @@ enum class Encoding : std::uint8_t {
     fp8_channel,      ///< compressed-tensors from here on: a scale for each row
     fp8_block_ct,     ///< 128 x 128
     w8a16,            ///< integers with a scale for 128 columns
+    w8a16_g64,
+    w8a16_g32,
     w8a16_channel,
     w4a16,
+    w4a16_g64,
+    w4a16_g32,
+    w4a16_channel,
     nvfp4a16,
     mxfp4,
     gptoss_mxfp4,  ///< blocks and scales of gpt-oss, by columns of the stored experts

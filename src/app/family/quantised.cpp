@@ -14,7 +14,9 @@ namespace shardweld::app {
 
 namespace {
 
-constexpr const char* kGroups = "quantization_config.config_groups";
+/// compressed-tensors' older name is the second.
+constexpr std::array<const char*, 2> kGroups = {"quantization_config.config_groups",
+                                                "compression_config.config_groups"};
 
 bool is_eight_bit(DType dtype) {
     return is_float(dtype) && size_of(dtype) == 1;
@@ -49,10 +51,12 @@ std::vector<std::string> texts_at(const models::Config& config, const std::strin
 plan::BitsOf bits_in(const models::Config& config) {
     std::vector<std::vector<std::string>> targets;
     std::vector<std::optional<Index>> bits;
-    for (const std::string& name : config.keys(kGroups)) {
-        const std::string group = std::string(kGroups) + "." + name;
-        targets.push_back(texts_at(config, group + ".targets"));
-        bits.push_back(config.integer(group + ".weights.num_bits"));
+    for (const char* const groups : kGroups) {
+        for (const std::string& name : config.keys(groups)) {
+            const std::string group = std::string(groups) + "." + name;
+            targets.push_back(texts_at(config, group + ".targets"));
+            bits.push_back(config.integer(group + ".weights.num_bits"));
+        }
     }
     if (bits.size() == 1) {
         return [only = bits.front()](const std::string&) { return only; };

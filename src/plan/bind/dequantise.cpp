@@ -171,7 +171,7 @@ class Taker {
             if (found && facts_of(found->encoding).code_bits != own) {
                 refuse(weight,
                        "may have codes of 4 bits or of 8, and quantization_config does "
-                       "not say which");
+                       "not say which (num_bits)");
             }
             found = found ? std::move(found) : std::optional(weight);
         }
