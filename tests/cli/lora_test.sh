@@ -62,6 +62,19 @@ expect_absent "$WORK/way/.factors.safetensors"
 lora 14 0 --local_dir "$full/source" --target_dir "$WORK/strict" --strict
 expect_absent "$WORK/strict"
 
+# A gathered adapter of another step is told, whether the shards' factors are written beside the model or folded.
+stale="$(copy_of "$full" stale)"
+lora 0 2 --local_dir "$stale" --target_dir "$WORK/stale_out"
+checks=$((checks + 1))
+! grep -q "has other factors" "$WORK/err" || fail "a false alarm about lora_adapter/"
+python3 "$TESTS/support/edit_safetensors.py" "$stale/lora_adapter/adapter_model.safetensors" flip \
+    base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight 5 1 || fail "cannot edit the adapter"
+for how in split fold; do
+    rm -rf "$WORK/stale_out"
+    lora 0 2 --local_dir "$stale" --target_dir "$WORK/stale_out" --lora "$how"
+    expect_text "has other factors than the shards: 1 differ, such as model.layers.0.self_attn.q_proj.lora_B.weight"
+done
+
 # Without the adapter's own configuration the smaller one and the weights say the same.
 bare="$(copy_of "$full" bare)"
 rm "$bare/lora_adapter/adapter_config.json"

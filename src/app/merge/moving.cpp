@@ -15,6 +15,7 @@
 #include "../survey/input.hpp"
 #include "equal_replicas.hpp"
 #include "resumption.hpp"
+#include "stale_adapter.hpp"
 
 namespace shardweld::app {
 
@@ -39,6 +40,7 @@ void make_factors(Session& session, Planned& planned, const io::Directory& direc
         report_what_was_read(session, planned.input, why_stop);
     }
     require_equal_replicas(result, *planned.factors, planned.input.files);
+    warn(session, stale_adapter(session, planned, directory.path() / kFactors));
     execute::take_norms(comm, planned.plan, source, directory.path() / kFactors, why_stop);
     session.watch.lap("factors");
 }
@@ -135,6 +137,11 @@ std::vector<execute::Result> run_all(std::vector<Moving>& outputs) {
     return execute::run(first.session.comm, runs, source_of(first.session, first.planned.input));
 }
 
+bool writes_adapter(const plan::Plan& plan) {
+    return std::ranges::any_of(plan.placement.files,
+                               [](const auto& file) { return file.name == kAdapterWeights; });
+}
+
 }  // namespace
 
 void check_crcs(Session& session, const Planned& planned, const mpi::WhyStop& why_stop) {
@@ -184,6 +191,9 @@ std::vector<execute::Written> move_tensors(std::vector<Moving> outputs) {
         }
     });
     require_equal_replicas(results.front(), planned.plan, planned.input.files);
+    if (first.options.write && writes_adapter(planned.plan)) {
+        warn(session, stale_adapter(session, planned, first.directory.path() / kAdapterWeights));
+    }
     tell_run(session, results);
     std::vector<execute::Written> written;
     for (std::size_t at = 0; at < outputs.size(); ++at) {
