@@ -17,10 +17,11 @@ constexpr const char* kDown = ".lora_down";
 
 using Dims = std::vector<layout::Dim>;
 
-/// A weight of two dims, one of the experts' aside.
+/// A weight of two dims behind those of stacks; of a layer, or of an expert in a layer.
 bool is_matrix(const Line& line) {
+    constexpr std::size_t kMostCaptures = 2;
     return line.name.text.ends_with(kWeight) && line.layout.dims.size() >= 2 && line.drop.empty() &&
-           line.name.captures.size() <= 1 && !(line.join && line.join->flat);
+           line.name.captures.size() <= kMostCaptures && !(line.join && line.join->flat);
 }
 
 const layout::Dim& rows_of(const Line& line) {

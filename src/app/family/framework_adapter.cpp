@@ -26,6 +26,7 @@ constexpr std::array<const char*, 3> kAdapterFacts = {"lora_rank", "lora_only",
                                                       "lora_rows_by_rank"};
 /// What the reader puts in front of the name of a module that was trained as a whole.
 constexpr std::string_view kOfWhole = ".adapter.modules_to_save.";
+constexpr std::string_view kExperts = ".experts.";
 constexpr const char* kMergeThere =
     "merge the adapter into the model with the framework that trained it and save that, or leave "
     "it out with --lora drop";
@@ -138,15 +139,18 @@ class FactorSorter {
         const auto check = [&](const auto& item) {
             const std::string& name = item.name;
             if (!is_plain(name)) {
-                const bool is_of_experts = name.find(".experts.") != std::string::npos;
                 throw Error(ErrorCode::unsupported,
                             printable(name) +
-                                (is_of_experts
-                                     ? " is of an adapter of experts: frameworks store one pair of "
-                                       "factors for all, the same for each or one for each, and "
-                                       "nothing stored says which"
-                                     : " belongs to an adapter that is no plain LoRA of matrices, "
-                                       "which is not read"),
+                                " belongs to an adapter that is no plain LoRA of matrices, which "
+                                "is not read",
+                            kMergeThere);
+            }
+            if (name.find(kExperts) != std::string::npos && !is_of_each(item, factors)) {
+                throw Error(ErrorCode::unsupported,
+                            printable(name) + " " + shape_text(shape_of(item)) +
+                                " is of an adapter of experts that is not stored as one pair of "
+                                "factors for each of them: which experts it is for, or how "
+                                "tensor-parallel ranks order its rows, nothing stored says",
                             kMergeThere);
             }
             if (name.ends_with(names_.up) && !item.shape.empty()) {
@@ -184,9 +188,41 @@ class FactorSorter {
     [[nodiscard]] bool is_plain(const std::string& name) const {
         const std::string* const ends[] = {&names_.down, &names_.up, &names_.part_down,
                                            &names_.part_up};
-        return name.find(".experts.") == std::string::npos &&
-               std::ranges::any_of(
-                   ends, [&](const std::string* end) { return glob_matches("*" + *end, name); });
+        return std::ranges::any_of(
+            ends, [&](const std::string* end) { return glob_matches("*" + *end, name); });
+    }
+
+    static const std::vector<Index>& shape_of(const catalogue::Tensor& tensor) {
+        return tensor.shape;
+    }
+    static const std::vector<Index>& shape_of(const catalogue::Shard& shard) { return shard.shape; }
+
+    /// Of ranks' files: they hold the experts of a rank.
+    [[nodiscard]] bool is_of_each(const catalogue::Shard& /*shard*/,
+                                  const Catalogue& /*factors*/) const {
+        return false;
+    }
+    /// Megatron-Bridge's keys in distributed checkpoints, where experts are an axis, whether each
+    /// has a pair of its own or all have copies of one. B of [gate; up] is cut into two halves for
+    /// each tensor-parallel rank; rows that lie by ranks are in no order of the model's.
+    [[nodiscard]] bool is_of_each(const catalogue::Tensor& tensor, const Catalogue& factors) const {
+        const std::string& name = tensor.name;
+        const bool is_stack = name.find("layers.mlp.") != std::string::npos;
+        if (name.find(".experts.experts.linear_") == std::string::npos ||
+            tensor.shape.size() != (is_stack ? 4U : 3U)) {
+            return false;
+        }
+        if (!name.ends_with("linear_fc1" + names_.up)) {
+            return true;
+        }
+        std::set<Index> begins;
+        for (const catalogue::Piece& piece : tensor.pieces) {
+            begins.insert(piece.patch.axes[tensor.shape.size() - 2].lo);
+        }
+        const auto stated =
+            factors.facts.contains("etp") ? factors.facts.find("etp") : factors.facts.find("tp");
+        const Index ranks = stated == factors.facts.end() ? 0 : stated->second;
+        return begins.size() == 1 || ranks == 1 || static_cast<Index>(begins.size()) == 2 * ranks;
     }
 
     const models::LoraNames& names_;
