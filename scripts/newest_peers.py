@@ -269,16 +269,18 @@ def make(name, out):
     logs = [open(out / f"rank_{rank}.log", "w") for rank in range(RANKS)]  # noqa: SIM115: the ranks write into them
     ranks = [subprocess.Popen([sys.executable, str(HERE), "--rank", name, str(out), str(rank)], env=environment, stdout=logs[rank], stderr=logs[rank])
              for rank in range(RANKS)]
+    otherwise = "it ended without a word: see rank_0.log"
     try:
         codes = [one.wait(LIMIT_S) for one in ranks]
     except subprocess.TimeoutExpired:
-        codes = [1]
+        codes, otherwise = [1], "no answer in time"
     for one in ranks:
         one.kill()
     if not any(codes):
         return ""
-    lines = [line for rank in range(RANKS) for line in (out / f"rank_{rank}.log").read_text().splitlines() if re.match(r"\S*(Error|Exception)\b", line)]
-    return next(iter(lines), "no answer in time")[:300]
+    text = "\n".join((out / f"rank_{rank}.log").read_text() for rank in range(RANKS))
+    told = re.search(r"^(?:\[rank\d+\]: )?([\w.]*(?:Error|Exception)\b.*)", text, re.MULTILINE)
+    return (told[1] if told else otherwise)[:300]
 
 
 def merged(shardweld, out, options):
