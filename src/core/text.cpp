@@ -228,6 +228,19 @@ std::optional<Index> parse_index(std::string_view text) {
     return value;
 }
 
+std::string digits_hidden(std::string_view name) {
+    std::string out;
+    out.reserve(name.size());
+    for (std::size_t i = 0; i < name.size(); ++i) {
+        if (!is_digit(name[i])) {
+            out += name[i];
+        } else if (i == 0 || !is_digit(name[i - 1])) {
+            out += '#';
+        }
+    }
+    return out;
+}
+
 bool glob_matches(std::string_view glob, std::string_view name) {
     std::size_t g = 0;
     std::size_t n = 0;

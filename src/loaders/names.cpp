@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
+
+#include "shardweld/core/wrapper_names.hpp"
 
 namespace shardweld::loaders {
 
@@ -37,22 +40,53 @@ bool has_plain_shape(const Case& model, DType dtype) {
            (dtype == DType::i8 && model.scheme.method == Method::compressed_tensors);
 }
 
+std::string_view first_part(std::string_view name) {
+    return name.substr(0, name.find('.') + 1);
+}
+
 /// "model." of the names of most families' layers, or of their embedding.
 std::string base_of(const std::map<std::string, ExpectedTensor>& expected) {
+    constexpr std::array<std::string_view, 5> kNoBases = {"layers.", "h.", "encoder.",
+                                                          "language_model.", "thinker."};
+    std::string base;
     for (const auto& [name, tensor] : expected) {
-        if (tensor.logical.starts_with("layer.") || tensor.logical == "embed") {
-            const std::string_view inner =
-                tensor.spellings.empty() ? std::string_view(name) : tensor.spellings.back();
-            const std::size_t dot = inner.find('.');
-            const std::string base(inner.substr(0, dot + 1));
-            constexpr std::array<std::string_view, 5> kNoBases = {"layers.", "h.", "encoder.",
-                                                                  "language_model.", "thinker."};
-            if (!base.empty() && std::ranges::find(kNoBases, base) == kNoBases.end()) {
-                return base;
+        if (!tensor.logical.starts_with("layer.") && tensor.logical != "embed") {
+            continue;
+        }
+        std::vector<std::string> names = tensor.spellings;
+        names.push_back(name);
+        for (const std::string& one : names) {
+            const std::string part(first_part(one));
+            if (part == "model.") {
+                return part;
+            }
+            if (base.empty() && std::ranges::find(kNoBases, part) == kNoBases.end()) {
+                base = part;
             }
         }
     }
-    return "";
+    return base;
+}
+
+/// The name in the tree of modules: of the spellings the last one, if the base is in front of it.
+std::string_view name_in_tree(std::string_view base, const std::string& name,
+                              const ExpectedTensor& tensor) {
+    for (auto one = tensor.spellings.rbegin(); one != tensor.spellings.rend(); ++one) {
+        if (one->starts_with(base)) {
+            return *one;
+        }
+    }
+    return name.starts_with(base) || tensor.spellings.empty() ? name : tensor.spellings.back();
+}
+
+/// Whether the tree has something more behind the base than names on the Hub have
+/// ("model.language_model.layers." of "model.layers.").
+bool has_more_behind(std::string_view base, const std::map<std::string, ExpectedTensor>& expected) {
+    return std::ranges::any_of(expected, [&](const auto& entry) {
+        const std::string_view tree = name_in_tree(base, entry.first, entry.second);
+        return entry.first.starts_with(base) && tree.size() > entry.first.size() &&
+               tree.ends_with(entry.first.substr(base.size()));
+    });
 }
 
 /// How many characters of whole components both end in.
@@ -74,8 +108,9 @@ std::size_t common_end(std::string_view a, std::string_view b) {
 Places::Places(const Case& model)
     : model_(model),
       base_(base_of(model.directory.expected)),
-      takes_base_(!base_.empty() && (model.is_for(Loader::transformers) ||
-                                     !is_language_model(model.architecture()))) {
+      takes_base_(!base_.empty() &&
+                  (model.is_for(Loader::transformers) || !is_language_model(model.architecture()))),
+      has_more_(has_more_behind(base_, model.directory.expected)) {
     for (const auto& [name, tensor] : model.directory.expected) {
         const auto names = names_of(name, tensor);
         known_.insert(names.begin(), names.end());
@@ -91,14 +126,22 @@ std::vector<std::string> Places::names_of(const std::string& name,
                                           const ExpectedTensor& tensor) const {
     std::vector<std::string> names = {name};
     names.insert(names.end(), tensor.spellings.begin(), tensor.spellings.end());
-    if (takes_base_) {
-        const std::string inner = names.back();  // in the tree of modules
-        for (const std::string& one : {name, inner}) {
-            if (one.starts_with(base_)) {
-                names.push_back(one.substr(base_.size()));
-            }
-        }
-        names.push_back(base_ + inner);
+    if (!takes_base_) {
+        return names;
+    }
+    const std::string tree(name_in_tree(base_, name, tensor));
+    if (tree.starts_with(base_)) {
+        names.push_back(tree.substr(base_.size()));
+    }
+    // Rules for what lies behind the base rename these otherwise, or not at all.
+    if (name.starts_with(base_) && !has_more_) {
+        names.push_back(name.substr(base_.size()));
+    }
+    if (tree.starts_with(base_) || !has_more_) {
+        names.push_back(base_ + tree);
+    }
+    // A head's other name is renamed only where nothing is in front of it.
+    if (name.starts_with(base_) || tensor.logical != "head") {
         names.push_back(base_ + name);
     }
     return names;
@@ -181,24 +224,29 @@ bool is_of_adapter(std::string_view name) {
 }
 
 std::string wrapper_in(const Case& model) {
-    constexpr std::array<std::string_view, 4> kAnywhere = {
-        "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "_forward_module."};
-    constexpr std::array<std::string_view, 8> kInFront = {
-        "module.",  "actor.",      "policy.",  "critic.",
-        "student.", "state_dict.", "network.", "pretrained_model."};
+    // What the parts of a trainer are called; with a family more is seen (prefix_before).
+    constexpr std::array<std::string_view, 5> kRoles = {"actor", "policy", "critic", "student",
+                                                        "network"};
     const auto& tensors = model.weights.tensors;
-    for (const auto& [name, tensor] : tensors) {
-        for (const std::string_view part : kAnywhere) {
-            if (name.starts_with(part) || name.find("." + std::string(part)) != std::string::npos) {
-                return std::string(part);
-            }
+    const auto is_in = [](const std::string& name, const std::string& part) {
+        return name.starts_with(part) || name.find("." + part) != std::string::npos;
+    };
+    for (const std::string_view word : kWrappers) {
+        const std::string part = std::string(word) + ".";
+        if (std::ranges::any_of(tensors, [&](const auto& one) { return is_in(one.first, part); })) {
+            return part;
         }
     }
-    for (const std::string_view part : kInFront) {
-        if (!tensors.empty() && std::ranges::all_of(tensors, [&](const auto& entry) {
-                return entry.first.starts_with(part);
-            })) {
-            return std::string(part);
+    const auto leads = [&](const std::string_view word) {
+        return !tensors.empty() && std::ranges::all_of(tensors, [&](const auto& one) {
+            return one.first.starts_with(std::string(word) + ".");
+        });
+    };
+    for (const std::span<const std::string_view> words :
+         {std::span<const std::string_view>(kLeadingWrappers),
+          std::span<const std::string_view>(kRoles)}) {
+        if (const auto at = std::ranges::find_if(words, leads); at != words.end()) {
+            return std::string(*at) + ".";
         }
     }
     return "";

@@ -39,6 +39,7 @@ class Places {
     const Case& model_;
     std::string base_;         ///< "model.", which names of a model with a head begin with
     bool takes_base_ = false;  ///< whether names without it, or with it twice, are taken, too
+    bool has_more_ = false;    ///< whether in the tree of modules more stands behind it
     std::set<std::string> known_;
 };
 

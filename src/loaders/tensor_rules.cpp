@@ -302,14 +302,9 @@ Census census_of(const Case& model, const Places& places) {
 
 /// Tensors that have a part of the model in common: of a tower, or the same part of all layers.
 std::string company_of(const std::string& name, const ExpectedTensor& tensor) {
-    if (!tensor.logical.starts_with("layer.")) {
-        return tensor.logical.substr(0, tensor.logical.find('.'));
-    }
-    std::string pattern;
-    for (const char letter : name) {
-        pattern += letter >= '0' && letter <= '9' ? '#' : letter;
-    }
-    return pattern;
+    return tensor.logical.starts_with("layer.")
+               ? digits_hidden(name)
+               : tensor.logical.substr(0, tensor.logical.find('.'));
 }
 
 /// "layer.bias" of "layer.weight", and the other way round; "" for other names.

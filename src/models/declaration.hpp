@@ -64,7 +64,7 @@ struct Declaration {
     std::vector<RenameRule> places;
     std::vector<RenameRule> eithers;
     std::vector<std::string> passes;
-    std::vector<std::string> needs;
+    std::vector<NeedsRule> needs;
     std::vector<std::vector<std::string>> linear;
     bool has_own_names = false;
     std::optional<LoraNames> lora;

@@ -258,9 +258,12 @@ class FileParser {
     }
 
     void needs(Scanner& in) {
+        NeedsRule rule;
         do {
-            out_.needs.push_back(in.word("the end of a name, or several with '|'"));
-        } while (!in.at_end());
+            rule.ends.push_back(in.word("the end of a name, or several with '|'"));
+        } while (!in.at_end() && !in.accept_name("if"));
+        rule.condition = in.at_end() ? nullptr : parse_expr(in);
+        out_.needs.push_back(std::move(rule));
     }
 
     void linear(Scanner& in) {

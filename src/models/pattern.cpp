@@ -213,19 +213,6 @@ std::vector<std::string> expand_alternatives(std::string_view text) {
     return out;
 }
 
-std::string digits_hidden(std::string_view name) {
-    std::string out;
-    out.reserve(name.size());
-    for (std::size_t i = 0; i < name.size(); ++i) {
-        if (!is_digit(name[i])) {
-            out += name[i];
-        } else if (i == 0 || !is_digit(name[i - 1])) {
-            out += '#';
-        }
-    }
-    return out;
-}
-
 std::string digits_hidden(const Pattern& pattern) {
     std::string text;
     for (std::size_t i = 0; i < pattern.literals.size(); ++i) {

@@ -68,6 +68,9 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
 /// The whole text as a decimal number without sign; nullopt on anything else or overflow.
 std::optional<Index> parse_index(std::string_view text);
 
+/// The name with every run of digits replaced by '#'.
+std::string digits_hidden(std::string_view name);
+
 /// Whether the whole `name` matches `glob`, in which '*' stands for any text.
 bool glob_matches(std::string_view glob, std::string_view name);
 

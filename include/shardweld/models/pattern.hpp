@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "shardweld/core/text.hpp"
 #include "shardweld/models/recipe.hpp"
 
 namespace shardweld::models {
@@ -27,8 +28,7 @@ Captures captures_for_condition(const Pattern& pattern, const Captures& captures
 /// Error(usage) for unbalanced braces or more than 64 results.
 std::vector<std::string> expand_alternatives(std::string_view text);
 
-/// The name with every run of digits replaced by '#'.
-std::string digits_hidden(std::string_view name);
+using shardweld::digits_hidden;
 /// The same of every name that the pattern matches.
 std::string digits_hidden(const Pattern& pattern);
 

@@ -109,6 +109,13 @@ struct RenameRule {
     std::string to;
 };
 
+/// `needs END.. [if COND]`: ends of names of what passes, of which each entry has one
+/// ("a.weight|b.weight") in a whole model.
+struct NeedsRule {
+    std::vector<std::string> ends;
+    ExprPtr condition;  ///< over symbols and @fields
+};
+
 /// The rule with the longest `from` that the name begins with; null if there is none.
 const RenameRule* longest_match(const std::vector<RenameRule>& rules, std::string_view name);
 
@@ -213,9 +220,7 @@ struct Recipe {
     std::vector<RenameRule> renames;
     std::vector<RenameRule> eithers;  ///< beginnings in use on the hub, instead of one another
     std::vector<std::string> passes;  ///< globs of hub names that are written as they are stored
-    /// Ends of names of what passes, of which each entry has one ("a.weight|b.weight") in a whole
-    /// model.
-    std::vector<std::string> needs;
+    std::vector<NeedsRule> needs;
     /// Last parts of the names of logical tensors that are weights of linear layers, which may be
     /// written with fewer bits; those of one list are read as one tensor by servers.
     std::vector<std::vector<std::string>> linear;

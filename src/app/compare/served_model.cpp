@@ -238,6 +238,16 @@ models::Symbols symbols_of(const models::RecipeLibrary& library, const models::R
             {{"value", is_value ? 1 : 0}}};
 }
 
+/// A condition on a field that is not there does not hold.
+void take_needs(const models::Recipe& recipe, const models::Symbols& symbols,
+                loaders::Directory& found) {
+    for (const models::NeedsRule& rule : recipe.needs) {
+        if (rule.condition == nullptr || symbols.try_expr(rule.condition).value_or(0) != 0) {
+            found.needs.insert(found.needs.end(), rule.ends.begin(), rule.ends.end());
+        }
+    }
+}
+
 /// The language model's configuration in a composite one, "" where there is none.
 std::string inner_config(const std::string& text) {
     const nlohmann::json config = parse_json(text);
@@ -255,7 +265,8 @@ void take_layers_inside(const models::RecipeLibrary& library, const models::Reci
                         loaders::Directory& found) {
     constexpr std::string_view kBelow = "language_model.";
     constexpr std::string_view kLayer = "layer.";
-    const bool has_ends = found.expected.contains("language_model.model.embed_tokens.weight");
+    const bool has_ends = std::ranges::any_of(
+        found.expected, [&](const auto& entry) { return entry.first.starts_with(kBelow); });
     const std::string text = has_ends ? inner_config(found.config_text) : "";
     if (text.empty() || std::ranges::any_of(found.expected, [&](const auto& entry) {
             return entry.second.logical.starts_with(kLayer);
@@ -267,7 +278,7 @@ void take_layers_inside(const models::RecipeLibrary& library, const models::Reci
     loaders::Directory inner;
     take_expected(recipe, symbols_of(library, recipe, config), inner);
     for (auto& [name, tensor] : inner.expected) {
-        if (tensor.logical.starts_with(kLayer) || tensor.logical == "final_norm") {
+        if (tensor.logical != "head") {
             std::string below = std::string(kBelow) + name;
             tensor.spellings = spellings_of(outer, below);
             found.expected.emplace(std::move(below), std::move(tensor));
@@ -294,9 +305,9 @@ void take_served_family(const fs::path& directory, loaders::Directory& found) {
         const models::Recipe& recipe = models::recipe_for(library, config);
         found.family = recipe.name;
         found.passes = recipe.passes;
-        found.needs = recipe.needs;
         take_roots(recipe, found);
         const models::Symbols symbols = symbols_of(library, recipe, config);
+        take_needs(recipe, symbols, found);
         if (!attempt([&] { take_expected(recipe, symbols, found); })) {
             found.expected.clear();
             found.fault = fault;

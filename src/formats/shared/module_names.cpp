@@ -1,23 +1,15 @@
 #include "module_names.hpp"
 
 #include <algorithm>
-#include <array>
 #include <span>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/core/wrapper_names.hpp"
 
 namespace shardweld::formats {
 
 namespace {
-
-// Anywhere in a name: these begin with an underscore, as no module of a model does.
-constexpr std::array<std::string_view, 5> kWrappers = {"_orig_mod", "_checkpoint_wrapped_module",
-                                                       "_fsdp_wrapped_module", "_fpw_module",
-                                                       "_forward_module"};
-// In front of all others only: models may have modules of these names.
-constexpr std::array<std::string_view, 5> kLeading = {"module", "pretrained_model", "state_dict",
-                                                      "model_state_dict", "model_state"};
 
 // sentence-transformers' first module, and the name of transformers' model in it.
 constexpr std::string_view kOfSentences = "0.auto_model.";
@@ -32,7 +24,7 @@ bool may_have_wrappers(std::string_view name) {
     return name.starts_with('_') || name.starts_with("0.") ||
            name.find("._") != std::string_view::npos ||
            name.find(kOfPeft) != std::string_view::npos ||
-           is_among(kLeading, name.substr(0, name.find('.')));
+           is_among(kLeadingWrappers, name.substr(0, name.find('.')));
 }
 
 std::string without_wrappers(std::string_view name) {
@@ -54,7 +46,7 @@ std::string without_wrappers(std::string_view name) {
         const std::size_t dot = rest.find('.');
         const std::string_view component = rest.substr(0, dot);
         rest = dot == std::string_view::npos ? std::string_view() : rest.substr(dot + 1);
-        if (!is_among(kWrappers, component) && !(leads && is_among(kLeading, component))) {
+        if (!is_among(kWrappers, component) && !(leads && is_among(kLeadingWrappers, component))) {
             bare.append(bare.empty() ? "" : ".").append(component);
         }
     }

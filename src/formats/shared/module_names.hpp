@@ -1,9 +1,6 @@
 // Names of parameters as the module tree has them, without the wrappers that training puts around.
-// Knows the wrappers' spellings; nothing of models.
-// Sources: torch 2.15 torch/_dynamo/eval_frame.py (OptimizedModule),
-// torch/distributed/algorithms/_checkpoint/checkpoint_wrapper.py,
-// torch/distributed/fsdp/_common_utils.py; fairscale 0.4 nn/misc/flatten_params_wrapper.py
-// (_fpw_module); lightning 2.6 fabric/wrappers.py (_forward_module); peft 0.21 peft_model.py.
+// Knows the wrappers' spellings (core/wrapper_names.hpp); nothing of models.
+// Sources: peft 0.21 peft_model.py, and those of the wrappers.
 #pragma once
 
 #include <string>
