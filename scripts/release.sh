@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes a release from a tag: source archive, wheel, checksums. The same tag gives the same bytes, whenever and wherever it is made with the same
-# tools. Options: see --help.
+# Makes a release from a tag: source archive, wheel, checksums, and recipes that pin the archive. The same tag gives the same bytes, whenever and
+# wherever it is made with the same tools. Options: see --help.
 set -euo pipefail
 
 usage() {
@@ -8,7 +8,10 @@ usage() {
 scripts/release.sh [options] TAG
   TAG           such as v0.1.0: a tag of this repository whose version CMakeLists.txt states
   --out DIR     where the files are put (default: dist)
-  --no_wheel    the source archive alone; needs git only
+  --url URL     the directory in which the archive will be found, for the recipes (default: file:// and DIR)
+  --no_wheel    no wheel; needs git only
+
+The recipes of packaging/ for Spack, EasyBuild and conda are put into DIR/recipes, with the archive's address and checksum for the checkout.
 
 The wheel takes what scripts/test-wheel.sh takes, which builds it and tries it.
 TEXT
@@ -17,10 +20,12 @@ TEXT
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 out="$root/dist"
 with_wheel=yes
+url=''
 tag=''
 while (($#)); do
     case $1 in
         --out) out=$2; shift ;;
+        --url) url=${2%/}; shift ;;
         --no_wheel) with_wheel='' ;;
         --help) usage; exit 0 ;;
         -*) echo "release.sh: unknown option $1" >&2; usage >&2; exit 2 ;;
@@ -40,9 +45,30 @@ out="$(cd "$out" && pwd)"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 name="shardweld-$version"
-# Times are the commit's, the compressor writes none.
-git -C "$root" archive --format=tar --prefix="$name/" "$commit" | gzip -n -9 >"$out/$name.tar.gz"
+# Times are the commit's, the compressor writes none; what a user sets for git does not count.
+archive() { git -C "$root" -c tar.umask=0002 -c core.autocrlf=false -c core.attributesFile=/dev/null archive --format=tar "$@"; }
+archive --prefix="$name/" "$commit" | gzip -n -9 >"$out/$name.tar.gz"
 made=("$name.tar.gz")
+
+# What a recipe takes from the checkout it lies in, it takes from the archive instead. (Inside the archive it could not say the checksum.)
+write_recipes() { # SHA-256
+    local from="$work/packaging" to="$out/recipes" easyconfig address
+    archive "$commit" packaging | tar -C "$work" -x
+    rm -rf "$to"
+    mkdir -p "$to"/{conda,easybuild}
+    cp -r "$from/spack" "$to"
+    address="$(sed 's/ /%20/g; s/[&|\\]/\\&/g' <<<"${url:-file://$out}")"
+    sed -i -e '/^import os$/,+1d' -e '/^    # The sources that/d' -e "s|^    version(.*|    version(\"$version\", sha256=\"$1\")|" \
+        -e "s|^    git = .*|    url = \"$address/$name.tar.gz\"|" "$to/spack/packages/shardweld/package.py"
+    easyconfig="$(basename "$from"/easybuild/shardweld-*.eb)"
+    sed -e '/^# scripts/d' -e "s|^version = .*|version = '$version'|" -e "s|^sources = .*|source_urls = ['$address']\n&\nchecksums = ['$1']|" \
+        "$from/easybuild/$easyconfig" >"$to/easybuild/$name-${easyconfig#shardweld-*-}"
+    sed -e "s|^  version: \".*|  version: \"$version\"|" -e "s|^  path: .*|  url: $address/$name.tar.gz|" -e "s|^  filter: .*|  sha256: $1|" \
+        "$from/conda/recipe.yaml" >"$to/conda/recipe.yaml"
+    find "$to" -type f -exec sed -i '/^#/s|packaging/|recipes/|' {} +
+    (($(grep -rlF "$1" "$to" | wc -l) == 3)) || fail "a recipe in $to does not pin the archive"
+}
+write_recipes "$(sha256sum <"$out/$name.tar.gz" | cut -d' ' -f1)"
 
 if [[ -n "$with_wheel" ]]; then
     tar -C "$work" -xzf "$out/$name.tar.gz"
@@ -54,3 +80,4 @@ fi
 (cd "$out" && sha256sum "${made[@]}" >"$name.sha256")
 echo "in $out:"
 cat "$out/$name.sha256"
+echo "recipes, which take the archive from ${url:-file://$out}: recipes/"

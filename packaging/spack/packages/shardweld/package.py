@@ -3,7 +3,8 @@ import os
 
 from spack.package import *
 
-try:  # Spack 1.0 keeps build systems beside its packages, and takes compilers for languages' packages.
+# Spack 1.0 keeps build systems beside its packages, and takes compilers for languages' packages.
+try:
     from spack_repo.builtin.build_systems.cmake import CMakePackage
 
     LANGUAGES = ("c", "cxx")
