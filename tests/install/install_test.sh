@@ -123,4 +123,27 @@ else
     skip "tclsh is not installed: the module file is not read"
 fi
 
+# The check for ReFrame, without it: its checkpoint is merged, and a changed byte is found.
+cat >"$WORK/checked.py" <<'PYTHON'
+import sys
+import types
+from unittest import mock
+
+reframe = mock.MagicMock(RunOnlyRegressionTest=object, simple_test=lambda test: test)
+sys.modules.update({name: reframe for name in ("reframe", "reframe.utility", "reframe.utility.sanity", "reframe.core", "reframe.core.builtins")})
+check = types.ModuleType("check")
+exec(open(sys.argv[1]).read(), check.__dict__)
+if sys.argv[2] == "write":
+    check.write_checkpoint(sys.argv[3], check.shapes_of(1), 1)
+else:
+    sys.exit(check.differences(sys.argv[3], ["model.safetensors"], 1) or 0)
+PYTHON
+reframe=(python3 "$WORK/checked.py" "$prefix/share/doc/shardweld/reframe/shardweld_check.py")
+check "the check for ReFrame makes a checkpoint" "${reframe[@]}" write "$WORK/checkpoint"
+expect_code 0 mpirun -n 2 "$SHARDWELD" merge "$WORK/checkpoint" "$WORK/checked" -q --no_fsync
+check "the check for ReFrame finds differences" "${reframe[@]}" compare "$WORK/checked"
+printf '\x7f' | dd of="$WORK/checked/model.safetensors" bs=1 seek=1000000 conv=notrunc status=none
+expect_code 1 "${reframe[@]}" compare "$WORK/checked"
+expect_text "['model."
+
 finish

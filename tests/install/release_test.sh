@@ -19,6 +19,10 @@ check() { # WHAT COMMAND...
 clone="$WORK/clone"
 mkdir "$clone"
 cp -r "$ROOT"/{CMakeLists.txt,LICENSE,packaging,scripts} "$clone"
+cat >"$clone/scripts/test-wheel.sh" <<'WHEEL'
+#!/bin/sh
+mkdir -p "$2" && echo "$SOURCE_DATE_EPOCH" >"$2/shardweld-of-one-minute-py3-none-any.whl"
+WHEEL
 version="$(sed -n 's/^project(shardweld VERSION \([0-9.]*\).*/\1/p' "$clone/CMakeLists.txt")"
 git() { HOME="$WORK" command git -C "$clone" -c user.name=test -c user.email=test@localhost "$@"; }
 git init -q
@@ -54,6 +58,11 @@ check "conda's address" grep -qxF "  url: $url/$archive" conda/recipe.yaml
 check "conda's checksum" grep -qxF "  sha256: $sum" conda/recipe.yaml
 check "conda's version" grep -qxF "  version: \"$version\"" conda/recipe.yaml
 check "conda's recipe knows the checkout" bash -c '! grep -E "path:|filter:" conda/recipe.yaml'
+
+# With a wheel there are two checksums; it is told the time of the commit.
+expect_code 0 "$clone/scripts/release.sh" --out "$WORK/one" --url "$url" "v$version"
+check "checksums of archive and wheel" bash -c "cd '$WORK/one' && sha256sum -c 'shardweld-$version.sha256' && ((\$(wc -l <'shardweld-$version.sha256') == 2))"
+check "the time of the commit" test "$(cat "$WORK/one"/*.whl)" = "$(git show -s --format=%ct HEAD)"
 
 # Without an address it is where the archive lies; recipes in the sources have the version of the sources.
 expect_code 0 "$clone/scripts/release.sh" --no_wheel --out "$WORK/a second" "v$version"
