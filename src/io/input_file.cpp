@@ -1,6 +1,7 @@
 #include "shardweld/io/input_file.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <limits>
 #include <utility>
@@ -22,6 +23,8 @@ namespace {
 
 // Linux transfers at most this much in one call (read(2)).
 constexpr std::size_t kMaxRead = 0x7ffff000;
+
+std::atomic<std::uint64_t> n_read_calls{0};
 
 std::string kind_of(mode_t mode) {
     if (S_ISDIR(mode)) {
@@ -53,6 +56,10 @@ FileStamp stamp_behind(int fd, const fs::path& path) {
 }
 
 }  // namespace
+
+std::uint64_t read_calls() {
+    return n_read_calls.load(std::memory_order_relaxed);
+}
 
 InputFile InputFile::opened(int directory, const fs::path& name, const fs::path& path, int flags) {
     const int fd = retried([&] {
@@ -102,6 +109,7 @@ void InputFile::read_at(Bytes offset, std::span<std::byte> out) const {
     std::size_t done = 0;
     while (done < out.size()) {
         const std::size_t wanted = std::min(out.size() - done, kMaxRead);
+        n_read_calls.fetch_add(1, std::memory_order_relaxed);
         const ssize_t got = retried([&] {
             return ::pread(fd_, out.data() + done, wanted, static_cast<off_t>(offset + done));
         });

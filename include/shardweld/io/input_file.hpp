@@ -2,6 +2,7 @@
 // the offset and the system's reason.
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include "shardweld/core/index.hpp"
@@ -11,6 +12,9 @@
 namespace shardweld::io {
 
 class Directory;
+
+/// Calls that read files, of this process so far; any thread.
+std::uint64_t read_calls();
 
 /// A read-only regular file. Move-only; closed on destruction.
 class InputFile {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/formats/containers/edge_reads.hpp"
 #include "shardweld/io/input_file.hpp"
 
 namespace shardweld::formats {
@@ -19,8 +20,9 @@ constexpr Bytes kWholeBytes = 16384;
 
 }  // namespace
 
-RangeReader::RangeReader(const io::InputFile& file, Bytes begin, Bytes length)
+RangeReader::RangeReader(const io::InputFile& file, Bytes begin, Bytes length, EdgeReads* edges)
     : file_(&file),
+      edges_(edges),
       begin_(begin),
       length_(length),
       tail_bytes_(std::clamp(length / kTailShare, kLeastRead, kLargestTail)) {
@@ -54,6 +56,11 @@ void RangeReader::load(Window& window, Bytes offset, Bytes size) const {
 
 std::span<const std::byte> RangeReader::at(Bytes offset, Bytes size, std::string_view what) {
     check(offset, size, what);
+    if (edges_ != nullptr && size != 0) {
+        if (const auto part = edges_->at(begin_ + offset, size); !part.empty()) {
+            return part;
+        }
+    }
     const Bytes head_size = length_ <= kWholeBytes ? length_ : kLeastRead;
     Window* window = &moving_;
     if (offset + size <= head_size) {

@@ -14,11 +14,13 @@ class InputFile;
 
 namespace shardweld::formats {
 
+class EdgeReads;
+
 class RangeReader {
   public:
     /// The range [begin, begin + length) of `file`, which must outlive the reader. Error(corrupt)
-    /// when it does not lie inside the file.
-    RangeReader(const io::InputFile& file, Bytes begin, Bytes length);
+    /// when it does not lie inside the file. What `edges` hold of it is taken from there.
+    RangeReader(const io::InputFile& file, Bytes begin, Bytes length, EdgeReads* edges = nullptr);
 
     [[nodiscard]] Bytes begin() const { return begin_; }
     [[nodiscard]] Bytes length() const { return length_; }
@@ -42,6 +44,7 @@ class RangeReader {
     void load(Window& window, Bytes offset, Bytes size) const;
 
     const io::InputFile* file_;
+    EdgeReads* edges_;
     Bytes begin_;
     Bytes length_;
     Bytes tail_bytes_;

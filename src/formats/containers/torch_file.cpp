@@ -208,7 +208,7 @@ TorchFile TorchFile::read_stream(RangeReader& reader) {
 }
 
 TorchFile TorchFile::read(const io::InputFile& file, Bytes begin, std::optional<Bytes> length,
-                          bool check_crc) {
+                          bool check_crc, EdgeReads* edges) {
     try {
         if (file.size() == 0 || length == Bytes{0}) {
             fail_torch("it is empty");
@@ -217,7 +217,7 @@ TorchFile TorchFile::read(const io::InputFile& file, Bytes begin, std::optional<
             fail_torch("offset " + std::to_string(begin) + " lies outside the file of " +
                        std::to_string(file.size()) + " bytes");
         }
-        RangeReader reader(file, begin, length.value_or(file.size() - begin));
+        RangeReader reader(file, begin, length.value_or(file.size() - begin), edges);
         const auto bytes = reader.at(0, std::min(reader.length(), kSniffedBytes), "the head");
         const std::string head(reinterpret_cast<const char*>(bytes.data()), bytes.size());
         switch (sniff(head)) {

@@ -12,6 +12,7 @@
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/formats/containers/edge_reads.hpp"
 #include "shardweld/formats/containers/safetensors_header.hpp"
 #include "shardweld/formats/containers/torch_file.hpp"
 #include "shardweld/io/input_file.hpp"
@@ -92,11 +93,15 @@ Piece with_strides_of(const StoredTensor& stored, Piece piece) {
 // One shard file, opened.
 class ShardFile {
   public:
-    /// `first` is the lowest byte that the index names; `check_crc` as in TorchFile::read.
-    ShardFile(const fs::path& path, Bytes first, bool check_crc, Blobs blobs)
-        : file_(io::InputFile::open(path)), check_crc_(check_crc), blobs_(blobs) {
-        if (blobs == Blobs::archives && holds_safetensors(first)) {
-            index_ = read_safetensors_header(file_, first);
+    /// `places`, front to back, are those that the index names; `check_crc` as in TorchFile::read.
+    ShardFile(const fs::path& path, std::span<const ArchiveRange> places, bool check_crc,
+              Blobs blobs)
+        : file_(io::InputFile::open(path)),
+          edges_(file_, blobs == Blobs::archives ? in_order(places) : std::span(places).first(0)),
+          check_crc_(check_crc),
+          blobs_(blobs) {
+        if (blobs == Blobs::archives && holds_safetensors(places.front().begin)) {
+            index_ = read_safetensors_header(file_, places.front().begin);
         }
     }
 
@@ -126,13 +131,29 @@ class ShardFile {
     }
 
   private:
+    // Those before the first that require_place refuses.
+    [[nodiscard]] std::span<const ArchiveRange> in_order(
+        std::span<const ArchiveRange> places) const {
+        Bytes end = 0;
+        std::size_t n = 0;
+        while (n < places.size() && places[n].begin >= end && places[n].begin <= file_.size() &&
+               places[n].bytes <= file_.size() - places[n].begin) {
+            end = places[n].begin + places[n].bytes;
+            ++n;
+        }
+        return places.first(n);
+    }
+
     // SerializationFormat.SAFETENSORS puts all tensors of a file in one container, where the JSON
     // header begins after eight bytes; an archive has its compression method, 0 or 8, there.
-    [[nodiscard]] bool holds_safetensors(Bytes first) const {
+    [[nodiscard]] bool holds_safetensors(Bytes first) {
         constexpr Bytes kHeaderAt = 8;
         std::array<std::byte, 1> byte{};
         if (file_.size() <= kHeaderAt || first >= file_.size() - kHeaderAt) {
             return false;
+        }
+        if (const auto held = edges_.at(first + kHeaderAt, 1); !held.empty()) {
+            return held.front() == std::byte{'{'};
         }
         file_.read_at(first + kHeaderAt, byte);
         return byte[0] == std::byte{'{'};
@@ -170,7 +191,8 @@ class ShardFile {
 
     [[nodiscard]] StoredTensor in_archive(const Piece& piece) {
         require_place(piece);
-        const auto archive = TorchFile::read(file_, piece.base, piece.storage_bytes, check_crc_);
+        const auto archive =
+            TorchFile::read(file_, piece.base, piece.storage_bytes, check_crc_, &edges_);
         const auto stored = archive.tensor(archive.root());
         if (!stored) {
             refuse_value(archive.root());
@@ -180,6 +202,7 @@ class ShardFile {
     }
 
     io::InputFile file_;
+    EdgeReads edges_;
     bool check_crc_;
     Blobs blobs_;
     Bytes end_ = 0;                                             // of the blobs read so far
@@ -210,6 +233,18 @@ std::vector<Job> jobs_of(const catalogue::Catalogue& catalogue, Resolution& out)
     return jobs;
 }
 
+/// Where the pieces of the first of `jobs` and of those behind it in its file lie.
+std::vector<ArchiveRange> places_of(std::span<const Job> jobs, const std::vector<Piece>& pieces) {
+    std::vector<ArchiveRange> places;
+    for (const Job& job : jobs) {
+        if (job.slot != jobs.front().slot) {
+            break;
+        }
+        places.push_back({pieces[job.position].base, pieces[job.position].storage_bytes});
+    }
+    return places;
+}
+
 }  // namespace
 
 Resolution locate_blobs(const Location& location, const catalogue::Catalogue& catalogue,
@@ -220,12 +255,15 @@ Resolution locate_blobs(const Location& location, const catalogue::Catalogue& ca
     out.sizes.assign(files.size(), 0);
     std::optional<ShardFile> shard;
     std::size_t opened = files.size();
-    for (const Job& job : jobs_of(catalogue, out)) {
+    const std::vector<Job> jobs = jobs_of(catalogue, out);
+    for (const Job& job : jobs) {
         const std::string& path = catalogue.files[files[job.slot]].path;
         try {
             if (job.slot != opened) {
                 before_file();
-                shard.emplace(location.directory / path, out.pieces[job.position].base,
+                const auto at = static_cast<std::size_t>(&job - jobs.data());
+                shard.emplace(location.directory / path,
+                              places_of(std::span(jobs).subspan(at), out.pieces),
                               location.check_crc, blobs);
                 opened = job.slot;
                 shard->require_end(catalogue.files[files[job.slot]].size);

@@ -27,6 +27,16 @@ std::uint64_t number(std::string_view text) {
     return value;
 }
 
+/// Of a text in milliseconds, "0.5".
+int microseconds(std::string_view text) {
+    double value = 0;
+    const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (failed != std::errc() || end != text.data() + text.size() || value < 0 || value > 1e6) {
+        refuse(text);
+    }
+    return static_cast<int>(value * 1000);
+}
+
 template <typename E, std::size_t N>
 std::optional<E> one_of(const std::array<std::string_view, N>& names, std::string_view text) {
     if (text == "any") {
@@ -47,6 +57,9 @@ Action action_of(std::string_view text) {
     if (!kind ||
         has_number != (kind == Kind::error || kind == Kind::slow || kind == Kind::signal)) {
         refuse(text);
+    }
+    if (*kind == Kind::slow) {
+        return {*kind, microseconds(text.substr(colon + 1))};
     }
     return {*kind, has_number ? static_cast<int>(number(text.substr(colon + 1))) : 0};
 }

@@ -35,7 +35,7 @@ enum class Kind {
 
 struct Action {
     Kind kind = Kind::error;
-    int number = 0;  ///< errno of `error`, milliseconds of `slow`, of `signal` its number
+    int number = 0;  ///< errno of `error`, microseconds of `slow`, of `signal` its number
 };
 
 struct Fault {

@@ -131,7 +131,7 @@ class Injector {
                 verdict.is_shorter = true;
                 return;
             case Kind::slow: {
-                const timespec wait{action.number / 1000, action.number % 1000 * 1'000'000L};
+                const timespec wait{action.number / 1'000'000, action.number % 1'000'000 * 1000L};
                 (void)::nanosleep(&wait, nullptr);
                 return;
             }

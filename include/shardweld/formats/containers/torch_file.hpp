@@ -47,6 +47,7 @@ class TorchRecords {
     std::map<std::string, Record, std::less<>> others_;
 };
 
+class EdgeReads;
 class RangeReader;
 struct StorageId;
 
@@ -72,9 +73,11 @@ class TorchFile {
     /// recognised and their storages located. Error(corrupt) for anything malformed, empty file
     /// included ("is empty"), Error(unsupported) for big-endian files, tar files and TorchScript
     /// archives. With `check_crc` also Error(corrupt) when a record that is read here, data.pkl or
-    /// byteorder, has not the CRC-32 that the archive states for it.
+    /// byteorder, has not the CRC-32 that the archive states for it. `edges` hold the ends of the
+    /// file's archives.
     static TorchFile read(const io::InputFile& file, Bytes begin = 0,
-                          std::optional<Bytes> length = std::nullopt, bool check_crc = false);
+                          std::optional<Bytes> length = std::nullopt, bool check_crc = false,
+                          EdgeReads* edges = nullptr);
     /// A pickled tensor without an archive, whose one storage of `bytes` bytes lies apart: offsets
     /// count from its first. Error(corrupt) when it has not one storage.
     static TorchFile read_bare(std::vector<std::byte> pickle, Bytes bytes);
