@@ -16,8 +16,8 @@ Error told_by(Error error, const Comm& comm, Index others) {
     if (std::any_of(error.context().begin(), error.context().end(), is_rank)) {
         return error;
     }
-    return error.add_context("rank " + std::to_string(comm.rank()) + " (" + comm.host() + ")" +
-                             (others == 0 ? "" : " and " + std::to_string(others) + " more"));
+    return error.add_context("rank " + std::to_string(comm.world_rank()) + " (" + comm.host() +
+                             ")" + (others == 0 ? "" : " and " + std::to_string(others) + " more"));
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ const MpiEntry& entry_to(MpiLibrary library);
 
 /// The interface between the program and a module for one MPI library; raised when Comm or MpiEntry
 /// changes.
-inline constexpr int kEntryAbi = 2;
+inline constexpr int kEntryAbi = 3;
 
 /// Of the MPI library whose header mpi/calls is compiled with.
 const MpiEntry& own_entry();

@@ -13,6 +13,7 @@ class SerialComm final : public Comm {
     [[nodiscard]] int size() const override { return 1; }
     [[nodiscard]] const std::string& host() const override { return host_; }
     [[nodiscard]] std::string library() const override { return "none"; }
+    std::unique_ptr<Comm> split(int /*part*/) override { return std::make_unique<SerialComm>(); }
     void abort(int /*code*/) override {}
 
     void barrier() override {}

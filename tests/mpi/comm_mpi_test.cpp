@@ -26,6 +26,37 @@ TEST(Comm, knows_its_ranks) {
     EXPECT_EQ(comm.host(), host_of_this_machine());
 }
 
+TEST(Comm, splits_into_parts_that_do_not_meet) {
+    const int rank = world().rank();
+    const auto part = world().split(rank % 2);
+    EXPECT_EQ(part->size(), (world().size() + 1 - rank % 2) / 2);
+    EXPECT_EQ(part->rank(), rank / 2);
+    EXPECT_EQ(part->world_rank(), rank);
+    EXPECT_EQ(&part->pulse(), &world().pulse());
+    Index sum = 0;
+    for (int other = rank % 2; other < world().size(); other += 2) {
+        sum += other;
+    }
+    EXPECT_EQ(part->all_sum(rank), sum);
+}
+
+TEST(Comm, names_ranks_of_a_part_as_the_whole_does) {
+    const auto part = world().split(world().rank() == world().size() - 1 ? 0 : 1);
+    std::string where;
+    try {
+        collectively(*part, [&] {
+            if (part->rank() == part->size() - 1) {
+                throw Error(ErrorCode::io, "no").add_context("file f");
+            }
+        });
+    } catch (const Error& error) {
+        where = error.context().back();
+    }
+    const bool is_alone = part->size() == 1;
+    const int last = world().rank() == world().size() - 1 ? world().rank() : world().size() - 2;
+    EXPECT_TRUE(where.starts_with(is_alone ? "file f" : "rank " + std::to_string(last))) << where;
+}
+
 TEST(Comm, broadcasts_from_every_root) {
     auto& comm = world();
     for (int root = 0; root < comm.size(); ++root) {

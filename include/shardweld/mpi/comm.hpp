@@ -26,11 +26,18 @@ class Comm {
     Comm(Comm&&) = delete;
     Comm& operator=(Comm&&) = delete;
 
-    [[nodiscard]] virtual int rank() const = 0;                 // local
-    [[nodiscard]] virtual int size() const = 0;                 // local
-    [[nodiscard]] virtual const std::string& host() const = 0;  // local
+    [[nodiscard]] virtual int rank() const = 0;  // local
+    /// What people call this rank: its number among all that were started.
+    [[nodiscard]] virtual int world_rank() const { return rank(); }  // local
+    [[nodiscard]] virtual int size() const = 0;                      // local
+    [[nodiscard]] virtual const std::string& host() const = 0;       // local
     /// Library and version, for reports; "none" without MPI.
     [[nodiscard]] virtual std::string library() const = 0;  // local
+
+    /// The ranks that give the same `part`, in their order, as a group of their own. A step of one
+    /// group that its ranks take as a sign of life is one for this group, too. Lives no longer than
+    /// this one.
+    virtual std::unique_ptr<Comm> split(int part) = 0;
 
     /// Ends all ranks at once with this exit code: for an error of one rank that can no longer be
     /// agreed. Local; does not return when there are other ranks.
@@ -63,10 +70,15 @@ class Comm {
     void end_of_free_run() { end_of_free_run({}); }
 
     /// When this rank last heard from the others; for a watching thread. Local.
-    [[nodiscard]] Pulse& pulse() { return pulse_; }
+    [[nodiscard]] Pulse& pulse() { return *pulse_; }
+
+  protected:
+    /// A part of a larger group has the pulse of that group.
+    explicit Comm(Pulse& shared) : pulse_(&shared) {}
 
   private:
-    Pulse pulse_;
+    Pulse own_;
+    Pulse* pulse_ = &own_;
 };
 
 /// One rank, no MPI.

@@ -1,5 +1,6 @@
 #include "alarm.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -9,8 +10,9 @@ namespace shardweld::mpi {
 
 namespace {
 
-/// Ranks that wait leave their cores to those that work.
-constexpr auto kNap = std::chrono::microseconds(200);
+/// Ranks that wait leave their cores to those that work, the longer the more.
+constexpr auto kFirstNap = std::chrono::microseconds(200);
+constexpr auto kLongestNap = std::chrono::microseconds(5000);
 
 }  // namespace
 
@@ -48,11 +50,13 @@ bool Alarm::seen() {
 
 void Alarm::drain(const std::function<bool()>& wants_alarm) {
     // The first vote in which no rank runs any more is the last one, on every rank.
+    auto nap = kFirstNap;
     while (!vote(true) || all_[1] != 0) {
         if (wants_alarm && wants_alarm()) {
             raise();
         }
-        std::this_thread::sleep_for(kNap);
+        std::this_thread::sleep_for(nap);
+        nap = std::min(2 * nap, kLongestNap);
     }
     raised_ = false;
     heard_ = false;

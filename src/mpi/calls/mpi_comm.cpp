@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 #include "shardweld/core/host.hpp"
 
@@ -68,19 +69,26 @@ class MpiSession {
     bool owned_ = false;
 };
 
-/// A duplicate of MPI_COMM_WORLD whose calls return their errors.
-class WorldComm {
+/// A group's communicator, whose calls return their errors.
+class OwnedComm {
   public:
-    explicit WorldComm(Pulse& starting) {
+    /// A duplicate of MPI_COMM_WORLD.
+    explicit OwnedComm(Pulse& starting) {
         const Pulse::Wait wait(starting, "MPI_Comm_dup");
         check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
         check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     }
-    ~WorldComm() { MPI_Comm_free(&comm_); }
-    WorldComm(const WorldComm&) = delete;
-    WorldComm& operator=(const WorldComm&) = delete;
-    WorldComm(WorldComm&&) = delete;
-    WorldComm& operator=(WorldComm&&) = delete;
+    /// A part of another one.
+    OwnedComm(MPI_Comm whole, int part, Pulse& pulse) {
+        const Pulse::Wait wait(pulse, "MPI_Comm_split");
+        check(MPI_Comm_split(whole, part, rank_in_group(whole), &comm_), "MPI_Comm_split");
+        check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    }
+    ~OwnedComm() { MPI_Comm_free(&comm_); }
+    OwnedComm(const OwnedComm&) = delete;
+    OwnedComm& operator=(const OwnedComm&) = delete;
+    OwnedComm(OwnedComm&&) = delete;
+    OwnedComm& operator=(OwnedComm&&) = delete;
 
     [[nodiscard]] MPI_Comm get() const { return comm_; }
 
@@ -91,17 +99,30 @@ class WorldComm {
 class MpiComm final : public Comm {
   public:
     explicit MpiComm(Pulse& starting)
-        : session_(starting),
-          world_(starting),
-          rank_(rank_in_group(world_.get())),
-          size_(size_of_group(world_.get())),
-          alarm_(world_.get(), starting, pulse()) {}
+        : session_(std::in_place, starting),
+          group_(starting),
+          rank_(rank_in_group(group_.get())),
+          size_(size_of_group(group_.get())),
+          world_rank_(rank_),
+          alarm_(group_.get(), starting, pulse()) {}
+    MpiComm(MpiComm& whole, int part)
+        : Comm(whole.pulse()),
+          whole_(&whole),
+          group_(whole.group_.get(), part, pulse()),
+          rank_(rank_in_group(group_.get())),
+          size_(size_of_group(group_.get())),
+          world_rank_(whole.world_rank_),
+          alarm_(group_.get(), pulse(), pulse()) {}
 
     [[nodiscard]] int rank() const override { return rank_; }
+    [[nodiscard]] int world_rank() const override { return world_rank_; }
     [[nodiscard]] int size() const override { return size_; }
     [[nodiscard]] const std::string& host() const override { return host_; }
+    std::unique_ptr<Comm> split(int part) override {
+        return std::make_unique<MpiComm>(*this, part);
+    }
     void abort(int code) override {
-        if (size() > 1) {
+        if (whole_ != nullptr || size() > 1) {
             MPI_Abort(MPI_COMM_WORLD, code);
         }
     }
@@ -109,45 +130,52 @@ class MpiComm final : public Comm {
 
     void barrier() override {
         const Pulse::Wait wait(pulse(), "a barrier");
-        check(MPI_Barrier(world_.get()), "MPI_Barrier");
+        check(MPI_Barrier(group_.get()), "MPI_Barrier");
     }
     std::vector<std::byte> broadcast(std::vector<std::byte> bytes, int root) override {
         const Pulse::Wait wait(pulse(), "a broadcast");
-        return mpi::broadcast(world_.get(), std::move(bytes), root);
+        return mpi::broadcast(group_.get(), std::move(bytes), root);
     }
     std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) override {
         const Pulse::Wait wait(pulse(), "what every rank has");
-        return mpi::all_gather(world_.get(), mine);
+        return mpi::all_gather(group_.get(), mine);
     }
     Index all_max(Index value) override {
         const Pulse::Wait wait(pulse(), "the agreement of all ranks");
-        maximum_of_all(world_.get(), {&value, 1});
+        maximum_of_all(group_.get(), {&value, 1});
         return value;
     }
     Index all_sum(Index value) override {
         const Pulse::Wait wait(pulse(), "the agreement of all ranks");
-        check(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, MPI_SUM, world_.get()),
+        check(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, MPI_SUM, group_.get()),
               "MPI_Allreduce");
         return value;
     }
     Index exchange(std::span<const std::span<const std::byte>> to_send,
                    std::span<const std::span<std::byte>> to_receive, Bytes limit) override {
         const Pulse::Wait wait(pulse(), "an exchange of tensor bytes");
-        return mpi::exchange(world_.get(), {to_send, to_receive}, limit);
+        return mpi::exchange(group_.get(), {to_send, to_receive}, limit);
     }
 
     void raise_alarm() override { alarm_.raise(); }
-    bool alarm() override { return alarm_.seen(); }
+    bool alarm() override {
+        if (whole_ != nullptr) {
+            (void)whole_->alarm();
+        }
+        return alarm_.seen();
+    }
     void end_of_free_run(const std::function<bool()>& wants_alarm) override {
         const Pulse::Wait wait(pulse(), "the others to finish their parts");
         alarm_.drain(wants_alarm);
     }
 
   private:
-    MpiSession session_;  // first in, last out
-    WorldComm world_;
+    std::optional<MpiSession> session_;  // first in, last out
+    MpiComm* whole_ = nullptr;           // that this is a part of
+    OwnedComm group_;
     int rank_;
     int size_;
+    int world_rank_;
     std::string host_ = host_name();
     Alarm alarm_;
 };
