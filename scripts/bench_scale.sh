@@ -12,6 +12,7 @@ scripts/bench_scale.sh [options]
                     256 files each, in fsdp 16; not for zero3
   --no_671b         leaves out the 671B model in 2,048 (legacy, fsdp, zero3: 1,024, 256 and 1,024) files
   --ranks N         ranks that read (1)
+  --latency MS      what each call that reads a shard file waits, as on a file system far away (0); needs lib/faults.so beside DIR
   --dir DIR         where to work (TMPDIR/shardweld-scale)
   --bin DIR         where the programs are (build/bin)
   --json FILE       appends a JSON line for each run
@@ -22,7 +23,7 @@ all ranks together (MiB), and CPU microseconds and bytes of memory for each piec
 TEXT
 }
 
-formats=legacy,torch_dist,fsdp,zero3 stages=2,4,8,16 ranks=1 json=/dev/null with_671b=yes
+formats=legacy,torch_dist,fsdp,zero3 stages=2,4,8,16 ranks=1 latency=0 json=/dev/null with_671b=yes
 dir=${TMPDIR:-/tmp}/shardweld-scale
 bin=$(cd "$(dirname "$0")/.." && pwd)/build/bin
 while (($#)); do
@@ -31,6 +32,7 @@ while (($#)); do
         --stages) stages=$2; shift ;;
         --no_671b) with_671b=no ;;
         --ranks) ranks=$2; shift ;;
+        --latency) latency=$2; shift ;;
         --dir) dir=$2; shift ;;
         --bin) bin=$2; shift ;;
         --json) json=$2; shift ;;
@@ -58,9 +60,15 @@ trap 'rm -rf "$work"' EXIT
 # Every rank under GNU time, which adds a line to $work/ranks.
 cat >"$work/timed" <<TEXT
 #!/bin/sh
+$([[ $latency == 0 ]] || cat <<FAULTS
+export SHARDWELD_FAULT_COUNTS="$work/counts" SHARDWELD_FAULT_INPUT="$work/model/source"
+export SHARDWELD_FAULTS="call=read,side=input,times=0,do=slow:$latency" LD_PRELOAD="$(realpath "$bin/../lib/faults.so")"
+FAULTS
+)
 exec /usr/bin/time -a -o "$work/ranks" -f 'of_rank %U %S %M' "\$@"
 TEXT
 chmod +x "$work/timed"
+mkdir "$work/counts"
 
 run() { # COMMAND [options]: sets `wall`, `cpu`, `mib`
     local launch=() TIMEFORMAT=%R

@@ -2,6 +2,7 @@
 // Reads the checkpoint's metadata, plans for every number of ranks and both strategies, and prints
 // a JSON line with the phases of each. Machines are assumptions: tests/bench/machines.json.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -16,6 +17,7 @@
 #include "shardweld/plan/traffic.hpp"
 
 #include "../../src/app/commands/print_plan.hpp"
+#include "../../src/app/survey/in_turns.hpp"
 
 namespace {
 
@@ -26,7 +28,7 @@ using nlohmann::ordered_json;
 struct Described {
     std::string name;
     bool is_local = false;  ///< shards lie on the nodes' own disks, in the order of their names
-    double plan_s = 0;      ///< reading the metadata and planning: every rank plans alike
+    double plan_s = 0;      ///< every rank plans alike
     double metadata_ops_s = 0;
     plan::Machine machine;
 };
@@ -85,14 +87,41 @@ const char* bottleneck_of(const plan::Traffic& traffic, const Described& machine
                                                                              : plan::name_of(limit);
 }
 
-ordered_json simulated(const plan::Plan& plan, const Described& machine) {
+/// Reading the metadata, shared by ranks, and planning.
+double survey_s(const app::PlannedMerge& merge, const Described& machine) {
+    const int n_ranks = merge.plan.n_ranks();
+    const int per_node = machine.machine.shared.ranks_per_node;
+    const auto in_flight = static_cast<double>(app::reading_threads(1, merge.files.size()));
+    return plan::metadata_seconds({static_cast<double>(merge.reads.all), in_flight, machine.plan_s},
+                                  machine.machine, (n_ranks + per_node - 1) / per_node);
+}
+
+/// What ranks do together in each round, whatever they send: two agreements (trees of messages) and
+/// an exchange in which each looks at every other. Free-running ranks do neither.
+double meetings_s(const plan::Traffic& traffic, const plan::Plan& plan, const Described& machine) {
+    constexpr double kEntry_s = 2e-7;  // of MPI_Alltoallv, for a rank that nothing is sent to
+    const double n_ranks = plan.n_ranks();
+    const double rounds = plan::spread_of(traffic.ranks, &plan::RankTraffic::rounds).most;
+    const double tree = 2 * std::ceil(std::log2(n_ranks)) * machine.machine.rank.message_latency_s;
+    return plan.is_lockstep ? rounds * (2 * tree + n_ranks * kEntry_s) : 0;
+}
+
+/// The share of the metadata server's time that journals take: each rank syncs its own every so
+/// often.
+double journal_share(const plan::Plan& plan, const Described& machine) {
+    constexpr double kSync_s = 5;
+    return plan.n_ranks() / kSync_s / machine.metadata_ops_s;
+}
+
+ordered_json simulated(const app::PlannedMerge& merge, const Described& machine) {
+    const plan::Plan& plan = merge.plan;
     const plan::Traffic traffic = plan::traffic_of(plan);
     const plan::Timeline time = plan::timeline_of(traffic, machine.machine, plan.is_lockstep);
     const auto spread = [&](auto figure) { return plan::spread_of(traffic.ranks, figure); };
     const double opens = spread(&plan::RankTraffic::files_read).total +
                          spread(&plan::RankTraffic::files_written).total +
                          static_cast<double>(traffic.inputs.size());
-    const double metadata_s = machine.plan_s + opens / machine.metadata_ops_s;
+    const double metadata_s = survey_s(merge, machine) + opens / machine.metadata_ops_s;
     return {{"machine", machine.name},
             {"strategy", std::string(plan::name_of(plan.strategy))},
             {"ranks", plan.n_ranks()},
@@ -102,7 +131,9 @@ ordered_json simulated(const plan::Plan& plan, const Described& machine) {
             {"exchange_s", time.exchange_s},
             {"copy_s", time.copy_s},
             {"write_s", time.write_s},
-            {"total_s", metadata_s + time.total_s},
+            {"meetings_s", meetings_s(traffic, plan, machine)},
+            {"journal_share", journal_share(plan, machine)},
+            {"total_s", metadata_s + time.total_s + meetings_s(traffic, plan, machine)},
             {"limit", bottleneck_of(traffic, machine, plan.is_lockstep, metadata_s)},
             {"read_bytes", spread(&plan::RankTraffic::bytes_read).total},
             {"read_imbalance", spread(&plan::RankTraffic::bytes_read).imbalance()},
@@ -130,7 +161,7 @@ void simulate(const cxxopts::ParseResult& given) {
                 ordered_json line = {{"model", given["name"].as<std::string>()}};
                 plan::share_among(merge.plan, merge.files,
                                   visibility_of(machine, n_ranks, merge.files.size()), choice);
-                line.update(simulated(merge.plan, machine));
+                line.update(simulated(merge, machine));
                 std::printf("%s\n", line.dump().c_str());
             }
         }

@@ -20,7 +20,7 @@ with open(work + "/lines", encoding="utf-8") as file:
 machines = {row["machine"] for row in rows}
 assert len(machines) == 3 and len(rows) == 3 * 2 * 5, len(rows)
 for row in rows:
-    phases = sum(row[name + "_s"] for name in ("metadata", "read", "exchange", "copy", "write"))
+    phases = sum(row[name + "_s"] for name in ("metadata", "read", "exchange", "copy", "write", "meetings"))
     assert row["total_s"] <= phases * 1.000001, row
     needs_network = row["ranks"] > 1 and row["strategy"] == "collective"
     is_apart = row["machine"] == "local" and row["ranks"] > 8

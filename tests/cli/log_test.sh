@@ -14,9 +14,10 @@ merge_case "$CASE" "$WORK/merged" 3 --strategy direct --log_dir "$LOGS"
 same_as_expected "$CASE" "$WORK/merged"
 checks=$((checks + 1))
 [[ "$(ls "$LOGS" | tr '\n' ' ')" == "rank-0000.log rank-0001.log rank-0002.log " ]] || fail "logs: $(ls "$LOGS")"
+logged 0 "phase survey: .*"  # for all ranks of this host
 for rank in 0 1 2; do
     logged "$rank" "shardweld [0-9.]+ \(.*\), rank $rank of 3 on [^ ]+, process [0-9]+, in [^ ]+: .*merge .*--strategy direct.*"
-    logged "$rank" "phase survey: [0-9.]+ s, [0-9.]+ s of processor time"
+    logged "$rank" "phase plan: [0-9.]+ s, [0-9.]+ s of processor time"
     logged "$rank" "phase publish: .*"
     logged "$rank" "opens $CASE/source/iter_.*/mp_rank_0[0-3]/model_optim_rng\.pt"
     logged "$rank" "opens $WORK/\.merged\..*\.safetensors"

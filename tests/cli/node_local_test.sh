@@ -72,6 +72,21 @@ if unshare --mount true 2>/dev/null; then
         : -n 1 unshare --mount bash -c "mount -t tmpfs none '$WORK/place' && exec '$SHARDWELD' merge --local_dir '$WORK/b' \
         --hf_config '$legacy/hf' --target_dir '$WORK/place/model' -q" && expect_text "same directory"
     expect_absent "$WORK/place/model"
+
+    # Ranks in mount namespaces of their own (containers) that see the same files: one of them plans for all.
+    planners() { # NAME NUMBER CHECKPOINT
+        rm -rf "$WORK"/{logs,out_dir}
+        expect_code 0 mpirun -n 3 unshare --mount "$SHARDWELD" merge --local_dir "$3" --hf_config "$legacy/hf" --target_dir "$WORK/out_dir" -q \
+            --log_dir "$WORK/logs" && same_as_expected "$legacy" "$WORK/out_dir"
+        checks=$((checks + 1))
+        [[ $(grep -l "phase survey" "$WORK"/logs/* | wc -l) == "$2" ]] || fail "$1: not $2 planners"
+    }
+    planners "one directory" 1 "$WORK/b"
+    # Behind links each may see other files.
+    rm -rf "$WORK/linked"
+    mkdir "$WORK/linked"
+    ln -s "$WORK"/b/* "$WORK/linked/"
+    planners "links" 3 "$WORK/linked"
 else
     echo "SKIPPED: no right to make a mount namespace"
 fi

@@ -63,4 +63,17 @@ for path in sorted(pathlib.Path(sys.argv[1]).glob("*.plan")):
     assert not path.name.startswith("untied") or any(warning["code"] == "tied_differs" for warning in warnings), path.name
 assert n_planned > 100, n_planned
 P
+# The reads of metadata that a plan states are those that are made; a few more find the checkpoint.
+dist="$TESTS/data/megatron/qwen2-tp2-pp2-torchdist-bf16"
+if faults_at "$dist/source" "$WORK/none"; then
+    expect_code 0 "${faulty[@]}" call=read,side=input,times=0,do=slow:0 "$SHARDWELD" plan --local_dir "$dist/source" --hf_config "$dist/hf" --json
+    checks=$((checks + 1))
+    python3 - "$WORK/out" "$WORK"/counts/struck.0 <<'P' || fail "reads of metadata"
+import json, sys
+stated = json.load(open(sys.argv[1]))["metadata_reads"]
+made = sum("\tread\t" in line for line in open(sys.argv[2]))
+assert 0 < stated <= made <= stated + 8, (stated, made)
+P
+fi
+
 finish

@@ -1,6 +1,6 @@
 """compare_traffic.py PLAN REPORT [small]: what `plan --json` says of every rank is what the merge's report counted.
 
-Bytes written and sent have to be equal. Bytes read too, where the plan expects no gaps to be read over and pieces are
+Bytes written and sent have to be equal, and the reads of metadata. Bytes read too, where the plan expects no gaps to be read over and pieces are
 large: between pieces of a few kilobytes that share a read (small) gaps are read that the plan does not know of.
 """
 
@@ -37,6 +37,8 @@ for figure in ("written", "sent", "read"):
     else:
         check(f"{figure} {done}, planned {planned}", done == planned)
 check("network_bytes", plan["network_bytes"] == sum(rank["bytes_sent"] for rank in report["ranks"]))
+# However many ranks share them, metadata are read once.
+check("metadata_reads", 0 < plan["metadata_reads"] == report["input"]["metadata_reads"])
 check("nothing is sent", (plan["network_bytes"] > 0) == (plan["strategy"] == "collective" and ranks > 1))
 
 for problem in problems:

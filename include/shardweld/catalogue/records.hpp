@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "shardweld/core/index.hpp"
@@ -27,6 +28,10 @@ struct Records {
     std::vector<Record> all;          ///< in file order, each once, none reaching into the next
     std::vector<SharedText> tensors;  ///< names
     std::vector<std::size_t> begins;  ///< by file: its first record; then where the last one ends
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.all, self.tensors, self.begins);
+    };
 
     /// The record that the byte of a file lies in.
     [[nodiscard]] std::optional<std::uint32_t> at(std::uint32_t file, Bytes byte) const;

@@ -31,10 +31,17 @@ class RecordSums {
     /// What a message calls a record: "x.pt: record a/data/0 (7680 bytes at 12288, tensor w)".
     using NameOf = std::function<std::string(const catalogue::Record&, std::string_view tensor)>;
 
+    /// What the records of a plan are used for.
+    enum class RecordUse : std::uint8_t { none, replica, output };
+
     RecordSums(catalogue::Records records, NameOf name_of)
         : records_(std::move(records)),
           name_of_(std::move(name_of)),
           uses_(records_.all.size(), RecordUse::none) {}
+    /// Those that another rank has been told to want.
+    RecordSums(catalogue::Records records, std::vector<RecordUse> uses, NameOf name_of)
+        : records_(std::move(records)), name_of_(std::move(name_of)), uses_(std::move(uses)) {}
+    [[nodiscard]] const std::vector<RecordUse>& uses() const { return uses_; }
 
     /// The records of the targets' operands are used; what is read of those of replicas is noted as
     /// well. All others are passed over.
@@ -69,7 +76,6 @@ class RecordSums {
     [[nodiscard]] Error unsteady(std::uint32_t record) const;
 
   private:
-    enum class RecordUse : std::uint8_t { none, replica, output };
     struct KnownRange {
         RangeSum sum;
         bool is_new = true;

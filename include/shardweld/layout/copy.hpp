@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,10 @@ struct Loop {
     Index src_stride = 0;
     Index dst_stride = 0;
     friend bool operator==(const Loop&, const Loop&) = default;
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.extent, self.src_stride, self.dst_stride);
+    };
 };
 
 /// In normal form hardly any copy has more than three.
@@ -34,6 +39,10 @@ struct Copy {
 
     [[nodiscard]] Index volume() const;
     friend bool operator==(const Copy&, const Copy&) = default;
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.src_offset, self.dst_offset, self.loops);
+    };
 };
 
 /// The elements both patches hold (same axes in the same order), in normal form; nullopt if none.

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "shardweld/core/dtype.hpp"
@@ -35,6 +36,10 @@ struct PlacedFile {
     Bytes header_offset = 0;             ///< from the start of the file
     std::vector<std::uint32_t> tensors;  ///< indices into the tensor list, in file order
     Bytes size = 0;                      ///< all of it
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.name, self.header, self.header_offset, self.tensors, self.size);
+    };
 };
 
 /// Where a tensor's bytes begin.
@@ -47,6 +52,8 @@ struct Slot {
 struct SideFile {
     std::string name;
     std::string text;
+
+    static constexpr auto fields = [](auto& self) { return std::tie(self.name, self.text); };
 };
 
 struct Placement {
@@ -60,6 +67,12 @@ struct Placement {
     Bytes tensor_bytes = 0;
 
     [[nodiscard]] Bytes total_bytes() const;
+
+    /// All but the format, which is no value.
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.is_settled, self.files, self.slots, self.side_files,
+                        self.tensor_bytes);
+    };
 };
 
 /// One safetensors file of the given name (which may have a directory in front), without an index.

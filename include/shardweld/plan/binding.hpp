@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "shardweld/catalogue/file.hpp"
@@ -31,6 +32,10 @@ struct Operand {
     Bytes base = 0;
     layout::Copy copy;
     std::uint32_t term = 0;  ///< of the plan's terms: the one whose rounds read it
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.file, self.base, self.copy, self.term);
+    };
 };
 
 /// Elements of a logical tensor, and where they stand in a target: destination addresses as those
@@ -38,6 +43,8 @@ struct Operand {
 struct Part {
     std::string of;  ///< logical tensor, segment and axes, layers' numbers filled in
     layout::Patch patch;
+
+    static constexpr auto fields = [](auto& self) { return std::tie(self.of, self.patch); };
 };
 
 /// One output tensor.
@@ -59,6 +66,13 @@ struct Target {
     bool is_kept = false;  ///< written as it is stored, whatever --dtype says
     Index strip = 0;       ///< elements that are made at once, where another output is made with it
     std::vector<Part> parts = {};  ///< what it holds of the model, where it is asked for
+
+    /// All but operands and replicas, of which most ranks need few.
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.name, self.stored, self.dtype, self.shape, self.add, self.source,
+                        self.file, self.fold, self.mix, self.quantised, self.literal, self.block,
+                        self.is_kept, self.strip, self.parts);
+    };
 
     /// As the elements of an operand or a replica are stored.
     [[nodiscard]] DType stored_as(const Operand& operand) const {
@@ -97,6 +111,10 @@ struct Warning {
     std::string code;    ///< e.g. "replicas_sampled"
     std::string tensor;  ///< "" if none
     std::string text;
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.code, self.tensor, self.text);
+    };
 };
 
 /// Where every input element went, in bytes as stored.

@@ -32,6 +32,17 @@ struct Machine {
     Shared shared;
 };
 
+/// What comes before tensors move.
+struct MetadataWork {
+    double reads = 0;       ///< and opens, of all ranks that read, which share them evenly
+    double in_flight = 1;   ///< of one of these
+    double planning_s = 0;  ///< which every rank needs, whatever their number
+};
+
+/// Seconds of it: reads = requests * latency, shared by so many readers and what each has in
+/// flight, but no more of them a second than the system answers; then planning.
+double metadata_seconds(const MetadataWork& work, const Machine& machine, int n_readers);
+
 /// Seconds of the phases of a run. A phase lasts as long as the busiest rank, node or system needs.
 struct Timeline {
     double read_s = 0;

@@ -2,6 +2,7 @@
 // differ from it. Pure values; which bytes are a term's stands in the operands.
 #pragma once
 
+#include <tuple>
 #include <vector>
 
 #include "shardweld/core/dtype.hpp"
@@ -24,6 +25,8 @@ struct Mix {
     };
     Kind kind = Kind::sum;
     std::vector<Term> terms;
+
+    static constexpr auto fields = [](auto& self) { return std::tie(self.kind, self.terms); };
 
     /// fp32 values that are held for each element: the sum, and the base where it is needed again.
     [[nodiscard]] Index n_strips() const {

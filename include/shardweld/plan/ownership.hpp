@@ -2,6 +2,7 @@
 // systems like it. Pure; knows sizes only.
 #pragma once
 
+#include <tuple>
 #include <vector>
 
 #include "shardweld/outputs/output.hpp"
@@ -24,6 +25,10 @@ struct OutputLine {
     std::vector<Unit> units;           ///< of order[i]
     std::vector<Bytes>
         begins;  ///< line position of order[i]; begins.back() = total (one more than order)
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.order, self.units, self.begins);
+    };
 };
 
 /// Bytes of one strip of two tensors that are made together; the last one may have less.

@@ -1,7 +1,9 @@
 // Which ranks can read which files.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 namespace shardweld::plan {
@@ -16,6 +18,10 @@ struct Visibility {
     }
     /// Every rank sees all files.
     static Visibility everywhere(int n_ranks, std::size_t n_files);
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.group_of_rank, self.group_sees);
+    };
 };
 
 }  // namespace shardweld::plan

@@ -10,6 +10,7 @@
 
 #include "../cli/shown_numbers.hpp"
 #include "../cli/table.hpp"
+#include "../survey/in_turns.hpp"
 
 namespace shardweld::app {
 
@@ -42,19 +43,31 @@ std::string text_of(const plan::Machine& machine) {
            text_of(shared.system_read_bytes_s) + " and " + text_of(shared.system_write_bytes_s);
 }
 
-Forecast forecast(const Planned& planned, const plan::Traffic& traffic, const Supposed& supposed,
-                  const mpi::Comm& comm) {
+Forecast forecast(const Planned& planned, const plan::Traffic& traffic, const Basis& basis) {
     const plan::Plan& plan = planned.plan;
-    const int per_node = supposed.machine.shared.ranks_per_node;
+    const plan::Machine& machine = basis.supposed.machine;
+    const int per_node = machine.shared.ranks_per_node;
     Forecast made;
     made.n_ranks = plan.n_ranks();
     made.n_nodes = (made.n_ranks + per_node - 1) / per_node;
     made.strategy = plan.strategy;
-    made.time = plan::timeline_of(traffic, supposed.machine, plan.is_lockstep);
-    made.time.total_s += kStart_s;
-    made.limit = plan::bottleneck_of(traffic, supposed.machine, plan.is_lockstep);
-    made.peak = planned.forecast(comm).peak();
+    made.metadata_s =
+        metadata_seconds(planned, made.n_ranks, std::min(made.n_ranks, per_node), basis);
+    made.time = plan::timeline_of(traffic, machine, plan.is_lockstep);
+    made.time.total_s += kStart_s + made.metadata_s;
+    made.limit = plan::bottleneck_of(traffic, machine, plan.is_lockstep);
+    made.peak = planned.forecast(basis.comm, per_node).peak();
     return made;
+}
+
+/// Of a plan by its pieces: 4 to 24 us each were measured (docs/measurements/scaling.md).
+double planning_seconds(const plan::Plan& plan) {
+    constexpr double kPiece_s = 8e-6;
+    std::size_t n_pieces = 0;
+    for (const plan::Target& target : plan.targets) {
+        n_pieces += target.operands.size() + target.replicas.size();
+    }
+    return static_cast<double>(n_pieces) * kPiece_s;
 }
 
 /// Large plans take seconds each: then fewer are made.
@@ -74,8 +87,7 @@ bool is_worth(const Forecast& more, const Forecast& fewer) {
 
 /// Until two steps in a row are not worth it. Leaves the plan to the last of them. `own`: of the
 /// number of ranks that is planned, which is not worked out again.
-std::vector<Forecast> sweep(Planned& planned, const Forecast& own, const Supposed& supposed,
-                            const mpi::Comm& comm) {
+std::vector<Forecast> sweep(Planned& planned, const Forecast& own, const Basis& basis) {
     const std::vector<catalogue::File>& files = planned.input.files;
     std::vector<Forecast> made;
     const int step = step_for(planned.plan);
@@ -86,7 +98,7 @@ std::vector<Forecast> sweep(Planned& planned, const Forecast& own, const Suppose
         } else {
             plan::share_among(planned.plan, files,
                               plan::Visibility::everywhere(n_ranks, files.size()), planned.choice);
-            made.push_back(forecast(planned, plan::traffic_of(planned.plan), supposed, comm));
+            made.push_back(forecast(planned, plan::traffic_of(planned.plan), basis));
         }
         const bool is_idle = made.size() > 1 && !is_worth(made.back(), made[made.size() - 2]);
         n_idle = is_idle ? n_idle + 1 : 0;
@@ -115,18 +127,19 @@ std::string sweep_table(const Advice& advice) {
     for (const Forecast& one : advice.forecasts) {
         longest = std::max(longest, one.time.total_s);
     }
-    Cells cells{{"ranks", "nodes", "time", "read", "exchange", "write", "limit", "rank's memory"}};
+    Cells cells{{"ranks", "nodes", "time", "metadata", "read", "exchange", "write", "limit",
+                 "rank's memory"}};
     for (std::size_t i = 0; i < advice.forecasts.size(); ++i) {
         const Forecast& one = advice.forecasts[i];
-        cells.push_back({std::to_string(one.n_ranks), std::to_string(one.n_nodes),
-                         duration_text(one.time.total_s), duration_text(one.time.read_s),
-                         duration_text(one.time.exchange_s + one.time.copy_s),
-                         duration_text(one.time.write_s), plan::name_of(one.limit),
-                         human_bytes(one.peak),
-                         bar(one.time.total_s, longest) + remark(advice, i)});
+        cells.push_back(
+            {std::to_string(one.n_ranks), std::to_string(one.n_nodes),
+             duration_text(one.time.total_s), duration_text(one.metadata_s),
+             duration_text(one.time.read_s), duration_text(one.time.exchange_s + one.time.copy_s),
+             duration_text(one.time.write_s), plan::name_of(one.limit), human_bytes(one.peak),
+             bar(one.time.total_s, longest) + remark(advice, i)});
     }
     return table({Align::right, Align::right, Align::right, Align::right, Align::right,
-                  Align::right, Align::left, Align::right, Align::left},
+                  Align::right, Align::right, Align::left, Align::right, Align::left},
                  cells);
 }
 
@@ -148,6 +161,7 @@ std::string time_text(const Forecast& one) {
     return "where the time of " + counted(static_cast<std::size_t>(one.n_ranks), "rank") +
            " goes\n" +
            shares_table<double>({{"starting", kStart_s},
+                                 {"metadata and planning", one.metadata_s},
                                  {"reading", one.time.read_s},
                                  {"sending", one.time.exchange_s},
                                  {"copying in memory", one.time.copy_s},
@@ -204,11 +218,23 @@ Supposed supposed(const std::optional<MeasuredRoof>& roof) {
     return made;
 }
 
-Advice advise(Planned& planned, const plan::Traffic& traffic, const Supposed& supposed,
-              const mpi::Comm& comm) {
+double metadata_seconds(const Planned& planned, int n_ranks, int ranks_on_node,
+                        const Basis& basis) {
+    const std::size_t n_files = planned.input.files.size();
+    // Each file is examined and opened, too.
+    const double n_calls =
+        static_cast<double>(planned.input.reads.all) + 2 * static_cast<double>(n_files);
+    // One rank of a node reads for all.
+    const int n_nodes = (n_ranks + ranks_on_node - 1) / ranks_on_node;
+    const auto in_flight = static_cast<double>(reading_threads(1, n_files));
+    return plan::metadata_seconds({n_calls, in_flight, planning_seconds(planned.plan)},
+                                  basis.supposed.machine, n_nodes);
+}
+
+Advice advise(Planned& planned, const plan::Traffic& traffic, const Basis& basis) {
     const plan::Visibility visibility = planned.plan.visibility;
-    const Forecast own = forecast(planned, traffic, supposed, comm);
-    Advice advice{supposed, sweep(planned, own, supposed, comm), 0, 0};
+    const Forecast own = forecast(planned, traffic, basis);
+    Advice advice{basis.supposed, sweep(planned, own, basis), 0, 0};
     plan::share_among(planned.plan, planned.input.files, visibility, planned.choice);
     std::vector<Forecast>& forecasts = advice.forecasts;
     const int knee = forecasts[knee_of(forecasts)].n_ranks;
@@ -245,6 +271,7 @@ nlohmann::ordered_json advice_json(const Advice& advice) {
                              {"nodes", one.n_nodes},
                              {"strategy", std::string(plan::name_of(one.strategy))},
                              {"total_s", one.time.total_s},
+                             {"metadata_s", one.metadata_s},
                              {"read_s", one.time.read_s},
                              {"exchange_s", one.time.exchange_s},
                              {"copy_s", one.time.copy_s},

@@ -31,7 +31,8 @@ struct Forecast {
     int n_ranks = 1;
     int n_nodes = 1;
     plan::Strategy strategy = plan::Strategy::direct;
-    plan::Timeline time;  ///< the total with starting
+    double metadata_s = 0;  ///< reading metadata and planning
+    plan::Timeline time;    ///< the total with starting and that
     plan::Bottleneck limit = plan::Bottleneck::ranks;
     Bytes peak = 0;  ///< memory of a rank
 };
@@ -46,10 +47,18 @@ struct Advice {
 /// Launching, connecting, and the last fsync: seconds that no rank saves.
 inline constexpr double kStart_s = 0.5;
 
+/// What forecasts for any number of ranks are made of.
+struct Basis {
+    Supposed supposed;
+    const mpi::Comm& comm;
+};
+
+/// Seconds until so many ranks, on nodes of so many, have read the metadata and planned.
+double metadata_seconds(const Planned& planned, int n_ranks, int ranks_on_node, const Basis& basis);
+
 /// Local. Shares the plan among 1, 2, 4, ... ranks, until that hardly helps, and among its own, as
 /// it stays. `traffic`: of the plan as it is.
-Advice advise(Planned& planned, const plan::Traffic& traffic, const Supposed& supposed,
-              const mpi::Comm& comm);
+Advice advise(Planned& planned, const plan::Traffic& traffic, const Basis& basis);
 
 /// `words`: what a merge is given. Ends with the command that makes and submits a job of the
 /// knee's size.

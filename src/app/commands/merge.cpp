@@ -39,7 +39,7 @@ Preparation prepare(Session& session, const Stopping& stopping, Completeness fou
     check_before_reading(session, preflight, ready, true, comm.size(), session.log);
     const bool is_planned = ready.sources && preflight.check([&] {
         ready.planned = make_ready(session, merge_terms(session.options), *std::move(ready.sources),
-                                   [&] { stopping.check(comm); });
+                                   [&](mpi::Comm& ranks) { stopping.check(ranks); });
         report_plan(session, ready.planned);
     });
     if (is_planned) {
@@ -84,7 +84,8 @@ void say_summary(Session& session, const Planned& planned,
 
 /// Who asks for a type knows what it takes.
 void say_dtype(Session& session, const Planned& planned) {
-    const std::string note = session.options.dtype ? "" : planned.dtype_note();
+    const bool is_told = session.log.is_speaker() && !session.options.dtype;
+    const std::string note = is_told ? planned.dtype_note() : "";
     if (!note.empty()) {
         session.log.info(note);
     }

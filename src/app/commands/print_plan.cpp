@@ -1,5 +1,6 @@
 #include "print_plan.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "shardweld/core/error.hpp"
@@ -33,8 +34,17 @@ class Rehearsal {
     Unreported run_;
 };
 
-Planned plan_for(Session& session, const Options& options, Sources sources) {
-    const Crew crew{options.n_ranks, {kMemoryLimit, has_spare_core(options.n_ranks)}};
+/// Ranks of a node: those of the job that is asked for, else as many as on the nodes that forecasts
+/// suppose.
+int ranks_on_node(const Options& options, const plan::Machine& machine) {
+    return options.job ? (options.n_ranks + options.job->n_nodes - 1) / options.job->n_nodes
+                       : std::min(options.n_ranks, machine.shared.ranks_per_node);
+}
+
+Planned plan_for(Session& session, const Options& options, Sources sources,
+                 const std::optional<MeasuredRoof>& roof = {}) {
+    const int on_node = ranks_on_node(options, supposed(roof).machine);
+    const Crew crew{options.n_ranks, {kMemoryLimit, has_spare_core(on_node), on_node}};
     return make_ready(session, merge_terms(options, crew), std::move(sources));
 }
 
@@ -52,16 +62,21 @@ PlannedMerge planned_merge(const Session& session, Planned planned, Figures figu
     merge.warnings = report.warnings;
     merge.trace = std::move(planned.trace);
     merge.quotas = report.quotas;
+    merge.reads = planned.input.reads;
     return merge;
 }
 
 PlannedMerge advised(const Session& session, const Options& options, Preparation ready) {
     Figures figures = figures_of(ready.planned.plan);
+    const Basis basis{supposed(ready.roof), session.comm};
+    const double metadata_s = metadata_seconds(ready.planned, options.n_ranks,
+                                               ready.planned.resources.ranks_on_node, basis);
     std::optional<Advice> advice;
     if (!options.job && !options.lists_inputs) {
-        advice = advise(ready.planned, figures.traffic, supposed(ready.roof), session.comm);
+        advice = advise(ready.planned, figures.traffic, basis);
     }
     PlannedMerge merge = planned_merge(session, std::move(ready.planned), std::move(figures));
+    merge.metadata_s = metadata_s;
     merge.advice = std::move(advice);
     merge.words = options.merge_words;
     return merge;
@@ -105,7 +120,7 @@ int print_plan(mpi::Comm& comm, const Options& options, std::ostream& out, Log& 
     Preflight preflight;
     check_before_reading(session, preflight, ready, options.has_target, options.n_ranks, log);
     if (ready.sources && preflight.check([&] {
-            ready.planned = plan_for(session, options, *std::move(ready.sources));
+            ready.planned = plan_for(session, options, *std::move(ready.sources), ready.roof);
         })) {
         if (options.has_target) {
             check_target_place(session, preflight, ready);

@@ -67,7 +67,8 @@ std::string words_text(const std::vector<std::string>& words) {
 
 std::string resources_text(const PlannedMerge& merge, const JobRequest& job) {
     const Bytes moved = moved_bytes(merge);
-    const Bytes seconds = rounded_up(kStartSeconds + moved / job.rate, kTimeStep);
+    const Bytes seconds = rounded_up(
+        kStartSeconds + static_cast<Bytes>(merge.metadata_s) + moved / job.rate, kTimeStep);
     return "#SBATCH --job-name=shardweld\n#SBATCH --nodes=" + std::to_string(job.n_nodes) +
            "\n#SBATCH --ntasks=" + std::to_string(merge.plan.n_ranks()) +
            "\n# A second core lets a rank read ahead.\n#SBATCH --cpus-per-task=" +

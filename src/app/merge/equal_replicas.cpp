@@ -5,6 +5,7 @@
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
+#include "shardweld/mpi/share.hpp"
 #include "shardweld/plan/plan.hpp"
 
 namespace shardweld::app {
@@ -21,13 +22,8 @@ const plan::Operand& original_of(const plan::Target& target, const plan::Operand
     return found == target.operands.end() ? target.operands.front() : *found;
 }
 
-}  // namespace
-
-void require_equal_replicas(const execute::Result& result, const plan::Plan& plan,
-                            const std::vector<catalogue::File>& files) {
-    if (result.differences.empty()) {
-        return;
-    }
+Error unequal_replicas(const execute::Result& result, const plan::Plan& plan,
+                       const std::vector<catalogue::File>& files) {
     const execute::Difference& first = result.differences.front();
     const plan::Target& target = plan.targets[first.target];
     const plan::Operand& replica = target.replicas[first.replica];
@@ -35,16 +31,27 @@ void require_equal_replicas(const execute::Result& result, const plan::Plan& pla
     for (const execute::Difference& difference : result.differences) {
         tensors.insert(difference.target);
     }
-    throw Error(
-        ErrorCode::mismatch,
-        "two copies of " + target.name + " differ in " +
-            counted(static_cast<std::size_t>(first.n_elements), "element") +
-            (tensors.size() > 1
-                 ? ", and so do copies of " + counted(tensors.size() - 1, "other tensor")
-                 : ""),
-        "the ranks of the training job held different values; --replicas trust takes the first")
+    return Error(ErrorCode::mismatch,
+                 "two copies of " + target.name + " differ in " +
+                     counted(static_cast<std::size_t>(first.n_elements), "element") +
+                     (tensors.size() > 1
+                          ? ", and so do copies of " + counted(tensors.size() - 1, "other tensor")
+                          : ""),
+                 "the ranks of the training job held different values; --replicas trust takes the "
+                 "first")
         .add_context("files " + files[original_of(target, replica).file].path + " and " +
                      files[replica.file].path);
+}
+
+}  // namespace
+
+void require_equal_replicas(mpi::Comm& comm, const execute::Result& result, const plan::Plan& plan,
+                            const std::vector<catalogue::File>& files) {
+    if (result.differences.empty()) {
+        return;
+    }
+    // The first rank has the whole plan.
+    throw Error(mpi::share(comm, 0, [&] { return unequal_replicas(result, plan, files); }));
 }
 
 std::vector<plan::Warning> sampling_warnings(const plan::Plan& plan) {

@@ -8,8 +8,8 @@
 
 namespace shardweld::app {
 
-/// Error(mismatch) naming the first tensor and the two files whose copies differ.
-void require_equal_replicas(const execute::Result& result, const plan::Plan& plan,
+/// Collective. Error(mismatch) naming the first tensor and the two files whose copies differ.
+void require_equal_replicas(mpi::Comm& comm, const execute::Result& result, const plan::Plan& plan,
                             const std::vector<catalogue::File>& files);
 
 /// `replicas_sampled`, when only a part of the replicas will be compared.

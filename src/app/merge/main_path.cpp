@@ -15,6 +15,7 @@
 #include "../family/framework_adapter.hpp"
 #include "../runtime/resources.hpp"
 #include "equal_replicas.hpp"
+#include "node_planning.hpp"
 #include "output_forms.hpp"
 
 namespace shardweld::app {
@@ -33,10 +34,10 @@ struct ReadCheckpoint {
 ReadCheckpoint survey_checkpoint(Session& session, Sources& sources, Destination sink) {
     const MemoryMeter meter;
     const Options& options = session.options;
-    ReadCheckpoint read{survey_shown(session, std::move(sources.checkpoint)), {}, false, {}, {}};
+    ReadCheckpoint read{read_shown(session, std::move(sources.checkpoint)), {}, false, {}, {}};
     read.holds_adapter_only = adapters::holds_adapter_only(read.survey.catalogue);
     if (is_base_of_adapter(options, sink, read.survey.catalogue)) {
-        Survey base = survey_shown(session, std::move(sources.base).value(), " of the base");
+        Survey base = read_shown(session, std::move(sources.base).value(), " of the base");
         read.base = base.location;
         mpi::collectively(session.comm, [&] { add_base(read.survey, std::move(base)); });
     }
@@ -76,6 +77,7 @@ void tell(Session& session, const ReadCheckpoint& read) {
     }
     describe_input(session.report, read.input.directory, catalogue);
     session.report.provenance = read.survey.provenance;
+    session.report.metadata_reads = read.input.reads.all;
     session.watch.lap("survey");
 }
 
@@ -164,8 +166,14 @@ std::vector<std::string> whole_trace(std::vector<std::string> trace, const plan:
     return trace;
 }
 
+/// `views`: of the ranks that move tensors, where these are more than the session's; null: they are
+/// not.
 Planned make_plans(Session& session, const Terms& terms, Input input, BoundModel model,
-                   plan::PlanChoice choice) {
+                   plan::PlanChoice choice, const Views* views = nullptr) {
+    if (views != nullptr) {
+        input.visibility.group_of_rank = views->group_of_rank;
+        input.home = views->leaders[static_cast<std::size_t>(input.home)];
+    }
     Planned planned{
         std::move(input), std::move(model), {}, {}, {}, std::move(choice), {}, false, {}};
     const std::vector<catalogue::File>& files = planned.input.files;
@@ -211,29 +219,15 @@ void tell(Session& session, const Planned& planned) {
     session.watch.lap("plan");
 }
 
-}  // namespace
-
-Sources find_sources(Session& session, const Terms& terms) {
-    const Options& options = session.options;
-    Sources sources{find_shown(session, input_request(options)), find_others(session), {}, {}};
-    if (options.base) {
-        sources.base = find_shown(session, base_request(options), " of the base");
-    } else {
-        sources.files = early_files(session, sources.checkpoint, terms.sink);
-    }
-    return sources;
-}
-
-Planned make_ready(Session& session, const Terms& terms, Sources sources,
-                   const std::function<void()>& between_steps) {
-    between_steps();
+Planned plan_here(Session& session, const Terms& terms, Sources sources, Resources resources,
+                  const BetweenSteps& between_steps, const Views* views = nullptr) {
+    between_steps(session.comm);
     ReadCheckpoint read = survey_checkpoint(session, sources, terms.sink);
     tell(session, read);
-    between_steps();
+    between_steps(session.comm);
     const ModelChoice wanted = model_choice(session.options, terms.sink);
     ModelFiles files = settled_files(session, read, std::move(sources.files), terms, wanted.lora);
-    plan::PlanChoice choice =
-        choice_for(session, terms, read.input, shared_resources(session.comm));
+    plan::PlanChoice choice = choice_for(session, terms, read.input, resources);
     BoundModel model = bind_checkpoint(session, read.input, std::move(files), wanted,
                                        std::move(read.survey.catalogue), choice);
     if (!read.others.empty()) {
@@ -242,14 +236,16 @@ Planned make_ready(Session& session, const Terms& terms, Sources sources,
     std::vector<BoundModel> others =
         mpi::collectively_get(session.comm, [&] { return finish_outputs(session, model); });
     tell(session, model);
-    between_steps();
+    between_steps(session.comm);
     if (terms.crew) {
-        choice = choice_for(session, terms, read.input, terms.crew->resources);
+        resources = terms.crew->resources;
+        choice = choice_for(session, terms, read.input, resources);
     }
     const auto plans = [&](Session& one, Input input, BoundModel bound, plan::PlanChoice how) {
         Planned planned =
-            make_plans(one, terms, std::move(input), std::move(bound), std::move(how));
+            make_plans(one, terms, std::move(input), std::move(bound), std::move(how), views);
         planned.holds_adapter_only = read.holds_adapter_only;
+        planned.resources = resources;
         const auto [config, notes] =
             publish::true_config(planned.model.prepared.config, planned.facts());
         planned.config_text = config.text_to_write();
@@ -267,7 +263,55 @@ Planned make_ready(Session& session, const Terms& terms, Sources sources,
     Planned planned = plans(session, std::move(read.input), std::move(model), std::move(choice));
     planned.also = std::move(also);
     tell(session, planned);
-    between_steps();
+    between_steps(session.comm);
+    return planned;
+}
+
+}  // namespace
+
+Sources find_sources(Session& session, const Terms& terms) {
+    const Options& options = session.options;
+    Sources sources{find_shown(session, input_request(options)), find_others(session), {}, {}};
+    if (options.base) {
+        sources.base = find_shown(session, base_request(options), " of the base");
+    } else {
+        sources.files = early_files(session, sources.checkpoint, terms.sink);
+    }
+    return sources;
+}
+
+Planned make_ready(Session& session, const Terms& terms, Sources sources,
+                   const BetweenSteps& between_steps) {
+    check_sums_shown(session, sources.checkpoint);
+    if (sources.base) {
+        check_sums_shown(session, *sources.base);
+    }
+    for (OtherCheckpoint& other : sources.others) {
+        check_sums_shown(session, other.found);
+    }
+    const Resources resources = shared_resources(session.comm);
+    if (!plans_once_a_node(session, terms, sources)) {
+        return plan_here(session, terms, std::move(sources), resources, between_steps);
+    }
+    const Views views = sources.checkpoint.sights.views();
+    const NodePlanning once(session, terms, sources);
+    Planned planned;
+    mpi::collectively_in_steps(session.comm, [&](const mpi::OnStep& step) {
+        if (once.is_planner()) {
+            once.leave_to_planners(sources);
+            Session own = once.session_of_planners();
+            step();
+            planned = plan_here(own, terms, std::move(sources), resources, between_steps, &views);
+        }
+    });
+    (void)Sources(std::move(sources));  // is not needed any more
+    once.hand_over(planned);
+    if (!once.is_planner()) {
+        planned.resources = terms.crew ? terms.crew->resources : resources;
+        planned.choice = choice_for(session, terms, planned.input, planned.resources);
+        session.watch.lap("plan");
+    }
+    between_steps(session.comm);
     return planned;
 }
 

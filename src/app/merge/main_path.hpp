@@ -43,6 +43,7 @@ struct Planned {
     std::vector<std::string> trace;      ///< --trace
     bool holds_adapter_only = false;     ///< nothing but an adapter, without a base
     std::string config_text;             ///< config.json as it is written
+    Resources resources = {};            ///< of the ranks that move the tensors
     std::vector<Planned> also = {};      ///< the other outputs, in the order of Session::also
 
     /// Of the file with a fold's factors, which lies beside the output meanwhile; 0: none.
@@ -57,8 +58,9 @@ struct Planned {
     [[nodiscard]] std::string dtype_note() const;
     /// All files beside the tensors. Local.
     [[nodiscard]] std::vector<publish::Asset> assets() const;
-    /// The memory that a rank will take.
-    [[nodiscard]] MemoryForecast forecast(const mpi::Comm& comm) const;
+    /// The memory that a rank will take; `ranks_on_node`: where they are others than planned for.
+    [[nodiscard]] MemoryForecast forecast(const mpi::Comm& comm,
+                                          std::optional<int> ranks_on_node = {}) const;
 };
 
 /// Output `at` of a merge: the first, or one of --also.
@@ -82,12 +84,16 @@ struct Sources {
 /// it themselves. Error as by find_checkpoint, read_model_files and check_model_files.
 Sources find_sources(Session& session, const Terms& terms);
 
+/// Called on all ranks of a group; may throw the same Error on all.
+using BetweenSteps = std::function<void(mpi::Comm&)>;
+
 /// Collective. The whole way; everything before the first tensor byte is written. The report and
-/// the log say what was found. `between_steps` is called on all ranks and may throw the same Error
-/// on all.
+/// the log say what was found. Of ranks that see the same files only one plans, where that can be
+/// handed to the others (node_planning.hpp): these have of `model` and `input` what moving tensors
+/// takes.
 Planned make_ready(
     Session& session, const Terms& terms, Sources sources,
-    const std::function<void()>& between_steps = [] {});
+    const BetweenSteps& between_steps = [](mpi::Comm&) {});
 
 /// Collective. The way of a model whose tensors stay as they are stored.
 Planned make_ready_as_stored(Session& session, const Terms& terms, Input input,

@@ -205,7 +205,7 @@ std::vector<SurveyedCheckpoint> survey_others(Session& session, std::vector<Othe
     std::vector<SurveyedCheckpoint> read;
     for (OtherCheckpoint& other : others) {
         const std::string name = other.options.local_dir.string();
-        Survey survey = survey_shown(session, std::move(other.found), " of " + name);
+        Survey survey = read_shown(session, std::move(other.found), " of " + name);
         tell(session, name, survey);
         session.report.mixed.push_back(described(survey));
         put_files_behind(first, survey);

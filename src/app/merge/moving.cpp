@@ -39,7 +39,7 @@ void make_factors(Session& session, Planned& planned, const io::Directory& direc
     if (!result.differences.empty()) {
         report_what_was_read(session, planned.input, why_stop);
     }
-    require_equal_replicas(result, *planned.factors, planned.input.files);
+    require_equal_replicas(comm, result, *planned.factors, planned.input.files);
     warn(session, stale_adapter(session, planned, directory.path() / kFactors));
     execute::take_norms(comm, planned.plan, source, directory.path() / kFactors, why_stop);
     session.watch.lap("factors");
@@ -60,7 +60,7 @@ void take_divisors(Session& session, Planned& planned, const io::Directory& dire
     };
     const auto result =
         execute::run(comm, measured, source_of(session, planned.input), directory, options);
-    require_equal_replicas(result, measured, planned.input.files);
+    require_equal_replicas(session.comm, result, measured, planned.input.files);
     execute::set_divisors(planned.plan, largest.gather(comm),
                           planned.model.bound.quantisation->shares);
     session.watch.lap("divisors");
@@ -123,9 +123,17 @@ void share_rest(std::vector<Moving>& outputs) {
                                            : plan::Followed(first, own).done_of_leader(lines));
     }
     const auto all = plan::in_all({0, first.line.begins.back()}, done);
-    if (!all.empty()) {
-        plan::share_rest(first, all, outputs.front().planned.choice.alignment);
+    if (all.empty()) {
+        return;
     }
+    mpi::collectively(outputs.front().session.comm, [&] {
+        if (first.is_part) {
+            throw Error(ErrorCode::target,
+                        "another run has left work for this target while this one planned",
+                        "run it again: it goes on from there");
+        }
+    });
+    plan::share_rest(first, all, outputs.front().planned.choice.alignment);
 }
 
 std::vector<execute::Result> run_all(std::vector<Moving>& outputs) {
@@ -190,7 +198,7 @@ std::vector<execute::Written> move_tensors(std::vector<Moving> outputs) {
             fs::remove(factors);
         }
     });
-    require_equal_replicas(results.front(), planned.plan, planned.input.files);
+    require_equal_replicas(session.comm, results.front(), planned.plan, planned.input.files);
     if (first.options.write && writes_adapter(planned.plan)) {
         warn(session, stale_adapter(session, planned, first.directory.path() / kAdapterWeights));
     }

@@ -62,9 +62,10 @@ std::vector<publish::Asset> Planned::assets() const {
     return assets;
 }
 
-MemoryForecast Planned::forecast(const mpi::Comm& comm) const {
+MemoryForecast Planned::forecast(const mpi::Comm& comm, std::optional<int> ranks_on_node) const {
     constexpr std::string_view kNoLibrary = "none";
-    MemoryForecast all = forecast_memory(plan, input.meter.memory(), comm.library() != kNoLibrary);
+    MemoryForecast all = forecast_memory(plan, input.meter.memory(), comm.library() != kNoLibrary,
+                                         ranks_on_node.value_or(resources.ranks_on_node));
     for (const Planned& one : also) {
         all.buffers += plan::writing_buffers(one.plan);
     }

@@ -113,6 +113,7 @@ struct Report {
     std::vector<FileEntry> input_sums;     ///< of files that were found as the save lists them
     std::size_t n_input_files = 0;
     Bytes input_bytes = 0;
+    Index metadata_reads = 0;  ///< calls that read the checkpoint's metadata, of all ranks
     catalogue::Provenance provenance;
     std::vector<MixedInput> mixed;  ///< in the order in which they are added; empty: there was one
     std::string recipe;             ///< "" before it is known

@@ -119,10 +119,11 @@ std::string to_json(const Report& report) {
         {"hint", hint_of(report.failure)},       {"detail", report.failure.detail()}};
     json["environment"] = environment_json(report);
     json["input"] = {
-        {"dir", report.input_directory},          {"format", report.input_format},
-        {"facts", ordered_json(report.facts)},    {"notes", report.input_notes},
-        {"files", report.n_input_files},          {"bytes", report.input_bytes},
-        {"sha256", json_list(report.input_sums)}, {"stamps", stamps_json(report.made_of)}};
+        {"dir", report.input_directory},           {"format", report.input_format},
+        {"facts", ordered_json(report.facts)},     {"notes", report.input_notes},
+        {"files", report.n_input_files},           {"bytes", report.input_bytes},
+        {"metadata_reads", report.metadata_reads}, {"sha256", json_list(report.input_sums)},
+        {"stamps", stamps_json(report.made_of)}};
     json["output"] = output_json(report.made_of);
     json["provenance"] = json_of(report.provenance);
     json["mixed"] = json_list(report.mixed);

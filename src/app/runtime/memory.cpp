@@ -92,6 +92,8 @@ bool is_granted(Bytes bytes) {
 // node the pages of shared memory through which the two speak (docs/cluster/running.md).
 constexpr Bytes kMpi = Bytes{2600} << 10U;
 constexpr Bytes kPeer = Bytes{48} << 10U;
+// For each rank of other nodes: its address, and the connection's state and buffers (TCP).
+constexpr Bytes kRemotePeer = Bytes{4} << 10U;
 // Lists of a round, open files, the reading thread's stack and heap.
 constexpr Bytes kRun = Bytes{256} << 10U;
 
@@ -146,12 +148,15 @@ Bytes MemoryForecast::peak() const {
     return base + std::max(metadata, plan + std::max(making, buffers));
 }
 
-MemoryForecast forecast_memory(const plan::Plan& plan, const RankMemory& measured, bool has_mpi) {
+MemoryForecast forecast_memory(const plan::Plan& plan, const RankMemory& measured, bool has_mpi,
+                               int ranks_on_node) {
     const outputs::Memory files = plan.placement.format->memory(plan.placement);
     MemoryForecast forecast{measured.base, measured.metadata, measured.plan, files.making,
                             plan::used_buffers(plan) + kRun + files.kept};
     if (plan.n_ranks() > 1) {
-        forecast.base += (has_mpi ? 0 : kMpi) + kPeer * static_cast<Bytes>(plan.n_ranks() - 1);
+        const int n_near = std::min(plan.n_ranks(), std::max(ranks_on_node, 1));
+        forecast.base += (has_mpi ? 0 : kMpi) + kPeer * static_cast<Bytes>(n_near - 1) +
+                         kRemotePeer * static_cast<Bytes>(plan.n_ranks() - n_near);
     }
     return forecast;
 }

@@ -90,8 +90,9 @@ struct MemoryForecast {
     [[nodiscard]] Bytes peak() const;
 };
 
-/// Of a merge by the plan's ranks, all on one node. `measured`: what planning took in this process,
-/// which does the same until the first tensor moves; `has_mpi`: MPI is among it.
-MemoryForecast forecast_memory(const plan::Plan& plan, const RankMemory& measured, bool has_mpi);
+/// Of a merge by the plan's ranks, so many of them on a node. `measured`: what planning took in
+/// this process, which does the same until the first tensor moves; `has_mpi`: MPI is among it.
+MemoryForecast forecast_memory(const plan::Plan& plan, const RankMemory& measured, bool has_mpi,
+                               int ranks_on_node);
 
 }  // namespace shardweld::app

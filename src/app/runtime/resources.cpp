@@ -34,7 +34,8 @@ Resources shared_resources(mpi::Comm& comm) {
     const Bytes memory = default_memory_limit(system_memory_sources(), static_cast<int>(local));
     const Index lacks_core = has_spare_core(local) ? 0 : 1;
     return {static_cast<Bytes>(-comm.all_max(-static_cast<Index>(memory))),
-            comm.all_max(lacks_core) == 0};
+            comm.all_max(lacks_core) == 0,
+            static_cast<int>(comm.all_max(static_cast<Index>(local)))};
 }
 
 std::shared_ptr<io::Throttle> throttle_of(const Options& options, const mpi::Comm& comm) {

@@ -16,6 +16,7 @@ namespace shardweld::app {
 struct Resources {
     Bytes memory_limit = 0;       ///< of a rank, where --memory_limit does not say it
     bool has_spare_core = false;  ///< every rank has two cores at least
+    int ranks_on_node = 1;        ///< of the node that has the most
 };
 
 /// Whether each of so many ranks on this node has two cores; one that is not bound shares all cores

@@ -1,11 +1,13 @@
 #include "in_turns.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <future>
 #include <mutex>
 #include <optional>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "shardweld/formats/containers/pickle.hpp"
 #include "shardweld/mpi/comm.hpp"
@@ -55,19 +57,27 @@ class Turns {
 
 }  // namespace
 
-void in_turns(std::size_t n, bool has_spare_core,
+std::size_t reading_threads(Index ranks_on_node, std::size_t n_files) {
+    constexpr Index kOfNode = 32;
+    constexpr Index kOfRank = 32;
+    constexpr std::size_t kFilesOfThread = 8;
+    const Index most = std::clamp(kOfNode / std::max(ranks_on_node, Index{1}), Index{1}, kOfRank);
+    return std::min(static_cast<std::size_t>(most), 1 + n_files / kFilesOfThread);
+}
+
+void in_turns(std::size_t n, std::size_t n_threads,
               const std::function<void(std::size_t, Turn)>& work) {
     Turns turns(n, work);
-    std::future<void> other;
-    if (has_spare_core && n > 1) {
-        try {
-            other = std::async(std::launch::async, [&] { turns.take(Turn::other); });
-        } catch (const std::system_error&) {
-            // No memory for a stack: this thread takes all.
+    std::vector<std::future<void>> others;
+    try {
+        while (others.size() + 1 < std::min(n, n_threads)) {
+            others.push_back(std::async(std::launch::async, [&] { turns.take(Turn::other); }));
         }
+    } catch (const std::system_error&) {
+        // No memory for one more stack: those that run take all.
     }
     turns.take(Turn::own);
-    if (other.valid()) {
+    for (std::future<void>& other : others) {
         other.get();
     }
     turns.rethrow();

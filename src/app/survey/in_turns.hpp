@@ -1,19 +1,25 @@
-// Work on many files, each of which takes milliseconds to open on a parallel file system: two
+// Work on many files, each of which takes milliseconds to open and read on a file system far away:
 // threads take turns. Knows nothing of the files but that many hold pickles (PickleMemory).
 #pragma once
 
 #include <cstddef>
 #include <functional>
 
+#include "shardweld/core/index.hpp"
+
 namespace shardweld::app {
+
+/// How many threads read so many files on each of so many ranks of a node. They mostly wait for a
+/// file system far away, so cores do not limit them, but what its servers bear.
+std::size_t reading_threads(Index ranks_on_node, std::size_t n_files);
 
 /// Which thread has the turn: only the caller's may tell others of it.
 enum class Turn { own, other };
 
-/// Calls `work` for each of 0 to n - 1 once, and begins them in this order. A second thread takes
-/// turns where `has_spare_core` and there is memory for it. Throws what the first that fails
+/// Calls `work` for each of 0 to n - 1 once, and begins them in this order. Up to `n_threads` take
+/// turns, the caller's among them, where there is memory for them. Throws what the first that fails
 /// throws; later ones may be left out then.
-void in_turns(std::size_t n, bool has_spare_core,
+void in_turns(std::size_t n, std::size_t n_threads,
               const std::function<void(std::size_t at, Turn turn)>& work);
 
 }  // namespace shardweld::app

@@ -32,20 +32,21 @@ std::string record_at(const fs::path& path, Bytes offset) {
     return "the record ";
 }
 
-/// The sums of records, none of them wanted yet.
-std::shared_ptr<execute::RecordSums> record_sums(const fs::path& directory,
-                                                 const std::vector<catalogue::File>& files,
-                                                 catalogue::Records records) {
+}  // namespace
+
+std::shared_ptr<execute::RecordSums> record_sums(
+    const fs::path& directory, const std::vector<catalogue::File>& files,
+    catalogue::Records records, std::optional<std::vector<execute::RecordSums::RecordUse>> uses) {
     auto name_of = [directory, files](const catalogue::Record& record, std::string_view tensor) {
         const fs::path path = directory / files[record.file].path;
         return path.string() + ": " + record_at(path, record.offset) + "(" +
                std::to_string(record.bytes) + " bytes at " + std::to_string(record.offset) +
                ", tensor " + printable(tensor) + ")";
     };
-    return std::make_shared<execute::RecordSums>(std::move(records), std::move(name_of));
+    return uses ? std::make_shared<execute::RecordSums>(std::move(records), *std::move(uses),
+                                                        std::move(name_of))
+                : std::make_shared<execute::RecordSums>(std::move(records), std::move(name_of));
 }
-
-}  // namespace
 
 FoundCheckpoint find_shown(Session& session, const formats::InputRequest& request,
                            const std::string& of) {
@@ -55,13 +56,21 @@ FoundCheckpoint find_shown(Session& session, const formats::InputRequest& reques
     return found;
 }
 
-Survey survey_shown(Session& session, FoundCheckpoint found, const std::string& of) {
+void check_sums_shown(Session& session, FoundCheckpoint& found) {
     const auto sums = check_listed_sums(session, found);
     session.report.input_sums.insert(session.report.input_sums.end(), sums.begin(), sums.end());
+}
+
+Survey read_shown(Session& session, FoundCheckpoint found, const std::string& of) {
     Survey read = survey(session.comm, std::move(found),
                          shown(session.progress, "reading metadata" + of, "files"));
     session.progress.end();
     return read;
+}
+
+Survey survey_shown(Session& session, FoundCheckpoint found, const std::string& of) {
+    check_sums_shown(session, found);
+    return read_shown(session, std::move(found), of);
 }
 
 Survey survey_shown(Session& session, const formats::InputRequest& request, const std::string& of) {
@@ -79,6 +88,7 @@ Input input_of(Survey& survey, const MemoryMeter& meter, bool is_checked,
             std::move(survey.visibility),
             std::move(survey.stamps),
             std::move(survey.digests),
+            survey.reads,
             survey.home,
             record_sums(survey.location.directory, survey.catalogue.files, std::move(records)),
             is_checked,

@@ -27,6 +27,7 @@ struct Input {
     plan::Visibility visibility;
     std::vector<io::FileStamp> stamps;          ///< as Survey::stamps; empty: nobody asked
     std::vector<InputDigest> digests;           ///< as Survey::digests
+    MetadataReads reads;                        ///< that were made so far
     int home = 0;                               ///< the rank that reads config and side files
     std::shared_ptr<execute::RecordSums> sums;  ///< of the files' records; null: not looked for
     bool is_checked = false;                    ///< they are held against what is read
@@ -38,6 +39,9 @@ struct Input {
 FoundCheckpoint find_shown(Session& session, const formats::InputRequest& request,
                            const std::string& of = "");
 Survey survey_shown(Session& session, FoundCheckpoint found, const std::string& of = "");
+/// The two parts of this: sums that the save lists of its files, and the metadata.
+void check_sums_shown(Session& session, FoundCheckpoint& found);
+Survey read_shown(Session& session, FoundCheckpoint found, const std::string& of = "");
 Survey survey_shown(Session& session, const formats::InputRequest& request,
                     const std::string& of = "");
 
@@ -45,6 +49,12 @@ Survey survey_shown(Session& session, const formats::InputRequest& request,
 /// before it. `behind`: those whose files are put behind its own, in order.
 Input input_of(Survey& survey, const MemoryMeter& meter, bool is_checked,
                std::span<const Survey* const> behind = {});
+
+/// The sums of records of these files, none of them wanted yet unless `uses` says so.
+std::shared_ptr<execute::RecordSums> record_sums(
+    const fs::path& directory, const std::vector<catalogue::File>& files,
+    catalogue::Records records,
+    std::optional<std::vector<execute::RecordSums::RecordUse>> uses = std::nullopt);
 
 /// Where the tensors are read from; points into `input`.
 execute::SourceFiles source_of(const Session& session, const Input& input);

@@ -66,9 +66,10 @@ void hash(Session& session, const fs::path& directory, std::vector<FileEntry>& m
 std::vector<FileEntry> hashed_together(Session& session, FoundCheckpoint& found,
                                        const std::vector<std::string>& names,
                                        const SizesByGroup& sizes) {
+    const std::vector<int> readers = ranks_for_all(sizes, found.sights.views());
     std::vector<FileEntry> mine;
     for (std::size_t file = 0; file < names.size(); ++file) {
-        if (rank_for_file(file, sizes, found.sights.views()) == session.comm.rank()) {
+        if (readers[file] == session.comm.rank()) {
             const auto group =
                 found.sights.views().group_of_rank[static_cast<std::size_t>(session.comm.rank())];
             mine.push_back({names[file], static_cast<Bytes>(sizes[group][file]), {}});

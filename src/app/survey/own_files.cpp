@@ -67,7 +67,7 @@ void note_links(const fs::path& given, formats::Location& location) {
         }
     }
     if (n_links > 0) {
-        location.warnings["links_outside"] =
+        location.warnings[kLinksOutside] =
             std::to_string(n_links) + (n_links == 1 ? " link leads" : " links lead") +
             " out of the checkpoint, " + first + ": what they lead to is read as part of it";
     }

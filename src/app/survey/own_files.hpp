@@ -25,7 +25,10 @@ io::InputFile open_own(const fs::path& file, const fs::path& root);
 /// directory with --hf_config trusts its links.
 publish::Opener own_opener(const fs::path& hf_directory, const fs::path& given);
 
-/// Adds the warning links_outside when shards, or directories that hold them, are links that lead
+/// The code of note_links' warning.
+inline constexpr const char* kLinksOutside = "links_outside";
+
+/// Adds this warning when shards, or directories that hold them, are links that lead
 /// out of the checkpoint in `given`. Local.
 void note_links(const fs::path& given, formats::Location& location);
 

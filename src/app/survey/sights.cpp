@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
@@ -69,6 +70,12 @@ void Sights::look_for(const std::vector<std::string>& files) {
     }
 }
 
+void Sights::leave_to(mpi::Comm& leaders) {
+    comm_ = &leaders;
+    std::iota(views_.leaders.begin(), views_.leaders.end(), 0);
+    views_.group_of_rank.assign(views_.leaders.begin(), views_.leaders.end());
+}
+
 SizesByGroup Sights::sizes_of(const std::vector<std::string>& files) {
     std::vector<std::string> unknown;
     std::copy_if(files.begin(), files.end(), std::back_inserter(unknown),
@@ -120,14 +127,34 @@ void check_seen(const SizesByGroup& sizes, const std::vector<std::string>& files
     }
 }
 
-int rank_for_file(std::size_t file, const SizesByGroup& sizes, const Views& views) {
-    std::vector<int> able;
+std::vector<int> ranks_for(const std::vector<std::uint32_t>& files, const SizesByGroup& sizes,
+                           const Views& views) {
+    std::vector<std::vector<int>> ranks_of(views.leaders.size());  // by group
     for (std::size_t rank = 0; rank < views.group_of_rank.size(); ++rank) {
-        if (sizes[views.group_of_rank[rank]][file] >= 0) {
-            able.push_back(static_cast<int>(rank));
-        }
+        ranks_of[views.group_of_rank[rank]].push_back(static_cast<int>(rank));
     }
-    return able[file % able.size()];
+    std::vector<int> chosen;
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        const auto sees = [&](std::size_t group) { return sizes[group][files[i]] >= 0; };
+        std::size_t n_able = 0;
+        for (std::size_t group = 0; group < ranks_of.size(); ++group) {
+            n_able += sees(group) ? ranks_of[group].size() : 0;
+        }
+        std::size_t place = files.size() < n_able ? i * n_able / files.size() : i % n_able;
+        std::size_t group = 0;
+        while (!sees(group) || place >= ranks_of[group].size()) {
+            place -= sees(group) ? ranks_of[group].size() : 0;
+            ++group;
+        }
+        chosen.push_back(ranks_of[group][place]);
+    }
+    return chosen;
+}
+
+std::vector<int> ranks_for_all(const SizesByGroup& sizes, const Views& views) {
+    std::vector<std::uint32_t> files(sizes.front().size());
+    std::iota(files.begin(), files.end(), 0U);
+    return ranks_for(files, sizes, views);
 }
 
 }  // namespace shardweld::app

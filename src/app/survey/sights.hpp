@@ -27,6 +27,8 @@ class Sights {
         : comm_(&comm), views_(std::move(views)), directory_(std::move(directory)) {}
 
     [[nodiscard]] const Views& views() const { return views_; }
+    /// Local. From now on the leaders of the groups, `leaders`, are all ranks there are.
+    void leave_to(mpi::Comm& leaders);
 
     /// Collective. Looks for the files that were not asked for before.
     /// Error(mismatch) when two groups see different contents under one name, Error(io) listing
@@ -54,7 +56,11 @@ class Sights {
 void check_seen(const SizesByGroup& sizes, const std::vector<std::string>& files,
                 const fs::path& directory);
 
-/// The rank that handles file number `file`: spread over those that see it.
-int rank_for_file(std::size_t file, const SizesByGroup& sizes, const Views& views);
+/// The rank that handles each of `files`, numbers of those in `sizes`. They are spread evenly over
+/// the ranks that see them, and over nodes where there are fewer files than ranks.
+std::vector<int> ranks_for(const std::vector<std::uint32_t>& files, const SizesByGroup& sizes,
+                           const Views& views);
+/// The same of all files in `sizes`.
+std::vector<int> ranks_for_all(const SizesByGroup& sizes, const Views& views);
 
 }  // namespace shardweld::app

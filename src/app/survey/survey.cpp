@@ -10,11 +10,11 @@
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/formats/recognise.hpp"
+#include "shardweld/io/input_file.hpp"
 #include "shardweld/io/paths.hpp"
 #include "shardweld/mpi/free_run.hpp"
 #include "shardweld/mpi/share.hpp"
 
-#include "../runtime/resources.hpp"
 #include "in_turns.hpp"
 #include "own_files.hpp"
 
@@ -96,10 +96,15 @@ void join_neighbours(const std::map<std::string, Bytes>& bytes, Location& locati
               [](const auto& a, const auto& b) { return natural_less(a.path, b.path); });
 }
 
-/// One location for all ranks: the best group's, with the shard files of all groups; and its
-/// leader.
-std::pair<Location, int> find_location(mpi::Comm& comm, const formats::InputRequest& request,
-                                       const Views& views) {
+/// One location for all ranks: the best group's, with the shard files of all groups.
+struct FoundLocation {
+    Location location;
+    int home = 0;  ///< that group's leader
+    Links links = Links::stay_inside;
+};
+
+FoundLocation find_location(mpi::Comm& comm, const formats::InputRequest& request,
+                            const Views& views) {
     const fs::path own =
         mpi::collectively_get(comm, [&] { return io::without_dots(request.directory); });
     auto all = mpi::gather(
@@ -109,6 +114,7 @@ std::pair<Location, int> find_location(mpi::Comm& comm, const formats::InputRequ
     std::set<std::string> shard_files;
     std::map<std::string, Bytes> neighbours;
     int home = 0;
+    Links links = Links::stay_inside;
     for (const int leader : views.leaders) {
         Finding finding = std::move(all[static_cast<std::size_t>(leader)]);
         if (!finding.location) {
@@ -124,6 +130,9 @@ std::pair<Location, int> find_location(mpi::Comm& comm, const formats::InputRequ
                             " see different checkpoints: " + first->location->format + " and " +
                             finding.location->format,
                         "remove the stale copies: the nodes hold different checkpoints");
+        }
+        if (finding.location->warnings.contains(kLinksOutside)) {
+            links = Links::lead_out;
         }
         shard_files.insert(finding.location->shard_files.begin(),
                            finding.location->shard_files.end());
@@ -144,13 +153,7 @@ std::pair<Location, int> find_location(mpi::Comm& comm, const formats::InputRequ
     std::sort(location.shard_files.begin(), location.shard_files.end(), natural_less);
     join_neighbours(neighbours, location);
     rebase(location, first->directory, own);
-    return {std::move(location), home};
-}
-
-/// Whether so many files of a rank are worth a second thread, and there is a core for it.
-bool takes_turns(const mpi::Comm& comm, const Views& views, std::size_t n_files) {
-    constexpr std::size_t kMany = 64;
-    return n_files > kMany && has_spare_core(views.n_beside(comm.rank()));
+    return {std::move(location), home, links};
 }
 
 void tell(const mpi::OnShare& on_scan, std::size_t n_begun, std::size_t n_own, std::size_t n_all) {
@@ -164,14 +167,15 @@ std::vector<Catalogue> share_scans(mpi::Comm& comm, const Views& views, const Si
                                    const Location& location, const std::vector<std::string>& files,
                                    const mpi::OnShare& on_scan) {
     const formats::Format& format = formats::format_of(location);
+    const std::vector<int> readers = ranks_for_all(sizes, views);
     std::vector<std::pair<std::size_t, Catalogue>> mine;
     for (std::size_t file = 0; file < files.size(); ++file) {
-        if (rank_for_file(file, sizes, views) == comm.rank()) {
+        if (readers[file] == comm.rank()) {
             mine.emplace_back(file, Catalogue());
         }
     }
     mpi::collectively_in_steps(comm, [&](const mpi::OnStep& step) {
-        in_turns(mine.size(), takes_turns(comm, views, mine.size()),
+        in_turns(mine.size(), reading_threads(views.n_beside(comm.rank()), mine.size()),
                  [&](std::size_t at, Turn turn) {
                      if (turn == Turn::own) {
                          step();
@@ -216,22 +220,22 @@ void resolve_all(mpi::Comm& comm, const Views& views, const SizesByGroup& sizes,
         return;
     }
     const formats::Format& format = formats::format_of(location);
-    // A format goes through the catalogue once a call, so each rank, or each of its two threads,
-    // resolves its files together.
+    const std::vector<int> readers = ranks_for(files, sizes, views);
     std::vector<std::uint32_t> mine;
-    for (const std::uint32_t file : files) {
-        if (rank_for_file(file, sizes, views) == comm.rank()) {
-            mine.push_back(file);
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        if (readers[i] == comm.rank()) {
+            mine.push_back(files[i]);
         }
     }
-    const bool is_halved = takes_turns(comm, views, mine.size());
-    std::vector<std::vector<std::uint32_t>> parts(is_halved ? 2 : 1);
+    // A format goes through the catalogue once a call, so each thread resolves its files together.
+    const std::size_t n_threads = reading_threads(views.n_beside(comm.rank()), mine.size());
+    std::vector<std::vector<std::uint32_t>> parts(n_threads);
     for (std::size_t i = 0; i < mine.size(); ++i) {
-        parts[i * parts.size() / mine.size()].push_back(mine[i]);
+        parts[i * n_threads / mine.size()].push_back(mine[i]);
     }
     std::vector<formats::Resolution> found(parts.size());
     mpi::collectively_in_steps(comm, [&](const mpi::OnStep& step) {
-        in_turns(parts.size(), is_halved, [&](std::size_t at, Turn turn) {
+        in_turns(parts.size(), n_threads, [&](std::size_t at, Turn turn) {
             found[at] = format.resolve(location, catalogue, parts[at],
                                        turn == Turn::own ? step : mpi::OnStep([] {}));
         });
@@ -244,6 +248,7 @@ void resolve_all(mpi::Comm& comm, const Views& views, const SizesByGroup& sizes,
 }
 
 Survey survey_files(mpi::Comm& comm, FoundCheckpoint found, const mpi::OnShare& on_scan) {
+    const std::uint64_t n_before = io::read_calls();
     Survey survey;
     survey.home = found.home;
     survey.catalogue = scan_all(comm, found, on_scan);
@@ -258,6 +263,8 @@ Survey survey_files(mpi::Comm& comm, FoundCheckpoint found, const mpi::OnShare& 
     check_seen(sizes, files, survey.location.directory);
     survey.stamps = sights.stamps(files);
     resolve_all(comm, views, sizes, survey.location, survey.catalogue);
+    const auto n_reads = static_cast<Index>(io::read_calls() - n_before);
+    survey.reads = {comm.all_sum(n_reads), comm.all_max(n_reads)};
     survey.provenance = mpi::collectively_get(
         comm, [&] { return judge_statements(survey.location, survey.catalogue); });
     if (comm.rank() == 0) {
@@ -288,14 +295,23 @@ void telling_of_older_save(const mpi::Comm& comm, const formats::InputRequest& r
 
 }  // namespace
 
+void FoundCheckpoint::leave_to(mpi::Comm& leaders) {
+    home = static_cast<int>(sights.views().group_of_rank[static_cast<std::size_t>(home)]);
+    sights.leave_to(leaders);
+}
+
 FoundCheckpoint find_checkpoint(mpi::Comm& comm, const formats::InputRequest& asked) {
     formats::InputRequest request = asked;
     request.directory =
         mpi::collectively_get(comm, [&] { return formats::named_directory(request.directory); });
-    Views views = group_views(comm, request.directory);
-    std::pair<Location, int> at = find_location(comm, request, views);
-    Location& location = at.first;
-    const int home = at.second;
+    Views views = group_views(comm, request.directory, Links::stay_inside);
+    FoundLocation at = find_location(comm, request, views);
+    if (at.links == Links::lead_out) {
+        views = group_views(comm, request.directory, at.links);
+        at = find_location(comm, request, views);
+    }
+    Location& location = at.location;
+    const int home = at.home;
     Sights sights(comm, std::move(views), location.directory);
     const formats::Format& format = formats::format_of(location);
     auto files = mpi::share(comm, home, [&] { return format.scan_list(location); });

@@ -19,6 +19,12 @@
 
 namespace shardweld::app {
 
+/// Calls that read a checkpoint's metadata.
+struct MetadataReads {
+    Index all = 0;        ///< of all ranks
+    Index of_a_rank = 0;  ///< of the busiest
+};
+
 struct Survey {
     formats::Location location;      ///< with this rank's own directories
     catalogue::Catalogue catalogue;  ///< the same on all ranks; its statements are judged already
@@ -27,6 +33,7 @@ struct Survey {
     std::vector<io::FileStamp>
         stamps;  ///< of the catalogue's files, for this rank: FileStatus::stamp
     std::vector<InputDigest> digests;  ///< of the catalogue's files, on the first rank
+    MetadataReads reads;
     int home = 0;  ///< found the checkpoint and its config, if any did: reads the side files
 };
 
@@ -37,6 +44,9 @@ struct FoundCheckpoint {
     Sights sights;
     std::vector<std::string> files;  ///< whose metadata are to be read: Format::scan_list
     SizesByGroup sizes;              ///< of these
+
+    /// Local. As Sights::leave_to.
+    void leave_to(mpi::Comm& leaders);
 };
 
 /// Collective. Ranks with the same view of the directory (host, mounts, directory) form a group

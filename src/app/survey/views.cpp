@@ -1,6 +1,9 @@
 #include "views.hpp"
 
+#include <fstream>
 #include <map>
+#include <set>
+#include <sstream>
 #include <string>
 
 #include <sys/stat.h>
@@ -11,21 +14,56 @@ namespace shardweld::app {
 
 namespace {
 
-/// Host, mount namespace and identity of the directory: equal for ranks that see the same files.
-std::string view_key(const mpi::Comm& comm, const fs::path& directory) {
-    std::error_code ignored;
-    std::string key = comm.host() + " " + fs::read_symlink("/proc/self/ns/mnt", ignored).string();
+std::string line_of(const char* path) {
+    std::ifstream in(path);
+    std::string line;
+    std::getline(in, line);
+    return line;
+}
+
+/// "relative/path device root", of each mount below the directory, from proc_pid_mountinfo(5).
+std::string mounts_below(const fs::path& directory) {
+    std::error_code failed;
+    const std::string above = fs::canonical(directory, failed).string() + "/";
+    std::set<std::string> mounts;
+    std::ifstream in("/proc/self/mountinfo");
+    for (std::string line; std::getline(in, line);) {
+        std::istringstream fields(line);
+        std::string ignored;
+        std::string device;
+        std::string root;
+        std::string point;
+        fields >> ignored >> ignored >> device >> root >> point;
+        if (point.starts_with(above)) {
+            mounts.insert(point.substr(above.size()) + " " + device + " " + root);
+        }
+    }
+    std::string all;
+    for (const std::string& mount : mounts) {
+        all += "\n" + mount;
+    }
+    return all;
+}
+
+/// Equal for ranks that see the same files. Hosts may have one name, so their boots count, too.
+std::string view_key(const mpi::Comm& comm, const fs::path& directory, Links links) {
+    std::string key = comm.host() + " " + line_of("/proc/sys/kernel/random/boot_id");
     struct stat status {};
     if (stat(directory.c_str(), &status) == 0) {
-        key += " " + std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
+        key += " " + std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino) +
+               mounts_below(directory);
+    }
+    std::error_code unknown;
+    if (links == Links::lead_out) {
+        key += "\n" + fs::read_symlink("/proc/self/ns/mnt", unknown).string();
     }
     return key;
 }
 
 }  // namespace
 
-Views group_views(mpi::Comm& comm, const fs::path& directory) {
-    const std::string key = view_key(comm, directory);
+Views group_views(mpi::Comm& comm, const fs::path& directory, Links links) {
+    const std::string key = view_key(comm, directory, links);
     Views views;
     std::map<std::string, std::uint32_t> groups;
     const std::vector<std::string> keys = mpi::gather(comm, key);

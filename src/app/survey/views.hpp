@@ -1,4 +1,5 @@
-// Which ranks see the same files: those on one host with the same mounts share one view.
+// Which ranks see the same files: those on one host that see the same directory, with the same
+// mounts below it, share one view, in whatever namespaces (containers) they run.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +27,11 @@ struct Views {
     }
 };
 
-/// Collective. Groups the ranks by host, mount namespace and identity of the directory.
-Views group_views(mpi::Comm& comm, const fs::path& directory);
+/// Whether what links lead to out of the directory is seen alike.
+enum class Links { stay_inside, lead_out };
+
+/// Collective. Groups the ranks by host, identity of the directory and mounts below it; where links
+/// lead out of it also by mount namespace, for each may have other files there.
+Views group_views(mpi::Comm& comm, const fs::path& directory, Links links);
 
 }  // namespace shardweld::app

@@ -95,6 +95,12 @@ class SharedTime {
 
 }  // namespace
 
+double metadata_seconds(const MetadataWork& work, const Machine& machine, int n_readers) {
+    const double of_reader = work.reads / n_readers / work.in_flight * machine.rank.read_latency_s;
+    return std::max(of_reader, seconds_for(work.reads, machine.shared.system_reads_s)) +
+           work.planning_s;
+}
+
 Timeline timeline_of(const Traffic& traffic, const Machine& machine, bool is_lockstep) {
     Timeline time;
     double slowest = 0;

@@ -250,6 +250,9 @@ void share_rest(Plan& plan, std::span<const LineRange> done, Bytes alignment) {
 }
 
 std::string Plan::hash() const {
+    if (!known_hash.empty()) {
+        return known_hash;
+    }
     Fingerprint print;
     for (const outputs::PlacedFile& file : placement.files) {
         print.add(file.name);

@@ -13,39 +13,39 @@ namespace shardweld::app {
 namespace {
 
 TEST(InTurns, does_all_of_it_once) {
-    for (const bool has_spare_core : {false, true}) {
+    for (const std::size_t n_threads : {1U, 2U, 8U}) {
         std::vector<int> done(1000, 0);
-        in_turns(done.size(), has_spare_core, [&](std::size_t at, Turn) { ++done[at]; });
+        in_turns(done.size(), n_threads, [&](std::size_t at, Turn) { ++done[at]; });
         EXPECT_EQ(done, std::vector<int>(1000, 1));
     }
-    in_turns(0, true, [](std::size_t, Turn) { FAIL(); });
+    in_turns(0, 8, [](std::size_t, Turn) { FAIL(); });
 }
 
-TEST(InTurns, take_two_threads_where_a_core_is_spare) {
-    // Each waits for the other: one thread alone would give up.
+TEST(InTurns, take_as_many_threads_as_are_asked_for) {
+    // Each waits for the others: fewer threads would give up.
     std::atomic<int> n_met = 0;
-    in_turns(2, true, [&](std::size_t, Turn) {
+    in_turns(5, 5, [&](std::size_t, Turn) {
         ++n_met;
-        for (int i = 0; n_met < 2 && i < 2000; ++i) {
+        for (int i = 0; n_met < 5 && i < 2000; ++i) {
             std::this_thread::sleep_for(std::chrono::milliseconds(5));
         }
     });
-    EXPECT_EQ(n_met, 2);
-    in_turns(100, false, [](std::size_t, Turn turn) { EXPECT_EQ(turn, Turn::own); });
+    EXPECT_EQ(n_met, 5);
+    in_turns(100, 1, [](std::size_t, Turn turn) { EXPECT_EQ(turn, Turn::own); });
 }
 
 TEST(InTurns, say_which_thread_is_the_callers) {
     const auto caller = std::this_thread::get_id();
-    in_turns(1000, true, [&](std::size_t, Turn turn) {
+    in_turns(1000, 8, [&](std::size_t, Turn turn) {
         EXPECT_EQ(turn == Turn::own, std::this_thread::get_id() == caller);
     });
 }
 
 TEST(InTurns, fail_with_the_first_in_every_run) {
     for (int i = 0; i < 200; ++i) {
-        for (const bool has_spare_core : {false, true}) {
+        for (const std::size_t n_threads : {1U, 2U, 8U}) {
             EXPECT_EQ(test::error_text([&] {
-                          in_turns(100, has_spare_core, [](std::size_t at, Turn) {
+                          in_turns(100, n_threads, [](std::size_t at, Turn) {
                               if (at == 70 || at == 71 || at > 90) {
                                   throw Error(ErrorCode::corrupt, "file " + std::to_string(at));
                               }

@@ -94,7 +94,7 @@ TEST(Report, has_the_fields_of_schema_one) {
               R"("launcher":"mpirun -n 2","directory":"/here","variables":{"OMP_X":"1"}})");
     EXPECT_EQ(
         json["input"].dump(),
-        R"({"dir":"/ckpt","format":"megatron legacy","facts":{"tp":2},"notes":[],"files":3,"bytes":300,"sha256":[],"stamps":[]})");
+        R"({"dir":"/ckpt","format":"megatron legacy","facts":{"tp":2},"notes":[],"files":3,"bytes":300,"metadata_reads":0,"sha256":[],"stamps":[]})");
     EXPECT_EQ(json["provenance"].dump(),
               R"({"standing":"proved","evidence":["args in 3 files: rank"]})");
     EXPECT_EQ(json["plan"]["strategy"], "direct");

@@ -52,6 +52,17 @@ TEST(Cost, of_nothing_known_is_nothing) {
     EXPECT_DOUBLE_EQ(seconds_of({}, kRates, true), 0);
 }
 
+TEST(Cost, of_metadata_is_shared_by_ranks_and_what_they_have_in_flight) {
+    const Machine machine{kRates, {}};
+    EXPECT_DOUBLE_EQ(metadata_seconds({80'000, 1, 3}, machine, 1), 83);
+    EXPECT_DOUBLE_EQ(metadata_seconds({80'000, 8, 3}, machine, 1), 13);
+    EXPECT_DOUBLE_EQ(metadata_seconds({80'000, 2, 3}, machine, 16), 5.5);
+    // The file system answers no more than so many a second.
+    Shared slow;
+    slow.system_reads_s = 10'000;
+    EXPECT_DOUBLE_EQ(metadata_seconds({80'000, 8, 3}, {kRates, slow}, 16), 11);
+}
+
 TEST(Cost, of_shared_links_bounds_the_ranks) {
     Traffic traffic;
     traffic.ranks.assign(4, rank(4 * kGB, 1000, 2 * kGB));

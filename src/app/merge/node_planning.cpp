@@ -1,0 +1,182 @@
+#include "node_planning.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "shardweld/core/codec.hpp"
+#include "shardweld/io/paths.hpp"
+#include "shardweld/mpi/share.hpp"
+#include "shardweld/outputs/format.hpp"
+#include "shardweld/plan/handed.hpp"
+#include "shardweld/publish/target.hpp"
+
+#include "../cli/selection.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+/// What a plan's way to a rank is the same for all.
+struct Travelling {
+    std::vector<std::byte> plan;
+    std::optional<std::vector<std::byte>> factors;
+    std::optional<std::vector<std::byte>> measured;
+    /// Ranks may come to own what the plan gives to others, or read it beforehand.
+    bool is_whole = false;
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.plan, self.factors, self.measured, self.is_whole);
+    };
+};
+
+Travelling plans_of(const Planned& planned, bool is_cut_anew) {
+    const auto bytes = [](const std::optional<plan::Plan>& plan) {
+        return plan ? std::optional(plan::as_bytes(*plan)) : std::nullopt;
+    };
+    return {plan::as_bytes(planned.plan), bytes(planned.factors), bytes(planned.measured),
+            is_cut_anew || planned.factors || planned.measured};
+}
+
+void take_plans(const Travelling& plans, int rank, Planned& planned) {
+    planned.plan = plan::plan_from(plans.plan, rank, plans.is_whole);
+    if (plans.factors) {
+        planned.factors = plan::plan_from(*plans.factors, rank, true);
+    }
+    if (plans.measured) {
+        planned.measured = plan::plan_from(*plans.measured, rank, true);
+    }
+}
+
+/// What of the rest ranks ask for while they move tensors.
+struct Rest {
+    fs::path directory;
+    std::vector<catalogue::File> files;
+    plan::Visibility visibility;
+    std::vector<io::FileStamp> stamps;
+    int home = 0;
+    bool is_checked = false;
+    catalogue::Records records;
+    std::vector<execute::RecordSums::RecordUse> uses;
+    std::string config_path;
+    std::string config_text;
+    bool holds_adapter_only = false;
+    bool is_value = false;
+    std::vector<std::uint32_t> shares;  ///< NVFP4
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.directory, self.files, self.visibility, self.stamps, self.home,
+                        self.is_checked, self.records, self.uses, self.config_path,
+                        self.config_text, self.holds_adapter_only, self.is_value, self.shares);
+    };
+};
+
+Rest rest_of(const Planned& planned) {
+    const Input& input = planned.input;
+    const auto& made = planned.model.bound.quantisation;
+    return {input.directory,
+            input.files,
+            input.visibility,
+            input.stamps,
+            input.home,
+            input.is_checked,
+            input.sums->records(),
+            input.sums->uses(),
+            planned.model.files.config_path,
+            planned.config_text,
+            planned.holds_adapter_only,
+            planned.model.prepared.is_value,
+            made ? made->shares : std::vector<std::uint32_t>()};
+}
+
+void take_rest(Rest rest, Planned& planned) {
+    Input& input = planned.input;
+    input.sums =
+        record_sums(rest.directory, rest.files, std::move(rest.records), std::move(rest.uses));
+    input.directory = std::move(rest.directory);
+    input.files = std::move(rest.files);
+    input.visibility = std::move(rest.visibility);
+    input.stamps = std::move(rest.stamps);
+    input.home = rest.home;
+    input.is_checked = rest.is_checked;
+    planned.model.files.config_path = std::move(rest.config_path);
+    planned.config_text = std::move(rest.config_text);
+    planned.holds_adapter_only = rest.holds_adapter_only;
+    planned.model.prepared.is_value = rest.is_value;
+    planned.model.bound.quantisation.emplace().shares = std::move(rest.shares);
+}
+
+/// Whether an earlier run has left something that this one may take up. Local.
+bool may_take_up(const Options& options) {
+    return !options.restart &&
+           std::ranges::any_of(
+               publish::unfinished_work(options.target_dir),
+               [](const fs::path& partial) { return io::kind_at(partial) != io::FileKind::none; });
+}
+
+bool sees_as(const FoundCheckpoint& found, const Views& views) {
+    return found.sights.views().group_of_rank == views.group_of_rank;
+}
+
+}  // namespace
+
+bool plans_once_a_node(const Session& session, const Terms& terms, const Sources& sources) {
+    const Views& views = sources.checkpoint.sights.views();
+    const bool see_alike = (!sources.base || sees_as(*sources.base, views)) &&
+                           std::ranges::all_of(sources.others, [&](const auto& other) {
+                               return sees_as(other.found, views);
+                           });
+    const bool is_default =
+        plan_choice(session.options, {}).output_format == &outputs::default_format() &&
+        !becomes_gguf(session.options.quantise);
+    return views.leaders.size() < views.group_of_rank.size() && see_alike && is_default &&
+           session.also.empty() && terms.sink == Destination::model;
+}
+
+NodePlanning::NodePlanning(Session& session, const Terms& terms, const Sources& sources)
+    : session_(session),
+      views_(sources.checkpoint.sights.views()),
+      is_cut_anew_(mpi::share(session.comm, 0, [&] {
+          return terms.crew.has_value() || may_take_up(session.options);
+      })) {
+    const int own = session.comm.rank();
+    auto planners = session.comm.split(views_.is_leader(own) ? 0 : 1);
+    if (views_.is_leader(own)) {
+        planners_ = std::move(planners);
+    }
+    beside_ =
+        session.comm.split(static_cast<int>(views_.group_of_rank[static_cast<std::size_t>(own)]));
+}
+
+void NodePlanning::leave_to_planners(Sources& sources) const {
+    sources.checkpoint.leave_to(*planners_);
+    if (sources.base) {
+        sources.base->leave_to(*planners_);
+    }
+    for (OtherCheckpoint& other : sources.others) {
+        other.found.leave_to(*planners_);
+    }
+}
+
+Session NodePlanning::session_of_planners() const {
+    return {*planners_,     session_.options,  session_.log,     session_.report,
+            session_.watch, session_.progress, session_.throttle};
+}
+
+void NodePlanning::hand_over(Planned& planned) const {
+    const auto from_planner = [&](auto make) { return mpi::share(*beside_, 0, make); };
+    const Travelling plans = from_planner([&] { return plans_of(planned, is_cut_anew_); });
+    Rest rest = from_planner([&] { return rest_of(planned); });
+    auto warnings = from_planner([&] { return session_.report.warnings; });
+    if (is_planner()) {
+        return;
+    }
+    take_plans(plans, session_.comm.rank(), planned);
+    take_rest(std::move(rest), planned);
+    planned.input.meter = meter_;
+    planned.input.meter.planned();
+    session_.report.warnings = std::move(warnings);
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,39 @@
+// Planning once a node: of the ranks that see the same files one reads the metadata and plans, and
+// the others get what they need. Knows groups of ranks and what travels; plans nothing itself.
+#pragma once
+
+#include <memory>
+
+#include "../survey/survey.hpp"
+#include "main_path.hpp"
+
+namespace shardweld::app {
+
+class NodePlanning {
+  public:
+    /// Collective. `sources` say who sees the same files.
+    NodePlanning(Session& session, const Terms& terms, const Sources& sources);
+
+    /// Whether this rank plans.
+    [[nodiscard]] bool is_planner() const { return planners_ != nullptr; }
+    /// Local, a planner's: the sources for these ranks alone, and their session, which writes into
+    /// the run's log and report.
+    void leave_to_planners(Sources& sources) const;
+    [[nodiscard]] Session session_of_planners() const;
+    /// Collective. The planners' plan on the ranks beside them, whose `planned` is empty so far.
+    void hand_over(Planned& planned) const;
+
+  private:
+    Session& session_;
+    Views views_;
+    bool is_cut_anew_;  ///< the line: the plan's owners may be others
+    std::unique_ptr<mpi::Comm> planners_;  ///< null on other ranks
+    std::unique_ptr<mpi::Comm> beside_;    ///< a planner, the first of them, and its neighbours
+    MemoryMeter meter_;
+};
+
+/// Local, the same on all ranks. Whether there is anybody to hand a plan to, and it is of a form
+/// that can travel: one output of the default format.
+bool plans_once_a_node(const Session& session, const Terms& terms, const Sources& sources);
+
+}  // namespace shardweld::app
