@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "../survey/survey.hpp"
-#include "main_path.hpp"
+#include "planned.hpp"
 
 namespace shardweld::app {
 
@@ -26,7 +26,7 @@ class NodePlanning {
   private:
     Session& session_;
     Views views_;
-    bool is_cut_anew_;  ///< the line: the plan's owners may be others
+    bool is_cut_anew_;                     ///< the line: the plan's owners may be others
     std::unique_ptr<mpi::Comm> planners_;  ///< null on other ranks
     std::unique_ptr<mpi::Comm> beside_;    ///< a planner, the first of them, and its neighbours
     MemoryMeter meter_;

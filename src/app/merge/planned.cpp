@@ -1,4 +1,5 @@
-// What a plan says about the files beside the tensors, and about memory.
+#include "planned.hpp"
+
 #include "shardweld/core/text.hpp"
 #include "shardweld/plan/footprint.hpp"
 #include "shardweld/plan/plan.hpp"
@@ -6,7 +7,6 @@
 
 #include "../compare/reference_model.hpp"
 #include "../family/bind_model.hpp"
-#include "main_path.hpp"
 
 namespace shardweld::app {
 
