@@ -245,14 +245,14 @@ class Keys {
     }
 
     void add_special() {
-        constexpr std::array<std::pair<const char*, const char*>, 6> kKinds = {
+        constexpr std::array<std::pair<const char*, const char*>, 6> kSpecialTokens = {
             {{"bos", "bos"},
              {"eos", "eos"},
              {"unk", "unknown"},
              {"sep", "seperator"},  // llama.cpp's spelling
              {"pad", "padding"},
              {"mask", "mask"}}};
-        for (const auto& [kind, name] : kKinds) {
+        for (const auto& [kind, name] : kSpecialTokens) {
             if (const auto id = special(kind)) {
                 add(MetadataField::u32(std::string("tokenizer.ggml.") + name + "_token_id", *id));
             }
