@@ -1,9 +1,11 @@
 // What config.json says by itself: whether it can be read, and names what the loader knows.
 #include <algorithm>
+#include <array>
 
 #include "shardweld/core/json.hpp"
 #include "shardweld/core/text.hpp"
 
+#include "field_types.hpp"
 #include "known_names.hpp"
 #include "rope.hpp"
 #include "rule.hpp"
@@ -26,6 +28,9 @@ void look_for_config(const Case& model, Findings& findings) {
     } else if (model.directory.config_text.starts_with(kMark)) {
         findings.fatal("config.json begins with a byte order mark, which no loader's parser takes",
                        "save it as UTF-8 without one");
+    } else if (!parsed_json(model.directory.config_text).is_object()) {
+        findings.fatal("config.json is not a JSON object within the limits",
+                       "copy it again from the model that was trained");
     }
 }
 
@@ -77,11 +82,13 @@ void look_at_padding(const json& config, bool is_fatal, Findings& findings) {
     }
 }
 
+constexpr std::array<const char*, 8> kSizes = {
+    "hidden_size",         "intermediate_size", "num_hidden_layers", "num_attention_heads",
+    "num_key_value_heads", "head_dim",          "vocab_size",        "max_position_embeddings"};
+
 /// transformers' configurations take no other number, nor a text.
 void look_at_sizes(const Case& model, Findings& findings) {
-    for (const char* name :
-         {"hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
-          "num_key_value_heads", "head_dim", "vocab_size", "max_position_embeddings"}) {
+    for (const char* name : kSizes) {
         const json value = model.field(name);
         const bool is_list = value.is_array() || value.is_object();
         if (!value.is_null() && !is_list && !value.is_number_integer()) {
@@ -95,6 +102,81 @@ void look_at_sizes(const Case& model, Findings& findings) {
                         ? value_in(model.config, "text_config")
                         : model.config,
                     model.is_for(Loader::transformers), findings);
+}
+
+/// Whether the loader makes transformers' own configuration of config.json.
+bool has_known_config(const Case& model) {
+    const json type = value_in(model.config, "model_type");
+    return type.is_string() && knows_type(Loader::transformers, type.get<std::string>()) &&
+           !has_own_code(model);
+}
+
+/// Kinds of values of one configuration, and of those inside of it. Rule `sizes` has told of sizes.
+void look_at_kinds(const json& config, const std::string& above, std::vector<std::string>& wrong) {
+    for (const auto& [field, value] : config.items()) {
+        if (value.is_object() && field.ends_with("_config") && field != "quantization_config") {
+            look_at_kinds(value, above + field + ".", wrong);
+            continue;
+        }
+        const std::string taken = taken_instead(field, value);
+        const bool is_told =
+            !value.is_null() &&
+            std::ranges::any_of(
+                kSizes, [name = std::string_view(field)](const char* one) { return name == one; });
+        if (!taken.empty() && !is_told) {
+            wrong.push_back(above + field + " " + with_nonfinite(value.dump()) + ", not " + taken);
+        }
+    }
+}
+
+/// Words of one configuration that transformers looks up.
+void look_at_words_of(const Case& model, const json& config, std::vector<std::string>& wrong) {
+    for (const char* field : {"dtype", "torch_dtype"}) {
+        const json dtype = value_in(config, field);
+        if (dtype.is_string() && !is_dtype(dtype.get<std::string>())) {
+            wrong.push_back(std::string(field) + " " + dtype.dump() + ", no dtype of torch");
+        }
+    }
+    const json function = value_in(config, "hidden_act");
+    if (model.is_for(Loader::transformers) && function.is_string() &&
+        !is_activation(function.get<std::string>())) {
+        wrong.push_back("hidden_act " + function.dump() + ", no function that transformers knows");
+    }
+    for (const char* field : {"num_experts", "num_local_experts", "n_routed_experts"}) {
+        const json chosen = value_in(config, "num_experts_per_tok");
+        const json experts = value_in(config, field);
+        if (chosen.is_number_integer() && experts.is_number_integer() && experts > 0 &&
+            chosen > experts) {
+            wrong.push_back("num_experts_per_tok " + chosen.dump() + " of " + experts.dump() +
+                            " experts");
+        }
+    }
+    const json kinds = value_in(config, "layer_types");
+    const json count = value_in(config, "num_hidden_layers");
+    if (kinds.is_array() && count.is_number_integer() &&
+        static_cast<Index>(kinds.size()) != count.get<Index>()) {
+        wrong.push_back("layer_types of " + std::to_string(kinds.size()) +
+                        " layers, num_hidden_layers " + count.dump());
+    }
+}
+
+void look_at_types(const Case& model, Findings& findings) {
+    if (!has_known_config(model)) {
+        return;
+    }
+    std::vector<std::string> wrong;
+    look_at_kinds(model.config, "", wrong);
+    look_at_words_of(model, model.config, wrong);
+    look_at_words_of(model, value_in(model.config, "text_config"), wrong);
+    const json quantised = value_in(model.config, "quantization_config");
+    if (!quantised.is_null() && !quantised.is_object()) {
+        wrong.push_back("quantization_config " + quantised.dump() + ", not an object");
+    }
+    if (!wrong.empty()) {
+        findings.fatal("config.json says " + first_of(wrong),
+                       "transformers' configuration refuses it: take it from the model that was "
+                       "trained");
+    }
 }
 
 void look_at_classes(const Case& model, Findings& findings) {
@@ -190,6 +272,11 @@ const std::vector<Rule>& config_rules() {
         {"sizes", kHub, look_at_sizes,
          "sizes in config.json are whole numbers, and pad_token_id is below `vocab_size`",
          "transformers 5.24, run: StrictDataclassFieldValidationError, AssertionError"},
+        {"types", kHub & ~bit(Loader::tgi), look_at_types,
+         "fields of config.json are of the kinds that transformers' configurations take, `dtype` "
+         "and "
+         "`hidden_act` words that it knows, `layer_types` one for each layer",
+         "transformers 5.24, run: StrictDataclassFieldValidationError, KeyError, AttributeError"},
         {"class", kHub & ~bit(Loader::tgi), look_at_classes,
          "`architectures` names a class that the loader knows; only a remark for transformers",
          "registries of models of vLLM 0.33, SGLang 0.5.23 and transformers 5.24, read"},

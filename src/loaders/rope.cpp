@@ -110,8 +110,15 @@ class RopeCheck {
 
     void look_at(const json& rope, const std::string& path, const json& around) {
         const json stated = rope.contains("rope_type") ? rope["rope_type"] : value_in(rope, "type");
+        const json theta = value_in(rope, "rope_theta");
+        if (!theta.is_null() && !theta.is_number()) {
+            add(path + " has rope_theta " + theta.dump() + ", which is no number",
+                "take it from the model that was trained");
+        }
         if (stated.is_null()) {
-            if (rope.contains("factor")) {
+            if (rope.contains("rope_type") && loader_ == Loader::transformers) {
+                add(path + " has rope_type null", "remove it, or say which form it is");
+            } else if (rope.contains("factor")) {
                 add(path + " has a factor, but no rope_type",
                     "say which form it is: linear, yarn, ...");
             }

@@ -176,13 +176,17 @@ void look_at_layers(const Case& model, Findings& findings) {
     }
 }
 
+bool has_prediction_names(const Case& model) {
+    return std::ranges::any_of(model.weights.tensors, [](const auto& entry) {
+        return predicts_further_tokens(entry.first);
+    });
+}
+
 /// A layer that predicts further tokens, by the names of its parts or its number.
 bool has_prediction(const Case& model) {
     const std::set<Index> stored = layers_of(model);
     return (!stored.empty() && *stored.rbegin() >= model.number("num_hidden_layers").value_or(0)) ||
-           std::ranges::any_of(model.weights.tensors, [](const auto& entry) {
-               return predicts_further_tokens(entry.first);
-           });
+           has_prediction_names(model);
 }
 
 void look_at_prediction(const Case& model, Findings& findings) {
@@ -252,6 +256,24 @@ std::vector<std::string> unexpected(const Case& model, const Places& places) {
         }
     }
     return names;
+}
+
+/// Of what is not expected, what layers of the family have that are; layers that predict further
+/// tokens have more, and stand behind the others.
+std::vector<std::string> layers_beyond(const Case& model, const std::vector<std::string>& more) {
+    std::set<std::string> patterns;
+    for (const auto& [name, tensor] : model.directory.expected) {
+        patterns.insert(tensor.logical.starts_with("layer.") ? digits_hidden(name) : "");
+    }
+    std::vector<std::string> beyond;
+    for (const std::string& name : more) {
+        const auto layer = stack_layer_of(name);
+        if (layer && *layer >= model.number("num_hidden_layers").value_or(*layer + 1) &&
+            patterns.contains(digits_hidden(name))) {
+            beyond.push_back(name);
+        }
+    }
+    return has_prediction_names(model) ? std::vector<std::string>() : beyond;
 }
 
 /// What became of the family's tensors.
@@ -433,7 +455,13 @@ void look_at_names(const Case& model, Findings& findings) {
                               std::string(name_of(model.request.loader)) +
                               " does is not checked here");
     }
-    if (const auto more = unexpected(model, places); !more.empty()) {
+    const auto more = unexpected(model, places);
+    if (const auto beyond = layers_beyond(model, more); !beyond.empty()) {
+        findings.fatal("config.json says num_hidden_layers " +
+                           model.field("num_hidden_layers").dump() +
+                           ", but further layers of the same kind are stored: " + first_of(beyond),
+                       "they would be left out, without a word: correct num_hidden_layers");
+    } else if (!more.empty()) {
         findings.doubtful("the family " + family + " has no such tensors: " + first_of(more),
                           "loaders leave them out, or refuse them");
     }

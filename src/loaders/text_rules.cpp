@@ -1,5 +1,6 @@
 // The files between text and numbers: the tokenizer, chat templates, generation_config.json.
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "shardweld/core/text.hpp"
@@ -16,6 +17,9 @@ void look_for_tokenizer(const Case& model, Findings& findings) {
     if (!model.directory.tokenizer.is_there) {
         findings.add(!model.is_for(Loader::transformers), "no tokenizer lies beside the weights",
                      "copy the tokenizer's files from the model that was trained");
+    }
+    if (const std::string& fault = model.directory.tokenizer.fault; !fault.empty()) {
+        findings.fatal(fault, "copy it again from the model that was trained");
     }
 }
 
@@ -87,6 +91,44 @@ void look_for_template(const Case& model, Findings& findings) {
     }
 }
 
+bool is_cache(const json& name) {
+    constexpr std::array<std::string_view, 10> kCaches = {
+        "static",         "offloaded_static", "sliding_window",           "hybrid",
+        "hybrid_chunked", "offloaded_hybrid", "offloaded_hybrid_chunked", "dynamic",
+        "offloaded",      "quantized"};
+    return name.is_string() &&
+           std::ranges::find(kCaches, name.get_ref<const std::string&>()) != kCaches.end();
+}
+
+/// A setting that GenerationConfig refuses, and not only remarks upon; "" for none.
+std::string refused_setting(const json& settings) {
+    const auto number = [&](const char* name, Index absent) {
+        const json value = value_in(settings, name);
+        return value.is_number_integer() ? value.get<Index>() : absent;
+    };
+    const json early = value_in(settings, "early_stopping");
+    const json cache = value_in(settings, "cache_implementation");
+    const Index answers = number("num_return_sequences", 1);
+    const Index beams = number("num_beams", 1);
+    const bool samples = value_in(settings, "do_sample") == true;
+    if (number("max_new_tokens", 1) <= 0) {
+        return "max_new_tokens " + settings["max_new_tokens"].dump();
+    }
+    if (!early.is_null() && !early.is_boolean() && early != "never") {
+        return "early_stopping " + early.dump();
+    }
+    if (!cache.is_null() && !is_cache(cache)) {
+        return "cache_implementation " + cache.dump();
+    }
+    if (answers > beams && (beams > 1 || !samples)) {
+        return "num_return_sequences " + std::to_string(answers) + " with " +
+               (beams > 1 ? std::to_string(beams) + " beams" : "neither sampling nor beams");
+    }
+    return value_in(settings, "compile_config").is_null()
+               ? ""
+               : "compile_config, which no file can hold";
+}
+
 void look_for_generation(const Case& model, Findings& findings) {
     const std::string& text = model.directory.generation_text;
     if (text.empty()) {
@@ -95,9 +137,19 @@ void look_for_generation(const Case& model, Findings& findings) {
                               "sampling and end tokens are the library's defaults; copy the file "
                               "from the model that was trained");
         }
-    } else if (!parsed_json(text).is_object()) {
+        return;
+    }
+    const json settings = parsed_json(text);
+    if (settings.is_discarded()) {
+        findings.doubtful("generation_config.json is not JSON, and left out",
+                          "copy it again from the model that was trained");
+    } else if (!settings.is_object()) {
         findings.fatal("generation_config.json is not a JSON object",
                        "copy it again from the model that was trained");
+    } else if (const std::string refused = refused_setting(settings);
+               !refused.empty() && !model.is_for(Loader::tgi)) {
+        findings.fatal("generation_config.json says " + refused,
+                       "transformers' GenerationConfig refuses it: correct it, or remove it");
     }
 }
 
@@ -137,15 +189,19 @@ void look_at_end(const Case& model, Findings& findings) {
 const std::vector<Rule>& text_rules() {
     static const std::vector<Rule> rules = {
         {"tokenizer", kHub, look_for_tokenizer,
-         "a tokenizer is there; only a remark for transformers",
-         "vLLM's and TGI's start without options, read"},
+         "a tokenizer is there, only a remark for transformers, and its files can be read",
+         "transformers 5.24, run: JSONDecodeError, KeyError; vLLM's and TGI's start without "
+         "options, "
+         "read"},
         {"template", kHub, look_for_template,
          "a chat template is there, and where the loader reads it: chat_template.jinja (not TGI), "
          "tokenizer_config.json, chat_template.json (TGI, and models with a processor)",
          "transformers 5.24 tokenizers and processors, run; vLLM 0.33 renderers/hf and TGI's "
          "router, read"},
         {"generation", kHub, look_for_generation,
-         "generation_config.json is there, and a JSON object", "transformers 5.24, run"},
+         "generation_config.json is there, a JSON object, and says nothing that GenerationConfig "
+         "refuses",
+         "transformers 5.24, run: TypeError, ValueError"},
         {"end", kHub, look_at_end,
          "`eos_token_id` of generation_config.json, or of config.json, has the tokenizer's "
          "eos_token",

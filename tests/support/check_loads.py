@@ -87,6 +87,14 @@ def load(directory, architecture):
     return json.dumps(wrong) if wrong else ""
 
 
+# Settings of Llama, of which transformers' configuration refuses some.
+SETTINGS = [("rms_norm_eps", 1), ("rms_norm_eps", "1e-6"), ("rms_norm_eps", 1e-5), ("attention_dropout", 0), ("attention_dropout", "0"),
+            ("initializer_range", 1), ("hidden_act", "swishy"), ("hidden_act", "relu2"), ("dtype", "bf16"), ("dtype", "float16"),
+            ("eos_token_id", [1, "2"]), ("eos_token_id", [1, 2]), ("bos_token_id", "1"), ("tie_word_embeddings", 0),
+            ("layer_types", ["full_attention"]), ("layer_types", ["full_attention", "sliding_attention"]),
+            ("rope_parameters", {"rope_type": "default", "rope_theta": "10000"}), ("quantization_config", "fp8"), ("id2label", [1])]
+
+
 def cases_of(tables, wanted):
     for path in sorted(pathlib.Path(tables).glob("*.json")):
         table = json.loads(path.read_text())
@@ -100,6 +108,9 @@ def cases_of(tables, wanted):
                 changed = change(names)
                 if changed and (variant == "as they are" or (form == "saved" and changed != names)):
                     yield f"{path.stem}, {form} names {variant}", table["config"], changed
+        if path.stem == "llama":
+            for field, value in SETTINGS:
+                yield f"llama, {field} {json.dumps(value)}", {**table["config"], field: value}, plan_tables.unfolded(table["saved"])
 
 
 def main():

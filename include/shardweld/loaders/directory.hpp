@@ -75,6 +75,7 @@ struct GgufFile {
 /// The tokenizer beside the weights.
 struct Tokenizer {
     bool is_there = false;
+    std::string fault = "";         ///< of one of its files, "": none is seen
     std::optional<Index> n_tokens;  ///< its largest number, and one; nullopt: unknown
     std::string config_text;        ///< tokenizer_config.json; "": there is none
     std::string eos;                ///< the token that ends a text, as the files name it

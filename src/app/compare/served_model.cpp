@@ -7,6 +7,7 @@
 
 #include "shardweld/core/config_fields.hpp"
 #include "shardweld/core/error.hpp"
+#include "shardweld/core/json.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/core/weight_map.hpp"
 #include "shardweld/formats/containers/gguf_header.hpp"
@@ -114,6 +115,21 @@ void take_served_weights(const fs::path& directory, loaders::Directory& found) {
     }
 }
 
+/// Of files that transformers reads whole: what is no JSON.
+std::string tokenizer_fault(const fs::path& directory, const loaders::Directory& found) {
+    for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+                             "added_tokens.json"}) {
+        const std::string text = side_text(directory, found, name, kLongestTokenizerFile);
+        if (!found.files.contains(name)) {
+            continue;
+        }
+        if (trim(text).substr(0, 1) != "{" || !nlohmann::json::accept(without_nonfinite(text))) {
+            return std::string(name) + " is not a JSON object";
+        }
+    }
+    return "";
+}
+
 void take_served_tokenizer(const fs::path& directory, loaders::Directory& found) {
     const std::vector<publish::Asset> assets = publish::collect_assets(directory);
     std::vector<std::string> names;
@@ -129,6 +145,7 @@ void take_served_tokenizer(const fs::path& directory, loaders::Directory& found)
     const EndToken end =
         end_token(tokenizer.config_text,
                   side_text(directory, found, "tokenizer.json", kLongestTokenizerFile));
+    tokenizer.fault = tokenizer_fault(directory, found);
     tokenizer.eos = end.text;
     tokenizer.eos_number = end.number;
 }
