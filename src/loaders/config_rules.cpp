@@ -153,8 +153,11 @@ void look_at_words_of(const Case& model, const json& config, std::vector<std::st
     }
     const json kinds = value_in(config, "layer_types");
     const json count = value_in(config, "num_hidden_layers");
+    // Some count layers that predict further tokens, too.
+    const Index further = model.number("num_nextn_predict_layers").value_or(0);
     if (kinds.is_array() && count.is_number_integer() &&
-        static_cast<Index>(kinds.size()) != count.get<Index>()) {
+        static_cast<Index>(kinds.size()) != count.get<Index>() &&
+        static_cast<Index>(kinds.size()) - further != count.get<Index>()) {
         wrong.push_back("layer_types of " + std::to_string(kinds.size()) +
                         " layers, num_hidden_layers " + count.dump());
     }
