@@ -27,6 +27,18 @@ std::optional<Location> try_probe(const Format& format, const fs::path& director
     }
 }
 
+/// Error(io) where it cannot be told what lies there.
+std::optional<Location> probe_for_another(const Format& format, const fs::path& directory) {
+    try {
+        return format.probe(directory);
+    } catch (const Error& error) {
+        if (error.code() == ErrorCode::io) {
+            throw;
+        }
+        return std::nullopt;
+    }
+}
+
 bool shares_files(const Location& one, const Location& other) {
     return std::ranges::find_first_of(one.shard_files, other.shard_files) != one.shard_files.end();
 }
@@ -200,8 +212,9 @@ bool belongs_to_another(const Location& found) {
         if (format->name() == own.name()) {
             return false;
         }
-        const auto other =
-            format->backend() == own.backend() ? std::nullopt : try_probe(*format, found.directory);
+        const auto other = format->backend() == own.backend()
+                               ? std::nullopt
+                               : probe_for_another(*format, found.directory);
         if (other && shares_files(*other, found)) {
             return true;
         }
@@ -214,7 +227,7 @@ void refuse_another(const Location& found) {
         if (format->only_by_name() || format->name() == found.format) {
             continue;
         }
-        const auto other = try_probe(*format, found.directory);
+        const auto other = probe_for_another(*format, found.directory);
         const bool is_apart = other && other->directory == found.directory &&
                               !other->shard_files.empty() && !found.shard_files.empty() &&
                               !shares_files(*other, found);
