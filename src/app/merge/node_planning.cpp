@@ -18,37 +18,6 @@ namespace shardweld::app {
 
 namespace {
 
-/// What a plan's way to a rank is the same for all.
-struct Travelling {
-    std::vector<std::byte> plan;
-    std::optional<std::vector<std::byte>> factors;
-    std::optional<std::vector<std::byte>> measured;
-    /// Ranks may come to own what the plan gives to others, or read it beforehand.
-    bool is_whole = false;
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.plan, self.factors, self.measured, self.is_whole);
-    };
-};
-
-Travelling plans_of(const Planned& planned, bool is_cut_anew) {
-    const auto bytes = [](const std::optional<plan::Plan>& plan) {
-        return plan ? std::optional(plan::as_bytes(*plan)) : std::nullopt;
-    };
-    return {plan::as_bytes(planned.plan), bytes(planned.factors), bytes(planned.measured),
-            is_cut_anew || planned.factors || planned.measured};
-}
-
-void take_plans(const Travelling& plans, int rank, Planned& planned) {
-    planned.plan = plan::plan_from(plans.plan, rank, plans.is_whole);
-    if (plans.factors) {
-        planned.factors = plan::plan_from(*plans.factors, rank, true);
-    }
-    if (plans.measured) {
-        planned.measured = plan::plan_from(*plans.measured, rank, true);
-    }
-}
-
 /// What of the rest ranks ask for while they move tensors.
 struct Rest {
     fs::path directory;
@@ -64,11 +33,14 @@ struct Rest {
     bool holds_adapter_only = false;
     bool is_value = false;
     std::vector<std::uint32_t> shares;  ///< NVFP4
+    bool has_factors = false;
+    bool has_measured = false;
 
     static constexpr auto fields = [](auto& self) {
         return std::tie(self.directory, self.files, self.visibility, self.stamps, self.home,
                         self.is_checked, self.records, self.uses, self.config_path,
-                        self.config_text, self.holds_adapter_only, self.is_value, self.shares);
+                        self.config_text, self.holds_adapter_only, self.is_value, self.shares,
+                        self.has_factors, self.has_measured);
     };
 };
 
@@ -87,7 +59,9 @@ Rest rest_of(const Planned& planned) {
             planned.config_text,
             planned.holds_adapter_only,
             planned.model.prepared.is_value,
-            made ? made->shares : std::vector<std::uint32_t>()};
+            made ? made->shares : std::vector<std::uint32_t>(),
+            planned.factors.has_value(),
+            planned.measured.has_value()};
 }
 
 void take_rest(Rest rest, Planned& planned) {
@@ -164,15 +138,40 @@ Session NodePlanning::session_of_planners() const {
             session_.watch, session_.progress, session_.throttle};
 }
 
+plan::Plan NodePlanning::handed(const plan::Plan* own, bool is_whole) const {
+    std::vector<std::byte> bytes;
+    mpi::collectively(*beside_, [&] {
+        if (is_planner()) {
+            bytes = plan::as_bytes(*own);
+        }
+    });
+    bytes = beside_->broadcast(std::move(bytes), 0);
+    return is_planner() ? plan::Plan() : plan::plan_from(bytes, session_.comm.rank(), is_whole);
+}
+
 void NodePlanning::hand_over(Planned& planned) const {
-    const auto from_planner = [&](auto make) { return mpi::share(*beside_, 0, make); };
-    const Travelling plans = from_planner([&] { return plans_of(planned, is_cut_anew_); });
-    Rest rest = from_planner([&] { return rest_of(planned); });
-    auto warnings = from_planner([&] { return session_.report.warnings; });
+    Rest rest = mpi::share(*beside_, 0, [&] { return rest_of(planned); });
+    auto warnings = mpi::share(*beside_, 0, [&] { return session_.report.warnings; });
+    const auto hand = [&](const plan::Plan* own, bool is_whole, auto take) {
+        plan::Plan plan = handed(own, is_whole);
+        if (!is_planner()) {
+            take(std::move(plan));
+        }
+    };
+    // Where factors or divisors come first, ranks read for targets that others make.
+    hand(&planned.plan, is_cut_anew_ || rest.has_factors || rest.has_measured,
+         [&](plan::Plan plan) { planned.plan = std::move(plan); });
+    if (rest.has_factors) {
+        hand(planned.factors ? &*planned.factors : nullptr, true,
+             [&](plan::Plan plan) { planned.factors = std::move(plan); });
+    }
+    if (rest.has_measured) {
+        hand(planned.measured ? &*planned.measured : nullptr, true,
+             [&](plan::Plan plan) { planned.measured = std::move(plan); });
+    }
     if (is_planner()) {
         return;
     }
-    take_plans(plans, session_.comm.rank(), planned);
     take_rest(std::move(rest), planned);
     planned.input.meter = meter_;
     planned.input.meter.planned();

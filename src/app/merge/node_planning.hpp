@@ -24,6 +24,9 @@ class NodePlanning {
     void hand_over(Planned& planned) const;
 
   private:
+    /// The planner's `own`, on the ranks beside it.
+    [[nodiscard]] plan::Plan handed(const plan::Plan* own, bool is_whole) const;
+
     Session& session_;
     Views views_;
     bool is_cut_anew_;                     ///< the line: the plan's owners may be others
