@@ -92,7 +92,7 @@ bool is_granted(Bytes bytes) {
 // node the pages of shared memory through which the two speak (docs/cluster/running.md).
 constexpr Bytes kMpi = Bytes{2600} << 10U;
 constexpr Bytes kPeer = Bytes{48} << 10U;
-// For each rank of other nodes: its address, and the connection's state and buffers (TCP).
+// For each rank of other nodes, an estimate: its address, and a connection's state and buffers.
 constexpr Bytes kRemotePeer = Bytes{4} << 10U;
 // Lists of a round, open files, the reading thread's stack and heap.
 constexpr Bytes kRun = Bytes{256} << 10U;
