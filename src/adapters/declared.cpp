@@ -87,12 +87,7 @@ bool changes_base(const ordered_json& declared) {
                        [&](std::string_view known) { return way.starts_with(known); });
 }
 
-}  // namespace
-
-ordered_json parse_declared(const ConfigFile& file) {
-    if (file.text.empty()) {
-        return ordered_json::object();
-    }
+ordered_json object_in(const ConfigFile& file) {
     std::optional<JsonFault> fault;
     auto json = parse_json<ordered_json>(without_nonfinite(file.text), &fault);
     if (fault) {
@@ -105,6 +100,22 @@ ordered_json parse_declared(const ConfigFile& file) {
         throw Error(ErrorCode::corrupt, file.path + " holds no JSON object");
     }
     return json;
+}
+
+}  // namespace
+
+ordered_json parse_declared(const ConfigFile& file) {
+    // One file is asked for by several steps, and a hostile one takes seconds each time.
+    thread_local std::string text;
+    thread_local ordered_json last = ordered_json::object();
+    if (file.text.empty()) {
+        return ordered_json::object();
+    }
+    if (file.text != text) {
+        last = object_in(file);
+        text = file.text;
+    }
+    return last;
 }
 
 std::optional<double> positive(const ordered_json& json, const char* field,
