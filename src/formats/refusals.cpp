@@ -19,14 +19,6 @@ namespace {
 // An error should not take long.
 constexpr std::size_t kMostListed = 1000;
 
-std::optional<Location> try_probe(const Format& format, const fs::path& directory) noexcept {
-    try {
-        return format.probe(directory);
-    } catch (const std::exception&) {
-        return std::nullopt;  // damaged: it is not what was asked for anyway
-    }
-}
-
 /// Error(io) where it cannot be told what lies there.
 std::optional<Location> probe_for_another(const Format& format, const fs::path& directory) {
     try {
@@ -35,6 +27,15 @@ std::optional<Location> probe_for_another(const Format& format, const fs::path& 
         if (error.code() == ErrorCode::io) {
             throw;
         }
+        return std::nullopt;  // damaged: it is not what was asked for anyway
+    }
+}
+
+/// For messages: what cannot be told is left out.
+std::optional<Location> try_probe(const Format& format, const fs::path& directory) noexcept {
+    try {
+        return probe_for_another(format, directory);
+    } catch (const std::exception&) {
         return std::nullopt;
     }
 }

@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <csignal>
-#include <fstream>
 #include <utility>
 
 #include <unistd.h>
@@ -16,12 +15,6 @@ namespace {
 
 constexpr const char* kUnknown = "-";
 
-std::string boot_of_this_host() {
-    std::string boot;
-    std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-    return boot;
-}
-
 std::string word(const std::string& text) {
     return text.empty() ? kUnknown : text;
 }
@@ -29,7 +22,7 @@ std::string word(const std::string& text) {
 }  // namespace
 
 Holder this_process(std::string job, Index restarts) {
-    return {host_name(), ::getpid(), std::move(job), restarts, boot_of_this_host()};
+    return {host_name(), ::getpid(), std::move(job), restarts, boot_id()};
 }
 
 std::string text_of(const Holder& holder) {

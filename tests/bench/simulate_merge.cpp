@@ -92,7 +92,7 @@ double survey_s(const app::PlannedMerge& merge, const Described& machine) {
     const int n_ranks = merge.plan.n_ranks();
     const int per_node = machine.machine.shared.ranks_per_node;
     const auto in_flight = static_cast<double>(app::reading_threads(1, merge.files.size()));
-    return plan::metadata_seconds({static_cast<double>(merge.reads.all), in_flight, machine.plan_s},
+    return plan::metadata_seconds({static_cast<double>(merge.n_reads), in_flight, machine.plan_s},
                                   machine.machine, (n_ranks + per_node - 1) / per_node);
 }
 

@@ -223,7 +223,7 @@ double metadata_seconds(const Planned& planned, int n_ranks, int ranks_on_node,
     const std::size_t n_files = planned.input.files.size();
     // Each file is examined and opened, too.
     const double n_calls =
-        static_cast<double>(planned.input.reads.all) + 2 * static_cast<double>(n_files);
+        static_cast<double>(planned.input.n_reads) + 2 * static_cast<double>(n_files);
     // One rank of a node reads for all.
     const int n_nodes = (n_ranks + ranks_on_node - 1) / ranks_on_node;
     const auto in_flight = static_cast<double>(reading_threads(1, n_files));

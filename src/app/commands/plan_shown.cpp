@@ -93,7 +93,7 @@ std::vector<std::vector<std::string>> plan_rows(const PlannedMerge& merge) {
         {"writers of a file", most_text(figures.writers)},
         {"buffers of a rank", human_bytes(figures.buffer_bytes)},
         {"metadata of a rank", human_bytes(figures.metadata_bytes)},
-        {"reads of metadata", std::to_string(merge.reads.all) + ", shared by the ranks"},
+        {"reads of metadata", std::to_string(merge.n_reads) + ", shared by the ranks"},
         {"peak of a rank",
          human_bytes(merge.memory.peak()) + ": program " + human_bytes(merge.memory.base) +
              ", planning " + human_bytes(merge.memory.metadata) + ", then plan and buffers " +
@@ -187,7 +187,7 @@ std::string plan_json(const PlannedMerge& merge) {
     json["writers_per_file"] = most_json(figures.writers);
     json["buffer_bytes"] = figures.buffer_bytes;
     json["metadata_bytes"] = figures.metadata_bytes;
-    json["metadata_reads"] = merge.reads.all;
+    json["metadata_reads"] = merge.n_reads;
     json["metadata_s"] = merge.metadata_s;
     json["peak_bytes"] = merge.memory.peak();
     json["memory"] = {

@@ -25,7 +25,7 @@ struct PlannedMerge {
     plan::Ledger ledger;
     std::vector<plan::Warning> warnings;
     std::vector<std::string> trace;  ///< --trace
-    MetadataReads reads;             ///< that this plan took
+    Index n_reads = 0;               ///< calls that read metadata for this plan
     double metadata_s = 0;           ///< reading metadata and planning, where the merge runs
     MemoryForecast memory;
     /// With a target: whose quotas were looked at there; empty: they are unknown.

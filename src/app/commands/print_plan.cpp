@@ -62,7 +62,7 @@ PlannedMerge planned_merge(const Session& session, Planned planned, Figures figu
     merge.warnings = report.warnings;
     merge.trace = std::move(planned.trace);
     merge.quotas = report.quotas;
-    merge.reads = planned.input.reads;
+    merge.n_reads = planned.input.n_reads;
     return merge;
 }
 

@@ -77,7 +77,7 @@ void tell(Session& session, const ReadCheckpoint& read) {
     }
     describe_input(session.report, read.input.directory, catalogue);
     session.report.provenance = read.survey.provenance;
-    session.report.metadata_reads = read.input.reads.all;
+    session.report.metadata_reads = read.input.n_reads;
     session.watch.lap("survey");
 }
 

@@ -12,8 +12,6 @@
 #include "shardweld/plan/handed.hpp"
 #include "shardweld/publish/target.hpp"
 
-#include "../cli/selection.hpp"
-
 namespace shardweld::app {
 
 namespace {
@@ -33,14 +31,11 @@ struct Rest {
     bool holds_adapter_only = false;
     bool is_value = false;
     std::vector<std::uint32_t> shares;  ///< NVFP4
-    bool has_factors = false;
-    bool has_measured = false;
 
     static constexpr auto fields = [](auto& self) {
         return std::tie(self.directory, self.files, self.visibility, self.stamps, self.home,
                         self.is_checked, self.records, self.uses, self.config_path,
-                        self.config_text, self.holds_adapter_only, self.is_value, self.shares,
-                        self.has_factors, self.has_measured);
+                        self.config_text, self.holds_adapter_only, self.is_value, self.shares);
     };
 };
 
@@ -59,9 +54,7 @@ Rest rest_of(const Planned& planned) {
             planned.config_text,
             planned.holds_adapter_only,
             planned.model.prepared.is_value,
-            made ? made->shares : std::vector<std::uint32_t>(),
-            planned.factors.has_value(),
-            planned.measured.has_value()};
+            made ? made->shares : std::vector<std::uint32_t>()};
 }
 
 void take_rest(Rest rest, Planned& planned) {
@@ -138,37 +131,32 @@ Session NodePlanning::session_of_planners() const {
             session_.watch, session_.progress, session_.throttle};
 }
 
-plan::Plan NodePlanning::handed(const plan::Plan* own, bool is_whole) const {
+void NodePlanning::hand_over(plan::Plan& plan, bool is_whole) const {
     std::vector<std::byte> bytes;
     mpi::collectively(*beside_, [&] {
         if (is_planner()) {
-            bytes = plan::as_bytes(*own);
+            bytes = plan::as_bytes(plan);
         }
     });
     bytes = beside_->broadcast(std::move(bytes), 0);
-    return is_planner() ? plan::Plan() : plan::plan_from(bytes, session_.comm.rank(), is_whole);
+    if (!is_planner()) {
+        plan = plan::plan_from(bytes, session_.comm.rank(), is_whole);
+    }
+}
+
+void NodePlanning::hand_over(std::optional<plan::Plan>& plan) const {
+    if (mpi::share(*beside_, 0, [&] { return plan.has_value(); })) {
+        hand_over(plan ? *plan : plan.emplace(), true);
+    }
 }
 
 void NodePlanning::hand_over(Planned& planned) const {
     Rest rest = mpi::share(*beside_, 0, [&] { return rest_of(planned); });
     auto warnings = mpi::share(*beside_, 0, [&] { return session_.report.warnings; });
-    const auto hand = [&](const plan::Plan* own, bool is_whole, auto take) {
-        plan::Plan plan = handed(own, is_whole);
-        if (!is_planner()) {
-            take(std::move(plan));
-        }
-    };
+    hand_over(planned.factors);
+    hand_over(planned.measured);
     // Where factors or divisors come first, ranks read for targets that others make.
-    hand(&planned.plan, is_cut_anew_ || rest.has_factors || rest.has_measured,
-         [&](plan::Plan plan) { planned.plan = std::move(plan); });
-    if (rest.has_factors) {
-        hand(planned.factors ? &*planned.factors : nullptr, true,
-             [&](plan::Plan plan) { planned.factors = std::move(plan); });
-    }
-    if (rest.has_measured) {
-        hand(planned.measured ? &*planned.measured : nullptr, true,
-             [&](plan::Plan plan) { planned.measured = std::move(plan); });
-    }
+    hand_over(planned.plan, is_cut_anew_ || planned.factors || planned.measured);
     if (is_planner()) {
         return;
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "../survey/survey.hpp"
 #include "planned.hpp"
@@ -24,8 +25,10 @@ class NodePlanning {
     void hand_over(Planned& planned) const;
 
   private:
-    /// The planner's `own`, on the ranks beside it.
-    [[nodiscard]] plan::Plan handed(const plan::Plan* own, bool is_whole) const;
+    /// Collective. The planner's plan on the ranks beside it, with all operands or their own.
+    void hand_over(plan::Plan& plan, bool is_whole) const;
+    /// The same of a whole one, where the planner has it.
+    void hand_over(std::optional<plan::Plan>& plan) const;
 
     Session& session_;
     Views views_;

@@ -27,7 +27,7 @@ struct Input {
     plan::Visibility visibility;
     std::vector<io::FileStamp> stamps;          ///< as Survey::stamps; empty: nobody asked
     std::vector<InputDigest> digests;           ///< as Survey::digests
-    MetadataReads reads;                        ///< that were made so far
+    Index n_reads = 0;                          ///< as Survey::n_reads
     int home = 0;                               ///< the rank that reads config and side files
     std::shared_ptr<execute::RecordSums> sums;  ///< of the files' records; null: not looked for
     bool is_checked = false;                    ///< they are held against what is read

@@ -48,8 +48,7 @@ void put_files_behind(Survey& first, Survey& more) {
     first.visibility = seen_by_both(first.visibility, more.visibility);
     first.digests.insert(first.digests.end(), more.digests.begin(), more.digests.end());
     first.stamps.insert(first.stamps.end(), more.stamps.begin(), more.stamps.end());
-    first.reads.all += more.reads.all;
-    first.reads.of_a_rank += more.reads.of_a_rank;
+    first.n_reads += more.n_reads;
 }
 
 }  // namespace shardweld::app

@@ -263,8 +263,7 @@ Survey survey_files(mpi::Comm& comm, FoundCheckpoint found, const mpi::OnShare& 
     check_seen(sizes, files, survey.location.directory);
     survey.stamps = sights.stamps(files);
     resolve_all(comm, views, sizes, survey.location, survey.catalogue);
-    const auto n_reads = static_cast<Index>(io::read_calls() - n_before);
-    survey.reads = {comm.all_sum(n_reads), comm.all_max(n_reads)};
+    survey.n_reads = comm.all_sum(static_cast<Index>(io::read_calls() - n_before));
     survey.provenance = mpi::collectively_get(
         comm, [&] { return judge_statements(survey.location, survey.catalogue); });
     if (comm.rank() == 0) {

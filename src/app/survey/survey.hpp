@@ -19,12 +19,6 @@
 
 namespace shardweld::app {
 
-/// Calls that read a checkpoint's metadata.
-struct MetadataReads {
-    Index all = 0;        ///< of all ranks
-    Index of_a_rank = 0;  ///< of the busiest
-};
-
 struct Survey {
     formats::Location location;      ///< with this rank's own directories
     catalogue::Catalogue catalogue;  ///< the same on all ranks; its statements are judged already
@@ -33,7 +27,7 @@ struct Survey {
     std::vector<io::FileStamp>
         stamps;  ///< of the catalogue's files, for this rank: FileStatus::stamp
     std::vector<InputDigest> digests;  ///< of the catalogue's files, on the first rank
-    MetadataReads reads;
+    Index n_reads = 0;                 ///< calls that read the metadata, of all ranks
     int home = 0;  ///< found the checkpoint and its config, if any did: reads the side files
 };
 

@@ -8,18 +8,12 @@
 
 #include <sys/stat.h>
 
+#include "shardweld/core/host.hpp"
 #include "shardweld/mpi/share.hpp"
 
 namespace shardweld::app {
 
 namespace {
-
-std::string line_of(const char* path) {
-    std::ifstream in(path);
-    std::string line;
-    std::getline(in, line);
-    return line;
-}
 
 /// "relative/path device root", of each mount below the directory, from proc_pid_mountinfo(5).
 std::string mounts_below(const fs::path& directory) {
@@ -47,7 +41,7 @@ std::string mounts_below(const fs::path& directory) {
 
 /// Equal for ranks that see the same files. Hosts may have one name, so their boots count, too.
 std::string view_key(const mpi::Comm& comm, const fs::path& directory, Links links) {
-    std::string key = comm.host() + " " + line_of("/proc/sys/kernel/random/boot_id");
+    std::string key = comm.host() + " " + boot_id();
     struct stat status {};
     if (stat(directory.c_str(), &status) == 0) {
         key += " " + std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino) +

@@ -30,9 +30,6 @@ class EdgeReads {
     /// where they are no ends of archives, or lie before what was asked for last.
     std::span<const std::byte> at(Bytes offset, Bytes bytes);
 
-    /// How many reads there are at most.
-    [[nodiscard]] std::size_t size() const { return windows_.size(); }
-
   private:
     struct Window {
         Bytes begin = 0;
