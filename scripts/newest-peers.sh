@@ -26,7 +26,7 @@ install megatron-core --no-deps megatron-core
 install megatron-bridge --no-deps megatron-bridge megatron-energon nvidia-modelopt
 install deepspeed --no-deps deepspeed
 install verl --no-deps verl
-install "what these import" einops hjson msgpack ninja psutil py-cpuinfo omegaconf hydra-core tensordict codetiming pandas ray datasets pillow orjson \
+install "what these import" einops hjson msgpack ninja peft psutil py-cpuinfo omegaconf hydra-core tensordict codetiming pandas ray datasets pillow orjson \
     setuptools pyyaml
 rm -rf "$dir/made"
 exec "$dir/venv/bin/python" "$here/newest_peers.py" "$shardweld" "$dir/made" "$@"

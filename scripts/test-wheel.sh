@@ -11,7 +11,7 @@ scripts/test-wheel.sh [options]
   --hdf5 DIR    an HDF5 with static libraries compiled with -fPIC (default: compiled from Debian's sources, some minutes)
 
 Needs pip with an index, and to build the packages of scripts/setup.sh and libmpich-dev. What there is no MPI library for is skipped,
-saying so. Further options of pip wheel, such as -C cmake.build-type=Debug, are given in WHEEL_OPTIONS.
+saying so. Further options of pip wheel, such as --config-settings=cmake.build-type=Debug, are given in WHEEL_OPTIONS.
 TEXT
 }
 
@@ -61,7 +61,7 @@ build() {
     python3 -m venv "$work/build"
     "$work/build/bin/pip" install -q wheel auditwheel
     mkdir -p "$out"
-    (cd "$root" && "$work/build/bin/pip" wheel -q --no-deps -w "$out" . -C "cmake.define.HDF5_ROOT=$hdf5" ${WHEEL_OPTIONS:-})
+    (cd "$root" && "$work/build/bin/pip" wheel -q --no-deps -w "$out" . "--config-settings=cmake.define.HDF5_ROOT=$hdf5" ${WHEEL_OPTIONS:-})
     wheel="$out/$(tagged "$(ls -t "$out"/shardweld-*.whl | head -1)")"
 }
 
