@@ -19,11 +19,18 @@ stage good "$HOSTS/linked" "$big/hf"
 zarr=megatron/qwen2-tied-tp2-zarr
 stage spread "$TESTS/data/$zarr/source" "$TESTS/data/$zarr/hf"
 stage bad "$big/source" "$HOSTS/no-such-directory"
-kinds=(deepspeed/zero2_w2_tied torch/dcp_hf_w2_bf16_qwen2 $zarr)
+accelerate=world/accelerate_fsdp2
+kinds=(deepspeed/zero2_w2_tied torch/dcp_hf_w2_bf16_qwen2 $zarr ${accelerate}_ranks)
 for kind in "${kinds[@]}"; do
     stage "$kind" "$TESTS/data/$kind/source" "$TESTS/data/$kind/hf"
 done
-mkdir "$HOSTS/staged-deepspeed" "$HOSTS/staged-megatron" "$HOSTS/staged-torch"
+mkdir "$HOSTS/staged-deepspeed" "$HOSTS/staged-megatron" "$HOSTS/staged-torch" "$HOSTS/staged-world"
+# A project's directory with all its saves: the newest is staged, and taken for the newest there.
+cp -r "$TESTS/data/$accelerate/source" "$HOSTS/project"
+cp -r "$HOSTS"/project/checkpoints/checkpoint_{0,10}
+rm "$HOSTS"/project/checkpoints/checkpoint_0/pytorch_model_fsdp_0/*.distcp
+stage $accelerate "$HOSTS/project" "$TESTS/data/$accelerate/hf"
+kinds+=($accelerate)
 for name in late cancelled stopped requeued; do
     eventually 60 writes_into "$HOSTS/staged-$name" || fail "$name does not begin"
 done
@@ -57,4 +64,4 @@ eventually 20 nothing_staged || fail "staging leaves $(all_hosts "find '$LOCAL' 
 checks=$((checks + 1))
 env -u STAGE_DIR SLURM_CPUS_PER_TASK=1 bash "$SCRIPTS/staging.sbatch" "$big/source" "$HOSTS/staged-nowhere" 2>"$WORK/err"
 [[ $? == 2 ]] && expect_text "STAGE_DIR="
-rm -rf "$HOSTS"/{,.}staged* "$HOSTS/linked"
+rm -rf "$HOSTS"/{,.}staged* "$HOSTS"/{linked,project}
