@@ -31,6 +31,9 @@ cp -r "$HOSTS"/project/checkpoints/checkpoint_{0,10}
 rm "$HOSTS"/project/checkpoints/checkpoint_0/pytorch_model_fsdp_0/*.distcp
 stage $accelerate "$HOSTS/project" "$TESTS/data/$accelerate/hf"
 kinds+=($accelerate)
+# What lies elsewhere is read there.
+peft=$TESTS/data/peft/qwen3moe-experts
+stage based "$peft/adapter" "$peft/base" --base "$peft/base" --lora fold
 for name in late cancelled stopped requeued; do
     eventually 60 writes_into "$HOSTS/staged-$name" || fail "$name does not begin"
 done
@@ -50,6 +53,8 @@ expect_end "${staged[spread]}" FAILED 5 "zarr on two nodes" && expect_log "${sta
 for kind in "${kinds[@]}"; do
     expect_end "${staged[$kind]}" COMPLETED 0 "staging $kind" && same_as_expected "$TESTS/data/$kind" "$HOSTS/staged-$kind"
 done
+expect_end "${staged[based]}" COMPLETED 0 "staging an adapter" &&
+    expect_code 0 python3 "$TESTS/support/compare_safetensors.py" "$HOSTS/staged-based" "$peft/expected/merged"
 expect_end "${staged[stopped]}" FAILED 11 "staging, stopped"
 expect_end "${staged[cancelled]}" CANCELLED 0 "staging, cancelled"
 expect_end "${staged[late]}" TIMEOUT 0 "staging at its time limit"
