@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "shardweld/catalogue/catalogue.hpp"
+#include "shardweld/core/error.hpp"
+#include "shardweld/core/text.hpp"
 #include "shardweld/plan/plan.hpp"
 
 namespace shardweld::execute {
@@ -109,8 +111,15 @@ class RoundMaker {
 
     void add_slice(int owner, const Slice& slice, std::span<std::byte> place) {
         const Target& target = plan_.targets[slice.target];
+        Bytes filled = 0;
         for (const Operand& operand : target.operands) {
-            add_operand(owner, slice, operand, {{}, 0, &operand, place, nullptr, false});
+            filled += add_operand(owner, slice, operand, {{}, 0, &operand, place, nullptr, false});
+        }
+        // Whatever the plan went through, nobody writes bytes that nobody filled.
+        if (owner == rank_ && filled != place.size()) {
+            throw Error(ErrorCode::internal, "the plan fills " + std::to_string(filled) + " of " +
+                                                 std::to_string(place.size()) +
+                                                 " bytes of tensor " + printable(target.name));
         }
         const Bytes every = plan_.sample_every[slice.target];
         for (std::uint32_t i = 0; i < target.replicas.size(); ++i) {
@@ -130,20 +139,23 @@ class RoundMaker {
         }
     }
 
-    void add_operand(int owner, const Slice& slice, const Operand& operand, Transfer transfer) {
+    /// How many bytes of the slice it fills, where this rank has a part in that.
+    Bytes add_operand(int owner, const Slice& slice, const Operand& operand, Transfer transfer) {
         if (operand.term != round_.term) {
-            return;
+            return 0;
         }
         const Target& target = plan_.targets[slice.target];
         const int reader = plan_.reader_of(operand, target, owner);
         if (reader != rank_ && owner != rank_) {
-            return;
+            return 0;
         }
+        Bytes filled = 0;
         transfer.element_bytes = static_cast<std::uint32_t>(size_of(target.stored_as(operand)));
         const layout::Range wanted = target.sources(slice.begin, slice.end);
         for (layout::Copy part :
              layout::restrict_dst(operand.copy, wanted.lo, wanted.lo + wanted.extent)) {
             part.dst_offset -= wanted.lo;
+            filled += static_cast<Bytes>(part.volume()) * transfer.element_bytes;
             transfer.copy = part;
             if (reader == owner) {
                 auto& reads = transfer.is_replica ? round_.compares : round_.reads;
@@ -155,6 +167,7 @@ class RoundMaker {
                 incoming_[static_cast<std::size_t>(reader)].push_back(transfer);
             }
         }
+        return filled;
     }
 
     void pack(const std::vector<Transfer>& transfers, std::span<std::byte> message) {

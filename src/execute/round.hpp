@@ -99,7 +99,8 @@ struct RoundBuffers {
 };
 
 /// Lays out round `ranges` (one range per owner) of a term for `rank`. Sender and receiver go
-/// through operands in the same order, so no description travels with the data.
+/// through operands in the same order, so no description travels with the data. Error(internal)
+/// naming the tensor when operands do not fill this rank's part of it.
 Round make_round(const plan::Plan& plan, std::vector<plan::LineRange> ranges, std::uint32_t term,
                  int rank, RoundBuffers& buffers);
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <numeric>
 #include <random>
 
@@ -17,6 +18,7 @@
 #include "shardweld/execute/run.hpp"
 #include "shardweld/mpi/comm.hpp"
 #include "shardweld/plan/plan.hpp"
+#include "shardweld/plan/quantise.hpp"
 #include "shardweld/plan/traffic.hpp"
 
 #include "sample.hpp"
@@ -65,6 +67,48 @@ TEST(Run, gives_the_same_bytes_with_any_strategy_and_message_size) {
                 EXPECT_EQ(sent > 0, strategy == plan::Strategy::collective && comm.size() > 1);
                 EXPECT_GT(result.ranks[0].rounds, 1);
                 EXPECT_TRUE(result.differences.empty());
+            }
+        }
+    }
+}
+
+using ChangeOperands = std::function<void(std::vector<plan::Operand>&)>;
+
+/// The sample, a tensor without elements and a literal one, by a plan in which large_d was changed.
+void merge_changed(Sample& sample, const test::Way& way, const ChangeOperands& change) {
+    plan::PlanChoice choice;
+    choice.strategy = way.strategy;
+    choice.read_ahead = way.is_ahead;
+    auto targets = sample.targets();
+    plan::Target& empty = targets.emplace_back(targets.front());
+    empty.name = "empty_f";
+    empty.shape = {0, 7};
+    empty.operands.clear();
+    const std::array<std::byte, 4> literal{};
+    targets.push_back(plan::literal_target("literal_g", DType::f32, 1, literal));
+    plan::Plan plan = plan::make_plan(
+        std::move(targets), sample.files(),
+        plan::Visibility::everywhere(mpi::world().size(), sample.files().size()), choice);
+    change(std::ranges::find(plan.targets, "large_d", &plan::Target::name)->operands);
+    execute::Result result;
+    (void)sample.merge(plan, result);
+}
+
+TEST(Run, ends_on_all_ranks_where_the_plan_leaves_elements_unfilled) {
+    Sample sample(mpi::world());
+    fill(sample);
+    const std::vector<ChangeOperands> faults{
+        [](auto& operands) { operands.clear(); }, [](auto& operands) { operands.pop_back(); },
+        [](auto& operands) { operands.push_back(operands.front()); }};
+    for (const test::Way& way : kWays) {
+        EXPECT_NO_THROW(merge_changed(sample, way, [](auto&) {}));
+        for (const ChangeOperands& fault : faults) {
+            try {
+                merge_changed(sample, way, fault);
+                ADD_FAILURE() << "bytes were written that nobody filled";
+            } catch (const Error& error) {
+                EXPECT_EQ(error.code(), ErrorCode::internal);
+                EXPECT_NE(std::string(error.what()).find("tensor large_d"), std::string::npos);
             }
         }
     }
