@@ -89,14 +89,15 @@ def plot(rows):
 
 
 def seconds_of(row):
-    """Metadata, read, exchange and copies, write, all."""
-    return [f"{value:.1f}" for value in (row["metadata_s"], row["read_s"], row["exchange_s"] + row["copy_s"], row["write_s"], row["total_s"])]
+    """Metadata, read, exchange and copies, meetings, write, all."""
+    steps = (row["metadata_s"], row["read_s"], row["exchange_s"] + row["copy_s"], row["meetings_s"], row["write_s"], row["total_s"])
+    return [f"{value:.1f}" for value in steps]
 
 
 def table(rows):
     """Merges by 512 ranks; where strategies differ, a cell has a value for each."""
-    yield "| model | machine | metadata | read | exchange and copies | write | all, s |"
-    yield "|---|---|---|---|---|---|---|"
+    yield "| model | machine | metadata | read | exchange and copies | meetings | write | all, s |"
+    yield "|---|---|---|---|---|---|---|---|"
     groups = {}
     for row in rows:
         if row["ranks"] == 512:
