@@ -1,10 +1,10 @@
-# Tells src/app/cli/version.cpp the version and the git state of the sources.
+# Tells src/app/runtime/version.cpp the version and the git state of the sources.
 execute_process(COMMAND git -C ${PROJECT_SOURCE_DIR} describe --always --dirty
   OUTPUT_VARIABLE SHARDWELD_GIT OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE git_failed)
 if(git_failed OR SHARDWELD_GIT STREQUAL "")
   set(SHARDWELD_GIT "unknown")
 endif()
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/app/cli/version.cpp PROPERTIES
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/app/runtime/version.cpp PROPERTIES
   COMPILE_DEFINITIONS "SHARDWELD_VERSION=\"${PROJECT_VERSION}\";SHARDWELD_GIT=\"${SHARDWELD_GIT}\"")
 # Configured again with the next commit, so that a report never names an older one.
 execute_process(COMMAND git -C ${PROJECT_SOURCE_DIR} rev-parse --path-format=absolute --git-path logs/HEAD

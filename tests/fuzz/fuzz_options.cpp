@@ -6,8 +6,8 @@
 
 #include "shardweld/core/text.hpp"
 
-#include "../../src/app/cli/options.hpp"
 #include "../../src/app/cli/parse_options.hpp"
+#include "../../src/app/settings/options.hpp"
 #include "expect.hpp"
 
 namespace {

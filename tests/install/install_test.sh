@@ -31,12 +31,21 @@ else
 fi
 
 # The library.
-if check "the consumer is configured" cmake -S "$TESTS/install/consumer" -B "$WORK/consumer" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" &&
-    check "the consumer is built" cmake --build "$WORK/consumer"; then
-    expect_code 0 mpirun -n 2 "$WORK/consumer/consumer" "$CASE/source" && mv "$WORK/out" "$WORK/said"
-    check "the consumer said: $(cat "$WORK/said")" grep -q '^megatron legacy, [1-9][0-9]* tensors, 2 ranks$' "$WORK/said"
-    SHARDWELD="$WORK/consumer/consumer" merge_case "$CASE" "$WORK/consumed" 0
+public=$(cd "$prefix/include" && find . -type f | sort | xargs)
+check "other headers than the public ones are installed: $public" test "$public" = "./shardweld/comm.hpp ./shardweld/core/error.hpp \
+./shardweld/events.hpp ./shardweld/examine.hpp ./shardweld/merge.hpp"
+example="$WORK/example/merge_example"
+if check "the example is configured" cmake -S "$TESTS/../examples/cpp" -B "$WORK/example" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" &&
+    check "the example is built" cmake --build "$WORK/example"; then
+    expect_code 0 mpirun -n 3 "$example" "$CASE/source" "$CASE/hf" "$WORK/consumed" && mv "$WORK/out" "$WORK/said"
+    check "the example said: $(cat "$WORK/said")" grep -q '^39 tensors in 1 files by 3 ranks$' "$WORK/said"
+    check "the example told no progress: $(cat "$WORK/said")" grep -q '^finished: moving tensors$' "$WORK/said"
+    check "the library wrote to standard error" test ! -s "$WORK/err"
     same_as_expected "$CASE" "$WORK/consumed"
+    check "program and library write the same files" diff -r "$WORK/merged" "$WORK/consumed"
+    expect_code 12 "$example" "$CASE/source" "$CASE/hf" "$WORK/consumed"
+    expect_code 2 mpirun -n 2 "$example" "$CASE/source" "$CASE/hf" "$WORK/other" fp7
+    expect_code 3 "$example" "$CASE/nothing" "$CASE/hf" "$WORK/other"
 fi
 
 # A manual page for each command, without complaints of the formatter.

@@ -1,5 +1,5 @@
 // Ranks that run programs of two versions.
-#include "../../src/app/cli/same_options.hpp"
+#include "../../src/app/settings/same_options.hpp"
 #include "support/error_text.hpp"
 #include "world.hpp"
 

@@ -7,8 +7,8 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/models/recipe.hpp"
 
-#include "option_table.hpp"
-#include "option_value.hpp"
+#include "../settings/option_table.hpp"
+#include "../settings/option_value.hpp"
 
 namespace shardweld::app {
 

@@ -3,12 +3,12 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
+#include "../messages/table.hpp"
+#include "../settings/option_table.hpp"
 #include "completion.hpp"
 #include "manual.hpp"
 #include "nearest.hpp"
-#include "option_table.hpp"
 #include "parse_options.hpp"
-#include "table.hpp"
 
 namespace shardweld::app {
 

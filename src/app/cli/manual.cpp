@@ -8,8 +8,8 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
-#include "command_table.hpp"
-#include "version.hpp"
+#include "../runtime/version.hpp"
+#include "../settings/command_table.hpp"
 
 namespace shardweld::app {
 

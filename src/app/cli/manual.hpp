@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "option_table.hpp"
+#include "../settings/option_table.hpp"
 
 namespace shardweld::app {
 

@@ -2,7 +2,7 @@
 
 #include "shardweld/core/text.hpp"
 
-#include "option_table.hpp"
+#include "../settings/option_table.hpp"
 
 namespace shardweld::app {
 

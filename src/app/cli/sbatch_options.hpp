@@ -2,8 +2,8 @@
 // Knows which of plan's options its steps are given; knows no script.
 #pragma once
 
+#include "../settings/options.hpp"
 #include "arguments.hpp"
-#include "options.hpp"
 
 namespace shardweld::app {
 

@@ -8,8 +8,8 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/process/shell.hpp"
 
-#include "../cli/shown_numbers.hpp"
-#include "../cli/table.hpp"
+#include "../messages/shown_numbers.hpp"
+#include "../messages/table.hpp"
 #include "../survey/in_turns.hpp"
 
 namespace shardweld::app {

@@ -10,8 +10,8 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
-#include "../cli/table.hpp"
 #include "../compare/served_model.hpp"
+#include "../messages/table.hpp"
 #include "../report/json_parts.hpp"
 #include "commands.hpp"
 

@@ -11,7 +11,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/publish/abandoned.hpp"
 
-#include "../cli/table.hpp"
+#include "../messages/table.hpp"
 #include "../report/json_parts.hpp"
 #include "commands.hpp"
 

@@ -8,8 +8,8 @@
 
 #include "shardweld/mpi/comm.hpp"
 
-#include "../cli/log.hpp"
-#include "../cli/options.hpp"
+#include "../messages/log.hpp"
+#include "../settings/options.hpp"
 
 namespace shardweld::app {
 
@@ -30,25 +30,22 @@ int check(const Options& options, std::ostream& out);
 /// Error(io) naming what could not be removed.
 int clean(const Options& options, std::ostream& out);
 
-// Collective; errors are the same on all ranks. The first rank prints.
+// Collective; errors are the same on all ranks. The first rank prints to
+// `out`, or to standard output.
 
 int merge(mpi::Comm& comm, const Options& options, Log& log);
 
 /// Assembles what a merge would write, writes nothing, and compares it with options.reference.
 /// Error(differs) when the models differ.
-int test(mpi::Comm& comm, const Options& options, Log& log);
+int test(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
 
 /// As test, with the model directory options.local_dir in the merge's place.
-int diff(mpi::Comm& comm, const Options& options, Log& log);
+int diff(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
 
 /// Re-reads options.local_dir against the format's rules and its index; with options.report all
 /// tensors too, against their checksums. Error(corrupt) or Error(not_found) listing the rules
 /// broken; Error(differs) when tensors are not the report's.
-int verify(mpi::Comm& comm, const Options& options, Log& log);
-
-/// What options.local_dir has otherwise than options.report says; empty: nothing. Reads all
-/// tensors. Errors as by verify.
-std::vector<std::string> differences_from_report(mpi::Comm& comm, const Options& options, Log& log);
+int verify(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
 
 int upload_model(mpi::Comm& comm, const Options& options, Log& log);
 

@@ -7,9 +7,9 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/mpi/share.hpp"
 
-#include "../cli/log.hpp"
 #include "../family/bind_model.hpp"
 #include "../family/framework_adapter.hpp"
+#include "../messages/log.hpp"
 
 namespace shardweld::app {
 

@@ -8,8 +8,8 @@
 #include "shardweld/formats/rank_grid.hpp"
 #include "shardweld/process/shell.hpp"
 
-#include "../cli/shown_numbers.hpp"
-#include "../cli/table.hpp"
+#include "../messages/shown_numbers.hpp"
+#include "../messages/table.hpp"
 #include "../report/grid_text.hpp"
 #include "../report/stored_rows.hpp"
 #include "../report/tensor_tree.hpp"

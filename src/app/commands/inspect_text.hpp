@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "../cli/options.hpp"
+#include "../settings/options.hpp"
 #include "../survey/survey.hpp"
 #include "inspect_model.hpp"
 

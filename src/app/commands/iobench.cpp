@@ -15,15 +15,15 @@
 #include "shardweld/mpi/share.hpp"
 #include "shardweld/publish/room.hpp"
 
-#include "../cli/table.hpp"
-#include "../cli/version.hpp"
 #include "../merge/striping.hpp"
+#include "../messages/table.hpp"
 #include "../report/json_parts.hpp"
 #include "../report/report_json.hpp"
 #include "../report/reported.hpp"
 #include "../report/roof.hpp"
 #include "../report/session.hpp"
 #include "../runtime/scratch.hpp"
+#include "../runtime/version.hpp"
 #include "../survey/search_path.hpp"
 #include "commands.hpp"
 
@@ -83,7 +83,7 @@ Bench bench_of(mpi::Comm& comm, const Options& options) {
     return bench;
 }
 
-ordered_json json_of(const Pass& pass) {
+ordered_json pass_json(const Pass& pass) {
     return {{"gbs", pass.gbs()},
             {"wall_s", pass.median_s()},
             {"cpu_s", pass.median_cpu_s()},
@@ -92,8 +92,8 @@ ordered_json json_of(const Pass& pass) {
 }
 
 /// Fields are never renamed or removed.
-std::string json_of(mpi::Comm& comm, const Options& options, const Bench& bench,
-                    const Measured& measured) {
+std::string bench_json(mpi::Comm& comm, const Options& options, const Bench& bench,
+                       const Measured& measured) {
     ordered_json json = {{"schema", kRoofSchema}};
     json["tool"] = {{"version", version()}, {"git", git_version()}};
     json["command"] = kRoofCommand;
@@ -109,11 +109,11 @@ std::string json_of(mpi::Comm& comm, const Options& options, const Bench& bench,
     json["cold"] = bench.is_cold;
     json["stayed_cached_bytes"] = measured.stayed_cached;
     json["repeats"] = bench.n_repeats;
-    json["write"] = json_of(measured.write);
-    json["read"] = json_of(measured.read);
-    json["copy"] = json_of(measured.copy);
-    json["copy_behind"] = json_of(measured.copy_behind);
-    json["roof"] = json_of(measured.roof());
+    json["write"] = pass_json(measured.write);
+    json["read"] = pass_json(measured.read);
+    json["copy"] = pass_json(measured.copy);
+    json["copy_behind"] = pass_json(measured.copy_behind);
+    json["roof"] = pass_json(measured.roof());
     return json_text(json);
 }
 
@@ -176,8 +176,8 @@ int iobench(mpi::Comm& comm, const Options& options, Log& log) {
         scratch.keep();
         log.info("kept " + scratch.path().string());
     }
-    print(comm, [&] {
-        const std::string json = json_of(comm, options, bench, measured);
+    print(comm, std::cout, [&] {
+        const std::string json = bench_json(comm, options, bench, measured);
         if (options.report) {
             write_json(json, *options.report, options.sync);
         }

@@ -12,7 +12,7 @@
 #include "shardweld/io/whole_file.hpp"
 #include "shardweld/mpi/comm.hpp"
 
-#include "../cli/log.hpp"
+#include "../messages/log.hpp"
 #include "../report/session.hpp"
 #include "../survey/input.hpp"
 

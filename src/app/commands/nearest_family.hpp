@@ -14,7 +14,7 @@
 #include "shardweld/models/recipe.hpp"
 #include "shardweld/models/symbols.hpp"
 
-#include "../cli/options.hpp"
+#include "../settings/options.hpp"
 
 namespace shardweld::app {
 

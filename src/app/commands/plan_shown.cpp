@@ -9,8 +9,8 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/plan/plan.hpp"
 
-#include "../cli/table.hpp"
 #include "../merge/target_room.hpp"
+#include "../messages/table.hpp"
 #include "../report/json_parts.hpp"
 
 namespace shardweld::app {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "../cli/options.hpp"
 #include "../report/figures.hpp"
 #include "../report/report.hpp"
 #include "../runtime/memory.hpp"
+#include "../settings/options.hpp"
 #include "advice.hpp"
 
 namespace shardweld::app {

@@ -7,9 +7,9 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/plan/plan.hpp"
 
+#include "../merge/preparation.hpp"
 #include "../runtime/resources.hpp"
 #include "commands.hpp"
-#include "preparation.hpp"
 #include "sbatch.hpp"
 
 namespace shardweld::app {
@@ -88,7 +88,7 @@ void print_planned(const PlannedMerge& merge, const Options& options, std::ostre
                     warning.text);
     }
     for (const std::string& line : merge.trace) {
-        log.stream() << "trace: " << printable(line) << '\n';
+        log.trace(printable(line));
     }
     out << (options.job            ? job_script(merge, *options.job)
             : options.lists_inputs ? inputs_text(merge)

@@ -3,7 +3,7 @@
 
 #include "shardweld/mpi/comm.hpp"
 
-#include "../cli/options.hpp"
+#include "../settings/options.hpp"
 #include "plan_shown.hpp"
 
 namespace shardweld::app {

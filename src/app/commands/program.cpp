@@ -15,20 +15,21 @@
 
 #include <unistd.h>
 
+#include "shardweld/core/environment.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/host.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/mpi/comm.hpp"
 #include "shardweld/process/shell.hpp"
 
-#include "../cli/log.hpp"
-#include "../cli/options.hpp"
 #include "../cli/parse_options.hpp"
-#include "../cli/same_options.hpp"
-#include "../cli/version.hpp"
+#include "../messages/log.hpp"
 #include "../report/circumstances.hpp"
 #include "../runtime/stop.hpp"
+#include "../runtime/version.hpp"
 #include "../runtime/watchdog.hpp"
+#include "../settings/options.hpp"
+#include "../settings/same_options.hpp"
 #include "commands.hpp"
 
 namespace shardweld::app {
@@ -144,11 +145,11 @@ int printed(int code, Log& log) {
 int run_parallel(mpi::Comm& comm, const Options& options, Log& log) {
     switch (options.command) {
         case Command::test:
-            return test(comm, options, log);
+            return test(comm, options, std::cout, log);
         case Command::diff:
-            return diff(comm, options, log);
+            return diff(comm, options, std::cout, log);
         case Command::verify:
-            return verify(comm, options, log);
+            return verify(comm, options, std::cout, log);
         case Command::upload:
             return upload_model(comm, options, log);
         case Command::iobench:
@@ -337,6 +338,7 @@ int refuse_together(const Error& refused) {
 }  // namespace
 
 int run_program(const std::vector<std::string>& arguments) {
+    heed_environment();
     const bool is_first = is_first_by_launcher();
     Log log(std::cerr, LogLevel::error, is_first);
     return exit_code_of(log, [&] {

@@ -15,7 +15,7 @@
 #include "shardweld/models/written_form.hpp"
 
 #include "../cli/nearest.hpp"
-#include "../cli/table.hpp"
+#include "../messages/table.hpp"
 #include "commands.hpp"
 #include "nearest_family.hpp"
 #include "suggest_recipe.hpp"

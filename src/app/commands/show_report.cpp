@@ -7,8 +7,8 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/paths.hpp"
 
-#include "../cli/shown_numbers.hpp"
-#include "../cli/table.hpp"
+#include "../messages/shown_numbers.hpp"
+#include "../messages/table.hpp"
 #include "../report/report.hpp"
 #include "../report/report_json.hpp"
 #include "../report/run_page.hpp"

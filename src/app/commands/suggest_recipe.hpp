@@ -6,7 +6,7 @@
 
 #include "shardweld/models/recipe.hpp"
 
-#include "../cli/options.hpp"
+#include "../settings/options.hpp"
 
 namespace shardweld::app {
 

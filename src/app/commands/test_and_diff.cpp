@@ -69,7 +69,7 @@ Outcome compare(Session& session, Planned& planned, std::optional<bool> ties,
 
 /// Collective. Prints; Error(differs) when the models differ.
 ErrorCode tell(Session& session, const std::string& command, Outcome outcome,
-               std::vector<ConfigDifference> config) {
+               std::vector<ConfigDifference> config, std::ostream& out) {
     const Options& options = session.options;
     const std::string difference = difference_text(outcome);
     const ComparedModels models{command,
@@ -79,7 +79,7 @@ ErrorCode tell(Session& session, const std::string& command, Outcome outcome,
                                 options.strict_dtype,
                                 std::move(outcome),
                                 std::move(config)};
-    print(session.comm,
+    print(session.comm, out,
           [&] { return options.json ? comparison_json(models) : comparison_text(models); });
     if (!difference.empty()) {
         throw Error(ErrorCode::differs, difference);
@@ -108,7 +108,7 @@ CodedModel held_against_base(Session& session, const fs::path& directory) {
 
 /// Collective. Prints how near codes are to the weights of --base; Error(differs) when a model has
 /// other tensors.
-ErrorCode tell_quality(Session& session) {
+ErrorCode tell_quality(Session& session, std::ostream& out) {
     const Options& options = session.options;
     std::vector<CodedModel> models;
     models.push_back(held_against_base(session, options.local_dir));
@@ -116,7 +116,7 @@ ErrorCode tell_quality(Session& session) {
         models.push_back(held_against_base(session, options.reference));
     }
     const std::string base = options.base->string();
-    print(session.comm,
+    print(session.comm, out,
           [&] { return options.json ? quality_json(base, models) : quality_text(base, models); });
     for (const CodedModel& model : models) {
         require_same_tensors(model, base);
@@ -126,7 +126,7 @@ ErrorCode tell_quality(Session& session) {
 
 }  // namespace
 
-int test(mpi::Comm& comm, const Options& options, Log& log) {
+int test(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
     return run_reported(comm, options, log, "test", [&](Session& session) {
         check_report(comm, options, {});
         Sources sources = find_sources(session, comparison_terms());
@@ -141,14 +141,14 @@ int test(mpi::Comm& comm, const Options& options, Log& log) {
         preflight.require_none();
         check_crcs(session, planned, {});
         Outcome outcome = compare(session, planned, planned.ties(), reference);
-        return tell(session, "test", std::move(outcome), {});
+        return tell(session, "test", std::move(outcome), {}, out);
     });
 }
 
-int diff(mpi::Comm& comm, const Options& options, Log& log) {
+int diff(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
     return run_reported(comm, options, log, "diff", [&](Session& session) {
         if (options.base) {
-            return tell_quality(session);
+            return tell_quality(session, out);
         }
         ModelDirectory tested = read_model_directory(session, options.local_dir);
         const ModelDirectory reference = read_model_directory(session, options.reference);
@@ -157,7 +157,7 @@ int diff(mpi::Comm& comm, const Options& options, Log& log) {
                                                targets_of(tested.tensors));
         Outcome outcome = compare(session, planned, ties, reference);
         return tell(session, "diff", std::move(outcome),
-                    config_differences(tested.config_text, reference.config_text));
+                    config_differences(tested.config_text, reference.config_text), out);
     });
 }
 

@@ -10,7 +10,7 @@
 #include "shardweld/core/json.hpp"
 #include "shardweld/core/text.hpp"
 
-#include "../cli/table.hpp"
+#include "../messages/table.hpp"
 #include "../report/json_parts.hpp"
 
 namespace shardweld::app {

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "../cli/options.hpp"
+#include "../settings/options.hpp"
 #include "../survey/survey.hpp"
 #include "model.hpp"
 

@@ -16,7 +16,7 @@
 #include "shardweld/outputs/output.hpp"
 #include "shardweld/plan/plan.hpp"
 
-#include "../cli/selection.hpp"
+#include "../settings/selection.hpp"
 #include "promises.hpp"
 #include "quantised.hpp"
 #include "reference.hpp"

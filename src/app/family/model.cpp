@@ -16,7 +16,7 @@
 #include "shardweld/outputs/gguf.hpp"
 #include "shardweld/publish/config_edits.hpp"
 
-#include "../cli/selection.hpp"
+#include "../settings/selection.hpp"
 #include "base_prefix.hpp"
 #include "family_names.hpp"
 #include "reached_shapes.hpp"

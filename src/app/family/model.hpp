@@ -14,8 +14,8 @@
 #include "shardweld/mpi/comm.hpp"
 #include "shardweld/plan/binding.hpp"
 
-#include "../cli/options.hpp"
 #include "../runtime/resources.hpp"
+#include "../settings/options.hpp"
 #include "model_files.hpp"
 
 namespace shardweld::catalogue {

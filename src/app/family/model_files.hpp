@@ -13,7 +13,7 @@
 #include "shardweld/models/recipe.hpp"
 #include "shardweld/publish/assets.hpp"
 
-#include "../cli/options.hpp"
+#include "../settings/options.hpp"
 #include "../tokenizer/gguf_tokenizer.hpp"
 #include "reference.hpp"
 #include "tokenizer_tokens.hpp"

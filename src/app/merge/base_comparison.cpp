@@ -8,7 +8,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/plan/plan.hpp"
 
-#include "../cli/selection.hpp"
+#include "../settings/selection.hpp"
 
 namespace shardweld::app {
 

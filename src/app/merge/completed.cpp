@@ -11,6 +11,7 @@
 #include "../compare/written_model.hpp"
 #include "../report/reported_output.hpp"
 #include "resumption.hpp"
+#include "verification.hpp"
 
 namespace shardweld::app {
 
@@ -113,14 +114,14 @@ std::string fault_of(const fs::path& target, const ReportedOutput& output) {
 }
 
 /// Collective. The first tensor that is not the report's; "" if there is none.
-std::string change_of_contents(Session& session, const OutputDifferences& differences_of) {
+std::string change_of_contents(Session& session) {
     Options reading = session.options;
     reading.command = Command::verify;
     reading.local_dir = session.options.target_dir;
     reading.also.clear();
     reading.sha256 = false;
-    const auto differences = differences_of(session.comm, reading, session.log);
-    return differences.empty() ? "" : differences.front();
+    const Findings found = verify_model(session.comm, reading, session.log);
+    return found.differences.empty() ? "" : found.differences.front();
 }
 
 }  // namespace
@@ -135,8 +136,7 @@ bool holds_anything(mpi::Comm& comm, const fs::path& target) {
     });
 }
 
-std::string why_not_complete(Session& session, Sources& sources,
-                             const OutputDifferences& differences) {
+std::string why_not_complete(Session& session, Sources& sources) {
     mpi::Comm& comm = session.comm;
     const fs::path& target = session.options.target_dir;
     if (!holds_anything(comm, target)) {
@@ -155,7 +155,7 @@ std::string why_not_complete(Session& session, Sources& sources,
         why = mpi::share(comm, 0, [&] { return fault_of(target, output); });
     }
     if (why.empty() && session.options.if_complete == IfComplete::verify) {
-        why = change_of_contents(session, differences);
+        why = change_of_contents(session);
         if (!why.empty() && !session.options.overwrite) {
             throw Error(ErrorCode::differs,
                         target.string() + " is not what its report says: " + why,

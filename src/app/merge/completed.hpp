@@ -2,9 +2,7 @@
 // Knows the report of the run that wrote it and what is on the disk; plans nothing.
 #pragma once
 
-#include <functional>
 #include <string>
-#include <vector>
 
 #include "../report/session.hpp"
 #include "main_path.hpp"
@@ -14,10 +12,6 @@ namespace shardweld::app {
 /// xxh3-128 of the text of the model's config.json, in hex.
 std::string config_digest(const std::string& text);
 
-/// Collective. What the model `options.local_dir` has otherwise than `options.report` says.
-using OutputDifferences =
-    std::function<std::vector<std::string>(mpi::Comm&, const Options& options, Log&)>;
-
 /// Collective. Whether anything lies at a target.
 bool holds_anything(mpi::Comm& comm, const fs::path& target);
 
@@ -26,7 +20,6 @@ bool holds_anything(mpi::Comm& comm, const fs::path& target);
 /// config.json are as they were then, and the output has the files and sizes of the report, with
 /// headers and an index that keep the rules. With --if_complete verify all tensors are read, too:
 /// Error(differs) where they are not the report's and --overwrite is not given.
-std::string why_not_complete(Session& session, Sources& sources,
-                             const OutputDifferences& differences);
+std::string why_not_complete(Session& session, Sources& sources);
 
 }  // namespace shardweld::app

@@ -213,7 +213,7 @@ Planned make_plans(Session& session, const Terms& terms, Input input, BoundModel
 void tell(Session& session, const Planned& planned) {
     if (session.comm.rank() == 0) {
         for (const std::string& line : planned.trace) {
-            session.log.stream() << "trace: " << printable(line) << '\n';
+            session.log.trace(printable(line));
         }
     }
     session.watch.lap("plan");

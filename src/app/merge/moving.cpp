@@ -10,8 +10,8 @@
 #include "shardweld/plan/followed.hpp"
 #include "shardweld/plan/plan.hpp"
 
-#include "../cli/run_progress.hpp"
 #include "../family/bind_model.hpp"
+#include "../messages/run_progress.hpp"
 #include "../survey/input.hpp"
 #include "equal_replicas.hpp"
 #include "resumption.hpp"

@@ -12,8 +12,8 @@
 #include "shardweld/plan/quantise.hpp"
 #include "shardweld/plan/relation.hpp"
 
-#include "../cli/selection.hpp"
 #include "../family/framework_adapter.hpp"
+#include "../settings/selection.hpp"
 
 namespace shardweld::app {
 

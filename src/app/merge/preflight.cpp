@@ -8,7 +8,7 @@
 #include "shardweld/io/paths.hpp"
 #include "shardweld/mpi/share.hpp"
 
-#include "../cli/log.hpp"
+#include "../messages/log.hpp"
 #include "../runtime/memory.hpp"
 #include "resumption.hpp"
 #include "target.hpp"

@@ -9,8 +9,8 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/mpi/comm.hpp"
 
-#include "../cli/options.hpp"
 #include "../runtime/memory.hpp"
+#include "../settings/options.hpp"
 #include "main_path.hpp"
 
 namespace shardweld::app {

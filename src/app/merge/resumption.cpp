@@ -9,7 +9,7 @@
 #include "shardweld/mpi/share.hpp"
 #include "shardweld/plan/plan.hpp"
 
-#include "../cli/version.hpp"
+#include "../runtime/version.hpp"
 
 namespace shardweld::app {
 

@@ -10,9 +10,9 @@
 #include "shardweld/publish/run_facts.hpp"
 #include "shardweld/publish/target.hpp"
 
-#include "../cli/log.hpp"
-#include "../cli/options.hpp"
+#include "../messages/log.hpp"
 #include "../report/report.hpp"
+#include "../settings/options.hpp"
 #include "../survey/input_digests.hpp"
 
 namespace shardweld::app {

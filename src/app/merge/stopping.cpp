@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <utility>
 
 #include "shardweld/mpi/free_run.hpp"
 #include "shardweld/mpi/share.hpp"
@@ -10,7 +11,8 @@
 namespace shardweld::app {
 
 Stopping::Stopping(mpi::Comm& comm, std::optional<double> before_s, std::optional<double> at,
-                   Log& log) {
+                   std::stop_token stop, Log& log)
+    : stop_(std::move(stop)) {
     const auto now = static_cast<double>(std::time(nullptr));
     time_ = mpi::share(comm, 0, [&] {
         const auto end = job_end();
@@ -32,6 +34,9 @@ std::string Stopping::why() const {
     if (const std::string signal = StopSignals::seen(); !signal.empty()) {
         const bool is_end = signal == "SIGINT" || signal == "SIGTERM";
         return (is_end ? "interrupted by " : "stopped by ") + signal;
+    }
+    if (stop_.stop_requested()) {
+        return "stopped by the program that called the merge";
     }
     if (static_cast<double>(std::time(nullptr)) < time_) {
         return "";

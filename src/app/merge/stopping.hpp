@@ -4,11 +4,12 @@
 
 #include <limits>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #include "shardweld/mpi/comm.hpp"
 
-#include "../cli/log.hpp"
+#include "../messages/log.hpp"
 #include "../runtime/stop.hpp"
 
 namespace shardweld::app {
@@ -17,7 +18,9 @@ class Stopping {
   public:
     /// Collective. When the job ends is asked once, by rank 0; every rank then looks at its own
     /// clock. `before_s`: --stop_before; `at`: --stop_at, rank 0's. The earlier of both counts.
-    Stopping(mpi::Comm& comm, std::optional<double> before_s, std::optional<double> at, Log& log);
+    /// `stop`: asked for by the program that called the merge, on any rank.
+    Stopping(mpi::Comm& comm, std::optional<double> before_s, std::optional<double> at,
+             std::stop_token stop, Log& log);
 
     /// "interrupted by SIGINT", where StopSignals watches, "" while there is no reason. Local, from
     /// any thread.
@@ -30,6 +33,7 @@ class Stopping {
     void check(mpi::Comm& comm) const;
 
   private:
+    std::stop_token stop_;
     double time_ = std::numeric_limits<double>::infinity();  ///< to stop at, seconds since 1970
     bool is_given_ = false;                                  ///< by --stop_at
 };

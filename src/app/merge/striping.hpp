@@ -1,7 +1,7 @@
 // --stripe: where the striping of new files is set, for every command that writes.
 #pragma once
 
-#include "../cli/options.hpp"
+#include "../settings/options.hpp"
 #include "../survey/search_path.hpp"
 
 namespace shardweld::app {

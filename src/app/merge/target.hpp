@@ -3,8 +3,8 @@
 
 #include "shardweld/publish/target.hpp"
 
-#include "../cli/options.hpp"
 #include "../runtime/stop.hpp"
+#include "../settings/options.hpp"
 
 namespace shardweld::app {
 

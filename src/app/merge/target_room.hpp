@@ -12,7 +12,7 @@
 #include "shardweld/publish/assets.hpp"
 #include "shardweld/publish/room.hpp"
 
-#include "../cli/options.hpp"
+#include "../settings/options.hpp"
 #include "../survey/survey.hpp"
 
 namespace shardweld::plan {

@@ -12,7 +12,7 @@
 #include "shardweld/core/text.hpp"
 #include "shardweld/process/shell.hpp"
 
-#include "../cli/terminal.hpp"
+#include "../messages/terminal.hpp"
 
 namespace shardweld::app {
 
@@ -54,6 +54,9 @@ bool is_telling(const std::string& variable) {
 
 Circumstances circumstances_of(const std::vector<std::string>& arguments) {
     Circumstances found;
+    if (arguments.empty()) {
+        return found;
+    }
     found.command = process::shell_line(arguments);
     if (const int launcher = launcher_above(); launcher != 0) {
         found.launcher = command_of(launcher);

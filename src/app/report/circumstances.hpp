@@ -16,7 +16,8 @@ struct Circumstances {
     std::map<std::string, std::string> variables;
 };
 
-/// Of this process. `arguments`: the whole command line.
+/// Of this process. `arguments`: the whole command line; none: a program of its own called the
+/// library, and nothing is looked at.
 Circumstances circumstances_of(const std::vector<std::string>& arguments);
 
 /// Whether a variable may change a run, and holds no secret: Slurm's, MPI's, OpenMP's and the

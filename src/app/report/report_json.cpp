@@ -6,8 +6,8 @@
 #include "shardweld/models/verification.hpp"
 #include "shardweld/publish/report_file.hpp"
 
-#include "../cli/log.hpp"
-#include "../cli/version.hpp"
+#include "../messages/log.hpp"
+#include "../runtime/version.hpp"
 #include "json_parts.hpp"
 
 namespace shardweld::app {

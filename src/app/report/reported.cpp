@@ -97,7 +97,7 @@ std::string why_not_writable(const fs::path& directory) {
 }  // namespace
 
 int run_reported(mpi::Comm& comm, const Options& options, Log& log, const std::string& command,
-                 const ReportedRun& body) {
+                 const ReportedRun& body, const OnReport& on_report) {
     Report report;
     report.command = command;
     report.mpi = comm.library();
@@ -129,6 +129,12 @@ int run_reported(mpi::Comm& comm, const Options& options, Log& log, const std::s
         report.rank_phases = mpi::gather(comm, watch.phases());
     }
     finish_all();
+    if (on_report) {
+        on_report(report, options);
+        for (const Session* const other : session.also) {
+            on_report(other->report, other->options);
+        }
+    }
     for (const Session* const other : session.also) {
         report.code = report.code == ErrorCode::ok ? other->report.code : report.code;
     }

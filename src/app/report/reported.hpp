@@ -9,7 +9,7 @@
 
 #include "shardweld/mpi/comm.hpp"
 
-#include "../cli/options.hpp"
+#include "../settings/options.hpp"
 #include "session.hpp"
 
 namespace shardweld::app {
@@ -17,11 +17,14 @@ namespace shardweld::app {
 /// What a reported run does; returns its exit code.
 using ReportedRun = std::function<ErrorCode(Session&)>;
 
+/// Is shown the report of each output at the end of a run that succeeded, the first one's first.
+using OnReport = std::function<void(const Report&, const Options&)>;
+
 /// Collective. Runs, writes the report where --report asks for one, and returns the exit code; an
 /// Error of `body` is reported and goes on. The report of a run that failed stands beside that of
 /// one that succeeded (publish::failed_beside).
 int run_reported(mpi::Comm& comm, const Options& options, Log& log, const std::string& command,
-                 const ReportedRun& body);
+                 const ReportedRun& body, const OnReport& on_report = {});
 
 /// Local. `report` is an older report or nothing yet, its directory is there and may be written;
 /// what lies in `target`, or in a directory that is made for it, will be there. Error(io);

@@ -9,8 +9,8 @@
 #include "shardweld/core/path.hpp"
 #include "shardweld/mpi/comm.hpp"
 
-#include "../cli/log.hpp"
-#include "../cli/options.hpp"
+#include "../messages/log.hpp"
+#include "../settings/options.hpp"
 #include "report.hpp"
 
 namespace shardweld::app {

@@ -7,7 +7,7 @@
 
 #include "shardweld/core/text.hpp"
 
-#include "../cli/shown_numbers.hpp"
+#include "../messages/shown_numbers.hpp"
 #include "html.hpp"
 #include "ledger_flow.hpp"
 #include "page_style.hpp"

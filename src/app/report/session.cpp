@@ -1,7 +1,5 @@
 #include "session.hpp"
 
-#include <iostream>
-
 #include "../runtime/resources.hpp"
 
 namespace shardweld::app {
@@ -67,11 +65,11 @@ std::vector<Error> strict_problems(const Session& session) {
     return problems;
 }
 
-void print(mpi::Comm& comm, const std::function<std::string()>& text) {
+void print(mpi::Comm& comm, std::ostream& out, const std::function<std::string()>& text) {
     mpi::collectively(comm, [&] {
         if (comm.rank() == 0) {
-            std::cout << text() << std::flush;
-            if (!std::cout) {
+            out << text() << std::flush;
+            if (!out) {
                 throw Error(ErrorCode::io, "cannot write the result to standard output");
             }
         }

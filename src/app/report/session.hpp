@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -13,10 +14,10 @@
 #include "shardweld/io/throttle.hpp"
 #include "shardweld/mpi/comm.hpp"
 
-#include "../cli/log.hpp"
-#include "../cli/options.hpp"
-#include "../cli/progress.hpp"
+#include "../messages/log.hpp"
+#include "../messages/progress.hpp"
 #include "../runtime/stopwatch.hpp"
+#include "../settings/options.hpp"
 #include "report.hpp"
 
 namespace shardweld::app {
@@ -77,7 +78,7 @@ void warn(Session& session, const std::vector<plan::Warning>& warnings);
 /// The warnings so far as errors of their own, alike on all ranks; none without --strict.
 std::vector<Error> strict_problems(const Session& session);
 
-/// Collective. Prints the first rank's text; Error(io) when nobody takes it.
-void print(mpi::Comm& comm, const std::function<std::string()>& text);
+/// Collective. Puts the first rank's text out; Error(io) when nobody takes it.
+void print(mpi::Comm& comm, std::ostream& out, const std::function<std::string()>& text);
 
 }  // namespace shardweld::app

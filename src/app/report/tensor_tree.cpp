@@ -9,7 +9,7 @@
 
 #include "shardweld/core/text.hpp"
 
-#include "../cli/table.hpp"
+#include "../messages/table.hpp"
 
 namespace shardweld::app {
 

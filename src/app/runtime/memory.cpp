@@ -1,10 +1,10 @@
 #include "memory.hpp"
 
-#include <cstdlib>
 #include <fstream>
 
 #include <sys/mman.h>
 
+#include "shardweld/core/environment.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/outputs/format.hpp"
@@ -101,10 +101,7 @@ constexpr Bytes kRun = Bytes{256} << 10U;
 
 MemorySources system_memory_sources() {
     MemorySources sources;
-    sources.variable = [](const char* name) {
-        const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): no threads yet
-        return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-    };
+    sources.variable = [](const char* name) { return variable(name); };
     return sources;
 }
 

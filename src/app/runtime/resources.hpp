@@ -9,7 +9,7 @@
 #include "shardweld/io/throttle.hpp"
 #include "shardweld/mpi/comm.hpp"
 
-#include "../cli/options.hpp"
+#include "../settings/options.hpp"
 
 namespace shardweld::app {
 

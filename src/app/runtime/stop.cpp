@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <ctime>
 
+#include "shardweld/core/environment.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/process/process.hpp"
 
@@ -37,11 +37,6 @@ std::string name_of_signal(int signal) {
         default:
             return "";
     }
-}
-
-std::string environment(const char* name) {
-    const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): no threads yet
-    return value == nullptr ? "" : value;
 }
 
 }  // namespace
@@ -85,19 +80,19 @@ std::optional<double> parse_local_time(const std::string& text) {
 }
 
 std::string job_name() {
-    return environment("SLURM_JOB_ID");
+    return variable("SLURM_JOB_ID").value_or("");
 }
 
 Index job_restarts() {
-    return parse_index(environment("SLURM_RESTART_COUNT")).value_or(0);
+    return parse_index(variable("SLURM_RESTART_COUNT").value_or("")).value_or(0);
 }
 
 std::optional<double> job_end() {
-    if (const auto seconds = parse_index(environment("SLURM_JOB_END_TIME"))) {
+    if (const auto seconds = parse_index(variable("SLURM_JOB_END_TIME").value_or(""))) {
         return static_cast<double>(*seconds);
     }
     const std::string job = job_name();
-    const auto squeue = process::find_program("squeue", environment("PATH"));
+    const auto squeue = process::find_program("squeue", variable("PATH").value_or(""));
     if (job.empty() || !squeue) {
         return std::nullopt;
     }

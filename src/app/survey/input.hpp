@@ -11,9 +11,9 @@
 #include "shardweld/execute/record_check.hpp"
 #include "shardweld/execute/run.hpp"
 
-#include "../cli/options.hpp"
 #include "../report/session.hpp"
 #include "../runtime/memory.hpp"
+#include "../settings/options.hpp"
 #include "survey.hpp"
 
 namespace shardweld::app {

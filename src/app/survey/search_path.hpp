@@ -1,15 +1,15 @@
 // Where programs are looked for.
 #pragma once
 
-#include <cstdlib>
 #include <string>
+
+#include "shardweld/core/environment.hpp"
 
 namespace shardweld::app {
 
-/// PATH, "" when it is not set.
+/// PATH; "" when it is not set or not listened to.
 inline std::string search_path() {
-    const char* path = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): no threads
-    return path == nullptr ? "" : path;
+    return variable("PATH").value_or("");
 }
 
 }  // namespace shardweld::app

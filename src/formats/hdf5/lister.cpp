@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <spawn.h>
 #include <string>
 #include <utility>
@@ -14,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "shardweld/core/environment.hpp"
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 #include "shardweld/io/errno.hpp"
@@ -57,10 +57,9 @@ class Child {
         std::string argument = file.string();
         std::array<char*, 3> arguments{name.data(), argument.data(), nullptr};
         // Nothing of the launcher's and nothing that HDF5 listens to; only where libraries are.
-        const char* libraries = std::getenv("LD_LIBRARY_PATH");  // NOLINT(concurrency-mt-unsafe)
-        std::string variable =
-            "LD_LIBRARY_PATH=" + std::string(libraries != nullptr ? libraries : "");
-        std::array<char*, 2> environment{libraries != nullptr ? variable.data() : nullptr, nullptr};
+        const auto libraries = variable("LD_LIBRARY_PATH");
+        std::string entry = "LD_LIBRARY_PATH=" + libraries.value_or("");
+        std::array<char*, 2> environment{libraries ? entry.data() : nullptr, nullptr};
         const int error = posix_spawn(&pid_, name.c_str(), &actions, nullptr, arguments.data(),
                                       environment.data());
         (void)posix_spawn_file_actions_destroy(&actions);

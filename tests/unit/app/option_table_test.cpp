@@ -1,5 +1,5 @@
 // The option table: that its rows are complete, and that what is made of them agrees.
-#include "../../../src/app/cli/option_table.hpp"
+#include "../../../src/app/settings/option_table.hpp"
 
 #include <algorithm>
 #include <map>
@@ -10,8 +10,8 @@
 #include "shardweld/core/error.hpp"
 #include "shardweld/core/text.hpp"
 
-#include "../../../src/app/cli/options.hpp"
 #include "../../../src/app/cli/parse_options.hpp"
+#include "../../../src/app/settings/options.hpp"
 #include "support/error_text.hpp"
 
 namespace shardweld::app {

@@ -1,4 +1,4 @@
-#include "../../../src/app/cli/options.hpp"
+#include "../../../src/app/settings/options.hpp"
 
 #include <algorithm>
 #include <ctime>
@@ -7,8 +7,8 @@
 
 #include "shardweld/core/text.hpp"
 
-#include "../../../src/app/cli/option_table.hpp"
 #include "../../../src/app/cli/parse_options.hpp"
+#include "../../../src/app/settings/option_table.hpp"
 #include "../../../src/app/survey/input.hpp"
 #include "support/error_text.hpp"
 

@@ -8,8 +8,8 @@
 #include "shardweld/catalogue/catalogue.hpp"
 #include "shardweld/plan/plan.hpp"
 
-#include "../../../src/app/cli/version.hpp"
 #include "../../../src/app/report/report_json.hpp"
+#include "../../../src/app/runtime/version.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
 

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "../../../src/app/cli/shown_numbers.hpp"
 #include "../../../src/app/commands/commands.hpp"
+#include "../../../src/app/messages/shown_numbers.hpp"
 #include "../../../src/app/report/grid_text.hpp"
 #include "../../../src/app/report/html.hpp"
 #include "../../../src/app/report/model_parts.hpp"

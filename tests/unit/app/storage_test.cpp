@@ -3,9 +3,9 @@
 
 #include "shardweld/core/error.hpp"
 
-#include "../../../src/app/cli/options.hpp"
 #include "../../../src/app/cli/parse_options.hpp"
 #include "../../../src/app/report/roof.hpp"
+#include "../../../src/app/settings/options.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
 

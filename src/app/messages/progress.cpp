@@ -150,6 +150,9 @@ ProgressStyle style_for(ProgressStyle asked, const Log& log, bool is_quiet) {
     if (!log.is_speaker() || (asked == ProgressStyle::automatic && is_quiet)) {
         return ProgressStyle::none;
     }
+    if (log.listener() != nullptr) {
+        return ProgressStyle::told;
+    }
     if (asked == ProgressStyle::automatic) {
         return log.terminal() != nullptr ? ProgressStyle::bar : ProgressStyle::lines;
     }
@@ -185,7 +188,7 @@ void Progress::begin(const std::string& phase, const Workload& work, Index done)
     start_ = clock_();
     shown_ = start_;
     shown_percent_ = state_.percent();
-    if (style_ == ProgressStyle::bar || style_ == ProgressStyle::json) {
+    if (style_ != ProgressStyle::lines && style_ != ProgressStyle::none) {
         show();
     }
 }
@@ -226,7 +229,7 @@ void Progress::end() {
     }
     state_.done = state_.work.total;
     state_.elapsed = clock_() - start_;
-    if (style_ == ProgressStyle::json) {
+    if (style_ == ProgressStyle::json || style_ == ProgressStyle::told) {
         show();
     }
     log_->draw("");
@@ -237,6 +240,10 @@ void Progress::show() {
     shown_percent_ = state_.percent();
     if (style_ == ProgressStyle::json) {
         log_->write_object(progress_json(state_));
+    } else if (style_ == ProgressStyle::told) {
+        const bool counts_bytes = is_bytes(state_.work);
+        log_->listener()->progress({state_.phase, state_.done, state_.work.total,
+                                    counts_bytes ? "bytes" : state_.work.noun, state_.elapsed});
     } else if (style_ == ProgressStyle::lines) {
         log_->info(progress_line(state_));
     } else {

@@ -7,10 +7,10 @@
 
 #include "shardweld/upload/upload.hpp"
 
-#include "../merge/main_path.hpp"
-#include "../merge/preflight.hpp"
-#include "../merge/target_room.hpp"
 #include "../report/roof.hpp"
+#include "main_path.hpp"
+#include "preflight.hpp"
+#include "target_room.hpp"
 
 namespace shardweld::app {
 

@@ -88,6 +88,10 @@ void Log::say(LogLevel level, std::string_view text) {
     if (!shows(level)) {
         return;
     }
+    if (listener_ != nullptr) {
+        listener_->message(level, safe);
+        return;
+    }
     if (is_json_) {
         write_object(dumped({{"event", "message"}, {"level", level_name(level)}, {"text", safe}}));
         return;
@@ -104,6 +108,9 @@ void Log::write(const std::string& text) {
 }
 
 void Log::draw(const std::string& line) {
+    if (out_ == nullptr) {
+        return;
+    }
     if (!line.empty() || has_live_line_) {
         *out_ << kEraseLine + line << std::flush;
     }
@@ -136,6 +143,14 @@ void Log::info(std::string_view text) {
 }
 void Log::debug(std::string_view text) {
     say(LogLevel::debug, text);
+}
+
+void Log::trace(std::string_view text) {
+    if (listener_ != nullptr) {
+        say(LogLevel::info, "trace: " + std::string(text));
+    } else if (is_speaker_) {
+        write("trace: " + std::string(text) + "\n");
+    }
 }
 
 void Log::note(std::string_view text) {

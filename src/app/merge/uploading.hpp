@@ -5,8 +5,8 @@
 #include "shardweld/mpi/comm.hpp"
 #include "shardweld/upload/upload.hpp"
 
-#include "../cli/log.hpp"
-#include "../cli/options.hpp"
+#include "../messages/log.hpp"
+#include "../settings/options.hpp"
 
 namespace shardweld::app {
 

@@ -20,6 +20,7 @@ enum class ProgressStyle {
     bar,        ///< one line, drawn again and again
     lines,      ///< a line every ten seconds or ten percent, whichever is rarer
     json,       ///< an object a line, as all messages then
+    told,       ///< to a program that called the library
     none,
 };
 

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "shardweld/core/error.hpp"
+#include "shardweld/events.hpp"
 
 #include "rank_log.hpp"
 #include "terminal.hpp"
@@ -25,8 +26,6 @@ std::string below(const Error& error, bool has_detail);
 /// WHAT and the lines below it.
 std::string text_of(const Error& error, bool has_detail = false);
 
-enum class LogLevel { error, warning, info, debug };
-
 /// Writes messages up to a level as "shardweld: ...". On ranks other than 0 it is made mute, so
 /// that every message appears once. With a log of the rank's own all messages of all levels go
 /// there too.
@@ -34,12 +33,17 @@ class Log {
   public:
     Log(std::ostream& out, LogLevel level, bool is_speaker)
         : out_(&out), level_(level), is_speaker_(is_speaker) {}
+    /// Tells a program that called the library all messages, whatever their level.
+    Log(Events& listener, bool is_speaker)
+        : listener_(&listener), level_(LogLevel::debug), is_speaker_(is_speaker) {}
 
     /// What, where and what to do, a line each; the detail too where debug messages are shown.
     void error(const Error& error);
     void warning(std::string_view text);
     void info(std::string_view text);
     void debug(std::string_view text);
+    /// A line of a trace: who asks for one wants it, whatever the level.
+    void trace(std::string_view text);
     /// For the rank's own log alone: what this rank does, in detail. Any thread.
     void note(std::string_view text);
 
@@ -61,13 +65,15 @@ class Log {
     /// Whether messages of this level are written.
     [[nodiscard]] bool shows(LogLevel level) const { return is_speaker_ && level <= level_; }
     [[nodiscard]] bool is_speaker() const { return is_speaker_; }
-    [[nodiscard]] std::ostream& stream() const { return *out_; }
+    /// Who is told instead of a stream's reader; nullptr: nobody.
+    [[nodiscard]] Events* listener() const { return listener_; }
 
   private:
     void say(LogLevel level, std::string_view text);
     void write(const std::string& text);
 
-    std::ostream* out_;
+    std::ostream* out_ = nullptr;
+    Events* listener_ = nullptr;
     LogLevel level_;
     bool is_speaker_;
     bool is_json_ = false;

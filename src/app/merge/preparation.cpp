@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <map>
 
-#include "../merge/target.hpp"
 #include "../report/reported.hpp"
-#include "upload.hpp"
+#include "target.hpp"
+#include "uploading.hpp"
 
 namespace shardweld::app {
 

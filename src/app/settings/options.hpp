@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,9 @@
 #include "shardweld/plan/choice.hpp"
 #include "shardweld/publish/striping.hpp"
 
+#include "../messages/log.hpp"
+#include "../messages/progress.hpp"
 #include "averaging.hpp"
-#include "log.hpp"
-#include "progress.hpp"
 #include "selection.hpp"
 
 namespace shardweld::app {
@@ -180,6 +181,7 @@ struct Options {
     bool restart = false;  ///< work of an earlier merge is removed instead of gone on with
     std::optional<double> stop_before;  ///< seconds before the job's end
     std::optional<double> stop_at;      ///< seconds since 1970
+    std::stop_token stop;               ///< of a program that calls the merge
     double stall_timeout = 1800;        ///< seconds; 0: none
     int n_ranks = 1;                    ///< plan only
     std::optional<JobRequest> job;      ///< plan: a job script is printed

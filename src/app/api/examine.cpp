@@ -1,0 +1,113 @@
+#include "shardweld/examine.hpp"
+
+#include <functional>
+#include <ostream>
+#include <sstream>
+
+#include "../commands/commands.hpp"
+#include "agreed.hpp"
+#include "requested.hpp"
+
+namespace shardweld {
+
+namespace {
+
+using app::Command;
+using app::Log;
+using app::Options;
+
+/// What the command says. That something differs, or would not load, is its result.
+Examination examined(const std::function<void(std::ostream&)>& command) {
+    std::ostringstream out;
+    Examination found;
+    try {
+        command(out);
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::differs && error.code() != ErrorCode::strict) {
+            throw;
+        }
+        found.is_good = false;
+        found.why = error.what();
+    }
+    found.json = out.str();
+    return found;
+}
+
+using Run = std::function<void(mpi::Comm&, const Options&, std::ostream&, Log&)>;
+
+Examination run(const Comm& comm, Events& events, const std::function<Options()>& read,
+                const Run& command) {
+    mpi::Comm& ranks = comm.inner();
+    Options options = app::agreed_options(ranks, read);
+    options.json = true;
+    Log log(events, ranks.rank() == 0);
+    return examined([&](std::ostream& out) {
+        app::run_or_abort(ranks, [&] { command(ranks, options, out, log); });
+    });
+}
+
+}  // namespace
+
+Examination inspect_checkpoint(const Comm& comm, const ExamineRequest& request, Events& events) {
+    return run(
+        comm, events,
+        [&] {
+            return app::options_of(Command::inspect, {{"local_dir", request.directory.string()}},
+                                   request.options);
+        },
+        app::inspect);
+}
+
+Examination plan_merge(const Comm& comm, const MergeRequest& request, int n_ranks, Events& events) {
+    return run(
+        comm, events,
+        [&] {
+            return app::options_of(request, Command::plan, {{"ranks", std::to_string(n_ranks)}});
+        },
+        app::print_plan);
+}
+
+Examination test_merge(const Comm& comm, const MergeRequest& request,
+                       const std::filesystem::path& reference, Events& events) {
+    return run(
+        comm, events,
+        [&] {
+            return app::options_of(request, Command::test, {{"test_hf_dir", reference.string()}});
+        },
+        app::test);
+}
+
+Examination diff_models(const Comm& comm, const ExamineRequest& request,
+                        const std::filesystem::path& reference, Events& events) {
+    return run(
+        comm, events,
+        [&] {
+            return app::options_of(
+                Command::diff,
+                {{"local_dir", request.directory.string()}, {"test_hf_dir", reference.string()}},
+                request.options);
+        },
+        app::diff);
+}
+
+Examination verify_model(const Comm& comm, const ExamineRequest& request,
+                         const std::filesystem::path& report, Events& events) {
+    return run(
+        comm, events,
+        [&] {
+            return app::options_of(
+                Command::verify,
+                {{"local_dir", request.directory.string()}, {"report", report.string()}},
+                request.options);
+        },
+        app::verify);
+}
+
+Examination check_model(const ExamineRequest& request) {
+    Options options = app::options_of(Command::check, {{"local_dir", request.directory.string()}},
+                                      request.options);
+    options.json = true;
+    return examined([&](std::ostream& out) { (void)app::check(options, out); });
+}
+
+}  // namespace shardweld

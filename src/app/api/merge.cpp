@@ -1,0 +1,66 @@
+#include "shardweld/merge.hpp"
+
+#include "../merge/run_merge.hpp"
+#include "../report/report_json.hpp"
+#include "../report/reported.hpp"
+#include "agreed.hpp"
+#include "requested.hpp"
+
+namespace shardweld {
+
+namespace {
+
+WrittenOutput written_output(const app::Report& report, const app::Options& options) {
+    WrittenOutput output;
+    output.directory = options.target_dir;
+    for (const app::FileEntry& file : report.files) {
+        output.files.push_back(file.name);
+    }
+    output.tensors = report.tensors.size();
+    for (const app::TensorEntry& tensor : report.tensors) {
+        output.tensor_bytes += tensor.bytes;
+    }
+    output.root = report.root;
+    output.json = app::to_json(report);
+    return output;
+}
+
+}  // namespace
+
+MergeReport merge(const Comm& comm, const MergeRequest& request, Events& events) {
+    mpi::Comm& ranks = comm.inner();
+    const app::Options options =
+        app::agreed_options(ranks, [&] { return app::options_of(request); });
+    app::Log log(events, ranks.rank() == 0);
+    MergeReport merged;
+    const auto body = [](app::Session& session) {
+        app::merge_model(session);
+        return ErrorCode::ok;
+    };
+    const auto keep = [&](const app::Report& report, const app::Options& one) {
+        if (ranks.rank() != 0) {
+            return;
+        }
+        merged.outputs.push_back(written_output(report, one));
+        for (const plan::Warning& warning : report.warnings) {
+            merged.warnings.push_back({warning.code, warning.tensor, warning.text});
+        }
+    };
+    try {
+        app::run_or_abort(
+            ranks, [&] { (void)app::run_reported(ranks, options, log, "merge", body, keep); });
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::stopped) {
+            throw;
+        }
+        merged.why_stopped = error.what();
+    }
+    return merged;
+}
+
+MergeReport merge(const Comm& comm, const MergeRequest& request) {
+    Events nobody;
+    return merge(comm, request, nobody);
+}
+
+}  // namespace shardweld

@@ -1,0 +1,208 @@
+#include "run_merge.hpp"
+
+#include "shardweld/core/text.hpp"
+#include "shardweld/mpi/share.hpp"
+#include "shardweld/plan/plan.hpp"
+#include "shardweld/publish/target.hpp"
+
+#include "../report/reported.hpp"
+#include "../report/summary.hpp"
+#include "../runtime/memory.hpp"
+#include "../runtime/watchdog.hpp"
+#include "../survey/input.hpp"
+#include "completed.hpp"
+#include "moving.hpp"
+#include "preparation.hpp"
+#include "publishing.hpp"
+#include "stopping.hpp"
+#include "uploading.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+/// What --if_complete found out.
+struct Completeness {
+    bool is_whole = false;           ///< every output is there
+    std::string why_not;             ///< of the first output, "" if nothing lies there
+    std::optional<Sources> sources;  ///< of the checkpoint, if it was looked for
+};
+
+/// Everything that is known to go wrong is said before the first byte is written.
+Preparation prepare(Session& session, const Stopping& stopping, Completeness found) {
+    mpi::Comm& comm = session.comm;
+    Preparation ready;
+    ready.sources = std::move(found.sources);
+    Preflight preflight;
+    check_before_reading(session, preflight, ready, true, comm.size(), session.log);
+    const bool is_planned = ready.sources && preflight.check([&] {
+        ready.planned = make_ready(session, merge_terms(session.options), *std::move(ready.sources),
+                                   [&](mpi::Comm& ranks) { stopping.check(ranks); });
+        report_plan(session, ready.planned);
+    });
+    if (is_planned) {
+        check_target_place(session, preflight, ready);
+        preflight.check([&] { check_memory(comm, [&] { return ready.planned.forecast(comm); }); });
+        preflight.check([&] { require_memory(comm, ready.planned.plan); });
+    }
+    preflight.add(strict_problems(session));
+    try {
+        preflight.require_none();
+    } catch (Error& error) {
+        if (error.code() == ErrorCode::target && !found.why_not.empty()) {
+            error.add_context("not known to be this merge's output: " + found.why_not);
+        }
+        throw;
+    }
+    return ready;
+}
+
+void say_plan(Session& session, const plan::Plan& plan) {
+    session.log.info("writing " + human_bytes(plan.placement.tensor_bytes) + ": " +
+                     counted(plan.targets.size(), "tensor") + " in " +
+                     counted(plan.placement.files.size(), "file") + " by " +
+                     counted(static_cast<std::size_t>(session.comm.size()), "rank") + ", " +
+                     std::string(plan::name_of(plan.strategy)) + " (" + plan.why + ")");
+}
+
+/// What was made, in place of a line for each part.
+void say_summary(Session& session, const Planned& planned,
+                 const std::vector<std::string>& classes) {
+    const Options& options = session.options;
+    const Finished finished{
+        options.target_dir, options.report.value_or(""), classes.empty() ? "" : classes.front(),
+        text_of(session.report.crc.value_or(execute::RecordCounts()), options.check_crc),
+        planned.plan.placement.format->name() == outputs::default_format().name()};
+    if (options.progress == ProgressStyle::json && session.log.is_speaker()) {
+        session.log.write_object(summary_json(session.report, session.watch.phases(), finished));
+    } else {
+        session.log.info(summary_text(session.report, session.watch.phases(), finished));
+    }
+}
+
+/// Who asks for a type knows what it takes.
+void say_dtype(Session& session, const Planned& planned) {
+    const bool is_told = session.log.is_speaker() && !session.options.dtype;
+    const std::string note = is_told ? planned.dtype_note() : "";
+    if (!note.empty()) {
+        session.log.info(note);
+    }
+}
+
+/// How near to the roof the merge came; where one is known, on rank 0.
+void report_speed(Session& session, const Preparation& ready) {
+    if (ready.roof) {
+        session.report.roof =
+            compare_with_roof(*ready.roof, session.watch.phases(), ready.planned.plan);
+        session.log.info(text_of(*session.report.roof));
+    }
+}
+
+/// Outputs that an earlier run, which did not get to the first one, has made appear.
+void leave_out_published(Session& session) {
+    const auto is_there = mpi::share(session.comm, 0, [&] {
+        std::vector<int> there;
+        for (const Session* const other : session.also) {
+            there.push_back(
+                !session.options.restart &&
+                publish::was_published(other->options.target_dir, session.options.target_dir));
+        }
+        return there;
+    });
+    std::vector<Session*> left;
+    for (std::size_t at = 0; at < is_there.size(); ++at) {
+        if (is_there[at] == 0) {
+            left.push_back(session.also[at]);
+        } else {
+            session.log.info(session.also[at]->options.target_dir.string() +
+                             " is complete: an earlier run was stopped behind it");
+        }
+    }
+    session.also = std::move(left);
+}
+
+/// Other outputs that are complete are left out, as is all work where every one is.
+Completeness look_at_outputs(Session& session) {
+    Completeness found;
+    if (session.options.if_complete == IfComplete::error ||
+        !holds_anything(session.comm, session.options.target_dir)) {
+        return found;
+    }
+    found.sources.emplace(find_sources(session, merge_terms(session.options)));
+    std::vector<Session*> left;
+    for (Session* const other : session.also) {
+        if (!why_not_complete(*other, *found.sources).empty()) {
+            left.push_back(other);
+        }
+    }
+    found.why_not = why_not_complete(session, *found.sources);
+    found.is_whole = found.why_not.empty() && left.empty();
+    session.also = std::move(left);
+    session.report.is_left_alone = found.is_whole;
+    if (found.is_whole) {
+        session.log.info(session.options.target_dir.string() + " is complete: " +
+                         (session.options.if_complete == IfComplete::verify
+                              ? "every tensor is what the report says"
+                              : "files and sizes are what the report says"));
+    }
+    return found;
+}
+
+upload::Access upload_access(Session& session) {
+    return session.options.upload_path.empty() ? upload::Access()
+                                               : prepare_upload(session.comm, session.options);
+}
+
+/// From planning to publishing.
+upload::Access merge_all(Session& session, Completeness found, const Stopping& stopping,
+                         Watchdog& watchdog) {
+    Preparation ready = prepare(session, stopping, std::move(found));
+    for (std::size_t at = 0; at <= ready.planned.also.size(); ++at) {
+        say_plan(output_session(session, at), output_of(ready.planned, at).plan);
+    }
+    say_dtype(session, ready.planned);
+    watchdog.enter("checking checksums");
+    check_crcs(session, ready.planned, [&] { return stopping.why_before_writing(); });
+    stopping.check(session.comm);
+    write_and_publish(session, ready.planned, stopping, watchdog);
+    for (std::size_t at = 0; at <= ready.planned.also.size(); ++at) {
+        const Planned& planned = output_of(ready.planned, at);
+        say_summary(output_session(session, at), planned,
+                    planned.model.prepared.config.architectures());
+    }
+    report_speed(session, ready);
+    return std::move(ready.access);
+}
+
+}  // namespace
+
+void merge_model(Session& session) {
+    const Options& options = session.options;
+    const Stopping stopping(session.comm, options.stop_before, options.stop_at, options.stop,
+                            session.log);
+    if (session.throttle) {
+        // Who waits for its turn stands not still, and stops in time.
+        session.throttle->stop_when([&] {
+            session.comm.pulse().beat();
+            return !stopping.why().empty();
+        });
+    }
+    upload::Access access;
+    {
+        Watchdog watchdog(session.comm.pulse(),
+                          {session.comm.rank(), session.comm.host(),
+                           [&](const std::string& text) { session.log.note(text); }},
+                          options.stall_timeout);
+        watchdog.enter("checking the target, reading metadata and planning");
+        leave_out_published(session);
+        Completeness found = look_at_outputs(session);
+        access = found.is_whole ? upload_access(session)
+                                : merge_all(session, std::move(found), stopping, watchdog);
+    }
+    if (!options.upload_path.empty()) {
+        upload_directory(session.comm, options, options.target_dir, access, session.log);
+        session.watch.lap("upload");
+    }
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,240 @@
+#include "settle.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "shardweld/core/text.hpp"
+
+#include "option_table.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+constexpr Bytes kLeastFile = Bytes{64} << 10U;
+
+void check_mesh(const formats::Mesh& mesh) {
+    if (mesh.names.empty() != mesh.shape.empty()) {
+        refuse("--mesh_dim_names and --mesh_shape belong together", "give both");
+    }
+    if (mesh.names.size() != mesh.shape.size()) {
+        refuse("--mesh_dim_names has " + std::to_string(mesh.names.size()) +
+                   " names but --mesh_shape " + std::to_string(mesh.shape.size()) + " numbers",
+               "give as many names as numbers");
+    }
+}
+
+void check_needs(const Options& options) {
+    if (options.sha256 && !options.report) {
+        refuse("--sha256 needs a report, which holds the checksums", "add --report FILE");
+    }
+    if (options.command == Command::test && options.reference.empty()) {
+        refuse("test needs a model to compare with", "give --test_hf_dir DIR");
+    }
+    if (options.upload_path.empty() &&
+        (options.command == Command::upload || options.is_private || options.hf_cli)) {
+        refuse("no repository is given", "add --hf_upload_path ORG/NAME");
+    }
+}
+
+/// One product is made once: the same bytes twice are a copy.
+void check_also(const Options& options) {
+    if (options.also.empty()) {
+        return;
+    }
+    if (options.averaging.is_average || options.averaging.base) {
+        refuse("--also is not for several checkpoints", "merge once for each output");
+    }
+    if (options.output_format != &outputs::default_format()) {
+        refuse("--also writes safetensors only", "leave --output_format out");
+    }
+    const auto form_of = [&](std::optional<Encoding> quantise, std::optional<DType> dtype) {
+        return std::pair(quantise, dtype ? dtype : options.dtype);
+    };
+    std::vector forms{form_of(options.quantise, options.dtype)};
+    if (becomes_gguf(options.quantise)) {
+        const std::string form(facts_of(*options.quantise).name);
+        refuse("the first output of several is no GGUF file, whose tensors are made of the model's",
+               "leave --quantize out and give --also " + options.target_dir.string() + ":" + form +
+                   " beside another --target_dir");
+    }
+    for (const AlsoWritten& also : options.also) {
+        const auto form = form_of(also.quantise, also.dtype);
+        if (std::ranges::count(forms, form) > 0) {
+            refuse("--also " + printable(also.target.string()) + " is the same as another output",
+                   "copy that one, or give another form: DIR:fp8-block, DIR:bf16");
+        }
+        forms.push_back(form);
+    }
+}
+
+void check_bench(const Arguments& arguments, const Options& options) {
+    if (arguments.has("source") && arguments.has("size")) {
+        refuse("--size and --source exclude each other",
+               "give one of them: the source has its own size");
+    }
+    if (options.command == Command::iobench && options.max_shard_size < kLeastFile) {
+        refuse("--max_shard_size " + std::to_string(options.max_shard_size) +
+                   " is too small to measure with",
+               "give at least 64KiB");
+    }
+}
+
+void check_loudness(const Arguments& arguments) {
+    int n_levels = 0;
+    for (const char* name : {"verbose", "quiet", "log_level"}) {
+        n_levels += arguments.has(name) ? 1 : 0;
+    }
+    if (n_levels > 1) {
+        refuse("--verbose, --quiet and --log_level exclude each other", "give one of them");
+    }
+}
+
+void check_job(const Arguments& arguments, const Options& options) {
+    if (!options.job) {
+        return;
+    }
+    if (!arguments.has("sbatch")) {
+        refuse("--nodes and --rate need --sbatch", "add it, or leave them out");
+    }
+    if (options.json) {
+        refuse("--sbatch and --json exclude each other", "give one of them");
+    }
+    if (arguments.has("ranks") && options.n_ranks < options.job->n_nodes) {
+        refuse("--nodes " + std::to_string(options.job->n_nodes) + " is more than --ranks " +
+                   std::to_string(options.n_ranks),
+               "give each node at least one rank");
+    }
+}
+
+void check_quantise(const Arguments& arguments, const Options& options) {
+    const bool is_ggml = becomes_gguf(options.quantise);
+    const bool is_gguf = options.output_format->name() == "gguf";
+    if (is_gguf && !is_ggml) {
+        refuse("--output_format gguf needs a type",
+               "give --quantize gguf:q8_0 or another one of gguf:*");
+    }
+    if (options.quantise && !is_gguf && options.output_format != &outputs::default_format()) {
+        refuse("--quantize writes safetensors or, with gguf:*, GGUF", "leave --output_format out");
+    }
+    if (is_ggml && options.command == Command::test) {
+        refuse("--quantize " + std::string(facts_of(*options.quantise).name) +
+                   " writes llama.cpp's names, which no model directory has",
+               "compare what is written without it");
+    }
+    if (is_ggml && arguments.has("max_shard_size")) {
+        refuse("a GGUF model is one file", "leave --max_shard_size out");
+    }
+}
+
+/// After all options are read. Error(usage).
+void check_together(const Arguments& arguments, const Options& options) {
+    check_mesh(options.mesh);
+    check_averaging(options.averaging);
+    check_needs(options);
+    check_bench(arguments, options);
+    if (options.max_readers > 0 && options.strategy == plan::Strategy::direct) {
+        refuse("--strategy direct lets every rank read",
+               "leave out one of --strategy and --max_readers");
+    }
+    if (options.resume && options.restart) {
+        refuse("--resume and --restart exclude each other", "give one of them");
+    }
+    check_quantise(arguments, options);
+    const bool quantises = options.quantise || std::ranges::any_of(options.also, [](auto& also) {
+                               return also.quantise.has_value();
+                           });
+    if (options.quantise_ignore && !quantises) {
+        refuse("--quantize_ignore needs --quantize", "add it, or leave both out");
+    }
+    check_also(options);
+    check_loudness(arguments);
+    check_job(arguments, options);
+}
+
+void read_options(const Arguments& arguments, Options& options) {
+    for (const OptionRow& row : option_rows()) {
+        if (const auto given = arguments.values.find(row.name); given != arguments.values.end()) {
+            row.set({row.name, given->second}, options);
+        }
+    }
+}
+
+void require_directories(const CommandRow& command, const Options& options) {
+    if (command.command == Command::recipes) {
+        return;
+    }
+    if (command.command == Command::diff && options.reference.empty() && !options.base) {
+        refuse("two directories are needed", "usage: " + std::string(command.usage));
+    }
+    if (options.local_dir.empty()) {
+        refuse(command.command == Command::report ? "no file is given" : "no directory is given",
+               "usage: " + std::string(command.usage));
+    }
+}
+
+/// An option as given; directories of one file system have other names on other nodes. A list
+/// tells more than directories.
+std::string text_of(const OptionRow& row, const std::string& value) {
+    const bool is_path = row.names_path() && !row.is_repeated;
+    return "--" + std::string(row.name) + (is_path ? "" : " " + value);
+}
+
+/// What all ranks must be given alike, as one text (Options::shared): the command and its
+/// options, but not which path one names, nor how much is told.
+std::string shared_text(const CommandRow& command, const Arguments& arguments) {
+    std::string text(command.name);
+    for (std::size_t i = 0; i < arguments.checkpoints.size(); ++i) {
+        text += "\nanother checkpoint";  // which may be called otherwise on other nodes
+    }
+    for (const auto& [name, value] : arguments.values) {
+        const OptionRow& row = *find_option(name);
+        if (row.touches != Touches::loudness) {
+            text += "\n" + text_of(row, value);
+        }
+    }
+    return text;
+}
+
+/// Options::output_options: "--dtype bf16", and of a path only that it is given.
+std::vector<std::string> output_texts(const Arguments& arguments) {
+    std::vector<std::string> texts;
+    for (const auto& [name, value] : arguments.values) {
+        const OptionRow& row = *find_option(name);
+        if (row.touches == Touches::output) {
+            texts.push_back(text_of(row, value));
+        }
+    }
+    return texts;
+}
+
+}  // namespace
+
+Options options_of_other(const Options& options, std::size_t at) {
+    const AlsoWritten& also = options.also[at];
+    Options other = options;
+    other.also.clear();
+    other.target_dir = also.target;
+    other.quantise = also.quantise;
+    other.dtype = also.dtype ? also.dtype : options.dtype;
+    other.trace.clear();
+    other.upload_path.clear();
+    other.roof.reset();
+    if (options.report) {
+        const fs::path name = options.report->stem().string() + ".also-" + std::to_string(at + 1) +
+                              options.report->extension().string();
+        other.report = options.report->parent_path() / name;
+    }
+    return other;
+}
+
+Options settled(Options options, const CommandRow& command, const Arguments& given) {
+    read_options(given, options);
+    require_directories(command, options);
+    check_together(given, options);
+    options.shared = shared_text(command, given);
+    options.output_options = output_texts(given);
+    return options;
+}
+
+}  // namespace shardweld::app
