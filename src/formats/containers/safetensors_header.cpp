@@ -38,7 +38,7 @@ std::string read_header(const io::InputFile& file, Bytes begin) {
     }
     std::string text(to_size(length, "the safetensors header"), '\0');
     file.read_at(begin + kLengthBytes, std::as_writable_bytes(std::span(text)));
-    if (!text.starts_with('{') || text.find('\0') != std::string::npos) {
+    if (!trim(text).starts_with('{') || text.find('\0') != std::string::npos) {
         refuse_header("it does not begin with '{', or holds a NUL");
     }
     return text;
@@ -122,9 +122,12 @@ SafetensorsText parse_header(const io::InputFile& file, Bytes begin, Bytes& data
 
 }  // namespace
 
-SafetensorsHeader read_safetensors(const io::InputFile& file, Bytes begin) {
+SafetensorsHeader read_safetensors(const io::InputFile& file, Bytes begin, Twice twice) {
     Bytes data_begin = 0;
     SafetensorsText parsed = parse_header(file, begin, data_begin);
+    if (twice == Twice::refused && !parsed.twice.empty()) {
+        refuse_header("key " + printable(parsed.twice) + " comes twice, with different tensors");
+    }
     SafetensorsHeader header;
     header.metadata = std::move(parsed.metadata);
     for (; !parsed.entries.empty(); parsed.entries.pop_front()) {

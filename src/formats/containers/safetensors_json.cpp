@@ -27,6 +27,10 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
     explicit HeaderReader(SafetensorsText& out) : out_(out) {}
 
     bool start_object(std::size_t /*size*/) override {
+        if (is_passed_over()) {
+            ++passed_depth_;
+            return true;
+        }
         ++depth_;
         if (depth_ > 2 || in_list_) {
             refuse_value();
@@ -38,10 +42,14 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
     }
 
     bool key(std::string& text) override {
-        if (depth_ == 1 && text == kMetadata && std::exchange(has_metadata_, true)) {
-            refuse_second(text);
+        if (passed_depth_ > 0) {
+            return true;
         }
-        if (depth_ == 2 && !fields_.insert(text).second) {
+        if (depth_ == 1 && text == kMetadata && std::exchange(has_metadata_, true)) {
+            refuse_json("key " + printable(text) + " comes twice");
+        }
+        if (depth_ == 2 && !in_metadata() && is_field_of_tensor(text) &&
+            !fields_.insert(text).second) {
             refuse_json(where() + ": " + printable(text) + " comes twice");
         }
         (depth_ == 1 ? name_ : field_) = std::move(text);
@@ -49,22 +57,32 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
     }
 
     /// At the end: a set of names would take as much memory as all else.
-    void require_each_once() const {
-        std::vector<const std::string*> names;
-        names.reserve(out_.entries.size());
+    void keep_last_of_each() {
+        std::vector<const SafetensorsEntry*> order;
+        order.reserve(out_.entries.size());
         for (const SafetensorsEntry& entry : out_.entries) {
-            names.push_back(&entry.name);
+            order.push_back(&entry);
         }
-        std::ranges::sort(
-            names, {}, [](const auto* name) -> const auto& { return *name; });
-        const auto twice = std::ranges::adjacent_find(
-            names, [](const auto* a, const auto* b) { return *a == *b; });
-        if (twice != names.end()) {
-            refuse_second(**twice);
+        std::ranges::stable_sort(
+            order, {}, [](const auto* entry) -> const auto& { return entry->name; });
+        std::set<const SafetensorsEntry*> earlier;
+        for (std::size_t i = 1; i < order.size(); ++i) {
+            if (order[i - 1]->name == order[i]->name) {
+                out_.twice = *order[i - 1] == *order[i] ? out_.twice : order[i]->name;
+                earlier.insert(order[i - 1]);
+            }
+        }
+        if (!earlier.empty()) {
+            std::erase_if(out_.entries,
+                          [&](const SafetensorsEntry& entry) { return earlier.contains(&entry); });
         }
     }
 
     bool end_object() override {
+        if (passed_depth_ > 0) {
+            --passed_depth_;
+            return true;
+        }
         --depth_;
         if (depth_ == 1 && !in_metadata()) {
             for (const char* field : {"dtype", "shape", "data_offsets"}) {
@@ -78,6 +96,10 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
     }
 
     bool start_array(std::size_t /*size*/) override {
+        if (is_passed_over()) {
+            ++passed_depth_;
+            return true;
+        }
         if (depth_ != 2 || in_list_ || in_metadata() ||
             (field_ != "shape" && field_ != "data_offsets")) {
             refuse_value();
@@ -88,6 +110,10 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
     }
 
     bool end_array() override {
+        if (passed_depth_ > 0) {
+            --passed_depth_;
+            return true;
+        }
         in_list_ = false;
         SafetensorsEntry& entry = out_.entries.back();
         if (field_ == "shape") {
@@ -107,24 +133,26 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
         } else if (depth_ == 2 && !in_list_ && field_ == "dtype") {
             out_.entries.back().dtype = std::move(text);
         } else {
-            refuse_value();
+            return other_value();
         }
         return true;
     }
 
     bool number_unsigned(std::uint64_t value) override {
         if (!in_list_) {
-            refuse_value();
+            return other_value();
         }
         list_.push_back(to_index(value, field_));
         return true;
     }
 
-    bool number_integer(std::int64_t /*value*/) override { refuse_value(); }
-    bool number_float(double /*value*/, const std::string& /*text*/) override { refuse_value(); }
-    bool null() override { refuse_value(); }
-    bool boolean(bool /*value*/) override { refuse_value(); }
-    bool binary(Json::binary_t& /*value*/) override { refuse_value(); }
+    bool number_integer(std::int64_t /*value*/) override { return other_value(); }
+    bool number_float(double /*value*/, const std::string& /*text*/) override {
+        return other_value();
+    }
+    bool null() override { return (depth_ == 1 && in_metadata()) || other_value(); }
+    bool boolean(bool /*value*/) override { return other_value(); }
+    bool binary(Json::binary_t& /*value*/) override { return other_value(); }
 
     bool parse_error(std::size_t position, const std::string& /*token*/,
                      const Json::exception& /*error*/) override {
@@ -136,8 +164,19 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
     [[nodiscard]] std::string where() const {
         return (in_metadata() ? "" : "tensor ") + printable(name_);
     }
-    [[noreturn]] static void refuse_second(const std::string& key) {
-        refuse_json("key " + printable(key) + " comes twice");
+    static bool is_field_of_tensor(std::string_view field) {
+        return field == "dtype" || field == "shape" || field == "data_offsets";
+    }
+    /// The value of a field that no tensor has, or something inside of it.
+    [[nodiscard]] bool is_passed_over() const {
+        return passed_depth_ > 0 ||
+               (depth_ == 2 && !in_list_ && !in_metadata() && !is_field_of_tensor(field_));
+    }
+    [[nodiscard]] bool other_value() const {
+        if (!is_passed_over()) {
+            refuse_value();
+        }
+        return true;
     }
     [[noreturn]] void refuse_value() const {
         if (depth_ == 0) {
@@ -149,11 +188,8 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
         if (in_metadata()) {
             refuse_json(where() + ": " + printable(field_) + " is not a text");
         }
-        const bool is_list = field_ == "shape" || field_ == "data_offsets";
         refuse_json(where() + ": " + printable(field_) +
-                    (is_list             ? " is not a list of numbers from 0"
-                     : field_ == "dtype" ? " is not a text"
-                                         : " is not a field of a tensor"));
+                    (field_ == "dtype" ? " is not a text" : " is not a list of numbers from 0"));
     }
 
     SafetensorsText& out_;
@@ -162,6 +198,7 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
     std::set<std::string> fields_;
     std::vector<Index> list_;
     int depth_ = 0;
+    int passed_depth_ = 0;  // inside the value of a field that no tensor has
     bool in_list_ = false;
     bool has_metadata_ = false;
 };
@@ -172,7 +209,7 @@ SafetensorsText parse_safetensors_text(std::string_view text) {
     SafetensorsText out;
     HeaderReader reader(out);
     Json::sax_parse(text, &reader);
-    reader.require_each_once();
+    reader.keep_last_of_each();
     return out;
 }
 
