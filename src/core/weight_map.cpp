@@ -103,6 +103,7 @@ WeightMap parse_weight_map(const std::string& text, const std::string& origin) {
         refuse_map(origin, "is not a JSON object with a weight_map of tensors");
     }
     map.total_size = total_size_in(root);
+    map.has_metadata = root.contains("metadata") && root["metadata"].is_object();
     return map;
 }
 

@@ -18,10 +18,10 @@ constexpr std::array<Loader, 5> kLoaders = {Loader::transformers, Loader::vllm, 
                                             Loader::tgi, Loader::llama_cpp};
 
 constexpr Rule kWeightsRule = {"weights", kHub, nullptr,
-                               "the files that the loader takes are there, each is strict "
-                               "safetensors, and no tensor is in two",
+                               "the files that the loader takes are there, each is "
+                               "safetensors as its own parser reads them, and no tensor is in two",
                                "safetensors 0.8 and transformers 5.24, run: a model.safetensors "
-                               "goes before the index; vLLM's, "
+                               "goes before the index, which has metadata; vLLM's, "
                                "SGLang's and TGI's loaders, read"};
 
 /// Empty where config.json is none: rule `config` tells so.
@@ -32,8 +32,9 @@ json config_of(const std::string& text) {
 
 std::vector<const Rule*> all_rules() {
     std::vector<const Rule*> rules = {&kWeightsRule};
-    for (const auto* part : {&config_rules(), &text_rules(), &tensor_rules(), &part_rules(),
-                             &quantisation_rules(), &parallel_rules(), &gguf_rules()}) {
+    for (const auto* part :
+         {&config_rules(), &text_rules(), &end_rules(), &tensor_rules(), &part_rules(),
+          &quantisation_rules(), &parallel_rules(), &gguf_rules()}) {
         for (const Rule& rule : *part) {
             rules.push_back(&rule);
         }

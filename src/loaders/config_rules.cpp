@@ -52,14 +52,32 @@ std::string nonfinite_in(const json& value, const std::string& path, bool is_nan
     return "";
 }
 
+/// The path of the first such number that the model computes with.
+std::string used_nonfinite_in(const json& config) {
+    for (const auto& [field, value] : config.items()) {
+        const std::string inner = is_computed_with(field) ? nonfinite_in(value, "", false)
+                                  : value.is_object()     ? used_nonfinite_in(value)
+                                                          : "";
+        const bool is_plain = value.is_string() && is_computed_with(field) &&
+                              nonfinite_value(value.get_ref<const std::string&>()) != 0;
+        if (is_plain || !inner.empty()) {
+            return inner.empty() ? field : field + "." + inner;
+        }
+    }
+    return "";
+}
+
 /// Python's parser takes NaN and Infinity, Rust's refuses the file.
 void look_at_numbers(const Case& model, Findings& findings) {
     const bool is_rust = model.is_for(Loader::tgi);
     const std::string path = nonfinite_in(model.config, "", !is_rust);
-    if (path.empty()) {
+    if (const std::string used = used_nonfinite_in(model.config); !used.empty() && !is_rust) {
+        findings.fatal("config.json has NaN or Infinity in " + printable(used),
+                       "Python reads it, and all that the model gives is NaN or without meaning: "
+                       "take the number from the model that was trained");
+    } else if (path.empty()) {
         return;
-    }
-    if (is_rust) {
+    } else if (is_rust) {
         findings.fatal(
             "config.json has NaN or Infinity in " + printable(path) +
                 ", which TGI's parser refuses",
@@ -113,12 +131,14 @@ bool has_known_config(const Case& model) {
 
 /// Kinds of values of one configuration, and of those inside of it. Rule `sizes` has told of sizes.
 void look_at_kinds(const json& config, const std::string& above, std::vector<std::string>& wrong) {
+    const json named = value_in(config, "model_type");
+    const std::string type = named.is_string() ? named.get<std::string>() : "";
     for (const auto& [field, value] : config.items()) {
         if (value.is_object() && field.ends_with("_config") && field != "quantization_config") {
             look_at_kinds(value, above + field + ".", wrong);
             continue;
         }
-        const std::string taken = taken_instead(field, value);
+        const std::string taken = taken_instead(type, field, value);
         const bool is_told =
             !value.is_null() &&
             std::ranges::any_of(
@@ -270,15 +290,18 @@ const std::vector<Rule>& config_rules() {
         {"config", kHub, look_for_config, "config.json is there, and plain JSON",
          "transformers 5.24, run"},
         {"numbers", kHub, look_at_numbers,
-         "config.json has no NaN; for TGI no Infinity either, which its parser refuses",
-         "Python's json, run; TGI's launcher and router (serde_json), read"},
+         "config.json has neither NaN nor Infinity in numbers that the model computes with, NaN "
+         "elsewhere is a remark only; for TGI none anywhere, which its parser refuses",
+         "Python's json and transformers 5.24, run: outputs are NaN or zeros; TGI's launcher and "
+         "router "
+         "(serde_json), read"},
         {"sizes", kHub, look_at_sizes,
          "sizes in config.json are whole numbers, and pad_token_id is below `vocab_size`",
          "transformers 5.24, run: StrictDataclassFieldValidationError, AssertionError"},
         {"types", kHub & ~bit(Loader::tgi), look_at_types,
-         "fields of config.json are of the kinds that transformers' configurations take, `dtype` "
-         "and "
-         "`hidden_act` words that it knows, `layer_types` one for each layer",
+         "fields of config.json are of the kinds that transformers' configurations take, null of "
+         "those of its own model type, `dtype` and `hidden_act` words that it knows, `layer_types` "
+         "one for each layer",
          "transformers 5.24, run: StrictDataclassFieldValidationError, KeyError, AttributeError"},
         {"class", kHub & ~bit(Loader::tgi), look_at_classes,
          "`architectures` names a class that the loader knows; only a remark for transformers",

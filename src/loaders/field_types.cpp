@@ -7,6 +7,7 @@
 
 #include "shardweld/core/json.hpp"
 
+#include "known_names.hpp"
 #include "rule.hpp"
 
 namespace shardweld::loaders {
@@ -104,18 +105,43 @@ bool is_one_of(std::string_view list, std::string_view name) {
 
 }  // namespace
 
-std::string taken_instead(std::string_view field, const json& value) {
+std::string taken_instead(std::string_view type, std::string_view field, const json& value) {
     const auto found = kinds_of_fields().find(field);
     if (found == kinds_of_fields().end()) {
         return "";
     }
-    const std::string& kinds = found->second;
+    std::string kinds = found->second;
+    if (value.is_null() && refuses_null(type, field)) {
+        std::erase(kinds, 'n');
+    }
     const bool is_of_tokens = field.ends_with("_token_id") && value.is_array();
     const bool is_taken = kinds.find(kind_of(value)) != std::string::npos &&
                           (!is_of_tokens || std::ranges::all_of(value, [](const json& one) {
                               return one.is_number_integer();
                           }));
     return is_taken ? "" : text_of(kinds);
+}
+
+bool is_computed_with(std::string_view field) {
+    return is_one_of(
+        "adapter_layer_norm_eps attention_in_multiplier attention_multiplier "
+        "attention_out_multiplier "
+        "attention_value_scale attn_logit_softcapping attn_scale embedding_multiplier "
+        "embedding_scale "
+        "eps feature_layer_norm_eps final_logit_softcapping full_attn_alpha_factor "
+        "full_attn_beta_factor global_rope_theta hc_eps key_multiplier layer_norm_eps "
+        "layer_norm_epsilon linear_attn_alpha_factor linear_attn_beta_factor lm_head_multiplier "
+        "local_rope_theta logit_scale logits_scaling logits_soft_cap mixer_rms_eps "
+        "mlp_alpha_factor "
+        "mlp_beta_factor mlp_multipliers moe_routed_scaling_factor moe_router_scaling_factor "
+        "norm_eps "
+        "norm_epsilon output_multiplier partial_rotary_factor projector_layernorm_eps "
+        "query_pre_attn_scalar residual_multiplier residual_scale rms_norm_eps "
+        "rope_local_base_freq "
+        "rope_parameters rope_scaling rope_theta rotary_emb_base rotary_pct route_scale "
+        "routed_scaling_factor router_scaling_factor scale_depth scale_emb ssm_in_multiplier "
+        "ssm_multipliers ssm_out_multiplier swiglu_alpha",
+        field);
 }
 
 bool is_dtype(std::string_view name) {

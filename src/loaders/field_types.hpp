@@ -12,7 +12,13 @@ namespace shardweld::loaders {
 
 /// What a field takes ("a number with a point, or null"), where `value` is nothing that any
 /// configuration takes for it; "" for values that are taken and for fields that are not known.
-std::string taken_instead(std::string_view field, const nlohmann::json& value);
+/// `type`: the model type whose configuration it is, "" where it is not known.
+std::string taken_instead(std::string_view type, std::string_view field,
+                          const nlohmann::json& value);
+
+/// Whether what a model gives is computed with this number: neither a setting of training, nor one
+/// of which infinity is a value like others.
+bool is_computed_with(std::string_view field);
 
 /// The name of a torch dtype, with or without "torch.".
 bool is_dtype(std::string_view name);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <map>
 #include <set>
 #include <sstream>
 #include <string>
@@ -60,7 +61,42 @@ bool is_transformers_class(std::string_view name) {
     return classes.contains(name) || types.contains(plain(without_head(name)));
 }
 
+/// By model type: letters of fields.
+std::map<std::string, std::string, std::less<>> null_refusals() {
+    std::map<std::string, std::string, std::less<>> refusals;
+    std::istringstream stream{std::string(kNullRefusals)};
+    std::string letters;
+    for (std::string word; stream >> word;) {
+        if (word.ends_with(':')) {
+            letters = word.substr(0, word.size() - 1);
+        } else {
+            refusals[word] = letters;
+        }
+    }
+    return refusals;
+}
+
+/// "" for a field that no type is known to refuse null for.
+std::string letter_of_null(std::string_view field) {
+    std::istringstream stream{std::string(kNullFields)};
+    std::string letter;
+    for (std::string name; stream >> letter >> name;) {
+        if (name == field) {
+            return letter;
+        }
+    }
+    return "";
+}
+
 }  // namespace
+
+bool refuses_null(std::string_view type, std::string_view field) {
+    static const auto refusals = null_refusals();
+    const auto found = refusals.find(type);
+    const std::string letter = letter_of_null(field);
+    return found != refusals.end() && !letter.empty() &&
+           found->second.find(letter) != std::string::npos;
+}
 
 bool knows_type(Loader loader, std::string_view type) {
     static const Words vllm = words_of(kVllmTypes);

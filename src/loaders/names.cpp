@@ -151,9 +151,9 @@ Place Places::at(const std::string& name) const {
     const auto plain = model_.weights.tensors.find(name);
     if (plain != model_.weights.tensors.end()) {
         const bool is_plain = has_plain_shape(model_, plain->second.dtype);
-        return {name, is_plain ? plain->second.shape : std::vector<Index>(), false};
+        return {name, is_plain ? std::optional(plain->second.shape) : std::nullopt, false};
     }
-    return has_parts_of(model_, name) ? Place{name, {}, false} : Place();
+    return has_parts_of(model_, name) ? Place{name, std::nullopt, false} : Place();
 }
 
 Place Places::of(const std::string& name, const ExpectedTensor& tensor) const {
@@ -178,7 +178,8 @@ Place Places::whole_of(const ExpectedTensor& tensor) const {
         return std::ranges::any_of(names,
                                    [&](const std::string& name) { return at(name).is_there(); });
     });
-    return is_there ? Place{whole->second.front().front(), {}, !model_.is_for(Loader::transformers)}
+    return is_there ? Place{whole->second.front().front(), std::nullopt,
+                            !model_.is_for(Loader::transformers)}
                     : Place();
 }
 

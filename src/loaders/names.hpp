@@ -14,9 +14,10 @@ namespace shardweld::loaders {
 
 /// Where a tensor of the family is stored.
 struct Place {
-    std::string name;          ///< "": nowhere
-    std::vector<Index> shape;  ///< empty: of an encoding whose shape is checked elsewhere
-    bool is_other = false;     ///< under a name that servers may not know
+    std::string name;  ///< "": nowhere
+    /// nullopt: of an encoding whose shape is checked elsewhere
+    std::optional<std::vector<Index>> shape;
+    bool is_other = false;  ///< under a name that servers may not know
 
     [[nodiscard]] bool is_there() const { return !name.empty(); }
 };

@@ -103,6 +103,80 @@ void add_lacking(const std::string& stack, const Layers& layers, std::vector<std
     }
 }
 
+/// What stands beside a part of a layer in every tower that has it, by the last words of names. Of
+/// some the biases do so, too.
+struct Beside {
+    std::string_view part;
+    std::vector<std::string_view> others;  ///< '|' between alternatives
+    bool is_biased = false;
+};
+
+const std::vector<Beside>& companies() {
+    static const std::vector<Beside> all = {
+        {"q_proj", {"k_proj", "v_proj"}},
+        {"self_attn.q_proj", {"self_attn.o_proj|self_attn.out_proj"}},
+        {"k_proj", {"q_proj"}},
+        {"v_proj", {"q_proj"}},
+        {"proj", {"qkv|q_proj|q"}},
+        {"qkv", {"proj"}},
+        {"wqkv", {"wo"}},
+        {"wo", {"wqkv"}},
+        {"gate_proj", {"up_proj", "down_proj"}},
+        {"up_proj", {"down_proj"}},
+        {"down_proj", {"up_proj"}},
+        {"fc1", {"fc0|fc2"}, true},
+        {"fc2", {"fc1"}, true},
+        {"norm1", {"norm0|norm2"}, true},
+        {"norm2", {"norm1"}, true},
+        {"layer_norm1", {"layer_norm2"}, true},
+        {"layer_norm2", {"layer_norm1"}, true},
+        {"layernorm_before", {"layernorm_after"}, true},
+        {"layernorm_after", {"layernorm_before"}, true},
+        {"self_attn_layer_norm", {"final_layer_norm"}, true},
+        {"final_layer_norm", {"self_attn_layer_norm"}, true},
+        {"input_layernorm", {"post_attention_layernorm"}, true},
+        {"post_attention_layernorm", {"input_layernorm"}, true},
+        {"attention_norm", {"ffn_norm"}, true},
+        {"ffn_norm", {"attention_norm"}, true},
+    };
+    return all;
+}
+
+/// What stands in front of `part` and behind it in the name of a weight, or of a bias; nullopt for
+/// other names.
+std::optional<std::pair<std::string, std::string>> around(const std::string& name,
+                                                          const Beside& company) {
+    for (const std::string end : {".weight", ".bias"}) {
+        const std::string whole = std::string(company.part) + end;
+        const bool is_meant = name == whole || name.ends_with("." + whole);
+        if (is_meant && (company.is_biased || end == ".weight")) {
+            return std::pair(name.substr(0, name.size() - whole.size()), end);
+        }
+    }
+    return std::nullopt;
+}
+
+/// What no layer of a tower has, though it has what stands beside it.
+void add_without_company(const std::string& stack, const Parts& parts,
+                         std::vector<std::string>& out) {
+    for (const std::string& name : parts) {
+        for (const Beside& company : companies()) {
+            const auto ends = around(name, company);
+            for (const std::string_view other :
+                 ends ? company.others : std::vector<std::string_view>()) {
+                const auto named = [&](std::string_view word) {
+                    return ends->first + std::string(word) + ends->second;
+                };
+                const auto words = split(other, '|');
+                if (std::ranges::none_of(words,
+                                         [&](auto word) { return parts.contains(named(word)); })) {
+                    out.push_back(stack + "*." + named(words.front()));
+                }
+            }
+        }
+    }
+}
+
 /// A tower's settings; null where config.json has none.
 json settings_of(const Case& model, const Tower& tower) {
     const std::string field(tower.field);
@@ -165,11 +239,24 @@ void look_at_tower(const Case& model, const Tower& tower, Findings& findings) {
     }
 }
 
-/// Ends of names, of which one of each entry is there ("merger.norm.weight|merger.ln_q.weight").
-std::vector<std::string> needed_but_absent(const Case& model) {
+/// Whether the family has a tensor that ends so, which some checkpoints lack, but no model.
+bool is_of_family(const Case& model, const std::vector<std::string_view>& endings) {
+    return std::ranges::any_of(model.directory.expected, [&](const auto& entry) {
+        return std::ranges::any_of(endings, [&](std::string_view ending) {
+            return entry.first == ending || entry.first.ends_with("." + std::string(ending));
+        });
+    });
+}
+
+/// Ends of names, of which one of each entry is there ("merger.norm.weight|merger.ln_q.weight"):
+/// of towers where there is one, and of what the family has.
+std::vector<std::string> needed_but_absent(const Case& model, bool has_towers) {
     std::vector<std::string> absent;
     for (const std::string& entry : model.directory.needs) {
         const std::vector<std::string_view> endings = split(entry, '|');
+        if (!has_towers && !is_of_family(model, endings)) {
+            continue;
+        }
         const bool is_there = model.ending_in(endings) != nullptr ||
                               std::ranges::any_of(endings, [&](std::string_view ending) {
                                   const auto stem = ending.substr(0, ending.rfind('.'));
@@ -209,16 +296,18 @@ void look_at_parts(const Case& model, Findings& findings) {
     for (const auto& [stack, layers] : stacks_of(model, Places(model))) {
         if (!is_of_tower(stack) || loads_towers(model)) {
             add_lacking(stack, layers, missing);
+            if (is_of_tower(stack)) {
+                add_without_company(stack, layers.begin()->second, missing);
+            }
         }
     }
     if (loads_towers(model)) {
         for (const Tower& tower : kTowers) {
             look_at_tower(model, tower, findings);
         }
-        if (has_passing(model)) {
-            std::ranges::move(needed_but_absent(model), std::back_inserter(missing));
-        }
     }
+    std::ranges::move(needed_but_absent(model, loads_towers(model) && has_passing(model)),
+                      std::back_inserter(missing));
     if (!missing.empty()) {
         findings.fatal("tensors are missing that models of this kind have: " + first_of(missing),
                        "they would be random: merge again, or copy all files");
@@ -256,7 +345,10 @@ const std::vector<Rule>& part_rules() {
     static const std::vector<Rule> rules = {
         {"parts", kHub, look_at_parts,
          "towers that config.json describes are there, with all of their layers and what their "
-         "family has outside of them; layers of one stack have the same tensors, in families that "
+         "family has outside of them; what checkpoints may lack is there where models have it, "
+         "such "
+         "as the correction of a router; layers of one stack have the same tensors, in families "
+         "that "
          "are not known here, too",
          "transformers 5.24, run: a missing tensor is random, with a report only"},
         {"limits", kHub, look_at_limits,

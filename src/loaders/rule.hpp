@@ -74,6 +74,8 @@ struct Rule {
 const std::vector<Rule>& config_rules();
 /// The tokenizer, templates and generation_config.json.
 const std::vector<Rule>& text_rules();
+/// Embedding and head.
+const std::vector<Rule>& end_rules();
 /// Names and shapes of the tensors against config.json and the model's family.
 const std::vector<Rule>& tensor_rules();
 /// Names of towers, and of families that are not known.

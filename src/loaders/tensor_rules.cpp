@@ -1,4 +1,4 @@
-// Names and shapes of the tensors, against config.json, the tokenizer and the model's family.
+// Names and shapes of the tensors, against config.json and the model's family.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -6,6 +6,7 @@
 #include "shardweld/core/config_fields.hpp"
 #include "shardweld/core/text.hpp"
 
+#include "ends.hpp"
 #include "names.hpp"
 #include "rule.hpp"
 
@@ -13,102 +14,7 @@ namespace shardweld::loaders {
 
 namespace {
 
-using nlohmann::json;
-
-const std::vector<std::string_view> kEmbeddings = {"embed_tokens.weight", "wte.weight",
-                                                   "word_embeddings.weight", "embed_in.weight",
-                                                   "embed.weight"};
-const std::vector<std::string_view> kHeads = {"lm_head.weight", "embed_out.weight"};
-
-constexpr std::string_view kHead = "head";  // logical names
-constexpr std::string_view kEmbedding = "embed";
-
-/// The family's name of a tensor, "" where there is none.
-std::string name_of_logical(const Directory& directory, std::string_view logical) {
-    const auto at = std::ranges::find_if(
-        directory.expected, [&](const auto& entry) { return entry.second.logical == logical; });
-    return at == directory.expected.end() ? "" : at->first;
-}
-
-struct Rows {
-    std::string name;
-    Index count = 0;
-};
-
-std::optional<Rows> rows_of_embedding(const Case& model) {
-    const std::string name = name_of_logical(model.directory, kEmbedding);
-    if (!name.empty()) {
-        const Place place = Places(model).of(name, model.directory.expected.at(name));
-        return place.shape.empty() ? std::nullopt
-                                   : std::optional(Rows{place.name, place.shape.front()});
-    }
-    const auto* const found = model.ending_in(kEmbeddings);
-    return found == nullptr || found->second.shape.empty()
-               ? std::nullopt
-               : std::optional(Rows{found->first, found->second.shape.front()});
-}
-
-void look_at_tokens(const Case& model, Findings& findings) {
-    const auto rows = rows_of_embedding(model);
-    const auto tokens = model.directory.tokenizer.n_tokens;
-    if (rows && tokens && *tokens > rows->count) {
-        findings.fatal("the tokenizer has tokens up to " + std::to_string(*tokens - 1) + ", " +
-                           printable(rows->name) + " has " + std::to_string(rows->count) + " rows",
-                       "give the tokenizer that the model was trained with");
-    }
-}
-
-void look_at_vocabulary(const Case& model, Findings& findings) {
-    const auto rows = rows_of_embedding(model);
-    const auto size = model.number("vocab_size");
-    if (rows && size && rows->count != *size) {
-        findings.fatal("config.json says vocab_size " + std::to_string(*size) + ", " +
-                           printable(rows->name) + " has " + std::to_string(rows->count) + " rows",
-                       "merge again with --vocab_size, or correct config.json");
-    }
-}
-
-/// Recipes of some composite models know the embedding, and let the rest pass.
-bool is_family_whole(const Directory& directory) {
-    return std::ranges::any_of(directory.expected, [](const auto& entry) {
-        return entry.second.logical.starts_with("layer.");
-    });
-}
-
-/// Whether head and embedding are one; a family knows what config.json means where it says nothing.
-std::optional<bool> is_tied(const Case& model) {
-    const json ties = model.field("tie_word_embeddings");
-    if (is_family_whole(model.directory)) {
-        return name_of_logical(model.directory, kHead).empty();
-    }
-    return ties.is_boolean() ? std::optional(ties.get<bool>()) : std::nullopt;
-}
-
-std::string stored_head(const Case& model) {
-    const std::string name = name_of_logical(model.directory, kHead);
-    if (!name.empty()) {
-        return Places(model).of(name, model.directory.expected.at(name)).name;
-    }
-    const auto* const head = model.ending_in(kHeads);
-    return head == nullptr ? "" : head->first;
-}
-
-void look_at_head(const Case& model, Findings& findings) {
-    const auto ties = is_tied(model);
-    if (!is_language_model(model.architecture()) || !ties || model.weights.tensors.empty()) {
-        return;
-    }
-    const std::string head = stored_head(model);
-    if (*ties && !head.empty()) {
-        findings.doubtful(
-            "config.json ties head and embedding, but " + printable(head) + " is stored, too",
-            "vLLM ignores it, transformers uses it: write tie_word_embeddings false "
-            "if it is a head of its own");
-    } else if (!*ties && head.empty() && model.weights.is_whole) {
-        findings.fatal("config.json says that the head is not tied, but there is none",
-                       "it would be random: write tie_word_embeddings true, or merge again");
-    }
-}
+constexpr std::string_view kHeadBias = "head_bias";
 
 /// Numbers of the layers of the text model's stack.
 std::set<Index> layers_of(const Case& model) {
@@ -119,35 +25,6 @@ std::set<Index> layers_of(const Case& model) {
         }
     }
     return numbers;
-}
-
-/// The head of a model that gives classes or values, and a row of it for each.
-void look_at_classifier(const Case& model, Findings& findings) {
-    const std::string name = model.architecture();
-    const bool is_one =
-        name.ends_with("ForSequenceClassification") || name.ends_with("ForTokenClassification");
-    if (!is_one || !model.weights.is_whole || model.weights.tensors.empty()) {
-        return;
-    }
-    const auto* const head =
-        model.ending_in({"score.weight", "classifier.weight", "classifier.out_proj.weight"});
-    if (head == nullptr) {
-        findings.fatal("architectures names " + printable(name) +
-                           ", but there is no head (score.weight or classifier.weight)",
-                       "it would be random: merge again, or name the class that was trained");
-        return;
-    }
-    const json labels = model.field("id2label");
-    const auto count = labels.is_object() && !labels.empty()
-                           ? std::optional(to_index(labels.size(), "labels"))
-                           : model.number("num_labels");
-    if (count && !head->second.shape.empty() && head->second.shape.front() != *count) {
-        findings.fatal(printable(head->first) + " has " +
-                           std::to_string(head->second.shape.front()) +
-                           " rows, config.json counts " + std::to_string(*count) +
-                           " labels (id2label, num_labels)",
-                       "correct config.json");
-    }
 }
 
 /// Of families that are known, rule `names` sees more.
@@ -289,32 +166,43 @@ bool is_turned(const std::vector<Index>& stored, const std::vector<Index>& expec
            stored[1] == expected[2] && stored[2] == expected[1];
 }
 
+/// Whether what is stored is of another shape. Rows of an embedding have a rule of their own.
+bool is_of_other_shape(const Place& place, const ExpectedTensor& tensor) {
+    if (!place.shape || is_turned(*place.shape, tensor.shape)) {
+        return false;
+    }
+    std::vector<Index> expected = tensor.shape;
+    if (tensor.logical == kEmbedding && !expected.empty() && !place.shape->empty()) {
+        expected.front() = place.shape->front();
+    }
+    return *place.shape != expected;
+}
+
 Census census_of(const Case& model, const Places& places) {
     Census census;
-    const bool may_lack_embedding = !stored_head(model).empty();
+    const bool may_lack_embedding =
+        model.is_for(Loader::transformers) && !stored_head(model).empty() && is_tied(model) == true;
+    const auto compare = [&](const Place& place, const ExpectedTensor& tensor) {
+        if (is_of_other_shape(place, tensor)) {
+            census.of_other_shape.push_back(place.name + " " + shape_text(*place.shape) + ", not " +
+                                            shape_text(tensor.shape));
+        }
+    };
     for (const auto& [name, tensor] : model.directory.expected) {
         const Place place = places.of(name, tensor);
         if (is_other_rules(name, tensor.logical)) {
-            const bool is_head = tensor.logical == kHead && is_language_model(model.architecture());
-            if (is_head && !place.shape.empty() && place.shape != tensor.shape) {
-                census.of_other_shape.push_back(place.name + " " + shape_text(place.shape) +
-                                                ", not " + shape_text(tensor.shape));
+            if (tensor.logical == kHead && is_language_model(model.architecture())) {
+                compare(place, tensor);
             }
             continue;
         }
-        const bool is_embedding = tensor.logical == kEmbedding;
         if (!place.is_there()) {
-            if (!tensor.is_optional &&
-                !(is_embedding && may_lack_embedding && is_tied(model) == true)) {
+            if (!tensor.is_optional && !(tensor.logical == kEmbedding && may_lack_embedding)) {
                 census.missing.push_back(name);
             }
             continue;
         }
-        if (!is_embedding && !place.shape.empty() && place.shape != tensor.shape &&
-            !is_turned(place.shape, tensor.shape)) {
-            census.of_other_shape.push_back(place.name + " " + shape_text(place.shape) + ", not " +
-                                            shape_text(tensor.shape));
-        }
+        compare(place, tensor);
         if (place.is_other) {
             census.of_other_name.push_back(place.name + ", for " + name);
         }
@@ -341,11 +229,21 @@ std::string twin_of(const std::string& name) {
                : "";
 }
 
+/// Masked language models have a bias of the head, which goes by one name or by two.
+bool has_bias_of_head(const Case& model, const Places& places) {
+    return std::ranges::any_of(model.directory.expected, [&](const auto& entry) {
+        return entry.second.logical.starts_with(kHeadBias) &&
+               places.of(entry.first, entry.second).is_there();
+    });
+}
+
 /// Whether a tensor that is optional in its family is none in this model: of the head of masked
 /// language models, and where its twin is there, which is as optional.
 bool is_needed_here(const Case& model, const Places& places, const std::string& name,
                     const ExpectedTensor& tensor) {
-    if (model.architecture().ends_with("ForMaskedLM") && tensor.logical.starts_with("words")) {
+    if (model.architecture().ends_with("ForMaskedLM") &&
+        (tensor.logical.starts_with("words") ||
+         (tensor.logical.starts_with(kHeadBias) && !has_bias_of_head(model, places)))) {
         return true;
     }
     const auto twin = model.directory.expected.find(twin_of(name));
@@ -471,15 +369,6 @@ void look_at_names(const Case& model, Findings& findings) {
 
 const std::vector<Rule>& tensor_rules() {
     static const std::vector<Rule> rules = {
-        {"tokens", kHub, look_at_tokens, "the embedding has a row for each token",
-         "a row that is not there is read beyond the end"},
-        {"vocabulary", kHub, look_at_vocabulary, "`vocab_size` is the embedding's rows",
-         "transformers 5.24, run: RuntimeError"},
-        {"head", kHub, look_at_head, "`tie_word_embeddings` agrees with the stored head",
-         "transformers 5.24, run: a missing tensor is random, with a report only"},
-        {"classifier", kHub, look_at_classifier,
-         "classification models have a head, with a row for each label",
-         "transformers 5.24, run: a missing head is random, other rows a RuntimeError"},
         {"layers", kHub, look_at_layers,
          "each of `num_hidden_layers` is stored, and none beyond, in families that are not known "
          "here",

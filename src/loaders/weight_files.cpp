@@ -28,6 +28,9 @@ class Choice {
             names_.insert(file.name);
             is_pickled_ = is_pickled_ || file.name.ends_with(".bin");
         }
+        is_pickled_ = is_pickled_ && std::ranges::none_of(names_, [](const std::string& name) {
+                          return name.ends_with(".safetensors");
+                      });
         whole_file_ = is_pickled_ ? "pytorch_model.bin" : "model.safetensors";
         index_file_ = whole_file_ + ".index.json";
     }
@@ -77,8 +80,8 @@ class Choice {
         } else if (directory_.index) {
             choose_by_index();
             if (directory_.index->fault.empty() && !directory_.index->has_metadata) {
-                fatal(index_file_ + " has no `metadata`",
-                      "transformers refuses it: add \"metadata\": {}");
+                fatal(index_file_ + " has no `metadata` that is an object",
+                      "transformers refuses it: write \"metadata\": {}");
             }
         } else if (!names_.empty() && found_.findings.empty()) {
             fatal(std::string("there is neither ") + whole_file_ + " nor " + index_file_ +
@@ -208,7 +211,13 @@ class Choice {
         const auto at = std::ranges::find_if(directory_.files, [](const std::string& name) {
             return name.ends_with(".bin") || name.ends_with(".pt") || name.ends_with(".index.json");
         });
-        if (at != directory_.files.end()) {
+        if (at != directory_.files.end() && loader_ == Loader::transformers) {
+            fatal(
+                "there is neither model.safetensors nor pytorch_model.bin, nor an index of one, "
+                "only " +
+                    printable(*at),
+                "transformers takes no other names: rename it if it is the model");
+        } else if (at != directory_.files.end()) {
             doubtful("weights are not safetensors (" + printable(*at) + "), and not checked",
                      "write safetensors with shardweld merge --backend hf");
         } else {
@@ -223,6 +232,11 @@ class Choice {
             }
             if (!file.fault.empty()) {
                 fatal(printable(name) + ": " + file.fault, kCopyAgain);
+                found_.is_whole = false;
+            }
+            if (!file.unknown.empty()) {
+                doubtful(printable(name) + ": " + file.unknown + ", not checked",
+                         "try it with the loader itself");
                 found_.is_whole = false;
             }
             for (const auto& [tensor, stored] : file.tensors) {

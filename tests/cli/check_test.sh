@@ -28,6 +28,17 @@ checks=$((checks + 1))
 python3 "$TESTS/support/check_tables.py" "$SHARDWELD" "$TESTS/data/hf_names" "$WORK/tables" >"$WORK/tables.out" || fail "$(head -20 "$WORK/tables.out")"
 tail -1 "$WORK/tables.out"
 
+# A head beside the embedding that it is tied to: servers take the embedding, whatever is in the head.
+tied="$WORK/tables/qwen2.tied"
+edit() { python3 "$TESTS/support/edit_safetensors.py" "$tied/model.safetensors" "$@"; }
+edit copy model.embed_tokens.weight lm_head.weight
+passes "$tied" transformers vllm sglang tgi
+edit put lm_head.weight 7 3f80
+passes "$tied" transformers
+for target in vllm sglang tgi; do
+    answers 14 head "$tied" "$target"
+done
+
 # Checkpoints of every framework. Some need options to be merged: tests of their own give them.
 models=0
 for dir in "$TESTS"/data/{megatron,megatron_more,megatron_families,torch,deepspeed,colossalai,bytecheckpoint}/*/; do

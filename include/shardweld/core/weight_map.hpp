@@ -16,6 +16,7 @@ struct WeightMap {
     std::vector<std::string> files;        ///< relative to the model's directory
     std::map<std::string, Index> file_of;  ///< tensor name -> index into `files`
     std::optional<Bytes> total_size;       ///< as stated
+    bool has_metadata = false;             ///< an object, which may be empty
 
     /// The file of an entry of file_of.
     [[nodiscard]] const std::string& file(Index number) const {

@@ -1,6 +1,7 @@
 // A model directory as the program that loads it meets it, and what is found wrong with it.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -37,6 +38,7 @@ struct WeightFile {
     std::string name;
     std::string fault;  ///< "": its header can be read
     std::map<std::string, StoredTensor> tensors;
+    std::string unknown = "";  ///< what in it this program cannot read, "" for nothing
 };
 
 /// The index of several files (model.safetensors.index.json), as loaders read it.
@@ -91,6 +93,9 @@ struct Directory {
     std::optional<WeightIndex> index;
     std::vector<GgufFile> gguf;
     Tokenizer tokenizer;
+    /// Whether two stored tensors have the same values, as far as is seen at a glance; nullopt
+    /// where they cannot be compared. May be empty.
+    std::function<std::optional<bool>(const std::string&, const std::string&)> equal;
 
     std::string family;                              ///< the recipe's name; "": not known
     std::map<std::string, ExpectedTensor> expected;  ///< what it makes of config.json
@@ -99,7 +104,7 @@ struct Directory {
     /// that: of each the names that it may have.
     std::map<std::string, std::vector<std::vector<std::string>>> whole;
     std::vector<std::string> passes;  ///< names that it lets pass, with '*'
-    std::vector<std::string> needs;   ///< ends of those that are there; '|' between alternatives
+    std::vector<std::string> needs;   ///< ends of names that are there; '|' between alternatives
     /// How names of the language model begin, where all of them pass; none: not known.
     std::vector<std::string> roots;
 };

@@ -109,8 +109,8 @@ struct RenameRule {
     std::string to;
 };
 
-/// `needs END.. [if COND]`: ends of names of what passes, of which each entry has one
-/// ("a.weight|b.weight") in a whole model.
+/// `needs END.. [if COND]`: ends of names of what passes, or of what is optional as checkpoints go,
+/// of which each entry has one ("a.weight|b.weight") in a whole model.
 struct NeedsRule {
     std::vector<std::string> ends;
     ExprPtr condition;  ///< over symbols and @fields

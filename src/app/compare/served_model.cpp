@@ -25,6 +25,7 @@
 #include "../family/end_token.hpp"
 #include "../family/tokenizer_tokens.hpp"
 #include "../report/json_parts.hpp"
+#include "glance.hpp"
 
 namespace shardweld::app {
 
@@ -44,7 +45,7 @@ std::string side_text(const fs::path& directory, const loaders::Directory& found
 std::map<std::string, formats::StoredTensor> stored_tensors(const fs::path& path) {
     const auto file = io::InputFile::open(path);
     if (path.extension() != ".bin") {
-        return formats::read_safetensors_header(file);
+        return formats::read_safetensors(file, 0, formats::Twice::last_counts).tensors;
     }
     const auto torch_file = formats::TorchFile::read(file);
     const formats::PickleValue& root = torch_file.root();
@@ -69,7 +70,7 @@ loaders::WeightFile weight_file(const fs::path& directory, const std::string& na
                                  loaders::StoredTensor{stored.dtype, std::move(stored.shape)});
         }
     } catch (const Error& error) {
-        file.fault = error.full_text();
+        (error.code() == ErrorCode::unsupported ? file.unknown : file.fault) = error.full_text();
     }
     return file;
 }
@@ -77,22 +78,38 @@ loaders::WeightFile weight_file(const fs::path& directory, const std::string& na
 loaders::WeightIndex weight_index(const std::string& text, const std::string& name) {
     loaders::WeightIndex index;
     try {
-        const WeightMap map = parse_weight_map(text, name);
+        if (text.starts_with("\xef\xbb\xbf")) {
+            throw Error(ErrorCode::corrupt, name + " begins with a byte order mark");
+        }
+        const WeightMap map = parse_weight_map(without_nonfinite(text), name);
         for (const auto& [tensor, number] : map.file_of) {
             index.file_of.emplace(tensor, map.file(number));
         }
-        index.has_metadata = text.find("\"metadata\"") != std::string::npos;
+        index.has_metadata = map.has_metadata;
     } catch (const Error& error) {
         index.fault = error.full_text();
     }
     return index;
 }
 
-/// The files of the directory, and those below it that the index names: safetensors, else pickles.
-void take_served_weights(const fs::path& directory, loaders::Directory& found) {
-    const bool is_safe = std::ranges::any_of(found.files, [](const std::string& name) {
-        return name.ends_with(".safetensors") || name == "model.safetensors.index.json";
-    });
+/// Whether the loader takes safetensors, not pickles: transformers only where they have the name
+/// that it looks for, or no pickle has.
+bool takes_safetensors(const loaders::Directory& found, loaders::Loader loader) {
+    const auto& files = found.files;
+    const bool is_named =
+        files.contains("model.safetensors") || files.contains("model.safetensors.index.json");
+    const bool is_pickle_named =
+        files.contains("pytorch_model.bin") || files.contains("pytorch_model.bin.index.json");
+    return is_named || (!(loader == loaders::Loader::transformers && is_pickle_named) &&
+                        std::ranges::any_of(files, [](const std::string& name) {
+                            return name.ends_with(".safetensors");
+                        }));
+}
+
+/// The files of the directory, and others that the index names: safetensors, else pickles.
+void take_served_weights(const fs::path& directory, loaders::Directory& found,
+                         loaders::Loader loader) {
+    const bool is_safe = takes_safetensors(found, loader);
     const std::string index =
         is_safe ? "model.safetensors.index.json" : "pytorch_model.bin.index.json";
     std::set<std::string> names;
@@ -105,7 +122,7 @@ void take_served_weights(const fs::path& directory, loaders::Directory& found) {
         found.index = weight_index(side_text(directory, found, index, kLongestWeightMap), index);
         for (const auto& [tensor, file] : found.index->file_of) {
             std::error_code failed;
-            if (file.find('/') != std::string::npos && fs::exists(directory / file, failed)) {
+            if (fs::exists(directory / file, failed)) {
                 names.insert(file);
             }
         }
@@ -172,10 +189,41 @@ bool is_linear_weight(const models::Recipe& recipe, const models::Line& line) {
     });
 }
 
-/// What the beginning of a name may be instead, by rules for beginnings; the last one is that of
-/// the tree of modules.
+/// "block_sparse_moe" and "mlp", where the tree of modules has one for the other in a tensor's
+/// name: loaders rename the component of any name.
+std::set<std::pair<std::string, std::string>> component_spellings(const models::Recipe& recipe) {
+    std::set<std::pair<std::string, std::string>> pairs;
+    for (const models::Line& line : recipe.module) {
+        const auto hub = std::ranges::find_if(recipe.hub, [&](const models::Line& one) {
+            return one.logical == line.logical && one.name.captures == line.name.captures;
+        });
+        if (hub == recipe.hub.end()) {
+            continue;
+        }
+        const auto a = split(hub->name.text, '.');
+        const auto b = split(line.name.text, '.');
+        const auto [first, second] = std::ranges::mismatch(a, b);
+        if (a.size() == b.size() && first != a.begin() && first != a.end() &&
+            std::next(first) != a.end() && first->find('{') == std::string_view::npos &&
+            std::equal(std::next(first), a.end(), std::next(second))) {
+            pairs.emplace(std::string(*first), std::string(*second));
+        }
+    }
+    return pairs;
+}
+
+/// What a name may be instead, by its components and by rules for beginnings; the last one is that
+/// of the tree of modules.
 std::vector<std::string> spellings_of(const models::Recipe& recipe, const std::string& name) {
     std::vector<std::string> spellings;
+    for (const auto& [one, other] : component_spellings(recipe)) {
+        for (const auto& [from, to] : {std::pair(one, other), std::pair(other, one)}) {
+            const std::size_t at = name.find("." + from + ".");
+            if (at != std::string::npos) {
+                spellings.push_back(std::string(name).replace(at + 1, from.size(), to));
+            }
+        }
+    }
     const auto add = [&](const std::string& from, const std::string& to) {
         if (name.starts_with(from)) {
             spellings.push_back(to + name.substr(from.size()));
@@ -255,12 +303,32 @@ models::Symbols symbols_of(const models::RecipeLibrary& library, const models::R
             {{"value", is_value ? 1 : 0}}};
 }
 
+bool ends_so(std::string_view name, std::string_view entry) {
+    return std::ranges::any_of(split(entry, '|'), [&](std::string_view ending) {
+        return name == ending || name.ends_with("." + std::string(ending));
+    });
+}
+
+/// Whether the family has optional lines that end so, but makes no such tensor of this config.json.
+bool is_of_no_tensor(const models::Recipe& recipe, const loaders::Directory& found,
+                     std::string_view entry) {
+    return std::ranges::any_of(recipe.hub,
+                               [&](const auto& line) {
+                                   return line.optional && !line.together &&
+                                          ends_so(line.name.text, entry);
+                               }) &&
+           std::ranges::none_of(found.expected,
+                                [&](const auto& one) { return ends_so(one.first, entry); });
+}
+
 /// A condition on a field that is not there does not hold.
 void take_needs(const models::Recipe& recipe, const models::Symbols& symbols,
                 loaders::Directory& found) {
     for (const models::NeedsRule& rule : recipe.needs) {
         if (rule.condition == nullptr || symbols.try_expr(rule.condition).value_or(0) != 0) {
-            found.needs.insert(found.needs.end(), rule.ends.begin(), rule.ends.end());
+            std::ranges::copy_if(
+                rule.ends, std::back_inserter(found.needs),
+                [&](const auto& entry) { return !is_of_no_tensor(recipe, found, entry); });
         }
     }
 }
@@ -324,13 +392,13 @@ void take_served_family(const fs::path& directory, loaders::Directory& found) {
         found.passes = recipe.passes;
         take_roots(recipe, found);
         const models::Symbols symbols = symbols_of(library, recipe, config);
-        take_needs(recipe, symbols, found);
         if (!attempt([&] { take_expected(recipe, symbols, found); })) {
             found.expected.clear();
             found.fault = fault;
         } else if (!attempt([&] { take_whole(recipe, symbols, found); })) {
             found.whole.clear();
         }
+        take_needs(recipe, symbols, found);
         (void)attempt([&] { take_layers_inside(library, recipe, found); });
     };
     (void)attempt(take);
@@ -368,7 +436,16 @@ loaders::Directory read_served_model(const fs::path& directory, loaders::Loader 
         return found;
     }
     found.generation_text = side_text(directory, found, "generation_config.json");
-    take_served_weights(directory, found);
+    take_served_weights(directory, found, loader);
+    std::vector<std::string> names;
+    for (const loaders::WeightFile& file : found.weights) {
+        if (file.fault.empty() && file.unknown.empty()) {
+            names.push_back(file.name);
+        }
+    }
+    found.equal = [directory, names](const std::string& one, const std::string& other) {
+        return equal_at_a_glance(directory, names, one, other);
+    };
     take_served_tokenizer(directory, found);
     take_served_family(directory, found);
     return found;
