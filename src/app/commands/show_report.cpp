@@ -24,7 +24,7 @@ using Cells = std::vector<std::vector<std::string>>;
 constexpr std::size_t kShownRanks = 32;
 constexpr std::size_t kShownLosses = 20;
 constexpr std::size_t kLongestLine = 1000;
-constexpr std::size_t kWidth = 96;
+constexpr std::size_t kPageWidth = 96;
 
 double number(Bytes bytes) {
     return static_cast<double>(bytes);
@@ -139,7 +139,8 @@ std::string check_text(const Check& check) {
     constexpr std::size_t kWords = 11;
     std::string word = std::string("  ") + word_of(check.state);
     word.resize(kWords, ' ');
-    return word + wrapped(check.name + ": " + printable(check.text, kLongestLine), kWords, kWidth);
+    return word +
+           wrapped(check.name + ": " + printable(check.text, kLongestLine), kWords, kPageWidth);
 }
 
 std::string checks_text(const RunRecord& record) {
@@ -150,7 +151,8 @@ std::string checks_text(const RunRecord& record) {
     text += record.warnings.empty() ? "\nno warnings\n"
                                     : "\n" + counted(record.warnings.size(), "warning") + "\n";
     for (const auto& [code, what] : record.warnings) {
-        text += "  " + wrapped(printable(code) + ": " + printable(what, kLongestLine), 4, kWidth);
+        text +=
+            "  " + wrapped(printable(code) + ": " + printable(what, kLongestLine), 4, kPageWidth);
     }
     return text;
 }
