@@ -59,13 +59,13 @@ struct WrittenOutput {
     std::uint64_t tensor_bytes = 0;
     std::string
         root;  ///< digest over all tensors; "" unless MergeRequest::report asks for checksums
-    std::string json;  ///< the report (docs/using/report.md)
+    std::vector<Warning> warnings;  ///< of the run and of this output
+    std::string json;               ///< the report (docs/using/report.md)
 };
 
 /// What a merge did. is_complete() is the same on all ranks; the rest is filled on rank 0.
 struct MergeReport {
-    std::vector<WrittenOutput> outputs;  ///< in the request's order
-    std::vector<Warning> warnings;
+    std::vector<WrittenOutput> outputs;  ///< of this call, in the request's order
     std::string why_stopped;  ///< "" unless MergeRequest::stop ended it early; on all ranks
 
     /// Whether every output is there.

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
-#include <sstream>
 
 #include "shardweld/core/json.hpp"
 
@@ -50,19 +48,7 @@ s: hidden_act projector_hidden_act
 )";
 
 const std::map<std::string, std::string, std::less<>>& kinds_of_fields() {
-    static const auto all = [] {
-        std::map<std::string, std::string, std::less<>> kinds;
-        std::istringstream stream{std::string(kFields)};
-        std::string of;
-        for (std::string word; stream >> word;) {
-            if (word.ends_with(':')) {
-                of = word.substr(0, word.size() - 1);
-            } else {
-                kinds[word] = of;
-            }
-        }
-        return kinds;
-    }();
+    static const auto all = keys_of_words(kFields);
     return all;
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <map>
 #include <set>
 #include <sstream>
 #include <string>
@@ -61,21 +60,6 @@ bool is_transformers_class(std::string_view name) {
     return classes.contains(name) || types.contains(plain(without_head(name)));
 }
 
-/// By model type: letters of fields.
-std::map<std::string, std::string, std::less<>> null_refusals() {
-    std::map<std::string, std::string, std::less<>> refusals;
-    std::istringstream stream{std::string(kNullRefusals)};
-    std::string letters;
-    for (std::string word; stream >> word;) {
-        if (word.ends_with(':')) {
-            letters = word.substr(0, word.size() - 1);
-        } else {
-            refusals[word] = letters;
-        }
-    }
-    return refusals;
-}
-
 /// "" for a field that no type is known to refuse null for.
 std::string letter_of_null(std::string_view field) {
     std::istringstream stream{std::string(kNullFields)};
@@ -90,8 +74,22 @@ std::string letter_of_null(std::string_view field) {
 
 }  // namespace
 
+std::map<std::string, std::string, std::less<>> keys_of_words(std::string_view list) {
+    std::map<std::string, std::string, std::less<>> keys;
+    std::istringstream stream{std::string(list)};
+    std::string key;
+    for (std::string word; stream >> word;) {
+        if (word.ends_with(':')) {
+            key = word.substr(0, word.size() - 1);
+        } else {
+            keys[word] = key;
+        }
+    }
+    return keys;
+}
+
 bool refuses_null(std::string_view type, std::string_view field) {
-    static const auto refusals = null_refusals();
+    static const auto refusals = keys_of_words(kNullRefusals);  // letters of fields
     const auto found = refusals.find(type);
     const std::string letter = letter_of_null(field);
     return found != refusals.end() && !letter.empty() &&

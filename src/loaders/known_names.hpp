@@ -2,6 +2,8 @@
 // Sources: the packages that scripts/known-names.py names.
 #pragma once
 
+#include <map>
+#include <string>
 #include <string_view>
 
 #include "shardweld/loaders/directory.hpp"
@@ -20,6 +22,9 @@ extern const std::string_view kGgufArchitectures;
 /// the types.
 extern const std::string_view kNullFields;
 extern const std::string_view kNullRefusals;
+
+/// The key of each word of a list "key: word word key: word".
+std::map<std::string, std::string, std::less<>> keys_of_words(std::string_view list);
 
 /// Whether the loader has a configuration for this `model_type` without code from the directory.
 /// TGI's own types are transformers', too.

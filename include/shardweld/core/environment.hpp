@@ -1,4 +1,5 @@
-// Environment variables, for programs that listen to them. The library listens to none of itself.
+// Environment variables, for programs that listen to them. The library listens to none unless
+// its program does.
 #pragma once
 
 #include <optional>

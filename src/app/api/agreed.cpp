@@ -1,7 +1,6 @@
 #include "agreed.hpp"
 
 #include <exception>
-#include <new>
 
 #include "shardweld/core/error.hpp"
 
@@ -20,11 +19,12 @@ void run_or_abort(mpi::Comm& ranks, const std::function<void()>& run) {
         run();
     } catch (const Error&) {
         throw;
-    } catch (const std::exception& failure) {
-        const bool is_memory = dynamic_cast<const std::bad_alloc*>(&failure) != nullptr;
-        const ErrorCode code = is_memory ? ErrorCode::memory : ErrorCode::internal;
-        ranks.abort(static_cast<int>(code));
-        throw Error(code, is_memory ? "memory ran out" : failure.what());
+    } catch (const std::exception&) {
+        const Error own = mpi::error_of([] { throw; }).value();
+        if (ranks.size() > 1) {
+            ranks.abort(static_cast<int>(own.code()));
+        }
+        throw own;
     }
 }
 

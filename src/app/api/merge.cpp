@@ -21,6 +21,9 @@ WrittenOutput written_output(const app::Report& report, const app::Options& opti
         output.tensor_bytes += tensor.bytes;
     }
     output.root = report.root;
+    for (const plan::Warning& warning : report.warnings) {
+        output.warnings.push_back({warning.code, warning.tensor, warning.text});
+    }
     output.json = app::to_json(report);
     return output;
 }
@@ -38,12 +41,8 @@ MergeReport merge(const Comm& comm, const MergeRequest& request, Events& events)
         return ErrorCode::ok;
     };
     const auto keep = [&](const app::Report& report, const app::Options& one) {
-        if (ranks.rank() != 0) {
-            return;
-        }
-        merged.outputs.push_back(written_output(report, one));
-        for (const plan::Warning& warning : report.warnings) {
-            merged.warnings.push_back({warning.code, warning.tensor, warning.text});
+        if (ranks.rank() == 0) {
+            merged.outputs.push_back(written_output(report, one));
         }
     };
     try {

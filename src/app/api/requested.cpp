@@ -19,8 +19,7 @@ namespace {
 constexpr std::array kNotTaken{"local_dir",       "hf_config", "hf_model_path",  "target_dir",
                                "dtype",           "quantize",  "also",           "average",
                                "average_weights", "overwrite", "report",         "progress",
-                               "log_dir",         "json",      "hf_upload_path", "private",
-                               "hf_cli",          "ranks",     "sbatch",         "test_hf_dir"};
+                               "log_dir",         "hf_cli",    "hf_upload_path", "private"};
 
 const CommandRow& row_of(Command command) {
     return *std::ranges::find(command_rows(), command, &CommandRow::command);
@@ -113,9 +112,9 @@ Options options_of(const MergeRequest& request, Command command, OptionTexts own
         put("report", request.report);
         put("overwrite", request.overwrite ? "true" : "");
     }
+    put("average_weights", list_of(request.average_weights));
     if (request.checkpoints.size() > 1) {
         put("average", "true");
-        put("average_weights", list_of(request.average_weights));
         options.averaging.others.assign(request.checkpoints.begin() + 1, request.checkpoints.end());
         given.checkpoints.assign(request.checkpoints.begin() + 1, request.checkpoints.end());
     }

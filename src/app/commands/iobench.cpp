@@ -15,7 +15,7 @@
 #include "shardweld/mpi/share.hpp"
 #include "shardweld/publish/room.hpp"
 
-#include "../merge/striping.hpp"
+#include "../merge/target.hpp"
 #include "../messages/table.hpp"
 #include "../report/json_parts.hpp"
 #include "../report/report_json.hpp"

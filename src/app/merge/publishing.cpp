@@ -15,7 +15,6 @@
 #include "preflight.hpp"
 #include "result_check.hpp"
 #include "resumption.hpp"
-#include "striping.hpp"
 #include "target.hpp"
 
 namespace shardweld::app {

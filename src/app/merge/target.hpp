@@ -1,10 +1,11 @@
-// What the command line says about the output directory.
+// What the options say about the output directory.
 #pragma once
 
 #include "shardweld/publish/target.hpp"
 
 #include "../runtime/stop.hpp"
 #include "../settings/options.hpp"
+#include "../survey/search_path.hpp"
 
 namespace shardweld::app {
 
@@ -20,6 +21,14 @@ inline publish::TargetRequest target_request(const Options& options) {
         }
     }
     return request;
+}
+
+/// Local, one rank, before files are made in `directory`, for every command that writes: sets the
+/// striping of --stripe. Error(unsupported) when it was asked for and cannot be done.
+inline void stripe(const fs::path& directory, const Options& options) {
+    if (options.striping) {
+        publish::set_striping(directory, *options.striping, search_path());
+    }
 }
 
 }  // namespace shardweld::app

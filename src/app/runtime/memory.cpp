@@ -101,7 +101,7 @@ constexpr Bytes kRun = Bytes{256} << 10U;
 
 MemorySources system_memory_sources() {
     MemorySources sources;
-    sources.variable = [](const char* name) { return variable(name); };
+    sources.variable = variable;
     return sources;
 }
 

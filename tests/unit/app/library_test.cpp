@@ -111,6 +111,9 @@ TEST_F(LibraryTest, refuses_what_makes_no_sense) {
     wanted.checkpoints.clear();
     EXPECT_EQ(refusal(wanted), "2: no checkpoint is given");
     wanted = request();
+    wanted.average_weights = {1};
+    EXPECT_EQ(refusal(wanted).substr(0, 3), "2: ");
+    wanted = request();
     wanted.options["json"] = "true";
     EXPECT_EQ(refusal(wanted), "2: a request of merge takes no option json");
     wanted = request();
