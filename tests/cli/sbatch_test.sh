@@ -3,9 +3,9 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 fixture="$TESTS/data/megatron/llama-tp4-legacy-bf16"
 mkdir "$WORK/bin"
-# Takes the place of Slurm's commands: srun notes its words, one a line, and ends with $SRUN_CODE.
+# Takes the place of Slurm's commands: srun notes its words, one a line, and ends with $SRUN_CODE; scontrol ends the job that it queues again.
 printf '#!/bin/bash\nprintf "%%q\\n" "$@" >"%s/words"\nexit "${SRUN_CODE:-0}"\n' "$WORK" >"$WORK/bin/srun"
-printf '#!/bin/bash\necho "$@" >>"%s/requeued"\n' "$WORK" >"$WORK/bin/scontrol"
+printf '#!/bin/bash\necho "$@" >>"%s/requeued"\nkill -TERM "$PPID"\n' "$WORK" >"$WORK/bin/scontrol"
 chmod +x "$WORK"/bin/*
 
 expect_line() {
@@ -67,7 +67,7 @@ for script in "$WORK/job" "$TESTS/../slurm/resume.sbatch"; do
         env PATH="$WORK/bin:$PATH" SRUN_CODE="$given" KEPT="$kept" RUNS="$runs" SLURM_JOB_ID=7 SLURM_CPUS_PER_TASK=2 \
             ${restarts:+SLURM_RESTART_COUNT=$restarts} bash "$script" "$fixture/source" "$WORK/made it" 2>"$WORK/err" || code=$?
         checks=$((checks + 2))
-        [[ "$code" == "$given" ]] || fail "srun's code $given: $script ends with $code: $(<"$WORK/err")"
+        [[ "$code" == "$((requeues ? 143 : given))" ]] || fail "srun's code $given: $script ends with $code: $(<"$WORK/err")"
         [[ "$(cat "$WORK/requeued" 2>/dev/null | grep -cx 'requeue 7')" == "$requeues" ]] || fail "$(basename "$script"), $case: requeued wrongly"
         [[ "$given$requeues" != 110 || "${restarts:-0}" == 20 ]] || expect_text "kept nothing that the one before it had not"
     done
@@ -89,7 +89,7 @@ for script in one_node many_nodes array; do
         env PATH="$WORK/bin:$PATH" SRUN_CODE="$given" SLURM_JOB_ID=7 SLURM_RESTART_COUNT="$restarts" SLURM_CPUS_PER_TASK=2 SLURM_ARRAY_TASK_ID=1 \
             bash "$TESTS/../slurm/$script.sbatch" "$from" "$to" --dtype bf16 --report "$WORK/r.json" --include 'a b' || code=$?
         checks=$((checks + 2))
-        [[ "$code" == "$given" ]] || fail "$script: srun's code $given became $code"
+        [[ "$code" == "$((requeues ? 143 : given))" ]] || fail "$script: srun's code $given became $code"
         [[ "$(cat "$WORK/requeued" 2>/dev/null | grep -cx 'requeue 7')" == "$requeues" ]] || fail "$script, $case: requeued wrongly"
     done
     checks=$((checks + 1))
